@@ -1,0 +1,93 @@
+//! Code lists that OpenRTB 2.6 takes from AdCOM 1.0 and OpenRTB 3.0.
+
+/// No-bid reasons that the exchange gives its callers (OpenRTB 3.0, list: No-Bid Reason Codes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoBidReason {
+    /// Nobody bid, or no bid was good enough.
+    Unknown,
+    /// Our fault.
+    TechnicalError,
+    /// The request is refused.
+    InvalidRequest,
+    /// The publisher is blocked by configuration.
+    BlockedPublisher,
+    /// `tmax` leaves no time for an auction.
+    InsufficientAuctionTime,
+    /// No DSP may be asked for any impression of this request (exchange-specific).
+    NoEligibleDsp,
+    /// None of the currencies in `cur` has a rate (exchange-specific).
+    NoCurrency,
+}
+
+impl NoBidReason {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 7] = [
+        Self::Unknown,
+        Self::TechnicalError,
+        Self::InvalidRequest,
+        Self::BlockedPublisher,
+        Self::InsufficientAuctionTime,
+        Self::NoEligibleDsp,
+        Self::NoCurrency,
+    ];
+
+    /// The value of `nbr`.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Unknown => 0,
+            Self::TechnicalError => 1,
+            Self::InvalidRequest => 2,
+            Self::BlockedPublisher => 7,
+            Self::InsufficientAuctionTime => 14,
+            Self::NoEligibleDsp => 500,
+            Self::NoCurrency => 501,
+        }
+    }
+
+    /// The metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unknown => "no_bid",
+            Self::TechnicalError => "technical_error",
+            Self::InvalidRequest => "invalid_request",
+            Self::BlockedPublisher => "blocked_publisher",
+            Self::InsufficientAuctionTime => "insufficient_time",
+            Self::NoEligibleDsp => "no_eligible_dsp",
+            Self::NoCurrency => "no_currency",
+        }
+    }
+}
+
+/// What kind of markup an impression takes or a bid brings (`bid.mtype`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MediaType {
+    /// 1
+    Banner,
+    /// 2
+    Video,
+    /// 3
+    Audio,
+    /// 4
+    Native,
+}
+
+impl MediaType {
+    /// Every type, in code order.
+    pub const ALL: [Self; 4] = [Self::Banner, Self::Video, Self::Audio, Self::Native];
+
+    /// From `bid.mtype`.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            1 => Some(Self::Banner),
+            2 => Some(Self::Video),
+            3 => Some(Self::Audio),
+            4 => Some(Self::Native),
+            _ => None,
+        }
+    }
+
+    /// A set with this one member.
+    pub const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}

@@ -1,0 +1,236 @@
+//! An impression and its parts, as far as rules depend on them; all else passes through unread.
+//! Sections 3.2.4 to 3.2.12, 3.2.31 and 3.2.35.
+
+use serde::Deserialize;
+
+use crate::codes::MediaType;
+use crate::{FloorPrice, Spanned, Text};
+
+/// Section 3.2.4.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Imp<'a> {
+    /// Unique in the request; required.
+    #[serde(borrow)]
+    pub id: Option<Spanned<'a, Text<'a>>>,
+    /// Present when a banner is welcome.
+    #[serde(borrow)]
+    pub banner: Option<Banner<'a>>,
+    /// Present when a video is welcome.
+    #[serde(borrow)]
+    pub video: Option<Video<'a>>,
+    /// Present when an audio ad is welcome.
+    #[serde(borrow)]
+    pub audio: Option<Audio<'a>>,
+    /// Present when a native ad is welcome.
+    #[serde(borrow)]
+    pub native: Option<Native<'a>>,
+    /// Deals that may pertain to the impression.
+    #[serde(borrow)]
+    pub pmp: Option<Pmp<'a>>,
+    /// 1 = interstitial.
+    pub instl: Option<u8>,
+    /// Lowest price for an open bid; absent: 0.
+    #[serde(borrow)]
+    pub bidfloor: Option<FloorPrice<'a>>,
+    /// Of every floor in the impression, its deals apart; absent: USD.
+    #[serde(borrow)]
+    pub bidfloorcur: Option<Text<'a>>,
+    /// 1 = markup must be HTTPS.
+    pub secure: Option<u8>,
+    /// How many impressions one display is.
+    #[serde(borrow)]
+    pub qty: Option<Qty<'a>>,
+    /// Seconds until display; only checked.
+    pub exp: Option<u32>,
+}
+
+impl Imp<'_> {
+    /// The formats offered, as a set of [`MediaType::bit`].
+    pub fn formats(&self) -> u8 {
+        let mut set = 0;
+        for (offered, media_type) in [
+            (self.banner.is_some(), MediaType::Banner),
+            (self.video.is_some(), MediaType::Video),
+            (self.audio.is_some(), MediaType::Audio),
+            (self.native.is_some(), MediaType::Native),
+        ] {
+            if offered {
+                set |= media_type.bit();
+            }
+        }
+        set
+    }
+
+    /// The deals, or none.
+    pub fn deals(&self) -> &[Spanned<'_, Deal<'_>>] {
+        self.pmp.as_ref().and_then(|pmp| pmp.deals.as_deref()).unwrap_or_default()
+    }
+
+    /// Whether only deal bids are welcome.
+    pub fn is_private(&self) -> bool {
+        self.pmp.as_ref().is_some_and(|pmp| pmp.private_auction == Some(1))
+    }
+}
+
+/// Section 3.2.6.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Banner<'a> {
+    /// Sizes welcome.
+    pub format: Option<Vec<Format>>,
+    /// Width in DIPS, when no `format` says.
+    pub w: Option<u32>,
+    /// Height in DIPS, when no `format` says.
+    pub h: Option<u32>,
+    /// Blocked banner ad types.
+    pub btype: Option<Vec<u32>>,
+    /// Blocked creative attributes.
+    pub battr: Option<Vec<u32>>,
+    /// MIME types welcome; only checked.
+    #[serde(borrow)]
+    pub mimes: Option<Vec<Text<'a>>>,
+}
+
+impl Banner<'_> {
+    /// Every size offered: `format`, or `w` and `h`.
+    pub fn sizes(&self) -> impl Iterator<Item = Format> + '_ {
+        let formats = self.format.as_deref().unwrap_or_default();
+        let own = Format { w: self.w, h: self.h, ..Format::default() };
+        let own = (self.w.is_some() && self.h.is_some()).then_some(own);
+        formats.iter().copied().chain(own)
+    }
+}
+
+/// Section 3.2.10: a size, or the ratio of a flex ad.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Format {
+    /// Width in DIPS.
+    pub w: Option<u32>,
+    /// Height in DIPS.
+    pub h: Option<u32>,
+    /// Relative width.
+    pub wratio: Option<u32>,
+    /// Relative height.
+    pub hratio: Option<u32>,
+    /// Least width in DIPS of a flex ad.
+    pub wmin: Option<u32>,
+}
+
+/// Section 3.2.7.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Video<'a> {
+    /// MIME types welcome; required.
+    #[serde(borrow)]
+    pub mimes: Option<Vec<Text<'a>>>,
+    /// Shortest ad, in seconds.
+    pub minduration: Option<u32>,
+    /// Longest ad, in seconds.
+    pub maxduration: Option<u32>,
+    /// Length of the dynamic pod, in seconds; only checked.
+    pub poddur: Option<u32>,
+    /// Exact durations welcome, in seconds; only checked.
+    pub rqddurs: Option<Vec<u32>>,
+    /// Player width in DIPS; only checked.
+    pub w: Option<u32>,
+    /// Player height in DIPS; only checked.
+    pub h: Option<u32>,
+    /// Floor per second of the ad.
+    #[serde(borrow)]
+    pub mincpmpersec: Option<FloorPrice<'a>>,
+    /// Floors by duration.
+    #[serde(borrow)]
+    pub durfloors: Option<Vec<DurFloor<'a>>>,
+    /// Blocked creative attributes.
+    pub battr: Option<Vec<u32>>,
+}
+
+/// Section 3.2.8.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Audio<'a> {
+    /// MIME types welcome; required.
+    #[serde(borrow)]
+    pub mimes: Option<Vec<Text<'a>>>,
+    /// Shortest ad, in seconds.
+    pub minduration: Option<u32>,
+    /// Longest ad, in seconds.
+    pub maxduration: Option<u32>,
+    /// Length of the dynamic pod, in seconds; only checked.
+    pub poddur: Option<u32>,
+    /// Exact durations welcome, in seconds; only checked.
+    pub rqddurs: Option<Vec<u32>>,
+    /// Floor per second of the ad.
+    #[serde(borrow)]
+    pub mincpmpersec: Option<FloorPrice<'a>>,
+    /// Floors by duration.
+    #[serde(borrow)]
+    pub durfloors: Option<Vec<DurFloor<'a>>>,
+    /// Blocked creative attributes.
+    pub battr: Option<Vec<u32>>,
+}
+
+/// Section 3.2.9.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Native<'a> {
+    /// JSON of the Native Ads API, in a string; required.
+    #[serde(borrow)]
+    pub request: Option<Text<'a>>,
+    /// Blocked creative attributes.
+    pub battr: Option<Vec<u32>>,
+}
+
+/// Section 3.2.11.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Pmp<'a> {
+    /// 1 = only deal bids.
+    pub private_auction: Option<u8>,
+    /// The deals.
+    #[serde(borrow)]
+    pub deals: Option<Vec<Spanned<'a, Deal<'a>>>>,
+}
+
+/// Section 3.2.12.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Deal<'a> {
+    /// Required.
+    #[serde(borrow)]
+    pub id: Option<Text<'a>>,
+    /// Lowest price, or with `at` 3 the agreed one. Absent and 0 differ (section 7.11).
+    #[serde(borrow)]
+    pub bidfloor: Option<FloorPrice<'a>>,
+    /// Never inherited from the impression; absent: USD.
+    #[serde(borrow)]
+    pub bidfloorcur: Option<Text<'a>>,
+    /// 1 first price, 2 second price plus, 3 the agreed price; absent: the request's.
+    pub at: Option<u32>,
+    /// Seats that may use the deal; absent: any.
+    #[serde(borrow)]
+    pub wseat: Option<Vec<Text<'a>>>,
+    /// Advertiser domains that may use the deal; absent: any.
+    #[serde(borrow)]
+    pub wadomain: Option<Vec<Text<'a>>>,
+    /// Floor per second of the ad.
+    #[serde(borrow)]
+    pub mincpmpersec: Option<FloorPrice<'a>>,
+    /// Floors by duration.
+    #[serde(borrow)]
+    pub durfloors: Option<Vec<DurFloor<'a>>>,
+}
+
+/// Section 3.2.35: a floor for ads of `mindur ..= maxdur` seconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct DurFloor<'a> {
+    /// Absent: unbounded below.
+    pub mindur: Option<u32>,
+    /// Absent: unbounded above.
+    pub maxdur: Option<u32>,
+    /// Absent: 0.
+    #[serde(borrow)]
+    pub bidfloor: Option<FloorPrice<'a>>,
+}
+
+/// Section 3.2.31.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Qty<'a> {
+    /// How many impressions one display is; required.
+    #[serde(borrow)]
+    pub multiplier: Option<Spanned<'a, serde::de::IgnoredAny>>,
+}

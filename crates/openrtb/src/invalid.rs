@@ -1,0 +1,90 @@
+//! Why a bid request is refused: a path, a problem in words, and a bounded reason to count by.
+
+use std::fmt;
+
+/// The class of a refusal; bounded, so it may be a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The body is not JSON, or not UTF-8.
+    NotJson,
+    /// Nested deeper than [`crate::DEPTH_MAX`].
+    TooDeep,
+    /// A value has the wrong type or range, or a key stands twice.
+    WrongType,
+    /// A required attribute is absent or empty.
+    Missing,
+    /// Two impressions or deals share an id.
+    Duplicate,
+    /// An impression offers no format, or an empty `mimes`.
+    NoFormat,
+    /// More than one of `site`, `app`, `dooh`.
+    SeveralChannels,
+    /// More impressions or deals than one auction takes.
+    TooMany,
+    /// A value that the exchange does not offer, such as an auction type or a currency.
+    Unsupported,
+}
+
+impl Reason {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 9] = [
+        Self::NotJson,
+        Self::TooDeep,
+        Self::WrongType,
+        Self::Missing,
+        Self::Duplicate,
+        Self::NoFormat,
+        Self::SeveralChannels,
+        Self::TooMany,
+        Self::Unsupported,
+    ];
+
+    /// The metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NotJson => "not_json",
+            Self::TooDeep => "too_deep",
+            Self::WrongType => "wrong_type",
+            Self::Missing => "missing",
+            Self::Duplicate => "duplicate",
+            Self::NoFormat => "no_format",
+            Self::SeveralChannels => "several_channels",
+            Self::TooMany => "too_many",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
+/// A refused request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The class of the refusal.
+    pub reason: Reason,
+    /// Where, for example `imp[0].banner.w`; empty for the body as a whole.
+    pub path: String,
+    /// What is wrong there, and what would be right.
+    pub problem: String,
+}
+
+impl Invalid {
+    /// A refusal at `path`.
+    pub fn at(reason: Reason, path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { reason, path: path.into(), problem: problem.into() }
+    }
+
+    /// The body of the 400 answer: `{"error":{"path":…,"problem":…}}`.
+    pub fn to_json(&self) -> String {
+        serde_json::json!({ "error": { "path": self.path, "problem": self.problem } }).to_string()
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.problem),
+            path => write!(f, "{path}: {}", self.problem),
+        }
+    }
+}
+
+impl std::error::Error for Invalid {}

@@ -1,0 +1,24 @@
+//! OpenRTB 2.6 on the wire: parse, validate, patch and write.
+//!
+//! Owns the JSON of requests and responses, its limits, and what makes a request invalid. Hostile
+//! bytes come in here and must never panic. Knows nothing of auctions: which impressions a DSP may
+//! see and which bid wins is decided elsewhere.
+
+#![deny(clippy::float_arithmetic)]
+
+pub mod codes;
+mod imp;
+mod invalid;
+mod json;
+mod outbound;
+mod request;
+mod response;
+mod validate;
+
+pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Video};
+pub use invalid::{Invalid, Reason};
+pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, is_json};
+pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
+pub use request::{BidRequest, Channel, Device, Geo, Media, Publisher, User};
+pub use response::{Bid, BidError, BidResponse, SeatBid, bid_texts, parse_bid, parse_response};
+pub use validate::{DEALS_MAX, IMPS_MAX, parse_request};

@@ -1,0 +1,375 @@
+//! The request as one DSP sees it: spans of the inbound bytes, and inserts.
+//!
+//! An [`Editor`] collects, once per auction, what changes for everybody and marks what differs by
+//! DSP; the resulting [`Outbound`] is read once per DSP with a [`View`]. Nothing is copied but the
+//! inserts. Which impressions and deals a DSP may see is the caller's decision.
+
+use std::ops::Range;
+
+use crate::json::span_of;
+use crate::request::BidRequest;
+use crate::validate::{DEALS_MAX, IMPS_MAX};
+
+/// A set of impressions, by position in the request.
+pub type ImpMask = u64;
+
+/// A set of deals, by position over all impressions of the request.
+pub type DealMask = u128;
+
+const _: () = assert!(IMPS_MAX <= ImpMask::BITS as usize, "an impression has a bit");
+const _: () = assert!(DEALS_MAX <= DealMask::BITS as usize, "a deal has a bit");
+
+/// What one DSP sees.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'v> {
+    /// The impressions on offer to it; at least one.
+    pub imps: ImpMask,
+    /// The deals on offer to it.
+    pub deals: DealMask,
+    /// The value of `tmax`: milliseconds, as decimal text.
+    pub tmax: &'v str,
+    /// The value of `cur`: a JSON array.
+    pub cur: &'v str,
+    /// What the DSP calls the user: a JSON string.
+    pub buyeruid: Option<&'v str>,
+}
+
+impl View<'_> {
+    const fn offers_imp(&self, imp: u8) -> bool {
+        self.imps >> imp & 1 == 1
+    }
+
+    const fn offers_deal(&self, deal: u8) -> bool {
+        self.deals >> deal & 1 == 1
+    }
+}
+
+/// On whom a piece depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Everyone,
+    Imp(u8),
+    Deal {
+        imp: u8,
+        deal: u8,
+    },
+    /// Between this impression and an earlier one.
+    BeforeImp(u8),
+    /// Between this deal and an earlier one of the same impression, which starts at `first`.
+    BeforeDeal {
+        imp: u8,
+        first: u8,
+        deal: u8,
+    },
+}
+
+impl Gate {
+    fn opens(self, view: &View<'_>) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::Imp(imp) => view.offers_imp(imp),
+            Self::Deal { imp, deal } => view.offers_imp(imp) && view.offers_deal(deal),
+            Self::BeforeImp(imp) => view.offers_imp(imp) && view.imps & ((1 << imp) - 1) != 0,
+            Self::BeforeDeal { imp, first, deal } => {
+                let earlier = ((1u128 << deal) - 1) >> first << first;
+                view.offers_imp(imp) && view.offers_deal(deal) && view.deals & earlier != 0
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Inbound(Range<usize>),
+    Insert(Range<usize>),
+    Tmax,
+    Cur,
+    /// A whole member, with a comma when others follow, or nothing.
+    BuyerUid {
+        others_follow: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Piece {
+    what: What,
+    gate: Gate,
+}
+
+#[derive(Clone, Debug)]
+struct Edit {
+    replaced: Range<usize>,
+    what: What,
+}
+
+/// Collects what changes in a request.
+#[derive(Debug)]
+pub struct Editor<'a> {
+    body: &'a str,
+    request: &'a BidRequest<'a>,
+    inserts: String,
+    edits: Vec<Edit>,
+}
+
+impl<'a> Editor<'a> {
+    /// `request` was parsed from `body`.
+    pub fn new(body: &'a str, request: &'a BidRequest<'a>) -> Self {
+        let mut editor = Self {
+            body,
+            request,
+            inserts: String::with_capacity(512),
+            edits: Vec::with_capacity(16),
+        };
+        editor.mark_tmax();
+        editor.mark_cur();
+        editor.mark_buyeruid();
+        editor
+    }
+
+    /// Replaces the JSON value at `span`.
+    pub fn replace(&mut self, span: Range<usize>, value: &str) {
+        let what = self.insert(value);
+        self.edits.push(Edit { replaced: span, what });
+    }
+
+    /// Adds a member, given as `"key":value` text, to the object at `span`.
+    pub fn add_member(&mut self, span: &Range<usize>, member: &str) {
+        let inside = span.start + 1;
+        let start = self.inserts.len();
+        self.inserts.push_str(member);
+        if !self.is_empty_container(span) {
+            self.inserts.push(',');
+        }
+        let what = What::Insert(start..self.inserts.len());
+        self.edits.push(Edit { replaced: inside..inside, what });
+    }
+
+    /// Adds an element, as JSON text, to the end of the array at `span`.
+    pub fn append(&mut self, span: &Range<usize>, element: &str) {
+        let start = self.inserts.len();
+        if !self.is_empty_container(span) {
+            self.inserts.push(',');
+        }
+        self.inserts.push_str(element);
+        let what = What::Insert(start..self.inserts.len());
+        self.edits.push(Edit { replaced: span.end - 1..span.end - 1, what });
+    }
+
+    /// The whole request, as a span.
+    pub fn root(&self) -> Range<usize> {
+        let start = self.body.find('{').expect("a parsed request is an object");
+        start..self.body.trim_end().len()
+    }
+
+    /// Where `part`, a slice of the body, stands.
+    pub fn span_of(&self, part: &str) -> Range<usize> {
+        span_of(part, self.body)
+    }
+
+    fn insert(&mut self, text: &str) -> What {
+        let start = self.inserts.len();
+        self.inserts.push_str(text);
+        What::Insert(start..self.inserts.len())
+    }
+
+    fn is_empty_container(&self, span: &Range<usize>) -> bool {
+        self.body[span.start + 1..span.end - 1].trim_ascii().is_empty()
+    }
+
+    fn mark_tmax(&mut self) {
+        self.mark_value(
+            self.request.tmax.as_ref().map(|tmax| tmax.span(self.body)),
+            "\"tmax\":",
+            What::Tmax,
+        );
+    }
+
+    fn mark_cur(&mut self) {
+        self.mark_value(
+            self.request.cur.as_ref().map(|cur| cur.span(self.body)),
+            "\"cur\":",
+            What::Cur,
+        );
+    }
+
+    /// Replaces the value at `span`, or adds a member to the request.
+    fn mark_value(&mut self, span: Option<Range<usize>>, key: &str, what: What) {
+        if let Some(replaced) = span {
+            self.edits.push(Edit { replaced, what });
+            return;
+        }
+        let inside = self.root().start + 1;
+        let (key, comma) = (self.insert(key), self.insert(","));
+        for what in [key, what, comma] {
+            self.edits.push(Edit { replaced: inside..inside, what });
+        }
+    }
+
+    /// What one buyer calls the user is nobody else's to know: the inbound `buyeruid` and the map
+    /// of them go, and each DSP gets its own.
+    fn mark_buyeruid(&mut self) {
+        let Some(user) = &self.request.user else { return };
+        let span = user.span(self.body);
+        let inside = span.start + 1..span.end - 1;
+        let removed = match &user.buyeruid {
+            Some(buyeruid) => self.remove_member(buyeruid.raw()),
+            None => inside.start..inside.start,
+        };
+        let left = [inside.start..removed.start, removed.end..inside.end];
+        let others_follow = left.into_iter().any(|part| !self.body[part].trim_ascii().is_empty());
+        let at = inside.start..inside.start;
+        // Before the removal, which may start at the same place.
+        self.edits.insert(0, Edit { replaced: at, what: What::BuyerUid { others_follow } });
+        let Some(ext) = &user.ext else { return };
+        let prebid = ext.prebid.as_ref().and_then(|prebid| prebid.buyeruids.as_ref());
+        for map in [ext.buyeruids.as_ref(), prebid].into_iter().flatten() {
+            self.remove_member(map.raw());
+        }
+    }
+
+    /// Removes the member whose value is `value`, with its key and one comma; returns its place.
+    fn remove_member(&mut self, value: &str) -> Range<usize> {
+        let span = self.span_of(value);
+        let bytes = self.body.as_bytes();
+        let key_end = bytes[..span.start]
+            .iter()
+            .rposition(|byte| *byte == b'"')
+            .expect("a member's value follows its key");
+        let mut start = key_end;
+        // A quote within the key is escaped; the one that opens it is not.
+        loop {
+            start = bytes[..start]
+                .iter()
+                .rposition(|byte| *byte == b'"')
+                .expect("a key opens with a quote");
+            let escapes = bytes[..start].iter().rev().take_while(|byte| **byte == b'\\').count();
+            if escapes.is_multiple_of(2) {
+                break;
+            }
+        }
+        let mut end = span.end;
+        let after = bytes[end..].iter().position(|byte| !byte.is_ascii_whitespace());
+        match after.map(|offset| end + offset) {
+            Some(comma) if bytes[comma] == b',' => end = comma + 1,
+            _ => {
+                let before = bytes[..start].iter().rposition(|byte| !byte.is_ascii_whitespace());
+                if let Some(comma) = before.filter(|at| bytes[*at] == b',') {
+                    start = comma;
+                }
+            }
+        }
+        self.edits.push(Edit { replaced: start..end, what: What::Insert(0..0) });
+        start..end
+    }
+
+    /// Orders the edits into pieces.
+    pub fn finish(mut self) -> Outbound<'a> {
+        self.edits.sort_by_key(|edit| edit.replaced.start);
+        let body = self.body;
+        let mut pieces =
+            Pieces { edits: self.edits.into_iter().peekable(), out: Vec::new(), at: 0 };
+        let mut deal_index = 0u8;
+        for (index, imp) in (0u8..).zip(self.request.imps()) {
+            let span = imp.span(body);
+            let before = if index == 0 { Gate::Everyone } else { Gate::BeforeImp(index) };
+            pieces.until(span.start, before);
+            let first = deal_index;
+            for deal in imp.deals() {
+                let deal_span = deal.span(body);
+                let before = if deal_index == first {
+                    Gate::Imp(index)
+                } else {
+                    Gate::BeforeDeal { imp: index, first, deal: deal_index }
+                };
+                pieces.until(deal_span.start, before);
+                pieces.until(deal_span.end, Gate::Deal { imp: index, deal: deal_index });
+                deal_index += 1;
+            }
+            pieces.until(span.end, Gate::Imp(index));
+        }
+        pieces.until(body.len(), Gate::Everyone);
+        Outbound { body, inserts: self.inserts, pieces: pieces.out }
+    }
+}
+
+struct Pieces {
+    edits: std::iter::Peekable<std::vec::IntoIter<Edit>>,
+    out: Vec<Piece>,
+    at: usize,
+}
+
+impl Pieces {
+    /// Everything from where it stands to `end`, edits applied, under one gate.
+    fn until(&mut self, end: usize, gate: Gate) {
+        while let Some(edit) = self.edits.next_if(|edit| edit.replaced.start < end) {
+            self.inbound(edit.replaced.start, gate);
+            self.out.push(Piece { what: edit.what, gate });
+            self.at = self.at.max(edit.replaced.end);
+        }
+        self.inbound(end, gate);
+    }
+
+    fn inbound(&mut self, end: usize, gate: Gate) {
+        if self.at < end {
+            self.out.push(Piece { what: What::Inbound(self.at..end), gate });
+            self.at = end;
+        }
+    }
+}
+
+/// A request ready to be read once per DSP.
+#[derive(Debug)]
+pub struct Outbound<'a> {
+    body: &'a str,
+    inserts: String,
+    pieces: Vec<Piece>,
+}
+
+impl Outbound<'_> {
+    /// Calls `slice` with each part of what the DSP sees, in order. Neighbouring spans of the
+    /// inbound body come as one.
+    pub fn for_each<'s>(&'s self, view: &View<'s>, mut slice: impl FnMut(&'s str)) {
+        let mut pending = 0..0;
+        for piece in self.pieces.iter().filter(|piece| piece.gate.opens(view)) {
+            if let What::Inbound(span) = &piece.what {
+                if pending.end == span.start {
+                    pending.end = span.end;
+                    continue;
+                }
+                emit(&self.body[std::mem::replace(&mut pending, span.clone())], &mut slice);
+                continue;
+            }
+            emit(&self.body[std::mem::replace(&mut pending, 0..0)], &mut slice);
+            match &piece.what {
+                What::Inbound(_) => (),
+                What::Insert(span) => emit(&self.inserts[span.clone()], &mut slice),
+                What::Tmax => emit(view.tmax, &mut slice),
+                What::Cur => emit(view.cur, &mut slice),
+                What::BuyerUid { others_follow } => {
+                    if let Some(buyeruid) = view.buyeruid {
+                        slice("\"buyeruid\":");
+                        slice(buyeruid);
+                        emit(if *others_follow { "," } else { "" }, &mut slice);
+                    }
+                }
+            }
+        }
+        emit(&self.body[pending], &mut slice);
+    }
+
+    /// What the DSP sees, in one piece.
+    pub fn to_text(&self, view: &View<'_>) -> String {
+        let mut text = String::with_capacity(self.body.len() + self.inserts.len());
+        self.for_each(view, |slice| text.push_str(slice));
+        text
+    }
+}
+
+fn emit<'s>(text: &'s str, slice: &mut impl FnMut(&'s str)) {
+    if !text.is_empty() {
+        slice(text);
+    }
+}
+
+#[cfg(test)]
+mod tests;

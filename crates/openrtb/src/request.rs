@@ -1,0 +1,245 @@
+//! A bid request, as far as rules depend on it; all else passes through unread.
+//! Sections 3.2.1 to 3.2.3 and 3.2.13 to 3.2.20.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::imp::Imp;
+use crate::{Spanned, Text};
+
+/// Section 3.2.1.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BidRequest<'a> {
+    /// The caller's id; required.
+    #[serde(borrow)]
+    pub id: Option<Spanned<'a, Text<'a>>>,
+    /// Impressions on sale; required.
+    #[serde(borrow)]
+    pub imp: Option<Vec<Spanned<'a, Imp<'a>>>>,
+    /// At most one of `site`, `app`, `dooh`.
+    #[serde(borrow)]
+    pub site: Option<Media<'a>>,
+    /// At most one of `site`, `app`, `dooh`.
+    #[serde(borrow)]
+    pub app: Option<Media<'a>>,
+    /// At most one of `site`, `app`, `dooh`.
+    #[serde(borrow)]
+    pub dooh: Option<Media<'a>>,
+    /// Where the ad is shown.
+    #[serde(borrow)]
+    pub device: Option<Device<'a>>,
+    /// To whom the ad is shown.
+    #[serde(borrow)]
+    pub user: Option<Spanned<'a, User<'a>>>,
+    /// 1 = no money, no notices.
+    pub test: Option<u8>,
+    /// 1 first price, 2 second price plus; absent: 2.
+    pub at: Option<u32>,
+    /// Milliseconds that the caller waits.
+    #[serde(borrow)]
+    pub tmax: Option<Spanned<'a, u32>>,
+    /// Seats that may bid; absent: any.
+    #[serde(borrow)]
+    pub wseat: Option<Vec<Text<'a>>>,
+    /// Seats that may not bid.
+    #[serde(borrow)]
+    pub bseat: Option<Vec<Text<'a>>>,
+    /// Currencies that the caller takes, the preferred first.
+    #[serde(borrow)]
+    pub cur: Option<Spanned<'a, Vec<Text<'a>>>>,
+    /// Creative languages welcome (ISO 639-1); absent: any.
+    #[serde(borrow)]
+    pub wlang: Option<Vec<Text<'a>>>,
+    /// Creative languages welcome (BCP 47); absent: any.
+    #[serde(borrow)]
+    pub wlangb: Option<Vec<Text<'a>>>,
+    /// Advertiser categories welcome; absent: any.
+    #[serde(borrow)]
+    pub acat: Option<Vec<Text<'a>>>,
+    /// Blocked advertiser categories.
+    #[serde(borrow)]
+    pub bcat: Option<Vec<Text<'a>>>,
+    /// Taxonomy of `acat` and `bcat`; absent: 1.
+    pub cattax: Option<u32>,
+    /// Blocked advertiser domains.
+    #[serde(borrow)]
+    pub badv: Option<Vec<Text<'a>>>,
+    /// Blocked advertised applications.
+    #[serde(borrow)]
+    pub bapp: Option<Vec<Text<'a>>>,
+    /// Where the request comes from.
+    #[serde(borrow)]
+    pub source: Option<Spanned<'a, Source<'a>>>,
+}
+
+/// What kind of property sells the impressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// A website.
+    Site,
+    /// An application.
+    App,
+    /// A screen out of home.
+    Dooh,
+}
+
+impl<'a> BidRequest<'a> {
+    /// The property on which the impressions are, and its kind.
+    pub fn media(&self) -> Option<(Channel, &Media<'a>)> {
+        let site = self.site.as_ref().map(|media| (Channel::Site, media));
+        let app = self.app.as_ref().map(|media| (Channel::App, media));
+        let dooh = self.dooh.as_ref().map(|media| (Channel::Dooh, media));
+        site.or(app).or(dooh)
+    }
+
+    /// Who is paid: `publisher.id` of the property.
+    pub fn publisher_id(&self) -> Option<&str> {
+        let (_, media) = self.media()?;
+        media.publisher.as_ref()?.id.as_deref()
+    }
+
+    /// ISO 3166-1 alpha-3 code of the device's country.
+    pub fn country(&self) -> Option<&str> {
+        self.device.as_ref()?.geo.as_ref()?.country.as_deref()
+    }
+
+    /// The impressions; validated to be at least one.
+    pub fn imps(&self) -> &[Spanned<'a, Imp<'a>>] {
+        self.imp.as_deref().unwrap_or_default()
+    }
+
+    /// Whether this auction moves no money.
+    pub fn is_test(&self) -> bool {
+        self.test == Some(1)
+    }
+}
+
+/// What `site`, `app` and `dooh` share. Sections 3.2.13, 3.2.14, 3.2.32.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Media<'a> {
+    /// The exchange's id of the property.
+    #[serde(borrow)]
+    pub id: Option<Text<'a>>,
+    /// Its domain.
+    #[serde(borrow)]
+    pub domain: Option<Text<'a>>,
+    /// Its app store id.
+    #[serde(borrow)]
+    pub bundle: Option<Text<'a>>,
+    /// Who is paid.
+    #[serde(borrow)]
+    pub publisher: Option<Publisher<'a>>,
+}
+
+/// Section 3.2.15.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Publisher<'a> {
+    /// The seller's id.
+    #[serde(borrow)]
+    pub id: Option<Text<'a>>,
+}
+
+/// Section 3.2.18.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Device<'a> {
+    /// Where it is.
+    #[serde(borrow)]
+    pub geo: Option<Geo<'a>>,
+    /// Screen width in pixels; only checked.
+    pub w: Option<u32>,
+    /// Screen height in pixels; only checked.
+    pub h: Option<u32>,
+}
+
+/// Section 3.2.19.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Geo<'a> {
+    /// ISO 3166-1 alpha-3.
+    #[serde(borrow)]
+    pub country: Option<Text<'a>>,
+}
+
+/// Section 3.2.20.
+#[derive(Clone, Debug, Deserialize)]
+pub struct User<'a> {
+    /// The buyer's id of the user.
+    #[serde(borrow)]
+    pub buyeruid: Option<Spanned<'a, Text<'a>>>,
+    /// Where callers keep one buyer id per DSP.
+    #[serde(borrow)]
+    pub ext: Option<UserExt<'a>>,
+}
+
+/// `user.ext`: a map from DSP id to that DSP's user id, here or under `prebid` as Prebid writes it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct UserExt<'a> {
+    /// DSP id to user id.
+    #[serde(borrow)]
+    pub buyeruids: Option<Spanned<'a, BuyerUids<'a>>>,
+    /// Prebid's place for the same.
+    #[serde(borrow)]
+    pub prebid: Option<PrebidUserExt<'a>>,
+}
+
+/// `user.ext.prebid`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PrebidUserExt<'a> {
+    /// DSP id to user id.
+    #[serde(borrow)]
+    pub buyeruids: Option<Spanned<'a, BuyerUids<'a>>>,
+}
+
+/// DSP id to user id, in the order given.
+#[derive(Clone, Debug)]
+pub struct BuyerUids<'a>(Vec<(Text<'a>, Spanned<'a, Text<'a>>)>);
+
+impl<'a> BuyerUids<'a> {
+    /// The JSON text of what `dsp` calls the user.
+    pub fn raw_of(&self, dsp: &str) -> Option<&'a str> {
+        let (_, uid) = self.0.iter().find(|(id, _)| &**id == dsp)?;
+        Some(uid.raw())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for BuyerUids<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MapVisitor;
+
+        impl<'de> serde::de::Visitor<'de> for MapVisitor {
+            type Value = BuyerUids<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of DSP id to user id")
+            }
+
+            fn visit_map<M: serde::de::MapAccess<'de>>(
+                self,
+                mut map: M,
+            ) -> Result<Self::Value, M::Error> {
+                let mut uids = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    uids.push(entry);
+                }
+                Ok(BuyerUids(uids))
+            }
+        }
+
+        deserializer.deserialize_map(MapVisitor)
+    }
+}
+
+/// Section 3.2.2.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Source<'a> {
+    /// Who takes part in the flow of payment.
+    #[serde(borrow)]
+    pub schain: Option<SupplyChain<'a>>,
+}
+
+/// Section 3.2.25.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SupplyChain<'a> {
+    /// From the owner of the property to whoever sends this request.
+    #[serde(borrow)]
+    pub nodes: Option<Spanned<'a, Vec<IgnoredAny>>>,
+}

@@ -1,0 +1,208 @@
+//! A DSP's bid response, as far as rules depend on it. Sections 4.2.1 to 4.2.3.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use units::{Cpm, DecimalError, Round};
+
+use crate::json::{self, span_of};
+use crate::{Invalid, Text};
+
+/// Section 4.2.1. `B` is [`Bid`], or its text where one bad bid must not spoil the others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound(deserialize = "B: Deserialize<'de>"))]
+pub struct BidResponse<'a, B> {
+    /// The request's id.
+    #[serde(borrow)]
+    pub id: Option<Text<'a>>,
+    /// Bids, by seat.
+    #[serde(borrow)]
+    pub seatbid: Option<Vec<SeatBid<'a, B>>>,
+    /// The DSP's id of this response.
+    #[serde(borrow)]
+    pub bidid: Option<Text<'a>>,
+    /// Of every price in the response; absent: USD.
+    #[serde(borrow)]
+    pub cur: Option<Text<'a>>,
+    /// Why there is no bid.
+    pub nbr: Option<i64>,
+}
+
+/// Section 4.2.2.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound(deserialize = "B: Deserialize<'de>"))]
+pub struct SeatBid<'a, B> {
+    /// At least one bid.
+    pub bid: Vec<B>,
+    /// On whose behalf; absent: the DSP's first.
+    #[serde(borrow)]
+    pub seat: Option<Text<'a>>,
+    /// 1 = all impressions or none.
+    pub group: Option<u8>,
+}
+
+/// Section 4.2.3.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Bid<'a> {
+    /// Required.
+    #[serde(borrow)]
+    pub id: Option<Text<'a>>,
+    /// The impression; required.
+    #[serde(borrow)]
+    pub impid: Option<Text<'a>>,
+    /// JSON number, read by [`Bid::price`]; required.
+    #[serde(borrow)]
+    price: Option<&'a RawValue>,
+    #[serde(borrow)]
+    adm: Option<&'a RawValue>,
+    #[serde(borrow)]
+    nurl: Option<&'a RawValue>,
+    /// A preloaded ad.
+    #[serde(borrow)]
+    pub adid: Option<Text<'a>>,
+    /// Advertiser domains.
+    #[serde(borrow)]
+    pub adomain: Option<Vec<Text<'a>>>,
+    /// The advertised app's store id.
+    #[serde(borrow)]
+    pub bundle: Option<Text<'a>>,
+    /// Creative id.
+    #[serde(borrow)]
+    pub crid: Option<Text<'a>>,
+    /// Creative categories.
+    #[serde(borrow)]
+    pub cat: Option<Vec<Text<'a>>>,
+    /// Taxonomy of `cat`; absent: 1.
+    pub cattax: Option<u32>,
+    /// Creative attributes.
+    pub attr: Option<Vec<u32>>,
+    /// Creative language (ISO 639-1).
+    #[serde(borrow)]
+    pub language: Option<Text<'a>>,
+    /// Creative language (BCP 47).
+    #[serde(borrow)]
+    pub langb: Option<Text<'a>>,
+    /// The deal under which the bid is made.
+    #[serde(borrow)]
+    pub dealid: Option<Text<'a>>,
+    /// Creative width in DIPS.
+    pub w: Option<u32>,
+    /// Creative height in DIPS.
+    pub h: Option<u32>,
+    /// Relative width of a flex ad.
+    pub wratio: Option<u32>,
+    /// Relative height of a flex ad.
+    pub hratio: Option<u32>,
+    /// Seconds of video or audio.
+    pub dur: Option<u32>,
+    /// 1 banner, 2 video, 3 audio, 4 native.
+    pub mtype: Option<u32>,
+}
+
+/// Why a bid's price or markup cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BidError {
+    /// `price` is absent.
+    NoPrice,
+    /// `price` is not a number above zero within [`Cpm::MAX`].
+    BadPrice,
+}
+
+impl<'a> Bid<'a> {
+    /// The price, rounded down to micros; never zero.
+    pub fn price(&self) -> Result<Cpm, BidError> {
+        let text = self.price.map(RawValue::get).filter(|text| *text != "null");
+        match Cpm::parse(text.ok_or(BidError::NoPrice)?, Round::Down) {
+            Ok(Cpm::ZERO)
+            | Err(DecimalError::Malformed | DecimalError::Negative | DecimalError::TooLarge) => {
+                Err(BidError::BadPrice)
+            }
+            Ok(price) => Ok(price),
+        }
+    }
+
+    /// Inline markup as JSON text, quotes and escapes included; `None` when absent or empty.
+    pub fn markup(&self) -> Option<&'a str> {
+        present(self.adm)
+    }
+
+    /// Whether there is any way to the ad: inline, on the win notice, or preloaded (section 4.3).
+    pub fn has_markup(&self) -> bool {
+        self.markup().is_some() || present(self.nurl).is_some() || self.adid.is_some()
+    }
+}
+
+fn present(raw: Option<&RawValue>) -> Option<&str> {
+    raw.map(RawValue::get).filter(|text| !matches!(*text, "null" | r#""""#))
+}
+
+/// Parses a response whole.
+pub fn parse_response(body: &str) -> Result<BidResponse<'_, Bid<'_>>, Invalid> {
+    json::parse(body)
+}
+
+/// Parses the frame of a response and leaves each bid as text, for [`parse_bid`].
+pub fn bid_texts(body: &str) -> Result<BidResponse<'_, &RawValue>, Invalid> {
+    json::parse(body)
+}
+
+/// Parses one bid.
+pub fn parse_bid(text: &str) -> Result<Bid<'_>, Invalid> {
+    json::parse(text)
+}
+
+impl Bid<'_> {
+    /// Where the number `price` stands in `text`, the text that this bid was parsed from.
+    pub fn price_span(&self, text: &str) -> Option<std::ops::Range<usize>> {
+        self.price.map(|price| span_of(price.get(), text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_read_or_refused() {
+        for (price, want) in [
+            (r#""price":9.43,"#, Ok(9_430_000)),
+            (r#""price":3.00,"#, Ok(3_000_000)),
+            ("", Err(BidError::NoPrice)),
+            (r#""price":null,"#, Err(BidError::NoPrice)),
+            (r#""price":0,"#, Err(BidError::BadPrice)),
+            (r#""price":-1,"#, Err(BidError::BadPrice)),
+            (r#""price":1e300,"#, Err(BidError::BadPrice)),
+            (r#""price":"1.0","#, Err(BidError::BadPrice)),
+            (r#""price":0.0000001,"#, Err(BidError::BadPrice)),
+        ] {
+            let text = format!(r#"{{{price}"id":"1"}}"#);
+            let got = parse_bid(&text).unwrap().price().map(Cpm::micros);
+            assert_eq!(got, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn markup_is_inline_on_notice_or_preloaded() {
+        for (field, inline, any) in [
+            (r#""adm":"<a>""#, true, true),
+            (r#""adm":"""#, false, false),
+            (r#""adm":null"#, false, false),
+            (r#""nurl":"http://x""#, false, true),
+            (r#""adid":"7""#, false, true),
+            (r#""iurl":"http://x""#, false, false),
+        ] {
+            let text = format!("{{{field}}}");
+            let bid = parse_bid(&text).unwrap();
+            assert_eq!((bid.markup().is_some(), bid.has_markup()), (inline, any), "{field}");
+        }
+    }
+
+    #[test]
+    fn one_bad_bid_leaves_the_others_readable() {
+        let body = r#"{"id":"r","seatbid":[{"bid":[{"id":1},{"id":"2"}]}]}"#;
+        assert!(parse_response(body).is_err());
+        let frame = bid_texts(body).unwrap();
+        let bids = &frame.seatbid.unwrap()[0].bid;
+        assert!(parse_bid(bids[0].get()).is_err());
+        assert_eq!(parse_bid(bids[1].get()).unwrap().id.as_deref(), Some("2"));
+    }
+}

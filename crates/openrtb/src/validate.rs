@@ -1,0 +1,175 @@
+//! What makes a bid request invalid. Order: body, request, then each impression in turn.
+
+use units::{Currency, Multiplier};
+
+use crate::imp::{Deal, Imp};
+use crate::json::{self, shown};
+use crate::{BidRequest, Invalid, Reason, Text};
+
+/// Most impressions in one request.
+pub const IMPS_MAX: usize = 64;
+
+/// Most deals in one request, over all its impressions.
+pub const DEALS_MAX: usize = 128;
+
+/// Parses and checks a bid request. What it returns borrows from `body`.
+pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
+    let request: BidRequest<'_> = json::parse(body)?;
+    check_objects(body, &request)?;
+    check_request(&request)?;
+    let mut deals = 0;
+    for (index, imp) in request.imps().iter().enumerate() {
+        check_imp(imp, &|key| format!("imp[{index}]{key}"))?;
+        let id = imp.id.as_deref();
+        if request.imps()[..index].iter().any(|earlier| earlier.id.as_deref() == id) {
+            let problem = format!("`{}` stands twice", id.map_or("", |id| shown(id)));
+            return Err(Invalid::at(Reason::Duplicate, format!("imp[{index}].id"), problem));
+        }
+        deals += imp.deals().len();
+    }
+    if deals > DEALS_MAX {
+        let problem = format!("{deals} deals in one request, at most {DEALS_MAX}");
+        return Err(Invalid::at(Reason::TooMany, "imp", problem));
+    }
+    Ok(request)
+}
+
+/// Everything that edits reach into must be an object; parsers would take an array too.
+fn check_objects(body: &str, request: &BidRequest<'_>) -> Result<(), Invalid> {
+    let refused =
+        |path: String| Err(Invalid::at(Reason::WrongType, path, "is an array, expected an object"));
+    let user = request.user.as_ref().map(|user| ("user", user.raw()));
+    let source = request.source.as_ref().map(|source| ("source", source.raw()));
+    for (path, text) in [Some(("", body)), user, source].into_iter().flatten() {
+        if !json::is_object(text) {
+            return refused(path.to_owned());
+        }
+    }
+    for (index, imp) in request.imps().iter().enumerate() {
+        if !json::is_object(imp.raw()) {
+            return refused(format!("imp[{index}]"));
+        }
+        for (deal_index, deal) in imp.deals().iter().enumerate() {
+            if !json::is_object(deal.raw()) {
+                return refused(format!("imp[{index}].pmp.deals[{deal_index}]"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
+    required(request.id.as_deref(), || "id".to_owned())?;
+    match request.imps().len() {
+        0 => return Err(Invalid::at(Reason::Missing, "imp", "required: at least one impression")),
+        1..=IMPS_MAX => (),
+        n => {
+            let problem = format!("{n} impressions, at most {IMPS_MAX}");
+            return Err(Invalid::at(Reason::TooMany, "imp", problem));
+        }
+    }
+    let channels = [request.site.is_some(), request.app.is_some(), request.dooh.is_some()];
+    if channels.into_iter().filter(|present| *present).count() > 1 {
+        let problem = "only one of `site`, `app` and `dooh` may stand in a request";
+        return Err(Invalid::at(Reason::SeveralChannels, "", problem));
+    }
+    if let Some(at) = request.at.filter(|at| !(1..=2).contains(at)) {
+        let problem =
+            format!("auction type {at} is not offered; 1 (first price) and 2 (second) are");
+        return Err(Invalid::at(Reason::Unsupported, "at", problem));
+    }
+    for (index, code) in request.cur.iter().flat_map(|cur| cur.iter()).enumerate() {
+        check_currency(Some(code), || format!("cur[{index}]"))?;
+    }
+    Ok(())
+}
+
+fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+    required(imp.id.as_deref(), || path(".id"))?;
+    if imp.formats() == 0 {
+        let problem = "offers no format: one of `banner`, `video`, `audio`, `native` is required";
+        return Err(Invalid::at(Reason::NoFormat, path(""), problem));
+    }
+    let mimes = [
+        (".video.mimes", imp.video.as_ref().map(|video| video.mimes.as_deref())),
+        (".audio.mimes", imp.audio.as_ref().map(|audio| audio.mimes.as_deref())),
+    ];
+    for (key, mimes) in mimes {
+        if let Some(None | Some([])) = mimes {
+            let problem = "required: at least one MIME type";
+            return Err(Invalid::at(Reason::NoFormat, path(key), problem));
+        }
+    }
+    if let Some(native) = &imp.native {
+        required(native.request.as_ref(), || path(".native.request"))?;
+        if native.request.as_deref().is_some_and(|request| !json::is_json(request)) {
+            let problem = "is not JSON: a JSON-encoded Native Ads request is required";
+            return Err(Invalid::at(Reason::NotJson, path(".native.request"), problem));
+        }
+    }
+    check_currency(imp.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
+    check_quantity(imp, path)?;
+    for (index, deal) in imp.deals().iter().enumerate() {
+        check_deal(deal, &|key| path(&format!(".pmp.deals[{index}]{key}")))?;
+        if imp.deals()[..index].iter().any(|earlier| earlier.id == deal.id) {
+            let problem = "a deal with this id stands earlier in the impression";
+            let path = path(&format!(".pmp.deals[{index}].id"));
+            return Err(Invalid::at(Reason::Duplicate, path, problem));
+        }
+    }
+    Ok(())
+}
+
+fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+    let Some(qty) = &imp.qty else { return Ok(()) };
+    let Some(multiplier) = &qty.multiplier else {
+        return Err(Invalid::at(Reason::Missing, path(".qty.multiplier"), "required"));
+    };
+    if Multiplier::parse(multiplier.raw()).is_err() {
+        let problem = format!(
+            "`{}` is not a number above zero and at most {}",
+            shown(multiplier.raw()),
+            Multiplier::MAX
+        );
+        return Err(Invalid::at(Reason::WrongType, path(".qty.multiplier"), problem));
+    }
+    Ok(())
+}
+
+fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+    required(deal.id.as_ref(), || path(".id"))?;
+    check_currency(deal.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
+    match deal.at {
+        None | Some(1 | 2) => Ok(()),
+        Some(3) if deal.bidfloor.is_some() => Ok(()),
+        Some(3) => {
+            let problem = "required with `at` 3, where it is the agreed price";
+            Err(Invalid::at(Reason::Missing, path(".bidfloor"), problem))
+        }
+        Some(at) => {
+            let problem = format!("auction type {at} is not offered to deals; 1, 2 and 3 are");
+            Err(Invalid::at(Reason::Unsupported, path(".at"), problem))
+        }
+    }
+}
+
+fn required(text: Option<&Text<'_>>, path: impl Fn() -> String) -> Result<(), Invalid> {
+    match text.map(|text| &**text) {
+        None => Err(Invalid::at(Reason::Missing, path(), "required")),
+        Some("") => Err(Invalid::at(Reason::Missing, path(), "required: it is empty")),
+        Some(_) => Ok(()),
+    }
+}
+
+fn check_currency(code: Option<&Text<'_>>, path: impl Fn() -> String) -> Result<(), Invalid> {
+    match code {
+        Some(code) if Currency::parse(code).is_none() => {
+            let problem = format!("`{}` is not an ISO 4217 code such as `USD`", shown(code));
+            Err(Invalid::at(Reason::WrongType, path(), problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

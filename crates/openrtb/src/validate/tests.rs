@@ -1,0 +1,206 @@
+//! A row for every refusal, and the specification's own requests.
+
+use super::*;
+
+#[track_caller]
+fn check(body: &str, want: Result<(), (Reason, &str)>) {
+    let got = parse_request(body);
+    match (got, want) {
+        (Ok(_), Ok(())) => (),
+        (Err(invalid), Err((reason, text))) => {
+            assert_eq!((invalid.reason, invalid.to_string().as_str()), (reason, text), "{body}");
+        }
+        (got, want) => panic!("{body}: got {got:?}, want {want:?}"),
+    }
+}
+
+/// A valid request with `imp` members and request members added.
+fn request(imp: &str, more: &str) -> String {
+    format!(r#"{{"id":"r","imp":[{{"id":"1"{imp}}}]{more}}}"#)
+}
+
+const BANNER: &str = r#","banner":{"w":300,"h":250}"#;
+
+#[test]
+fn whole_bodies() {
+    use Reason::{NotJson, TooDeep, WrongType};
+    check("", Err((NotJson, "EOF while parsing a value at line 1 column 0")));
+    check("{\"id\":", Err((NotJson, "id: EOF while parsing a value at line 1 column 6")));
+    check("hello", Err((NotJson, "expected value at line 1 column 1")));
+    let short = "invalid length 0, expected struct BidRequest with 21 elements";
+    check("[]", Err((WrongType, short)));
+    let positional =
+        r#"["r",[{"id":"1","banner":{}}],null,null,null,null,null,null,null,null,null,"#;
+    let positional = format!("{positional}null,null,null,null,null,null,null,null,null,null]");
+    check(&positional, Err((WrongType, "is an array, expected an object")));
+    let user = "user: is an array, expected an object";
+    check(&request(BANNER, r#","user":[null,null]"#), Err((WrongType, user)));
+    check("7", Err((WrongType, "invalid type: integer `7`, expected struct BidRequest")));
+    check(&(request(BANNER, "") + "x"), Err((NotJson, "trailing characters at line 1 column 57")));
+    let deep = format!(r#","ext":{}{}"#, "[".repeat(64), "]".repeat(64));
+    let text = "nested deeper than 64 arrays and objects";
+    check(&request(BANNER, &deep), Err((TooDeep, text)));
+    let deep = format!(r#","ext":{}{}"#, "[".repeat(63), "]".repeat(63));
+    check(&request(BANNER, &deep), Ok(()));
+}
+
+#[test]
+fn request_level() {
+    use Reason::{Missing, SeveralChannels, Unsupported, WrongType};
+    check("{}", Err((Missing, "id: required")));
+    check(r#"{"id":""}"#, Err((Missing, "id: required: it is empty")));
+    check(r#"{"id":7}"#, Err((WrongType, "id: invalid type: integer `7`, expected a string")));
+    check(r#"{"id":"r"}"#, Err((Missing, "imp: required: at least one impression")));
+    check(r#"{"id":"r","imp":[]}"#, Err((Missing, "imp: required: at least one impression")));
+    check(r#"{"id":"r","id":"r"}"#, Err((WrongType, "duplicate field `id`")));
+    let channels = "only one of `site`, `app` and `dooh` may stand in a request";
+    for more in [r#","site":{},"app":{}"#, r#","app":{},"dooh":{}"#, r#","site":{},"dooh":{}"#] {
+        check(&request(BANNER, more), Err((SeveralChannels, channels)));
+    }
+    check(&request(BANNER, r#","site":null,"app":{}"#), Ok(()));
+    let at = "at: auction type 500 is not offered; 1 (first price) and 2 (second) are";
+    check(&request(BANNER, r#","at":500"#), Err((Unsupported, at)));
+    let tmax = "tmax: invalid value: integer `-1`, expected u32";
+    check(&request(BANNER, r#","tmax":-1"#), Err((WrongType, tmax)));
+    let cur = "cur[1]: `usd` is not an ISO 4217 code such as `USD`";
+    check(&request(BANNER, r#","cur":["USD","usd"]"#), Err((WrongType, cur)));
+    let country = "device.geo.country: invalid type: integer `1`, expected a string";
+    check(&request(BANNER, r#","device":{"geo":{"country":1}}"#), Err((WrongType, country)));
+    let uids = "user.ext.buyeruids.a: invalid type: integer `1`, expected a string";
+    check(&request(BANNER, r#","user":{"ext":{"buyeruids":{"a":1}}}"#), Err((WrongType, uids)));
+}
+
+#[test]
+fn counts_at_their_edges() {
+    let imps = |n: usize| {
+        let imps: Vec<_> = (0..n).map(|id| format!(r#"{{"id":"{id}","banner":{{}}}}"#)).collect();
+        format!(r#"{{"id":"r","imp":[{}]}}"#, imps.join(","))
+    };
+    check(&imps(IMPS_MAX), Ok(()));
+    let text = "imp: 65 impressions, at most 64";
+    check(&imps(IMPS_MAX + 1), Err((Reason::TooMany, text)));
+    let deals = |n: usize| {
+        let deals: Vec<_> = (0..n).map(|id| format!(r#"{{"id":"{id}"}}"#)).collect();
+        request(&format!(r#"{BANNER},"pmp":{{"deals":[{}]}}"#, deals.join(",")), "")
+    };
+    check(&deals(DEALS_MAX), Ok(()));
+    let text = "imp: 129 deals in one request, at most 128";
+    check(&deals(DEALS_MAX + 1), Err((Reason::TooMany, text)));
+}
+
+#[test]
+fn impressions() {
+    use Reason::{Duplicate, Missing, NoFormat, NotJson, WrongType};
+    check(r#"{"id":"r","imp":[{"banner":{}}]}"#, Err((Missing, "imp[0].id: required")));
+    let twice = r#"{"id":"r","imp":[{"id":"a","banner":{}},{"id":"a","banner":{}}]}"#;
+    check(twice, Err((Duplicate, "imp[1].id: `a` stands twice")));
+    let none = "imp[0]: offers no format: one of `banner`, `video`, `audio`, `native` is required";
+    check(&request("", ""), Err((NoFormat, none)));
+    check(&request(r#","banner":null"#, ""), Err((NoFormat, none)));
+    let size = "imp[0].banner.w: invalid value: integer `-1`, expected u32";
+    check(&request(r#","banner":{"w":-1}"#, ""), Err((WrongType, size)));
+    let size = "imp[0].banner.format[0].h: invalid value: integer `-250`, expected u32";
+    check(&request(r#","banner":{"format":[{"h":-250}]}"#, ""), Err((WrongType, size)));
+    let time = "imp[0].video.minduration: invalid value: integer `-5`, expected u32";
+    check(&request(r#","video":{"minduration":-5}"#, ""), Err((WrongType, time)));
+    for media in ["video", "audio"] {
+        let text = format!("imp[0].{media}.mimes: required: at least one MIME type");
+        for body in ["{}", r#"{"mimes":[]}"#] {
+            check(&request(&format!(r#","{media}":{body}"#), ""), Err((NoFormat, &text)));
+        }
+    }
+    let native =
+        "imp[0].native.request: is not JSON: a JSON-encoded Native Ads request is required";
+    check(&request(r#","native":{}"#, ""), Err((Missing, "imp[0].native.request: required")));
+    check(&request(r#","native":{"request":"{"}"#, ""), Err((NotJson, native)));
+    check(&request(r#","native":{"request":"{\"ver\":\"1.2\"}"}"#, ""), Ok(()));
+    let floor = "imp[0].bidfloor: `-0.1` is a negative price";
+    check(&request(&format!(r#"{BANNER},"bidfloor":-0.1"#), ""), Err((WrongType, floor)));
+    let floor = "imp[0].bidfloor: `\"1\"` is not a price, expected a number";
+    check(&request(&format!(r#"{BANNER},"bidfloor":"1""#), ""), Err((WrongType, floor)));
+    let cur = "imp[0].bidfloorcur: `EURO` is not an ISO 4217 code such as `USD`";
+    check(&request(&format!(r#"{BANNER},"bidfloorcur":"EURO""#), ""), Err((WrongType, cur)));
+    let qty = "imp[0].qty.multiplier: `0` is not a number above zero and at most 1000000";
+    check(&request(&format!(r#"{BANNER},"qty":{{"multiplier":0}}"#), ""), Err((WrongType, qty)));
+    let qty = "imp[0].qty.multiplier: required";
+    check(&request(&format!(r#"{BANNER},"qty":{{}}"#), ""), Err((Missing, qty)));
+}
+
+#[test]
+fn deals() {
+    use Reason::{Duplicate, Missing, Unsupported, WrongType};
+    let check = |deals: &str, want| {
+        check(&request(&format!(r#"{BANNER},"pmp":{{"deals":[{deals}]}}"#), ""), want);
+    };
+    check(r#"{"id":"a"},{"id":"b","at":3,"bidfloor":0}"#, Ok(()));
+    check("{}", Err((Missing, "imp[0].pmp.deals[0].id: required")));
+    check(r#"{"id":""}"#, Err((Missing, "imp[0].pmp.deals[0].id: required: it is empty")));
+    let twice = "imp[0].pmp.deals[1].id: a deal with this id stands earlier in the impression";
+    check(r#"{"id":"a"},{"id":"a"}"#, Err((Duplicate, twice)));
+    let at = "imp[0].pmp.deals[0].at: auction type 4 is not offered to deals; 1, 2 and 3 are";
+    check(r#"{"id":"a","at":4}"#, Err((Unsupported, at)));
+    let agreed = "imp[0].pmp.deals[0].bidfloor: required with `at` 3, where it is the agreed price";
+    check(r#"{"id":"a","at":3}"#, Err((Missing, agreed)));
+    let cur = "imp[0].pmp.deals[0].bidfloorcur: `X` is not an ISO 4217 code such as `USD`";
+    check(r#"{"id":"a","bidfloorcur":"X"}"#, Err((WrongType, cur)));
+    let floor = "imp[0].pmp.deals[0].durfloors[0].bidfloor: `1e99` is above any price";
+    check(r#"{"id":"a","durfloors":[{"bidfloor":1e99}]}"#, Err((WrongType, floor)));
+}
+
+/// Every example request of section 6.2, and both of section 7.9.6.
+#[test]
+fn the_specifications_requests_are_valid() {
+    for (name, body) in examples::REQUESTS {
+        if let Err(invalid) = parse_request(body) {
+            panic!("{name}: {invalid}");
+        }
+    }
+}
+
+/// Every example response of section 6.3, and both of section 7.9.6: of the latter, the banner has
+/// its markup in a member that the standard does not know, and the video is not JSON.
+#[test]
+fn the_specifications_responses_parse() {
+    for (name, body) in examples::RESPONSES {
+        let response = match (crate::parse_response(body), *name) {
+            (Err(invalid), "response-dooh-video") => {
+                assert_eq!(invalid.reason, Reason::NotJson, "{name}");
+                continue;
+            }
+            (Err(invalid), _) => panic!("{name}: {invalid}"),
+            (Ok(response), _) => response,
+        };
+        let bid = &response.seatbid.as_ref().expect("examples bid")[0].bid[0];
+        assert!(bid.price().is_ok(), "{name}");
+        assert_eq!(bid.has_markup(), *name != "response-dooh-banner", "{name}");
+    }
+}
+
+mod examples {
+    //! The specification's examples, as files. OpenRTB 2.6-202606, © IAB Tech Lab, CC BY 3.0.
+
+    macro_rules! files {
+        ($($name:literal),* $(,)?) => {
+            &[$(($name, include_str!(concat!("../../tests/spec/", $name, ".json")))),*]
+        };
+    }
+
+    pub(super) const REQUESTS: &[(&str, &str)] = files![
+        "request-banner",
+        "request-expandable",
+        "request-mobile",
+        "request-video",
+        "request-pmp",
+        "request-dooh-banner",
+        "request-dooh-video",
+    ];
+
+    pub(super) const RESPONSES: &[(&str, &str)] = files![
+        "response-notice",
+        "response-vast",
+        "response-deal",
+        "response-native",
+        "response-dooh-banner",
+        "response-dooh-video",
+    ];
+}

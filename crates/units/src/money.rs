@@ -1,0 +1,227 @@
+//! Prices, costs and shares in integers.
+
+use std::fmt;
+
+use crate::{Currency, Decimal, DecimalError};
+
+/// Which way a remainder goes. Bids round down and floors up, so that a seat never pays above its
+/// offer nor a publisher sells below its floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// Towards zero.
+    Down,
+    /// Away from zero.
+    Up,
+}
+
+/// Price of 1000 impressions, in micros of a currency. At most [`Cpm::MAX`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cpm(u64);
+
+impl Cpm {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// A thousand million units of currency: above any price, in any currency in use.
+    pub const MAX: Self = Self(1_000_000_000_000_000);
+
+    /// `None` above [`Cpm::MAX`].
+    pub const fn new(micros: u64) -> Option<Self> {
+        if micros <= Self::MAX.0 { Some(Self(micros)) } else { None }
+    }
+
+    /// Micros of the currency per 1000 impressions.
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// Reads a JSON number; digits beyond micros are rounded as told.
+    pub fn parse(text: &str, round: Round) -> Result<Self, DecimalError> {
+        let (micros, dropped) = Decimal::parse(text)?.scaled(6).ok_or(DecimalError::TooLarge)?;
+        let micros = match round {
+            Round::Up if dropped => micros.checked_add(1).ok_or(DecimalError::TooLarge)?,
+            _ => micros,
+        };
+        Self::new(micros).ok_or(DecimalError::TooLarge)
+    }
+
+    /// Exact: n micros per 1000 impressions is n nanos per impression.
+    pub const fn per_impression(self) -> Nanos {
+        Nanos(self.0)
+    }
+
+    /// What `multiplier` impressions cost, rounded down once.
+    ///
+    /// `None` when the cost does not fit (OpenRTB 2.6 section 7.9.4 gives a worked example).
+    pub fn cost(self, multiplier: Multiplier) -> Option<Nanos> {
+        let nanos = u128::from(self.0) * u128::from(multiplier.0) / u128::from(Multiplier::ONE.0);
+        u64::try_from(nanos).ok().map(Nanos)
+    }
+
+    /// The sum, at most [`Cpm::MAX`].
+    pub fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0).min(Self::MAX.0))
+    }
+
+    /// `self × seconds`, at most [`Cpm::MAX`].
+    pub fn saturating_times(self, seconds: u32) -> Self {
+        Self(self.0.saturating_mul(u64::from(seconds)).min(Self::MAX.0))
+    }
+}
+
+impl fmt::Display for Cpm {
+    /// Shortest exact decimal: `0.03`, `9.43`, `3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0, 6)
+    }
+}
+
+/// `value / 10^places` without trailing zeros.
+fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, places: u32) -> fmt::Result {
+    let unit = 10u64.pow(places);
+    let (whole, mut fraction) = (value / unit, value % unit);
+    write!(f, "{whole}")?;
+    if fraction == 0 {
+        return Ok(());
+    }
+    let mut width = places as usize;
+    while fraction.is_multiple_of(10) {
+        fraction /= 10;
+        width -= 1;
+    }
+    write!(f, ".{fraction:0width$}")
+}
+
+/// Money that changes hands: thousand-millionths of a currency unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nanos(u64);
+
+impl Nanos {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// From a count of nanos.
+    pub const fn new(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The count.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The sum, or `None` when it does not fit.
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0, 9)
+    }
+}
+
+/// How many impressions one display is (`imp.qty.multiplier`), in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Multiplier(u64);
+
+impl Multiplier {
+    /// One impression.
+    pub const ONE: Self = Self(1_000_000);
+
+    /// A million viewers of one display.
+    pub const MAX: Self = Self(1_000_000_000_000);
+
+    /// Reads a JSON number above zero; digits beyond the sixth are dropped.
+    pub fn parse(text: &str) -> Result<Self, DecimalError> {
+        let (millionths, _) = Decimal::parse(text)?.scaled(6).ok_or(DecimalError::TooLarge)?;
+        match millionths {
+            0 => Err(DecimalError::Malformed),
+            n if n > Self::MAX.0 => Err(DecimalError::TooLarge),
+            n => Ok(Self(n)),
+        }
+    }
+}
+
+impl fmt::Display for Multiplier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0, 6)
+    }
+}
+
+/// A share, in parts per million; at most the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ppm(u32);
+
+impl Ppm {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// The whole.
+    pub const ONE: Self = Self(1_000_000);
+
+    /// `None` above one million.
+    pub const fn new(parts: u32) -> Option<Self> {
+        if parts <= Self::ONE.0 { Some(Self(parts)) } else { None }
+    }
+
+    /// The count of parts.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// What is left of `price` once this share is taken, rounded down: net from gross.
+    pub fn taken_from(self, price: Cpm) -> Cpm {
+        let left = u128::from(price.0) * u128::from(Self::ONE.0 - self.0);
+        let micros = left / u128::from(Self::ONE.0);
+        Cpm(u64::try_from(micros).expect("a share of a price is at most the price"))
+    }
+
+    /// The least price of which `net` is left once this share is taken: gross from net.
+    ///
+    /// `None` when the share is the whole, or the result exceeds [`Cpm::MAX`].
+    pub fn added_to(self, net: Cpm) -> Option<Cpm> {
+        let left = u128::from(Self::ONE.0 - self.0);
+        if left == 0 {
+            return None;
+        }
+        let gross = (u128::from(net.0) * u128::from(Self::ONE.0)).div_ceil(left);
+        u64::try_from(gross).ok().and_then(Cpm::new)
+    }
+}
+
+impl fmt::Display for Ppm {
+    /// As a percentage: `2.5%`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, u64::from(self.0), 4)?;
+        f.write_str("%")
+    }
+}
+
+/// A price and what it is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// Micros per 1000 impressions.
+    pub amount: Cpm,
+    /// Of this currency.
+    pub currency: Currency,
+}
+
+impl Price {
+    /// Reads `0.50 USD`.
+    pub fn parse(text: &str, round: Round) -> Option<Self> {
+        let (amount, code) = text.trim().split_once(' ')?;
+        let currency = Currency::parse(code.trim())?;
+        Some(Self { amount: Cpm::parse(amount, round).ok()?, currency })
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.amount, self.currency)
+    }
+}
+
+#[cfg(test)]
+mod tests;

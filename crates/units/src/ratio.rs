@@ -1,0 +1,121 @@
+//! Exact conversion ratios between currencies.
+
+use crate::{Cpm, Decimal, Round};
+
+/// Largest term of a ratio: a price times it still fits 128 bits.
+const TERM_MAX: u128 = 1 << 76;
+
+const _: () = assert!(
+    (Cpm::MAX.micros() as u128).leading_zeros() + TERM_MAX.leading_zeros() >= 128,
+    "a price times a term fits 128 bits"
+);
+
+/// A positive fraction in lowest terms, both terms at most 2^76.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    numerator: u128,
+    denominator: u128,
+}
+
+impl Ratio {
+    /// One to one.
+    pub const ONE: Self = Self { numerator: 1, denominator: 1 };
+
+    /// Reads decimal text, for example the rate `0.9143`; `None` when it is zero, malformed or
+    /// outside `10^-15 ..= 10^15`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (numerator, denominator) = Decimal::parse(text).ok()?.fraction()?;
+        Self::reduced(numerator, denominator)
+    }
+
+    /// `self / other`: from the unit that `self` prices to the unit that `other` prices.
+    ///
+    /// `None` when the terms outgrow 2^76, which 11-digit rates never do.
+    pub fn over(self, other: Self) -> Option<Self> {
+        let numerator = self.numerator.checked_mul(other.denominator)?;
+        let denominator = self.denominator.checked_mul(other.numerator)?;
+        Self::reduced(numerator, denominator)
+    }
+
+    /// The inverse; always exists, for a ratio is positive.
+    pub const fn inverse(self) -> Self {
+        Self { numerator: self.denominator, denominator: self.numerator }
+    }
+
+    /// `price × self`, rounded as told; `None` above [`Cpm::MAX`].
+    ///
+    /// Rounding down and then back up through [`Ratio::inverse`] never exceeds the start:
+    /// `⌈⌊x·r⌋ / r⌉ ≤ x` for whole `x`.
+    pub fn convert(self, price: Cpm, round: Round) -> Option<Cpm> {
+        let product = u128::from(price.micros()) * self.numerator;
+        let value = match round {
+            Round::Down => product / self.denominator,
+            Round::Up => product.div_ceil(self.denominator),
+        };
+        u64::try_from(value).ok().and_then(Cpm::new)
+    }
+
+    fn reduced(numerator: u128, denominator: u128) -> Option<Self> {
+        if numerator == 0 || denominator == 0 {
+            return None;
+        }
+        let divisor = gcd(numerator, denominator);
+        let ratio = Self { numerator: numerator / divisor, denominator: denominator / divisor };
+        (ratio.numerator <= TERM_MAX && ratio.denominator <= TERM_MAX).then_some(ratio)
+    }
+}
+
+const fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn parses_rates() {
+        for (text, good) in [
+            ("1", true),
+            ("0.9143", true),
+            ("155.27", true),
+            ("0", false),
+            ("-1", false),
+            ("x", false),
+            ("1e-40", false),
+        ] {
+            assert_eq!(Ratio::parse(text).is_some(), good, "{text}");
+        }
+    }
+
+    #[test]
+    fn converts_across_rates() {
+        // 1 EUR = 1.08 USD; 1 JPY = 0.0064 USD.
+        let eur = Ratio::parse("1.08").unwrap();
+        let jpy = Ratio::parse("0.0064").unwrap();
+        let eur_to_jpy = eur.over(jpy).unwrap();
+        let two_euros = Cpm::new(2_000_000).unwrap();
+        assert_eq!(eur_to_jpy.convert(two_euros, Round::Down), Cpm::new(337_500_000));
+        let one_micro = Cpm::new(1).unwrap();
+        assert_eq!(jpy.convert(one_micro, Round::Down), Some(Cpm::ZERO));
+        assert_eq!(jpy.convert(one_micro, Round::Up), Some(one_micro));
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back_never_exceeds_the_start(
+            micros in 0..=Cpm::MAX.micros(), n in 1u64..1_000_000_000, d in 1u64..1_000_000_000,
+        ) {
+            let ratio = Ratio::reduced(n.into(), d.into()).unwrap();
+            let start = Cpm::new(micros).unwrap();
+            if let Some(there) = ratio.convert(start, Round::Down) {
+                let back = ratio.inverse().convert(there, Round::Up).unwrap();
+                prop_assert!(back <= start);
+            }
+        }
+    }
+}
