@@ -17,7 +17,7 @@ mod validate;
 
 pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Video};
 pub use invalid::{Invalid, Reason};
-pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, is_json};
+pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
 pub use request::{BidRequest, Channel, Device, Geo, Media, Publisher, User};
 pub use response::{Bid, BidError, BidResponse, SeatBid, bid_texts, parse_bid, parse_response};

@@ -1,6 +1,11 @@
 //! A DSP's bid response, as far as rules depend on it. Sections 4.2.1 to 4.2.3.
 
-use serde::Deserialize;
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
@@ -42,6 +47,7 @@ pub struct SeatBid<'a, B> {
 
 /// Section 4.2.3.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Bid<'a> {
     /// Required.
     #[serde(borrow)]
@@ -120,9 +126,20 @@ impl<'a> Bid<'a> {
         }
     }
 
-    /// Inline markup as JSON text, quotes and escapes included; `None` when absent or empty.
+    /// Inline markup as JSON text, quotes and escapes included; `None` when it is no string, or
+    /// an empty one.
     pub fn markup(&self) -> Option<&'a str> {
         present(self.adm)
+    }
+
+    /// Inline markup fit for a search: as [`Bid::markup`], or without its escapes where these
+    /// might hide a letter or a bracket (Go writes `<` as `\u003c`).
+    pub fn markup_text(&self) -> Option<Cow<'a, str>> {
+        let raw = self.markup()?;
+        if memchr::memmem::find(raw.as_bytes(), br"\u00").is_none() {
+            return Some(Cow::Borrowed(raw));
+        }
+        serde_json::from_str(raw).ok().map(Cow::Owned)
     }
 
     /// Whether there is any way to the ad: inline, on the win notice, or preloaded (section 4.3).
@@ -132,7 +149,30 @@ impl<'a> Bid<'a> {
 }
 
 fn present(raw: Option<&RawValue>) -> Option<&str> {
-    raw.map(RawValue::get).filter(|text| !matches!(*text, "null" | r#""""#))
+    raw.map(RawValue::get).filter(|text| text.starts_with('"') && *text != r#""""#)
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Bid<'a> {
+    /// From an object alone: what is derived takes an array for a struct too, and a bid is passed
+    /// on as it came.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor;
+
+        impl<'de> Visitor<'de> for ObjectVisitor {
+            type Value = Bid<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
+                // The derived function, for `remote` makes it no implementation of the trait.
+                Bid::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(ObjectVisitor)
+    }
 }
 
 /// Parses a response whole.
@@ -186,6 +226,8 @@ mod tests {
             (r#""adm":"<a>""#, true, true),
             (r#""adm":"""#, false, false),
             (r#""adm":null"#, false, false),
+            (r#""adm":7"#, false, false),
+            (r#""adm":{}"#, false, false),
             (r#""nurl":"http://x""#, false, true),
             (r#""adid":"7""#, false, true),
             (r#""iurl":"http://x""#, false, false),
@@ -194,6 +236,28 @@ mod tests {
             let bid = parse_bid(&text).unwrap();
             assert_eq!((bid.markup().is_some(), bid.has_markup()), (inline, any), "{field}");
         }
+    }
+
+    #[test]
+    fn escapes_that_may_hide_something_are_resolved() {
+        for (adm, want) in [
+            (r#""<a href=\"x\">""#, r#""<a href=\"x\">""#),
+            (r#""\u003ca href=\"x\"\u003e""#, r#"<a href="x">"#),
+            (r#""""#, ""),
+        ] {
+            let text = format!(r#"{{"adm":{adm}}}"#);
+            let bid = parse_bid(&text).unwrap();
+            assert_eq!(bid.markup_text().unwrap_or_default(), want, "{adm}");
+        }
+    }
+
+    #[test]
+    fn a_bid_is_an_object() {
+        let array = format!("[{}]", vec!["null"; 21].join(","));
+        assert!(parse_bid(&array).is_err());
+        let body = format!(r#"{{"seatbid":[{{"bid":[{array}]}}]}}"#);
+        assert!(parse_response(&body).is_err());
+        assert!(bid_texts(&body).is_ok());
     }
 
     #[test]

@@ -1,0 +1,264 @@
+//! The event loop: one edge-triggered epoll instance, from accepted request to written answer.
+//!
+//! Every connection is registered once, for everything, and never touched again: an auction in
+//! the steady state costs one `read` and one `write` for the client, one `writev` and one `read`
+//! for each DSP, and its share of `epoll_wait`.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with, sockopt};
+
+use crate::client::{Client, Turn};
+use crate::dsp::Dsp;
+use crate::link::{Link, Progress};
+use crate::slots::Slots;
+
+/// Client connections held at once; one more is closed as it comes.
+const CLIENTS_MAX: u16 = 4096;
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 1024;
+/// Room for one answer; a larger one comes in pieces.
+const ANSWER_BYTES: usize = 64 << 10;
+
+const LISTENER: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+/// Set in the event data of a link, clear in that of a client; the rest is the slot.
+const LINK: u64 = 1 << 32;
+
+/// What was done since the start.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Auctions that every DSP answered.
+    pub(crate) auctions: u64,
+    /// Calls begun, one for each DSP and auction.
+    pub(crate) calls: u64,
+    /// Calls that brought no answer: refused, cut off, malformed.
+    pub(crate) failed: u64,
+    /// Calls made again because a reused connection turned out closed.
+    pub(crate) retried: u64,
+    /// Connections opened to DSPs.
+    pub(crate) opened: u64,
+}
+
+pub(crate) struct Floor {
+    epoll: OwnedFd,
+    listener: TcpListener,
+    /// Readable once it is time to stop; held so that it stays registered.
+    _stop: UnixStream,
+    dsps: Vec<Dsp>,
+    clients: Slots<Client>,
+    links: Slots<Link>,
+    /// Clients that have more to do than their last event said.
+    ready: Vec<usize>,
+    /// Where every answer is read to.
+    buffer: Box<[u8]>,
+    tally: Tally,
+}
+
+impl Floor {
+    pub(crate) fn new(listener: TcpListener, stop: UnixStream, dsps: Vec<Dsp>) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        // Again, now with a queue that takes a burst of every client we would keep.
+        rustix::net::listen(&listener, i32::from(CLIENTS_MAX))?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        for (source, data) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)] {
+            epoll::add(&epoll, source, EventData::new_u64(data), EventFlags::IN | EventFlags::ET)?;
+        }
+        Ok(Self {
+            epoll,
+            listener,
+            _stop: stop,
+            dsps,
+            clients: Slots::new(),
+            links: Slots::new(),
+            ready: Vec::new(),
+            buffer: vec![0; ANSWER_BYTES].into_boxed_slice(),
+            tally: Tally::default(),
+        })
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Holds auctions until told to stop; those in flight then are dropped.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => (),
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    STOP => return Ok(()),
+                    LISTENER => self.accept(),
+                    data if data & LINK == 0 => self.on_client(slot(data), event.flags),
+                    data => self.on_link(slot(data), event.flags),
+                }
+                while let Some(client) = self.ready.pop() {
+                    self.advance(client);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::CONNABORTED | Errno::INTR) => continue,
+                // Out of descriptors too: those left in the queue are taken with the next one.
+                Err(_) => return,
+            };
+            let data = self.clients.next() as u64;
+            if self.clients.len() < usize::from(CLIENTS_MAX)
+                && sockopt::set_tcp_nodelay(&socket, true).is_ok()
+                && watch(&self.epoll, &socket, data).is_ok()
+            {
+                self.clients.insert(Client::new(socket));
+            }
+        }
+    }
+
+    fn on_client(&mut self, id: usize, flags: EventFlags) {
+        let Some(client) = self.clients.at(id) else { return };
+        client.hung_up |= hung_up(flags);
+        if client.waiting > 0 {
+            client.stirred = true;
+        } else {
+            self.advance(id);
+        }
+    }
+
+    fn advance(&mut self, id: usize) {
+        let Some(client) = self.clients.at(id) else { return };
+        match client.advance() {
+            Turn::Request => self.fan_out(id),
+            Turn::Blocked => (),
+            Turn::Gone => drop(self.clients.remove(id)),
+        }
+    }
+
+    /// Calls every DSP, each on its warmest idle link or else on a fresh one.
+    fn fan_out(&mut self, client_id: usize) {
+        let client = self.clients.at(client_id).expect("its request was just read");
+        client.waiting = self.dsps.len();
+        for dsp in 0..self.dsps.len() {
+            self.tally.calls += 1;
+            match self.dsps[dsp].idle.pop() {
+                Some(link) => {
+                    self.links.at(link).expect("idle links are open").reuse(client_id);
+                    self.drive(link, None);
+                }
+                None => self.call_afresh(dsp, client_id),
+            }
+        }
+    }
+
+    fn call_afresh(&mut self, dsp: usize, client: usize) {
+        let data = LINK | self.links.next() as u64;
+        let opened = Link::open(dsp, &self.dsps[dsp].address, client)
+            .and_then(|link| watch(&self.epoll, &link.socket, data).map(|()| link));
+        match opened {
+            Ok(link) => {
+                self.tally.opened += 1;
+                self.links.insert(link);
+            }
+            Err(_) => self.fail(client),
+        }
+    }
+
+    fn on_link(&mut self, id: usize, flags: EventFlags) {
+        let Some(link) = self.links.at(id) else { return };
+        if link.call.is_some() {
+            self.drive(id, Some(flags));
+        } else if hung_up(flags) || flags.contains(EventFlags::IN) {
+            // Closed while idle, or speaking out of turn.
+            let idle = &mut self.dsps[link.dsp].idle;
+            idle.retain(|&other| other != id);
+            self.links.remove(id);
+        }
+    }
+
+    /// Takes a call as far as it goes now: without an event it only sends.
+    fn drive(&mut self, id: usize, event: Option<EventFlags>) {
+        let link = self.links.at(id).expect("the caller saw the link");
+        let client_id = link.call.as_ref().expect("the caller saw the call").client;
+        let client = self.clients.at(client_id).expect("a client outlives its auction");
+        let dsp = &mut self.dsps[link.dsp];
+        let [length, body] = client.call();
+        let progress = match (link.send([&dsp.head, length, body]), event) {
+            // An answer before the end of the question is none: the link cannot be told apart
+            // from a broken one, and is read only once the call is out.
+            (Err(Errno::AGAIN), Some(flags)) if hung_up(flags) => Progress::Failed,
+            (Err(Errno::AGAIN), _) | (Ok(()), None) => Progress::Blocked,
+            (Ok(()), Some(flags)) => {
+                link.receive(&mut self.buffer, hung_up(flags), &mut client.winner)
+            }
+            (Err(_), _) => Progress::Failed,
+        };
+        match progress {
+            Progress::Blocked => (),
+            Progress::Answered { reusable: true } => {
+                dsp.idle.push(id);
+                self.answered(client_id);
+            }
+            Progress::Answered { reusable: false } => {
+                self.links.remove(id);
+                self.answered(client_id);
+            }
+            Progress::Failed => self.give_up(id, client_id),
+        }
+    }
+
+    /// Closes a broken link; its call is made again if the link was merely stale.
+    fn give_up(&mut self, id: usize, client: usize) {
+        let link = self.links.remove(id).expect("the caller saw the link");
+        if link.is_stale() {
+            self.tally.retried += 1;
+            self.call_afresh(link.dsp, client);
+        } else {
+            self.fail(client);
+        }
+    }
+
+    fn fail(&mut self, client: usize) {
+        self.tally.failed += 1;
+        self.answered(client);
+    }
+
+    /// Counts one DSP off; the last one ends the auction.
+    fn answered(&mut self, client_id: usize) {
+        let client = self.clients.at(client_id).expect("a client outlives its auction");
+        client.waiting -= 1;
+        if client.waiting == 0 {
+            self.tally.auctions += 1;
+            if client.finish() {
+                self.ready.push(client_id);
+            }
+        }
+    }
+}
+
+/// Registers a connection for all that it can say, once and for all.
+fn watch(epoll: &OwnedFd, source: &impl AsFd, data: u64) -> Result<(), Errno> {
+    let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+    epoll::add(epoll, source, EventData::new_u64(data), flags)
+}
+
+fn hung_up(flags: EventFlags) -> bool {
+    flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
+}
+
+fn slot(data: u64) -> usize {
+    usize::try_from(data & (LINK - 1)).expect("slots are numbered from a usize")
+}

@@ -1,0 +1,117 @@
+//! The floor: the least that a whole auction can cost on this kernel.
+//!
+//! Owns the command line, start-up and the final report. The program it starts reads a request,
+//! writes one copy to every DSP, scans each answer once, and replies with the largest body it
+//! saw. It knows nothing of OpenRTB: no parsing, no rules, no timers. What an exchange costs
+//! above this number is the price of being an exchange.
+
+mod client;
+mod dsp;
+mod floor;
+mod head;
+mod link;
+mod slots;
+
+use std::io::{Write as _, stderr, stdout};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::dsp::Dsp;
+use crate::floor::{Floor, Tally};
+
+/// The least a whole auction can cost: raw epoll, one thread, no parsing, no rules.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Where bid requests arrive; port 0 lets the kernel choose.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// A DSP to ask, as HOST:PORT[/path]; repeat for more.
+    #[arg(long)]
+    dsp: Vec<String>,
+    /// A file of DSPs, one a line; blank lines and lines that begin with # are skipped.
+    #[arg(long)]
+    dsps: Option<PathBuf>,
+    /// Pin the process to this core.
+    #[arg(long)]
+    core: Option<usize>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let dsps = resolve(&arguments)?;
+    if let Some(core) = arguments.core {
+        pin(core)?;
+    }
+    raise_descriptor_limit();
+
+    let listener = TcpListener::bind(arguments.listen)
+        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let address = listener.local_addr()?;
+    let mut floor = Floor::new(listener, stop_signal()?, dsps)?;
+    // Whoever started us may read one line and close the pipe: that is not our failure.
+    let _ = writeln!(stdout(), "listening on {address}");
+    floor.run()?;
+    report(floor.tally());
+    Ok(())
+}
+
+/// The DSPs of `--dsp`, then those of the `--dsps` file.
+fn resolve(arguments: &Arguments) -> Result<Vec<Dsp>> {
+    let mut urls = arguments.dsp.clone();
+    if let Some(path) = &arguments.dsps {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the DSP file {}", path.display()))?;
+        let lines = text.lines().map(str::trim);
+        urls.extend(lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(String::from));
+    }
+    ensure!(!urls.is_empty(), "no DSP to ask: give --dsp HOST:PORT or --dsps FILE");
+    urls.iter().map(|url| Dsp::resolve(url)).collect()
+}
+
+/// Binds the process, which has one thread, to one core.
+fn pin(core: usize) -> Result<()> {
+    ensure!(core < CpuSet::MAX_CPU, "--core {core}: at most {}", CpuSet::MAX_CPU - 1);
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).with_context(|| format!("cannot pin to core {core}"))
+}
+
+/// Every auction in flight holds a connection to every DSP: take all the descriptors allowed.
+fn raise_descriptor_limit() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // A refusal leaves the limit as it was, which small runs do not reach.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// A socket that becomes readable on SIGTERM or SIGINT.
+fn stop_signal() -> Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair().context("cannot make the signal pipe")?;
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)
+            .context("cannot install the signal handler")?;
+    }
+    Ok(reader)
+}
+
+/// One line of `name value` pairs on stderr, the same from every program in `bench`.
+fn report(tally: &Tally) {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    #[expect(clippy::cast_precision_loss, reason = "a report, far below 2^53")]
+    let (cpu_s, auctions) = (cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9, tally.auctions as f64);
+    let Tally { auctions: done, calls, failed, retried, opened } = tally;
+    let _ = writeln!(
+        stderr(),
+        "auctions {done} cpu_s {cpu_s:.3} auctions_per_cpu_s {:.0} \
+         calls {calls} failed {failed} retried {retried} opened {opened}",
+        auctions / cpu_s,
+    );
+}

@@ -1,0 +1,3 @@
+module vickrey/bench/peers/go-exchange
+
+go 1.26

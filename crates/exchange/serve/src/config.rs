@@ -1,0 +1,343 @@
+//! The exchange's keys in `vickrey.toml`: each declared once, checked together, and turned into
+//! the rules' snapshot and the wire's options.
+
+mod dsp;
+mod terms;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use exchange_core::{Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey};
+use runtime::config::{Optional, Section, ms, secs};
+use units::{Currency, Price, Ratio};
+
+use crate::fanout::{EndpointOptions, PoolLimits};
+
+pub use dsp::DspOptions;
+
+/// All that the exchange is configured with.
+#[derive(Clone, Debug)]
+pub struct ExchangeConfig {
+    /// Where callers post bid requests.
+    pub listen: SocketAddr,
+    /// Limits on time.
+    pub limits: Limits,
+    /// Limits on what callers send.
+    pub inbound: InboundLimits,
+    /// Limits on connections to DSPs.
+    pub pool: PoolLimits,
+    /// How long what a name resolves to is trusted, whatever its own TTL says.
+    pub dns: DnsLimits,
+    /// Whether no bid is answered with 200 and `nbr` instead of 204.
+    pub explain_no_bid: bool,
+    /// What the rules need.
+    pub market: Market,
+    /// Where the DSPs are, in the order of `market.dsps`.
+    pub endpoints: Vec<(String, u16, EndpointOptions)>,
+}
+
+/// Limits on what callers send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboundLimits {
+    /// Largest body, compressed or not.
+    pub body_max: usize,
+    /// Longest wait for a body once its head has come.
+    pub body_timeout: Duration,
+    /// Longest wait for a head, and for the next request on a kept-alive connection.
+    pub head_timeout: Duration,
+    /// Largest head.
+    pub head_max: usize,
+}
+
+/// Bounds of how long a resolved name is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DnsLimits {
+    /// At least this long, and the pause after a failure.
+    pub ttl_min: Duration,
+    /// At most this long.
+    pub ttl_max: Duration,
+}
+
+/// What `[exchange]` itself holds.
+struct Own {
+    listen: SocketAddr,
+    limits: Limits,
+    inbound: InboundLimits,
+    pool: PoolLimits,
+    dns: DnsLimits,
+    explain_no_bid: bool,
+    pricing: terms::Pricing,
+    tie_key: TieKey,
+    supply_chain: Option<SupplyChainNode>,
+}
+
+impl ExchangeConfig {
+    /// Declares and reads `[exchange]`, `[currency]`, `[[dsp]]`, `[[publisher]]`, `[[deal]]` and
+    /// `[[floor]]`. `None` without `[exchange]`: the service is off.
+    pub fn read(s: &mut Section<'_>) -> Option<Self> {
+        let own = s.service("exchange", "Takes bid requests and auctions them.", Own::read);
+        let (currency, rates) = s.section("currency", "Exchange rates.", read_currency);
+        let dsps =
+            s.tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates));
+        dsp::check_ids(s, &dsps);
+        let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
+        let publishers = terms::read_publishers(s);
+        let deals = terms::read_deals(s, &names);
+        let floors = terms::read_floors(s, &rates);
+        let own = own?;
+        if !rates.knows(own.pricing.increment.currency) {
+            let code = own.pricing.increment.currency;
+            s.problem("exchange.increment", own.pricing.increment, no_rate(code));
+        }
+        let (dsps, endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
+        Some(Self {
+            listen: own.listen,
+            limits: own.limits,
+            inbound: own.inbound,
+            pool: own.pool,
+            dns: own.dns,
+            explain_no_bid: own.explain_no_bid,
+            market: Market {
+                dsps,
+                publishers: Publishers {
+                    named: terms::with_fee(publishers, own.pricing.fee),
+                    others: PublisherTerms { blocked: false, fee: own.pricing.fee },
+                },
+                deals,
+                floors,
+                rates,
+                currency,
+                increment: own.pricing.increment,
+                deals_first: own.pricing.deals_first,
+                creative_id_required: own.pricing.creative_id_required,
+                tie_key: own.tie_key,
+                supply_chain: own.supply_chain,
+            },
+            endpoints,
+        })
+    }
+}
+
+impl Own {
+    fn read(s: &mut Section<'_>) -> Self {
+        Self {
+            listen: s.socket_address(
+                "listen",
+                "127.0.0.1:8080",
+                "Where callers post bid requests, to /openrtb2/auction.",
+            ),
+            limits: read_limits(s),
+            inbound: InboundLimits {
+                body_max: s.bytes(
+                    "body_max",
+                    "256KiB",
+                    1024..=64 * 1024 * 1024,
+                    "Largest bid request, also once decompressed; larger ones are answered 413.",
+                ),
+                body_timeout: s.duration(
+                    "body_timeout",
+                    "1s",
+                    ms(10)..=secs(60),
+                    "Longest wait for a request's body after its head.",
+                ),
+                head_timeout: s.duration(
+                    "head_timeout",
+                    "60s",
+                    ms(100)..=secs(3600),
+                    "Longest wait for a request's head, which also ends idle connections.",
+                ),
+                head_max: s.bytes(
+                    "head_max",
+                    "16KiB",
+                    8192..=1024 * 1024,
+                    "Largest request head; larger ones are answered 431.",
+                ),
+            },
+            explain_no_bid: s.boolean(
+                "explain_no_bid",
+                false,
+                "Answer no bid with 200 and its reason in `nbr`, instead of 204.",
+            ),
+            pricing: terms::Pricing::read(s),
+            tie_key: read_tie_key(s),
+            supply_chain: s.table(
+                "supply_chain",
+                "Our node, appended to `source.schain`; its `sid` is the publisher's id.",
+                read_supply_chain,
+            ),
+            pool: s.section("pool", "Connections to DSPs, by DSP and shard.", read_pool),
+            dns: s.section("dns", "Host names of DSPs.", read_dns),
+        }
+    }
+}
+
+fn read_limits(s: &mut Section<'_>) -> Limits {
+    let limits = Limits {
+        tmax_max: s.duration(
+            "tmax_max",
+            "250ms",
+            ms(5)..=secs(60),
+            "Longest auction; a longer or absent `tmax` becomes this.",
+        ),
+        answer_reserve: s.duration(
+            "answer_reserve",
+            "5ms",
+            ms(0)..=secs(10),
+            "Kept back from `tmax` for clearing and answering: the auction closes so much earlier.",
+        ),
+        network_margin: s.duration(
+            "network_margin",
+            "5ms",
+            ms(0)..=secs(10),
+            "Taken off the `tmax` that DSPs are told, for the way there and back.",
+        ),
+        dsp_time_min: s.duration(
+            "dsp_time_min",
+            "10ms",
+            ms(1)..=secs(10),
+            "Least time to leave DSPs; a `tmax` that leaves less is answered without an auction.",
+        ),
+    };
+    let needed = limits.answer_reserve + limits.network_margin + limits.dsp_time_min;
+    if limits.tmax_max < needed {
+        let value = format!("\"{}ms\"", limits.tmax_max.as_millis());
+        let remedy = format!(
+            "leaves DSPs no time: answer_reserve, network_margin and dsp_time_min need {}ms",
+            needed.as_millis()
+        );
+        s.problem("tmax_max", value, remedy);
+    }
+    limits
+}
+
+fn read_pool(s: &mut Section<'_>) -> PoolLimits {
+    PoolLimits {
+        connections_max: s.integer(
+            "connections_max",
+            512,
+            1..=65_536_usize,
+            "Most connections to one DSP from one shard; calls beyond are not made.",
+        ),
+        connect_timeout: s.duration(
+            "connect_timeout",
+            "1s",
+            ms(1)..=secs(60),
+            "Longest attempt to connect.",
+        ),
+        idle_timeout: s.duration(
+            "idle_timeout",
+            "150s",
+            ms(100)..=secs(3600),
+            "Idle connections are closed after this long.",
+        ),
+        drain_timeout: s.duration(
+            "drain_timeout",
+            "1s",
+            ms(0)..=secs(60),
+            "How long after its auction a late answer may come before its connection is closed.",
+        ),
+        backoff_min: s.duration(
+            "backoff_min",
+            "50ms",
+            ms(1)..=secs(60),
+            "Pause after a failed attempt to connect; it doubles with each further one.",
+        ),
+        backoff_max: s.duration("backoff_max", "5s", ms(1)..=secs(600), "Longest such pause."),
+    }
+}
+
+fn read_dns(s: &mut Section<'_>) -> DnsLimits {
+    DnsLimits {
+        ttl_min: s.duration(
+            "ttl_min",
+            "5s",
+            ms(100)..=secs(3600),
+            "A name is resolved again after its TTL, but not sooner than this.",
+        ),
+        ttl_max: s.duration(
+            "ttl_max",
+            "5m",
+            ms(100)..=secs(86_400),
+            "A name is resolved again at least this often.",
+        ),
+    }
+}
+
+fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
+    SupplyChainNode {
+        asi: s
+            .text(
+                "asi",
+                runtime::config::Required("exchange.example"),
+                "Our domain, as in ads.txt.",
+            )
+            .into(),
+        name: s
+            .text("name", Optional("Example Exchange"), "The paid company, unless in sellers.json.")
+            .map(Into::into),
+        domain: s
+            .text("domain", Optional("example.com"), "Its domain, unless in sellers.json.")
+            .map(Into::into),
+    }
+}
+
+/// Without a configured key one is drawn: fair, but not reproducible elsewhere.
+fn read_tie_key(s: &mut Section<'_>) -> TieKey {
+    let parse = |text: &str| {
+        let remedy = || "must be 32 hexadecimal digits, for example from `openssl rand -hex 16`";
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(remedy().to_owned());
+        }
+        let key = u128::from_str_radix(text, 16).map_err(|_| remedy().to_owned())?;
+        Ok(TieKey::new(key.to_be_bytes()))
+    };
+    let key = s.parsed(
+        "tie_key",
+        Optional("00112233445566778899aabbccddeeff"),
+        parse,
+        "Secret that orders equal bids; absent, one is drawn at each start.",
+    );
+    key.unwrap_or_else(|| TieKey::new(rand::random()))
+}
+
+/// The common currency and what others are worth in it.
+fn read_currency(s: &mut Section<'_>) -> (Currency, Rates) {
+    let base = s.currency(
+        "base",
+        "USD",
+        "The currency of auctions that name none, of revenue figures, and of rates.",
+    );
+    let parse = |code: &str, worth: &str| {
+        let currency = Currency::parse(code)
+            .ok_or_else(|| format!("`{code}` is not an ISO 4217 code such as `EUR`"))?;
+        let ratio = Ratio::parse(worth).ok_or_else(|| {
+            "must be a decimal number above zero, for example \"1.08\"".to_owned()
+        })?;
+        // Every pair must convert: rates of a dozen digits do.
+        if worth.bytes().filter(u8::is_ascii_digit).count() > 11 {
+            return Err("has more than 11 digits, round it".to_owned());
+        }
+        Ok((currency, ratio))
+    };
+    let rates = s.map(
+        "rates",
+        &[("EUR", "1.08"), ("GBP", "1.27")],
+        parse,
+        "What one unit of each other currency is worth in `base`.",
+    );
+    if rates.iter().any(|(currency, _)| *currency == base) {
+        s.problem("rates", base, format!("must not name `base`, {base}, which is worth 1"));
+    }
+    (base, Rates::new(rates.into_iter().chain([(base, Ratio::ONE)])))
+}
+
+fn no_rate(currency: Currency) -> String {
+    format!("has no exchange rate: add {currency} to `currency.rates`")
+}
+
+fn check_rate(rates: &Rates, price: Price) -> Result<(), String> {
+    if rates.knows(price.currency) { Ok(()) } else { Err(no_rate(price.currency)) }
+}
+
+#[cfg(test)]
+mod tests;

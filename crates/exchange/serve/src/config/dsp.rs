@@ -1,0 +1,191 @@
+//! `[[dsp]]`: whom to ask, and for what.
+
+use exchange_core::{Dsp, Rates};
+use openrtb::codes::MediaType;
+use runtime::config::{HttpUrl, Optional, Required, Section, ms, secs};
+use units::Currency;
+
+use super::no_rate;
+use crate::fanout::EndpointOptions;
+
+/// Header fields that the exchange writes itself.
+const OWN_HEADERS: [&str; 7] = [
+    "host",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "accept",
+    "x-openrtb-version",
+];
+
+/// One `[[dsp]]`.
+#[derive(Clone, Debug)]
+pub struct DspOptions {
+    /// What the rules need.
+    pub rules: Dsp,
+    url: HttpUrl,
+    headers: Vec<(String, String)>,
+    response_bytes_max: usize,
+}
+
+impl DspOptions {
+    /// Declares and reads one table.
+    pub(super) fn read(s: &mut Section<'_>, rates: &Rates) -> Self {
+        let id = s.text("id", Required("dsp-1"), "Unique name of the DSP, also in metrics.");
+        let url = s.url(
+            "url",
+            Required("http://127.0.0.1:9001/bid"),
+            "Where its bid requests are posted.",
+        );
+        let seats = s.texts(
+            "seats",
+            Optional(&["seat-1"]),
+            not_empty,
+            "Seats for which it may bid, the default one first; absent, its id is its only seat.",
+        );
+        if seats.as_ref().is_some_and(Vec::is_empty) {
+            s.problem("seats", "[]", "must name a seat, or be absent");
+        }
+        let seats = seats.filter(|seats| !seats.is_empty()).unwrap_or_else(|| vec![id.clone()]);
+        let formats =
+            s.texts("formats", &["banner", "video", "audio", "native"], format, "Formats it buys.");
+        let currencies = read_currencies(s, rates);
+        let rules = Dsp {
+            id: id.into(),
+            seats: seats.into_iter().map(Into::into).collect(),
+            formats: formats.into_iter().fold(0, |set, format| set | format.bit()),
+            sizes: s.texts("sizes", &[], size, "Banner sizes it buys, as 300x250; empty: any."),
+            countries: read_ids(
+                s,
+                "countries",
+                country,
+                "Countries it buys (ISO 3166-1 alpha-3); empty: any.",
+            ),
+            publishers_allowed: read_ids(
+                s,
+                "publishers_allowed",
+                not_empty,
+                "Publishers it buys from, by id; empty: any.",
+            ),
+            publishers_blocked: read_ids(
+                s,
+                "publishers_blocked",
+                not_empty,
+                "Publishers it never buys from, by id.",
+            ),
+            currencies,
+            timeout: s.duration(
+                "timeout",
+                "60s",
+                ms(1)..=secs(60),
+                "Longest wait for its answer, where the auction leaves so much.",
+            ),
+        };
+        Self {
+            rules,
+            url,
+            response_bytes_max: s.bytes(
+                "response_bytes_max",
+                "64KiB",
+                256..=16 * 1024 * 1024,
+                "Largest answer body; a larger one is dropped and its connection closed.",
+            ),
+            headers: s.map(
+                "headers",
+                &[("x-api-key", "secret")],
+                header,
+                "Extra header fields of every request to it.",
+            ),
+        }
+    }
+
+    /// What the rules need, and what the wire needs: host, port and the rest.
+    pub(super) fn split(self) -> (Dsp, (String, u16, EndpointOptions)) {
+        let options = EndpointOptions {
+            authority: self.url.authority(),
+            path: self.url.path,
+            headers: self.headers,
+            currencies: self.rules.currencies.clone(),
+            response_bytes_max: self.response_bytes_max,
+        };
+        (self.rules, (self.url.host, self.url.port, options))
+    }
+}
+
+/// Two DSPs with one id cannot be told apart.
+pub(super) fn check_ids(s: &mut Section<'_>, dsps: &[DspOptions]) {
+    for (index, dsp) in dsps.iter().enumerate() {
+        let id = &dsp.rules.id;
+        if dsps[..index].iter().any(|earlier| earlier.rules.id == *id) {
+            s.problem(
+                &format!("dsp[{index}].id"),
+                format!("\"{id}\""),
+                "stands twice, ids are unique",
+            );
+        }
+    }
+}
+
+fn read_currencies(s: &mut Section<'_>, rates: &Rates) -> Vec<Currency> {
+    let parse = |code: &str| {
+        let currency = Currency::parse(code).ok_or("is not an ISO 4217 code such as `USD`")?;
+        if rates.knows(currency) { Ok(currency) } else { Err(no_rate(currency)) }
+    };
+    let currencies = s.texts(
+        "currencies",
+        Optional(&[]),
+        parse,
+        "Currencies in which it may bid, the preferred first; absent: USD.",
+    );
+    if currencies.as_ref().is_some_and(Vec::is_empty) {
+        s.problem("currencies", "[]", "must name a currency, or be absent");
+    }
+    currencies.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![Currency::USD])
+}
+
+fn read_ids(
+    s: &mut Section<'_>,
+    key: &'static str,
+    parse: impl Fn(&str) -> Result<String, String>,
+    doc: &'static str,
+) -> Vec<Box<str>> {
+    s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect()
+}
+
+pub(super) fn not_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+pub(super) fn country(text: &str) -> Result<String, String> {
+    if text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase()) {
+        Ok(text.to_owned())
+    } else {
+        Err("must be three capitals of ISO 3166-1 alpha-3, for example \"DEU\"".to_owned())
+    }
+}
+
+pub(super) fn format(text: &str) -> Result<MediaType, String> {
+    match text {
+        "banner" => Ok(MediaType::Banner),
+        "video" => Ok(MediaType::Video),
+        "audio" => Ok(MediaType::Audio),
+        "native" => Ok(MediaType::Native),
+        _ => Err("must be one of banner, video, audio, native".to_owned()),
+    }
+}
+
+pub(super) fn size(text: &str) -> Result<(u32, u32), String> {
+    let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    sides.ok_or_else(|| "must be width x height, for example \"300x250\"".to_owned())
+}
+
+fn header(name: &str, value: &str) -> Result<(String, String), String> {
+    use hyper::header::{HeaderName, HeaderValue};
+    if OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+        return Err("is written by the exchange itself, remove it".to_owned());
+    }
+    HeaderName::try_from(name).map_err(|_| format!("`{name}` is not a header name"))?;
+    HeaderValue::try_from(value).map_err(|_| "is not a header value".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}

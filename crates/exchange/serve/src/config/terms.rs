@@ -1,0 +1,149 @@
+//! Terms of trade: pricing, `[[publisher]]`, `[[deal]]` and `[[floor]]`.
+
+use std::collections::HashMap;
+
+use exchange_core::{DealTerms, FloorRule, PublisherTerms, Rates};
+use runtime::config::{Optional, Required, Section};
+use units::{Ppm, Price};
+
+use super::check_rate;
+use super::dsp::{country, format, size};
+
+/// How prices are made.
+pub(super) struct Pricing {
+    pub(super) fee: Ppm,
+    pub(super) increment: Price,
+    pub(super) deals_first: bool,
+    pub(super) creative_id_required: bool,
+}
+
+impl Pricing {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let fee = s.ppm(
+            "fee",
+            "0%",
+            "Our share of what DSPs pay, where no publisher's or deal's own says otherwise.",
+        );
+        check_fee(s, Some(fee));
+        Self {
+            fee,
+            increment: s.price(
+                "increment",
+                "0.01 USD",
+                "What a second price adds to the best other bid.",
+            ),
+            deals_first: s.boolean(
+                "deals_first",
+                false,
+                "Whether any bid under a deal beats every open bid.",
+            ),
+            creative_id_required: s.boolean(
+                "creative_id_required",
+                false,
+                "Whether a bid without `crid` is refused.",
+            ),
+        }
+    }
+}
+
+fn check_fee(s: &mut Section<'_>, fee: Option<Ppm>) {
+    if fee == Some(Ppm::ONE) {
+        s.problem("fee", "100%", "leaves the publisher nothing, must be less");
+    }
+}
+
+/// Terms by publisher id. A fee that is absent is the exchange's, which is not known here.
+pub(super) type NamedTerms = HashMap<Box<str>, (bool, Option<Ppm>)>;
+
+pub(super) fn read_publishers(s: &mut Section<'_>) -> NamedTerms {
+    let read = |s: &mut Section<'_>| {
+        let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.");
+        let blocked = s.boolean("blocked", false, "Whether its requests are refused.");
+        let fee = s.ppm("fee", Optional("12.5%"), "Our share, instead of `exchange.fee`.");
+        check_fee(s, fee);
+        (id, (blocked, fee))
+    };
+    let publishers = s.tables("publisher", "Terms with one publisher.", read);
+    unique(s, "publisher", publishers)
+}
+
+pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<str>, DealTerms> {
+    let read = |s: &mut Section<'_>| {
+        let id = s.text("id", Required("deal-1"), "`deal.id` in requests.");
+        let named = s.texts(
+            "dsps",
+            &[],
+            |name| Ok(name.to_owned()),
+            "DSPs that see it, by id; empty: all with a seat for it.",
+        );
+        let mut positions = Vec::new();
+        for name in &named {
+            match dsps.iter().position(|dsp| **dsp == **name) {
+                Some(position) => positions.push(position),
+                None => s.problem("dsps", name, format!("`{name}` is no configured DSP's id")),
+            }
+        }
+        let fee = s.ppm("fee", Optional("5%"), "Our share, instead of the publisher's.");
+        check_fee(s, fee);
+        let discount =
+            s.ppm("discount", "0%", "What the seller takes off every bid under it, by agreement.");
+        if discount == Ppm::ONE {
+            s.problem("discount", "100%", "gives the impression away, must be less");
+        }
+        let priority = s.integer(
+            "priority",
+            Optional(2),
+            0..=255_u8,
+            "Its class: a higher one beats every lower; absent, 1 if `deals_first`, else 0, as open bids.",
+        );
+        (id, DealTerms { dsps: positions, fee, discount, priority })
+    };
+    let deals = s.tables("deal", "Terms of one deal.", read);
+    unique(s, "deal", deals)
+}
+
+pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> {
+    let read = |s: &mut Section<'_>| {
+        let floor = s.price("floor", Required("0.50 USD"), "Lowest price, net of our fee.");
+        if let Err(remedy) = check_rate(rates, floor) {
+            s.problem("floor", floor, remedy);
+        }
+        FloorRule {
+            publisher: s
+                .text("publisher", Optional("pub-1"), "Only for this publisher.")
+                .map(Into::into),
+            format: s.parsed("format", Optional("banner"), format, "Only for bids of this format."),
+            country: s
+                .parsed("country", Optional("DEU"), country, "Only in this country.")
+                .map(Into::into),
+            size: s.parsed("size", Optional("300x250"), size, "Only for banners of this size."),
+            floor,
+        }
+    };
+    s.tables("floor", "A floor for open bids, beside those in requests.", read)
+}
+
+/// By id; an id that stands twice is a problem.
+fn unique<T>(s: &mut Section<'_>, key: &str, entries: Vec<(String, T)>) -> HashMap<Box<str>, T> {
+    let mut by_id = HashMap::new();
+    for (index, (id, entry)) in entries.into_iter().enumerate() {
+        if by_id.contains_key(id.as_str()) {
+            s.problem(
+                &format!("{key}[{index}].id"),
+                format!("\"{id}\""),
+                "stands twice, ids are unique",
+            );
+            continue;
+        }
+        by_id.insert(id.into_boxed_str(), entry);
+    }
+    by_id
+}
+
+/// The terms of named publishers, with our usual fee where they have none of their own.
+pub(super) fn with_fee(named: NamedTerms, fee: Ppm) -> HashMap<Box<str>, PublisherTerms> {
+    let resolve = |(id, (blocked, own)): (Box<str>, (bool, Option<Ppm>))| {
+        (id, PublisherTerms { blocked, fee: own.unwrap_or(fee) })
+    };
+    named.into_iter().map(resolve).collect()
+}

@@ -1,0 +1,18 @@
+//! Asks many DSPs at once over kept-alive HTTP/1.1 connections, until a deadline.
+//!
+//! One shard, one thread: pools, connections and inboxes are plain cells. An auction writes to
+//! each DSP from its own task; each connection's task reads and delivers into the auction's inbox;
+//! the auction wakes when all have answered or the time is up. What comes later is read to its end
+//! and dropped, so that it can reach no other auction.
+
+pub mod answer;
+mod connection;
+mod endpoint;
+mod inbox;
+mod pool;
+mod round;
+
+pub use endpoint::{Addresses, Endpoint, EndpointOptions};
+pub use inbox::{Outcome, Outcomes};
+pub use pool::{Pool, PoolLimits};
+pub use round::{Question, ask_all};

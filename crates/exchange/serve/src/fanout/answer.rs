@@ -1,0 +1,413 @@
+//! Reads one HTTP/1.1 answer from whatever pieces a connection delivers (RFC 9112).
+//!
+//! The usual answer arrives in one piece and is read where it lies; only a partial one is kept.
+//! Every length is bounded. Knows nothing of sockets or auctions.
+
+use memchr::memmem;
+
+/// Largest head, status line included.
+pub const HEAD_MAX: usize = 16 * 1024;
+/// Most header fields.
+pub const HEADERS_MAX: usize = 64;
+/// Most interim answers (1xx) before the final one.
+pub const INTERIM_MAX: usize = 4;
+/// Longest chunk-size line, extensions included.
+const CHUNK_LINE_MAX: usize = 256;
+
+/// Why an answer cannot be used, nor its connection any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// Not HTTP/1.1.
+    #[error("the answer is not HTTP/1.1: {0}")]
+    Malformed(&'static str),
+    /// Beyond [`HEAD_MAX`], [`HEADERS_MAX`] or [`INTERIM_MAX`].
+    #[error("the answer's head is too large")]
+    HeadTooLarge,
+    /// Beyond what the DSP's configuration allows.
+    #[error("the answer's body is too large")]
+    BodyTooLarge,
+    /// The connection ended within the answer.
+    #[error("the connection ended within the answer")]
+    Truncated,
+}
+
+/// What matters of an answer's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Status code.
+    pub status: u16,
+    /// Whether the connection may carry another request.
+    pub keep_alive: bool,
+    /// Whether the body is compressed, which was not asked for.
+    pub encoded: bool,
+}
+
+/// What reading has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress<'b> {
+    /// Not all there yet.
+    Partial,
+    /// The whole answer.
+    Done {
+        /// Its head.
+        head: Head,
+        /// Its body, chunks joined.
+        body: &'b [u8],
+        /// Whether bytes follow that nobody asked for.
+        surplus: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Head,
+    /// This many body bytes are still to come.
+    Sized(usize),
+    Chunked(Chunk),
+    UntilClose,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    SizeLine,
+    Data(usize),
+    DataEnd,
+    Trailer,
+}
+
+/// How the end of a body shows.
+#[derive(Clone, Copy)]
+enum Framing {
+    Sized(usize),
+    Chunked,
+    UntilClose,
+}
+
+/// Reads one answer; [`AnswerReader::reset`] makes it ready for the next.
+#[derive(Debug)]
+pub struct AnswerReader {
+    state: State,
+    head: Head,
+    interim: usize,
+    /// Head or framing bytes not yet understood.
+    pending: Vec<u8>,
+    body: Vec<u8>,
+    body_max: usize,
+}
+
+impl AnswerReader {
+    /// Refuses bodies beyond `body_max` bytes.
+    pub const fn new(body_max: usize) -> Self {
+        Self {
+            state: State::Head,
+            head: Head { status: 0, keep_alive: false, encoded: false },
+            interim: 0,
+            pending: Vec::new(),
+            body: Vec::new(),
+            body_max,
+        }
+    }
+
+    /// Forgets the answer and what it took to hold it.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.body_max);
+    }
+
+    /// Whether any byte of the answer has come.
+    pub fn has_begun(&self) -> bool {
+        self.state != State::Head || !self.pending.is_empty() || self.interim > 0
+    }
+
+    /// Reads on. After an error or [`Progress::Done`] it needs a [`AnswerReader::reset`].
+    pub fn read<'b>(&'b mut self, input: &'b [u8]) -> Result<Progress<'b>, AnswerError> {
+        if self.state != State::Head {
+            return self.read_body(input);
+        }
+        if self.pending.is_empty() {
+            return self.read_head(input);
+        }
+        let searched = self.pending.len().saturating_sub(3);
+        let room = (HEAD_MAX + 1).saturating_sub(self.pending.len());
+        let (taken, rest) = input.split_at(input.len().min(room));
+        self.pending.extend_from_slice(taken);
+        if memmem::find(&self.pending[searched..], b"\r\n\r\n").is_none() {
+            return self.within_head_max();
+        }
+        let mut whole = std::mem::take(&mut self.pending);
+        whole.extend_from_slice(rest);
+        self.read_kept(&whole)
+    }
+
+    /// The connection has ended.
+    pub fn end(&mut self) -> Result<Progress<'_>, AnswerError> {
+        match self.state {
+            State::UntilClose => {
+                Ok(Progress::Done { head: self.head, body: &self.body, surplus: false })
+            }
+            _ => Err(AnswerError::Truncated),
+        }
+    }
+
+    fn within_head_max(&self) -> Result<Progress<'_>, AnswerError> {
+        if self.pending.len() > HEAD_MAX {
+            Err(AnswerError::HeadTooLarge)
+        } else {
+            Ok(Progress::Partial)
+        }
+    }
+
+    /// Reads bytes that are gone after this call: the body is kept.
+    fn read_kept(&mut self, input: &[u8]) -> Result<Progress<'_>, AnswerError> {
+        let Some((start, framing)) = self.parse_heads(input)? else {
+            return self.within_head_max();
+        };
+        self.begin_body(framing)?;
+        self.read_body(&input[start..])
+    }
+
+    fn read_head<'b>(&'b mut self, input: &'b [u8]) -> Result<Progress<'b>, AnswerError> {
+        let Some((start, framing)) = self.parse_heads(input)? else {
+            return self.within_head_max();
+        };
+        let rest = &input[start..];
+        if let Framing::Sized(length) = framing
+            && length <= self.body_max
+            && length <= rest.len()
+        {
+            // The usual case: all there, nothing copied.
+            let (body, surplus) = rest.split_at(length);
+            return Ok(Progress::Done { head: self.head, body, surplus: !surplus.is_empty() });
+        }
+        self.begin_body(framing)?;
+        self.read_body(rest)
+    }
+
+    /// Parses heads until the final one; returns where its body starts. `None`: more is needed,
+    /// and what there is has been kept.
+    fn parse_heads(&mut self, input: &[u8]) -> Result<Option<(usize, Framing)>, AnswerError> {
+        let mut start = 0;
+        loop {
+            let Some((length, framing)) = self.parse_head(&input[start..])? else {
+                self.pending.extend_from_slice(&input[start..]);
+                return Ok(None);
+            };
+            start += length;
+            if let Some(framing) = framing {
+                return Ok(Some((start, framing)));
+            }
+            self.interim += 1;
+            if self.interim > INTERIM_MAX {
+                return Err(AnswerError::HeadTooLarge);
+            }
+        }
+    }
+
+    /// Length of the head, and its framing unless it is interim.
+    fn parse_head(
+        &mut self,
+        input: &[u8],
+    ) -> Result<Option<(usize, Option<Framing>)>, AnswerError> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut response = httparse::Response::new(&mut headers);
+        let length = match response.parse(input) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => return Err(AnswerError::HeadTooLarge),
+            Err(_) => return Err(AnswerError::Malformed("its head cannot be read")),
+        };
+        if length > HEAD_MAX {
+            return Err(AnswerError::HeadTooLarge);
+        }
+        let status = response.code.unwrap_or(0);
+        if (100..200).contains(&status) {
+            return match status {
+                101 => Err(AnswerError::Malformed("it switches protocols")),
+                _ => Ok(Some((length, None))),
+            };
+        }
+        let fields = Fields::of(response.headers)?;
+        let keep_alive = match response.version {
+            Some(1) => !fields.close,
+            _ => false,
+        };
+        let framing = match (status, fields.chunked, fields.length) {
+            (204 | 304, _, _) => Framing::Sized(0),
+            (_, true, Some(_)) => return Err(AnswerError::Malformed("two body lengths")),
+            (_, true, None) => Framing::Chunked,
+            (_, false, Some(length)) => Framing::Sized(length),
+            (_, false, None) => Framing::UntilClose,
+        };
+        let keep_alive = keep_alive && !matches!(framing, Framing::UntilClose);
+        self.head = Head { status, keep_alive, encoded: fields.encoded };
+        Ok(Some((length, Some(framing))))
+    }
+
+    fn begin_body(&mut self, framing: Framing) -> Result<(), AnswerError> {
+        self.state = match framing {
+            Framing::Sized(length) if length > self.body_max => {
+                return Err(AnswerError::BodyTooLarge);
+            }
+            Framing::Sized(length) => State::Sized(length),
+            Framing::Chunked => State::Chunked(Chunk::SizeLine),
+            Framing::UntilClose => State::UntilClose,
+        };
+        Ok(())
+    }
+
+    fn read_body(&mut self, mut input: &[u8]) -> Result<Progress<'_>, AnswerError> {
+        let done = match self.state {
+            State::Head => unreachable!("the head has been read"),
+            State::Sized(left) => {
+                let (taken, rest) = input.split_at(left.min(input.len()));
+                self.keep(taken)?;
+                input = rest;
+                self.state = State::Sized(left - taken.len());
+                left == taken.len()
+            }
+            State::UntilClose => {
+                self.keep(input)?;
+                false
+            }
+            State::Chunked(_) => self.read_chunks(&mut input)?,
+        };
+        if !done {
+            return Ok(Progress::Partial);
+        }
+        Ok(Progress::Done { head: self.head, body: &self.body, surplus: !input.is_empty() })
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), AnswerError> {
+        if self.body.len() + bytes.len() > self.body_max {
+            return Err(AnswerError::BodyTooLarge);
+        }
+        self.body.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Whether the last chunk and its trailers have been read.
+    fn read_chunks(&mut self, input: &mut &[u8]) -> Result<bool, AnswerError> {
+        while let State::Chunked(chunk) = self.state {
+            let next = match chunk {
+                Chunk::Data(left) => {
+                    let (taken, rest) = input.split_at(left.min(input.len()));
+                    self.keep(taken)?;
+                    *input = rest;
+                    match left - taken.len() {
+                        0 => Chunk::DataEnd,
+                        left => {
+                            self.state = State::Chunked(Chunk::Data(left));
+                            return Ok(false);
+                        }
+                    }
+                }
+                Chunk::SizeLine | Chunk::DataEnd | Chunk::Trailer => {
+                    let Some(line) = self.take_line(input)? else { return Ok(false) };
+                    match (chunk, line.as_slice()) {
+                        (Chunk::DataEnd, b"") => Chunk::SizeLine,
+                        (Chunk::DataEnd, _) => {
+                            return Err(AnswerError::Malformed("a chunk overruns its size"));
+                        }
+                        (Chunk::SizeLine, line) => match chunk_size(line)? {
+                            0 => Chunk::Trailer,
+                            size => Chunk::Data(size),
+                        },
+                        (_, b"") => return Ok(true),
+                        (_, _) => Chunk::Trailer,
+                    }
+                }
+            };
+            if chunk == Chunk::Trailer {
+                // Trailers are read past; they count as head.
+                self.interim += 1;
+                if self.interim > HEADERS_MAX {
+                    return Err(AnswerError::HeadTooLarge);
+                }
+            }
+            self.state = State::Chunked(next);
+        }
+        Ok(false)
+    }
+
+    /// The next line without its end, joined with what came before.
+    fn take_line(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, AnswerError> {
+        let (taken, complete) = match memchr::memchr(b'\n', input) {
+            Some(end) => (&input[..=end], true),
+            None => (*input, false),
+        };
+        if self.pending.len() + taken.len() > CHUNK_LINE_MAX {
+            return Err(AnswerError::Malformed("a chunk's size line is too long"));
+        }
+        self.pending.extend_from_slice(taken);
+        *input = &input[taken.len()..];
+        if !complete {
+            return Ok(None);
+        }
+        let mut line = std::mem::take(&mut self.pending);
+        line.pop();
+        match line.pop() {
+            Some(b'\r') => Ok(Some(line)),
+            _ => Err(AnswerError::Malformed("a chunk's line ends without CR LF")),
+        }
+    }
+}
+
+fn chunk_size(line: &[u8]) -> Result<usize, AnswerError> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let malformed = AnswerError::Malformed("a chunk has no size");
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return Err(malformed);
+    }
+    let text = std::str::from_utf8(digits).map_err(|_| malformed)?;
+    usize::from_str_radix(text, 16).map_err(|_| AnswerError::BodyTooLarge)
+}
+
+/// The header fields that matter.
+#[derive(Default)]
+struct Fields {
+    length: Option<usize>,
+    chunked: bool,
+    close: bool,
+    encoded: bool,
+}
+
+impl Fields {
+    fn of(headers: &[httparse::Header<'_>]) -> Result<Self, AnswerError> {
+        let mut fields = Self::default();
+        for header in headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            let value = header.value.trim_ascii();
+            if is("content-length") {
+                let length = parse_length(value)?;
+                if fields.length.is_some_and(|earlier| earlier != length) {
+                    return Err(AnswerError::Malformed("two body lengths"));
+                }
+                fields.length = Some(length);
+            } else if is("transfer-encoding") {
+                if !value.eq_ignore_ascii_case(b"chunked") || fields.chunked {
+                    return Err(AnswerError::Malformed("a transfer coding other than chunked"));
+                }
+                fields.chunked = true;
+            } else if is("connection") {
+                let mut options = value.split(|byte| *byte == b',');
+                fields.close |=
+                    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+            } else if is("content-encoding") {
+                fields.encoded = !value.is_empty() && !value.eq_ignore_ascii_case(b"identity");
+            }
+        }
+        Ok(fields)
+    }
+}
+
+fn parse_length(value: &[u8]) -> Result<usize, AnswerError> {
+    let malformed = AnswerError::Malformed("its content-length is no number");
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err(malformed);
+    }
+    let text = std::str::from_utf8(value).map_err(|_| malformed)?;
+    // A length beyond the address space is a length beyond every limit.
+    Ok(text.parse().unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests;

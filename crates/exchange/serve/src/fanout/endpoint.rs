@@ -1,0 +1,71 @@
+//! Where a DSP is, and what every request to it begins with.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use units::Currency;
+
+/// The addresses behind a DSP's host name: written by the resolver, read when a connection opens.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses(Arc<Mutex<Arc<[SocketAddr]>>>);
+
+impl Addresses {
+    /// Publishes what the name resolves to now.
+    pub fn set(&self, addresses: Vec<SocketAddr>) {
+        *self.0.lock().expect("nothing panics while it holds the addresses") = addresses.into();
+    }
+
+    /// What the name resolved to last; empty before the first answer.
+    pub fn current(&self) -> Arc<[SocketAddr]> {
+        self.0.lock().expect("nothing panics while it holds the addresses").clone()
+    }
+}
+
+/// What is configured of a DSP's connections.
+#[derive(Clone, Debug)]
+pub struct EndpointOptions {
+    /// `host:port` as it stands in the URL.
+    pub authority: String,
+    /// Path and query, starting with a slash.
+    pub path: String,
+    /// Extra header fields, checked to be valid.
+    pub headers: Vec<(String, String)>,
+    /// In which it may bid.
+    pub currencies: Vec<Currency>,
+    /// Largest answer body.
+    pub response_bytes_max: usize,
+}
+
+/// A DSP as the fan-out sees it.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Head of every request, up to the value of `content-length`.
+    pub(crate) head: Box<str>,
+    /// JSON array for `cur`.
+    pub(crate) cur: Box<str>,
+    pub(crate) addresses: Addresses,
+    pub(crate) response_bytes_max: usize,
+}
+
+impl Endpoint {
+    /// `addresses` may be filled later.
+    pub fn new(options: &EndpointOptions, addresses: Addresses) -> Self {
+        let mut head = format!(
+            "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
+             accept: application/json\r\nx-openrtb-version: 2.6\r\n",
+            options.path, options.authority
+        );
+        for (name, value) in &options.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("content-length: ");
+        let codes: Vec<_> =
+            options.currencies.iter().map(|currency| format!("\"{currency}\"")).collect();
+        Self {
+            head: head.into(),
+            cur: format!("[{}]", codes.join(",")).into(),
+            addresses,
+            response_bytes_max: options.response_bytes_max,
+        }
+    }
+}

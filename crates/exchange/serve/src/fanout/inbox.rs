@@ -1,0 +1,265 @@
+//! Where the answers to one auction arrive.
+//!
+//! Shared by the auction, which waits, and its connections, which deliver. Once closed it takes
+//! nothing more, so a late answer cannot change what was decided.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::Instant;
+
+use super::connection::Connection;
+
+/// What became of one call. The first eight are the DSP's doing, the last three never reached it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// 200 with a body.
+    Answered,
+    /// 204, or 200 without a body.
+    NoBid,
+    /// Not all there when the auction closed, or the DSP's own time was up.
+    Late,
+    /// Another status.
+    Status,
+    /// Not HTTP, or cut off.
+    Malformed,
+    /// A body beyond `response_bytes_max`, or an oversized head.
+    TooLarge,
+    /// A compressed body, which was not asked for.
+    Encoded,
+    /// The connection broke before the answer began.
+    Reset,
+    /// No connection could be opened.
+    Unreachable,
+    /// The name has no address.
+    Unresolved,
+    /// As many connections are in use as may be.
+    Saturated,
+}
+
+impl Outcome {
+    /// Every outcome, in declaration order.
+    pub const ALL: [Self; 11] = [
+        Self::Answered,
+        Self::NoBid,
+        Self::Late,
+        Self::Status,
+        Self::Malformed,
+        Self::TooLarge,
+        Self::Encoded,
+        Self::Reset,
+        Self::Unreachable,
+        Self::Unresolved,
+        Self::Saturated,
+    ];
+
+    /// The metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::NoBid => "no_bid",
+            Self::Late => "late",
+            Self::Status => "status",
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::Encoded => "encoded",
+            Self::Reset => "reset",
+            Self::Unreachable => "unreachable",
+            Self::Unresolved => "unresolved",
+            Self::Saturated => "saturated",
+        }
+    }
+}
+
+/// What the auction's own task has to do.
+#[derive(Debug)]
+pub(super) enum Todo {
+    /// A connection is ready for this call.
+    Send { slot: usize, connection: Rc<Connection> },
+    /// The DSP had closed the idle connection: call again on a new one.
+    Retry { slot: usize },
+}
+
+#[derive(Debug)]
+struct Slot {
+    outcome: Option<Outcome>,
+    body: Range<usize>,
+    wait_until: Instant,
+    retried: bool,
+}
+
+/// The answers to one auction.
+#[derive(Debug)]
+pub(super) struct Inbox(RefCell<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    open: bool,
+    waiting: usize,
+    slots: Vec<Slot>,
+    bodies: Vec<u8>,
+    todo: Vec<Todo>,
+    waker: Option<Waker>,
+}
+
+/// What became of every call, and the bodies that came in time.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    /// By call.
+    pub calls: Vec<Outcome>,
+    ranges: Vec<Range<usize>>,
+    bodies: Vec<u8>,
+}
+
+impl Outcomes {
+    /// The body of a call that was [`Outcome::Answered`].
+    pub fn body(&self, call: usize) -> &[u8] {
+        &self.bodies[self.ranges[call].clone()]
+    }
+}
+
+impl Inbox {
+    /// One slot per call, each with the time until which it is waited for.
+    pub(super) fn new(wait_until: impl ExactSizeIterator<Item = Instant>) -> Self {
+        let waiting = wait_until.len();
+        let slot = |wait_until| Slot { outcome: None, body: 0..0, wait_until, retried: false };
+        Self(RefCell::new(Inner {
+            open: true,
+            waiting,
+            slots: wait_until.map(slot).collect(),
+            bodies: Vec::with_capacity(waiting * 512),
+            todo: Vec::new(),
+            waker: None,
+        }))
+    }
+
+    /// Whether the call is still waited for.
+    pub(super) fn is_waiting(&self, slot: usize) -> bool {
+        let inner = self.0.borrow();
+        inner.open && inner.slots[slot].outcome.is_none()
+    }
+
+    /// Takes an answer; `false` when it is late.
+    pub(super) fn deliver(&self, slot: usize, now: Instant, outcome: Outcome, body: &[u8]) -> bool {
+        let inner = &mut *self.0.borrow_mut();
+        if !inner.open || inner.slots[slot].outcome.is_some() {
+            return false;
+        }
+        let late = inner.slots[slot].wait_until <= now;
+        let start = inner.bodies.len();
+        if !late {
+            inner.bodies.extend_from_slice(body);
+        }
+        let slot = &mut inner.slots[slot];
+        slot.body = start..inner.bodies.len();
+        slot.outcome = Some(if late { Outcome::Late } else { outcome });
+        inner.settled();
+        !late
+    }
+
+    /// Asks the auction's task to call once more; `false` when it may not.
+    pub(super) fn retry(&self, slot: usize) -> bool {
+        let inner = &mut *self.0.borrow_mut();
+        let state = &mut inner.slots[slot];
+        if !inner.open || state.outcome.is_some() || state.retried {
+            return false;
+        }
+        state.retried = true;
+        inner.todo.push(Todo::Retry { slot });
+        inner.wake();
+        true
+    }
+
+    /// Offers a connection to a call that waits for one; gives it back when nobody does.
+    pub(super) fn offer(
+        &self,
+        slot: usize,
+        connection: Rc<Connection>,
+    ) -> Result<(), Rc<Connection>> {
+        if !self.is_waiting(slot) {
+            return Err(connection);
+        }
+        let mut inner = self.0.borrow_mut();
+        inner.todo.push(Todo::Send { slot, connection });
+        inner.wake();
+        Ok(())
+    }
+
+    /// The next thing to do.
+    pub(super) fn next_todo(&self) -> Option<Todo> {
+        self.0.borrow_mut().todo.pop()
+    }
+
+    /// Ready when there is something to do, or nothing to wait for.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.0.borrow_mut();
+        if inner.waiting == 0 || !inner.todo.is_empty() {
+            return Poll::Ready(());
+        }
+        match &mut inner.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Whether every call has an outcome.
+    pub(super) fn is_complete(&self) -> bool {
+        self.0.borrow().waiting == 0
+    }
+
+    /// Gives up calls whose time is up; returns when the next one's will be.
+    pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
+        let inner = &mut *self.0.borrow_mut();
+        let mut next = None;
+        for slot in inner.slots.iter_mut().filter(|slot| slot.outcome.is_none()) {
+            if slot.wait_until <= now {
+                slot.outcome = Some(Outcome::Late);
+                inner.waiting -= 1;
+            } else {
+                next =
+                    Some(next.map_or(slot.wait_until, |next: Instant| next.min(slot.wait_until)));
+            }
+        }
+        next
+    }
+
+    /// Closes for good and hands over what came; what was waited for is late.
+    pub(super) fn close(&self) -> Outcomes {
+        let mut inner = self.0.borrow_mut();
+        inner.open = false;
+        inner.waker = None;
+        // A connection that was offered and not used goes back to its pool.
+        let todo = std::mem::take(&mut inner.todo);
+        let slots = std::mem::take(&mut inner.slots);
+        let bodies = std::mem::take(&mut inner.bodies);
+        drop(inner);
+        for todo in todo {
+            if let Todo::Send { connection, .. } = todo {
+                connection.release();
+            }
+        }
+        Outcomes {
+            calls: slots.iter().map(|slot| slot.outcome.unwrap_or(Outcome::Late)).collect(),
+            ranges: slots.into_iter().map(|slot| slot.body).collect(),
+            bodies,
+        }
+    }
+}
+
+impl Inner {
+    fn settled(&mut self) {
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            self.wake();
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One shard's connections to one DSP.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::metrics::Padded;
+use tokio::net::TcpStream;
+use tokio::task::spawn_local;
+use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
+
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::inbox::{Inbox, Outcome};
+use crate::metrics::{DspMetrics, ExchangeMetrics};
+
+/// What bounds a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// Most connections to one DSP from one shard, in use or idle.
+    pub connections_max: usize,
+    /// Longest attempt to connect.
+    pub connect_timeout: Duration,
+    /// Idle connections are closed after this long.
+    pub idle_timeout: Duration,
+    /// How long after its auction a late answer may take to arrive, before its connection goes.
+    pub drain_timeout: Duration,
+    /// Pause after a first failed attempt to connect; it doubles with each further one.
+    pub backoff_min: Duration,
+    /// Longest such pause.
+    pub backoff_max: Duration,
+}
+
+/// One shard's connections to one DSP.
+#[derive(Debug)]
+pub struct Pool {
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) limits: PoolLimits,
+    /// Read into by every connection of the shard in turn; nothing stays in it.
+    pub(super) scratch: Rc<RefCell<Box<[u8]>>>,
+    metrics: Arc<Padded<ExchangeMetrics>>,
+    dsp: usize,
+    idle: RefCell<Vec<Rc<Connection>>>,
+    all: RefCell<HashMap<u64, Rc<Connection>>>,
+    /// Calls for which a connection is being opened.
+    waiting: RefCell<VecDeque<(Rc<Inbox>, usize)>>,
+    opening: Cell<usize>,
+    ids: Cell<u64>,
+    failures: Cell<u32>,
+    retry_at: Cell<Option<Instant>>,
+}
+
+impl Pool {
+    /// Empty. `dsp` is the DSP's position in the market and the metrics.
+    pub fn new(
+        endpoint: Arc<Endpoint>,
+        limits: PoolLimits,
+        scratch: Rc<RefCell<Box<[u8]>>>,
+        (metrics, dsp): (Arc<Padded<ExchangeMetrics>>, usize),
+    ) -> Self {
+        Self {
+            endpoint,
+            limits,
+            scratch,
+            metrics,
+            dsp,
+            idle: RefCell::default(),
+            all: RefCell::default(),
+            waiting: RefCell::default(),
+            opening: Cell::new(0),
+            ids: Cell::new(0),
+            failures: Cell::new(0),
+            retry_at: Cell::new(None),
+        }
+    }
+
+    pub(super) fn metrics(&self) -> &DspMetrics {
+        &self.metrics.dsps[self.dsp]
+    }
+
+    /// The idle connection used last, which is the likeliest to be alive.
+    pub(super) fn idle(&self) -> Option<Rc<Connection>> {
+        self.idle.borrow_mut().pop()
+    }
+
+    /// Opens a connection for a call, which hears of it through its inbox.
+    ///
+    /// # Errors
+    ///
+    /// Why none can be opened.
+    pub(super) fn open(
+        self: &Rc<Self>,
+        now: Instant,
+        inbox: &Rc<Inbox>,
+        slot: usize,
+    ) -> Result<(), Outcome> {
+        if self.retry_at.get().is_some_and(|retry_at| now < retry_at) {
+            return Err(Outcome::Unreachable);
+        }
+        if self.all.borrow().len() + self.opening.get() >= self.limits.connections_max {
+            return Err(Outcome::Saturated);
+        }
+        let addresses = self.endpoint.addresses.current();
+        let id = self.ids.replace(self.ids.get() + 1);
+        let turn = usize::try_from(id).unwrap_or(0);
+        let address = *addresses
+            .get(turn.checked_rem(addresses.len()).unwrap_or(0))
+            .ok_or(Outcome::Unresolved)?;
+        self.waiting.borrow_mut().push_back((Rc::clone(inbox), slot));
+        self.opening.set(self.opening.get() + 1);
+        let pool = Rc::clone(self);
+        spawn_local(async move {
+            let opened = timeout(pool.limits.connect_timeout, connect(address)).await;
+            pool.opening.set(pool.opening.get() - 1);
+            match opened {
+                Ok(Ok(stream)) => pool.opened(stream, address, id),
+                Ok(Err(error)) => pool.failed(address, &error.to_string()),
+                Err(_) => pool.failed(address, "timed out"),
+            }
+        });
+        Ok(())
+    }
+
+    fn opened(self: &Rc<Self>, stream: TcpStream, address: SocketAddr, id: u64) {
+        self.failures.set(0);
+        self.retry_at.set(None);
+        self.metrics().opened.increment();
+        let connection = Connection::start(stream, address, Rc::clone(self), id);
+        self.all.borrow_mut().insert(id, Rc::clone(&connection));
+        self.count_open();
+        self.release(connection);
+    }
+
+    fn failed(&self, address: SocketAddr, error: &str) {
+        let failures = self.failures.get().saturating_add(1);
+        self.failures.set(failures);
+        let doubled = self.limits.backoff_min.saturating_mul(1 << (failures - 1).min(16));
+        let pause = doubled.min(self.limits.backoff_max);
+        self.retry_at.set(Some(Instant::now() + pause));
+        if failures == 1 {
+            warn!(%address, error, "DSP cannot be reached; retrying with backoff");
+        } else {
+            debug!(%address, error, failures, "DSP still cannot be reached");
+        }
+        let waiting = self.waiting.borrow_mut().pop_front();
+        if let Some((inbox, slot)) = waiting {
+            inbox.deliver(slot, Instant::now(), Outcome::Unreachable, &[]);
+        }
+    }
+
+    /// Gives a connection to a call that waits for one, or keeps it.
+    pub(super) fn release(&self, mut connection: Rc<Connection>) {
+        loop {
+            let waiting = self.waiting.borrow_mut().pop_front();
+            let Some((inbox, slot)) = waiting else { break };
+            match inbox.offer(slot, connection) {
+                Ok(()) => return,
+                Err(back) => connection = back,
+            }
+        }
+        self.idle.borrow_mut().push(connection);
+    }
+
+    /// A connection has closed.
+    pub(super) fn forget(&self, connection: &Connection) {
+        if self.all.borrow_mut().remove(&connection.id).is_some() {
+            self.idle.borrow_mut().retain(|idle| idle.id != connection.id);
+            self.count_open();
+        }
+    }
+
+    /// Closes what is overdue, idle for too long, or at an address that is no longer the DSP's.
+    pub fn sweep(&self, now: Instant) {
+        let known = self.endpoint.addresses.current();
+        let idle_before = now.checked_sub(self.limits.idle_timeout).unwrap_or(now);
+        let is_spent = |connection: &&Rc<Connection>| connection.is_spent(now, idle_before, &known);
+        let spent: Vec<_> = self.all.borrow().values().filter(is_spent).cloned().collect();
+        for connection in spent {
+            connection.close();
+        }
+    }
+
+    fn count_open(&self) {
+        let open = i64::try_from(self.all.borrow().len()).unwrap_or(i64::MAX);
+        self.metrics().open.set(open);
+    }
+}
+
+async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}

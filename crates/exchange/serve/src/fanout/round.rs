@@ -1,0 +1,157 @@
+//! One round of questions: every DSP asked at once, and waited for together.
+
+use std::io::IoSlice;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use openrtb::{DealMask, ImpMask, Outbound, View};
+use tokio::time::{Instant, sleep_until};
+
+use super::connection::{Call, Connection};
+use super::inbox::{Inbox, Outcome, Outcomes, Todo};
+use super::pool::Pool;
+
+/// Most parts of a request that go to the socket without being joined first.
+const PARTS_MAX: usize = 64;
+
+/// What one DSP is asked.
+#[derive(Debug)]
+pub struct Question<'q> {
+    /// Its connections.
+    pub pool: &'q Rc<Pool>,
+    /// Impressions on offer.
+    pub imps: ImpMask,
+    /// Deals on offer.
+    pub deals: DealMask,
+    /// The `tmax` it is told, in milliseconds.
+    pub tmax_ms: u32,
+    /// JSON string: what it calls the user.
+    pub buyeruid: Option<&'q str>,
+    /// Until when it is waited for.
+    pub wait_until: Instant,
+}
+
+/// Asks, and waits until all have answered or their time is up. Outcomes are in the order of
+/// `questions`. Dropping the future gives up the auction: its answers will be drained.
+pub async fn ask_all(outbound: &Outbound<'_>, questions: &[Question<'_>]) -> Outcomes {
+    let inbox = Rc::new(Inbox::new(questions.iter().map(|question| question.wait_until)));
+    let round = Round { outbound, questions, guard: CloseOnDrop(inbox) };
+    let now = Instant::now();
+    for slot in 0..questions.len() {
+        round.ask(slot, now);
+    }
+    round.collect().await
+}
+
+struct Round<'r> {
+    outbound: &'r Outbound<'r>,
+    questions: &'r [Question<'r>],
+    guard: CloseOnDrop,
+}
+
+/// An auction whose caller has gone must not be written to by its connections.
+struct CloseOnDrop(Rc<Inbox>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Round<'_> {
+    /// Sends on an idle connection, or opens one.
+    fn ask(&self, slot: usize, now: Instant) {
+        let pool = self.questions[slot].pool;
+        while let Some(connection) = pool.idle() {
+            if self.send(slot, &connection, now) {
+                return;
+            }
+        }
+        self.open(slot, now);
+    }
+
+    fn open(&self, slot: usize, now: Instant) {
+        let inbox = &self.guard.0;
+        if let Err(outcome) = self.questions[slot].pool.open(now, inbox, slot) {
+            inbox.deliver(slot, now, outcome, &[]);
+        }
+    }
+
+    /// Whether the request is on its way.
+    fn send(&self, slot: usize, connection: &Rc<Connection>, now: Instant) -> bool {
+        let question = &self.questions[slot];
+        let endpoint = &question.pool.endpoint;
+        let mut tmax = itoa::Buffer::new();
+        let view = View {
+            imps: question.imps,
+            deals: question.deals,
+            tmax: tmax.format(question.tmax_ms),
+            cur: &endpoint.cur,
+            buyeruid: question.buyeruid,
+        };
+        let call = Call {
+            inbox: Rc::clone(&self.guard.0),
+            slot,
+            sent_at: now,
+            drain_until: question.wait_until + question.pool.limits.drain_timeout,
+        };
+        // Head, length and blank line come first; the body's parts follow.
+        let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+        let (mut used, mut length) = (3, 0);
+        self.outbound.for_each(&view, |slice| {
+            length += slice.len();
+            if let Some(part) = parts.get_mut(used) {
+                *part = IoSlice::new(slice.as_bytes());
+            }
+            used += 1;
+        });
+        let joined;
+        if used > PARTS_MAX {
+            joined = self.outbound.to_text(&view);
+            parts[3] = IoSlice::new(joined.as_bytes());
+            used = 4;
+        }
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(length);
+        parts[0] = IoSlice::new(endpoint.head.as_bytes());
+        parts[1] = IoSlice::new(digits.as_bytes());
+        parts[2] = IoSlice::new(b"\r\n\r\n");
+        let length = length + endpoint.head.len() + digits.len() + 4;
+        connection.send(call, &parts[..used], length).is_ok()
+    }
+
+    async fn collect(self) -> Outcomes {
+        let inbox = &self.guard.0;
+        loop {
+            let now = Instant::now();
+            while let Some(todo) = inbox.next_todo() {
+                self.act(todo, now);
+            }
+            let next = inbox.expire(now);
+            let Some(next) = next.filter(|_| !inbox.is_complete()) else { break };
+            let mut timer = pin!(sleep_until(next));
+            std::future::poll_fn(|cx| match inbox.poll(cx) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => timer.as_mut().poll(cx),
+            })
+            .await;
+        }
+        inbox.close()
+    }
+
+    fn act(&self, todo: Todo, now: Instant) {
+        match todo {
+            Todo::Send { slot, connection } => {
+                if !self.guard.0.is_waiting(slot) {
+                    connection.release();
+                } else if !self.send(slot, &connection, now) {
+                    // A new connection that is dead already: the DSP does not want us.
+                    self.guard.0.deliver(slot, now, Outcome::Reset, &[]);
+                }
+            }
+            // Another idle connection may be as dead as the last.
+            Todo::Retry { slot } => self.open(slot, now),
+        }
+    }
+}

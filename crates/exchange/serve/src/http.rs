@@ -1,0 +1,204 @@
+//! Callers' HTTP: reads a request within its limits, holds the auction, writes the answer.
+
+use std::convert::Infallible;
+use std::io::Read as _;
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use exchange_core::no_bid;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use tracing::debug;
+
+use crate::shard::{Reply, Shard};
+
+/// Where bid requests are posted.
+pub const AUCTION_PATH: &str = "/openrtb2/auction";
+/// Most header fields of a request.
+const HEADERS_MAX: usize = 64;
+
+/// Why a request does not reach an auction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TurnedAway {
+    status: StatusCode,
+    problem: String,
+}
+
+impl TurnedAway {
+    fn with(status: StatusCode, problem: impl Into<String>) -> Self {
+        Self { status, problem: problem.into() }
+    }
+}
+
+/// Serves one connection until it ends, or until `drain` completes and it is idle.
+pub async fn serve(stream: TcpStream, shard: Rc<Shard>, drain: impl Future<Output = ()>) {
+    let inbound = shard.config().inbound;
+    let service = service_fn(|request| handle(request, Rc::clone(&shard)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(inbound.head_timeout)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(inbound.head_max)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = drain => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        debug!(%error, "connection ended");
+    }
+}
+
+async fn handle(
+    request: Request<Incoming>,
+    shard: Rc<Shard>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let arrival = Instant::now();
+    let (head, body) = request.into_parts();
+    let turned_away = if head.uri.path() != AUCTION_PATH {
+        let problem = format!("nothing is served here; bid requests are posted to {AUCTION_PATH}");
+        Some(TurnedAway::with(StatusCode::NOT_FOUND, problem))
+    } else if head.method != Method::POST {
+        let problem = "bid requests are posted";
+        Some(TurnedAway::with(StatusCode::METHOD_NOT_ALLOWED, problem))
+    } else if !is_json(&head.headers) {
+        let problem = "content-type is application/json, text/plain or absent";
+        Some(TurnedAway::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem))
+    } else {
+        None
+    };
+    let body = match turned_away {
+        Some(turned_away) => Err(turned_away),
+        None => read(&head.headers, body, &shard).await,
+    };
+    Ok(match body {
+        Ok(body) => answer(shard.auction(&body, arrival).await, &shard),
+        Err(turned_away) => {
+            shard.metrics.turned_away.increment();
+            refuse(&turned_away)
+        }
+    })
+}
+
+fn answer(reply: Reply, shard: &Shard) -> Response<Full<Bytes>> {
+    match reply {
+        Reply::Bid(body) => json(StatusCode::OK, body),
+        Reply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
+        Reply::NoBid { id, reason } if shard.config().explain_no_bid => {
+            json(StatusCode::OK, no_bid(&id, reason))
+        }
+        Reply::NoBid { .. } => {
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+    }
+}
+
+fn refuse(turned_away: &TurnedAway) -> Response<Full<Bytes>> {
+    let problem = openrtb::Invalid::at(openrtb::Reason::NotJson, "", turned_away.problem.as_str());
+    let mut response = json(turned_away.status, problem.to_json());
+    if turned_away.status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
+}
+
+fn json(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert("x-openrtb-version", HeaderValue::from_static("2.6"));
+    response
+}
+
+/// Absent means JSON (section 2.3). Browsers post as text/plain to avoid a preflight.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
+    let media_type = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    let media_type = media_type.trim_ascii();
+    media_type.eq_ignore_ascii_case(b"application/json")
+        || media_type.eq_ignore_ascii_case(b"text/plain")
+}
+
+/// The body, decompressed; never more than `body_max` bytes of it are held.
+async fn read(headers: &HeaderMap, body: Incoming, shard: &Shard) -> Result<Bytes, TurnedAway> {
+    let inbound = shard.config().inbound;
+    let gzipped = match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None => false,
+        Some(coding) if coding.eq_ignore_ascii_case(b"identity") => false,
+        Some(coding) if coding.eq_ignore_ascii_case(b"gzip") => true,
+        Some(_) => {
+            let problem = "content-encoding is gzip, identity or absent";
+            return Err(TurnedAway::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+        }
+    };
+    let collected = match timeout(inbound.body_timeout, collect(body, inbound.body_max)).await {
+        Ok(collected) => collected?,
+        Err(_) => {
+            let problem = format!("the body did not come within {:?}", inbound.body_timeout);
+            return Err(TurnedAway::with(StatusCode::REQUEST_TIMEOUT, problem));
+        }
+    };
+    if gzipped { gunzip(&collected, inbound.body_max) } else { Ok(collected) }
+}
+
+async fn collect(mut body: Incoming, body_max: usize) -> Result<Bytes, TurnedAway> {
+    if body.size_hint().lower() > body_max as u64 {
+        return Err(too_large(body_max));
+    }
+    let mut joined: Option<BytesMut> = None;
+    let mut first: Option<Bytes> = None;
+    while let Some(frame) = body.frame().await {
+        let broken = |_| TurnedAway::with(StatusCode::BAD_REQUEST, "the body is broken off");
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        let held = joined.as_ref().map_or(0, BytesMut::len) + first.as_ref().map_or(0, Bytes::len);
+        if held + data.len() > body_max {
+            return Err(too_large(body_max));
+        }
+        // The usual body comes in one piece and is not copied.
+        match (&mut joined, first.take()) {
+            (Some(joined), _) => joined.extend_from_slice(&data),
+            (None, None) => first = Some(data),
+            (None, Some(earlier)) => {
+                let mut both = BytesMut::with_capacity(earlier.len() + data.len());
+                both.extend_from_slice(&earlier);
+                both.extend_from_slice(&data);
+                joined = Some(both);
+            }
+        }
+    }
+    Ok(joined.map(BytesMut::freeze).or(first).unwrap_or_default())
+}
+
+fn gunzip(compressed: &[u8], body_max: usize) -> Result<Bytes, TurnedAway> {
+    let mut body = Vec::with_capacity(compressed.len().saturating_mul(4).min(body_max));
+    // One byte beyond the cap tells a body that is too large from one that just fits.
+    let mut decoder = flate2::read::MultiGzDecoder::new(compressed).take(body_max as u64 + 1);
+    if decoder.read_to_end(&mut body).is_err() {
+        return Err(TurnedAway::with(StatusCode::BAD_REQUEST, "the body is not gzip"));
+    }
+    if body.len() > body_max {
+        let problem = format!("the body is larger than {body_max} bytes once decompressed");
+        return Err(TurnedAway::with(StatusCode::BAD_REQUEST, problem));
+    }
+    Ok(body.into())
+}
+
+fn too_large(body_max: usize) -> TurnedAway {
+    let problem = format!("the body is larger than {body_max} bytes");
+    TurnedAway::with(StatusCode::PAYLOAD_TOO_LARGE, problem)
+}

@@ -1,0 +1,18 @@
+//! The exchange on the wire: HTTP in, DSP fan-out under a deadline.
+//!
+//! Owns sockets, configuration and metrics, and moves bytes. It makes no decision about money:
+//! those are `exchange-core`'s.
+
+mod config;
+mod dns;
+mod fanout;
+mod http;
+mod metrics;
+mod service;
+mod shard;
+
+pub use config::{DnsLimits, ExchangeConfig, InboundLimits};
+pub use fanout::{Outcome, PoolLimits, answer};
+pub use http::AUCTION_PATH;
+pub use metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
+pub use service::{Exchange, ExchangeError};

@@ -1,0 +1,233 @@
+//! Every metric of the exchange: its name, its labels, who counts it.
+//!
+//! One set per shard, written by that shard alone. Labels come from configuration and from fixed
+//! lists; nothing that a client sends becomes one.
+
+use std::fmt;
+
+use exchange_core::{Fate, Market, NotAsked};
+use openrtb::Reason;
+use openrtb::codes::NoBidReason;
+use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
+
+use crate::fanout::Outcome;
+
+/// What one shard counts.
+#[derive(Debug)]
+pub struct ExchangeMetrics {
+    /// Answers with at least one sale.
+    pub filled: Counter,
+    /// Auctions that moved no money because the request said `test`.
+    pub tests: Counter,
+    /// Impressions offered in auctions that were held.
+    pub impressions: Counter,
+    /// Impressions sold.
+    pub sold: Counter,
+    /// Answers without a sale, by reason.
+    pub no_bids: [Counter; NoBidReason::ALL.len()],
+    /// Refused bodies, by reason.
+    pub invalid: [Counter; Reason::ALL.len()],
+    /// Answers without an auction: 404, 405, 413, 415 and bodies that never came.
+    pub turned_away: Counter,
+    /// Auctions given up because the caller went away.
+    pub abandoned: Counter,
+    /// From arrival to a parsed and validated request.
+    pub parse: Histogram,
+    /// From there until every DSP has been written to.
+    pub ask: Histogram,
+    /// From there to the close.
+    pub collect: Histogram,
+    /// From the close to the answer's bytes.
+    pub clear: Histogram,
+    /// From arrival to the answer's bytes.
+    pub total: Histogram,
+    /// By how much an answer's bytes missed arrival + `tmax`; nothing is recorded when in time.
+    pub overshoot: Histogram,
+    /// Bids by fate.
+    pub fates: [Counter; Fate::ALL.len()],
+    /// By DSP.
+    pub dsps: Vec<DspMetrics>,
+}
+
+/// What one shard counts of one DSP.
+#[derive(Debug, Default)]
+pub struct DspMetrics {
+    /// Calls by outcome.
+    pub outcomes: [Counter; Outcome::ALL.len()],
+    /// Requests for which it was not asked, by reason.
+    pub not_asked: [Counter; NotAsked::ALL.len()],
+    /// Calls sent again after the DSP had closed an idle connection.
+    pub retries: Counter,
+    /// Answers that came after their auction had closed, and were drained.
+    pub drained: Counter,
+    /// Connections opened.
+    pub opened: Counter,
+    /// Connections now open, in use or idle.
+    pub open: Gauge,
+    /// From the request's first byte written to the answer's last byte read, late ones included.
+    pub latency: Histogram,
+    /// By seat, in configured order.
+    pub seats: Vec<SeatMetrics>,
+}
+
+/// What one shard counts of one seat.
+#[derive(Debug, Default)]
+pub struct SeatMetrics {
+    /// Impressions won.
+    pub wins: Counter,
+    /// What it owes for them, in thousand-millionths of the exchange's currency.
+    pub revenue_nanos: Counter,
+}
+
+impl ExchangeMetrics {
+    /// All zero, for the DSPs of `market`.
+    pub fn new(market: &Market) -> Self {
+        let dsp = |dsp: &exchange_core::Dsp| DspMetrics {
+            seats: dsp.seats.iter().map(|_| SeatMetrics::default()).collect(),
+            ..DspMetrics::default()
+        };
+        Self {
+            filled: Counter::default(),
+            tests: Counter::default(),
+            impressions: Counter::default(),
+            sold: Counter::default(),
+            no_bids: Default::default(),
+            invalid: Default::default(),
+            turned_away: Counter::default(),
+            abandoned: Counter::default(),
+            parse: Histogram::default(),
+            ask: Histogram::default(),
+            collect: Histogram::default(),
+            clear: Histogram::default(),
+            total: Histogram::default(),
+            overshoot: Histogram::default(),
+            fates: std::array::from_fn(|_| Counter::default()),
+            dsps: market.dsps.iter().map(dsp).collect(),
+        }
+    }
+}
+
+/// Writes the page of all shards.
+pub fn expose(
+    market: &Market,
+    shards: &PerShard<ExchangeMetrics>,
+    page: &mut Page<'_>,
+) -> fmt::Result {
+    expose_auctions(shards, page)?;
+    expose_phases(shards, page)?;
+    let mut fates = page.counters("exchange_bids", "Bids by fate and loss code.")?;
+    for fate in Fate::ALL {
+        let code = fate.code().to_string();
+        let labels = [("fate", fate.label()), ("code", code.as_str())];
+        fates.sum(&labels, shards.iter().map(|shard| &shard.fates[fate as usize]))?;
+    }
+    expose_dsps(market, shards, page)?;
+    expose_seats(market, shards, page)
+}
+
+fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
+    let mut auctions = page.counters("exchange_auctions", "Answers to bid requests by outcome.")?;
+    auctions.sum(&[("outcome", "filled")], shards.iter().map(|shard| &shard.filled))?;
+    for (index, reason) in NoBidReason::ALL.iter().enumerate() {
+        let counters = shards.iter().map(|shard| &shard.no_bids[index]);
+        auctions.sum(&[("outcome", reason.label())], counters)?;
+    }
+    auctions.sum(&[("outcome", "abandoned")], shards.iter().map(|shard| &shard.abandoned))?;
+    auctions.sum(&[("outcome", "turned_away")], shards.iter().map(|shard| &shard.turned_away))?;
+    let mut invalid = page.counters("exchange_invalid_requests", "Refused bodies by reason.")?;
+    for (index, reason) in Reason::ALL.iter().enumerate() {
+        let counters = shards.iter().map(|shard| &shard.invalid[index]);
+        invalid.sum(&[("reason", reason.label())], counters)?;
+    }
+    page.counters("exchange_test_auctions", "Auctions held with `test`, which move no money.")?
+        .sum(&[], shards.iter().map(|shard| &shard.tests))?;
+    let mut impressions =
+        page.counters("exchange_impressions", "Impressions auctioned and sold.")?;
+    impressions.sum(&[("state", "offered")], shards.iter().map(|shard| &shard.impressions))?;
+    impressions.sum(&[("state", "sold")], shards.iter().map(|shard| &shard.sold))
+}
+
+fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
+    let mut phases =
+        page.histograms("exchange_phase_seconds", "Time in each phase of an auction.")?;
+    phases.sum(&[("phase", "parse")], shards.iter().map(|shard| &shard.parse))?;
+    phases.sum(&[("phase", "ask")], shards.iter().map(|shard| &shard.ask))?;
+    phases.sum(&[("phase", "collect")], shards.iter().map(|shard| &shard.collect))?;
+    phases.sum(&[("phase", "clear")], shards.iter().map(|shard| &shard.clear))?;
+    phases.sum(&[("phase", "total")], shards.iter().map(|shard| &shard.total))?;
+    let help = "By how much answers missed arrival + tmax; only misses are recorded.";
+    page.histograms("exchange_overshoot_seconds", help)?
+        .sum(&[], shards.iter().map(|shard| &shard.overshoot))
+}
+
+fn expose_dsps(
+    market: &Market,
+    shards: &PerShard<ExchangeMetrics>,
+    page: &mut Page<'_>,
+) -> fmt::Result {
+    let of = |dsp: usize| shards.iter().map(move |shard| &shard.dsps[dsp]);
+    let named = || market.dsps.iter().map(|dsp| &*dsp.id).enumerate();
+    let mut calls = page.counters("exchange_dsp_calls", "Calls to DSPs by outcome.")?;
+    for (index, id) in named() {
+        for outcome in Outcome::ALL {
+            let labels = [("dsp", id), ("outcome", outcome.label())];
+            calls.sum(&labels, of(index).map(|dsp| &dsp.outcomes[outcome as usize]))?;
+        }
+    }
+    let help = "Requests for which a DSP was not asked, by reason.";
+    let mut not_asked = page.counters("exchange_dsp_not_asked", help)?;
+    for (index, id) in named() {
+        for reason in NotAsked::ALL {
+            let labels = [("dsp", id), ("reason", reason.label())];
+            not_asked.sum(&labels, of(index).map(|dsp| &dsp.not_asked[reason as usize]))?;
+        }
+    }
+    let help = "Calls repeated because the DSP had closed an idle connection.";
+    let mut retries = page.counters("exchange_dsp_retries", help)?;
+    for (index, id) in named() {
+        retries.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.retries))?;
+    }
+    let help = "Answers that came after the close and were drained.";
+    let mut drained = page.counters("exchange_dsp_late_answers", help)?;
+    for (index, id) in named() {
+        drained.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.drained))?;
+    }
+    let mut opened = page.counters("exchange_dsp_connections_opened", "Connections opened.")?;
+    for (index, id) in named() {
+        opened.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.opened))?;
+    }
+    let mut open = page.gauges("exchange_dsp_connections", "Connections open.")?;
+    for (index, id) in named() {
+        open.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.open))?;
+    }
+    let mut latency =
+        page.histograms("exchange_dsp_latency_seconds", "Request to answer, by DSP.")?;
+    for (index, id) in named() {
+        latency.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.latency))?;
+    }
+    Ok(())
+}
+
+fn expose_seats(
+    market: &Market,
+    shards: &PerShard<ExchangeMetrics>,
+    page: &mut Page<'_>,
+) -> fmt::Result {
+    let seats = || {
+        market.dsps.iter().enumerate().flat_map(|(index, dsp)| {
+            dsp.seats.iter().enumerate().map(move |(seat, name)| (index, &dsp.id, seat, name))
+        })
+    };
+    let mut wins = page.counters("exchange_seat_wins", "Impressions won, by seat.")?;
+    for (dsp, id, seat, name) in seats() {
+        let counters = shards.iter().map(|shard| &shard.dsps[dsp].seats[seat].wins);
+        wins.sum(&[("dsp", id), ("seat", name)], counters)?;
+    }
+    let help = "What seats owe, in thousand-millionths of the exchange's currency.";
+    let mut revenue = page.counters("exchange_seat_revenue_nanos", help)?;
+    for (dsp, id, seat, name) in seats() {
+        let counters = shards.iter().map(|shard| &shard.dsps[dsp].seats[seat].revenue_nanos);
+        revenue.sum(&[("dsp", id), ("seat", name)], counters)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! What a declaration says of its keys: the record from which the default file, the schema and
+//! the reference are written.
+//!
+//! It must not know how values are read.
+
+use super::presence::Written;
+use super::quantity::{Bounds, Quantity};
+use super::values::alternatives;
+
+/// One declared key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyDoc {
+    /// The key in its table.
+    pub name: &'static str,
+    /// What it is for, in sentences.
+    pub doc: &'static str,
+    /// What it holds.
+    pub role: Role,
+}
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One value, or a list of values.
+    Value {
+        /// How it is written.
+        form: Form,
+        /// Whether it must be given.
+        need: Need,
+        /// Its default; an example where it has none.
+        written: Written,
+    },
+    /// Names of the reader's choice and their texts; holds an example.
+    Map(Written),
+    /// A table, or several.
+    Tables {
+        /// How many.
+        nesting: Nesting,
+        /// The keys of each.
+        keys: Vec<KeyDoc>,
+    },
+    /// A key of the past; holds its successor.
+    Renamed(&'static str),
+}
+
+/// Whether a key must be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It has a default.
+    Default,
+    /// It may be absent, which means something of its own.
+    Optional,
+    /// It must be given.
+    Required,
+}
+
+/// How many tables stand under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nesting {
+    /// One; absent, all its keys have their defaults.
+    Section,
+    /// One that switches a service on by its presence; the default file has it.
+    Service,
+    /// One or none.
+    Table,
+    /// Any number, also none.
+    Tables,
+}
+
+/// How a value is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Text that is not empty; what else it must satisfy, its documentation says.
+    Text,
+    /// `true` or `false`.
+    Boolean,
+    /// A number, with a unit unless it is an integer.
+    Number(Bounds),
+    /// `"0.50 USD"`.
+    Price,
+    /// `"USD"`.
+    Currency,
+    /// `"127.0.0.1:8080"`.
+    SocketAddress,
+    /// `"http://host:port/path"`.
+    Url,
+    /// One of these words.
+    OneOf(Vec<&'static str>),
+    /// A list of texts.
+    Texts,
+    /// A list of whole numbers.
+    Integers(Bounds),
+}
+
+impl Form {
+    /// The form in words, as in "expected …".
+    pub fn phrase(&self) -> String {
+        match self {
+            Self::Text => "text".to_owned(),
+            Self::Boolean => "true or false".to_owned(),
+            Self::Number(bounds) => match bounds.quantity {
+                Quantity::Integer => "a whole number".to_owned(),
+                Quantity::Duration => "a duration".to_owned(),
+                Quantity::Bytes => "a size in bytes".to_owned(),
+                Quantity::Ratio => "a share".to_owned(),
+            },
+            Self::Price => "a price with its currency".to_owned(),
+            Self::Currency => "a currency".to_owned(),
+            Self::SocketAddress => "an IP address and a port".to_owned(),
+            Self::Url => "an http URL".to_owned(),
+            Self::OneOf(names) => alternatives(names.iter().copied()),
+            Self::Texts => "a list of texts".to_owned(),
+            Self::Integers(_) => "a list of whole numbers".to_owned(),
+        }
+    }
+
+    /// The form in words with its range, for documents.
+    pub fn phrase_with_range(&self) -> String {
+        match self {
+            Self::Number(bounds) if bounds.is_stated() => format!("{}, {bounds}", self.phrase()),
+            Self::Integers(bounds) if bounds.is_stated() => {
+                format!("{}, each {bounds}", self.phrase())
+            }
+            _ => self.phrase(),
+        }
+    }
+
+    /// The form of one element where this is a list.
+    pub(super) fn element(&self) -> Self {
+        match self {
+            Self::Texts => Self::Text,
+            Self::Integers(bounds) => Self::Number(*bounds),
+            other => other.clone(),
+        }
+    }
+}

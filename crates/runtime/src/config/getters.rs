@@ -1,0 +1,261 @@
+//! The getters of a section: one for each form of value.
+//!
+//! They must not know any service's keys, nor how a file is read and problems are noted.
+
+use std::net::SocketAddr;
+use std::ops::RangeBounds;
+use std::time::Duration;
+
+use units::{Currency, Ppm, Price};
+
+use super::describe::Form;
+use super::given::{Fault, Given, Wrong};
+use super::presence::Presence;
+use super::quantity::{Bounds, Quantity, Whole};
+use super::section::Section;
+use super::values::{self, HttpUrl};
+
+impl Section<'_> {
+    /// Text that is not empty.
+    pub fn text<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<String>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        self.parsed(key, presence, values::text, doc)
+    }
+
+    /// Text that `parse` turns into a value, or refuses with a remedy: a lower-case fragment such
+    /// as ``must not contain `/` ``.
+    pub fn parsed<T, P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        parse: impl Fn(&str) -> Result<T, String>,
+        doc: &'static str,
+    ) -> P::Out<T>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        self.textual(key, presence, (Form::Text, doc), parse)
+    }
+
+    /// `true` or `false`.
+    pub fn boolean<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<bool>
+    where
+        P: Presence<Literal = bool>,
+    {
+        self.single(key, presence, (Form::Boolean, doc), |given| match given {
+            Given::Boolean(value) => Ok(*value),
+            _ => Err(Wrong::Type),
+        })
+    }
+
+    /// A whole number in `range`.
+    pub fn integer<N: Whole, P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        range: impl RangeBounds<N>,
+        doc: &'static str,
+    ) -> P::Out<N>
+    where
+        P: Presence<Literal = u64>,
+    {
+        let bounds = whole_bounds(&range);
+        self.single(key, presence, (Form::Number(bounds), doc), |given| whole(&bounds, given))
+    }
+
+    /// A duration in `range`, written with its unit, exact to the microsecond: `"250us"`,
+    /// `"5ms"`, `"2s"`, `"1m"`, `"1h"`.
+    pub fn duration<P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        range: impl RangeBounds<Duration>,
+        doc: &'static str,
+    ) -> P::Out<Duration>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        let micros = |end: &Duration| u64::try_from(end.as_micros()).unwrap_or(u64::MAX);
+        let bounds = Bounds::of(Quantity::Duration, &range, micros);
+        self.single(key, presence, (Form::Number(bounds), doc), |given| {
+            bounds.read(given).map(Duration::from_micros)
+        })
+    }
+
+    /// A size in `range`, written with its unit: `"512B"`, `"64KiB"`, `"1MiB"`, `"1GiB"`.
+    pub fn bytes<P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        range: impl RangeBounds<usize>,
+        doc: &'static str,
+    ) -> P::Out<usize>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        let bounds = Bounds::of(Quantity::Bytes, &range, |&end| end.count());
+        self.single(key, presence, (Form::Number(bounds), doc), |given| whole(&bounds, given))
+    }
+
+    /// A share of at most the whole, written `"2.5%"` or `"25000ppm"`.
+    pub fn ppm<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<Ppm>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        let whole = u64::from(Ppm::ONE.get());
+        let bounds = Bounds { quantity: Quantity::Ratio, min: 0, max: Some(whole) };
+        self.single(key, presence, (Form::Number(bounds), doc), |given| {
+            let parts = u32::try_from(bounds.read(given)?).ok().and_then(Ppm::new);
+            Ok(parts.expect("the bounds end at the whole"))
+        })
+    }
+
+    /// A price with its currency, written `"0.50 USD"`.
+    pub fn price<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<Price>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        self.textual(key, presence, (Form::Price, doc), values::price)
+    }
+
+    /// A currency, written `"USD"`.
+    pub fn currency<P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        doc: &'static str,
+    ) -> P::Out<Currency>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        self.textual(key, presence, (Form::Currency, doc), values::currency)
+    }
+
+    /// An IP address and a port, written `"127.0.0.1:8080"`.
+    pub fn socket_address<P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        doc: &'static str,
+    ) -> P::Out<SocketAddr>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        self.textual(key, presence, (Form::SocketAddress, doc), values::socket_address)
+    }
+
+    /// A URL without TLS, written `"http://host:port/path"`.
+    pub fn url<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<HttpUrl>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        self.textual(key, presence, (Form::Url, doc), values::http_url)
+    }
+
+    /// One of several words, each with the value that it stands for.
+    pub fn one_of<T: Clone, P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        known: &[(&'static str, T)],
+        doc: &'static str,
+    ) -> P::Out<T>
+    where
+        P: Presence<Literal = &'static str>,
+    {
+        let form = Form::OneOf(known.iter().map(|(name, _)| *name).collect());
+        self.textual(key, presence, (form, doc), |text| values::one_of(text, known))
+    }
+
+    /// A list of texts, each of which `parse` turns into a value, or refuses with a remedy.
+    pub fn texts<T, P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        parse: impl Fn(&str) -> Result<T, String>,
+        doc: &'static str,
+    ) -> P::Out<Vec<T>>
+    where
+        P: Presence<Literal = &'static [&'static str]>,
+    {
+        self.list(key, presence, (Form::Texts, doc), |given| match given {
+            Given::Text(text) => Ok(parse(text)?),
+            _ => Err(Wrong::Type),
+        })
+    }
+
+    /// A list of whole numbers, each in `range`.
+    pub fn integers<N: Whole, P>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        range: impl RangeBounds<N>,
+        doc: &'static str,
+    ) -> P::Out<Vec<N>>
+    where
+        P: Presence<Literal = &'static [u64]>,
+    {
+        let bounds = whole_bounds(&range);
+        self.list(key, presence, (Form::Integers(bounds), doc), |given| whole(&bounds, given))
+    }
+
+    fn textual<T, P: Presence>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        declared: (Form, &'static str),
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> P::Out<T> {
+        self.single(key, presence, declared, |given| match given {
+            Given::Text(text) => Ok(parse(text)?),
+            _ => Err(Wrong::Type),
+        })
+    }
+
+    fn single<T, P: Presence>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        declared: (Form, &'static str),
+        read: impl Fn(&Given<'_>) -> Result<T, Wrong>,
+    ) -> P::Out<T> {
+        self.value(key, presence, declared, |given| {
+            read(given).map_err(|wrong| vec![Fault { element: None, wrong }])
+        })
+    }
+
+    fn list<T, P: Presence>(
+        &mut self,
+        key: &'static str,
+        presence: P,
+        declared: (Form, &'static str),
+        read: impl Fn(&Given<'_>) -> Result<T, Wrong>,
+    ) -> P::Out<Vec<T>> {
+        self.value(key, presence, declared, |given| {
+            let Given::List(elements) = given else {
+                return Err(vec![Fault { element: None, wrong: Wrong::Type }]);
+            };
+            let (mut values, mut faults) = (Vec::new(), Vec::new());
+            for (index, element) in elements.iter().enumerate() {
+                let at = || Some((index, element.span.clone()));
+                match read(&element.given) {
+                    Ok(value) => values.push(value),
+                    Err(wrong) => faults.push(Fault { element: at(), wrong }),
+                }
+            }
+            if faults.is_empty() { Ok(values) } else { Err(faults) }
+        })
+    }
+}
+
+/// The range of an integer type; its end is stated only where the declaration states one.
+fn whole_bounds<N: Whole>(range: &impl RangeBounds<N>) -> Bounds {
+    Bounds::of(Quantity::Integer, range, |&end| end.count())
+}
+
+fn whole<N: Whole>(bounds: &Bounds, given: &Given<'_>) -> Result<N, Wrong> {
+    let number = bounds.at_most(N::MAX).read(given)?;
+    Ok(N::try_from(number).ok().expect("the bounds end within the type"))
+}

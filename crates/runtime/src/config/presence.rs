@@ -1,0 +1,220 @@
+//! Whether a key has a default, may be absent, or must be given; and how a declaration writes
+//! values.
+//!
+//! It must not know how a value is read.
+
+use std::fmt::Write as _;
+
+/// A value as a declaration writes it: a default or an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Text, in TOML a string.
+    Text(&'static str),
+    /// A whole number.
+    Integer(u64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A list of texts.
+    Texts(&'static [&'static str]),
+    /// A list of whole numbers.
+    Integers(&'static [u64]),
+    /// Names and their texts, in TOML an inline table.
+    Pairs(&'static [(&'static str, &'static str)]),
+}
+
+impl Written {
+    /// The value as TOML, on one line.
+    pub fn to_toml(self) -> String {
+        match self {
+            Self::Text(text) => quoted(text),
+            Self::Integer(number) => number.to_string(),
+            Self::Boolean(value) => value.to_string(),
+            Self::Texts(texts) => format!("[{}]", listed(texts.iter().map(|text| quoted(text)))),
+            Self::Integers(numbers) => format!("[{}]", listed(numbers.iter().map(u64::to_string))),
+            Self::Pairs([]) => "{}".to_owned(),
+            Self::Pairs(pairs) => {
+                let pair =
+                    |(name, value): &(&str, &str)| format!("{} = {}", quoted(name), quoted(value));
+                format!("{{ {} }}", listed(pairs.iter().map(pair)))
+            }
+        }
+    }
+
+    /// The value as JSON.
+    pub fn to_json(self) -> serde_json::Value {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Integer(number) => number.into(),
+            Self::Boolean(value) => value.into(),
+            Self::Texts(texts) => texts.into(),
+            Self::Integers(numbers) => numbers.into(),
+            Self::Pairs(pairs) => pairs.iter().map(|&(name, value)| (name, value)).collect(),
+        }
+    }
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
+}
+
+/// `text` as a TOML basic string.
+fn quoted(text: &str) -> String {
+    let mut toml = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => toml.extend(['\\', character]),
+            control if control.is_control() => {
+                write!(toml, "\\u{:04X}", u32::from(control)).expect("a String takes any text");
+            }
+            other => toml.push(other),
+        }
+    }
+    toml.push('"');
+    toml
+}
+
+/// What a declaration may write as a default or an example: `"250ms"`, `64`, `true`,
+/// `&["USD"]`, `&[0, 1]`.
+pub trait Literal: Copy {
+    /// The same with the length of a list erased.
+    type As;
+
+    /// The value for documents and for reading.
+    fn written(self) -> Written;
+}
+
+impl Literal for &'static str {
+    type As = &'static str;
+
+    fn written(self) -> Written {
+        Written::Text(self)
+    }
+}
+
+impl Literal for u64 {
+    type As = Self;
+
+    fn written(self) -> Written {
+        Written::Integer(self)
+    }
+}
+
+impl Literal for bool {
+    type As = Self;
+
+    fn written(self) -> Written {
+        Written::Boolean(self)
+    }
+}
+
+impl<T: Item, const N: usize> Literal for &'static [T; N] {
+    type As = &'static [T];
+
+    fn written(self) -> Written {
+        T::written(self)
+    }
+}
+
+/// What the lists of declarations hold.
+pub trait Item: Copy + 'static {
+    /// The list for documents and for reading.
+    fn written(list: &'static [Self]) -> Written;
+}
+
+impl Item for &'static str {
+    fn written(list: &'static [Self]) -> Written {
+        Written::Texts(list)
+    }
+}
+
+impl Item for u64 {
+    fn written(list: &'static [Self]) -> Written {
+        Written::Integers(list)
+    }
+}
+
+/// How a declaration treats a key that the file does not give. A bare literal is a default;
+/// [`Optional`] and [`Required`] hold an example instead.
+pub trait Presence {
+    /// The literal's kind, which the key's form asks for.
+    type Literal;
+    /// What the getter returns for a value of type `T`.
+    type Out<T>;
+
+    /// Whether the key has a default, may be absent, or must be given.
+    const NEED: super::Need;
+
+    /// The default or the example.
+    fn written(self) -> Written;
+    /// A value that was given.
+    fn found<T>(value: T) -> Self::Out<T>;
+    /// What stands in for a value that is absent or bad: `fallback` is read from
+    /// [`written`](Self::written).
+    fn absent<T>(fallback: T) -> Self::Out<T>;
+}
+
+impl<L: Literal> Presence for L {
+    type Literal = L::As;
+    type Out<T> = T;
+
+    const NEED: super::Need = super::Need::Default;
+
+    fn written(self) -> Written {
+        Literal::written(self)
+    }
+
+    fn found<T>(value: T) -> T {
+        value
+    }
+
+    fn absent<T>(fallback: T) -> T {
+        fallback
+    }
+}
+
+/// A key that may be absent: the getter returns an `Option`. Holds an example.
+#[derive(Clone, Copy, Debug)]
+pub struct Optional<L>(pub L);
+
+impl<L: Literal> Presence for Optional<L> {
+    type Literal = L::As;
+    type Out<T> = Option<T>;
+
+    const NEED: super::Need = super::Need::Optional;
+
+    fn written(self) -> Written {
+        Literal::written(self.0)
+    }
+
+    fn found<T>(value: T) -> Option<T> {
+        Some(value)
+    }
+
+    fn absent<T>(_: T) -> Option<T> {
+        None
+    }
+}
+
+/// A key that must be given. Holds an example, which stands in where the key is missing so that
+/// reading goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Required<L>(pub L);
+
+impl<L: Literal> Presence for Required<L> {
+    type Literal = L::As;
+    type Out<T> = T;
+
+    const NEED: super::Need = super::Need::Required;
+
+    fn written(self) -> Written {
+        Literal::written(self.0)
+    }
+
+    fn found<T>(value: T) -> T {
+        value
+    }
+
+    fn absent<T>(fallback: T) -> T {
+        fallback
+    }
+}

@@ -1,0 +1,159 @@
+//! Forms that are written as text: prices, currencies, addresses, URLs, and one of several words.
+//!
+//! Each reader takes the text and returns the value, or the remedy as a lower-case fragment. It
+//! must not know keys or files.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use hyper::Uri;
+use hyper::http::uri::PathAndQuery;
+use units::{Cpm, Currency, Decimal, Price, Round};
+
+use super::source::excerpt;
+
+/// Most letters of a misspelt word that are compared with the known ones.
+const WORD_BYTES_MAX: usize = 64;
+
+/// An `http://` URL, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HttpUrl {
+    /// Name or address; an IPv6 address without its brackets.
+    pub host: String,
+    /// 80 where the URL names none.
+    pub port: u16,
+    /// Path and query, at least `/`.
+    pub path: String,
+}
+
+impl HttpUrl {
+    /// Host and port as the `host` header has them: without the port where it is 80, IPv6
+    /// addresses in brackets.
+    pub fn authority(&self) -> String {
+        let host = &self.host;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.path)
+    }
+}
+
+/// Reads `http://host[:port][/path][?query]`.
+pub(super) fn http_url(text: &str) -> Result<HttpUrl, String> {
+    const FORM: &str = "needs the form \"http://host:port/path\"";
+    if text.starts_with("https://") {
+        return Err("https is not supported, write \"http://…\"".to_owned());
+    }
+    let Some(rest) = text.strip_prefix("http://") else { return Err(FORM.to_owned()) };
+    if text.contains('#') {
+        return Err("must not contain a fragment, remove what follows `#`".to_owned());
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err("must not contain a user name or a password".to_owned());
+    }
+    if authority.is_empty() || authority.starts_with(':') {
+        return Err("has no host, write \"http://host:port/path\"".to_owned());
+    }
+    let uri = text.parse::<Uri>().map_err(|error| format!("{FORM}: {error}"))?;
+    let host = uri.host().ok_or(FORM)?.trim_start_matches('[').trim_end_matches(']');
+    let port = match authority.rsplit_once(':') {
+        Some((_, port)) if !port.ends_with(']') => port.parse().ok().filter(|&port| port != 0),
+        _ => Some(80),
+    };
+    let port = port.ok_or("has a port that is not from 1 to 65535")?;
+    let path = match uri.path_and_query().map(PathAndQuery::as_str) {
+        Some(path) if path.starts_with('/') => path.to_owned(),
+        // The grammar allows a query straight after the host; requests need a path before it.
+        Some(query) => format!("/{query}"),
+        None => "/".to_owned(),
+    };
+    Ok(HttpUrl { host: host.to_owned(), port, path })
+}
+
+/// Reads `127.0.0.1:8080` or `[::1]:8080`.
+pub(super) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let host = text.rsplit_once(':').map_or(text, |(host, _)| host);
+        let named = host.bytes().any(|byte| byte.is_ascii_alphabetic()) && !host.contains(':');
+        let what = if named { "an IP address, not a name," } else { "an IP address" };
+        format!("needs {what} and a port, for example \"127.0.0.1:8080\"")
+    })
+}
+
+/// Reads `USD`.
+pub(super) fn currency(text: &str) -> Result<Currency, String> {
+    Currency::parse(text).ok_or_else(|| {
+        let code = excerpt(text);
+        match Currency::parse(&text.trim().to_ascii_uppercase()) {
+            Some(meant) => format!("unknown currency `{code}`, did you mean `{meant}`?"),
+            None => {
+                format!("unknown currency `{code}`, write three capital letters such as `USD`")
+            }
+        }
+    })
+}
+
+/// Reads `0.50 USD`; exact, so no finer than a millionth.
+pub(super) fn price(text: &str) -> Result<Price, String> {
+    let (number, code) = text.split_once(' ').unwrap_or((text, ""));
+    let amount = Decimal::parse(number).map_err(|error| {
+        format!("needs an amount and a currency, for example \"0.50 USD\": the amount is {error}")
+    })?;
+    if code.is_empty() {
+        return Err(format!("needs a currency, for example \"{number} USD\""));
+    }
+    let currency = currency(code.trim_start())?;
+    if amount.scaled(6).is_some_and(|(_, dropped)| dropped) {
+        return Err("is finer than a millionth of the currency".to_owned());
+    }
+    let amount = Cpm::parse(number, Round::Up)
+        .map_err(|_| format!("is more than {} {currency}, the largest price", Cpm::MAX))?;
+    Ok(Price { amount, currency })
+}
+
+/// Reads any text that is not empty.
+pub(super) fn text(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// Finds a word among those known.
+pub(super) fn one_of<T: Clone>(text: &str, known: &[(&'static str, T)]) -> Result<T, String> {
+    match known.iter().find(|(name, _)| *name == text) {
+        Some((_, value)) => Ok(value.clone()),
+        None => Err(match nearest(text, known.iter().map(|(name, _)| *name)) {
+            Some(meant) => format!("is unknown, did you mean \"{meant}\"?"),
+            None => format!("is unknown, write {}", alternatives(known.iter().map(|k| k.0))),
+        }),
+    }
+}
+
+/// `"a", "b" or "c"`.
+pub(super) fn alternatives(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The known word that `word` most likely misspells.
+pub(super) fn nearest(
+    word: &str,
+    known: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
+    if WORD_BYTES_MAX < word.len() {
+        return None;
+    }
+    let word = word.to_ascii_lowercase();
+    let errors_max = word.chars().count().div_ceil(3);
+    known
+        .map(|name| (strsim::damerau_levenshtein(&word, &name.to_ascii_lowercase()), name))
+        .filter(|&(errors, name)| errors <= errors_max && errors < name.len())
+        .min_by_key(|&(errors, _)| errors)
+        .map(|(_, name)| name)
+}

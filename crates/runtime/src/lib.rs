@@ -1,0 +1,13 @@
+//! What every service stands on: configuration, shards and their acceptor, shutdown, metrics,
+//! the admin listener and logging.
+//!
+//! It must not know any service: no auction, no DSP, no budget. A service hands in closures and
+//! names its own keys and metrics.
+
+pub mod admin;
+pub mod config;
+pub mod listen;
+pub mod logging;
+pub mod metrics;
+pub mod shards;
+pub mod shutdown;

@@ -1,0 +1,155 @@
+//! Log lines on stderr, for people or for machines.
+//!
+//! It must not know what is logged.
+
+use std::io::{IsTerminal, stderr};
+
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::config::Section;
+
+/// How a line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Text in columns, coloured on a terminal.
+    Human,
+    /// One JSON object a line, its fields beside `timestamp`, `level` and `target`.
+    Json,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug)]
+pub struct LoggingOptions {
+    /// How a line is written.
+    pub format: Format,
+    /// Which events are.
+    pub filter: EnvFilter,
+}
+
+/// Logging was started before in this process.
+#[derive(Debug, thiserror::Error)]
+#[error("logging was started before in this process")]
+pub struct AlreadyStarted;
+
+impl LoggingOptions {
+    /// Declares and reads the keys `format` and `filter`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let formats = [("human", Format::Human), ("json", Format::Json)];
+        Self {
+            format: s.one_of("format", "human", &formats, "How a line of the log is written."),
+            filter: s.parsed(
+                "filter",
+                "info",
+                parse_filter,
+                "Least level that is logged (error, warn, info, debug, trace or off), also by \
+                 module: \"info,exchange_serve=debug\".",
+            ),
+        }
+    }
+}
+
+/// Reads a filter such as `info` or `warn,runtime=debug`.
+///
+/// # Errors
+///
+/// With the remedy, when it is none.
+pub fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    EnvFilter::builder()
+        .parse(text)
+        .map_err(|error| format!("{error}; write a level, for example \"info\""))
+}
+
+/// Starts logging to stderr for the whole process.
+///
+/// # Errors
+///
+/// When it was started before.
+pub fn start(options: LoggingOptions) -> Result<(), AlreadyStarted> {
+    let colours = stderr().is_terminal();
+    let subscriber = subscriber(options, stderr, colours);
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| AlreadyStarted)
+}
+
+fn subscriber<W>(
+    options: LoggingOptions,
+    writer: W,
+    colours: bool,
+) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(options.filter)
+        .with_writer(writer)
+        .with_ansi(colours);
+    match options.format {
+        Format::Human => Box::new(lines.finish()),
+        Format::Json => Box::new(lines.with_ansi(false).json().flatten_event(true).finish()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::config::parse;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is written of three events with these options.
+    fn logged(config: &str, colours: bool) -> String {
+        let lines = Lines::default();
+        let written = lines.clone();
+        let options = parse("log.toml", config, LoggingOptions::read).unwrap();
+        let subscriber = subscriber(options, move || lines.clone(), colours);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(seat = "a", "seat left");
+            tracing::info!("started");
+            tracing::debug!("detail");
+        });
+        let bytes = written.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn formats_and_filters() {
+        let human = logged("", false);
+        assert_eq!(human.lines().count(), 2, "{human}");
+        assert!(human.contains("WARN runtime::logging::tests: seat left seat=\"a\""), "{human}");
+        assert!(!human.contains('\u{1b}'), "no colours: {human}");
+        assert!(logged("", true).contains('\u{1b}'));
+
+        let json = logged("format = 'json'\nfilter = 'warn,runtime=debug'", true);
+        let events: Vec<serde_json::Value> =
+            json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(events.len(), 3);
+        assert_eq!(events[0]["level"], "WARN");
+        assert_eq!(events[0]["message"], "seat left");
+        assert_eq!(events[0]["seat"], "a");
+        assert_eq!(logged("filter = 'off'", false), "");
+    }
+
+    #[test]
+    fn bad_options_are_refused() {
+        let problems =
+            parse("log.toml", "format = 'jsn'\nfilter = 'info,=,'", LoggingOptions::read);
+        let text = problems.unwrap_err().to_string();
+        assert!(text.contains("format = 'jsn': is unknown, did you mean \"json\"?"), "{text}");
+        assert!(text.contains("write a level, for example \"info\""), "{text}");
+    }
+}

@@ -1,0 +1,127 @@
+//! A histogram of durations in log-linear buckets, from 1 µs to 16.8 s.
+//!
+//! Every power of two is split into eight equal buckets, so a quantile is at most an eighth above
+//! the truth. It must not know how it is exposed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use units::Ppm;
+
+use super::add_as_only_writer;
+
+/// Buckets to each power of two, as a power of two itself.
+const SPLIT_BITS: usize = 3;
+const SPLIT: usize = 1 << SPLIT_BITS;
+/// Durations of 2^24 µs and more share the last bucket.
+const OCTAVES: usize = 24;
+/// How many buckets there are.
+pub const BUCKETS: usize = SPLIT + (OCTAVES - SPLIT_BITS) * SPLIT + 1;
+
+const _: () = assert!(BUCKETS <= 200, "a histogram of 64 labels stays within 100 KiB");
+const _: () = assert!(1 << OCTAVES > 10_000_000, "ten seconds are told apart from more");
+
+/// The bucket of a duration in microseconds.
+fn bucket_of(micros: u64) -> usize {
+    let octave = micros.checked_ilog2().unwrap_or(0) as usize;
+    if octave >= OCTAVES {
+        return BUCKETS - 1;
+    }
+    let micros = usize::try_from(micros).expect("below 2^24");
+    if octave < SPLIT_BITS {
+        return micros;
+    }
+    let step = octave - SPLIT_BITS;
+    // The leading digit is the octave, the next three the place in it.
+    SPLIT + step * SPLIT + ((micros >> step) & (SPLIT - 1))
+}
+
+/// The first microsecond beyond a bucket; `None` for the last, which has no end.
+pub(super) fn end_of(bucket: usize) -> Option<u64> {
+    match bucket.checked_sub(SPLIT) {
+        None => Some(bucket as u64 + 1),
+        Some(_) if bucket == BUCKETS - 1 => None,
+        Some(above) => Some(((SPLIT + above % SPLIT + 1) as u64) << (above / SPLIT)),
+    }
+}
+
+/// How often durations occurred. One thread writes it, any may read it.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: [AtomicU64; BUCKETS],
+    sum_us: AtomicU64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), sum_us: AtomicU64::new(0) }
+    }
+}
+
+impl Histogram {
+    /// Counts a duration, rounded down to microseconds.
+    pub fn record(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        add_as_only_writer(&self.buckets[bucket_of(micros)], 1);
+        add_as_only_writer(&self.sum_us, micros);
+    }
+
+    /// The counts as they are now. While the writer goes on, the sum may be ahead of the counts.
+    pub fn snapshot(&self) -> Snapshot {
+        let load = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        Snapshot { buckets: self.buckets.iter().map(load).collect(), sum_us: load(&self.sum_us) }
+    }
+}
+
+/// The counts of a histogram, or of several merged, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Counts by bucket, [`BUCKETS`] of them.
+    buckets: Vec<u64>,
+    sum_us: u64,
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self { buckets: vec![0; BUCKETS], sum_us: 0 }
+    }
+}
+
+impl Snapshot {
+    /// Adds the counts of another.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine = mine.wrapping_add(*theirs);
+        }
+        self.sum_us = self.sum_us.wrapping_add(other.sum_us);
+    }
+
+    /// How many durations were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, n| sum.wrapping_add(*n))
+    }
+
+    /// The sum of all durations, in microseconds.
+    pub fn sum_us(&self) -> u64 {
+        self.sum_us
+    }
+
+    pub(super) fn buckets(&self) -> &[u64] {
+        &self.buckets
+    }
+
+    /// A duration in microseconds that the given share of all does not exceed, at most an eighth
+    /// above the least such; `u64::MAX` beyond 16.8 s, `None` where nothing was counted.
+    pub fn quantile_us(&self, share: Ppm) -> Option<u64> {
+        let count = u128::from(self.count());
+        let rank = (count * u128::from(share.get())).div_ceil(u128::from(Ppm::ONE.get())).max(1);
+        let mut seen = 0;
+        for (bucket, n) in self.buckets.iter().enumerate() {
+            seen += u128::from(*n);
+            if rank <= seen {
+                return Some(end_of(bucket).map_or(u64::MAX, |end| end - 1));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,149 @@
+//! Counters, gauges and histograms with one writer each, and their Prometheus exposition.
+//!
+//! Each shard owns a set of metrics that it alone writes: an update is a relaxed load and store,
+//! never a locked instruction, and no cache line is written by two cores. The scraper reads all
+//! sets and sums them. It must not know any service's metrics.
+//!
+//! A crate names its metrics in one place, a struct of fields and one function:
+//!
+//! ```
+//! use std::fmt;
+//! use runtime::metrics::{Counter, Exposition, Page, PerShard};
+//!
+//! #[derive(Default)]
+//! struct Metrics { auctions: Counter, won: Counter, lost: Counter }
+//!
+//! fn expose(shards: &PerShard<Metrics>, page: &mut Page<'_>) -> fmt::Result {
+//!     page.counters("auctions", "Auctions cleared.")?.sum(&[], shards.iter().map(|m| &m.auctions))?;
+//!     let mut bids = page.counters("bids", "Bids by fate.")?;
+//!     bids.sum(&[("fate", "won")], shards.iter().map(|m| &m.won))?;
+//!     bids.sum(&[("fate", "lost")], shards.iter().map(|m| &m.lost))
+//! }
+//!
+//! let shards = PerShard::<Metrics>::new(2);
+//! let first = shards.shard(0); // Moves to the shard's thread.
+//! let mut exposition = Exposition::default();
+//! exposition.add(move |page| expose(&shards, page));
+//! first.won.increment();
+//! assert!(exposition.text().contains("bids_total{fate=\"won\"} 1\n"));
+//! ```
+
+mod exposition;
+mod histogram;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+pub(crate) use exposition::MEDIA_TYPE;
+pub use exposition::{Counters, Exposition, Gauges, Histograms, Page};
+pub use histogram::{BUCKETS, Histogram, Snapshot};
+
+/// Adds to an atomic that only this thread writes.
+fn add_as_only_writer(cell: &AtomicU64, n: u64) {
+    // Not `fetch_add`: with one writer no update can be lost, and a plain store costs no bus lock.
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+/// A count that only grows. One thread writes it, any may read it; two writers would lose counts.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts one.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Counts `n`.
+    pub fn add(&self, n: u64) {
+        add_as_only_writer(&self.0, n);
+    }
+
+    /// The count so far.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A level that rises and falls. One thread writes it, any may read it.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// Sets the level.
+    pub fn set(&self, level: i64) {
+        self.0.store(level, Ordering::Relaxed);
+    }
+
+    /// Raises the level, or lowers it by a negative `change`.
+    pub fn change(&self, change: i64) {
+        self.set(self.value().wrapping_add(change));
+    }
+
+    /// The level.
+    pub fn value(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Keeps neighbours off each other's cache lines: two lines, for processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Padded<M>(M);
+
+impl<M> Padded<M> {
+    /// `metrics` on cache lines of its own.
+    pub fn new(metrics: M) -> Self {
+        Self(metrics)
+    }
+}
+
+impl<M> Deref for Padded<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.0
+    }
+}
+
+/// One set of metrics for each shard, which that shard alone writes.
+#[derive(Debug)]
+pub struct PerShard<M>(Vec<Arc<Padded<M>>>);
+
+impl<M: Default> PerShard<M> {
+    /// Sets for as many shards, all zero.
+    pub fn new(shards: usize) -> Self {
+        Self::with(shards, M::default)
+    }
+}
+
+impl<M> PerShard<M> {
+    /// Sets for as many shards, each made by `make`: for vectors as long as a fixed set of labels.
+    pub fn with(shards: usize, make: impl Fn() -> M) -> Self {
+        Self((0..shards).map(|_| Arc::new(Padded(make()))).collect())
+    }
+
+    /// The set of one shard.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many shards.
+    pub fn shard(&self, index: usize) -> Arc<Padded<M>> {
+        Arc::clone(&self.0[index])
+    }
+
+    /// The sets of all shards, for the scraper.
+    pub fn iter(&self) -> impl Iterator<Item = &M> + Clone {
+        self.0.iter().map(|set| &set.0)
+    }
+}
+
+impl<M> Clone for PerShard<M> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}

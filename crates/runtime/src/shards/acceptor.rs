@@ -1,0 +1,137 @@
+//! Accepts connections and gives each to the shard with the fewest open ones.
+//!
+//! It must not know what is served.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use super::shard::Handover;
+use super::{Ready, ShardsMetrics, StartError};
+use crate::shutdown::Shutdown;
+
+/// Pauses after a failed accept, doubled from the first to the last.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Shares sockets out among shards.
+pub(super) struct Acceptor {
+    lanes: Vec<mpsc::Sender<Handover>>,
+    metrics: ShardsMetrics,
+    connections_max: usize,
+}
+
+impl Acceptor {
+    pub(super) fn new(
+        lanes: Vec<mpsc::Sender<Handover>>,
+        metrics: ShardsMetrics,
+        connections_max: usize,
+    ) -> Self {
+        Self { lanes, metrics, connections_max }
+    }
+
+    /// Accepts until the shutdown begins. Then listeners and lanes are dropped: clients are
+    /// refused by the kernel, and each shard learns that no more will come.
+    pub(super) fn run(
+        self,
+        listeners: Vec<std::net::TcpListener>,
+        shutdown: &Shutdown,
+        ready: &Ready,
+    ) {
+        let refused = |cause| StartError::Runtime { name: "acceptor".to_owned(), cause };
+        // The starter waits for exactly one message.
+        let runtime =
+            match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(refused(error)))),
+            };
+        let acceptor = Rc::new(self);
+        runtime.block_on(async move {
+            for (index, listener) in listeners.into_iter().enumerate() {
+                match TcpListener::from_std(listener) {
+                    Ok(listener) => {
+                        let acceptor = Rc::clone(&acceptor);
+                        tokio::task::spawn_local(async move {
+                            acceptor.accept_from(&listener, index).await;
+                        });
+                    }
+                    Err(error) => return drop(ready.send(Err(refused(error)))),
+                }
+            }
+            drop(ready.send(Ok(())));
+            shutdown.started().await;
+        });
+    }
+
+    async fn accept_from(&self, listener: &TcpListener, index: usize) {
+        let mut burst = Burst::default();
+        loop {
+            match accept(listener).await {
+                Ok(stream) => {
+                    burst = Burst::default();
+                    self.place(Handover { stream, listener: index });
+                }
+                Err(error) => {
+                    self.metrics.acceptor.failed.increment();
+                    if !concerns_one_client(&error) {
+                        burst.pause(&error).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a socket to the least loaded shard, or closes it.
+    fn place(&self, handover: Handover) {
+        let limit = u64::try_from(self.connections_max).unwrap_or(u64::MAX);
+        let room = self.metrics.open() < limit;
+        let counters = self.metrics.acceptor.handed.iter().zip(self.metrics.shards.iter());
+        let least =
+            self.lanes.iter().zip(counters).filter(|(lane, _)| !lane.is_closed()).min_by_key(
+                |(_, (handed, shard))| handed.value().saturating_sub(shard.closed.value()),
+            );
+        let place = least.filter(|_| room).map(|(lane, counters)| (lane.try_reserve(), counters));
+        if let Some((Ok(place), (handed, _))) = place {
+            // Counted before the shard can see it, or it might be closed before it was open.
+            handed.increment();
+            place.send(handover);
+        } else {
+            self.metrics.acceptor.refused.increment();
+            drop(handover); // Closes the socket.
+        }
+    }
+}
+
+/// Accepts a socket that sends small answers at once, and that no runtime holds yet.
+async fn accept(listener: &TcpListener) -> io::Result<std::net::TcpStream> {
+    let (stream, _) = listener.accept().await?;
+    // A peer that is gone already fails here, and will again on the shard, which handles it.
+    let _ = stream.set_nodelay(true);
+    stream.into_std()
+}
+
+/// Whether the next accept may succeed at once: this client has gone, or a signal came.
+fn concerns_one_client(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
+}
+
+/// Failures in a row, most often for want of file descriptors: logged once, retried ever slower.
+#[derive(Default)]
+struct Burst {
+    pause: Duration,
+}
+
+impl Burst {
+    async fn pause(&mut self, error: &io::Error) {
+        if self.pause.is_zero() {
+            warn!(%error, "cannot accept connections; retrying until it passes");
+        }
+        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        tokio::time::sleep(self.pause).await;
+    }
+}

@@ -1,0 +1,266 @@
+//! One thread per core, each with a Tokio runtime of its own, and the acceptor that feeds them.
+//!
+//! A connection stays on the shard it was given to, so its tasks need no locks and may hold what
+//! is not `Send`. It must not know what is served.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use runtime::{listen::listen, shards::{Shards, ShardsOptions}, shutdown::Shutdown};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let shutdown = Shutdown::new(Duration::from_secs(10));
+//! shutdown.on_signals()?;
+//! let listeners = vec![listen("127.0.0.1:8080".parse()?)?];
+//! let options = ShardsOptions { shards: 2, cores: None, connections_max: 10_000 };
+//! let shards = Shards::start(&options, listeners, &shutdown, |mut shard| async move {
+//!     // What the shard's connections share is made here, on its thread.
+//!     while let Some(accepted) = shard.accept().await {
+//!         shard.tasks().spawn_isolated(async move {
+//!             let _open = accepted.open;
+//!             let _stream = tokio::net::TcpStream::from_std(accepted.stream);
+//!             // Serve it.
+//!         });
+//!     }
+//! })?;
+//! shards.join()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod acceptor;
+mod options;
+mod shard;
+mod tasks;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use crate::metrics::{Counter, Padded, Page, PerShard};
+use crate::shutdown::Shutdown;
+use acceptor::Acceptor;
+use shard::Seat;
+
+pub use options::ShardsOptions;
+pub use shard::{Accepted, Open, ShardContext};
+pub use tasks::Tasks;
+
+/// Accepted sockets that may wait for one shard to take them. A shard that lets so many wait is
+/// stuck, and the least loaded of shards is never it unless all are.
+const HANDOVERS_MAX: usize = 1024;
+
+/// Why shards could not be started. Threads that had been are told by the end of `accept`.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A thread could not be started.
+    #[error("cannot start thread {name}: {cause}")]
+    Thread {
+        /// The thread's name.
+        name: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A shard could not be bound to its core.
+    #[error("cannot run on core {core}: {cause}; choose one that this process may use")]
+    Pin {
+        /// The core's number.
+        core: usize,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A runtime, or its hold on a listener, could not be set up.
+    #[error("cannot set up the runtime of thread {name}: {cause}")]
+    Runtime {
+        /// The thread's name.
+        name: String,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+}
+
+/// Shards whose own code panicked, not just one of their connections.
+#[derive(Debug, thiserror::Error)]
+#[error("shards {0:?} panicked; see the log")]
+pub struct ShardsPanicked(pub Vec<usize>);
+
+/// What the acceptor alone writes.
+#[derive(Debug)]
+struct AcceptorCounters {
+    /// Connections given to each shard so far.
+    handed: Vec<Counter>,
+    /// Connections closed at once: too many were open, or no shard would take them.
+    refused: Counter,
+    /// Accepts that failed.
+    failed: Counter,
+}
+
+/// What each shard alone writes.
+#[derive(Debug, Default)]
+struct ShardCounters {
+    /// Connections closed so far. The acceptor subtracts them from what it handed over: each side
+    /// writes its own number, and together they are exact.
+    closed: Counter,
+    /// Tasks that panicked.
+    panicked: Counter,
+}
+
+/// Connections and panics of all shards, for the metrics page and for tests.
+#[derive(Clone, Debug)]
+pub struct ShardsMetrics {
+    acceptor: Arc<Padded<AcceptorCounters>>,
+    shards: PerShard<ShardCounters>,
+}
+
+impl ShardsMetrics {
+    fn new(shards: usize) -> Self {
+        let handed = (0..shards).map(|_| Counter::default()).collect();
+        let (refused, failed) = (Counter::default(), Counter::default());
+        Self {
+            acceptor: Arc::new(Padded::new(AcceptorCounters { handed, refused, failed })),
+            shards: PerShard::new(shards),
+        }
+    }
+
+    /// Connections handed to shards so far.
+    pub fn accepted(&self) -> u64 {
+        self.acceptor.handed.iter().map(Counter::value).sum()
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> u64 {
+        // Closed first: what closes between the two reads then counts as open, never below zero.
+        let closed: u64 = self.shards.iter().map(|shard| shard.closed.value()).sum();
+        self.accepted().saturating_sub(closed)
+    }
+
+    /// Connections closed at once because too many were open.
+    pub fn refused(&self) -> u64 {
+        self.acceptor.refused.value()
+    }
+
+    /// Accepts that failed, for want of file descriptors for example.
+    pub fn accept_failures(&self) -> u64 {
+        self.acceptor.failed.value()
+    }
+
+    /// Tasks that panicked, and died alone.
+    pub fn panics(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.panicked.value()).sum()
+    }
+
+    /// Writes all of them to the metrics page.
+    ///
+    /// # Errors
+    ///
+    /// When the page takes no more text.
+    pub fn expose(&self, page: &mut Page<'_>) -> fmt::Result {
+        let open = i64::try_from(self.open()).unwrap_or(i64::MAX);
+        page.counters("connections_accepted", "Connections given to a shard.")?
+            .value(&[], self.accepted())?;
+        page.gauges("connections_open", "Connections open now.")?.value(&[], open)?;
+        page.counters("connections_refused", "Connections closed at once: too many were open.")?
+            .value(&[], self.refused())?;
+        page.counters("accept_failures", "Accepts that failed, as for want of descriptors.")?
+            .value(&[], self.accept_failures())?;
+        page.counters("task_panics", "Tasks that panicked and died alone.")?
+            .value(&[], self.panics())
+    }
+}
+
+/// Running shards and their acceptor.
+#[derive(Debug)]
+pub struct Shards {
+    acceptor: JoinHandle<()>,
+    shards: Vec<JoinHandle<()>>,
+    metrics: ShardsMetrics,
+}
+
+impl Shards {
+    /// Starts the shards and the acceptor, and returns once all of them run.
+    ///
+    /// `body` runs once on each shard's thread. When the shutdown begins, the acceptor closes the
+    /// listeners and [`ShardContext::accept`] ends; once `body` has returned too, the shard waits
+    /// for its connections and isolated tasks until the drain is over, drops what is left, and
+    /// ends. A `body` that panics begins the shutdown of the process: its shard serves no more.
+    ///
+    /// # Errors
+    ///
+    /// When a thread cannot be started, bound to its core, or given a runtime.
+    pub fn start<F, Fut>(
+        options: &ShardsOptions,
+        listeners: Vec<TcpListener>,
+        shutdown: &Shutdown,
+        body: F,
+    ) -> Result<Self, StartError>
+    where
+        F: Fn(ShardContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let count = options.shards.max(1);
+        let metrics = ShardsMetrics::new(count);
+        let body = Arc::new(body);
+        let mut lanes = Vec::with_capacity(count);
+        let mut shards = Vec::with_capacity(count);
+        for index in 0..count {
+            let (lane, handovers) = tokio::sync::mpsc::channel(HANDOVERS_MAX);
+            lanes.push(lane);
+            let seat = Seat {
+                index,
+                core: options.core_of(index),
+                handovers,
+                counters: metrics.shards.shard(index),
+                shutdown: shutdown.clone(),
+            };
+            let body = Arc::clone(&body);
+            shards.push(spawn_ready(seat.name(), move |ready| seat.run(&*body, ready))?);
+        }
+        let acceptor = Acceptor::new(lanes, metrics.clone(), options.connections_max);
+        let shutdown = shutdown.clone();
+        let acceptor = spawn_ready("acceptor".to_owned(), move |ready| {
+            acceptor.run(listeners, &shutdown, ready);
+        })?;
+        Ok(Self { acceptor, shards, metrics })
+    }
+
+    /// Counts of connections and panics.
+    pub fn metrics(&self) -> ShardsMetrics {
+        self.metrics.clone()
+    }
+
+    /// Waits until the shutdown has begun and every shard has drained or been ended.
+    ///
+    /// # Errors
+    ///
+    /// When a shard's own code panicked.
+    pub fn join(self) -> Result<(), ShardsPanicked> {
+        let outcomes = self.shards.into_iter().map(JoinHandle::join).enumerate();
+        let panicked: Vec<_> = outcomes.filter(|(_, end)| end.is_err()).map(|(i, _)| i).collect();
+        self.acceptor.join().expect("the acceptor has no code that panics");
+        if panicked.is_empty() { Ok(()) } else { Err(ShardsPanicked(panicked)) }
+    }
+}
+
+/// Tells whoever starts a thread that it runs, or why it does not.
+type Ready = mpsc::Sender<Result<(), StartError>>;
+
+/// Starts a thread and waits until it says that it is ready.
+fn spawn_ready(
+    name: String,
+    run: impl FnOnce(&Ready) + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let (ready, outcome) = mpsc::channel();
+    let thread = thread::Builder::new()
+        .name(name.clone())
+        .spawn(move || run(&ready))
+        .map_err(|cause| StartError::Thread { name: name.clone(), cause })?;
+    let died = |_| {
+        let cause = io::Error::other("it panicked while starting");
+        Err(StartError::Thread { name, cause })
+    };
+    outcome.recv().unwrap_or_else(died).map(|()| thread)
+}

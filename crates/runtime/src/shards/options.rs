@@ -1,0 +1,54 @@
+//! How many shards run, and where.
+
+use std::thread::available_parallelism;
+
+use crate::config::{Optional, Section};
+
+/// More cores than any machine this runs on has.
+const SHARDS_MAX: usize = 1024;
+
+/// How many shards run, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardsOptions {
+    /// Number of shard threads, at least 1.
+    pub shards: usize,
+    /// Cores that shards are bound to, in turn; `None` leaves it to the kernel.
+    pub cores: Option<Vec<usize>>,
+    /// Most connections open at once; those beyond are closed at once and counted.
+    pub connections_max: usize,
+}
+
+impl ShardsOptions {
+    /// Declares and reads the keys `shards`, `cores` and `connections_max`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let shards = s.integer(
+            "shards",
+            Optional(4),
+            1..=SHARDS_MAX,
+            "Shard threads, each with its own connections; absent, one for each core.",
+        );
+        let cores = s.integers(
+            "cores",
+            Optional(&[0, 1]),
+            ..rustix::thread::CpuSet::MAX_CPU,
+            "Cores that shards are bound to, in turn; absent, the kernel places them.",
+        );
+        if cores.as_ref().is_some_and(Vec::is_empty) {
+            s.problem("cores", "[]", "must name a core, or be absent");
+        }
+        let connections_max = s.integer(
+            "connections_max",
+            10_000,
+            1..=1_000_000_usize,
+            "Most connections open at once; those beyond are closed at once and counted.",
+        );
+        let all = || available_parallelism().map_or(1, usize::from);
+        Self { shards: shards.unwrap_or_else(all), cores, connections_max }
+    }
+
+    /// The core that a shard is bound to.
+    pub(super) fn core_of(&self, shard: usize) -> Option<usize> {
+        let cores = self.cores.as_ref().filter(|cores| !cores.is_empty())?;
+        Some(cores[shard % cores.len()])
+    }
+}

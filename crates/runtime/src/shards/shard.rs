@@ -1,0 +1,160 @@
+//! One shard: its thread, its runtime, and what its body is given.
+//!
+//! It must not know how sockets are shared out among shards.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::mpsc;
+use tracing::error;
+
+use super::tasks::{Tasks, Unfinished};
+use super::{Ready, ShardCounters, StartError};
+use crate::metrics::Padded;
+use crate::shutdown::Shutdown;
+
+/// A socket on its way from the acceptor to a shard.
+pub(super) struct Handover {
+    pub(super) stream: TcpStream,
+    pub(super) listener: usize,
+}
+
+/// A connection that this shard has been given.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The socket: non-blocking, without Nagle's delay, not yet registered with any runtime.
+    pub stream: TcpStream,
+    /// Which of the listeners it came in by.
+    pub listener: usize,
+    /// Counts the connection as open until dropped: keep it as long as the socket.
+    pub open: Open,
+}
+
+/// Counts a connection as open until dropped.
+#[derive(Debug)]
+pub struct Open(Unfinished);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.counters().closed.increment();
+    }
+}
+
+/// What a shard's body is given.
+#[derive(Debug)]
+pub struct ShardContext {
+    index: usize,
+    handovers: mpsc::Receiver<Handover>,
+    tasks: Tasks,
+    shutdown: Shutdown,
+}
+
+impl ShardContext {
+    /// The shard's number, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The next connection for this shard; `None` once the shutdown has begun and those that were
+    /// accepted before are taken. Dropping the future loses no connection.
+    pub async fn accept(&mut self) -> Option<Accepted> {
+        let Handover { stream, listener } = self.handovers.recv().await?;
+        Some(Accepted { stream, listener, open: Open(self.tasks.unfinished()) })
+    }
+
+    /// Starts tasks on this shard.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// The end of the process, for tasks that must hurry towards it.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+}
+
+/// What a shard's thread starts from.
+pub(super) struct Seat {
+    pub(super) index: usize,
+    pub(super) core: Option<usize>,
+    pub(super) handovers: mpsc::Receiver<Handover>,
+    pub(super) counters: Arc<Padded<ShardCounters>>,
+    pub(super) shutdown: Shutdown,
+}
+
+impl Seat {
+    /// The name of the shard's thread.
+    pub(super) fn name(&self) -> String {
+        format!("shard-{}", self.index)
+    }
+
+    /// Runs the shard to its end.
+    pub(super) fn run<Fut: Future<Output = ()> + 'static>(
+        self,
+        body: &impl Fn(ShardContext) -> Fut,
+        ready: &Ready,
+    ) {
+        // The starter waits for exactly one message.
+        let runtime = match self.set_up() {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        drop(ready.send(Ok(())));
+        let _watch = BodyWatch { shard: self.index, shutdown: self.shutdown.clone() };
+        let tasks = Tasks::new(self.counters);
+        let context = ShardContext {
+            index: self.index,
+            handovers: self.handovers,
+            tasks: tasks.clone(),
+            shutdown: self.shutdown.clone(),
+        };
+        runtime.block_on(async {
+            body(context).await;
+            tokio::select! {
+                () = tasks.finished() => (),
+                () = self.shutdown.ended() => (),
+            }
+        });
+    }
+
+    fn set_up(&self) -> Result<LocalRuntime, StartError> {
+        if let Some(core) = self.core {
+            pin(core).map_err(|cause| StartError::Pin { core, cause })?;
+        }
+        Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .map_err(|cause| StartError::Runtime { name: self.name(), cause })
+    }
+}
+
+/// Binds the calling thread to one core.
+fn pin(core: usize) -> io::Result<()> {
+    if CpuSet::MAX_CPU <= core {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    Ok(sched_setaffinity(None, &cores)?)
+}
+
+/// Begins the shutdown if the shard's own code panics: a process with a dead shard would go on
+/// accepting less and less.
+struct BodyWatch {
+    shard: usize,
+    shutdown: Shutdown,
+}
+
+impl Drop for BodyWatch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            error!(shard = self.shard, "the shard panicked; shutting down");
+            if !self.shutdown.is_started() {
+                self.shutdown.begin();
+            }
+        }
+    }
+}

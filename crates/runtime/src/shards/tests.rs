@@ -1,0 +1,245 @@
+//! Tests on real sockets and threads.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+use crate::listen::listen;
+
+/// Longer than any of these tests takes on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn options(shards: usize, connections_max: usize) -> ShardsOptions {
+    ShardsOptions { shards, cores: None, connections_max }
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Answers each byte: `i` by the shard's number, `l` by the listener's, `n` by whether Nagle's
+/// delay is off; panics at `p`, ends at anything else.
+async fn serve(mut shard: ShardContext) {
+    while let Some(Accepted { stream, listener, open }) = shard.accept().await {
+        let index = shard.index();
+        shard.tasks().spawn_isolated(async move {
+            let _open = open;
+            let mut stream = tokio::net::TcpStream::from_std(stream).unwrap();
+            while let Ok(byte) = stream.read_u8().await {
+                let answer = match byte {
+                    b'i' => index,
+                    b'l' => listener,
+                    b'n' => usize::from(stream.nodelay().unwrap()),
+                    b'p' => panic!("a test's panic"),
+                    _ => return,
+                };
+                stream.write_u8(u8::try_from(answer).unwrap()).await.unwrap();
+            }
+        });
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// The answer to one byte; `None` when the connection was closed instead.
+fn ask(mut stream: &TcpStream, byte: u8) -> Option<u8> {
+    let mut answer = [0];
+    stream.write_all(&[byte]).ok()?;
+    match stream.read(&mut answer) {
+        Ok(1) => Some(answer[0]),
+        _ => None,
+    }
+}
+
+fn until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "the condition never held");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn connections_go_to_the_least_loaded_shard() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let ((first, address), (second, other)) = (listener(), listener());
+    let shards = Shards::start(&options(2, 100), vec![first, second], &shutdown, serve).unwrap();
+    let metrics = shards.metrics();
+
+    let mut clients = Vec::new();
+    for (n, want) in [0, 1, 0, 1].into_iter().enumerate() {
+        let client = connect(address);
+        assert_eq!(ask(&client, b'i'), Some(want), "client {n}");
+        clients.push(client);
+    }
+    assert_eq!((metrics.accepted(), metrics.open()), (4, 4));
+
+    // Both clients of shard 1 leave, so it gets the next two.
+    clients.remove(3);
+    clients.remove(1);
+    until(|| metrics.open() == 2);
+    for _ in 0..2 {
+        let client = connect(other);
+        assert_eq!(ask(&client, b'i'), Some(1));
+        assert_eq!(ask(&client, b'l'), Some(1));
+        assert_eq!(ask(&client, b'n'), Some(1));
+        clients.push(client);
+    }
+    drop(clients);
+    shutdown.begin();
+    shards.join().unwrap();
+    assert_eq!((metrics.accepted(), metrics.open()), (6, 0));
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed_and_counted() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, address) = listener();
+    let shards = Shards::start(&options(1, 2), vec![listener], &shutdown, serve).unwrap();
+    let metrics = shards.metrics();
+    let (first, second) = (connect(address), connect(address));
+    assert_eq!((ask(&first, b'i'), ask(&second, b'i')), (Some(0), Some(0)));
+    assert_eq!(ask(&connect(address), b'i'), None);
+    assert_eq!((metrics.open(), metrics.refused()), (2, 1));
+
+    drop(first);
+    until(|| metrics.open() == 1);
+    assert_eq!(ask(&connect(address), b'i'), Some(0));
+    assert_eq!(ask(&second, b'i'), Some(0));
+    shutdown.end();
+    shards.join().unwrap();
+}
+
+#[test]
+fn a_panicking_connection_dies_alone() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, address) = listener();
+    let shards = Shards::start(&options(1, 100), vec![listener], &shutdown, serve).unwrap();
+    let metrics = shards.metrics();
+    let (witness, victim) = (connect(address), connect(address));
+    assert_eq!(ask(&victim, b'p'), None);
+    assert_eq!(ask(&witness, b'i'), Some(0));
+    until(|| metrics.open() == 1);
+    assert_eq!(metrics.panics(), 1);
+    drop(witness);
+    shutdown.begin();
+    shards.join().unwrap();
+    assert_eq!(metrics.panics(), 1);
+}
+
+#[test]
+fn a_drain_finishes_what_is_open_and_takes_nothing_new() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, address) = listener();
+    let shards = Shards::start(&options(2, 100), vec![listener], &shutdown, serve).unwrap();
+    let client = connect(address);
+    assert_eq!(ask(&client, b'i'), Some(0));
+    shutdown.begin();
+    until(|| TcpStream::connect(address).is_err());
+    assert_eq!(ask(&client, b'i'), Some(0));
+    drop(client);
+    shards.join().unwrap();
+    assert!(Instant::now() < shutdown.deadline().unwrap().into_std());
+}
+
+#[test]
+fn a_drain_waits_for_isolated_tasks() {
+    let (sender, answers) = mpsc::channel();
+    let shutdown = Shutdown::new(PATIENCE);
+    let shards = Shards::start(&options(1, 1), Vec::new(), &shutdown, move |mut shard| {
+        let (sender, end) = (sender.clone(), shard.shutdown().clone());
+        shard.tasks().spawn_isolated(async move {
+            end.started().await;
+            for _ in 0..1000 {
+                tokio::task::yield_now().await;
+            }
+            sender.send("noticed").unwrap();
+        });
+        async move { assert!(shard.accept().await.is_none()) }
+    })
+    .unwrap();
+    shutdown.begin();
+    shards.join().unwrap();
+    assert_eq!(answers.recv(), Ok("noticed"));
+}
+
+#[test]
+fn a_drain_ends_at_its_deadline() {
+    let shutdown = Shutdown::new(Duration::from_millis(20));
+    let (listener, address) = listener();
+    let shards = Shards::start(&options(1, 100), vec![listener], &shutdown, serve).unwrap();
+    let metrics = shards.metrics();
+    let client = connect(address);
+    assert_eq!(ask(&client, b'i'), Some(0));
+    shutdown.begin();
+    shards.join().unwrap();
+    assert_eq!(ask(&client, b'i'), None);
+    assert_eq!(metrics.open(), 0);
+}
+
+#[test]
+fn threads_are_named_and_bound() {
+    let (sender, names) = mpsc::channel();
+    let shutdown = Shutdown::new(PATIENCE);
+    let options = ShardsOptions { cores: Some(vec![0]), ..options(2, 1) };
+    let shards = Shards::start(&options, Vec::new(), &shutdown, move |shard| {
+        let cores = rustix::thread::sched_getaffinity(None).unwrap();
+        let name = thread::current().name().unwrap().to_owned();
+        sender.send((name, shard.index(), cores.count(), cores.is_set(0))).unwrap();
+        async {}
+    });
+    shards.unwrap().metrics();
+    let mut seen: Vec<_> = names.iter().collect();
+    seen.sort();
+    assert_eq!(seen, [("shard-0".to_owned(), 0, 1, true), ("shard-1".to_owned(), 1, 1, true)]);
+    shutdown.end();
+}
+
+#[test]
+fn an_impossible_core_is_refused() {
+    let options = ShardsOptions { cores: Some(vec![1023]), ..options(1, 1) };
+    let shutdown = Shutdown::new(PATIENCE);
+    let error = Shards::start(&options, Vec::new(), &shutdown, |_| async {}).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot run on core 1023: Invalid argument (os error 22); choose one that this process \
+         may use"
+    );
+}
+
+#[test]
+fn a_panicking_shard_begins_the_shutdown() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, _) = listener();
+    let shards = Shards::start(&options(2, 1), vec![listener], &shutdown, |shard| async move {
+        assert_ne!(shard.index(), 1, "a test's panic");
+    });
+    assert_eq!(shards.unwrap().join().unwrap_err().to_string(), "shards [1] panicked; see the log");
+    assert!(shutdown.is_started());
+}
+
+#[test]
+fn options_are_read() {
+    use crate::config::{describe, parse};
+    assert_eq!(
+        parse("x", "shards = 3\ncores = [1]\nconnections_max = 9", ShardsOptions::read),
+        Ok(ShardsOptions { shards: 3, cores: Some(vec![1]), connections_max: 9 })
+    );
+    let refused = parse("x", "shards = 0\ncores = []", ShardsOptions::read).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "2 problems in x; nothing was started\n  \
+         line 1: shards = 0: must be from 1 to 1024\n  \
+         line 2: cores = []: must name a core, or be absent"
+    );
+    assert_eq!(describe(ShardsOptions::read).len(), 3);
+}

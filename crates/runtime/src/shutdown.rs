@@ -1,0 +1,192 @@
+//! How a process ends: it drains, with a deadline, and then it is over.
+//!
+//! The first SIGINT or SIGTERM begins the drain, a second one ends it at once. It must not know
+//! what is drained.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use tracing::{info, warn};
+
+/// Longest drain; whoever asks for more means no limit.
+const DRAIN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Draining { deadline: Instant },
+    Ended,
+}
+
+/// The end of the process as its tasks see it; clones are handles to the same end.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    phase: Arc<watch::Sender<Phase>>,
+    drain: Duration,
+}
+
+impl Shutdown {
+    /// A process that runs, and that will drain for at most `drain`, and never above a week.
+    pub fn new(drain: Duration) -> Self {
+        let drain = drain.min(DRAIN_MAX);
+        Self { phase: Arc::new(watch::Sender::new(Phase::Running)), drain }
+    }
+
+    /// Begins the drain; a second call ends it at once.
+    pub fn begin(&self) {
+        self.phase.send_modify(|phase| {
+            *phase = match phase {
+                Phase::Running => Phase::Draining { deadline: Instant::now() + self.drain },
+                Phase::Draining { .. } | Phase::Ended => Phase::Ended,
+            }
+        });
+    }
+
+    /// Ends the process without a drain.
+    pub fn end(&self) {
+        self.phase.send_modify(|phase| *phase = Phase::Ended);
+    }
+
+    /// Whether the drain has begun.
+    pub fn is_started(&self) -> bool {
+        *self.phase.borrow() != Phase::Running
+    }
+
+    /// When the drain ends, once it has begun.
+    pub fn deadline(&self) -> Option<Instant> {
+        deadline_of(*self.phase.borrow())
+    }
+
+    /// Waits until the drain begins, and returns when it will end.
+    pub async fn started(&self) -> Instant {
+        let mut phases = self.phase.subscribe();
+        let phase = phases.wait_for(|phase| *phase != Phase::Running).await;
+        let phase = *phase.expect("the sender is held by this handle");
+        deadline_of(phase).expect("the drain has begun")
+    }
+
+    /// Waits until the drain is over: its deadline has passed, or it was ended.
+    pub async fn ended(&self) {
+        let deadline = self.started().await;
+        let mut phases = self.phase.subscribe();
+        let ended = phases.wait_for(|phase| *phase == Phase::Ended);
+        // Either outcome is the end.
+        let _ = timeout_at(deadline, ended).await;
+    }
+
+    /// Begins the drain at the first SIGINT or SIGTERM and ends it at the second, from a thread
+    /// of its own that lives as long as the process. Returns once the signals are caught.
+    ///
+    /// # Errors
+    ///
+    /// When the thread, its runtime or the signal handlers cannot be set up.
+    pub fn on_signals(&self) -> io::Result<()> {
+        let shutdown = self.clone();
+        let (ready, installed) = std::sync::mpsc::channel();
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let outcome = Builder::new_current_thread().enable_all().build();
+            match outcome {
+                Ok(runtime) => runtime.block_on(shutdown.follow_signals(&ready)),
+                // The receiver waits for exactly one message.
+                Err(error) => drop(ready.send(Err(error))),
+            }
+        })?;
+        installed.recv().unwrap_or_else(|_| Err(io::Error::other("the signals thread died")))
+    }
+
+    async fn follow_signals(&self, ready: &std::sync::mpsc::Sender<io::Result<()>>) {
+        let installed = signal(SignalKind::interrupt())
+            .and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
+        let (mut interrupt, mut terminate) = match installed {
+            Ok(signals) => signals,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        drop(ready.send(Ok(())));
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => (),
+                _ = terminate.recv() => (),
+            }
+            if self.is_started() {
+                warn!("second signal: ending at once");
+            } else {
+                info!(limit = ?self.drain, "draining; a second signal ends at once");
+            }
+            self.begin();
+        }
+    }
+}
+
+fn deadline_of(phase: Phase) -> Option<Instant> {
+    match phase {
+        Phase::Running => None,
+        Phase::Draining { deadline } => Some(deadline),
+        Phase::Ended => Some(Instant::now()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block_on(future: impl Future<Output = ()>) {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(future);
+    }
+
+    #[test]
+    fn drains_then_ends() {
+        block_on(async {
+            let shutdown = Shutdown::new(Duration::MAX);
+            assert!(!shutdown.is_started());
+            assert_eq!(shutdown.deadline(), None);
+            let task = tokio::spawn({
+                let shutdown = shutdown.clone();
+                async move { shutdown.started().await }
+            });
+            shutdown.begin();
+            let deadline = task.await.unwrap();
+            assert_eq!(shutdown.deadline(), Some(deadline));
+            assert!(Instant::now() + Duration::from_secs(3000) < deadline);
+
+            let ended = tokio::spawn({
+                let shutdown = shutdown.clone();
+                async move { shutdown.ended().await }
+            });
+            tokio::task::yield_now().await;
+            assert!(!ended.is_finished());
+            shutdown.begin();
+            ended.await.unwrap();
+            assert!(shutdown.is_started());
+        });
+    }
+
+    #[test]
+    fn the_deadline_ends_the_drain() {
+        block_on(async {
+            let shutdown = Shutdown::new(Duration::from_millis(1));
+            shutdown.begin();
+            shutdown.ended().await;
+            assert!(shutdown.deadline().unwrap() <= Instant::now());
+        });
+    }
+
+    #[test]
+    fn signals_begin_and_end() {
+        use rustix::process::{Signal, getpid, kill_process};
+        block_on(async {
+            let shutdown = Shutdown::new(Duration::from_secs(3600));
+            shutdown.on_signals().unwrap();
+            kill_process(getpid(), Signal::TERM).unwrap();
+            shutdown.started().await;
+            kill_process(getpid(), Signal::INT).unwrap();
+            shutdown.ended().await;
+        });
+    }
+}

@@ -1,0 +1,75 @@
+//! Seeded draws: every choice the testbed makes is a pure function of a seed and a key.
+//! Knows nothing of clocks, arrival order or the operating system's randomness.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+/// One million: the whole, where shares are counted in parts per million.
+pub(crate) const PPM: u32 = 1_000_000;
+
+/// A reproducible stream of draws (`SplitMix64`, Steele et al., 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct Draws(u64);
+
+impl Draws {
+    /// The stream of a seed.
+    pub(crate) const fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The stream of a seed and a key, for example a DSP and a request id.
+    pub(crate) fn keyed(seed: u64, key: &[u8]) -> Self {
+        let mut hasher = SipHasher13::new_with_keys(seed, !seed);
+        hasher.write(key);
+        Self(hasher.finish())
+    }
+
+    /// The next 64 bits.
+    pub(crate) const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform in `0..bound`; `bound` must not be 0.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        let scaled = (u128::from(self.bits()) * bound as u128) >> 64;
+        usize::try_from(scaled).expect("the product's high half is below the bound")
+    }
+
+    /// True for `share` parts per million of draws.
+    pub(crate) fn happens(&mut self, share_ppm: u32) -> bool {
+        self.below(PPM as usize) < share_ppm as usize
+    }
+
+    /// One of `choices`, which must not be empty.
+    pub(crate) fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_depends_on_seed_and_key_alone() {
+        let first = Draws::keyed(7, b"request").bits();
+        assert_eq!(first, Draws::keyed(7, b"request").bits());
+        assert_ne!(first, Draws::keyed(8, b"request").bits());
+        assert_ne!(first, Draws::keyed(7, b"requesu").bits());
+    }
+
+    #[test]
+    fn shares_hold_at_their_edges_and_between() {
+        let mut draws = Draws::seeded(1);
+        let count = |share, draws: &mut Draws| (0..10_000).filter(|_| draws.happens(share)).count();
+        assert_eq!(count(0, &mut draws), 0);
+        assert_eq!(count(PPM, &mut draws), 10_000);
+        let third = count(300_000, &mut draws);
+        assert!((2_800..3_200).contains(&third), "{third}");
+    }
+}

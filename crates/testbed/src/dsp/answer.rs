@@ -1,0 +1,229 @@
+//! What one DSP answers to one bid request: the choices, and the bytes. Pure: the same profile,
+//! place and request id give the same answer. Knows no socket and no time.
+
+use std::io::Write;
+use std::time::Duration;
+
+use super::http::{BAD_BODY, NO_CONTENT};
+use super::markup;
+use super::profile::DspProfile;
+use crate::draws::Draws;
+use crate::scan::{self, Deal, Imp, Malformed};
+
+#[cfg(test)]
+mod tests;
+
+/// Content categories of creatives (Content Taxonomy 1.0). The last is one that publishers block.
+const CATEGORIES: [&str; 8] =
+    ["IAB2-3", "IAB3-1", "IAB7-1", "IAB9-30", "IAB13-7", "IAB17-44", "IAB19-6", "IAB25-3"];
+
+/// Advertisers of one DSP: `advertiser-<n>.example`.
+const ADVERTISERS: usize = 200;
+
+/// Creatives of one advertiser.
+const CREATIVES: usize = 8;
+
+/// A DSP ready to answer: its profile with the spreads drawn up as tables.
+#[derive(Debug)]
+pub(crate) struct Bidder {
+    profile: DspProfile,
+    seed: u64,
+    prices: Vec<u64>,
+    latencies: Vec<u64>,
+    /// `http://<address>`, where notices lead.
+    origin: String,
+    /// A body under construction, kept to be used again.
+    body: Vec<u8>,
+}
+
+/// What was answered, for the counters, and when it is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) outcome: Outcome,
+    /// Zero: at once.
+    pub(crate) delay: Duration,
+    pub(crate) late: bool,
+}
+
+/// The kind of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    NoBid,
+    Bids(usize),
+    Malformed,
+}
+
+impl Bidder {
+    /// The DSP at place `index` of the fleet, reached at `origin` (`http://<address>`).
+    pub(crate) fn new(mut profile: DspProfile, index: usize, origin: String) -> Self {
+        if profile.seats.is_empty() {
+            profile.seats.push(format!("seat-{index}"));
+        }
+        let seed = Draws::keyed(profile.seed, &index.to_le_bytes()).bits();
+        let (prices, latencies) = (profile.price.table(), profile.latency.table());
+        Self { profile, seed, prices, latencies, origin, body: Vec::new() }
+    }
+
+    /// Appends the whole HTTP answer to the bid request `request` to `out`.
+    pub(crate) fn answer(&mut self, request: &[u8], out: &mut Vec<u8>) -> Answered {
+        let length_before = out.len();
+        self.try_answer(request, out).unwrap_or_else(|Malformed| {
+            out.truncate(length_before);
+            out.extend_from_slice(BAD_BODY);
+            Answered { outcome: Outcome::Malformed, delay: Duration::ZERO, late: false }
+        })
+    }
+
+    fn try_answer(&mut self, request: &[u8], out: &mut Vec<u8>) -> Result<Answered, Malformed> {
+        let id = &request[scan::request_id(request)?];
+        let mut draws = Draws::keyed(self.seed, id);
+        let no_bid = draws.happens(self.profile.no_bid_ppm);
+        let late = draws.happens(self.profile.late_ppm);
+        let delay = match late {
+            true => self.profile.late_by,
+            false if self.latencies.is_empty() => Duration::ZERO,
+            false => Duration::from_micros(*draws.pick(&self.latencies)),
+        };
+        let chunked = draws.happens(self.profile.chunked_ppm);
+        if no_bid {
+            out.extend_from_slice(NO_CONTENT);
+            return Ok(Answered { outcome: Outcome::NoBid, delay, late });
+        }
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        let written = self.write_response(request, id, &mut draws, &mut body);
+        match written {
+            Ok(0) => out.extend_from_slice(NO_CONTENT),
+            Ok(_) if chunked => write_chunked(&body, draws.below(body.len()), out),
+            Ok(_) => write_whole(&body, out),
+            Err(Malformed) => (),
+        }
+        self.body = body;
+        let outcome = match written? {
+            0 => Outcome::NoBid,
+            bids => Outcome::Bids(bids),
+        };
+        Ok(Answered { outcome, delay, late })
+    }
+
+    /// The response body; how many bids it holds.
+    fn write_response(
+        &self,
+        request: &[u8],
+        id: &[u8],
+        draws: &mut Draws,
+        body: &mut Vec<u8>,
+    ) -> Result<usize, Malformed> {
+        let seat = draws.pick(&self.profile.seats);
+        let mut number = itoa::Buffer::new();
+        append(body, &[b"{\"id\":\"", id, b"\",\"bidid\":\""]);
+        append(body, &[number.format(draws.bits()).as_bytes(), b"\",\"cur\":\""]);
+        append(body, &[self.profile.currency.as_bytes(), b"\",\"seatbid\":[{\"seat\":\""]);
+        append(body, &[seat.as_bytes(), b"\",\"bid\":["]);
+        let mut bids = 0;
+        for imp in scan::imps(request)?.take(self.profile.bids_max) {
+            if bids > 0 {
+                body.push(b',');
+            }
+            self.write_bid(&imp?, draws, body);
+            bids += 1;
+        }
+        body.extend_from_slice(b"]}]}");
+        Ok(bids)
+    }
+
+    fn write_bid(&self, imp: &Imp<'_>, draws: &mut Draws, body: &mut Vec<u8>) {
+        let start = body.len();
+        let deal = self.choose_deal(imp, draws);
+        let price = self.choose_price(imp, deal, draws);
+        let advertiser = draws.below(ADVERTISERS);
+        let creative = advertiser * CREATIVES + draws.below(CREATIVES);
+        let mut number = itoa::Buffer::new();
+
+        append(body, &[b"{\"id\":\"", number.format(draws.bits()).as_bytes()]);
+        append(body, &[b"\",\"impid\":\"", imp.id, b"\",\"price\":"]);
+        write_micros(price, body);
+        append(body, &[b",\"cid\":\"campaign-", number.format(advertiser).as_bytes()]);
+        append(body, &[b"\",\"crid\":\"creative-", number.format(creative).as_bytes()]);
+        append(body, &[b"\",\"adomain\":[\"advertiser-", number.format(advertiser).as_bytes()]);
+        let category = CATEGORIES[advertiser % CATEGORIES.len()];
+        append(body, &[b".example\"],\"cat\":[\"", category.as_bytes(), b"\"]"]);
+        if let Some(deal) = deal {
+            append(body, &[b",\"dealid\":\"", deal.id, b"\""]);
+        }
+        if self.profile.notices {
+            self.write_notices(imp, body);
+        }
+        let at_least = (start, self.profile.bid_bytes);
+        markup::write(imp, markup::Creative { number: creative, advertiser }, at_least, body);
+    }
+
+    fn choose_deal<'a>(&self, imp: &Imp<'a>, draws: &mut Draws) -> Option<Deal<'a>> {
+        let offered = imp.deals().count();
+        if offered == 0 || !draws.happens(self.profile.deal_ppm) {
+            return None;
+        }
+        imp.deals().nth(draws.below(offered))
+    }
+
+    fn choose_price(&self, imp: &Imp<'_>, deal: Option<Deal<'_>>, draws: &mut Draws) -> u64 {
+        let price = *draws.pick(&self.prices);
+        let floor = deal.and_then(|deal| deal.floor_micros).unwrap_or(imp.floor_micros);
+        if price > floor || !draws.happens(self.profile.above_floor_ppm) {
+            return price;
+        }
+        let quarter = usize::try_from(floor / 4).unwrap_or(usize::MAX - 1);
+        floor.saturating_add(1 + draws.below(quarter + 1) as u64)
+    }
+
+    fn write_notices(&self, imp: &Imp<'_>, body: &mut Vec<u8>) {
+        for (key, path, query) in [
+            ("nurl", "win", "price=${AUCTION_PRICE}&auction=${AUCTION_ID}"),
+            ("burl", "bill", "price=${AUCTION_PRICE}&auction=${AUCTION_ID}"),
+            ("lurl", "loss", "code=${AUCTION_LOSS}&auction=${AUCTION_ID}"),
+        ] {
+            append(body, &[b",\"", key.as_bytes(), b"\":\"", self.origin.as_bytes(), b"/"]);
+            append(body, &[path.as_bytes(), b"?imp=", imp.id, b"&", query.as_bytes(), b"\""]);
+        }
+    }
+}
+
+/// Appends `parts` one after another.
+pub(super) fn append(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+/// Micros as decimal text with the shortest fraction: `1.25`, `3`.
+fn write_micros(micros: u64, out: &mut Vec<u8>) {
+    let mut number = itoa::Buffer::new();
+    out.extend_from_slice(number.format(micros / 1_000_000).as_bytes());
+    if micros.is_multiple_of(1_000_000) {
+        return;
+    }
+    // A leading one keeps the zeros in front of the fraction.
+    let fraction = &number.format(1_000_000 + micros % 1_000_000)[1..];
+    append(out, &[b".", fraction.trim_end_matches('0').as_bytes()]);
+}
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+
+fn write_whole(body: &[u8], out: &mut Vec<u8>) {
+    let mut number = itoa::Buffer::new();
+    append(out, &[OK, b"Content-Length: ", number.format(body.len()).as_bytes()]);
+    append(out, &[b"\r\n\r\n", body]);
+}
+
+/// Two chunks, or one where `split` is 0.
+fn write_chunked(body: &[u8], split: usize, out: &mut Vec<u8>) {
+    append(out, &[OK, b"Transfer-Encoding: chunked\r\n\r\n"]);
+    let (first, second) = body.split_at(split);
+    for chunk in [first, second] {
+        if !chunk.is_empty() {
+            write!(out, "{:x}\r\n", chunk.len()).expect("a vector takes every write");
+            append(out, &[chunk, b"\r\n"]);
+        }
+    }
+    out.extend_from_slice(b"0\r\n\r\n");
+}

@@ -1,0 +1,337 @@
+//! One connection to one DSP: what came in, what is owed, and in which order. Reads once and
+//! writes once per request when nothing is in the way. Knows neither poll nor clock: the reactor
+//! says when the socket is ready and when a delayed answer is due.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+
+use super::answer::{Bidder, Outcome};
+use super::counters::Counters;
+use super::http::{self, Frame, Kind, Notice};
+
+/// The thread's read buffer: a request that fits is answered from it without a copy.
+pub(super) const READ_BYTES: usize = 64 * 1024;
+
+/// Answers to pipelined requests are written once this many bytes have gathered.
+const GATHER_BYTES: usize = 64 * 1024;
+
+/// Bytes thrown away after a refusal, so that closing does not reset the refusal away.
+const DRAIN_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long a refused peer may keep the connection before it is cut.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+
+/// What the reactor is to do next for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing more until the socket is ready.
+    Idle,
+    /// Call [`Connection::ring`] after this long.
+    Alarm(Duration),
+    /// Finished: drop it.
+    Close,
+}
+
+/// What a connection borrows from its thread for the length of a call.
+pub(super) struct Surroundings<'a> {
+    pub(super) bidder: &'a mut Bidder,
+    pub(super) counters: &'a Counters,
+    pub(super) buffers: &'a mut Buffers,
+    pub(super) body_bytes_max: usize,
+}
+
+/// Buffers of a thread, shared by its connections.
+pub(super) struct Buffers {
+    input: Box<[u8]>,
+    output: Vec<u8>,
+}
+
+impl Buffers {
+    pub(super) fn new() -> Self {
+        Self { input: vec![0; READ_BYTES].into_boxed_slice(), output: Vec::new() }
+    }
+}
+
+/// What a connection is doing. Answers leave in the order of their requests, so while one is
+/// delayed, nothing further is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    /// `Connection::delayed` holds the answer; the alarm is set.
+    Delaying,
+    /// No more requests: what is owed leaves, then the connection drains.
+    Finishing,
+    /// Everything is sent and our side shut; up to this many more bytes are thrown away.
+    Draining(usize),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    phase: Phase,
+    /// The socket may hold bytes: an edge was seen since it last ran dry.
+    readable: bool,
+    /// The peer sends no more, so a short read does not mean that the socket is dry.
+    half_closed: bool,
+    /// Bytes of a request that is not whole yet, or not yet its turn.
+    inbox: Vec<u8>,
+    /// Bytes that `inbox` must have before it is worth another look.
+    needed: usize,
+    /// Answers the socket has not taken yet.
+    outbox: Vec<u8>,
+    /// The answer that waits for the alarm.
+    delayed: Vec<u8>,
+    /// Whether the connection goes on after the delayed answer.
+    keep_alive: bool,
+}
+
+impl Connection {
+    pub(super) const fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            phase: Phase::Reading,
+            readable: false,
+            half_closed: false,
+            inbox: Vec::new(),
+            needed: 0,
+            outbox: Vec::new(),
+            delayed: Vec::new(),
+            keep_alive: true,
+        }
+    }
+
+    /// The socket has something to read, room to write, or both.
+    pub(super) fn ready(
+        &mut self,
+        event: &mio::event::Event,
+        around: &mut Surroundings<'_>,
+    ) -> Step {
+        self.readable |= event.is_readable();
+        self.half_closed |= event.is_read_closed();
+        if event.is_error() || event.is_write_closed() {
+            return Step::Close;
+        }
+        self.advance(around).unwrap_or(Step::Close)
+    }
+
+    /// The alarm: a delayed answer is due, or the time to drain is over.
+    pub(super) fn ring(&mut self, around: &mut Surroundings<'_>) -> Step {
+        match self.phase {
+            Phase::Delaying => {
+                self.phase = if self.keep_alive { Phase::Reading } else { Phase::Finishing };
+                let answer = std::mem::take(&mut self.delayed);
+                self.send(&answer).and_then(|()| self.advance(around)).unwrap_or(Step::Close)
+            }
+            Phase::Draining(_) => Step::Close,
+            Phase::Reading | Phase::Finishing => Step::Idle,
+        }
+    }
+
+    /// Does all that can be done without waiting. An error is the end of the connection.
+    fn advance(&mut self, around: &mut Surroundings<'_>) -> io::Result<Step> {
+        loop {
+            if !self.outbox.is_empty() {
+                let outbox = std::mem::take(&mut self.outbox);
+                self.send(&outbox)?;
+                if !self.outbox.is_empty() {
+                    return Ok(Step::Idle);
+                }
+            }
+            match self.phase {
+                Phase::Delaying => return Ok(Step::Idle), // Its alarm is already set.
+                Phase::Finishing => {
+                    self.stream.shutdown(Shutdown::Write)?;
+                    self.phase = Phase::Draining(DRAIN_BYTES);
+                    return Ok(match self.drain(around.buffers)? {
+                        Step::Idle => Step::Alarm(DRAIN_TIME),
+                        step => step,
+                    });
+                }
+                Phase::Draining(_) => return self.drain(around.buffers),
+                Phase::Reading => (),
+            }
+            let delay = if !self.inbox.is_empty() && self.inbox.len() >= self.needed {
+                self.answer_inbox(around)?
+            } else if self.readable {
+                match self.read(around)? {
+                    Some(delay) => delay,
+                    None => return Ok(Step::Idle),
+                }
+            } else {
+                return Ok(Step::Idle);
+            };
+            if let Some(delay) = delay {
+                return Ok(Step::Alarm(delay));
+            }
+        }
+    }
+
+    /// Reads once and answers what is whole. `None`: the socket was dry. `Some` of a delay: the
+    /// alarm to set, if any.
+    fn read(&mut self, around: &mut Surroundings<'_>) -> io::Result<Option<Option<Duration>>> {
+        let count = match self.stream.read(&mut around.buffers.input) {
+            Ok(0) => {
+                self.readable = false;
+                self.phase = Phase::Finishing;
+                return Ok(Some(None));
+            }
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                return Ok(None);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Some(None)),
+            Err(error) => return Err(error),
+        };
+        // A short read leaves a stream socket dry (epoll(7)), which spares a second call.
+        self.readable = self.half_closed || count == READ_BYTES;
+        if !self.inbox.is_empty() {
+            self.inbox.extend_from_slice(&around.buffers.input[..count]);
+            return Ok(Some(None));
+        }
+        let input = std::mem::take(&mut around.buffers.input);
+        let answered = self.answer_whole(&input[..count], around);
+        if let Ok((used, _)) = answered {
+            self.inbox.extend_from_slice(&input[used..count]);
+        }
+        around.buffers.input = input;
+        answered.map(|(_, delay)| Some(delay))
+    }
+
+    fn answer_inbox(&mut self, around: &mut Surroundings<'_>) -> io::Result<Option<Duration>> {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        let (used, delay) = self.answer_whole(&inbox, around)?;
+        if used < inbox.len() {
+            inbox.drain(..used);
+            self.inbox = inbox;
+        }
+        Ok(delay)
+    }
+
+    /// Answers the whole requests at the start of `bytes`, up to a delayed one. Returns how many
+    /// bytes they took, and the delay.
+    fn answer_whole(
+        &mut self,
+        bytes: &[u8],
+        around: &mut Surroundings<'_>,
+    ) -> io::Result<(usize, Option<Duration>)> {
+        let (mut used, mut delay) = (0, None);
+        let mut output = std::mem::take(&mut around.buffers.output);
+        output.clear();
+        self.needed = 0;
+        while self.phase == Phase::Reading && used < bytes.len() && output.len() < GATHER_BYTES {
+            match http::frame(&bytes[used..], around.body_bytes_max) {
+                Frame::Partial { needed } => {
+                    self.needed = needed;
+                    break;
+                }
+                Frame::Refused(refusal) => {
+                    around.counters.malformed.add(1);
+                    output.extend_from_slice(refusal.answer());
+                    self.phase = Phase::Finishing;
+                    used = bytes.len();
+                }
+                Frame::Whole(request) => {
+                    used += request.length;
+                    delay = self.answer_one(&request, &mut output, around);
+                }
+            }
+        }
+        let sent = if output.is_empty() { Ok(()) } else { self.send(&output) };
+        around.buffers.output = output;
+        sent.map(|()| (used, delay))
+    }
+
+    /// Answers one request into `output`, or into `delayed` if it has to wait that long.
+    fn answer_one(
+        &mut self,
+        request: &http::Request<'_>,
+        output: &mut Vec<u8>,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Duration> {
+        let start = output.len();
+        let delay = match request.kind {
+            Kind::Bid => answer_bid(request.body, output, around),
+            Kind::Notice(notice) => {
+                let counters = around.counters;
+                match notice {
+                    Notice::Win => counters.wins.add(1),
+                    Notice::Bill => counters.billed.add(1),
+                    Notice::Loss => counters.losses.add(1),
+                }
+                output.extend_from_slice(http::NO_CONTENT);
+                Duration::ZERO
+            }
+            Kind::UnknownPath => {
+                output.extend_from_slice(http::NOT_FOUND);
+                Duration::ZERO
+            }
+        };
+        if delay.is_zero() {
+            if !request.keep_alive {
+                self.phase = Phase::Finishing;
+            }
+            return None;
+        }
+        self.delayed = output.split_off(start);
+        self.keep_alive = request.keep_alive;
+        self.phase = Phase::Delaying;
+        Some(delay)
+    }
+
+    /// Writes `bytes`; what the socket does not take waits in the outbox.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut sent = 0;
+        if self.outbox.is_empty() {
+            while sent < bytes.len() {
+                match self.stream.write(&bytes[sent..]) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => sent += count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.outbox.extend_from_slice(&bytes[sent..]);
+        Ok(())
+    }
+
+    /// Throws away what still comes in, until the peer closes or has sent enough.
+    fn drain(&mut self, buffers: &mut Buffers) -> io::Result<Step> {
+        let Phase::Draining(mut left) = self.phase else { return Ok(Step::Idle) };
+        loop {
+            match self.stream.read(&mut buffers.input) {
+                Ok(count) if 0 < count && count < left => left -= count,
+                Ok(_) => return Ok(Step::Close),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+        self.phase = Phase::Draining(left);
+        Ok(Step::Idle)
+    }
+}
+
+fn answer_bid(body: &[u8], output: &mut Vec<u8>, around: &mut Surroundings<'_>) -> Duration {
+    let answered = around.bidder.answer(body, output);
+    let counters = around.counters;
+    counters.requests.add(1);
+    match answered.outcome {
+        Outcome::NoBid => counters.no_bids.add(1),
+        Outcome::Bids(bids) => {
+            counters.bid_answers.add(1);
+            counters.bids.add(bids as u64);
+        }
+        Outcome::Malformed => counters.malformed.add(1),
+    }
+    if answered.late {
+        counters.late.add(1);
+    }
+    answered.delay
+}

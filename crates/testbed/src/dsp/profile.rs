@@ -1,0 +1,148 @@
+//! What one simulated DSP is like: how often, how much, how fast and how large it answers.
+//! Owns the knobs and their limits; how an answer is written is not known here.
+
+use std::time::Duration;
+
+use super::spread::{LatencySpread, PriceSpread};
+use crate::draws::PPM;
+
+/// Longest latency or lateness that can be asked for.
+pub const LATENCY_MAX: Duration = Duration::from_secs(60);
+
+/// Largest bid that can be asked for, in bytes.
+pub const BID_BYTES_MAX: usize = 1024 * 1024;
+
+/// Most bids in one answer that can be asked for.
+pub const BIDS_MAX: usize = 64;
+
+/// One simulated DSP. Each choice depends only on `seed`, the DSP's place in the fleet and the
+/// request's id, so a run can be repeated however its requests interleave. Shares are in parts
+/// per million.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DspProfile {
+    /// Source of every choice. DSPs with equal seeds still choose differently from each other.
+    pub seed: u64,
+    /// Names of the seats that bid, one drawn per answer. Empty: `seat-<place in the fleet>`.
+    pub seats: Vec<String>,
+    /// Share of requests answered 204.
+    pub no_bid_ppm: u32,
+    /// What bids offer, before `above_floor_ppm`.
+    pub price: PriceSpread,
+    /// Share of bids drawn at or below the floor that are raised above it, by up to a quarter;
+    /// the rest are sent below it. The floor's currency is taken to be the bid's.
+    pub above_floor_ppm: u32,
+    /// Three capital letters, stated as `cur`, whatever the request accepts.
+    pub currency: String,
+    /// Time from request to answer, delivered to the millisecond above.
+    pub latency: LatencySpread,
+    /// Share of answers that take `late_by` in place of a latency.
+    pub late_ppm: u32,
+    /// How long late answers take. Not zero if there are any.
+    pub late_by: Duration,
+    /// Size of one bid object: its markup is padded up to this. A bid is never cut, so one that
+    /// needs more is larger.
+    pub bid_bytes: usize,
+    /// Share of bidding answers sent chunked, the rest with a content length.
+    pub chunked_ppm: u32,
+    /// Most bids in one answer: one for each of the first impressions.
+    pub bids_max: usize,
+    /// Share of impressions with deals where the bid is on one of the deals.
+    pub deal_ppm: u32,
+    /// Whether bids carry `nurl`, `burl` and `lurl`, which lead back to the DSP and are counted.
+    pub notices: bool,
+}
+
+impl Default for DspProfile {
+    /// A DSP that answers at once, bids 1.2 KB on 30 % of requests around 1.50 USD CPM, and is
+    /// never late.
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            seats: Vec::new(),
+            no_bid_ppm: 700_000,
+            price: PriceSpread {
+                median_micros: 1_500_000,
+                sigma: 0.6,
+                min_micros: 50_000,
+                max_micros: 40_000_000,
+            },
+            above_floor_ppm: 900_000,
+            currency: "USD".to_owned(),
+            latency: LatencySpread::default(),
+            late_ppm: 0,
+            late_by: Duration::from_millis(500),
+            bid_bytes: 1_100,
+            chunked_ppm: 0,
+            bids_max: 4,
+            deal_ppm: 500_000,
+            notices: false,
+        }
+    }
+}
+
+impl DspProfile {
+    /// What is wrong with this profile, if anything is.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let shares =
+            [self.no_bid_ppm, self.above_floor_ppm, self.late_ppm, self.chunked_ppm, self.deal_ppm];
+        let plain = |name: &String| {
+            !name.is_empty()
+                && name.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\')
+        };
+        if shares.iter().any(|&share| share > PPM) {
+            Some("a share must not pass 1,000,000 parts per million")
+        } else if !self.seats.iter().all(plain) {
+            Some("a seat's name must be visible ASCII without quotes and backslashes")
+        } else if self.currency.len() != 3 || !self.currency.bytes().all(|b| b.is_ascii_uppercase())
+        {
+            Some("a currency must be three capital letters")
+        } else if self.latency.p99 > LATENCY_MAX || self.late_by > LATENCY_MAX {
+            Some("no answer may take longer than 60 s")
+        } else if self.late_ppm > 0 && self.late_by.is_zero() {
+            Some("late answers need a late_by above zero")
+        } else if self.bid_bytes > BID_BYTES_MAX {
+            Some("a bid must not pass 1 MiB")
+        } else if !(1..=BIDS_MAX).contains(&self.bids_max) {
+            Some("an answer holds 1 to 64 bids")
+        } else {
+            self.price.problem().or(self.latency.problem())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_at_their_edges() {
+        let check = |want: Option<&str>, edit: &dyn Fn(&mut DspProfile)| {
+            let mut profile = DspProfile::default();
+            edit(&mut profile);
+            let problem = profile.problem();
+            assert_eq!(problem.is_some(), want.is_some(), "{profile:?}");
+            if let (Some(problem), Some(want)) = (problem, want) {
+                assert!(problem.contains(want), "{problem}");
+            }
+        };
+        check(None, &|_| ());
+        check(None, &|p| p.no_bid_ppm = PPM);
+        check(Some("share"), &|p| p.no_bid_ppm = PPM + 1);
+        check(Some("share"), &|p| p.deal_ppm = PPM + 1);
+        check(None, &|p| p.seats = vec!["a-b_c:1".to_owned()]);
+        check(Some("seat"), &|p| p.seats = vec!["a\"b".to_owned()]);
+        check(Some("seat"), &|p| p.seats = vec![String::new()]);
+        check(Some("currency"), &|p| p.currency = "usd".to_owned());
+        check(Some("currency"), &|p| p.currency = "US".to_owned());
+        check(None, &|p| p.latency = LatencySpread::constant(LATENCY_MAX));
+        check(Some("60 s"), &|p| p.late_by = LATENCY_MAX + Duration::from_nanos(1));
+        check(None, &|p| (p.late_ppm, p.late_by) = (0, Duration::ZERO));
+        check(Some("late_by"), &|p| (p.late_ppm, p.late_by) = (1, Duration::ZERO));
+        check(None, &|p| p.bid_bytes = BID_BYTES_MAX);
+        check(Some("1 MiB"), &|p| p.bid_bytes = BID_BYTES_MAX + 1);
+        check(None, &|p| p.bids_max = BIDS_MAX);
+        check(Some("64 bids"), &|p| p.bids_max = BIDS_MAX + 1);
+        check(Some("64 bids"), &|p| p.bids_max = 0);
+        check(Some("sigma"), &|p| p.price.sigma = -1.0);
+    }
+}

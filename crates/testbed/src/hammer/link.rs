@@ -1,0 +1,82 @@
+//! One kept-alive connection to the target, made when it is first needed and again after it
+//! failed. Knows HTTP; when to send and what the answer means are not its business.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, StatusCode, Uri, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// Largest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Where requests go.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) address: SocketAddr,
+    pub(super) host: String,
+    /// Path and query.
+    pub(super) path: Uri,
+}
+
+/// Why no answer came.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Unconnected(String),
+    Broken(String),
+}
+
+/// A connection, or the place of one.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Link {
+    /// Sends `body` and waits for the whole answer. A caller that stops waiting drops the link:
+    /// what would still come must not be taken for the answer to the next request.
+    pub(super) async fn call(
+        &mut self,
+        target: &Target,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let mut sender = self.sender(target).await.map_err(Failure::Unconnected)?;
+        let request = Request::post(target.path.clone())
+            .header(header::HOST, &target.host)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("x-openrtb-version", "2.6")
+            .body(Full::new(body))
+            .map_err(|error| Failure::Unconnected(error.to_string()))?;
+        let answer = sender.send_request(request).await;
+        let answer = answer.map_err(|error| Failure::Broken(error.to_string()))?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Failure::Broken(error.to_string()))?.to_bytes();
+        self.sender = Some(sender);
+        Ok((status, body))
+    }
+
+    /// The open connection if it still is, else a new one; taken out, so that it is gone if the
+    /// call fails.
+    async fn sender(&mut self, target: &Target) -> Result<SendRequest<Full<Bytes>>, String> {
+        if let Some(mut sender) = self.sender.take()
+            && sender.ready().await.is_ok()
+        {
+            return Ok(sender);
+        }
+        let connected = async {
+            let stream = TcpStream::connect(target.address).await?;
+            stream.set_nodelay(true)?;
+            std::io::Result::Ok(stream)
+        };
+        let stream = connected.await.map_err(|error| error.to_string())?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        // Its error also reaches the call that is waiting for it.
+        tokio::task::spawn_local(async move { drop(connection.await) });
+        Ok(sender)
+    }
+}

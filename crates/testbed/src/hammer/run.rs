@@ -1,0 +1,248 @@
+//! The run itself: connections that take requests from the schedule, and the driver that wakes
+//! them, opens more of them, reports progress and ends the run. One thread, no locks.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::link::{Failure, Link, Target};
+use super::schedule::{Schedule, Take, Ticket};
+use super::tally::{Tally, quantiles};
+use super::ticker::Ticker;
+use super::verdict::{Verdict, judge};
+use super::{HammerOptions, Mode, Progress};
+use crate::traffic::Traffic;
+
+/// Between two reports of progress.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
+
+/// How long a connection rests after it could not be made, lest a refusing target be asked a
+/// hundred thousand times a second.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long requests in flight may still finish once the run was stopped.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// What the run leaves behind.
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    pub(super) connections: usize,
+    pub(super) stopped: bool,
+}
+
+/// Called about five times a second.
+pub(super) type OnProgress<'a> = &'a mut (dyn FnMut(&Progress) + Send);
+
+/// What the connections share.
+struct Shared {
+    target: Target,
+    timeout: Duration,
+    warm_up: Duration,
+    started: Instant,
+    schedule: RefCell<Schedule>,
+    tally: RefCell<Tally>,
+    traffic: RefCell<Traffic>,
+    /// Wakes connections that have nothing to do.
+    work: Notify,
+    idle: Cell<u64>,
+    in_flight: Cell<u64>,
+}
+
+/// Runs to the end of the schedule, or until `stop` is set.
+pub(super) async fn run(
+    options: &HammerOptions,
+    target: Target,
+    traffic: Traffic,
+    stop: Arc<AtomicBool>,
+    on_progress: OnProgress<'_>,
+) -> io::Result<Outcome> {
+    let started = Instant::now();
+    let schedule = Schedule::new(options.mode, options.warm_up, options.length, options.timeout);
+    let shared = Rc::new(Shared {
+        target,
+        timeout: options.timeout,
+        warm_up: options.warm_up,
+        started,
+        schedule: RefCell::new(schedule),
+        tally: RefCell::new(Tally::new(options.tmax)),
+        traffic: RefCell::new(traffic),
+        work: Notify::new(),
+        idle: Cell::new(0),
+        in_flight: Cell::new(0),
+    });
+    let mut driver = Driver { shared, stop, workers: JoinSet::new(), stopped_at: None, most: 0 };
+    match options.mode {
+        Mode::Open { rate_per_s } => {
+            // Made after `started`, so that no tick comes before the request it is for.
+            let ticker = Ticker::new(Duration::from_secs(1) / rate_per_s)?;
+            driver.drive(Some(&ticker), options.connections_max, on_progress).await?;
+        }
+        Mode::Closed { in_flight } => {
+            driver.employ(in_flight);
+            driver.drive(None, in_flight, on_progress).await?;
+        }
+    }
+    let Driver { shared, most, stopped_at, mut workers, .. } = driver;
+    let abandoned = shared.in_flight.get();
+    workers.shutdown().await;
+    let mut tally = shared.tally.replace(Tally::new(None));
+    let schedule = shared.schedule.borrow();
+    tally.counts.sent = schedule.sent();
+    tally.counts.unsent = schedule.unsent();
+    tally.counts.abandoned = abandoned;
+    Ok(Outcome { tally, connections: most, stopped: stopped_at.is_some() })
+}
+
+struct Driver {
+    shared: Rc<Shared>,
+    stop: Arc<AtomicBool>,
+    workers: JoinSet<()>,
+    stopped_at: Option<Instant>,
+    /// Most connections at once.
+    most: usize,
+}
+
+impl Driver {
+    async fn drive(
+        &mut self,
+        ticker: Option<&Ticker>,
+        connections_max: usize,
+        on_progress: OnProgress<'_>,
+    ) -> io::Result<()> {
+        let mut progress = tokio::time::interval(PROGRESS_PERIOD);
+        progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let ticked = async {
+                match ticker {
+                    Some(ticker) => ticker.tick().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased; // The rare first, so that a fast ticker cannot keep it out.
+                _ = progress.tick() => on_progress(&self.shared.progress()),
+                ticked = ticked => {
+                    ticked?;
+                    self.dispatch(connections_max);
+                }
+                Some(_) = self.workers.join_next() => (),
+            }
+            if self.is_over() {
+                on_progress(&self.shared.progress());
+                return Ok(());
+            }
+        }
+    }
+
+    /// Wakes as many connections as requests are due, and opens more where that is not enough.
+    fn dispatch(&mut self, connections_max: usize) {
+        let due = self.shared.schedule.borrow().due(self.shared.now());
+        let idle = self.shared.idle.get();
+        for _ in 0..due.min(idle) {
+            // The one that rested last: its connection is the least likely to have gone cold,
+            // and the rate alone decides how many there are.
+            self.shared.work.notify_last();
+        }
+        let room = connections_max.saturating_sub(self.workers.len());
+        let missing = usize::try_from(due.saturating_sub(idle)).unwrap_or(usize::MAX);
+        self.employ(missing.min(room));
+    }
+
+    fn employ(&mut self, connections: usize) {
+        for _ in 0..connections {
+            let shared = Rc::clone(&self.shared);
+            self.workers.spawn_local(async move { shared.work().await });
+        }
+        self.most = self.most.max(self.workers.len());
+    }
+
+    /// Whether nothing is left to do or to wait for.
+    fn is_over(&mut self) -> bool {
+        if self.stopped_at.is_none() && self.stop.load(Ordering::Relaxed) {
+            self.stopped_at = Some(Instant::now());
+            self.shared.schedule.borrow_mut().stop();
+        }
+        if self.stopped_at.is_some_and(|at| at.elapsed() > STOP_GRACE) {
+            return true;
+        }
+        // Asking takes a request if one is due, so ask only whether there are none any more.
+        let done = self.shared.schedule.borrow().is_done(self.shared.now());
+        if done {
+            self.shared.work.notify_waiters();
+        }
+        done && self.workers.is_empty()
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The life of one connection.
+    async fn work(&self) {
+        let mut link = Link::default();
+        loop {
+            let take = self.schedule.borrow_mut().take(self.now());
+            match take {
+                Take::Send(ticket) => self.send(&mut link, ticket).await,
+                Take::Wait => {
+                    self.idle.set(self.idle.get() + 1);
+                    self.work.notified().await;
+                    self.idle.set(self.idle.get() - 1);
+                }
+                Take::Done => return,
+            }
+        }
+    }
+
+    async fn send(&self, link: &mut Link, ticket: Ticket) {
+        let mut body = Vec::new();
+        let id = self.traffic.borrow_mut().next(&mut body);
+        let (sent_bytes, measured) = (body.len() as u64, u64::from(ticket.measured));
+        self.in_flight.set(self.in_flight.get() + measured);
+        let call = link.call(&self.target, Bytes::from(body));
+        let (verdict, bytes) = match tokio::time::timeout(self.timeout, call).await {
+            Ok(Ok((status, body))) => (judge(status, &body, id.as_str()), body.len() as u64),
+            Ok(Err(Failure::Unconnected(problem))) => (Verdict::Unconnected(problem), 0),
+            Ok(Err(Failure::Broken(problem))) => (Verdict::Broken(problem), 0),
+            Err(_) => {
+                *link = Link::default();
+                (Verdict::Timeout, 0)
+            }
+        };
+        let end = self.now();
+        let rest = matches!(verdict, Verdict::Unconnected(_));
+        if ticket.measured {
+            let mut tally = self.tally.borrow_mut();
+            tally.counts.request_bytes += sent_bytes;
+            tally.record((ticket.intended, end), verdict, bytes);
+        }
+        self.in_flight.set(self.in_flight.get() - measured);
+        if rest {
+            tokio::time::sleep(RECONNECT_PAUSE).await;
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let (schedule, tally) = (self.schedule.borrow(), self.tally.borrow());
+        let elapsed = self.now();
+        Progress {
+            elapsed,
+            warming_up: elapsed < self.warm_up,
+            sent: schedule.sent(),
+            unsent: schedule.unsent(),
+            answered: tally.counts.answered(),
+            errors: tally.counts.errors() + schedule.unsent(),
+            in_flight: self.in_flight.get(),
+            latency_us: quantiles(&tally.latency),
+        }
+    }
+}

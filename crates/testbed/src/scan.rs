@@ -1,0 +1,347 @@
+//! Picks what a simulated DSP needs out of an OpenRTB request without parsing it: one forward
+//! pass that borrows from the body, allocates nothing and stops at the last byte it needs.
+//! Owns the lexing of JSON only; what to bid is not known here.
+//!
+//! It is a scanner and not a validator: what it steps over is checked only so far that strings
+//! end and brackets balance, and what follows the impressions is not looked at. Keys are compared
+//! as written, so an escaped spelling of a key counts as another key.
+
+use memchr::memchr2;
+
+#[cfg(test)]
+mod tests;
+
+/// The bytes are not the JSON this scanner can follow, or lack what a request must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// The format an impression offers first, in the order the keys are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Banner,
+    Video,
+    Audio,
+    Native,
+}
+
+/// What a bid needs to know of one impression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Imp<'a> {
+    /// As written between the quotes, escapes included: echoed, it means the same.
+    pub(crate) id: &'a [u8],
+    pub(crate) format: Format,
+    /// Pixels; 0 where the impression does not say.
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    /// Micros CPM, in whatever currency the floor is; 0 if absent.
+    pub(crate) floor_micros: u64,
+    deals: Cursor<'a>,
+}
+
+/// A deal offered with an impression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deal<'a> {
+    pub(crate) id: &'a [u8],
+    /// Micros CPM; `None` falls through to the impression.
+    pub(crate) floor_micros: Option<u64>,
+}
+
+/// The impressions of a request, read one by one as they are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Imps<'a> {
+    cursor: Cursor<'a>,
+    failed: bool,
+}
+
+/// Where the value of the top-level `id` lies in `body`, without its quotes.
+pub(crate) fn request_id(body: &[u8]) -> Result<std::ops::Range<usize>, Malformed> {
+    let mut cursor = Cursor::new(body);
+    cursor.find_member(b"id")?;
+    let id = cursor.string()?;
+    let end = cursor.at - 1;
+    Ok(end - id.len()..end)
+}
+
+/// The impressions of the request `body`; they must exist.
+pub(crate) fn imps(body: &[u8]) -> Result<Imps<'_>, Malformed> {
+    let mut cursor = Cursor::new(body);
+    cursor.find_member(b"imp")?;
+    cursor.enter(b'[')?;
+    Ok(Imps { cursor, failed: false })
+}
+
+impl<'a> Iterator for Imps<'a> {
+    type Item = Result<Imp<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let read = match self.cursor.next_element() {
+            Ok(true) => Imp::read(&mut self.cursor),
+            Ok(false) => return None,
+            Err(malformed) => Err(malformed),
+        };
+        self.failed = read.is_err();
+        Some(read)
+    }
+}
+
+impl<'a> Imp<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
+        let (mut id, mut format, mut size, mut floor_micros) = (None, None, (0, 0), 0);
+        let mut deals = Cursor::new(b"]");
+        cursor.enter(b'{')?;
+        while let Some(key) = cursor.next_key()? {
+            let offered = match key {
+                b"banner" => Format::Banner,
+                b"video" => Format::Video,
+                b"audio" => Format::Audio,
+                b"native" => Format::Native,
+                b"id" => {
+                    id = Some(cursor.string()?);
+                    continue;
+                }
+                b"bidfloor" => {
+                    floor_micros = cursor.micros()?;
+                    continue;
+                }
+                b"pmp" => {
+                    deals = cursor.deals()?.unwrap_or(deals);
+                    continue;
+                }
+                _ => {
+                    cursor.skip()?;
+                    continue;
+                }
+            };
+            let offered_size = cursor.size()?;
+            if format.is_none() {
+                (format, size) = (Some(offered), offered_size);
+            }
+        }
+        let (width, height) = size;
+        let (id, format) = (id.ok_or(Malformed)?, format.ok_or(Malformed)?);
+        Ok(Self { id, format, width, height, floor_micros, deals })
+    }
+
+    /// The deals offered, in the order written; the first that cannot be read ends them.
+    pub(crate) fn deals(&self) -> impl Iterator<Item = Deal<'a>> + use<'a> {
+        let mut cursor = self.deals.clone();
+        std::iter::from_fn(move || {
+            if !cursor.next_element().ok()? {
+                return None;
+            }
+            cursor.deal().ok()
+        })
+    }
+}
+
+/// A position in JSON text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The next byte that is not white space, not yet consumed.
+    fn peek(&mut self) -> Result<u8, Malformed> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+                return Ok(byte);
+            }
+            self.at += 1;
+        }
+        Err(Malformed)
+    }
+
+    /// Consumes `opening` (a bracket) or fails.
+    fn enter(&mut self, opening: u8) -> Result<(), Malformed> {
+        if self.peek()? != opening {
+            return Err(Malformed);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Inside an object: the next key, with the cursor at its value; `None` consumes the `}`.
+    fn next_key(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+        if self.peek()? == b',' {
+            self.at += 1;
+        }
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Ok(None);
+        }
+        let key = self.string()?;
+        self.enter(b':')?;
+        Ok(Some(key))
+    }
+
+    /// Inside an array: whether another element follows; `false` consumes the `]`.
+    fn next_element(&mut self) -> Result<bool, Malformed> {
+        if self.peek()? == b',' {
+            self.at += 1;
+        }
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Enters the object here and stops at the value of `wanted`.
+    fn find_member(&mut self, wanted: &[u8]) -> Result<(), Malformed> {
+        self.enter(b'{')?;
+        while let Some(key) = self.next_key()? {
+            if key == wanted {
+                return Ok(());
+            }
+            self.skip()?;
+        }
+        Err(Malformed)
+    }
+
+    /// A string, without its quotes and with its escapes as written.
+    fn string(&mut self) -> Result<&'a [u8], Malformed> {
+        self.enter(b'"')?;
+        let start = self.at;
+        loop {
+            let rest = self.bytes.get(self.at..).ok_or(Malformed)?;
+            let stop = self.at + memchr2(b'"', b'\\', rest).ok_or(Malformed)?;
+            if self.bytes[stop] == b'"' {
+                self.at = stop + 1;
+                return Ok(&self.bytes[start..stop]);
+            }
+            self.at = stop + 2; // The escaped byte is never the end.
+        }
+    }
+
+    /// Steps over one value of any kind, counting depth and never recursing.
+    fn skip(&mut self) -> Result<(), Malformed> {
+        let mut depth = 0_usize;
+        loop {
+            match self.peek()? {
+                b'"' => drop(self.string()?),
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1).ok_or(Malformed)?;
+                    self.at += 1;
+                }
+                b',' | b':' if depth == 0 => return Err(Malformed),
+                b',' | b':' => self.at += 1,
+                _ => drop(self.scalar()),
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A number or a literal: everything up to the next delimiter.
+    fn scalar(&mut self) -> &'a [u8] {
+        let rest = &self.bytes[self.at..];
+        let length = rest.iter().position(|byte| b",:]}[{\" \t\r\n".contains(byte));
+        let (scalar, _) = rest.split_at(length.unwrap_or(rest.len()));
+        self.at += scalar.len();
+        scalar
+    }
+
+    /// A price as micros; a value of another kind is stepped over and counts as 0.
+    fn micros(&mut self) -> Result<u64, Malformed> {
+        match self.peek()? {
+            b'0'..=b'9' => Ok(micros_of(self.scalar()).unwrap_or(0)),
+            _ => self.skip().map(|()| 0),
+        }
+    }
+
+    /// A size in pixels; what is not a small whole number counts as 0.
+    fn pixels(&mut self) -> Result<u32, Malformed> {
+        match self.peek()? {
+            b'0'..=b'9' => {
+                let digits = std::str::from_utf8(self.scalar()).map_err(|_| Malformed)?;
+                Ok(digits.parse().unwrap_or(0))
+            }
+            _ => self.skip().map(|()| 0),
+        }
+    }
+
+    /// Consumes a format object: its own `w` and `h`, else those of its first `format`.
+    fn size(&mut self) -> Result<(u32, u32), Malformed> {
+        let (mut own, mut listed) = ((0, 0), (0, 0));
+        self.enter(b'{')?;
+        while let Some(key) = self.next_key()? {
+            match key {
+                b"w" => own.0 = self.pixels()?,
+                b"h" => own.1 = self.pixels()?,
+                b"format" => listed = self.first_format()?,
+                _ => self.skip()?,
+            }
+        }
+        // `format` is what a banner accepts; `w` and `h` beside it are hints (2.6, 3.2.6).
+        Ok(if listed == (0, 0) { own } else { listed })
+    }
+
+    fn first_format(&mut self) -> Result<(u32, u32), Malformed> {
+        let mut first = None;
+        self.enter(b'[')?;
+        while self.next_element()? {
+            match first {
+                None => first = Some(self.size()?),
+                Some(_) => self.skip()?,
+            }
+        }
+        Ok(first.unwrap_or((0, 0)))
+    }
+
+    /// Consumes a `pmp` object: a cursor inside its deals, if it has any.
+    fn deals(&mut self) -> Result<Option<Self>, Malformed> {
+        let mut deals = None;
+        self.enter(b'{')?;
+        while let Some(key) = self.next_key()? {
+            if key == b"deals" && self.peek()? == b'[' {
+                deals = Some(Self { bytes: self.bytes, at: self.at + 1 });
+            }
+            self.skip()?;
+        }
+        Ok(deals)
+    }
+
+    fn deal(&mut self) -> Result<Deal<'a>, Malformed> {
+        let (mut id, mut floor_micros) = (None, None);
+        self.enter(b'{')?;
+        while let Some(key) = self.next_key()? {
+            match key {
+                b"id" => id = Some(self.string()?),
+                b"bidfloor" => floor_micros = Some(self.micros()?),
+                _ => self.skip()?,
+            }
+        }
+        Ok(Deal { id: id.ok_or(Malformed)?, floor_micros })
+    }
+}
+
+/// Decimal text such as `1.25` as micros, digits past the sixth cut off. `None` for what is not
+/// plain decimal, which includes exponents, or does not fit.
+pub(crate) fn micros_of(decimal: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(decimal).ok()?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let mut micros = whole.parse::<u64>().ok()?.checked_mul(1_000_000)?;
+    let mut unit = 100_000;
+    for digit in fraction.bytes().take(6) {
+        micros = micros.checked_add(u64::from(digit - b'0') * unit)?;
+        unit /= 10;
+    }
+    Some(micros)
+}

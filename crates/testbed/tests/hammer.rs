@@ -1,0 +1,267 @@
+//! The load generator against servers that answer well, badly, and not at all. Counts are
+//! asserted, times never.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use testbed::dsp::{self, DspProfile, Fleet, FleetOptions};
+use testbed::hammer::{self, Counts, Error, HammerOptions, Length, Mode, Objectives, Report};
+use testbed::traffic::{Traffic, TrafficOptions};
+
+fn fleet(profile: DspProfile) -> Fleet {
+    dsp::start(FleetOptions { dsps: vec![profile], ..FleetOptions::default() }).expect("a fleet")
+}
+
+fn options(address: SocketAddr, mode: Mode, length: Length) -> HammerOptions {
+    HammerOptions {
+        mode,
+        length,
+        warm_up: Duration::ZERO,
+        timeout: Duration::from_secs(20),
+        ..HammerOptions::new(format!("http://{address}/openrtb2/auction"))
+    }
+}
+
+fn run(options: &HammerOptions) -> Report {
+    let stop = Arc::new(AtomicBool::new(false));
+    let report = hammer::run(options, Traffic::reference(), stop, &mut |_| ()).expect("a report");
+    assert_accounted(&report.counts);
+    report
+}
+
+/// Every request ended in exactly one way.
+fn assert_accounted(counts: &Counts) {
+    let ended = counts.answered() + counts.timeouts + counts.connect_errors + counts.broken;
+    assert_eq!(counts.sent, ended + counts.abandoned, "{counts:?}");
+}
+
+/// A server that answers every request on every connection with what `reply` makes of its body.
+fn server(reply: fn(&str) -> String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            std::thread::spawn(move || {
+                let (mut bytes, mut buffer) = (Vec::new(), [0; 16 * 1024]);
+                while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                    bytes.extend_from_slice(&buffer[..count]);
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    let Some((_, body)) = text.split_once("\r\n\r\n") else { continue };
+                    if body.len() == testbed::traffic::REFERENCE_BYTES {
+                        bytes.clear();
+                        if stream.write_all(reply(body).as_bytes()).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// The id at the start of a reference request.
+fn id_of(request: &str) -> &str {
+    &request["{\"id\":\"".len()..][..testbed::traffic::ID_BYTES]
+}
+
+#[test]
+fn a_closed_loop_counts_bids_and_no_bids() {
+    let fleet = fleet(DspProfile { no_bid_ppm: 500_000, ..DspProfile::default() });
+    let mode = Mode::Closed { in_flight: 4 };
+    let report = run(&options(fleet.addresses()[0], mode, Length::Count(500)));
+    let (counts, dsp) = (&report.counts, fleet.stats().total());
+    assert_eq!((counts.sent, counts.valid(), counts.errors()), (500, 500, 0));
+    assert_eq!((counts.ok_bid, counts.no_bid), (dsp.bid_answers, dsp.no_bids));
+    assert_eq!(counts.bids, dsp.bids);
+    assert!(counts.price_micros > 0 && counts.answer_bytes > 0);
+    assert_eq!(counts.request_bytes, 500 * 3072);
+    assert_eq!((report.connections, report.stopped), (4, false));
+    let objectives = Objectives {
+        p99_max: Some(Duration::from_secs(20)),
+        error_rate_max_ppm: Some(0),
+        ..Objectives::default()
+    };
+    assert_eq!(report.violations(&objectives), [""; 0]);
+}
+
+#[test]
+fn generated_traffic_of_every_kind_is_answered() {
+    let fleet = fleet(DspProfile { no_bid_ppm: 0, chunked_ppm: 500_000, ..DspProfile::default() });
+    let mode = Mode::Closed { in_flight: 2 };
+    let options = options(fleet.addresses()[0], mode, Length::Count(300));
+    let traffic = Traffic::generated(&TrafficOptions::default()).expect("valid options");
+    let stop = Arc::new(AtomicBool::new(false));
+    let report = hammer::run(&options, traffic, stop, &mut |_| ()).expect("a report");
+    assert_eq!((report.counts.ok_bid, report.counts.errors()), (300, 0), "{report}");
+}
+
+#[test]
+fn a_warm_up_is_sent_but_not_measured() {
+    let fleet = fleet(DspProfile::default());
+    let mode = Mode::Open { rate_per_s: 1_000 };
+    let mut options = options(fleet.addresses()[0], mode, Length::Count(100));
+    options.warm_up = Duration::from_millis(50);
+    let report = run(&options);
+    assert_eq!((report.counts.sent, report.counts.valid()), (100, 100));
+    assert_eq!(fleet.stats().total().requests, 150);
+}
+
+#[test]
+fn an_open_loop_sends_every_request_however_slow_the_target() {
+    let late_by = Duration::from_millis(30);
+    let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
+    let mode = Mode::Open { rate_per_s: 2_000 };
+    let mut options = options(fleet.addresses()[0], mode, Length::Count(200));
+    options.tmax = Some(Duration::from_millis(1));
+    let report = run(&options);
+    assert_eq!((report.counts.sent, report.counts.unsent), (200, 0));
+    assert_eq!(report.counts.valid(), 200);
+    assert_eq!(report.counts.after_tmax, 200);
+    // Requests do not wait for each other while there are connections.
+    assert!(report.connections > 1, "{report}");
+    assert!(report.overshoot_us.is_some_and(|overshoot| overshoot.p50 >= 29_000));
+}
+
+#[test]
+fn latency_counts_from_the_intended_time() {
+    // One connection and 20 ms an answer: of 20 requests meant for the first 20 ms, the last
+    // waits for 19 others. A loop that starts its clock when it sends would find 20 ms for all.
+    let late_by = Duration::from_millis(20);
+    let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
+    let mode = Mode::Open { rate_per_s: 1_000 };
+    let mut options = options(fleet.addresses()[0], mode, Length::Count(20));
+    options.connections_max = 1;
+    let report = run(&options);
+    assert_eq!((report.counts.valid(), report.connections), (20, 1));
+    assert!(report.latency_us.is_some_and(|latency| latency.max >= 380_000), "{report}");
+}
+
+#[test]
+fn what_cannot_be_sent_is_counted() {
+    let fleet = fleet(DspProfile {
+        late_ppm: 1_000_000,
+        late_by: Duration::from_millis(100),
+        ..DspProfile::default()
+    });
+    let mode = Mode::Open { rate_per_s: 1_000 };
+    let mut options = options(fleet.addresses()[0], mode, Length::Count(50));
+    options.connections_max = 1;
+    options.timeout = Duration::from_millis(10);
+    let report = run(&options);
+    assert_eq!(report.counts.sent + report.counts.unsent, 50);
+    assert!(report.counts.unsent > 0 && report.counts.timeouts > 0, "{report}");
+    assert_eq!(report.counts.timeouts, report.counts.sent);
+    let objectives = Objectives { error_rate_max_ppm: Some(999_999), ..Objectives::default() };
+    assert_eq!(report.violations(&objectives).len(), 1);
+}
+
+#[test]
+fn a_target_that_hangs_is_counted_as_timeouts() {
+    // The kernel accepts; nobody reads.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let mut options = options(address, Mode::Closed { in_flight: 3 }, Length::Count(9));
+    options.timeout = Duration::from_millis(20);
+    let report = run(&options);
+    assert_eq!((report.counts.timeouts, report.counts.sent), (9, 9));
+    assert_eq!(report.latency_us.map(|latency| latency.p50 >= 19_000), Some(true));
+}
+
+#[test]
+fn a_target_that_refuses_is_counted_as_connect_errors() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    for mode in [Mode::Closed { in_flight: 3 }, Mode::Open { rate_per_s: 1_000 }] {
+        let report = run(&options(address, mode, Length::Count(9)));
+        assert_eq!((report.counts.connect_errors, report.counts.sent), (9, 9));
+        assert_eq!(report.latency_us, None);
+        assert!(report.problems[0].contains("refused"), "{:?}", report.problems);
+    }
+}
+
+#[test]
+fn answers_are_verified() {
+    let check = |reply: fn(&str) -> String, count: fn(&Counts) -> u64| {
+        let options = options(server(reply), Mode::Closed { in_flight: 2 }, Length::Count(6));
+        let report = run(&options);
+        assert_eq!((count(&report.counts), report.counts.sent), (6, 6), "{report}");
+    };
+    check(|body| ok(&format!("{{\"id\":\"{}\",\"nbr\":8}}", id_of(body))), |c| c.nbr);
+    check(|_| ok("{\"id\":\"another\",\"nbr\":8}"), |c| c.bad_answers);
+    check(|_| ok("{"), |c| c.bad_answers);
+    check(|_| "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".into(), |c| c.client_errors);
+    check(|_| "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".into(), |c| c.server_errors);
+    check(|_| "HTTP/1.1 204 No Content\r\n\r\n".into(), |c| c.no_bid);
+    check(|_| "not HTTP at all\r\n\r\n".into(), |c| c.broken);
+}
+
+#[test]
+fn a_stopped_run_reports_what_it_has() {
+    let fleet = fleet(DspProfile::default());
+    let mode = Mode::Closed { in_flight: 2 };
+    let options = options(fleet.addresses()[0], mode, Length::For(Duration::from_secs(600)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let mut on_progress = move |progress: &hammer::Progress| {
+        if progress.answered > 0 {
+            flag.store(true, Ordering::Relaxed);
+        }
+    };
+    let report = hammer::run(&options, Traffic::reference(), stop, &mut on_progress);
+    let report = report.expect("a report");
+    assert!(report.stopped && report.counts.valid() > 0, "{report}");
+    assert_accounted(&report.counts);
+}
+
+#[test]
+fn a_stopped_run_does_not_wait_for_a_target_that_hangs() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let mode = Mode::Closed { in_flight: 3 };
+    let mut options = options(address, mode, Length::Count(9));
+    options.timeout = Duration::from_secs(600);
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let mut on_progress = move |progress: &hammer::Progress| {
+        if progress.in_flight == 3 {
+            flag.store(true, Ordering::Relaxed);
+        }
+    };
+    let report = hammer::run(&options, Traffic::reference(), stop, &mut on_progress);
+    let counts = report.expect("a report").counts;
+    assert_eq!((counts.sent, counts.abandoned), (3, 3));
+}
+
+#[test]
+fn senseless_options_are_refused() {
+    let check = |want: &str, edit: &dyn Fn(&mut HammerOptions)| {
+        let mut options = HammerOptions::new("http://127.0.0.1:1/openrtb2/auction");
+        edit(&mut options);
+        let stop = Arc::new(AtomicBool::new(false));
+        let error = hammer::run(&options, Traffic::reference(), stop, &mut |_| ());
+        let error: Error = error.expect_err(want);
+        assert!(error.to_string().contains(want), "{error}");
+    };
+    check("one request per second", &|o| o.mode = Mode::Open { rate_per_s: 0 });
+    check("in flight", &|o| o.mode = Mode::Closed { in_flight: 0 });
+    check("one connection", &|o| {
+        o.mode = Mode::Open { rate_per_s: 1 };
+        o.connections_max = 0;
+    });
+    check("timeout", &|o| o.timeout = Duration::ZERO);
+    check("length", &|o| o.length = Length::Count(0));
+    check("length", &|o| o.length = Length::For(Duration::ZERO));
+    check("only http", &|o| o.target = "https://127.0.0.1/".to_owned());
+    check("http://host:port/path", &|o| o.target = "127.0.0.1:8080".to_owned());
+    check("core 100000", &|o| o.core = Some(100_000));
+}
