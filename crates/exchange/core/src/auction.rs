@@ -1,0 +1,241 @@
+//! One auction, prepared: the request's terms resolved against the market's.
+
+use openrtb::codes::NoBidReason;
+use openrtb::{BidRequest, Deal, Imp, Invalid, Reason};
+use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Round};
+
+use crate::floors::or_beyond;
+use crate::{DealTerms, FloorRule, Market, PublisherTerms};
+
+/// How a winner's price is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuctionType {
+    /// The bid itself.
+    FirstPrice,
+    /// What the next best would have paid, and the increment.
+    SecondPrice,
+    /// The deal's agreed price.
+    Agreed,
+}
+
+/// Why no auction is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request is wrong.
+    Invalid(Invalid),
+    /// The request is right, and there is nothing to sell.
+    NoBid(NoBidReason),
+}
+
+/// A request with its terms resolved.
+#[derive(Debug)]
+pub struct Auction<'a> {
+    /// Our id of it, which DSPs see.
+    pub id: &'a str,
+    /// What the caller sent.
+    pub request: &'a BidRequest<'a>,
+    /// The configuration snapshot that holds throughout.
+    pub market: &'a Market,
+    /// In which bids are compared and the caller is answered.
+    pub currency: Currency,
+    /// For open bids, and deals that do not say.
+    pub auction_type: AuctionType,
+    /// Added to the best other bid, in the auction's currency.
+    pub increment: Cpm,
+    pub(crate) imps: Vec<ImpTerms<'a>>,
+    pub(crate) deals: Vec<AuctionDeal<'a>>,
+}
+
+/// An impression with its floors in the auction's currency.
+#[derive(Debug)]
+pub(crate) struct ImpTerms<'a> {
+    pub(crate) imp: &'a Imp<'a>,
+    pub(crate) id: &'a str,
+    /// From the currency of its floors to the auction's.
+    pub(crate) rate: Ratio,
+    pub(crate) floor_currency: Currency,
+    /// What DSPs must pay for `imp.bidfloor` to be left.
+    pub(crate) floor: Cpm,
+    /// Rules for this publisher and country, with the floor that DSPs must pay.
+    pub(crate) rules: Vec<(&'a FloorRule, Cpm)>,
+    pub(crate) fee: Ppm,
+    pub(crate) multiplier: Multiplier,
+    /// Position of its first deal among the auction's.
+    pub(crate) deals_start: usize,
+}
+
+/// A deal on one impression.
+#[derive(Debug)]
+pub(crate) struct AuctionDeal<'a> {
+    pub(crate) deal: &'a Deal<'a>,
+    pub(crate) id: &'a str,
+    pub(crate) terms: Option<&'a DealTerms>,
+    pub(crate) auction_type: AuctionType,
+    /// From the currency of its floors to the auction's.
+    pub(crate) rate: Ratio,
+    pub(crate) fee: Ppm,
+    /// Higher beats lower; open bids have 0.
+    pub(crate) class: u8,
+}
+
+impl<'a> Auction<'a> {
+    /// Resolves `request`, which has passed validation.
+    pub fn new(
+        id: &'a str,
+        request: &'a BidRequest<'a>,
+        market: &'a Market,
+    ) -> Result<Self, Refusal> {
+        let publisher = market.publishers.terms(request.publisher_id());
+        if publisher.blocked {
+            return Err(Refusal::NoBid(NoBidReason::BlockedPublisher));
+        }
+        let currency = auction_currency(request, market)?;
+        let increment = market.increment;
+        let increment = market
+            .rates
+            .convert(increment.amount, increment.currency, currency, Round::Up)
+            .ok_or(Refusal::NoBid(NoBidReason::NoCurrency))?;
+        let auction_type = match request.at {
+            Some(1) => AuctionType::FirstPrice,
+            _ => AuctionType::SecondPrice,
+        };
+        let mut auction = Self {
+            id,
+            request,
+            market,
+            currency,
+            auction_type,
+            increment,
+            imps: Vec::with_capacity(request.imps().len()),
+            deals: Vec::new(),
+        };
+        for (index, imp) in request.imps().iter().enumerate() {
+            auction.add_imp(index, imp, publisher).map_err(Refusal::Invalid)?;
+        }
+        Ok(auction)
+    }
+
+    /// How many impressions are on sale.
+    pub fn imps_len(&self) -> usize {
+        self.imps.len()
+    }
+
+    fn add_imp(
+        &mut self,
+        index: usize,
+        imp: &'a Imp<'a>,
+        publisher: &PublisherTerms,
+    ) -> Result<(), Invalid> {
+        let floor_currency = currency_of(imp.bidfloorcur.as_deref());
+        let rate = self
+            .rate_from(floor_currency)
+            .ok_or_else(|| no_rate(format!("imp[{index}].bidfloorcur"), floor_currency))?;
+        let floor = imp.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
+        let floor = gross(floor, rate, publisher.fee)
+            .ok_or_else(|| too_high(format!("imp[{index}].bidfloor")))?;
+        let multiplier = imp.qty.as_ref().and_then(|qty| qty.multiplier.as_ref());
+        let multiplier = multiplier.map_or(Multiplier::ONE, |multiplier| {
+            Multiplier::parse(multiplier.raw()).expect("validation has parsed the multiplier")
+        });
+        self.imps.push(ImpTerms {
+            imp,
+            id: imp.id.as_ref().map_or("", |id| &**id),
+            rate,
+            floor_currency,
+            floor,
+            rules: self.rules_for_all(publisher.fee),
+            fee: publisher.fee,
+            multiplier,
+            deals_start: self.deals.len(),
+        });
+        for (deal_index, deal) in imp.deals().iter().enumerate() {
+            let path = |key: &str| format!("imp[{index}].pmp.deals[{deal_index}].{key}");
+            self.add_deal(deal, publisher, path)?;
+        }
+        Ok(())
+    }
+
+    fn add_deal(
+        &mut self,
+        deal: &'a Deal<'a>,
+        publisher: &PublisherTerms,
+        path: impl Fn(&str) -> String,
+    ) -> Result<(), Invalid> {
+        let id = deal.id.as_deref().unwrap_or_default();
+        let terms = self.market.deals.get(id);
+        // Never the impression's: absent is USD.
+        let currency = currency_of(deal.bidfloorcur.as_deref());
+        let rate =
+            self.rate_from(currency).ok_or_else(|| no_rate(path("bidfloorcur"), currency))?;
+        let class = terms.and_then(|terms| terms.priority);
+        self.deals.push(AuctionDeal {
+            deal,
+            id,
+            terms,
+            auction_type: match deal.at {
+                Some(1) => AuctionType::FirstPrice,
+                Some(2) => AuctionType::SecondPrice,
+                Some(3) => AuctionType::Agreed,
+                _ => self.auction_type,
+            },
+            rate,
+            fee: terms.and_then(|terms| terms.fee).unwrap_or(publisher.fee),
+            class: class.unwrap_or(u8::from(self.market.deals_first)),
+        });
+        Ok(())
+    }
+
+    fn rate_from(&self, currency: Currency) -> Option<Ratio> {
+        self.market.rates.ratio(currency, self.currency)
+    }
+
+    /// The floor rules that hold for this publisher and country, priced for DSPs.
+    fn rules_for_all(&self, fee: Ppm) -> Vec<(&'a FloorRule, Cpm)> {
+        let publisher = self.request.publisher_id();
+        let country = self.request.country();
+        let is_publisher = |want: &str| publisher == Some(want);
+        let is_country = |want: &str| country.is_some_and(|got| got.eq_ignore_ascii_case(want));
+        let market = self.market;
+        let rules = market.floors.iter().filter(|rule| {
+            rule.publisher.as_deref().is_none_or(is_publisher)
+                && rule.country.as_deref().is_none_or(is_country)
+        });
+        let priced = rules.map(|rule| {
+            let rate = self.rate_from(rule.floor.currency);
+            let floor = rate.and_then(|rate| gross(rule.floor.amount, rate, fee));
+            (rule, or_beyond(floor))
+        });
+        priced.collect()
+    }
+}
+
+/// What DSPs must pay for `net` to be left, in the auction's currency.
+pub(crate) fn gross(net: Cpm, rate: Ratio, fee: Ppm) -> Option<Cpm> {
+    fee.added_to(rate.convert(net, Round::Up)?)
+}
+
+fn currency_of(code: Option<&str>) -> Currency {
+    code.map_or(Currency::USD, |code| {
+        Currency::parse(code).expect("validation has parsed every currency")
+    })
+}
+
+/// The first currency in `cur` that ours converts to; ours when the request names none.
+fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currency, Refusal> {
+    let Some(cur) = request.cur.as_ref().filter(|cur| !cur.is_empty()) else {
+        return Ok(market.currency);
+    };
+    let known = cur.iter().filter_map(|code| Currency::parse(code));
+    known
+        .into_iter()
+        .find(|currency| market.rates.ratio(market.currency, *currency).is_some())
+        .ok_or(Refusal::NoBid(NoBidReason::NoCurrency))
+}
+
+fn no_rate(path: String, currency: Currency) -> Invalid {
+    Invalid::at(Reason::Unsupported, path, format!("no exchange rate is configured for {currency}"))
+}
+
+fn too_high(path: String) -> Invalid {
+    Invalid::at(Reason::Unsupported, path, "above any price once converted and our fee added")
+}

@@ -1,0 +1,144 @@
+//! What tests share: a small market, and the texts of requests and responses with what a test
+//! changes in them. Knows no rule.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use openrtb::parse_request;
+use serde_json::{Value, json};
+use units::{Cpm, Currency, Ppm, Price, Ratio, Round};
+
+use crate::{
+    Answer, Auction, Clearing, Dsp, Fate, Judgement, Market, Publishers, Rates, TieKey, Win, clear,
+    eligible, judge,
+};
+
+/// The exchange's id of every auction in tests.
+pub(crate) const AUCTION_ID: &str = "auction-1";
+
+pub(crate) fn cpm(text: &str) -> Cpm {
+    Cpm::parse(text, Round::Down).unwrap()
+}
+
+pub(crate) fn price(text: &str) -> Price {
+    Price::parse(text, Round::Up).unwrap()
+}
+
+pub(crate) fn ppm(parts: u32) -> Ppm {
+    Ppm::new(parts).unwrap()
+}
+
+pub(crate) fn currency(code: &str) -> Currency {
+    Currency::parse(code).unwrap()
+}
+
+pub(crate) fn dsp(id: &str, seats: &[&str]) -> Dsp {
+    Dsp {
+        id: id.into(),
+        seats: seats.iter().map(|seat| Box::from(*seat)).collect(),
+        formats: 0b1111,
+        sizes: Vec::new(),
+        countries: Vec::new(),
+        publishers_allowed: Vec::new(),
+        publishers_blocked: Vec::new(),
+        currencies: ["USD", "EUR", "GBP"].map(currency).to_vec(),
+        timeout: Duration::from_millis(100),
+    }
+}
+
+/// `alpha` with two seats, `beta` and `gamma` with one; a cent of increment; no fee.
+pub(crate) fn market() -> Market {
+    let worth = [("USD", "1"), ("EUR", "1.08"), ("GBP", "1.27"), ("JPY", "0.0064")];
+    Market {
+        dsps: vec![dsp("alpha", &["a1", "a2"]), dsp("beta", &["b1"]), dsp("gamma", &["g1"])],
+        publishers: Publishers::default(),
+        deals: HashMap::new(),
+        floors: Vec::new(),
+        rates: Rates::new(
+            worth.map(|(code, ratio)| (currency(code), Ratio::parse(ratio).unwrap())),
+        ),
+        currency: Currency::USD,
+        increment: price("0.01 USD"),
+        deals_first: false,
+        creative_id_required: true,
+        tie_key: TieKey::new([7; 16]),
+        supply_chain: None,
+    }
+}
+
+/// `base` with the members of `change`; a null removes.
+pub(crate) fn merged(base: &Value, change: &Value) -> Value {
+    let mut out = base.as_object().unwrap().clone();
+    for (key, value) in change.as_object().unwrap() {
+        if value.is_null() {
+            out.remove(key);
+        } else {
+            out.insert(key.clone(), value.clone());
+        }
+    }
+    Value::Object(out)
+}
+
+/// A banner of 300×250.
+#[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
+pub(crate) fn imp(change: Value) -> Value {
+    merged(&json!({ "id": "1", "banner": { "w": 300, "h": 250 } }), &change)
+}
+
+/// Of one impression.
+#[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
+pub(crate) fn request(change: Value) -> String {
+    merged(&json!({ "id": "caller-1", "imp": [imp(json!({}))] }), &change).to_string()
+}
+
+/// At 2.00, with nothing wrong.
+#[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
+pub(crate) fn bid(change: Value) -> Value {
+    let sound = json!({ "id": "b1", "impid": "1", "price": 2.0, "adm": "<p>", "crid": "c1" });
+    merged(&sound, &change)
+}
+
+/// Of one seat that is not named.
+pub(crate) fn response(bids: &[Value]) -> String {
+    json!({ "id": AUCTION_ID, "seatbid": [{ "bid": bids }] }).to_string()
+}
+
+pub(crate) fn with_auction<T>(
+    market: &Market,
+    request: &str,
+    test: impl FnOnce(&Auction<'_>) -> T,
+) -> T {
+    let request = parse_request(request).unwrap();
+    let auction = Auction::new(AUCTION_ID, &request, market).unwrap();
+    test(&auction)
+}
+
+/// Answers, each of a DSP by position; those of DSPs that are not asked are dropped.
+pub(crate) fn answers<'a>(auction: &Auction<'_>, bodies: &'a [(usize, String)]) -> Vec<Answer<'a>> {
+    let answer = |(dsp, body): &'a (usize, String)| {
+        eligible(auction, *dsp).ok().map(|ask| Answer { ask, body: body.as_bytes() })
+    };
+    bodies.iter().filter_map(answer).collect()
+}
+
+pub(crate) fn cleared(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    authorise: impl FnMut(&Win) -> bool,
+) -> Clearing {
+    let (entries, groups) = (&judgement.entries, &judgement.groups);
+    clear(entries, groups, auction.imps_len(), auction.increment, authorise)
+}
+
+/// What became of every bid of every answer; bids at 6.66 have no budget.
+pub(crate) fn fates(market: &Market, request: &str, bodies: &[(usize, String)]) -> Vec<Fate> {
+    with_auction(market, request, |auction| {
+        let judgement = judge(auction, &answers(auction, bodies));
+        let clearing = cleared(auction, &judgement, |win| win.price != cpm("6.66"));
+        let fate_of = |verdict| match verdict {
+            Ok(entry) => clearing.fates[entry],
+            Err(fate) => fate,
+        };
+        judgement.bids.iter().map(|bid| fate_of(bid.verdict)).collect()
+    })
+}

@@ -1,0 +1,399 @@
+//! From answers to entries: each bid is checked alone, in the documented order of [`Fate`].
+
+use openrtb::codes::MediaType;
+use openrtb::{Bid, BidError, BidResponse, SeatBid, Text, bid_texts, parse_bid, parse_response};
+use units::{Cpm, Currency, Round};
+
+use crate::auction::{AuctionDeal, AuctionType, ImpTerms};
+use crate::blocks::{banner_size, check_creative, format_of, is_within};
+use crate::clear::{Entry, Group, Seat};
+use crate::eligibility::{Ask, seat_is_welcome};
+use crate::floors::{Shape, reaches};
+use crate::{Auction, Fate};
+
+/// Most bids in one response.
+///
+/// A bid takes far more memory than its least text, `{}`, and is compared with all before it: a
+/// bound on bytes alone would bound neither.
+pub const BIDS_MAX: usize = 256;
+
+/// The body of a DSP's 200 answer that came in time.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// What it was asked for.
+    pub ask: Ask,
+    /// JSON, one hopes.
+    pub body: &'a [u8],
+}
+
+/// What an answer was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ResponseFate {
+    /// Not JSON, or not of the right types.
+    Malformed,
+    /// More than [`BIDS_MAX`] bids.
+    TooManyBids,
+    /// No bids in it.
+    NoBid,
+    /// Bids that share the response's own mistake, or are judged one by one.
+    Bids,
+}
+
+/// One bid and what its own checks made of it.
+#[derive(Clone, Debug)]
+pub struct JudgedBid<'a> {
+    /// Which answer it came in.
+    pub answer: usize,
+    /// Which `seatbid` of the response, and which bid of that.
+    pub place: (usize, usize),
+    /// Whose it is, when the seat is one the DSP has declared.
+    pub seat: Option<Seat>,
+    /// The bid itself, when it could be read.
+    pub bid: Option<Bid<'a>>,
+    /// The currency of the response.
+    pub currency: Currency,
+    /// What is left of the price after the deal's discount, in `currency`.
+    pub offer: Cpm,
+    /// The deal, by position among the auction's.
+    pub deal: Option<usize>,
+    /// Its entry, or why it has none.
+    pub verdict: Result<usize, Fate>,
+}
+
+/// Every answer judged.
+#[derive(Clone, Debug, Default)]
+pub struct Judgement<'a> {
+    /// By answer.
+    pub responses: Vec<ResponseFate>,
+    /// `bidid` of the response, by answer.
+    pub bidids: Vec<Option<Text<'a>>>,
+    /// All bids of all answers.
+    pub bids: Vec<JudgedBid<'a>>,
+    /// Those that take part in clearing.
+    pub entries: Vec<Entry>,
+    /// Groups among the entries.
+    pub groups: Vec<Group>,
+}
+
+/// Judges all answers of one auction.
+pub fn judge<'a>(auction: &Auction<'_>, answers: &[Answer<'a>]) -> Judgement<'a> {
+    let mut judgement = Judgement {
+        responses: Vec::with_capacity(answers.len()),
+        bidids: Vec::with_capacity(answers.len()),
+        bids: Vec::with_capacity(answers.len()),
+        entries: Vec::with_capacity(answers.len()),
+        groups: Vec::new(),
+    };
+    for (index, answer) in answers.iter().enumerate() {
+        judgement.bidids.push(None);
+        let fate = judge_answer(auction, index, answer, &mut judgement);
+        judgement.responses.push(fate);
+    }
+    judgement
+}
+
+fn judge_answer<'a>(
+    auction: &Auction<'_>,
+    index: usize,
+    answer: &Answer<'a>,
+    judgement: &mut Judgement<'a>,
+) -> ResponseFate {
+    let Ok(body) = std::str::from_utf8(answer.body) else { return ResponseFate::Malformed };
+    let response = match read_response(body) {
+        Ok(response) => response,
+        Err(fate) => return fate,
+    };
+    if bids_len(&response) == 0 {
+        return ResponseFate::NoBid;
+    }
+    Responder { auction, answer: index, ask: answer.ask, judgement }.judge(response);
+    ResponseFate::Bids
+}
+
+/// Reads a response at once where it is sound, else bid by bid: a bad one must not spoil the
+/// others.
+fn read_response(body: &str) -> Result<ReadResponse<'_>, ResponseFate> {
+    // Every bid opens a brace: with few of them there is no need to count before reading.
+    let few = memchr::memchr_iter(b'{', body.as_bytes()).nth(4 * BIDS_MAX).is_none();
+    let whole = few.then(|| parse_response(body).ok()).flatten();
+    let response = match whole {
+        Some(response) => keep_bids(response, Ok),
+        None => {
+            let texts = bid_texts(body).map_err(|_| ResponseFate::Malformed)?;
+            if bids_len(&texts) > BIDS_MAX {
+                return Err(ResponseFate::TooManyBids);
+            }
+            keep_bids(texts, |text| parse_bid(text.get()).map_err(|_| Fate::Malformed))
+        }
+    };
+    if bids_len(&response) > BIDS_MAX {
+        return Err(ResponseFate::TooManyBids);
+    }
+    Ok(response)
+}
+
+fn bids_len<B>(response: &BidResponse<'_, B>) -> usize {
+    response.seatbid.iter().flatten().map(|seatbid| seatbid.bid.len()).sum()
+}
+
+type ReadResponse<'a> = BidResponse<'a, Result<Bid<'a>, Fate>>;
+
+fn keep_bids<'a, B>(
+    response: BidResponse<'a, B>,
+    read: impl Fn(B) -> Result<Bid<'a>, Fate>,
+) -> ReadResponse<'a> {
+    let seatbid = response.seatbid.map(|seatbids| {
+        let convert = |seatbid: SeatBid<'a, B>| SeatBid {
+            bid: seatbid.bid.into_iter().map(&read).collect(),
+            seat: seatbid.seat,
+            group: seatbid.group,
+        };
+        seatbids.into_iter().map(convert).collect()
+    });
+    BidResponse {
+        id: response.id,
+        seatbid,
+        bidid: response.bidid,
+        cur: response.cur,
+        nbr: response.nbr,
+    }
+}
+
+/// Judges the bids of one response.
+struct Responder<'j, 'a, 'm> {
+    auction: &'j Auction<'m>,
+    answer: usize,
+    ask: Ask,
+    judgement: &'j mut Judgement<'a>,
+}
+
+impl<'a> Responder<'_, 'a, '_> {
+    fn judge(&mut self, response: ReadResponse<'a>) {
+        let (currency, common) = self.check_response(&response);
+        self.judgement.bidids[self.answer] = response.bidid;
+        let first = self.judgement.bids.len();
+        for (seatbid_index, seatbid) in response.seatbid.into_iter().flatten().enumerate() {
+            let seat = self.seat(seatbid.seat.as_deref());
+            let first_of_seat = self.judgement.bids.len();
+            for (bid_index, bid) in seatbid.bid.into_iter().enumerate() {
+                let mut judged = JudgedBid {
+                    answer: self.answer,
+                    place: (seatbid_index, bid_index),
+                    seat: seat.ok(),
+                    bid: None,
+                    currency,
+                    offer: Cpm::ZERO,
+                    deal: None,
+                    verdict: Err(Fate::Malformed),
+                };
+                let entry =
+                    common.and(bid).and_then(|bid| self.check_bid(&mut judged, bid, first, seat));
+                judged.verdict = entry.map(|entry| {
+                    self.judgement.entries.push(entry);
+                    self.judgement.entries.len() - 1
+                });
+                self.judgement.bids.push(judged);
+            }
+            if seatbid.group == Some(1) {
+                self.group(first_of_seat);
+            }
+        }
+    }
+
+    /// What a mistake of the response as a whole makes of all its bids.
+    fn check_response(&self, response: &ReadResponse<'a>) -> (Currency, Result<(), Fate>) {
+        let currency = match &response.cur {
+            None => Some(Currency::USD),
+            Some(code) => Currency::parse(code),
+        };
+        let accepted = currency.filter(|currency| {
+            self.auction.market.dsps[self.ask.dsp].currencies.contains(currency)
+                && self.auction.market.rates.ratio(*currency, self.auction.currency).is_some()
+        });
+        let common = if response.id.as_deref() != Some(self.auction.id) {
+            Err(Fate::WrongAuction)
+        } else if accepted.is_none() {
+            Err(Fate::CurrencyNotAccepted)
+        } else {
+            Ok(())
+        };
+        (currency.unwrap_or(Currency::USD), common)
+    }
+
+    /// The seat by position: the one named, or the DSP's first.
+    fn seat(&self, named: Option<&str>) -> Result<Seat, Fate> {
+        let seats = &self.auction.market.dsps[self.ask.dsp].seats;
+        let position = match named {
+            None => Some(0),
+            Some(name) => seats.iter().position(|own| **own == *name),
+        };
+        let seat = position.ok_or(Fate::SeatUndeclared)?;
+        Ok(Seat { dsp: self.ask.dsp, seat })
+    }
+
+    /// `first` is the position of the response's first bid, for duplicates.
+    fn check_bid(
+        &self,
+        judged: &mut JudgedBid<'a>,
+        bid: Bid<'a>,
+        first: usize,
+        seat: Result<Seat, Fate>,
+    ) -> Result<Entry, Fate> {
+        let bid = &*judged.bid.insert(bid);
+        let price = self.check_form(bid, judged.currency)?;
+        let imp_index = self.imp(bid).ok_or(Fate::UnknownImp)?;
+        let earlier = &self.judgement.bids[first..];
+        let same_id =
+            |other: &JudgedBid<'_>| other.bid.as_ref().is_some_and(|other| other.id == bid.id);
+        if earlier.iter().any(same_id) {
+            return Err(Fate::DuplicateBid);
+        }
+        let seat = seat?;
+        let seat_id = &self.auction.market.dsps[seat.dsp].seats[seat.seat];
+        seat_is_welcome(self.auction, seat_id)?;
+        let imp = &self.auction.imps[imp_index];
+        let deal = self.deal(imp, bid, seat_id)?;
+        judged.deal = deal;
+        let deal = deal.map(|deal| &self.auction.deals[deal]);
+        let format = check_creative(self.auction.request, imp.imp, bid, format_of(imp.imp, bid))?;
+        judged.offer = deal.map_or(price, |deal| deal.discount().taken_from(price));
+        let worth = self.worth(judged.offer, judged.currency).ok_or(Fate::BelowDealFloor)?;
+        let (price, floor) = checked_floor(imp, deal, &shape(imp, bid, format), worth)?;
+        let bid_id = bid.id.as_deref().unwrap_or_default();
+        let seat_name = (&*self.auction.market.dsps[seat.dsp].id, seat_id.as_ref());
+        Ok(Entry {
+            imp: imp_index,
+            seat,
+            class: deal.map_or(0, |deal| deal.class),
+            auction_type: deal.map_or(self.auction.auction_type, |deal| deal.auction_type),
+            price,
+            floor,
+            tie: self.auction.market.tie_key.rank(self.auction.id, imp.id, seat_name, bid_id),
+            group: None,
+            is_deal: deal.is_some(),
+        })
+    }
+
+    /// What a bid must have whatever it is for.
+    fn check_form(&self, bid: &Bid<'_>, currency: Currency) -> Result<Cpm, Fate> {
+        let present = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
+        if !present(bid.id.as_deref()) || !present(bid.impid.as_deref()) {
+            return Err(Fate::Malformed);
+        }
+        let price = bid.price().map_err(|error| match error {
+            BidError::NoPrice => Fate::NoPrice,
+            BidError::BadPrice => Fate::BadPrice,
+        })?;
+        if self.worth(price, currency).is_none() {
+            return Err(Fate::BadPrice);
+        }
+        if !bid.has_markup() {
+            return Err(Fate::NoMarkup);
+        }
+        if self.auction.market.creative_id_required && !present(bid.crid.as_deref()) {
+            return Err(Fate::NoCreativeId);
+        }
+        Ok(price)
+    }
+
+    /// The impression, when it was offered to this DSP.
+    fn imp(&self, bid: &Bid<'_>) -> Option<usize> {
+        let id = bid.impid.as_deref()?;
+        let index = self.auction.imps.iter().position(|imp| *imp.id == *id)?;
+        (self.ask.imps >> index & 1 == 1).then_some(index)
+    }
+
+    /// The deal by position, when the bid names one it may use.
+    fn deal(&self, imp: &ImpTerms<'_>, bid: &Bid<'_>, seat: &str) -> Result<Option<usize>, Fate> {
+        let Some(id) = bid.dealid.as_deref() else {
+            return if imp.imp.is_private() { Err(Fate::PrivateAuction) } else { Ok(None) };
+        };
+        let deals = imp.deals_start..imp.deals_start + imp.imp.deals().len();
+        let index = deals
+            .into_iter()
+            .find(|index| *self.auction.deals[*index].id == *id)
+            .ok_or(Fate::DealUnknown)?;
+        if self.ask.deals >> index & 1 == 0 {
+            return Err(Fate::DealNotOffered);
+        }
+        let deal = self.auction.deals[index].deal;
+        let wseat = deal.wseat.as_deref().unwrap_or_default();
+        if !wseat.is_empty() && !wseat.iter().any(|welcome| **welcome == *seat) {
+            return Err(Fate::DealSeat);
+        }
+        let wadomain = deal.wadomain.as_deref().unwrap_or_default();
+        let adomain = bid.adomain.as_deref().unwrap_or_default();
+        // A rotating creative tells several: any of them may be shown.
+        let welcome = |domain: &Text<'_>| wadomain.iter().any(|own| is_within(domain, own));
+        if !wadomain.is_empty() && (adomain.is_empty() || !adomain.iter().all(welcome)) {
+            return Err(Fate::DealAdvertiser);
+        }
+        Ok(Some(index))
+    }
+
+    /// `offer` in the auction's currency; `None` when that is nothing, or beyond any price.
+    fn worth(&self, offer: Cpm, currency: Currency) -> Option<Cpm> {
+        let rates = &self.auction.market.rates;
+        rates
+            .convert(offer, currency, self.auction.currency, Round::Down)
+            .filter(|worth| *worth > Cpm::ZERO)
+    }
+
+    /// Ties the bids since `first_of_seat` together: all must win, those that failed a check too.
+    fn group(&mut self, first_of_seat: usize) {
+        let bids = &mut self.judgement.bids[first_of_seat..];
+        let mut imps = Vec::new();
+        let mut possible = true;
+        for judged in &*bids {
+            let impid = judged.bid.as_ref().and_then(|bid| bid.impid.as_deref());
+            let imp = impid.and_then(|id| self.auction.imps.iter().position(|imp| *imp.id == *id));
+            match imp {
+                Some(imp) if imps.contains(&imp) => (),
+                Some(imp) => imps.push(imp),
+                None => possible = false,
+            }
+        }
+        let index = self.judgement.groups.len();
+        let mut tie = 0;
+        for judged in bids {
+            let Ok(entry) = judged.verdict else { continue };
+            let entry = &mut self.judgement.entries[entry];
+            entry.group = Some(index);
+            // Any order will do that bidders cannot choose and arrival does not change.
+            tie ^= entry.tie;
+        }
+        self.judgement.groups.push(Group { imps, possible, tie });
+    }
+}
+
+/// What the bid counts for, and the floor it has reached.
+fn checked_floor(
+    imp: &ImpTerms<'_>,
+    deal: Option<&AuctionDeal<'_>>,
+    shape: &Shape,
+    worth: Cpm,
+) -> Result<(Cpm, Cpm), Fate> {
+    let Some(deal) = deal else {
+        let floor = imp.open_floor(shape);
+        return if reaches(worth, floor) { Ok((worth, floor)) } else { Err(Fate::BelowFloor) };
+    };
+    let floor = imp.deal_floor(deal, shape);
+    if !reaches(worth, floor) {
+        return Err(Fate::BelowDealFloor);
+    }
+    match deal.auction_type {
+        AuctionType::Agreed => Ok((floor, floor)),
+        AuctionType::FirstPrice | AuctionType::SecondPrice => Ok((worth, floor)),
+    }
+}
+
+fn shape(imp: &ImpTerms<'_>, bid: &Bid<'_>, format: MediaType) -> Shape {
+    let size = match format {
+        MediaType::Banner => banner_size(imp.imp, bid),
+        _ => None,
+    };
+    Shape { format, size, dur: bid.dur }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,397 @@
+//! Every fate of a bid, alone and beside every later one; every fate of a response.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::{
+    AUCTION_ID, answers, bid, cpm, fates, imp, market, merged, request, response, with_auction,
+};
+use crate::{DealTerms, Market};
+
+/// What is wrong with one bid of the first DSP, as changes to a sound auction.
+#[derive(Clone)]
+struct Row {
+    fate: Fate,
+    code: u32,
+    /// Changes by object: request, imp, response, seatbid, bid.
+    changes: [Value; 5],
+    /// A bid that stands before it in the same seatbid.
+    earlier: Value,
+    /// A bid of the second DSP.
+    rival: Value,
+}
+
+const REQUEST: usize = 0;
+const IMP: usize = 1;
+const RESPONSE: usize = 2;
+const SEATBID: usize = 3;
+const BID: usize = 4;
+
+fn row<const N: usize>(fate: Fate, code: u32, changes: [(usize, Value); N]) -> Row {
+    let mut row = Row {
+        fate,
+        code,
+        changes: std::array::from_fn(|_| json!({})),
+        earlier: Value::Null,
+        rival: Value::Null,
+    };
+    for (object, change) in changes {
+        row.changes[object] = change;
+    }
+    row
+}
+
+fn form_rows() -> Vec<Row> {
+    let twice = row(Fate::DuplicateBid, 3, []);
+    vec![
+        row(Fate::WrongAuction, 5, [(RESPONSE, json!({ "id": "caller-1" }))]),
+        row(Fate::CurrencyNotAccepted, 1002, [(RESPONSE, json!({ "cur": "JPY" }))]),
+        row(Fate::Malformed, 3, [(BID, json!({ "id": 7 }))]),
+        row(Fate::NoPrice, 9, [(BID, json!({ "price": null }))]),
+        row(Fate::BadPrice, 3, [(BID, json!({ "price": -1 }))]),
+        row(Fate::NoMarkup, 7, [(BID, json!({ "adm": null }))]),
+        row(Fate::NoCreativeId, 8, [(BID, json!({ "crid": null }))]),
+        row(Fate::UnknownImp, 3, [(BID, json!({ "impid": "9" }))]),
+        Row { earlier: bid(json!({})), ..twice },
+    ]
+}
+
+fn seat_and_deal_rows() -> Vec<Row> {
+    let deal = |fate, code, deal: Value| {
+        row(
+            fate,
+            code,
+            [
+                (IMP, json!({ "pmp": { "deals": [deal] } })),
+                (BID, json!({ "dealid": deal["id"], "adomain": ["bad.example"] })),
+            ],
+        )
+    };
+    let private = json!({ "pmp": { "private_auction": 1, "deals": [{ "id": "d" }] } });
+    vec![
+        row(Fate::SeatUndeclared, 104, [(SEATBID, json!({ "seat": "b1" }))]),
+        row(Fate::SeatNotAllowed, 104, [(REQUEST, json!({ "wseat": ["a2"] }))]),
+        row(Fate::SeatBlocked, 104, [(REQUEST, json!({ "bseat": ["a1"] }))]),
+        row(Fate::DealUnknown, 4, [(BID, json!({ "dealid": "none" }))]),
+        deal(Fate::DealNotOffered, 4, json!({ "id": "beta-only" })),
+        deal(Fate::DealSeat, 4, json!({ "id": "d", "wseat": ["a2"] })),
+        deal(Fate::DealAdvertiser, 6, json!({ "id": "d", "wadomain": ["good.example"] })),
+        row(Fate::PrivateAuction, 4, [(IMP, private)]),
+        deal(Fate::BelowDealFloor, 101, json!({ "id": "d", "bidfloor": 50 })),
+    ]
+}
+
+fn creative_rows() -> Vec<Row> {
+    let blocked = |fate, code, request, bid| row(fate, code, [(REQUEST, request), (BID, bid)]);
+    let on_imp = |fate, code, imp, bid| row(fate, code, [(IMP, imp), (BID, bid)]);
+    let banner = |key: &str, list: Value| json!({ "banner": { "w": 300, "h": 250, key: list } });
+    vec![
+        row(Fate::Size, 203, [(BID, json!({ "w": 728, "h": 90 }))]),
+        row(Fate::Format, 204, [(BID, json!({ "mtype": 2 }))]),
+        on_imp(
+            Fate::Insecure,
+            207,
+            json!({ "secure": 1 }),
+            json!({ "adm": "<img src='http://x'>" }),
+        ),
+        blocked(Fate::Language, 208, json!({ "wlang": ["de"] }), json!({ "language": "en" })),
+        blocked(
+            Fate::Advertiser,
+            205,
+            json!({ "badv": ["bad.example"] }),
+            json!({ "adomain": ["bad.example"] }),
+        ),
+        blocked(Fate::Category, 209, json!({ "bcat": ["IAB7"] }), json!({ "cat": ["IAB7-1"] })),
+        on_imp(Fate::Attribute, 210, banner("battr", json!([3])), json!({ "attr": [3] })),
+        on_imp(Fate::AdType, 211, banner("btype", json!([4])), json!({ "adm": "<iframe>" })),
+        blocked(
+            Fate::AppBundle,
+            206,
+            json!({ "bapp": ["com.bad"] }),
+            json!({ "bundle": "com.bad" }),
+        ),
+    ]
+}
+
+fn price_rows() -> Vec<Row> {
+    let elsewhere = bid(json!({ "id": "b0", "impid": "9" }));
+    let grouped = row(Fate::GroupIncomplete, 1001, [(SEATBID, json!({ "group": 1 }))]);
+    let lost = row(Fate::LostToHigherBid, 102, []);
+    let deals = json!({ "pmp": { "deals": [{ "id": "d" }] } });
+    let to_deal = row(Fate::LostToDeal, 103, [(IMP, deals)]);
+    vec![
+        row(Fate::BelowFloor, 100, [(IMP, json!({ "bidfloor": 50 }))]),
+        row(
+            Fate::BudgetExhausted,
+            1000,
+            [(REQUEST, json!({ "at": 1 })), (BID, json!({ "price": 6.66 }))],
+        ),
+        Row { earlier: elsewhere, ..grouped },
+        Row { rival: bid(json!({ "price": 9 })), ..lost },
+        Row { rival: bid(json!({ "price": 9, "dealid": "d" })), ..to_deal },
+        row(Fate::Won, 0, []),
+    ]
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows =
+        [form_rows(), seat_and_deal_rows(), creative_rows(), price_rows()].into_iter().flatten();
+    let mut rows: Vec<Row> = rows.by_ref().collect();
+    rows.sort_by_key(|row| row.fate);
+    rows
+}
+
+fn market_with_deals() -> Market {
+    let mut market = market();
+    let terms = DealTerms { dsps: vec![1], ..DealTerms::default() };
+    market.deals.insert("beta-only".into(), terms);
+    market
+}
+
+#[track_caller]
+fn check(row: &Row, note: Fate) {
+    let [of_request, of_imp, of_response, of_seatbid, of_bid] = &row.changes;
+    let request = request(merged(&json!({ "imp": [imp(of_imp.clone())] }), of_request));
+    let bids: Vec<Value> = [row.earlier.clone(), bid(of_bid.clone())]
+        .into_iter()
+        .filter(|bid| !bid.is_null())
+        .collect();
+    let seatbid = merged(&json!({ "bid": bids }), of_seatbid);
+    let own = merged(&json!({ "id": AUCTION_ID, "seatbid": [seatbid] }), of_response).to_string();
+    // The rival's answer comes first, so that the row's bid is the last.
+    let rival = (!row.rival.is_null()).then(|| (1, response(std::slice::from_ref(&row.rival))));
+    let answers: Vec<(usize, String)> = rival.into_iter().chain([(0, own)]).collect();
+    let got = fates(&market_with_deals(), &request, &answers);
+    assert_eq!(got.last(), Some(&row.fate), "and {note:?}: {request} {answers:?}");
+    assert_eq!(row.fate.code(), row.code);
+}
+
+#[test]
+fn every_fate_has_its_row_and_code() {
+    let rows = rows();
+    let listed: Vec<Fate> = rows.iter().map(|row| row.fate).collect();
+    assert_eq!(listed, Fate::ALL);
+    for row in &rows {
+        check(row, row.fate);
+    }
+}
+
+/// Both at once, unless they contradict each other.
+fn both(earlier: &Row, later: &Row) -> Option<Row> {
+    let contradict = |a: &Value, b: &Value| {
+        let (a, b) = (a.as_object().unwrap(), b.as_object().unwrap());
+        a.iter().any(|(key, value)| b.get(key).is_some_and(|other| other != value))
+    };
+    if earlier.changes.iter().zip(&later.changes).any(|(a, b)| contradict(a, b)) {
+        return None;
+    }
+    let either = |a: &Value, b: &Value| if a.is_null() { b.clone() } else { a.clone() };
+    Some(Row {
+        changes: std::array::from_fn(|at| {
+            let mut change = earlier.changes[at].clone();
+            let more = later.changes[at].as_object().unwrap().clone();
+            change.as_object_mut().unwrap().extend(more);
+            change
+        }),
+        earlier: either(&earlier.earlier, &later.earlier),
+        rival: either(&earlier.rival, &later.rival),
+        ..earlier.clone()
+    })
+}
+
+#[test]
+fn of_two_mistakes_the_first_in_order_is_the_fate() {
+    let rows = rows();
+    let mut pairs = 0;
+    for (index, earlier) in rows.iter().enumerate() {
+        // What a bid itself has wrong; the rest is decided among bids.
+        if earlier.fate >= Fate::BudgetExhausted {
+            break;
+        }
+        for later in &rows[index + 1..] {
+            let exclusive = matches!(
+                (earlier.fate, later.fate),
+                // Only a banner has a size, and what is under a deal meets the deal's floor alone.
+                (Fate::Size, Fate::Format) | (Fate::BelowFloor, Fate::BelowDealFloor)
+            );
+            if let (false, Some(row)) = (exclusive, both(earlier, later)) {
+                check(&row, later.fate);
+                pairs += 1;
+            }
+        }
+    }
+    assert!(pairs > 300, "{pairs}");
+}
+
+fn response_fates(body: &[u8]) -> (ResponseFate, usize) {
+    with_auction(&market(), &request(json!({})), |auction| {
+        let ask = answers(auction, &[(0, String::new())])[0].ask;
+        let judgement = judge(auction, &[Answer { ask, body }]);
+        (judgement.responses[0], judgement.bids.len())
+    })
+}
+
+#[test]
+fn every_response_has_a_fate() {
+    let nested = format!("{{\"ext\":{}{}}}", "[".repeat(64), "]".repeat(64));
+    let many = |count: usize| {
+        let bids: Vec<Value> = (0..count).map(|id| bid(json!({ "id": id.to_string() }))).collect();
+        response(&bids)
+    };
+    let empty =
+        |count: usize| format!(r#"{{"seatbid":[{{"bid":[{}]}}]}}"#, vec!["{}"; count].join(","));
+    for (body, want) in [
+        (b"\xff{}".as_slice(), (ResponseFate::Malformed, 0)),
+        (b"", (ResponseFate::Malformed, 0)),
+        (b"[", (ResponseFate::Malformed, 0)),
+        (br#"{"seatbid":1}"#, (ResponseFate::Malformed, 0)),
+        (br#"{"seatbid":[{}]}"#, (ResponseFate::Malformed, 0)),
+        (br#"{"id":1,"seatbid":[]}"#, (ResponseFate::Malformed, 0)),
+        (nested.as_bytes(), (ResponseFate::Malformed, 0)),
+        (b"{}", (ResponseFate::NoBid, 0)),
+        (br#"{"id":"auction-1","nbr":2}"#, (ResponseFate::NoBid, 0)),
+        (br#"{"id":"auction-1","seatbid":null}"#, (ResponseFate::NoBid, 0)),
+        (br#"{"id":"auction-1","seatbid":[]}"#, (ResponseFate::NoBid, 0)),
+        (br#"{"id":"auction-1","seatbid":[{"bid":[]}]}"#, (ResponseFate::NoBid, 0)),
+        (br#"{"seatbid":[{"bid":[{}]}]}"#, (ResponseFate::Bids, 1)),
+        (br#"{"seatbid":[{"bid":[7]}]}"#, (ResponseFate::Bids, 1)),
+        (many(BIDS_MAX).as_bytes(), (ResponseFate::Bids, BIDS_MAX)),
+        (many(BIDS_MAX + 1).as_bytes(), (ResponseFate::TooManyBids, 0)),
+        (empty(5 * BIDS_MAX).as_bytes(), (ResponseFate::TooManyBids, 0)),
+    ] {
+        assert_eq!(response_fates(body), want, "{}", String::from_utf8_lossy(body));
+    }
+}
+
+#[test]
+fn one_bad_bid_leaves_the_others() {
+    let bids = |bad: Value| {
+        [bid(json!({ "id": "low", "price": 1 })), bad, bid(json!({ "id": "high", "price": 3 }))]
+    };
+    let array = json!(vec![Value::Null; 21]);
+    for (bad, want) in [
+        (json!(7), Fate::Malformed),
+        (json!("bid"), Fate::Malformed),
+        (array, Fate::Malformed),
+        (json!({}), Fate::Malformed),
+        (bid(json!({ "id": "" })), Fate::Malformed),
+        (bid(json!({ "impid": "" })), Fate::Malformed),
+        (bid(json!({ "adomain": "x" })), Fate::Malformed),
+        (bid(json!({ "price": "2" })), Fate::BadPrice),
+        (bid(json!({ "price": 0 })), Fate::BadPrice),
+        (bid(json!({ "price": 1e300 })), Fate::BadPrice),
+        (bid(json!({ "price": 1e-7 })), Fate::BadPrice),
+        (bid(json!({ "crid": "" })), Fate::NoCreativeId),
+        (bid(json!({ "adm": "" })), Fate::NoMarkup),
+        (bid(json!({ "adm": 7 })), Fate::NoMarkup),
+        (bid(json!({ "id": "low" })), Fate::DuplicateBid),
+    ] {
+        let body = response(&bids(bad));
+        let got = fates(&market(), &request(json!({})), &[(0, body.clone())]);
+        assert_eq!(got, [Fate::LostToHigherBid, want, Fate::Won], "{body}");
+    }
+}
+
+/// What a lone bid of the first DSP counts for: its seat, its price in the auction's currency.
+#[track_caller]
+fn check_entry(of_request: Value, response: &Value, want: Result<(usize, &str), Fate>) {
+    let body = [(0, response.to_string())];
+    let got = with_auction(&market_with_deals(), &request(of_request), |auction| {
+        let judgement = judge(auction, &answers(auction, &body));
+        let entry = |entry: usize| &judgement.entries[entry];
+        judgement.bids[0].verdict.map(|at| (entry(at).seat.seat, entry(at).price))
+    });
+    assert_eq!(got, want.map(|(seat, price)| (seat, cpm(price))), "{response}");
+}
+
+#[test]
+fn what_is_absent_has_its_default() {
+    let of = |cur: Value, seat: Value, bid: Value| {
+        let seatbid = merged(&json!({ "bid": [bid] }), &json!({ "seat": seat }));
+        merged(&json!({ "id": AUCTION_ID, "seatbid": [seatbid] }), &json!({ "cur": cur }))
+    };
+    let plain = || of(Value::Null, Value::Null, bid(json!({})));
+    let none = || json!({});
+    //          request, response, (seat, price)
+    check_entry(none(), &plain(), Ok((0, "2")));
+    check_entry(none(), &of(json!("EUR"), json!("a2"), bid(json!({}))), Ok((1, "2.16")));
+    check_entry(json!({ "cur": ["EUR"] }), &plain(), Ok((0, "1.851851")));
+    check_entry(json!({ "cur": ["XXX", "GBP"] }), &plain(), Ok((0, "1.574803")));
+    check_entry(
+        none(),
+        &of(json!("EURO"), Value::Null, bid(none())),
+        Err(Fate::CurrencyNotAccepted),
+    );
+    check_entry(
+        none(),
+        &of(json!("XXX"), Value::Null, bid(none())),
+        Err(Fate::CurrencyNotAccepted),
+    );
+    // Markup on the notice, or preloaded.
+    let other = |key: &str| of(Value::Null, Value::Null, bid(json!({ "adm": null, key: "x" })));
+    check_entry(none(), &other("nurl"), Ok((0, "2")));
+    check_entry(none(), &other("adid"), Ok((0, "2")));
+    check_entry(none(), &other("iurl"), Err(Fate::NoMarkup));
+    // Without `mtype` the format is plain only where one was offered.
+    let two = json!({ "imp": [imp(json!({ "video": { "mimes": ["video/mp4"] } }))] });
+    let typed = |mtype: u32| of(Value::Null, Value::Null, bid(json!({ "mtype": mtype })));
+    check_entry(two.clone(), &plain(), Err(Fate::Format));
+    check_entry(two.clone(), &typed(1), Ok((0, "2")));
+    check_entry(two.clone(), &typed(2), Ok((0, "2")));
+    check_entry(two, &typed(9), Err(Fate::Format));
+}
+
+#[test]
+fn deals_admit_whom_they_name() {
+    let of = |deal: Value, private: u8, bid_change: Value| {
+        let imp = imp(json!({ "pmp": { "private_auction": private, "deals": [deal] } }));
+        (json!({ "imp": [imp] }), serde_json::from_str(&response(&[bid(bid_change)])).unwrap())
+    };
+    let with_deal = |domains: Value| json!({ "dealid": "d", "adomain": domains });
+    let sites = json!({ "id": "d", "wadomain": ["ford.example", "opel.example"] });
+    for (deal, private, change, want) in [
+        (json!({ "id": "d" }), 1, with_deal(json!([])), Ok((0, "2"))),
+        (json!({ "id": "d" }), 0, json!({}), Ok((0, "2"))),
+        (json!({ "id": "d" }), 1, json!({}), Err(Fate::PrivateAuction)),
+        (json!({ "id": "d", "wseat": ["a1", "x"] }), 0, with_deal(json!([])), Ok((0, "2"))),
+        (json!({ "id": "d", "wseat": [] }), 0, with_deal(json!([])), Ok((0, "2"))),
+        // A seat of the DSP's is welcome, but this one is not.
+        (json!({ "id": "d", "wseat": ["a2"] }), 0, with_deal(json!([])), Err(Fate::DealSeat)),
+        // None of the DSP's is: the deal was not offered.
+        (json!({ "id": "d", "wseat": ["b1"] }), 0, with_deal(json!([])), Err(Fate::DealNotOffered)),
+        (json!({ "id": "e" }), 0, with_deal(json!([])), Err(Fate::DealUnknown)),
+        (sites.clone(), 0, with_deal(json!(["ads.Ford.example"])), Ok((0, "2"))),
+        (sites.clone(), 0, with_deal(json!(["ford.example", "opel.example"])), Ok((0, "2"))),
+        (sites.clone(), 0, with_deal(json!(["ford.example", "x"])), Err(Fate::DealAdvertiser)),
+        (sites.clone(), 0, with_deal(json!(["notford.example"])), Err(Fate::DealAdvertiser)),
+        (sites, 0, with_deal(json!([])), Err(Fate::DealAdvertiser)),
+        (json!({ "id": "d", "at": 3, "bidfloor": 1.5 }), 0, with_deal(json!([])), Ok((0, "1.5"))),
+    ] {
+        let (request, response) = of(deal, private, change);
+        check_entry(request, &response, want);
+    }
+}
+
+#[test]
+fn a_group_with_a_bid_that_cannot_win_is_out_as_a_whole() {
+    let of = |imps: [&str; 2], second: Value| {
+        let bids =
+            [bid(json!({ "impid": imps[0] })), merged(&bid(second), &json!({ "impid": imps[1] }))];
+        json!({ "id": AUCTION_ID, "seatbid": [{ "group": 1, "bid": bids }] }).to_string()
+    };
+    let two = request(json!({ "imp": [imp(json!({})), imp(json!({ "id": "2" }))] }));
+    let check = |body: String, want: [Fate; 2]| {
+        assert_eq!(fates(&market(), &two, &[(0, body.clone())]), want, "{body}");
+    };
+    let second = |change: Value| merged(&json!({ "id": "b2" }), &change);
+    check(of(["1", "2"], second(json!({}))), [Fate::Won, Fate::Won]);
+    check(
+        of(["1", "2"], second(json!({ "crid": null }))),
+        [Fate::GroupIncomplete, Fate::NoCreativeId],
+    );
+    check(of(["1", "9"], second(json!({}))), [Fate::GroupIncomplete, Fate::UnknownImp]);
+    check(of(["1", "2"], second(json!({ "id": 7 }))), [Fate::GroupIncomplete, Fate::Malformed]);
+    // Another bid of the group takes the impression that a bad one was for.
+    check(of(["1", "1"], second(json!({ "crid": null }))), [Fate::Won, Fate::NoCreativeId]);
+    check(of(["1", "1"], second(json!({ "price": 3 }))), [Fate::LostToHigherBid, Fate::Won]);
+}

@@ -1,0 +1,124 @@
+//! What an operator has configured, as the rules see it: one immutable snapshot.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use openrtb::codes::MediaType;
+use units::{Currency, Ppm, Price};
+
+use crate::{Rates, TieKey};
+
+/// Everything an auction depends on beside its request and its answers.
+#[derive(Clone, Debug)]
+pub struct Market {
+    /// Whom to ask; an auction knows a DSP by its position here.
+    pub dsps: Vec<Dsp>,
+    /// Whom we sell for.
+    pub publishers: Publishers,
+    /// What is agreed about deals, by deal id.
+    pub deals: HashMap<Box<str>, DealTerms>,
+    /// Floors beside those in requests.
+    pub floors: Vec<FloorRule>,
+    /// Exchange rates.
+    pub rates: Rates,
+    /// In which bids are compared when the request names no currency.
+    pub currency: Currency,
+    /// What a second price adds to the best other bid.
+    pub increment: Price,
+    /// Whether any deal bid beats every open bid.
+    pub deals_first: bool,
+    /// Whether a bid without `crid` is refused.
+    pub creative_id_required: bool,
+    /// Orders equal bids.
+    pub tie_key: TieKey,
+    /// Our node in the supply chain, appended when present.
+    pub supply_chain: Option<SupplyChainNode>,
+}
+
+/// One demand-side platform.
+#[derive(Clone, Debug)]
+pub struct Dsp {
+    /// Unique among the DSPs.
+    pub id: Box<str>,
+    /// Seats for which it may bid, the default first; at least one.
+    pub seats: Vec<Box<str>>,
+    /// Formats it buys, as a set of [`MediaType::bit`].
+    pub formats: u8,
+    /// Banner sizes it buys; empty: any.
+    pub sizes: Vec<(u32, u32)>,
+    /// Countries it buys (ISO 3166-1 alpha-3); empty: any.
+    pub countries: Vec<Box<str>>,
+    /// Publishers it buys from; empty: any.
+    pub publishers_allowed: Vec<Box<str>>,
+    /// Publishers it never buys from.
+    pub publishers_blocked: Vec<Box<str>>,
+    /// Currencies in which it may bid, the preferred first; at least one.
+    pub currencies: Vec<Currency>,
+    /// Longest wait for its answer.
+    pub timeout: Duration,
+}
+
+/// Terms by publisher.
+#[derive(Clone, Debug, Default)]
+pub struct Publishers {
+    /// Terms of those that are named.
+    pub named: HashMap<Box<str>, PublisherTerms>,
+    /// Terms of all others, and of requests that name none.
+    pub others: PublisherTerms,
+}
+
+impl Publishers {
+    /// What is agreed with `publisher`.
+    pub fn terms(&self, publisher: Option<&str>) -> &PublisherTerms {
+        publisher.and_then(|id| self.named.get(id)).unwrap_or(&self.others)
+    }
+}
+
+/// What is agreed with a publisher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PublisherTerms {
+    /// Its requests are refused.
+    pub blocked: bool,
+    /// Our share of what DSPs pay; less than the whole.
+    pub fee: Ppm,
+}
+
+/// What is agreed about a deal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DealTerms {
+    /// DSPs that see it, by position; empty: any with a seat for it.
+    pub dsps: Vec<usize>,
+    /// Our share instead of the publisher's.
+    pub fee: Option<Ppm>,
+    /// What the seller takes off every bid under the deal (section 7.16).
+    pub discount: Ppm,
+    /// Priority class; a higher one beats every lower. Absent: 1 when deals come first, else 0,
+    /// the class of open bids.
+    pub priority: Option<u8>,
+}
+
+/// A floor for open bids; what is absent matches everything.
+#[derive(Clone, Debug)]
+pub struct FloorRule {
+    /// Publisher id.
+    pub publisher: Option<Box<str>>,
+    /// What the bid brings.
+    pub format: Option<MediaType>,
+    /// ISO 3166-1 alpha-3 code.
+    pub country: Option<Box<str>>,
+    /// Banner size in DIPS.
+    pub size: Option<(u32, u32)>,
+    /// The publisher's net.
+    pub floor: Price,
+}
+
+/// Our node in `source.schain` (section 3.2.26).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SupplyChainNode {
+    /// Our domain, as in ads.txt.
+    pub asi: Box<str>,
+    /// The paid company's name, when sellers.json does not say.
+    pub name: Option<Box<str>>,
+    /// The paid company's domain, when sellers.json does not say.
+    pub domain: Option<Box<str>>,
+}
