@@ -1,2 +1,63 @@
-//! Binary.
-fn main() {}
+//! The `vickrey` command: reads what it is told, starts services, and says how they ended.
+//!
+//! Exit codes: 0 done; 1 a stated objective was missed; 64 wrong usage or configuration, nothing
+//! was started; 69 something is in the way, such as a port in use; 70 a defect of ours.
+
+mod config;
+mod demo;
+mod dsp;
+mod exit;
+mod hammer;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use exit::Exit;
+
+/// A real-time auction platform: takes OpenRTB 2.6 bid requests, asks demand-side platforms in
+/// parallel under a hard deadline, clears the auction in integers, and answers.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    propagate_version = true,
+    after_help = "Start here:\n  vickrey demo                              an exchange, 50 DSPs and traffic, in one process\n  vickrey config default > vickrey.toml     a commented configuration\n  vickrey serve --config vickrey.toml       the exchange for real\n\nExit codes: 0 done, 1 objective missed, 64 usage or configuration, 69 in the way, 70 defect."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the services of a configuration file until SIGINT or SIGTERM
+    Serve(serve::ServeArgs),
+    /// Check a configuration, or print the default one, its JSON Schema or its reference
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Run simulated DSPs, to point an exchange at
+    Dsp(dsp::DspArgs),
+    /// Put load on a service, and measure it
+    #[command(subcommand)]
+    Hammer(hammer::HammerCommand),
+    /// Watch an exchange clear auctions among 50 simulated DSPs
+    Demo(demo::DemoArgs),
+}
+
+fn main() -> std::process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; everything else is usage.
+            let usage = error.use_stderr();
+            drop(error.print());
+            return if usage { Exit::Usage.into() } else { Exit::Done.into() };
+        }
+    };
+    let ended = match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Config(command) => config::run(&command),
+        Command::Dsp(args) => dsp::run(&args),
+        Command::Hammer(command) => hammer::run(&command),
+        Command::Demo(args) => demo::run(&args),
+    };
+    exit::code(ended)
+}

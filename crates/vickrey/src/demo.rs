@@ -1,0 +1,250 @@
+//! `vickrey demo`: an exchange, simulated DSPs and traffic in one process, over real sockets, and
+//! a summary of what they do.
+
+mod summary;
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use exchange_serve::{AUCTION_PATH, Exchange};
+use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
+use runtime::listen::listen;
+use runtime::metrics::Exposition;
+use runtime::shutdown::Shutdown;
+use testbed::dsp::{DspProfile, Fleet, FleetOptions, LatencySpread, PriceSpread};
+use testbed::hammer::{HammerOptions, Length, Mode, Progress, Report};
+use testbed::traffic::{Traffic, TrafficOptions};
+
+use crate::config::Config;
+use crate::exit::{Exit, Failure};
+use crate::hammer::{parse_duration, stop_on_signal};
+use summary::{Summary, Totals};
+
+/// Brands behind the simulated seats, so that the summary reads like a market.
+const SEATS: [&str; 10] = [
+    "northwind",
+    "acme",
+    "globex",
+    "initech",
+    "umbrella",
+    "hooli",
+    "stark",
+    "wayne",
+    "tyrell",
+    "soylent",
+];
+/// How often the summary is drawn on a terminal, and printed elsewhere.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
+const PRINT_EVERY: Duration = Duration::from_secs(2);
+
+/// Everything listens on loopback, on ports that the system chooses.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How long to run; Ctrl-C ends it sooner, with the same report
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    duration: Duration,
+    /// Simulated DSPs
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
+    dsps: u16,
+    /// Bid requests per second
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
+    /// Shard threads of the exchange
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    shards: u16,
+    /// Source of traffic and of the DSPs' choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print the exchange's configuration and stop
+    #[arg(long)]
+    print_config: bool,
+}
+
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
+    testbed::raise_descriptor_limit()?;
+    let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
+    let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
+    let text = configuration(args, &fleet);
+    if args.print_config {
+        std::io::stdout().write_all(text.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    let mut config = runtime::config::parse("the demo's configuration", &text, Config::read)?;
+    runtime::logging::start(config.logging.clone())?;
+    let exchange = config.exchange.take().expect("the demo configures an exchange");
+    let shutdown = Shutdown::new(config.drain);
+    let callers = listen(exchange.listen).map_err(Failure::unavailable)?;
+    let operators = listen(config.admin.listen).map_err(Failure::unavailable)?;
+    let url = format!("http://{}{AUCTION_PATH}", callers.local_addr()?);
+    let metrics_url = format!("http://{}/metrics", operators.local_addr()?);
+    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown)?;
+    let admin = start_admin(&config.admin, operators, &exchange, &shutdown)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
+    writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
+    let report = drive(args, &url, &exchange, &mut out)?;
+    let totals = Totals::of(&exchange);
+    writeln!(
+        out,
+        "{}",
+        Summary::new(exchange.config(), &totals, &totals.rate_over(report.duration_s))
+    )?;
+    writeln!(out, "\nseen from the caller's side\n{report}")?;
+    shutdown.begin();
+    exchange.join()?;
+    admin.stop();
+    fleet.stop()?;
+    Ok(Exit::Done)
+}
+
+fn start_admin(
+    options: &AdminOptions,
+    listener: std::net::TcpListener,
+    exchange: &Exchange,
+    shutdown: &Shutdown,
+) -> std::io::Result<Admin> {
+    let mut exposition = Exposition::default();
+    exchange.expose(&mut exposition);
+    let pages = Pages { exposition, readiness: Readiness::default(), shutdown: shutdown.clone() };
+    Admin::start(options, listener, pages)
+}
+
+/// Sends traffic until the time is up or Ctrl-C, and shows what happens meanwhile.
+fn drive(
+    args: &DemoArgs,
+    url: &str,
+    exchange: &Exchange,
+    out: &mut std::io::StdoutLock<'_>,
+) -> anyhow::Result<Report> {
+    let options = HammerOptions {
+        mode: Mode::Open { rate_per_s: args.rate },
+        warm_up: Duration::ZERO,
+        length: Length::For(args.duration),
+        tmax: Some(Duration::from_millis(250)),
+        ..HammerOptions::new(url)
+    };
+    let traffic = TrafficOptions { seed: args.seed, ..TrafficOptions::default() };
+    let traffic = Traffic::generated(&traffic).map_err(Failure::usage)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_on_signal(Arc::clone(&stop))?;
+    let progress: Mutex<Option<Progress>> = Mutex::new(None);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let report = testbed::hammer::run(&options, traffic, stop, &mut |now| {
+                *progress.lock().expect("nothing panics while it holds the progress") = Some(*now);
+            });
+            done.store(true, Ordering::Relaxed);
+            report
+        });
+        watch(args, exchange, (&progress, &done), out)?;
+        let report = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        report.map_err(Failure::unavailable)
+    })
+}
+
+/// Draws on a terminal in place; elsewhere prints a line now and then.
+fn watch(
+    args: &DemoArgs,
+    exchange: &Exchange,
+    (progress, done): (&Mutex<Option<Progress>>, &AtomicBool),
+    out: &mut std::io::StdoutLock<'_>,
+) -> anyhow::Result<()> {
+    let terminal = std::io::stdout().is_terminal();
+    let every = if terminal { DRAW_EVERY } else { PRINT_EVERY };
+    let started = Instant::now();
+    let (mut last, mut last_at) = (Totals::of(exchange), started);
+    let mut drawn = 0;
+    while !done.load(Ordering::Relaxed) {
+        std::thread::park_timeout(Duration::from_millis(50));
+        if last_at.elapsed() < every {
+            continue;
+        }
+        let totals = Totals::of(exchange);
+        let rate = totals.since(&last).rate_over(last_at.elapsed().as_secs_f64());
+        (last, last_at) = (totals, Instant::now());
+        let summary = Summary::new(exchange.config(), &last, &rate);
+        let in_flight = progress.lock().expect("nothing panics while it holds the progress");
+        let in_flight = in_flight.map_or(0, |progress| progress.in_flight);
+        if !terminal {
+            writeln!(out, "{}", summary.line(started.elapsed()))?;
+            continue;
+        }
+        let left = args.duration.saturating_sub(started.elapsed()).as_secs();
+        let text = format!("{summary}\n{left} s left, {in_flight} requests in flight\n");
+        // Back to where the last drawing began, then erase what is below.
+        if drawn > 0 {
+            write!(out, "\x1b[{drawn}F\x1b[J")?;
+        }
+        drawn = text.lines().count();
+        write!(out, "{text}")?;
+        out.flush()?;
+    }
+    if drawn > 0 {
+        write!(out, "\x1b[{drawn}F\x1b[J")?;
+    }
+    Ok(())
+}
+
+/// Fifty DSPs of one kind would bid alike: these differ in appetite, price, speed and currency.
+fn profiles(args: &DemoArgs) -> Vec<DspProfile> {
+    let profile = |index: u16| {
+        let step = u64::from(index % 10);
+        let percent = 10 + u32::from(index % 7) * 8;
+        let ms = Duration::from_millis;
+        DspProfile {
+            seed: args.seed,
+            seats: vec![seat(index)],
+            no_bid_ppm: 1_000_000 - percent * 10_000,
+            price: PriceSpread {
+                median_micros: 600_000 + step * 250_000,
+                ..DspProfile::default().price
+            },
+            currency: currency(index).to_owned(),
+            latency: LatencySpread {
+                min: ms(1),
+                median: ms(8 + step * 3),
+                p99: ms(60 + step * 12),
+            },
+            late_ppm: if index % 10 == 9 { 20_000 } else { 0 },
+            late_by: ms(400),
+            chunked_ppm: if index.is_multiple_of(5) { 500_000 } else { 0 },
+            ..DspProfile::default()
+        }
+    };
+    (0..args.dsps).map(profile).collect()
+}
+
+fn seat(index: u16) -> String {
+    let brand = SEATS[usize::from(index) % SEATS.len()];
+    format!("{brand}-{}", usize::from(index) / SEATS.len() + 1)
+}
+
+/// One DSP in eight bids in euros.
+fn currency(index: u16) -> &'static str {
+    if index % 8 == 3 { "EUR" } else { "USD" }
+}
+
+/// The exchange's configuration, as a file would have it.
+fn configuration(args: &DemoArgs, fleet: &Fleet) -> String {
+    let mut text = format!(
+        "[runtime]\nshards = {}\n\n[admin]\nlisten = \"127.0.0.1:0\"\n\n[log]\nfilter = \"warn\"\n\n\
+         [exchange]\nlisten = \"127.0.0.1:0\"\nfee = \"10%\"\n\n\
+         [currency]\nbase = \"USD\"\nrates = {{ EUR = \"1.08\", GBP = \"1.27\" }}\n\n\
+         [[floor]]\nformat = \"video\"\nfloor = \"1.00 USD\"\n",
+        args.shards
+    );
+    for (index, address) in (0u16..).zip(fleet.addresses()) {
+        let _ = write!(
+            text,
+            "\n[[dsp]]\nid = \"dsp-{index}\"\nurl = \"http://{address}/bid\"\nseats = [\"{}\"]\ncurrencies = [\"{}\"]\n",
+            seat(index),
+            currency(index)
+        );
+    }
+    text
+}

@@ -1,0 +1,237 @@
+//! `vickrey hammer`: load, measured.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use runtime::shutdown::Shutdown;
+use testbed::hammer::{HammerOptions, Length, Mode, Objectives, Progress, Report};
+use testbed::traffic::{Traffic, TrafficOptions};
+
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HammerCommand {
+    /// Post bid requests to an exchange
+    Exchange(HammerArgs),
+}
+
+/// Latency counts from the moment a request was meant to be sent, so a stalled exchange cannot
+/// hide its own delay.
+#[derive(Debug, Args)]
+pub(crate) struct HammerArgs {
+    /// Where bid requests are posted
+    #[arg(long, default_value = "http://127.0.0.1:8080/openrtb2/auction")]
+    url: String,
+    /// Open loop: requests per second, whatever the exchange does
+    #[arg(long, conflicts_with = "in_flight")]
+    rate: Option<u32>,
+    /// Closed loop: requests in flight [default: 32]
+    #[arg(long)]
+    in_flight: Option<usize>,
+    /// How long to measure
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    duration: Duration,
+    /// How many requests to measure, instead of a time
+    #[arg(long, conflicts_with = "duration")]
+    count: Option<u64>,
+    /// The same load beforehand, not measured
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    warm_up: Duration,
+    /// Longest wait for an answer
+    #[arg(long, default_value = "2s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Deadline that answers should keep; later ones are counted and measured
+    #[arg(long, value_parser = parse_duration)]
+    tmax: Option<Duration>,
+    /// Send the requests of this file, one JSON object a line, instead of generated ones
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["reference", "seed"])]
+    requests: Option<PathBuf>,
+    /// Send one fixed 3 KB banner request, each time with a new id
+    #[arg(long)]
+    reference: bool,
+    /// Source of the generated requests
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Core of the generating thread
+    #[arg(long)]
+    core: Option<usize>,
+    /// Write the report to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fail unless latency p99 is at most this
+    #[arg(long, value_parser = parse_duration)]
+    p99_max: Option<Duration>,
+    /// Fail unless latency p99.9 is at most this
+    #[arg(long, value_parser = parse_duration)]
+    p999_max: Option<Duration>,
+    /// Fail unless p99.9 of the time past --tmax is at most this
+    #[arg(long, value_parser = parse_duration, requires = "tmax")]
+    overshoot_max: Option<Duration>,
+    /// Fail if more requests than this go wrong, in parts per million
+    #[arg(long, value_name = "PPM")]
+    errors_max: Option<u32>,
+    /// Fail unless so many requests per second are answered
+    #[arg(long, value_name = "RATE")]
+    rate_min: Option<u32>,
+}
+
+/// Reads `250us`, `5ms`, `2s`, `1m`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 =
+        text[..digits].parse().map_err(|_| "expected a number, for example 10s".to_owned())?;
+    match &text[digits..] {
+        "us" => Ok(Duration::from_micros(number)),
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "m" => Ok(Duration::from_secs(number.saturating_mul(60))),
+        "" => Err("needs a unit, for example 10s; us, ms, s and m are known".to_owned()),
+        unit => Err(format!("unknown unit `{unit}`; us, ms, s and m are known")),
+    }
+}
+
+pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
+    let HammerCommand::Exchange(args) = command;
+    testbed::raise_descriptor_limit()?;
+    let traffic = match (&args.requests, args.reference) {
+        (Some(file), _) => Traffic::from_json_lines(file).map_err(Failure::usage)?,
+        (None, true) => Traffic::reference(),
+        (None, false) => {
+            let options = TrafficOptions { seed: args.seed, ..TrafficOptions::default() };
+            Traffic::generated(&options).map_err(Failure::usage)?
+        }
+    };
+    let options = HammerOptions {
+        mode: match args.rate {
+            Some(rate_per_s) => Mode::Open { rate_per_s },
+            None => Mode::Closed { in_flight: args.in_flight.unwrap_or(32) },
+        },
+        warm_up: args.warm_up,
+        length: args.count.map_or(Length::For(args.duration), Length::Count),
+        timeout: args.timeout,
+        tmax: args.tmax,
+        core: args.core,
+        ..HammerOptions::new(args.url.as_str())
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_on_signal(Arc::clone(&stop))?;
+    let bar = Bar::new(&options);
+    let report = testbed::hammer::run(&options, traffic, stop, &mut |progress| bar.show(progress))
+        .map_err(|error| match error {
+            testbed::hammer::Error::System(_) => Failure::unavailable(error),
+            _ => Failure::usage(error),
+        })?;
+    bar.finish();
+    conclude(args, &report)
+}
+
+fn conclude(args: &HammerArgs, report: &Report) -> anyhow::Result<Exit> {
+    let mut out = std::io::stdout().lock();
+    write!(out, "{report}")?;
+    if let Some(file) = &args.json {
+        std::fs::write(file, serde_json::to_string_pretty(report)? + "\n")?;
+    }
+    let objectives = Objectives {
+        p99_max: args.p99_max,
+        p999_max: args.p999_max,
+        overshoot_p999_max: args.overshoot_max,
+        error_rate_max_ppm: args.errors_max,
+        rate_min: args.rate_min,
+    };
+    let violations = report.violations(&objectives);
+    for violation in &violations {
+        writeln!(out, "MISSED           {violation}")?;
+    }
+    if report.counts.answered() == 0 {
+        writeln!(out, "MISSED           nothing was answered; is an exchange at {}?", args.url)?;
+        return Ok(Exit::Missed);
+    }
+    Ok(if violations.is_empty() { Exit::Done } else { Exit::Missed })
+}
+
+/// Sets `stop` at the first SIGINT or SIGTERM; the second ends the process.
+pub(crate) fn stop_on_signal(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let shutdown = Shutdown::new(Duration::ZERO);
+    shutdown.on_signals()?;
+    std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+        while !shutdown.is_started() {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        stop.store(true, Ordering::Relaxed);
+    })?;
+    Ok(())
+}
+
+/// Progress on stderr, when that is a terminal.
+struct Bar {
+    bar: ProgressBar,
+    warm_up: Duration,
+    length: Length,
+}
+
+impl Bar {
+    fn new(options: &HammerOptions) -> Self {
+        let total = match options.length {
+            Length::For(duration) => millis(duration),
+            Length::Count(count) => count,
+        };
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3}% {msg}");
+        bar.set_style(style.expect("the template is one"));
+        Self { bar, warm_up: options.warm_up, length: options.length }
+    }
+
+    fn show(&self, progress: &Progress) {
+        if progress.warming_up {
+            self.bar.set_message("warming up");
+            return;
+        }
+        self.bar.set_position(match self.length {
+            Length::For(_) => millis(progress.elapsed.saturating_sub(self.warm_up)),
+            Length::Count(_) => progress.answered,
+        });
+        let p99 = progress.latency_us.map_or(0, |latency| latency.p99);
+        self.bar.set_message(format!(
+            "{} answered, {} in flight, {} errors, p99 {}.{:03} ms",
+            progress.answered,
+            progress.in_flight,
+            progress.errors,
+            p99 / 1000,
+            p99 % 1000
+        ));
+    }
+
+    fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_carry_units() {
+        for (text, want) in [
+            ("250us", Some(Duration::from_micros(250))),
+            ("5ms", Some(Duration::from_millis(5))),
+            ("10s", Some(Duration::from_secs(10))),
+            ("2m", Some(Duration::from_secs(120))),
+            ("10", None),
+            ("10h", None),
+            ("ms", None),
+            ("-1s", None),
+        ] {
+            assert_eq!(parse_duration(text).ok(), want, "{text}");
+        }
+    }
+}
