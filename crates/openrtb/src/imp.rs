@@ -4,6 +4,8 @@
 use serde::Deserialize;
 
 use crate::codes::MediaType;
+use crate::json::at_most;
+use crate::validate::DEALS_MAX;
 use crate::{FloorPrice, Spanned, Text};
 
 /// Section 3.2.4.
@@ -125,9 +127,9 @@ pub struct Video<'a> {
     pub minduration: Option<u32>,
     /// Longest ad, in seconds.
     pub maxduration: Option<u32>,
-    /// Length of the dynamic pod, in seconds; only checked.
+    /// Length of the dynamic pod, in seconds.
     pub poddur: Option<u32>,
-    /// Exact durations welcome, in seconds; only checked.
+    /// Exact durations welcome, in seconds.
     pub rqddurs: Option<Vec<u32>>,
     /// Player width in DIPS; only checked.
     pub w: Option<u32>,
@@ -153,9 +155,9 @@ pub struct Audio<'a> {
     pub minduration: Option<u32>,
     /// Longest ad, in seconds.
     pub maxduration: Option<u32>,
-    /// Length of the dynamic pod, in seconds; only checked.
+    /// Length of the dynamic pod, in seconds.
     pub poddur: Option<u32>,
-    /// Exact durations welcome, in seconds; only checked.
+    /// Exact durations welcome, in seconds.
     pub rqddurs: Option<Vec<u32>>,
     /// Floor per second of the ad.
     #[serde(borrow)]
@@ -183,7 +185,7 @@ pub struct Pmp<'a> {
     /// 1 = only deal bids.
     pub private_auction: Option<u8>,
     /// The deals.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DEALS_MAX + 1 }>")]
     pub deals: Option<Vec<Spanned<'a, Deal<'a>>>>,
 }
 

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
@@ -95,6 +96,48 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Spanned<'a, T> {
         })?;
         Ok(Self { raw, value })
     }
+}
+
+/// Reads an array or null, and keeps at most `N` elements: one may take hundreds of times the
+/// memory of its text, `{}`. More are skipped, for whoever finds `N` of them to refuse.
+pub(crate) fn at_most<'de, D, T, const N: usize>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Few<T, const N: usize>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for Few<T, N> {
+        type Value = Option<Vec<T>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+            inner.deserialize_seq(self)
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Self::Value, S::Error> {
+            let mut kept = Vec::new();
+            while kept.len() < N {
+                match seq.next_element()? {
+                    Some(element) => kept.push(element),
+                    None => return Ok(Some(kept)),
+                }
+            }
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Some(kept))
+        }
+    }
+
+    deserializer.deserialize_option(Few::<T, N>(PhantomData))
 }
 
 /// A floor, in CPM of a currency that stands elsewhere; rounded up, and its place kept.
@@ -257,6 +300,30 @@ mod tests {
     fn strings_are_escaped_where_needed() {
         assert!(matches!(escaped("plain é"), Cow::Borrowed("plain é")));
         assert_eq!(escaped("a\"b\\c\n\u{1}"), r#"a\"b\\c\n\u0001"#);
+    }
+
+    #[test]
+    fn what_is_too_much_is_not_kept() {
+        #[derive(serde::Deserialize)]
+        struct Probe {
+            #[serde(default, deserialize_with = "at_most::<_, _, 2>")]
+            list: Option<Vec<u8>>,
+        }
+        for (text, want) in [
+            ("{}", Ok(None)),
+            (r#"{"list":null}"#, Ok(None)),
+            (r#"{"list":[]}"#, Ok(Some(vec![]))),
+            (r#"{"list":[1,2]}"#, Ok(Some(vec![1, 2]))),
+            (r#"{"list":[1,2,3,"x"]}"#, Ok(Some(vec![1, 2]))),
+            (r#"{"list":[1,"x"]}"#, Err("list[1]")),
+            (r#"{"list":1}"#, Err("list")),
+        ] {
+            let got = parse::<Probe>(text).map(|probe| probe.list);
+            assert_eq!(
+                got.as_ref().map_err(|invalid| &*invalid.path),
+                want.as_ref().map_err(|p| *p)
+            );
+        }
     }
 
     #[test]

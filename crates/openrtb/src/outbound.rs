@@ -4,8 +4,12 @@
 //! DSP; the resulting [`Outbound`] is read once per DSP with a [`View`]. Nothing is copied but the
 //! inserts. Which impressions and deals a DSP may see is the caller's decision.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde_json::value::RawValue;
+
+use crate::Text;
 use crate::json::span_of;
 use crate::request::BidRequest;
 use crate::validate::{DEALS_MAX, IMPS_MAX};
@@ -132,11 +136,16 @@ impl<'a> Editor<'a> {
         self.edits.push(Edit { replaced: span, what });
     }
 
-    /// Adds a member, given as `"key":value` text, to the object at `span`.
-    pub fn add_member(&mut self, span: &Range<usize>, member: &str) {
+    /// Gives the object at `span`, where `key` is absent or null, that member; `value` is JSON
+    /// text.
+    pub fn add_member(&mut self, span: &Range<usize>, key: &str, value: &str) {
+        if let Some(null) = self.null_member(span, key) {
+            self.replace(null, value);
+            return;
+        }
         let inside = span.start + 1;
         let start = self.inserts.len();
-        self.inserts.push_str(member);
+        self.inserts.extend(["\"", key, "\":", value]);
         if !self.is_empty_container(span) {
             self.inserts.push(',');
         }
@@ -166,6 +175,17 @@ impl<'a> Editor<'a> {
         span_of(part, self.body)
     }
 
+    /// Where `null` stands as the value of `key` in the object at `span`. To rules it is as absent;
+    /// beside a second member of the same key, parsers would differ.
+    fn null_member(&self, span: &Range<usize>, key: &str) -> Option<Range<usize>> {
+        let text = &self.body[span.clone()];
+        // Few requests have any.
+        memchr::memmem::find(text.as_bytes(), b"null")?;
+        let members: BTreeMap<Text<'_>, &RawValue> = serde_json::from_str(text).ok()?;
+        let (_, value) = members.into_iter().find(|(name, _)| **name == *key)?;
+        (value.get() == "null").then(|| self.span_of(value.get()))
+    }
+
     fn insert(&mut self, text: &str) -> What {
         let start = self.inserts.len();
         self.inserts.push_str(text);
@@ -179,27 +199,23 @@ impl<'a> Editor<'a> {
     fn mark_tmax(&mut self) {
         self.mark_value(
             self.request.tmax.as_ref().map(|tmax| tmax.span(self.body)),
-            "\"tmax\":",
+            "tmax",
             What::Tmax,
         );
     }
 
     fn mark_cur(&mut self) {
-        self.mark_value(
-            self.request.cur.as_ref().map(|cur| cur.span(self.body)),
-            "\"cur\":",
-            What::Cur,
-        );
+        self.mark_value(self.request.cur.as_ref().map(|cur| cur.span(self.body)), "cur", What::Cur);
     }
 
     /// Replaces the value at `span`, or adds a member to the request.
     fn mark_value(&mut self, span: Option<Range<usize>>, key: &str, what: What) {
-        if let Some(replaced) = span {
+        if let Some(replaced) = span.or_else(|| self.null_member(&self.root(), key)) {
             self.edits.push(Edit { replaced, what });
             return;
         }
         let inside = self.root().start + 1;
-        let (key, comma) = (self.insert(key), self.insert(","));
+        let (key, comma) = (self.insert(&format!("\"{key}\":")), self.insert(","));
         for what in [key, what, comma] {
             self.edits.push(Edit { replaced: inside..inside, what });
         }
@@ -211,8 +227,9 @@ impl<'a> Editor<'a> {
         let Some(user) = &self.request.user else { return };
         let span = user.span(self.body);
         let inside = span.start + 1..span.end - 1;
-        let removed = match &user.buyeruid {
-            Some(buyeruid) => self.remove_member(buyeruid.raw()),
+        let buyeruid = user.buyeruid.as_ref().map(|buyeruid| buyeruid.span(self.body));
+        let removed = match buyeruid.or_else(|| self.null_member(&span, "buyeruid")) {
+            Some(value) => self.remove_member(value),
             None => inside.start..inside.start,
         };
         let left = [inside.start..removed.start, removed.end..inside.end];
@@ -223,13 +240,12 @@ impl<'a> Editor<'a> {
         let Some(ext) = &user.ext else { return };
         let prebid = ext.prebid.as_ref().and_then(|prebid| prebid.buyeruids.as_ref());
         for map in [ext.buyeruids.as_ref(), prebid].into_iter().flatten() {
-            self.remove_member(map.raw());
+            self.remove_member(map.span(self.body));
         }
     }
 
-    /// Removes the member whose value is `value`, with its key and one comma; returns its place.
-    fn remove_member(&mut self, value: &str) -> Range<usize> {
-        let span = self.span_of(value);
+    /// Removes the member whose value is at `span`, with its key and one comma; returns its place.
+    fn remove_member(&mut self, span: Range<usize>) -> Range<usize> {
         let bytes = self.body.as_bytes();
         let key_end = bytes[..span.start]
             .iter()

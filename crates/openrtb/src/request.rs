@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::imp::Imp;
+use crate::json::at_most;
+use crate::validate::IMPS_MAX;
 use crate::{Spanned, Text};
 
 /// Section 3.2.1.
@@ -14,7 +16,7 @@ pub struct BidRequest<'a> {
     #[serde(borrow)]
     pub id: Option<Spanned<'a, Text<'a>>>,
     /// Impressions on sale; required.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { IMPS_MAX + 1 }>")]
     pub imp: Option<Vec<Spanned<'a, Imp<'a>>>>,
     /// At most one of `site`, `app`, `dooh`.
     #[serde(borrow)]

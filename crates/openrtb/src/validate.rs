@@ -28,7 +28,7 @@ pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
         deals += imp.deals().len();
     }
     if deals > DEALS_MAX {
-        let problem = format!("{deals} deals in one request, at most {DEALS_MAX}");
+        let problem = format!("more than {DEALS_MAX} deals in one request");
         return Err(Invalid::at(Reason::TooMany, "imp", problem));
     }
     Ok(request)
@@ -63,8 +63,8 @@ fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
     match request.imps().len() {
         0 => return Err(Invalid::at(Reason::Missing, "imp", "required: at least one impression")),
         1..=IMPS_MAX => (),
-        n => {
-            let problem = format!("{n} impressions, at most {IMPS_MAX}");
+        _ => {
+            let problem = format!("more than {IMPS_MAX} impressions");
             return Err(Invalid::at(Reason::TooMany, "imp", problem));
         }
     }

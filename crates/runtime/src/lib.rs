@@ -9,5 +9,6 @@ pub mod config;
 pub mod listen;
 pub mod logging;
 pub mod metrics;
+pub mod process;
 pub mod shards;
 pub mod shutdown;

@@ -32,7 +32,7 @@ use answer::Bidder;
 use counters::Counters;
 use reactor::{Desk, Limits, Reactor, WAKER};
 
-use crate::process;
+use runtime::process;
 
 /// What to simulate, and where.
 #[derive(Clone, Debug)]

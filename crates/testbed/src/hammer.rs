@@ -23,9 +23,9 @@ use serde::Serialize;
 
 pub use report::{Counts, Objectives, Quantiles, Report};
 
-use crate::process;
 use crate::traffic::Traffic;
 use link::Target;
+use runtime::process;
 
 /// How load is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,12 +1,9 @@
 //! The other side of the exchange: simulated DSPs, realistic traffic, and a load generator.
-//! Owns everything a measurement needs besides the system measured, and shares no code with it,
-//! so that an error in one is not hidden by the same error in the other.
+//! Owns everything a measurement needs besides the system measured, and shares none of its
+//! protocol code, so that an error in one is not hidden by the same error in the other.
 
 mod draws;
 pub mod dsp;
 pub mod hammer;
-mod process;
 mod scan;
 pub mod traffic;
-
-pub use process::raise_descriptor_limit;

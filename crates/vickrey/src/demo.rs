@@ -65,7 +65,7 @@ pub(crate) struct DemoArgs {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
-    testbed::raise_descriptor_limit()?;
+    runtime::process::raise_descriptor_limit()?;
     let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
     let text = configuration(args, &fleet);

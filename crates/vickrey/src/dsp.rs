@@ -74,7 +74,7 @@ fn parse_latency(text: &str) -> Result<LatencySpread, String> {
 }
 
 pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
-    testbed::raise_descriptor_limit()?;
+    runtime::process::raise_descriptor_limit()?;
     let profile = DspProfile {
         seed: args.seed,
         no_bid_ppm: (100 - args.bid_percent) * 10_000,

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         )));
     };
     runtime::logging::start(config.logging.clone())?;
-    if let Err(error) = testbed::raise_descriptor_limit() {
+    if let Err(error) = runtime::process::raise_descriptor_limit() {
         warn!(%error, "the limit of open files stays as it is");
     }
     // Every port before any service: one that is in use stops the start, not a running exchange.

@@ -239,3 +239,6 @@ fn no_rate(path: String, currency: Currency) -> Invalid {
 fn too_high(path: String) -> Invalid {
     Invalid::at(Reason::Unsupported, path, "above any price once converted and our fee added")
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,7 +92,7 @@ fn is_insecure(bid: &Bid<'_>) -> bool {
     let markup = markup.as_bytes();
     let loads = |colon: usize| {
         let (before, after) = (&markup[..colon], &markup[colon + 1..]);
-        let is_url = after.starts_with(b"//") || after.starts_with(br"\/\/");
+        let is_url = after_slash(after).and_then(after_slash).is_some();
         let scheme = before.len().checked_sub(b"http".len());
         is_url
             && scheme.is_some_and(|start| {
@@ -100,6 +100,12 @@ fn is_insecure(bid: &Bid<'_>) -> bool {
             })
     };
     memchr::memchr_iter(b':', markup).any(loads)
+}
+
+/// What follows a slash, which JSON may escape, and JSON within JSON twice.
+fn after_slash(text: &[u8]) -> Option<&[u8]> {
+    let escapes = text.iter().take_while(|byte| **byte == b'\\').count();
+    text[escapes..].strip_prefix(b"/")
 }
 
 /// How far before a URL the tag that it stands in opens: enough for any tag, and no markup costs

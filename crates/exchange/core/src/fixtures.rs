@@ -66,13 +66,12 @@ pub(crate) fn market() -> Market {
     }
 }
 
-/// `base` with the members of `change`; a null removes.
+/// `base` with the members of `change`; a null removes what is there, or stays to do so later.
 pub(crate) fn merged(base: &Value, change: &Value) -> Value {
     let mut out = base.as_object().unwrap().clone();
     for (key, value) in change.as_object().unwrap() {
-        if value.is_null() {
-            out.remove(key);
-        } else {
+        let removed = value.is_null() && out.remove(key).is_some();
+        if !removed {
             out.insert(key.clone(), value.clone());
         }
     }

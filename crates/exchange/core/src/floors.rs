@@ -206,3 +206,6 @@ pub(crate) fn reaches(worth: Cpm, floor: Cpm) -> bool {
 pub(crate) fn back(amount: Cpm, rate: Ratio) -> Cpm {
     or_beyond(rate.inverse().convert(amount, Round::Up))
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,7 @@ fn show_imp_floors(editor: &mut Editor<'_>, body: &str, index: usize, auction: &
         }
         None if shown > Cpm::ZERO => {
             let span = auction.request.imps()[index].span(body);
-            editor.add_member(&span, &format!("\"bidfloor\":{shown}"));
+            editor.add_member(&span, "bidfloor", &shown.to_string());
         }
         _ => (),
     }
@@ -76,15 +76,13 @@ fn show_deal_floors(
     let net = imp.imp.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
     let differs = raise(net, imp.rate, imp.rate) != back(imp.shown_floor(), imp.rate);
     if differs && !imp.has_timed_floor() {
-        let member = match deal.deal.bidfloorcur {
-            Some(_) => format!("\"bidfloor\":{}", raise(net, imp.rate, deal.rate)),
-            None => {
-                let (floor, currency) = (raise(net, imp.rate, imp.rate), imp.floor_currency);
-                format!("\"bidfloor\":{floor},\"bidfloorcur\":\"{currency}\"")
-            }
-        };
         let span = editor.span_of(raw);
-        editor.add_member(&span, &member);
+        let to = if deal.deal.bidfloorcur.is_some() { deal.rate } else { imp.rate };
+        editor.add_member(&span, "bidfloor", &raise(net, imp.rate, to).to_string());
+        if deal.deal.bidfloorcur.is_none() {
+            let currency = format!("\"{}\"", imp.floor_currency);
+            editor.add_member(&span, "bidfloorcur", &currency);
+        }
     }
 }
 
@@ -136,12 +134,12 @@ fn append_node(editor: &mut Editor<'_>, body: &str, auction: &Auction<'_>) {
         return; // A chain without nodes is not ours to mend.
     }
     // The publisher calls us directly: the chain starts, complete, with us.
-    let chain = format!("\"schain\":{{\"ver\":\"1.0\",\"complete\":1,\"nodes\":[{node}]}}");
+    let chain = format!("{{\"ver\":\"1.0\",\"complete\":1,\"nodes\":[{node}]}}");
     match source {
-        Some(source) => editor.add_member(&source.span(body), &chain),
+        Some(source) => editor.add_member(&source.span(body), "schain", &chain),
         None => {
             let root = editor.root();
-            editor.add_member(&root, &format!("\"source\":{{{chain}}}"));
+            editor.add_member(&root, "source", &format!("{{\"schain\":{chain}}}"));
         }
     }
 }

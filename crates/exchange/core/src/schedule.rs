@@ -68,10 +68,10 @@ mod tests {
     };
 
     #[track_caller]
-    fn check(tmax: Option<u32>, want: Option<(u64, u64, u32)>) {
+    fn check(tmax: Option<u32>, want: Option<(u128, u128, u32)>) {
         let arrival = Tick::from_nanos(1_000);
         let got = Schedule::new(arrival, tmax, &LIMITS).map(|schedule| {
-            let ms = |tick: Tick| tick.since(arrival).as_millis() as u64;
+            let ms = |tick: Tick| tick.since(arrival).as_millis();
             (ms(schedule.deadline), ms(schedule.close), schedule.dsp_tmax_ms(arrival, MS(1000)))
         });
         assert_eq!(got, want, "{tmax:?}");

@@ -4,6 +4,8 @@
 mod dsp;
 mod terms;
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -75,20 +77,17 @@ impl ExchangeConfig {
     /// Declares and reads `[exchange]`, `[currency]`, `[[dsp]]`, `[[publisher]]`, `[[deal]]` and
     /// `[[floor]]`. `None` without `[exchange]`: the service is off.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
-        let own = s.service("exchange", "Takes bid requests and auctions them.", Own::read);
         let (currency, rates) = s.section("currency", "Exchange rates.", read_currency);
-        let dsps =
-            s.tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates));
-        dsp::check_ids(s, &dsps);
+        let own = s
+            .service("exchange", "Takes bid requests and auctions them.", |s| Own::read(s, &rates));
+        let ids = Ids::default();
+        let dsps = s
+            .tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates, &ids));
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
         let publishers = terms::read_publishers(s);
         let deals = terms::read_deals(s, &names);
         let floors = terms::read_floors(s, &rates);
         let own = own?;
-        if !rates.knows(own.pricing.increment.currency) {
-            let code = own.pricing.increment.currency;
-            s.problem("exchange.increment", own.pricing.increment, no_rate(code));
-        }
         let (dsps, endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
         Some(Self {
             listen: own.listen,
@@ -119,7 +118,7 @@ impl ExchangeConfig {
 }
 
 impl Own {
-    fn read(s: &mut Section<'_>) -> Self {
+    fn read(s: &mut Section<'_>, rates: &Rates) -> Self {
         Self {
             listen: s.socket_address(
                 "listen",
@@ -158,7 +157,7 @@ impl Own {
                 false,
                 "Answer no bid with 200 and its reason in `nbr`, instead of 204.",
             ),
-            pricing: terms::Pricing::read(s),
+            pricing: terms::Pricing::read(s, rates),
             tie_key: read_tie_key(s),
             supply_chain: s.table(
                 "supply_chain",
@@ -329,6 +328,18 @@ fn read_currency(s: &mut Section<'_>) -> (Currency, Rates) {
         s.problem("rates", base, format!("must not name `base`, {base}, which is worth 1"));
     }
     (base, Rates::new(rates.into_iter().chain([(base, Ratio::ONE)])))
+}
+
+/// The ids of one kind of table: each may stand once.
+#[derive(Default)]
+struct Ids(RefCell<HashSet<String>>);
+
+impl Ids {
+    fn check(&self, s: &mut Section<'_>, id: &str) {
+        if !self.0.borrow_mut().insert(id.to_owned()) {
+            s.problem("id", format!("\"{id}\""), "stands twice, ids are unique");
+        }
+    }
 }
 
 fn no_rate(currency: Currency) -> String {

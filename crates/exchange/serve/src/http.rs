@@ -185,8 +185,9 @@ async fn collect(mut body: Incoming, body_max: usize) -> Result<Bytes, TurnedAwa
 }
 
 fn gunzip(compressed: &[u8], body_max: usize) -> Result<Bytes, TurnedAway> {
-    let mut body = Vec::with_capacity(compressed.len().saturating_mul(4).min(body_max));
-    // One byte beyond the cap tells a body that is too large from one that just fits.
+    // One byte beyond the cap tells a body that is too large from one that just fits. Reserved at
+    // once, or growing would take twice the cap.
+    let mut body = Vec::with_capacity(body_max + 1);
     let mut decoder = flate2::read::MultiGzDecoder::new(compressed).take(body_max as u64 + 1);
     if decoder.read_to_end(&mut body).is_err() {
         return Err(TurnedAway::with(StatusCode::BAD_REQUEST, "the body is not gzip"));

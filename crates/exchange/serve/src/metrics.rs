@@ -5,12 +5,20 @@
 
 use std::fmt;
 
-use exchange_core::{Fate, Market, NotAsked};
+use exchange_core::{Fate, Market, NotAsked, ResponseFate};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
 
 use crate::fanout::Outcome;
+
+/// What may be in an answer's body, in declaration order, with the metric label.
+const RESPONSES: [(ResponseFate, &str); 4] = [
+    (ResponseFate::Malformed, "malformed"),
+    (ResponseFate::TooManyBids, "too_many_bids"),
+    (ResponseFate::NoBid, "no_bid"),
+    (ResponseFate::Bids, "bids"),
+];
 
 /// What one shard counts.
 #[derive(Debug)]
@@ -54,6 +62,8 @@ pub struct ExchangeMetrics {
 pub struct DspMetrics {
     /// Calls by outcome.
     pub outcomes: [Counter; Outcome::ALL.len()],
+    /// Bodies of calls that were [`Outcome::Answered`], by what was in them.
+    pub responses: [Counter; RESPONSES.len()],
     /// Requests for which it was not asked, by reason.
     pub not_asked: [Counter; NotAsked::ALL.len()],
     /// Calls sent again after the DSP had closed an idle connection.
@@ -172,6 +182,14 @@ fn expose_dsps(
         for outcome in Outcome::ALL {
             let labels = [("dsp", id), ("outcome", outcome.label())];
             calls.sum(&labels, of(index).map(|dsp| &dsp.outcomes[outcome as usize]))?;
+        }
+    }
+    let mut responses =
+        page.counters("exchange_dsp_responses", "Answers with a body, by what was in it.")?;
+    for (index, id) in named() {
+        for (fate, label) in RESPONSES {
+            let labels = [("dsp", id), ("content", label)];
+            responses.sum(&labels, of(index).map(|dsp| &dsp.responses[fate as usize]))?;
         }
     }
     let help = "Requests for which a DSP was not asked, by reason.";

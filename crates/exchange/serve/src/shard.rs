@@ -137,6 +137,10 @@ impl Shard {
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
         let schedule = Schedule::new(self.tick(arrival), tmax, &self.config.limits)
             .ok_or(Refusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
+        // A body that was slow to come has used the time up.
+        if schedule.dsp_tmax_ms(self.tick(parsed), Duration::MAX) == 0 {
+            return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
+        }
         let auction = Auction::new(id, request, market)?;
         let asks = self.eligible(&auction);
         if asks.is_empty() {
@@ -210,6 +214,9 @@ impl Shard {
             }
         }
         let judgement = judge(auction, &answers);
+        for (answer, fate) in answers.iter().zip(&judgement.responses) {
+            self.metrics.dsps[answer.ask.dsp].responses[*fate as usize].increment();
+        }
         let clearing = clear(
             &judgement.entries,
             &judgement.groups,
@@ -263,6 +270,14 @@ impl Shard {
 
     fn instant(&self, tick: Tick) -> Instant {
         self.origin + tick.since(Tick::ZERO)
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        for pool in &self.pools {
+            pool.close();
+        }
     }
 }
 

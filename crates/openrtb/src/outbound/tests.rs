@@ -36,6 +36,25 @@ fn tmax_and_cur_are_replaced_or_added() {
 }
 
 #[test]
+fn null_is_replaced_and_never_stands_beside_a_value() {
+    let body = concat!(
+        r#"{"id":"r","tmax": null ,"cur":null,"user":{"buyeruid":null,"id":"u"},"#,
+        r#""imp":[{"id":"1","banner":{"w":null},"bid\u0066loor":null}],"ext":null}"#
+    );
+    let view = View { buyeruid: Some(r#""b""#), ..VIEW };
+    let edit = |editor: &mut Editor<'_>, request: &BidRequest<'_>| {
+        let span = request.imps()[0].span(body);
+        editor.add_member(&span, "bidfloor", "2");
+        editor.add_member(&span, "w", "3");
+    };
+    let want = concat!(
+        r#"{"id":"r","tmax": 80 ,"cur":["USD"],"user":{"buyeruid":"b","id":"u"},"#,
+        r#""imp":[{"w":3,"id":"1","banner":{"w":null},"bid\u0066loor":2}],"ext":null}"#
+    );
+    check(body, edit, &view, want);
+}
+
+#[test]
 fn impressions_and_deals_are_left_out_with_their_commas() {
     let body = concat!(
         r#"{"tmax":1,"cur":[],"id":"r","imp":[{"id":"1","banner":{},"pmp":{"deals":[{"id":"a"}, {"id":"b"}]}}"#,
@@ -106,7 +125,7 @@ fn values_are_replaced_members_added_and_elements_appended() {
         editor.replace(id, r#""ours""#);
         let imp = &request.imps()[0];
         editor.replace(imp.bidfloor.as_ref().unwrap().span(body), "0.75");
-        editor.add_member(&imp.span(body), r#""bidfloorcur":"EUR""#);
+        editor.add_member(&imp.span(body), "bidfloorcur", r#""EUR""#);
         let chain = request.source.as_ref().unwrap().schain.as_ref().unwrap();
         editor.append(&chain.nodes.as_ref().unwrap().span(body), r#"{"asi":"x"}"#);
     };

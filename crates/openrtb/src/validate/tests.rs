@@ -77,15 +77,17 @@ fn counts_at_their_edges() {
         format!(r#"{{"id":"r","imp":[{}]}}"#, imps.join(","))
     };
     check(&imps(IMPS_MAX), Ok(()));
-    let text = "imp: 65 impressions, at most 64";
+    let text = "imp: more than 64 impressions";
     check(&imps(IMPS_MAX + 1), Err((Reason::TooMany, text)));
+    check(&imps(9 * IMPS_MAX), Err((Reason::TooMany, text)));
     let deals = |n: usize| {
         let deals: Vec<_> = (0..n).map(|id| format!(r#"{{"id":"{id}"}}"#)).collect();
         request(&format!(r#"{BANNER},"pmp":{{"deals":[{}]}}"#, deals.join(",")), "")
     };
     check(&deals(DEALS_MAX), Ok(()));
-    let text = "imp: 129 deals in one request, at most 128";
+    let text = "imp: more than 128 deals in one request";
     check(&deals(DEALS_MAX + 1), Err((Reason::TooMany, text)));
+    check(&deals(9 * DEALS_MAX), Err((Reason::TooMany, text)));
 }
 
 #[test]

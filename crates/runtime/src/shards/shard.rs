@@ -2,11 +2,9 @@
 //!
 //! It must not know how sockets are shared out among shards.
 
-use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tracing::error;
@@ -14,6 +12,7 @@ use tracing::error;
 use super::tasks::{Tasks, Unfinished};
 use super::{Ready, ShardCounters, StartError};
 use crate::metrics::Padded;
+use crate::process::pin_to_core;
 use crate::shutdown::Shutdown;
 
 /// A socket on its way from the acceptor to a shard.
@@ -122,23 +121,13 @@ impl Seat {
 
     fn set_up(&self) -> Result<LocalRuntime, StartError> {
         if let Some(core) = self.core {
-            pin(core).map_err(|cause| StartError::Pin { core, cause })?;
+            pin_to_core(core).map_err(|cause| StartError::Pin { core, cause })?;
         }
         Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default())
             .map_err(|cause| StartError::Runtime { name: self.name(), cause })
     }
-}
-
-/// Binds the calling thread to one core.
-fn pin(core: usize) -> io::Result<()> {
-    if CpuSet::MAX_CPU <= core {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut cores = CpuSet::new();
-    cores.set(core);
-    Ok(sched_setaffinity(None, &cores)?)
 }
 
 /// Begins the shutdown if the shard's own code panics: a process with a dead shard would go on

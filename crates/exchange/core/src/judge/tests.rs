@@ -134,9 +134,8 @@ fn price_rows() -> Vec<Row> {
 }
 
 fn rows() -> Vec<Row> {
-    let mut rows =
-        [form_rows(), seat_and_deal_rows(), creative_rows(), price_rows()].into_iter().flatten();
-    let mut rows: Vec<Row> = rows.by_ref().collect();
+    let mut rows = form_rows();
+    rows.extend([seat_and_deal_rows(), creative_rows(), price_rows()].into_iter().flatten());
     rows.sort_by_key(|row| row.fate);
     rows
 }
@@ -316,7 +315,7 @@ fn what_is_absent_has_its_default() {
     check_entry(none(), &plain(), Ok((0, "2")));
     check_entry(none(), &of(json!("EUR"), json!("a2"), bid(json!({}))), Ok((1, "2.16")));
     check_entry(json!({ "cur": ["EUR"] }), &plain(), Ok((0, "1.851851")));
-    check_entry(json!({ "cur": ["XXX", "GBP"] }), &plain(), Ok((0, "1.574803")));
+    check_entry(json!({ "cur": ["ZZZ", "GBP"] }), &plain(), Ok((0, "1.574803")));
     check_entry(
         none(),
         &of(json!("EURO"), Value::Null, bid(none())),
@@ -324,7 +323,7 @@ fn what_is_absent_has_its_default() {
     );
     check_entry(
         none(),
-        &of(json!("XXX"), Value::Null, bid(none())),
+        &of(json!("ZZZ"), Value::Null, bid(none())),
         Err(Fate::CurrencyNotAccepted),
     );
     // Markup on the notice, or preloaded.
@@ -373,6 +372,26 @@ fn deals_admit_whom_they_name() {
 }
 
 #[test]
+fn equal_groups_fall_by_the_hash_and_not_by_arrival() {
+    let two = ["1", "2"].map(|id| imp(json!({ "id": id })));
+    let body = request(json!({ "imp": two }));
+    let of = |dsp: usize, prices: [f64; 2]| {
+        let bid =
+            |(imp, price): (&str, f64)| bid(json!({ "id": imp, "impid": imp, "price": price }));
+        let bids = ["1", "2"].into_iter().zip(prices).map(bid).collect::<Vec<_>>();
+        let seatbid = json!({ "group": 1, "bid": bids });
+        (dsp, json!({ "id": AUCTION_ID, "seatbid": [seatbid] }).to_string())
+    };
+    // Both total 6, and neither is complete while the other stands.
+    let (alpha, beta) = (of(0, [5.0, 1.0]), of(1, [3.0, 3.0]));
+    let there = fates(&market(), &body, &[alpha.clone(), beta.clone()]);
+    let mut back = fates(&market(), &body, &[beta, alpha]);
+    back.rotate_left(2);
+    assert_eq!(there, back);
+    assert_eq!(there.iter().filter(|fate| **fate == Fate::Won).count(), 2);
+}
+
+#[test]
 fn a_group_with_a_bid_that_cannot_win_is_out_as_a_whole() {
     let of = |imps: [&str; 2], second: Value| {
         let bids =
@@ -383,7 +402,10 @@ fn a_group_with_a_bid_that_cannot_win_is_out_as_a_whole() {
     let check = |body: String, want: [Fate; 2]| {
         assert_eq!(fates(&market(), &two, &[(0, body.clone())]), want, "{body}");
     };
-    let second = |change: Value| merged(&json!({ "id": "b2" }), &change);
+    let second = |mut change: Value| {
+        change.as_object_mut().unwrap().entry("id").or_insert(json!("b2"));
+        change
+    };
     check(of(["1", "2"], second(json!({}))), [Fate::Won, Fate::Won]);
     check(
         of(["1", "2"], second(json!({ "crid": null }))),

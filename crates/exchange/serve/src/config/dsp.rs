@@ -5,17 +5,19 @@ use openrtb::codes::MediaType;
 use runtime::config::{HttpUrl, Optional, Required, Section, ms, secs};
 use units::Currency;
 
-use super::no_rate;
+use super::{Ids, no_rate};
 use crate::fanout::EndpointOptions;
 
 /// Header fields that the exchange writes itself.
-const OWN_HEADERS: [&str; 7] = [
+pub(super) const OWN_HEADERS: [&str; 8] = [
     "host",
     "content-type",
     "content-length",
     "transfer-encoding",
     "connection",
     "accept",
+    // What it asked for could not be read.
+    "accept-encoding",
     "x-openrtb-version",
 ];
 
@@ -31,8 +33,9 @@ pub struct DspOptions {
 
 impl DspOptions {
     /// Declares and reads one table.
-    pub(super) fn read(s: &mut Section<'_>, rates: &Rates) -> Self {
+    pub(super) fn read(s: &mut Section<'_>, rates: &Rates, ids: &Ids) -> Self {
         let id = s.text("id", Required("dsp-1"), "Unique name of the DSP, also in metrics.");
+        ids.check(s, &id);
         let url = s.url(
             "url",
             Required("http://127.0.0.1:9001/bid"),
@@ -110,20 +113,6 @@ impl DspOptions {
             response_bytes_max: self.response_bytes_max,
         };
         (self.rules, (self.url.host, self.url.port, options))
-    }
-}
-
-/// Two DSPs with one id cannot be told apart.
-pub(super) fn check_ids(s: &mut Section<'_>, dsps: &[DspOptions]) {
-    for (index, dsp) in dsps.iter().enumerate() {
-        let id = &dsp.rules.id;
-        if dsps[..index].iter().any(|earlier| earlier.rules.id == *id) {
-            s.problem(
-                &format!("dsp[{index}].id"),
-                format!("\"{id}\""),
-                "stands twice, ids are unique",
-            );
-        }
     }
 }
 

@@ -6,8 +6,8 @@ use exchange_core::{DealTerms, FloorRule, PublisherTerms, Rates};
 use runtime::config::{Optional, Required, Section};
 use units::{Ppm, Price};
 
-use super::check_rate;
 use super::dsp::{country, format, size};
+use super::{Ids, check_rate};
 
 /// How prices are made.
 pub(super) struct Pricing {
@@ -18,20 +18,21 @@ pub(super) struct Pricing {
 }
 
 impl Pricing {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
+    pub(super) fn read(s: &mut Section<'_>, rates: &Rates) -> Self {
         let fee = s.ppm(
             "fee",
             "0%",
             "Our share of what DSPs pay, where no publisher's or deal's own says otherwise.",
         );
         check_fee(s, Some(fee));
+        let increment =
+            s.price("increment", "0.01 USD", "What a second price adds to the best other bid.");
+        if let Err(remedy) = check_rate(rates, increment) {
+            s.problem("increment", increment, remedy);
+        }
         Self {
             fee,
-            increment: s.price(
-                "increment",
-                "0.01 USD",
-                "What a second price adds to the best other bid.",
-            ),
+            increment,
             deals_first: s.boolean(
                 "deals_first",
                 false,
@@ -56,20 +57,23 @@ fn check_fee(s: &mut Section<'_>, fee: Option<Ppm>) {
 pub(super) type NamedTerms = HashMap<Box<str>, (bool, Option<Ppm>)>;
 
 pub(super) fn read_publishers(s: &mut Section<'_>) -> NamedTerms {
+    let ids = Ids::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.");
+        ids.check(s, &id);
         let blocked = s.boolean("blocked", false, "Whether its requests are refused.");
         let fee = s.ppm("fee", Optional("12.5%"), "Our share, instead of `exchange.fee`.");
         check_fee(s, fee);
-        (id, (blocked, fee))
+        (id.into_boxed_str(), (blocked, fee))
     };
-    let publishers = s.tables("publisher", "Terms with one publisher.", read);
-    unique(s, "publisher", publishers)
+    s.tables("publisher", "Terms with one publisher.", read).into_iter().collect()
 }
 
 pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<str>, DealTerms> {
+    let ids = Ids::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("deal-1"), "`deal.id` in requests.");
+        ids.check(s, &id);
         let named = s.texts(
             "dsps",
             &[],
@@ -96,10 +100,9 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
             0..=255_u8,
             "Its class: a higher one beats every lower; absent, 1 if `deals_first`, else 0, as open bids.",
         );
-        (id, DealTerms { dsps: positions, fee, discount, priority })
+        (id.into_boxed_str(), DealTerms { dsps: positions, fee, discount, priority })
     };
-    let deals = s.tables("deal", "Terms of one deal.", read);
-    unique(s, "deal", deals)
+    s.tables("deal", "Terms of one deal.", read).into_iter().collect()
 }
 
 pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> {
@@ -121,23 +124,6 @@ pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> 
         }
     };
     s.tables("floor", "A floor for open bids, beside those in requests.", read)
-}
-
-/// By id; an id that stands twice is a problem.
-fn unique<T>(s: &mut Section<'_>, key: &str, entries: Vec<(String, T)>) -> HashMap<Box<str>, T> {
-    let mut by_id = HashMap::new();
-    for (index, (id, entry)) in entries.into_iter().enumerate() {
-        if by_id.contains_key(id.as_str()) {
-            s.problem(
-                &format!("{key}[{index}].id"),
-                format!("\"{id}\""),
-                "stands twice, ids are unique",
-            );
-            continue;
-        }
-        by_id.insert(id.into_boxed_str(), entry);
-    }
-    by_id
 }
 
 /// The terms of named publishers, with our usual fee where they have none of their own.

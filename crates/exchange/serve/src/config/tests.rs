@@ -1,1 +1,203 @@
-//! Tests.
+//! Every problem of the exchange's keys, word for word, and what their values become.
+
+use runtime::config::{Section, default_toml, describe, parse};
+
+use super::dsp::OWN_HEADERS;
+use super::*;
+
+const DSP: &str = "[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:9001/bid\"\n";
+
+fn problems_of(text: &str) -> Vec<String> {
+    let problems = parse("vickrey.toml", text, ExchangeConfig::read).err();
+    let lines = problems.iter().flat_map(|problems| problems.iter().map(ToString::to_string));
+    lines.collect()
+}
+
+#[track_caller]
+fn check(text: &str, want: &[&str]) {
+    assert_eq!(problems_of(text), want, "{text}");
+}
+
+/// One key of `[exchange]`.
+#[track_caller]
+fn check_exchange(key: &str, want: &str) {
+    check(&format!("[exchange]\n{key}"), &[&format!("line 2: exchange.{want}")]);
+}
+
+/// One key of the only `[[dsp]]`.
+#[track_caller]
+fn check_dsp(key: &str, want: &str) {
+    check(&format!("[exchange]\n{DSP}{key}"), &[&format!("line 5: dsp[0].{want}")]);
+}
+
+#[test]
+fn the_default_file_loads_clean() {
+    let text = default_toml(&describe(ExchangeConfig::read));
+    check(&text, &[]);
+    let config = parse("default", &text, ExchangeConfig::read).unwrap().unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert!(config.market.dsps.is_empty());
+}
+
+#[test]
+fn without_its_section_the_service_is_off() {
+    assert!(parse("vickrey.toml", DSP, ExchangeConfig::read).unwrap().is_none());
+}
+
+#[test]
+fn exchange() {
+    check_exchange("tmax = \"1ms\"", "tmax = \"1ms\": unknown key, remove it");
+    check_exchange("tmax_mx = \"9ms\"", "tmax_mx = \"9ms\": unknown key, did you mean `tmax_max`?");
+    check_exchange(
+        "tmax_max = \"19ms\"",
+        "tmax_max = \"19ms\": leaves DSPs no time: answer_reserve, network_margin and \
+         dsp_time_min need 20ms",
+    );
+    check("[exchange]\ntmax_max = \"20ms\"", &[]);
+    check_exchange("fee = \"100%\"", "fee = \"100%\": leaves the publisher nothing, must be less");
+    check("[exchange]\nfee = \"99.9999%\"", &[]);
+    check_exchange(
+        "increment = \"1 JPY\"",
+        "increment = \"1 JPY\": has no exchange rate: add JPY to `currency.rates`",
+    );
+    check_exchange(
+        "tie_key = \"00\"",
+        "tie_key = \"00\": must be 32 hexadecimal digits, for example from `openssl rand -hex 16`",
+    );
+    check_exchange(
+        "[exchange.supply_chain]",
+        "supply_chain.asi: is missing, expected text, for example \"exchange.example\"",
+    );
+}
+
+#[test]
+fn every_problem_is_reported_at_once() {
+    let text = "[exchange]\nfee = \"100%\"\ntie_key = \"x\"\n[[floor]]\nfloor = \"1 JPY\"\n";
+    assert_eq!(problems_of(text).len(), 3);
+}
+
+#[test]
+fn dsps() {
+    let twice = "line 6: dsp[1].id = \"d\": stands twice, ids are unique";
+    check(&format!("[exchange]\n{DSP}{DSP}"), &[twice]);
+    check_dsp("seats = []", "seats = []: must name a seat, or be absent");
+    check_dsp("seats = [\"s\", \"\"]", "seats[1] = \"\": must not be empty");
+    check_dsp("currencies = []", "currencies = []: must name a currency, or be absent");
+    let no_rate = "has no exchange rate: add JPY to `currency.rates`";
+    check_dsp("currencies = [\"JPY\"]", &format!("currencies[0] = \"JPY\": {no_rate}"));
+    check_dsp(
+        "currencies = [\"usd\"]",
+        "currencies[0] = \"usd\": is not an ISO 4217 code such as `USD`",
+    );
+    check_dsp(
+        "formats = [\"pop\"]",
+        "formats[0] = \"pop\": must be one of banner, video, audio, native",
+    );
+    check_dsp(
+        "sizes = [\"300\"]",
+        "sizes[0] = \"300\": must be width x height, for example \"300x250\"",
+    );
+    check_dsp(
+        "countries = [\"de\"]",
+        "countries[0] = \"de\": must be three capitals of ISO 3166-1 alpha-3, for example \"DEU\"",
+    );
+    check_dsp("publisher_blocked = []", {
+        "publisher_blocked = []: unknown key, did you mean `publishers_blocked`?"
+    });
+}
+
+#[test]
+fn headers_of_dsps() {
+    let own = "is written by the exchange itself, remove it";
+    for name in OWN_HEADERS {
+        let upper = name.to_uppercase();
+        check_dsp(
+            &format!("headers = {{ {upper} = \"x\" }}"),
+            &format!("headers.{upper} = \"x\": {own}"),
+        );
+    }
+    check_dsp(
+        "headers = { \"a b\" = \"x\" }",
+        "headers.\"a b\" = \"x\": `a b` is not a header name",
+    );
+    check_dsp(
+        "headers = { a = \"x\\r\\nb: y\" }",
+        "headers.a = \"x\\r\\nb: y\": is not a header value",
+    );
+    check(&format!("[exchange]\n{DSP}headers = {{ x-api-key = \"secret\" }}"), &[]);
+}
+
+#[test]
+fn terms() {
+    let twice = "stands twice, ids are unique";
+    let publisher = "[[publisher]]\nid = \"p\"\n";
+    check(
+        &format!("{publisher}{publisher}"),
+        &[&format!("line 4: publisher[1].id = \"p\": {twice}")],
+    );
+    check(
+        &format!("{publisher}fee = \"100%\""),
+        &["line 3: publisher[0].fee = \"100%\": leaves the publisher nothing, must be less"],
+    );
+    let deal = "[[deal]]\nid = \"x\"\n";
+    check(&format!("{deal}{deal}"), &[&format!("line 4: deal[1].id = \"x\": {twice}")]);
+    check(
+        &format!("{deal}dsps = [\"e\"]"),
+        &["line 3: deal[0].dsps = [\"e\"]: `e` is no configured DSP's id"],
+    );
+    check(&format!("{DSP}{deal}dsps = [\"d\"]"), &[]);
+    check(
+        &format!("{deal}discount = \"100%\""),
+        &["line 3: deal[0].discount = \"100%\": gives the impression away, must be less"],
+    );
+    check(
+        "[[floor]]\nfloor = \"1 JPY\"",
+        &["line 2: floor[0].floor = \"1 JPY\": has no exchange rate: add JPY to `currency.rates`"],
+    );
+    check("[currency]\nrates = { JPY = \"0.0064\" }\n[[floor]]\nfloor = \"1 JPY\"", &[]);
+}
+
+#[test]
+fn rates() {
+    let check_rate = |entry: &str, want: &str| {
+        check(&format!("[currency]\nrates = {{ {entry} }}"), &[want]);
+    };
+    check_rate(
+        "euro = \"1\"",
+        "line 2: currency.rates.euro = \"1\": `euro` is not an ISO 4217 code such as `EUR`",
+    );
+    let above_zero = "must be a decimal number above zero, for example \"1.08\"";
+    for worth in ["0", "-1", "one", ""] {
+        check_rate(
+            &format!("EUR = \"{worth}\""),
+            &format!("line 2: currency.rates.EUR = \"{worth}\": {above_zero}"),
+        );
+    }
+    check_rate(
+        "EUR = \"1.08000000001\"",
+        "line 2: currency.rates.EUR = \"1.08000000001\": has more than 11 digits, round it",
+    );
+    let base = "must not name `base`, USD, which is worth 1";
+    check("[currency]\nrates = { USD = \"2\" }", &[&format!("line 2: currency.rates: {base}")]);
+}
+
+#[test]
+fn what_a_dsp_is_made_of() {
+    let text = format!(
+        "[exchange]\nfee = \"10%\"\n{DSP}sizes = [\"300x250\"]\nformats = [\"video\"]\n\
+         [[publisher]]\nid = \"p\"\nblocked = true\n[[deal]]\nid = \"x\"\ndsps = [\"d\"]\n"
+    );
+    let read = |s: &mut Section<'_>| ExchangeConfig::read(s);
+    let config = parse("vickrey.toml", &text, read).unwrap().unwrap();
+    let market = &config.market;
+    assert_eq!(&*market.dsps[0].seats[0], "d", "its id is its only seat");
+    assert_eq!(market.dsps[0].sizes, [(300, 250)]);
+    assert_eq!(market.dsps[0].currencies, [Currency::USD]);
+    assert_eq!(market.deals["x"].dsps, [0]);
+    let terms = market.publishers.terms(Some("p"));
+    assert!(terms.blocked);
+    assert_eq!(terms.fee, market.publishers.others.fee, "the exchange's own");
+    let (host, port, endpoint) = &config.endpoints[0];
+    assert_eq!((host.as_str(), *port, endpoint.path.as_str()), ("127.0.0.1", 9001, "/bid"));
+    assert_eq!(endpoint.authority, "127.0.0.1:9001");
+}

@@ -130,7 +130,7 @@ impl AnswerReader {
         let room = (HEAD_MAX + 1).saturating_sub(self.pending.len());
         let (taken, rest) = input.split_at(input.len().min(room));
         self.pending.extend_from_slice(taken);
-        if memmem::find(&self.pending[searched..], b"\r\n\r\n").is_none() {
+        if !holds_blank_line(&self.pending[searched..]) {
             return self.within_head_max();
         }
         let mut whole = std::mem::take(&mut self.pending);
@@ -349,6 +349,11 @@ impl AnswerReader {
             _ => Err(AnswerError::Malformed("a chunk's line ends without CR LF")),
         }
     }
+}
+
+/// Whether a head may end in here. A lone LF ends a line too (RFC 9112, section 2.2).
+fn holds_blank_line(bytes: &[u8]) -> bool {
+    memmem::find(bytes, b"\n\r\n").is_some() || memmem::find(bytes, b"\n\n").is_some()
 }
 
 fn chunk_size(line: &[u8]) -> Result<usize, AnswerError> {

@@ -39,8 +39,11 @@ pub(super) struct Connection {
     call: RefCell<Option<Call>>,
     /// What the socket would not take at once.
     unsent: RefCell<Vec<u8>>,
-    /// Whether it has carried an answer: only then may a reset mean that it had gone idle.
+    /// Whether it has been idle or carried an answer: only then may a reset mean that the DSP
+    /// closed it without having seen the request.
     reused: Cell<bool>,
+    /// Closed for good: its reader is gone, so nothing sent on it would ever be answered.
+    closed: Cell<bool>,
     idle_since: Cell<Instant>,
     /// The reader, and a task that sends what the socket would not take at once.
     tasks: RefCell<Vec<AbortHandle>>,
@@ -70,6 +73,7 @@ impl Connection {
             call: RefCell::new(None),
             unsent: RefCell::new(Vec::new()),
             reused: Cell::new(false),
+            closed: Cell::new(false),
             idle_since: Cell::new(Instant::now()),
             tasks: RefCell::default(),
         });
@@ -90,6 +94,9 @@ impl Connection {
         length: usize,
     ) -> Result<(), Call> {
         debug_assert!(self.call.borrow().is_none(), "a connection carries one call at a time");
+        if self.closed.get() {
+            return Err(call);
+        }
         let written = match self.write.try_write_vectored(parts) {
             Ok(written) => written,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
@@ -129,10 +136,17 @@ impl Connection {
                     Err(_) => return,
                 }
             }
+            // The next request will most likely fit the socket.
+            connection.unsent.take();
         });
         let mut tasks = self.tasks.borrow_mut();
         tasks.retain(|task| !task.is_finished());
         tasks.push(sender.abort_handle());
+    }
+
+    /// Whether it has been idle or carried an answer.
+    pub(super) fn is_reused(&self) -> bool {
+        self.reused.get()
     }
 
     /// Whether a call is on the wire.
@@ -156,16 +170,27 @@ impl Connection {
 
     /// Back to the pool, for the next call.
     pub(super) fn release(self: Rc<Self>) {
-        self.idle_since.set(Instant::now());
         let pool = Rc::clone(&self.pool);
         pool.release(self);
     }
 
+    /// Nobody waits for it: its pool keeps it.
+    pub(super) fn rest(&self) {
+        self.idle_since.set(Instant::now());
+        self.reused.set(true);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
     /// Closes both halves. A call on it that is still waited for has failed.
     pub(super) fn close(&self) {
+        self.closed.set(true);
         self.pool.forget(self);
-        if let Some(call) = self.call.borrow_mut().take() {
-            call.inbox.deliver(call.slot, Instant::now(), Outcome::Reset, &[]);
+        let call = self.call.borrow_mut().take();
+        if let Some(call) = call {
+            call.inbox.deliver(call.slot, Outcome::Reset, &[]);
         }
         for task in self.tasks.borrow_mut().drain(..) {
             task.abort();
@@ -263,10 +288,9 @@ impl Connection {
         reusable: bool,
     ) -> Option<&'c Rc<Self>> {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
-        let now = Instant::now();
         let metrics = self.pool.metrics();
-        metrics.latency.record(now - call.sent_at);
-        if !call.inbox.deliver(call.slot, now, outcome, body) {
+        metrics.latency.record(call.sent_at.elapsed());
+        if !call.inbox.deliver(call.slot, outcome, body) {
             metrics.drained.increment();
         }
         self.reused.set(true);
@@ -282,7 +306,7 @@ impl Connection {
             self.pool.metrics().retries.increment();
             return;
         }
-        call.inbox.deliver(call.slot, Instant::now(), Outcome::Reset, &[]);
+        call.inbox.deliver(call.slot, Outcome::Reset, &[]);
     }
 }
 

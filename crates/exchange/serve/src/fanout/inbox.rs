@@ -142,31 +142,30 @@ impl Inbox {
     }
 
     /// Takes an answer; `false` when it is late.
-    pub(super) fn deliver(&self, slot: usize, now: Instant, outcome: Outcome, body: &[u8]) -> bool {
+    ///
+    /// Late is what the auction has given up, not what is read after its time: on a busy shard,
+    /// bytes that came before the close are read after it, and before the auction's task runs.
+    pub(super) fn deliver(&self, slot: usize, outcome: Outcome, body: &[u8]) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() {
             return false;
         }
-        let late = inner.slots[slot].wait_until <= now;
         let start = inner.bodies.len();
-        if !late {
-            inner.bodies.extend_from_slice(body);
-        }
+        inner.bodies.extend_from_slice(body);
         let slot = &mut inner.slots[slot];
         slot.body = start..inner.bodies.len();
-        slot.outcome = Some(if late { Outcome::Late } else { outcome });
+        slot.outcome = Some(outcome);
         inner.settled();
-        !late
+        true
     }
 
     /// Asks the auction's task to call once more; `false` when it may not.
     pub(super) fn retry(&self, slot: usize) -> bool {
         let inner = &mut *self.0.borrow_mut();
-        let state = &mut inner.slots[slot];
-        if !inner.open || state.outcome.is_some() || state.retried {
+        if !inner.open || inner.slots[slot].outcome.is_some() || inner.slots[slot].retried {
             return false;
         }
-        state.retried = true;
+        inner.slots[slot].retried = true;
         inner.todo.push(Todo::Retry { slot });
         inner.wake();
         true

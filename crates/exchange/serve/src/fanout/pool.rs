@@ -118,8 +118,8 @@ impl Pool {
             pool.opening.set(pool.opening.get() - 1);
             match opened {
                 Ok(Ok(stream)) => pool.opened(stream, address, id),
-                Ok(Err(error)) => pool.failed(address, &error.to_string()),
-                Err(_) => pool.failed(address, "timed out"),
+                Ok(Err(error)) => pool.failed(address, now, &error.to_string()),
+                Err(_) => pool.failed(address, now, "timed out"),
             }
         });
         Ok(())
@@ -135,7 +135,20 @@ impl Pool {
         self.release(connection);
     }
 
-    fn failed(&self, address: SocketAddr, error: &str) {
+    /// An attempt that began at `started` has come to nothing.
+    fn failed(&self, address: SocketAddr, started: Instant, error: &str) {
+        // Attempts that were under way together fail together: that is one failure, not many.
+        let is_further = self.retry_at.get().is_none_or(|retry_at| retry_at <= started);
+        if is_further {
+            self.back_off(address, error);
+        }
+        let waiting = self.waiting.borrow_mut().pop_front();
+        if let Some((inbox, slot)) = waiting {
+            inbox.deliver(slot, Outcome::Unreachable, &[]);
+        }
+    }
+
+    fn back_off(&self, address: SocketAddr, error: &str) {
         let failures = self.failures.get().saturating_add(1);
         self.failures.set(failures);
         let doubled = self.limits.backoff_min.saturating_mul(1 << (failures - 1).min(16));
@@ -146,14 +159,13 @@ impl Pool {
         } else {
             debug!(%address, error, failures, "DSP still cannot be reached");
         }
-        let waiting = self.waiting.borrow_mut().pop_front();
-        if let Some((inbox, slot)) = waiting {
-            inbox.deliver(slot, Instant::now(), Outcome::Unreachable, &[]);
-        }
     }
 
     /// Gives a connection to a call that waits for one, or keeps it.
     pub(super) fn release(&self, mut connection: Rc<Connection>) {
+        if connection.is_closed() {
+            return;
+        }
         loop {
             let waiting = self.waiting.borrow_mut().pop_front();
             let Some((inbox, slot)) = waiting else { break };
@@ -162,6 +174,7 @@ impl Pool {
                 Err(back) => connection = back,
             }
         }
+        connection.rest();
         self.idle.borrow_mut().push(connection);
     }
 
@@ -180,6 +193,14 @@ impl Pool {
         let is_spent = |connection: &&Rc<Connection>| connection.is_spent(now, idle_before, &known);
         let spent: Vec<_> = self.all.borrow().values().filter(is_spent).cloned().collect();
         for connection in spent {
+            connection.close();
+        }
+    }
+
+    /// Closes every connection: pool and connections hold each other, and would live on.
+    pub fn close(&self) {
+        let all: Vec<_> = self.all.borrow().values().cloned().collect();
+        for connection in all {
             connection.close();
         }
     }

@@ -74,7 +74,7 @@ impl Round<'_> {
     fn open(&self, slot: usize, now: Instant) {
         let inbox = &self.guard.0;
         if let Err(outcome) = self.questions[slot].pool.open(now, inbox, slot) {
-            inbox.deliver(slot, now, outcome, &[]);
+            inbox.deliver(slot, outcome, &[]);
         }
     }
 
@@ -125,10 +125,11 @@ impl Round<'_> {
         let inbox = &self.guard.0;
         loop {
             let now = Instant::now();
+            // First of all, so that nothing is sent for a call whose time is up.
+            let next = inbox.expire(now);
             while let Some(todo) = inbox.next_todo() {
                 self.act(todo, now);
             }
-            let next = inbox.expire(now);
             let Some(next) = next.filter(|_| !inbox.is_complete()) else { break };
             let mut timer = pin!(sleep_until(next));
             std::future::poll_fn(|cx| match inbox.poll(cx) {
@@ -145,13 +146,18 @@ impl Round<'_> {
             Todo::Send { slot, connection } => {
                 if !self.guard.0.is_waiting(slot) {
                     connection.release();
-                } else if !self.send(slot, &connection, now) {
+                } else if self.send(slot, &connection, now) {
+                    // On its way.
+                } else if connection.is_reused() {
+                    self.open(slot, now); // As for one that was idle.
+                } else {
                     // A new connection that is dead already: the DSP does not want us.
-                    self.guard.0.deliver(slot, now, Outcome::Reset, &[]);
+                    self.guard.0.deliver(slot, Outcome::Reset, &[]);
                 }
             }
             // Another idle connection may be as dead as the last.
-            Todo::Retry { slot } => self.open(slot, now),
+            Todo::Retry { slot } if self.guard.0.is_waiting(slot) => self.open(slot, now),
+            Todo::Retry { .. } => (),
         }
     }
 }

@@ -1,0 +1,197 @@
+"""The arithmetic behind every figure: medians, shares of a core, the rule that voids a run, and
+the parsing of what programs print.
+
+Pure: it must not know files, processes or clocks.
+"""
+
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# Above this share of its core, the testbed may be what is measured.
+TESTBED_BUSY_MAX = 0.80
+
+# Where raising the latency aims, so that rounds stay below the maximum.
+TESTBED_BUSY_AIM = 0.72
+
+# Part of the time that auctions would have to take, by Little's law, which is tried first as the
+# latency of the DSPs; the rest is the server's own, and the search goes up from below.
+LATENCY_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class CoreTimes:
+    """What /proc/stat says of one core since boot, in clock ticks."""
+
+    busy: int
+    steal: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One line of a metrics page."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+def core_times(proc_stat: str, core: int) -> CoreTimes:
+    """The line of `core`. Busy is all but idle and waiting for a disk; stolen time is busy too,
+    for nobody here could use it."""
+    for line in proc_stat.splitlines():
+        name, _, rest = line.partition(" ")
+        if name == f"cpu{core}":
+            # Guest time, which follows the first eight, is counted in user time already.
+            ticks = [int(field) for field in rest.split()[:8]]
+            total, idle = sum(ticks), ticks[3] + ticks[4]
+            return CoreTimes(busy=total - idle, steal=ticks[7], total=total)
+    raise ValueError(f"/proc/stat has no core {core}; choose another with --server-core or --testbed-core")
+
+
+def busy_share(before: CoreTimes, after: CoreTimes) -> float:
+    """Busy part of the time between two readings, from 0 to 1."""
+    total = after.total - before.total
+    return (after.busy - before.busy) / total if total > 0 else 0.0
+
+
+def steal_share(before: CoreTimes, after: CoreTimes) -> float:
+    """Part of the time between two readings that the hypervisor took, from 0 to 1."""
+    total = after.total - before.total
+    return (after.steal - before.steal) / total if total > 0 else 0.0
+
+
+def schedstat_ns(texts: Sequence[str]) -> int:
+    """Time on a core of the threads whose `schedstat` files these are, in nanoseconds."""
+    return sum(int(text.split()[0]) for text in texts)
+
+
+def user_system_ticks(stat: str) -> tuple[int, int]:
+    """User and system time of /proc/PID/stat, in clock ticks."""
+    # The name, in parentheses, may hold spaces and parentheses of its own.
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[11]), int(fields[12])
+
+
+def is_void(testbed_busy: float) -> bool:
+    """Whether a round says nothing, because the core of the testbed was too busy."""
+    return testbed_busy > TESTBED_BUSY_MAX
+
+
+def next_latency_ms(latency_ms: int, in_flight: int, answers_per_s: float, busy: float) -> int:
+    """The latency of DSPs to try after a void round at `latency_ms`: a closed loop then sends
+    less. Jumps to a share of what Little's law asks for, then goes up by a tenth."""
+    step = max(1, latency_ms // 10)
+    if answers_per_s <= 0 or busy <= 0:
+        return latency_ms + step
+    wanted_per_s = answers_per_s * TESTBED_BUSY_AIM / busy
+    auction_ms = 1000 * in_flight / wanted_per_s
+    return max(latency_ms + step, int(LATENCY_SHARE * auction_ms))
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median, least, greatest, and their distance relative to the median."""
+    median = statistics.median(values)
+    low, high = min(values), max(values)
+    relative = (high - low) / median if median else 0.0
+    return {"median": median, "min": low, "max": high, "spread": relative}
+
+
+def ratio(value: float, base: float) -> float | None:
+    """`value` over `base`; None where there is no base."""
+    return value / base if base > 0 else None
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Least-squares slope of y over x; 0 where there are too few points to have one."""
+    if len({x for x, _ in points}) < 2:
+        return 0.0
+    return statistics.linear_regression([x for x, _ in points], [y for _, y in points]).slope
+
+
+def metrics(page: str) -> list[Sample]:
+    """The samples of an OpenMetrics page."""
+    samples = []
+    for line in page.splitlines():
+        match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if match and not line.startswith("#"):
+            labels = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[2] or ""))
+            samples.append(Sample(match[1], labels, float(match[3])))
+    return samples
+
+
+def total(samples: Sequence[Sample], name: str, **labels: str) -> float:
+    """Sum of the samples of this name that carry these labels."""
+    wanted = labels.items()
+    return sum(s.value for s in samples if s.name == name and wanted <= s.labels.items())
+
+
+def sums_by(samples: Sequence[Sample], name: str, label: str) -> dict[str, int]:
+    """Sums of the samples of this name by the values of one label."""
+    sums: dict[str, int] = {}
+    for sample in samples:
+        if sample.name == name:
+            value = sample.labels[label]
+            sums[value] = sums.get(value, 0) + int(sample.value)
+    return sums
+
+
+def overshoot_us(samples: Sequence[Sample], auctions: int) -> dict[str, float]:
+    """Quantiles, over all auctions, of the time past the deadline, in microseconds; each is the
+    end of its bucket. The exchange records misses alone, so all other auctions count 0."""
+    name = "exchange_overshoot_seconds"
+    buckets = sorted(
+        (float(s.labels["le"].replace("+Inf", "inf")), s.value)
+        for s in samples
+        if s.name == f"{name}_bucket"
+    )
+    misses = total(samples, f"{name}_count")
+
+    def quantile(share: float) -> float:
+        rank = math.ceil(share * auctions) - (auctions - misses)
+        if rank <= 0:
+            return 0.0
+        return next((1e6 * end for end, count in buckets if count >= rank), math.inf)
+
+    shares = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
+    return {"missed": misses} | {key: quantile(share) for key, share in shares.items()}
+
+
+def fleet_totals(stdout: str) -> dict[str, int]:
+    """What `vickrey dsp` says at its end."""
+    names = ("requests", "bids", "no_bids", "late", "malformed")
+    match = re.search(r"(\d+) requests: (\d+) bids, (\d+) no bids, (\d+) late, (\d+) malformed", stdout)
+    if match is None:
+        raise ValueError(f"the DSPs ended without their totals: {stdout[-200:]!r}")
+    return dict(zip(names, map(int, match.groups()), strict=True))
+
+
+def name_value_pairs(stderr: str) -> dict[str, float]:
+    """The last line of the floor and the peers, which begins with `auctions`."""
+    lines = [line for line in stderr.splitlines() if line.startswith("auctions ")]
+    words = lines[-1].split() if lines else []
+    return {name: float(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+def strace_calls(summary: str) -> dict[str, int]:
+    """Calls by name from the table of `strace -c`."""
+    calls = {}
+    for line in summary.splitlines():
+        # % time, seconds, usecs/call, calls, errors (may be absent), name
+        fields = line.split()
+        if len(fields) in (5, 6) and fields[3].isdigit() and fields[-1] != "total":
+            calls[fields[-1]] = int(fields[3])
+    return calls
+
+
+def perf_counts(csv: str) -> dict[str, float]:
+    """Counts by event from `perf stat -x,`; events that could not be counted are left out."""
+    counts = {}
+    for line in csv.splitlines():
+        fields = line.split(",")
+        if len(fields) > 2 and re.fullmatch(r"\d+(\.\d+)?", fields[0]):
+            counts[fields[2]] = float(fields[0])
+    return counts

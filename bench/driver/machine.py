@@ -1,0 +1,106 @@
+"""What the machine is, and what it and its processes have used.
+
+Reads /proc and asks tools for their versions; starts nothing that is measured. Says no host name
+and no path: results are published.
+"""
+
+import os
+import platform
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver import figures
+from driver.figures import CoreTimes
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class ProcessTimes:
+    """CPU time of a process, all its threads, in seconds."""
+
+    cpu_s: float
+    user_s: float
+    system_s: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that is read at one end of a measured window."""
+
+    at_s: float
+    server: ProcessTimes
+    fleet: ProcessTimes
+    server_core: CoreTimes
+    testbed_core: CoreTimes
+
+
+def process_times(pid: int) -> ProcessTimes:
+    """User and system time is known in ticks of mostly 10 ms, the sum in nanoseconds where the
+    kernel keeps statistics of its scheduler."""
+    proc = Path(f"/proc/{pid}")
+    user, system = figures.user_system_ticks((proc / "stat").read_text())
+    ticks_s = (user + system) / TICKS_PER_S
+    try:
+        threads = [file.read_text() for file in proc.glob("task/*/schedstat")]
+    except FileNotFoundError:  # A thread ended meanwhile.
+        threads = []
+    cpu_s = figures.schedstat_ns(threads) / 1e9 if threads else ticks_s
+    return ProcessTimes(cpu_s, user / TICKS_PER_S, system / TICKS_PER_S)
+
+
+def read(server_pid: int, fleet_pid: int, cores: tuple[int, int]) -> Reading:
+    """Reads the server and its core last at the start and the end alike: windows are equal."""
+    stat = Path("/proc/stat").read_text()
+    return Reading(
+        server_core=figures.core_times(stat, cores[0]),
+        testbed_core=figures.core_times(stat, cores[1]),
+        fleet=process_times(fleet_pid),
+        at_s=time.monotonic(),
+        server=process_times(server_pid),
+    )
+
+
+def resident_kib(pid: int) -> int:
+    """Resident set of a process, in KiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    match = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    if match is None:
+        raise ProcessLookupError(f"process {pid} has ended")
+    return int(match[1])
+
+
+def describe(repository: Path) -> dict[str, str | int]:
+    """The machine and the tools, for the head of a report."""
+    model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    congestion = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+    commit = first_line(["git", "-C", str(repository), "rev-parse", "--short=12", "HEAD"])
+    changed = first_line(["git", "-C", str(repository), "status", "--porcelain"])
+    return {
+        "cpu": model[1].strip() if model else platform.machine(),
+        "cores": os.cpu_count() or 0,
+        "kernel": platform.release(),
+        "rustc": first_line(["rustc", "--version"], repository) or "absent",
+        "go": first_line(["go", "version"]).removeprefix("go version ") or "absent",
+        "commit": commit + (" with changes" if changed else ""),
+        "tcp_congestion_control": congestion.read_text().strip() if congestion.exists() else "unknown",
+    }
+
+
+def label(machine: dict[str, str | int]) -> str:
+    """A name for files, such as `amd-epyc-2c`."""
+    words = re.sub(r"\(.*?\)|@.*", " ", str(machine["cpu"]))
+    slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+    return f"{slug[:40]}-{machine['cores']}c"
+
+
+def first_line(argv: list[str], folder: Path | None = None) -> str:
+    """The first line a tool prints; empty if it is absent or fails."""
+    try:
+        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.partition("\n")[0].strip()

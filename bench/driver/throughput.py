@@ -1,0 +1,192 @@
+"""Auctions per CPU-second of the server: programs in turn, under the same load, round by round.
+
+Owns the window, the search for a load that leaves the testbed time to spare, and the medians.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from driver import figures, machine
+from driver.machine import Reading
+from driver.programs import Bench, Fleet, FleetOptions, Load, Server, fleet, hammer, serving
+
+WARM_UP_S = 2
+PROBE_S = 3
+
+# Above it an answer could not arrive within the requests' 250 ms.
+LATENCY_MS_MAX = 150
+ATTEMPTS_MAX = 25
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """DSPs, the programs to put before them, and the share of the floor to reach."""
+
+    name: str
+    title: str
+    fleet: FleetOptions
+    target: float
+    peers: bool = False
+
+    def programs(self, peers: Sequence[str]) -> list[str]:
+        """The programs of each round, in order; the floor and Vickrey always."""
+        return ["floor", "vickrey", *(peers if self.peers else ())]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often and how long to measure, and whether to look for a valid load."""
+
+    count: int
+    seconds: int
+    search: bool
+    latency_ms: int = 0
+
+
+def measure(bench: Bench, server: Server, dsps: Fleet, load: Load) -> dict:
+    """One window: from before the first request of the load to after its last answer."""
+    pids = (server.child.pid, dsps.child.pid)
+    cores = (bench.server_core, bench.testbed_core)
+    before = machine.read(*pids, cores)
+    report = hammer(bench, server.url, load)
+    after = machine.read(*pids, cores)
+    return window(before, after, report)
+
+
+def window(before: Reading, after: Reading, report: dict) -> dict:
+    """The figure of one window, and all that says whether it can be trusted. Shares are of one
+    core, from 0 to 1; `others` is what neither the server nor the testbed used."""
+    wall_s = after.at_s - before.at_s
+    cpu_s = after.server.cpu_s - before.server.cpu_s
+    user_s = after.server.user_s - before.server.user_s
+    system_s = after.server.system_s - before.server.system_s
+    counts = report["counts"]
+    auctions = counts["ok_bid"] + counts["no_bid"] + counts["nbr"]
+    server_busy = cpu_s / wall_s
+    fleet_busy = (after.fleet.cpu_s - before.fleet.cpu_s) / wall_s
+    # The hammer's share is of its own run, which is the window but for its start.
+    hammer_busy = report["generator_busy_ppm"] / 1e6
+    server_core = figures.busy_share(before.server_core, after.server_core)
+    testbed_core = figures.busy_share(before.testbed_core, after.testbed_core)
+    return {
+        "auctions": auctions,
+        "errors": counts["sent"] + counts["unsent"] - auctions,
+        "no_bid": counts["no_bid"],
+        "wall_s": round(wall_s, 3),
+        "cpu_s": round(cpu_s, 4),
+        "auctions_per_cpu_s": round(auctions / cpu_s, 1) if cpu_s > 0 else 0.0,
+        "system_share": round(system_s / (user_s + system_s), 3) if user_s + system_s > 0 else 0.0,
+        "answers_per_s": round(report["answers_per_s"], 1),
+        "latency_us": report["latency_us"],
+        # Past the requests' `tmax`, where the load was told of one.
+        "overshoot_hammer_us": report["overshoot_us"],
+        "server_busy": round(server_busy, 3),
+        "server_core_busy": round(server_core, 3),
+        "server_core_others": round(max(0.0, server_core - server_busy), 3),
+        "server_core_stolen": round(figures.steal_share(before.server_core, after.server_core), 3),
+        "fleet_busy": round(fleet_busy, 3),
+        "hammer_busy": round(hammer_busy, 3),
+        "testbed_core_busy": round(testbed_core, 3),
+        "testbed_core_others": round(max(0.0, testbed_core - fleet_busy - hammer_busy), 3),
+        "void": figures.is_void(testbed_core),
+    }
+
+
+def one_round(bench: Bench, program: str, dsps: Fleet, seconds: int, number: int) -> dict:
+    """A fresh server, warmed up, measured, and ended."""
+    with serving(bench, program, dsps) as server:
+        hammer(bench, server.url, Load(WARM_UP_S))
+        measured = measure(bench, server, dsps, Load(seconds))
+        calls = figures.sums_by(server.metrics(), "exchange_dsp_calls_total", "outcome")
+        server.child.stop()
+        said = figures.name_value_pairs(server.child.stderr.read_text())
+    lost = {name: int(said[name]) for name in ("failed", "late") if name in said}
+    lost |= {name: n for name, n in calls.items() if n and name not in ("answered", "no_bid")}
+    return {"program": program, "round": number, **measured, "calls_lost": lost}
+
+
+def line(measured: dict) -> str:
+    """A round, for who watches."""
+    void = ", VOID" if measured["void"] else ""
+    errors = f", {measured['errors']} errors" if measured["errors"] else ""
+    return (
+        f"{measured['program']:<16} {measured['auctions_per_cpu_s']:>8.0f}/CPU-s "
+        f"{measured['answers_per_s']:>8.0f}/s, server {measured['server_busy']:.0%}, "
+        f"testbed core {measured['testbed_core_busy']:.0%}{errors}{void}"
+    )
+
+
+def all_rounds(bench: Bench, options: FleetOptions, programs: list[str], rounds: Rounds, say: Say) -> list[dict]:
+    """Every program once, then again; ends early at a void round if a load is looked for."""
+    measured: list[dict] = []
+    with fleet(bench, options) as dsps:
+        if rounds.search:
+            # The floor drives the testbed hardest; a short look at it settles most loads.
+            probe = one_round(bench, programs[0], dsps, PROBE_S, 0)
+            say(f"  probe at {options.latency_ms:>3} ms    {line(probe)}")
+            if probe["void"]:
+                return [probe]
+        for number in range(1, rounds.count + 1):
+            for program in programs:
+                measured.append(one_round(bench, program, dsps, rounds.seconds, number))
+                say(f"  round {number} at {options.latency_ms:>3} ms  {line(measured[-1])}")
+                if rounds.search and measured[-1]["void"]:
+                    return measured
+    return measured
+
+
+def run(bench: Bench, scenario: Scenario, peers: Sequence[str], rounds: Rounds, say: Say) -> dict:
+    """The scenario, its DSPs slowed until no round is void."""
+    programs = scenario.programs(peers)
+    options = replace(scenario.fleet, latency_ms=rounds.latency_ms)
+    for attempt in range(ATTEMPTS_MAX):
+        measured = all_rounds(bench, options, programs, rounds, say)
+        worst = max(measured, key=lambda each: each["testbed_core_busy"])
+        if not worst["void"] or not rounds.search:
+            break
+        latency_ms = figures.next_latency_ms(
+            options.latency_ms, bench.in_flight, worst["answers_per_s"], worst["testbed_core_busy"]
+        )
+        if latency_ms > LATENCY_MS_MAX or attempt == ATTEMPTS_MAX - 1:
+            # What is void at any load is measured all the same, and called void.
+            measured = all_rounds(bench, options, programs, replace(rounds, search=False), say)
+            break
+        options = replace(options, latency_ms=latency_ms)
+    return conclude(scenario, options, bench.in_flight, measured)
+
+
+def conclude(scenario: Scenario, options: FleetOptions, in_flight: int, measured: list[dict]) -> dict:
+    """Medians over the rounds, and their ratios to the floor's."""
+    figure: dict[str, dict] = {}
+    for program in dict.fromkeys(each["program"] for each in measured):
+        own = [each for each in measured if each["program"] == program]
+        figure[program] = figures.spread([each["auctions_per_cpu_s"] for each in own])
+    floor = figure["floor"]["median"]
+    for each in figure.values():
+        each["of_floor"] = figures.ratio(each["median"], floor)
+    return {
+        "name": scenario.name,
+        "kind": "throughput",
+        "title": scenario.title,
+        "dsps": options.dsps,
+        "bid_percent": options.bid_percent,
+        "latency_ms": options.latency_ms,
+        "in_flight": in_flight,
+        "target": scenario.target,
+        "void": any(each["void"] for each in measured),
+        "auctions_per_cpu_s": figure,
+        "rounds": measured,
+        "problems": problems(measured),
+    }
+
+
+def problems(measured: list[dict]) -> list[str]:
+    """What is wrong whatever the figures are."""
+    return [
+        f"{each['program']}, round {each['round']}: {each['errors']} of "
+        f"{each['auctions'] + each['errors']} requests went wrong"
+        for each in measured
+        if each["errors"]
+    ]

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Reproduces every figure of the exchange, with the floor and the peers beside it.
+
+Owns the command line, the build, and where results go. How figures are made is in README.md.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from driver import machine, report, scenarios, throughput
+from driver.programs import Bench, Failed, FleetOptions
+from driver.throughput import Rounds, Scenario
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent
+PEERS = ("go", "go-marshal-once")
+
+THROUGHPUT = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("dsps-50", "30 % bid among 50 DSPs", FleetOptions(50), 0.80, peers=True),
+        Scenario("dsps-10", "30 % bid among 10 DSPs", FleetOptions(10), 0.70, peers=True),
+        Scenario("dsps-100", "30 % bid among 100 DSPs", FleetOptions(100), 0.70),
+        Scenario("all-bid", "all of 50 DSPs bid", FleetOptions(50, bid_percent=100), 0.70),
+    )
+}
+SCENARIOS = (*THROUGHPUT, "latency", "memory", "calls")
+
+EPILOG = """\
+scenarios (all of them, where none is named; about 20 minutes):
+  dsps-50    auctions per CPU-second, 30 % of 50 DSPs bid; floor, vickrey, Go peers
+  dsps-10    the same among 10 DSPs
+  dsps-100   the same among 100 DSPs; floor, vickrey
+  all-bid    all of 50 DSPs bid; floor, vickrey
+  latency    open loop at 60 % of the closed-loop maximum; deadline, and whether every bid counted
+  memory     resident set under load; --soak for ten minutes
+  calls      system calls per auction, by strace and perf where they are installed
+
+examples:
+  bench/run.py                          everything
+  bench/run.py --quick                  one short round of dsps-50, and calls: does it work?
+  bench/run.py dsps-50 --rounds 5       one scenario, more rounds
+  bench/run.py memory --soak            ten minutes of load
+
+Needs two cores that nothing else uses. Exit codes: 0 measured (also where a target was missed or a
+figure is void: both are stated), 1 requests went wrong or bids were not counted, 64 usage, 69 a
+program could not run, 130 interrupted; what was measured until then is kept.
+"""
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0], epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("scenario", nargs="*", metavar="SCENARIO", help="what to measure [default: all]")
+    add("--quick", action="store_true", help="one round of 3 s of dsps-50 without peers, and calls")
+    add("--rounds", type=positive, default=3, metavar="N", help="rounds of each program [default: 3]")
+    add("--seconds", type=positive, default=8, metavar="S", help="length of a round [default: 8]")
+    add("--open-seconds", type=positive, default=60, metavar="S", help="length of an open loop [default: 60]")
+    add("--soak", action="store_true", help="memory over 600 s instead of 60 s")
+    add("--soak-seconds", type=positive, metavar="S", help="memory over S seconds")
+    add("--in-flight", type=positive, default=32, metavar="N", help="requests in flight [default: 32]")
+    add("--latency-ms", type=int, default=0, metavar="MS", help="least latency of the DSPs [default: 0]")
+    add("--accept-void", action="store_true", help="measure at --latency-ms even if rounds are void")
+    add("--no-peers", action="store_true", help="leave the Go peers out")
+    add("--server-core", type=int, default=0, metavar="CORE", help="core of servers [default: 0]")
+    add("--testbed-core", type=int, default=1, metavar="CORE", help="core of DSPs and load [default: 1]")
+    add("--programs", type=Path, metavar="DIR", help="folder of built programs; nothing is built then")
+    add("--out", type=Path, default=HERE / "runs", metavar="DIR", help="where results go [default: bench/runs]")
+    args = parser.parse_args()
+    unknown = [name for name in args.scenario if name not in SCENARIOS]
+    if unknown:
+        refuse(f"no scenario `{unknown[0]}`; there are {', '.join(SCENARIOS)}")
+    if not 0 <= args.latency_ms <= throughput.LATENCY_MS_MAX:
+        refuse(f"--latency-ms {args.latency_ms}: from 0 to {throughput.LATENCY_MS_MAX}, below the deadline")
+    cores = {args.server_core, args.testbed_core}
+    if len(cores) < 2 or not cores <= os.sched_getaffinity(0):
+        allowed = sorted(os.sched_getaffinity(0))
+        refuse(f"--server-core and --testbed-core must be two of the cores {allowed}")
+    if shutil.which("taskset") is None:
+        refuse("taskset is missing; it comes with util-linux")
+    if args.quick:
+        args.scenario, args.rounds, args.seconds = ["dsps-50", "calls"], 1, 3
+        args.no_peers = args.accept_void = True
+    return args
+
+
+def positive(text: str) -> int:
+    """A whole number above zero."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def refuse(problem: str) -> None:
+    """Ends for a reason that the user can put right."""
+    print(f"error: {problem}", file=sys.stderr)
+    sys.exit(64)
+
+
+def build(folder: Path, peers: bool) -> list[str]:
+    """Links every program into `folder`, built now; says which peers are left out."""
+    cargo = ["cargo", "build", "--release", "--locked", "-p", "vickrey", "-p", "bench-floor"]
+    subprocess.run(cargo, cwd=REPOSITORY, check=True)
+    # CARGO_TARGET_DIR, as cargo itself reads it: relative to where cargo runs.
+    target = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
+    for name in ("vickrey", "bench-floor"):
+        (folder / name).symlink_to(target / "release" / name)
+    if not peers:
+        return ["the Go peers were not asked for"]
+    if shutil.which("go") is None:
+        return ["go is not installed: no Go peers"]
+    subprocess.run(["go", "build", "-o", folder / "go-exchange", "."], cwd=HERE / "peers/go-exchange", check=True)
+    return []
+
+
+class Results:
+    """What was measured so far; on disk after every scenario, so that Ctrl-C loses one at most."""
+
+    def __init__(self, out: Path, skipped: list[str]) -> None:
+        started = datetime.now(UTC)
+        self.page: dict = {
+            "started_at": started.isoformat(timespec="seconds"),
+            "machine": machine.describe(REPOSITORY),
+            "skipped": skipped,
+            "scenarios": [],
+        }
+        out.mkdir(parents=True, exist_ok=True)
+        self.stem = out / f"{started:%Y%m%dT%H%M%SZ}-{machine.label(self.page['machine'])}"
+
+    def add(self, entry: dict) -> None:
+        """Takes one scenario, and writes all."""
+        self.page["scenarios"].append(entry)
+        self.stem.with_name(self.stem.name + ".json").write_text(json.dumps(self.page, indent=1) + "\n")
+        self.stem.with_name(self.stem.name + ".md").write_text(report.markdown(self.page))
+
+    def problems(self) -> list[str]:
+        """What went wrong in any scenario."""
+        return [problem for entry in self.page["scenarios"] for problem in entry["problems"]]
+
+
+def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
+    """The scenarios asked for, in the order of the list."""
+    peers = PEERS if (bench.programs / "go-exchange").exists() and not args.no_peers else ()
+    rounds = Rounds(args.rounds, args.seconds, not args.accept_void, args.latency_ms)
+    soak_s = args.soak_seconds or (600 if args.soak else 60)
+    others: dict[str, Callable[[], dict]] = {
+        "latency": lambda: scenarios.latency(bench, args.open_seconds, say),
+        "memory": lambda: scenarios.memory(bench, soak_s, say),
+        "calls": lambda: scenarios.calls(bench, 3, say),
+    }
+    for name in SCENARIOS:
+        if args.scenario and name not in args.scenario:
+            continue
+        say(name)
+        scenario = THROUGHPUT.get(name)
+        entry = throughput.run(bench, scenario, peers, rounds, say) if scenario else others[name]()
+        results.add(entry)
+        if scenario:
+            figure = entry["auctions_per_cpu_s"]
+            shares = [f"{program} {each['of_floor']:.3f}" for program, each in figure.items()]
+            say(f"  of the floor: {', '.join(shares)}{report.void(entry)}")
+
+
+def say(text: str) -> None:
+    """Progress, at once, also into a pipe."""
+    print(text, flush=True)
+
+
+def interrupt(*_: object) -> None:
+    """SIGTERM ends the run as Ctrl-C does: with its children."""
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    args = arguments()
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
+            folder = Path(temporary)
+            programs = args.programs.resolve() if args.programs else folder
+            skipped = [] if args.programs else build(folder, not args.no_peers)
+            # Away from the server: the driver sleeps, but it does wake.
+            os.sched_setaffinity(0, {args.testbed_core})
+            results = Results(args.out, skipped)
+            bench = Bench(programs, folder, args.server_core, args.testbed_core, args.in_flight)
+            measure(args, bench, results)
+            for problem in results.problems():
+                say(f"problem: {problem}")
+            say(f"written: {os.path.relpath(results.stem)}.json and .md")
+            return 1 if results.problems() else 0
+    except (Failed, OSError, subprocess.SubprocessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 69
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+//! Callers that leave, and an exchange that ends.
+
+use crate::fixtures::{Dsp, Running, Script, Step, banner, bid, bids, ok, posted, until};
+
+fn answer(price: &str) -> Vec<u8> {
+    ok(&bids(&bid(price))).into()
+}
+
+fn waiting() -> Dsp {
+    Dsp::start([Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))])])
+}
+
+fn abandoned(exchange: &Running) -> u64 {
+    exchange.count(|metrics| metrics.abandoned.value())
+}
+
+#[test]
+fn a_caller_that_leaves_takes_only_its_own_auction_along() {
+    let dsp = waiting();
+    let exchange = Running::with(&[&dsp]);
+    let mut leaving = exchange.caller();
+    leaving.send(&posted(&banner("")));
+    dsp.request(0);
+    drop(leaving);
+    until("the auction is given up", || abandoned(&exchange) == 1);
+    assert_eq!(exchange.open(0), 1, "its answer is still to come");
+    dsp.permit();
+    until("the answer is drained", || exchange.drained(0) == 1);
+    let mut caller = exchange.caller();
+    caller.send(&posted(&banner("")));
+    dsp.request(1);
+    dsp.permit();
+    let reply = caller.reply();
+    assert_eq!(reply.json()["bidid"], dsp.request(1).id());
+    assert_eq!((dsp.accepted(), exchange.drained(0), abandoned(&exchange)), (1, 1, 1));
+}
+
+/// While connections are still being opened.
+#[test]
+fn callers_that_leave_at_once() {
+    let dsp = Dsp::bidding("1.00");
+    let exchange = Running::with(&[&dsp]);
+    for _ in 0..50 {
+        exchange.caller().send(&posted(&banner("")));
+    }
+    until("all have been accepted", || exchange.scraped("connections_accepted_total") == "50");
+    until("all are gone", || exchange.scraped("connections_open") == "0");
+    assert_eq!(exchange.auction(&banner("")).price(), "1");
+}
+
+#[test]
+fn an_auction_in_flight_ends_before_the_exchange() {
+    let dsp = waiting();
+    let exchange = Running::with(&[&dsp]);
+    let mut idle = exchange.caller();
+    let mut caller = exchange.caller();
+    idle.send(&posted(&banner("")));
+    dsp.request(0);
+    dsp.permit();
+    assert_eq!(idle.reply().status, 200);
+    caller.send(&posted(&banner("")));
+    dsp.request(1);
+    exchange.shutdown.begin();
+    assert!(idle.is_closed(), "nothing holds it");
+    assert!(std::net::TcpStream::connect(exchange.address).is_err() || is_refused(&exchange));
+    dsp.permit();
+    let reply = caller.reply();
+    assert_eq!(reply.status, 200);
+    assert!(caller.is_closed());
+    exchange.finish();
+    dsp.until_ended(1);
+}
+
+/// A socket that the kernel took before the listener closed is closed without an answer.
+fn is_refused(exchange: &Running) -> bool {
+    let mut late = exchange.caller();
+    late.send(&posted(&banner("")));
+    late.is_closed()
+}
+
+#[test]
+fn the_drain_has_an_end() {
+    let dsp = waiting();
+    let exchange = Running::with(&[&dsp]);
+    let mut caller = exchange.caller();
+    caller.send(&posted(&banner("")));
+    dsp.request(0);
+    exchange.shutdown.begin();
+    exchange.shutdown.end();
+    exchange.finish();
+    assert!(caller.is_closed());
+}

@@ -1,0 +1,14 @@
+//! The exchange on real sockets: callers of every kind on one side, scripted DSPs on the other.
+
+mod answers;
+mod bad_input;
+mod deadline;
+mod fixtures;
+mod fleet;
+mod life_cycle;
+mod limits;
+mod misbehaviour;
+mod outbound;
+mod reconnect;
+mod reuse;
+mod strangers;

@@ -1,0 +1,173 @@
+//! What DSPs receive, to the byte.
+
+use std::io::Read as _;
+use std::net::TcpListener;
+
+use exchange_serve::Outcome;
+
+use crate::fixtures::{Dsp, PATIENCE, Running, Setup, banner, bid, bids, ok};
+
+#[test]
+fn a_request_as_a_dsp_sees_it() {
+    let dsp = Dsp::bidding("1.00");
+    let keys = "headers = { x-api-key = \"s3cret\" }\ncurrencies = [\"EUR\", \"USD\"]";
+    let dsps = [(dsp.address, keys)];
+    let rest = "[currency]\nrates = { EUR = \"1.08\" }\n";
+    let exchange = Running::start(&Setup { dsps: &dsps, rest, ..Setup::default() });
+    let unknown = r#""x":{"b" : [1.50, "\u00e9"],  "z":null}"#;
+    let body = format!(
+        r#"{{ "id":"caller-1", {unknown}, "tmax":5000,"imp":[{{"id":"1","banner":{{"w":300,"h":250}},"ext":{{"gpid":"/a"}}}}],"regs":{{"gpp":"DBAA"}} }}"#
+    );
+    assert_eq!(exchange.auction(&body).status, 200);
+    let request = dsp.request(0);
+    let (line, fields) = request.head.split_once("\r\n").expect("a request line");
+    assert_eq!(line, "POST /bid HTTP/1.1");
+    let mut fields: Vec<_> = fields.trim_end().split("\r\n").collect();
+    fields.sort_unstable();
+    let mut want = vec![
+        format!("accept: application/json"),
+        format!("content-length: {}", request.body.len()),
+        format!("content-type: application/json"),
+        format!("host: {}", dsp.address),
+        format!("x-api-key: s3cret"),
+        format!("x-openrtb-version: 2.6"),
+    ];
+    want.sort_unstable();
+    assert_eq!(fields, want);
+    // Everything else stands as it came.
+    let json: serde_json::Value = serde_json::from_str(&request.body).expect("JSON");
+    let tmax = json["tmax"].as_u64().expect("a tmax");
+    assert!((4000..5000).contains(&tmax), "less than the caller's: {tmax}");
+    assert_eq!(request.id().len(), 32, "ours, not the caller's");
+    let expected = body
+        .replace("caller-1", &request.id())
+        .replace("5000", &tmax.to_string())
+        .replacen('{', r#"{"cur":["EUR","USD"],"#, 1);
+    assert_eq!(request.body, expected);
+}
+
+#[test]
+fn ids_differ_between_auctions() {
+    let dsp = Dsp::bidding("1.00");
+    let exchange = Running::with(&[&dsp]);
+    let mut caller = exchange.caller();
+    for _ in 0..3 {
+        assert_eq!(caller.post(&banner("")).status, 200);
+    }
+    let ids = [0, 1, 2].map(|index| dsp.request(index).id());
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
+}
+
+#[test]
+fn each_dsp_sees_its_own_deals_impressions_and_user() {
+    let (first, second) = (Dsp::bidding("1.00"), Dsp::bidding("2.00"));
+    let dsps = [(first.address, ""), (second.address, "formats = [\"banner\"]")];
+    let rest = "[[deal]]\nid = \"for-d0\"\ndsps = [\"d0\"]\n\
+                [[deal]]\nid = \"for-d1\"\ndsps = [\"d1\"]\n";
+    let exchange = Running::start(&Setup { dsps: &dsps, rest, ..Setup::default() });
+    let body = r#"{"id":"c","imp":[
+        {"id":"1","banner":{"w":300,"h":250},"pmp":{"deals":[
+            {"id":"for-d0","bidfloor":1},{"id":"for-d1","bidfloor":1},{"id":"for-all"}]}},
+        {"id":"2","video":{"mimes":["video/mp4"]}}],
+        "user":{"id":"u","buyeruid":"whose?","ext":{"buyeruids":{"d0":"u0","d1":"u1"}}}}"#;
+    assert_eq!(exchange.auction(body).status, 200);
+    let seen = |dsp: &Dsp| {
+        let text = dsp.request(0).body;
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let imps = json["imp"].as_array().expect("impressions");
+        let ids = |of: &serde_json::Value| -> Vec<String> {
+            let all = of.as_array().into_iter().flatten();
+            all.map(|one| one["id"].as_str().expect("an id").to_owned()).collect()
+        };
+        let deals = ids(&imps[0]["pmp"]["deals"]);
+        (ids(&json["imp"]), deals, json["user"]["buyeruid"].clone(), text)
+    };
+    let (imps, deals, uid, text) = seen(&first);
+    assert_eq!((imps.len(), uid), (2, "u0".into()));
+    assert_eq!(deals, ["for-d0", "for-all"]);
+    assert!(!text.contains("u1") && !text.contains("whose?") && !text.contains("for-d1"), "{text}");
+    let (imps, deals, uid, text) = seen(&second);
+    assert_eq!((imps.len(), uid), (1, "u1".into()));
+    assert_eq!(deals, ["for-d1", "for-all"]);
+    assert!(!text.contains("u0") && !text.contains("for-d0") && !text.contains("video"), "{text}");
+}
+
+/// Every second deal is another DSP's, so that each of the rest is a part of its own.
+#[test]
+fn a_request_of_very_many_parts() {
+    let (first, second) = (Dsp::bidding("1.00"), Dsp::bidding("2.00"));
+    let terms = |n: usize| format!("[[deal]]\nid = \"deal-{n}\"\ndsps = [\"d{}\"]\n", n % 2);
+    let rest: String = (0..120).map(terms).collect();
+    let dsps = [(first.address, ""), (second.address, "")];
+    let exchange = Running::start(&Setup { dsps: &dsps, rest: &rest, ..Setup::default() });
+    let deals: Vec<_> = (0..120).map(|n| format!(r#"{{"id":"deal-{n}"}}"#)).collect();
+    let body = format!(
+        r#"{{"id":"c","imp":[{{"id":"1","banner":{{"w":300,"h":250}},"pmp":{{"deals":[{}]}}}}]}}"#,
+        deals.join(",")
+    );
+    assert_eq!(exchange.auction(&body).status, 200);
+    for (parity, dsp) in [&first, &second].into_iter().enumerate() {
+        // The DSP has checked that as much came as was announced.
+        let text = dsp.request(0).body;
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let seen = json["imp"][0]["pmp"]["deals"].as_array().expect("deals");
+        let seen: Vec<_> = seen.iter().map(|deal| deal["id"].as_str().expect("an id")).collect();
+        let own: Vec<_> = (0..60).map(|n| format!("deal-{}", 2 * n + parity)).collect();
+        assert_eq!(seen, own);
+    }
+}
+
+/// A DSP with a small window that does not read until told to: the socket takes only a part.
+#[test]
+fn a_request_larger_than_the_socket_takes() {
+    let socket =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a socket option");
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(&any.into()).expect("a free port");
+    socket.listen(8).expect("it listens");
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().expect("an address");
+    let exchange_keys = "body_max = \"16MiB\"\nbody_timeout = \"20s\"\n";
+    let dsps = [(address, "")];
+    let setup = Setup { exchange: exchange_keys, dsps: &dsps, ..Setup::default() };
+    let exchange = Running::start(&setup);
+    let filler = "x".repeat(8 * 1024 * 1024);
+    let body = banner(&format!(r#","ext":"{filler}""#));
+    let mut caller = exchange.caller();
+    for _ in 0..2 {
+        caller.send(&crate::fixtures::posted(&body));
+    }
+    let (mut stream, _) = listener.accept().expect("one connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket option");
+    for _ in 0..2 {
+        let request = read_whole(&mut stream);
+        assert!(request.body.contains(&filler), "all of it came");
+        let answer = ok(&bids(&bid("1.00"))).replace(crate::fixtures::ID, &request.id);
+        std::io::Write::write_all(&mut stream, answer.as_bytes()).expect("it is read");
+        assert_eq!(caller.reply().status, 200);
+    }
+    assert_eq!(exchange.outcomes(0, Outcome::Answered), 2);
+    assert_eq!(exchange.count(|metrics| metrics.dsps[0].opened.value()), 1);
+}
+
+struct Whole {
+    id: String,
+    body: String,
+}
+
+fn read_whole(stream: &mut std::net::TcpStream) -> Whole {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("ASCII");
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.expect("a length").parse().expect("a number")];
+    stream.read_exact(&mut body).expect("a body");
+    let body = String::from_utf8(body).expect("UTF-8");
+    let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    Whole { id: json["id"].as_str().expect("an id").to_owned(), body }
+}

@@ -1,0 +1,182 @@
+//! Connections that break, cannot be opened, or are too many.
+
+use std::net::{SocketAddr, TcpListener};
+
+use exchange_serve::Outcome;
+
+use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
+
+fn answer(price: &str) -> Vec<u8> {
+    ok(&bids(&bid(price))).into()
+}
+
+fn start(address: SocketAddr, pool: &str) -> Running {
+    Running::start(&Setup { dsps: &[(address, "")], pool, ..Setup::default() })
+}
+
+fn retries(exchange: &Running) -> u64 {
+    exchange.count(|metrics| metrics.dsps[0].retries.value())
+}
+
+/// A port where nobody listens.
+fn deserted() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    (listener, address)
+}
+
+/// As when the DSP closes an idle connection just as the request leaves.
+#[test]
+fn a_reset_on_a_reused_connection_is_retried_on_a_new_one() {
+    for last in [vec![Step::Read, Step::Reset], vec![Step::Read]] {
+        let good = vec![Step::Read, Step::Write(answer("1.00"))];
+        let dying = Script::once([good, last].concat());
+        let dsp = Dsp::start([dying, Script::answering(answer("2.00"))]);
+        let exchange = start(dsp.address, "");
+        assert_eq!(exchange.auction(&banner("")).price(), "1");
+        assert_eq!(exchange.auction(&banner("")).price(), "2");
+        assert_eq!((retries(&exchange), dsp.requests(), dsp.accepted()), (1, 3, 2));
+        assert_eq!(dsp.request(1).id(), dsp.request(2).id(), "the same question");
+        assert_eq!((dsp.request(1).connection, dsp.request(2).connection), (0, 1));
+        assert_eq!(exchange.outcomes(0, Outcome::Answered), 2);
+        assert_eq!(exchange.outcomes(0, Outcome::Reset), 0);
+    }
+}
+
+#[test]
+fn a_call_is_retried_once_only() {
+    let good = [Step::Read, Step::Write(answer("1.00")), Step::Read, Step::Reset];
+    let bad = Script::once([Step::Read, Step::Reset]);
+    let dsp = Dsp::start([Script::once(good), bad]);
+    let exchange = start(dsp.address, "");
+    assert_eq!(exchange.auction(&banner("")).price(), "1");
+    assert_eq!(exchange.auction(&banner("")).status, 204);
+    assert_eq!((retries(&exchange), dsp.requests(), dsp.accepted()), (1, 3, 2));
+    assert_eq!(exchange.outcomes(0, Outcome::Reset), 1);
+    exchange.until_open(0, 0);
+}
+
+#[test]
+fn a_reset_on_a_new_connection_is_not_retried() {
+    let dsp = Dsp::start([Script::once([Step::Read, Step::Reset])]);
+    let exchange = start(dsp.address, "");
+    assert_eq!(exchange.auction(&banner("")).status, 204);
+    assert_eq!((retries(&exchange), dsp.requests(), dsp.accepted()), (0, 1, 1));
+    assert_eq!(exchange.outcomes(0, Outcome::Reset), 1);
+}
+
+/// An answer that has begun was to this request: asking again would be asking twice.
+#[test]
+fn an_answer_that_has_begun_is_not_retried() {
+    let half = Step::Write(answer("9.00")[..20].into());
+    let script = [Step::Read, Step::Write(answer("1.00")), Step::Read, half, Step::Reset];
+    let dsp = Dsp::start([Script::once(script)]);
+    let exchange = start(dsp.address, "");
+    assert_eq!(exchange.auction(&banner("")).price(), "1");
+    assert_eq!(exchange.auction(&banner("")).status, 204);
+    assert_eq!((retries(&exchange), dsp.requests()), (0, 2));
+    assert_eq!(exchange.outcomes(0, Outcome::Malformed), 1);
+}
+
+#[test]
+fn a_refused_connection_is_not_sought_again_at_once() {
+    let (listener, address) = deserted();
+    drop(listener);
+    let exchange = start(address, "backoff_min = \"60s\"\nbackoff_max = \"60s\"");
+    for auctions in 1..5 {
+        assert_eq!(exchange.auction(&banner("")).status, 204);
+        assert_eq!(exchange.outcomes(0, Outcome::Unreachable), auctions);
+    }
+    // Were it tried again it would be found.
+    let dsp = Dsp::on(
+        TcpListener::bind(address).expect("the same port"),
+        [Script::answering(answer("1.00"))],
+    );
+    assert_eq!(exchange.auction(&banner("")).status, 204);
+    assert_eq!(dsp.accepted(), 0);
+}
+
+#[test]
+fn a_dsp_that_comes_back_is_found() {
+    let (listener, address) = deserted();
+    drop(listener);
+    let exchange = start(address, "backoff_min = \"1ms\"\nbackoff_max = \"20ms\"");
+    assert_eq!(exchange.auction(&banner("")).status, 204);
+    let listener = TcpListener::bind(address).expect("the same port");
+    let _dsp = Dsp::on(listener, [Script::answering(answer("1.00"))]);
+    until("it is found", || exchange.auction(&banner("")).status == 200);
+}
+
+/// Many attempts that fail together are one failure: the pause is the first, not the longest.
+#[test]
+fn attempts_that_fail_together_count_once() {
+    let (listener, address) = deserted();
+    drop(listener);
+    let exchange = start(address, "backoff_min = \"1ms\"\nbackoff_max = \"600s\"");
+    let mut callers: Vec<_> = (0..32).map(|_| exchange.caller()).collect();
+    for caller in &mut callers {
+        caller.send(&posted(&banner("")));
+    }
+    for caller in &mut callers {
+        assert_eq!(caller.reply().status, 204);
+    }
+    // 32 doublings of a millisecond would be 50 days.
+    let listener = TcpListener::bind(address).expect("the same port");
+    let _dsp = Dsp::on(listener, [Script::answering(answer("1.00"))]);
+    until("it is found", || exchange.auction(&banner("")).status == 200);
+}
+
+#[test]
+fn a_pool_grows_to_its_limit_and_no_further() {
+    let script = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);
+    let dsp = Dsp::start([script]);
+    let exchange = start(dsp.address, "connections_max = 2");
+    let mut callers = [exchange.caller(), exchange.caller()];
+    for caller in &mut callers {
+        caller.send(&posted(&banner("")));
+    }
+    dsp.request(1);
+    assert_eq!(exchange.auction(&banner("")).status, 204);
+    assert_eq!(exchange.outcomes(0, Outcome::Saturated), 1);
+    dsp.permit();
+    dsp.permit();
+    for caller in &mut callers {
+        assert_eq!(caller.reply().price(), "1");
+    }
+    dsp.permit();
+    assert_eq!(exchange.auction(&banner("")).price(), "1", "there is room again");
+    assert_eq!((dsp.accepted(), exchange.open(0)), (2, 2));
+}
+
+/// Auctions at the same moment use connections of their own, and all of them afterwards.
+#[test]
+fn a_pool_grows_with_what_is_in_flight() {
+    let script = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);
+    let dsp = Dsp::start([script]);
+    let exchange = start(dsp.address, "");
+    let mut callers: Vec<_> = (0..16).map(|_| exchange.caller()).collect();
+    for round in 1..4 {
+        for caller in &mut callers {
+            caller.send(&posted(&banner("")));
+        }
+        dsp.request(16 * round - 1);
+        for _ in 0..16 {
+            dsp.permit();
+        }
+        for caller in &mut callers {
+            assert_eq!(caller.reply().price(), "1");
+        }
+        assert_eq!((dsp.accepted(), exchange.open(0)), (16, 16));
+    }
+}
+
+#[test]
+fn a_name_that_does_not_resolve() {
+    // `.invalid` never does (RFC 6761).
+    let dsp = Dsp::bidding("1.00");
+    let rest = "[[dsp]]\nid = \"lost\"\nurl = \"http://dsp.invalid:1/bid\"\n";
+    let dsps = [(dsp.address, "")];
+    let exchange = Running::start(&Setup { dsps: &dsps, rest, ..Setup::default() });
+    assert_eq!(exchange.auction(&banner("")).price(), "1");
+    assert_eq!(exchange.outcomes(1, Outcome::Unresolved), 1);
+}

@@ -1,0 +1,274 @@
+//! The binary as a user meets it: help, wrong flags, broken files, ports in use, signals.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+fn vickrey() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_vickrey"))
+}
+
+fn run(args: &[&str]) -> Output {
+    vickrey().args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+#[track_caller]
+fn check(args: &[&str], exit: i32, stdout: &[&str], stderr: &[&str]) {
+    let output = run(args);
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(exit), "{args:?}\n{out}\n{err}");
+    for want in stdout {
+        assert!(out.contains(want), "{args:?}: no `{want}` in stdout:\n{out}");
+    }
+    for want in stderr {
+        assert!(err.contains(want), "{args:?}: no `{want}` in stderr:\n{err}");
+    }
+}
+
+fn file(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn help_teaches() {
+    check(&["--help"], 0, &["vickrey demo", "serve", "config", "dsp", "hammer", "Exit codes"], &[]);
+    check(&["serve", "--help"], 0, &["--config <FILE>", "--shards <N>"], &[]);
+    check(&["hammer", "exchange", "--help"], 0, &["--rate", "--in-flight", "--json"], &[]);
+    check(&["demo", "--help"], 0, &["--duration", "--dsps", "--rate"], &[]);
+    check(&["dsp", "--help"], 0, &["--count", "--latency-ms"], &[]);
+    check(&["--version"], 0, &["vickrey 0."], &[]);
+}
+
+#[test]
+fn wrong_usage_exits_64() {
+    check(&[], 64, &[], &["Usage"]);
+    check(&["auction"], 64, &[], &["unrecognized subcommand 'auction'"]);
+    check(&["serve"], 64, &[], &["--config <FILE>"]);
+    check(&["demo", "--duration", "5"], 64, &[], &["needs a unit, for example 10s"]);
+    check(&["demo", "--dsps", "0"], 64, &[], &["--dsps"]);
+    check(&["serve", "--config", "x", "--shards", "0"], 64, &[], &["--shards"]);
+    check(&["hammer", "exchange", "--rate", "1", "--in-flight", "1"], 64, &[], &["cannot be used"]);
+    check(&["hammer", "exchange", "--url", "ftp://x"], 64, &[], &["only http is spoken"]);
+    check(&["dsp", "--latency-ms", "9,1,2"], 64, &[], &["MIN,MEDIAN,P99"]);
+}
+
+#[test]
+fn the_default_configuration_checks_clean() {
+    let default = run(&["config", "default"]);
+    let (_folder, path) = file("vickrey.toml", &String::from_utf8(default.stdout).unwrap());
+    let path = path.to_str().unwrap();
+    check(&["config", "check", path], 0, &["no problems; exchange with 0 DSPs"], &[]);
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema: serde_json::Value =
+        serde_json::from_slice(&run(&["config", "schema"]).stdout).unwrap();
+    assert_eq!(schema["type"], "object");
+    assert!(schema["properties"]["exchange"].is_object());
+}
+
+#[test]
+fn a_broken_configuration_reports_everything_and_starts_nothing() {
+    let text = concat!(
+        "[exchange]\nlisten = \"127.0.0.1:0\"\ntmax_max = \"120\"\nfee = \"100%\"\ntmx = 1\n",
+        "[[dsp]]\nid = \"a\"\nurl = \"https://x/\"\n[[dsp]]\nid = \"a\"\nurl = \"http://x/\"\n",
+        "[[floor]]\nfloor = \"0.5 ZZZ\"\n"
+    );
+    let (_folder, path) = file("vickrey.toml", text);
+    let path = path.to_str().unwrap();
+    let problems = [
+        "nothing was started",
+        "exchange.tmax_max = \"120\": needs a unit, for example \"120ms\"",
+        "exchange.fee = \"100%\": leaves the publisher nothing",
+        "exchange.tmx = 1: unknown key",
+        "dsp[0].url",
+        "dsp[1].id",
+        "floor[0].floor",
+    ];
+    check(&["config", "check", path], 64, &[], &problems);
+    check(&["serve", "--config", path], 64, &[], &problems);
+    check(&["config", "check", "/no/such/file"], 64, &[], &["cannot be read"]);
+    let (_folder, path) = file("vickrey.toml", "[log]\nfilter = \"warn\"\n");
+    check(&["serve", "--config", path.to_str().unwrap()], 64, &[], &["switches no service on"]);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let text = format!("[exchange]\nlisten = \"{address}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n");
+    let (_folder, path) = file("vickrey.toml", &text);
+    check(&["serve", "--config", path.to_str().unwrap()], 69, &[], &[&address]);
+    let text = format!("[exchange]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"{address}\"\n");
+    let (_folder, path) = file("vickrey.toml", &text);
+    check(&["serve", "--config", path.to_str().unwrap()], 69, &[], &[&address]);
+    let port = taken.local_addr().unwrap().port().to_string();
+    check(&["dsp", "--count", "1", "--base-port", &port], 69, &[], &[&address]);
+}
+
+#[test]
+fn a_hammer_without_an_exchange_says_so() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{closed}/openrtb2/auction");
+    let args = ["hammer", "exchange", "--url", &url, "--count", "5", "--warm-up", "0s"];
+    check(&args, 1, &["nothing was answered; is an exchange at"], &[]);
+}
+
+/// A child that is killed if the test fails before its end.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        )
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    /// Exit code and all that is left of stdout.
+    fn wait(mut self) -> (Option<i32>, String) {
+        let mut out = String::new();
+        if let Some(stdout) = self.0.stdout.as_mut() {
+            stdout.read_to_string(&mut out).unwrap();
+        }
+        (self.0.wait().unwrap().code(), out)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The whole demo, headless, to its end: auctions are held, impressions sold, money counted.
+#[test]
+fn the_demo_runs_to_its_end() {
+    let args = ["demo", "--duration", "3s", "--rate", "40", "--dsps", "50"];
+    let output = run(&args);
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{out}{}", String::from_utf8_lossy(&output.stderr));
+    for want in [
+        "50 simulated DSPs",
+        "fill rate",
+        "revenue by seat (USD)",
+        "why bids lost",
+        "lost to higher bid",
+    ] {
+        assert!(out.contains(want), "no `{want}` in:\n{out}");
+    }
+    let row = |name: &str| {
+        let line = out.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap()
+    };
+    assert_eq!(row("sent"), 120);
+    assert!(row("  with bids") > 60, "{out}");
+    assert_eq!(row("  not valid"), 0, "{out}");
+}
+
+#[test]
+fn ctrl_c_ends_the_demo_with_its_report() {
+    let demo = Running::start(vickrey().args(["demo", "--duration", "60s", "--rate", "20"]));
+    let mut demo = demo;
+    let mut lines = BufReader::new(demo.0.stdout.take().unwrap()).lines();
+    // It runs once it says where.
+    let line =
+        lines.find(|line| line.as_ref().unwrap().starts_with("metrics at")).unwrap().unwrap();
+    assert!(line.contains("Ctrl-C"));
+    // And reports once in a while: then traffic flows.
+    assert!(lines.any(|line| line.unwrap().contains("auctions/s")));
+    demo.signal("-INT");
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    let rest = rest.join("\n");
+    assert!(rest.contains("revenue by seat") && rest.contains("stopped early"), "{rest}");
+    assert_eq!(demo.wait().0, Some(0));
+}
+
+/// The words after `before` on the first line of stderr that has it.
+fn logged(lines: &mut impl Iterator<Item = std::io::Result<String>>, before: &str) -> String {
+    let line = lines.map(Result::unwrap).find(|line| line.contains(before)).unwrap();
+    let (_, after) = line.split_once(before).unwrap();
+    after.split([' ', ',', '/']).next().unwrap().to_owned()
+}
+
+/// Serve, DSPs and hammer as three processes, as in README; health and metrics; SIGTERM.
+#[test]
+fn serve_dsp_and_hammer_work_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = folder.path().join("dsps.toml");
+    let dsps = Running::start(
+        vickrey()
+            .args(["dsp", "--count", "5", "--bid-percent", "100", "--write-config"])
+            .arg(&tables),
+    );
+    let mut dsps = dsps;
+    let mut first = String::new();
+    BufReader::new(dsps.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.starts_with("5 DSPs listen"), "{first}");
+    let text = "[exchange]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n"
+        .to_owned()
+        + &std::fs::read_to_string(&tables).unwrap();
+    let path = folder.path().join("vickrey.toml");
+    std::fs::write(&path, text).unwrap();
+    let mut serve =
+        Running::start(vickrey().args(["serve", "--shards", "2", "--config"]).arg(&path));
+    let mut log = BufReader::new(serve.0.stderr.take().unwrap()).lines();
+    let address = logged(&mut log, "taking bid requests at http://");
+    let admin = logged(&mut log, "metrics and health at http://");
+    assert!(get(&admin, "/health/ready").starts_with("HTTP/1.1 200"));
+    let url = format!("http://{address}/openrtb2/auction");
+    let report = folder.path().join("report.json");
+    let hammer = vickrey()
+        .args([
+            "hammer",
+            "exchange",
+            "--url",
+            &url,
+            "--reference",
+            "--count",
+            "200",
+            "--errors-max",
+            "0",
+        ])
+        .arg("--json")
+        .arg(&report)
+        .output()
+        .unwrap();
+    assert_eq!(hammer.status.code(), Some(0), "{}", String::from_utf8_lossy(&hammer.stdout));
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    assert_eq!(report["counts"]["ok_bid"], 200, "{report}");
+    let metrics = get(&admin, "/metrics");
+    assert!(metrics.contains("exchange_auctions_total{outcome=\"filled\"}"), "{metrics}");
+    assert!(metrics.contains("exchange_dsp_calls_total{dsp=\"dsp-4\",outcome=\"answered\"}"));
+    serve.signal("-TERM");
+    assert_eq!(serve.wait().0, Some(0));
+    dsps.signal("-TERM");
+    assert_eq!(dsps.wait().0, Some(0));
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

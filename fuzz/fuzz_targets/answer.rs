@@ -1,0 +1,31 @@
+//! Any bytes as a DSP's HTTP answer, in pieces of any size: bounded, and the same whatever the
+//! pieces.
+#![no_main]
+
+use exchange_serve::answer::{AnswerReader, Progress};
+use libfuzzer_sys::fuzz_target;
+
+const BODY_MAX: usize = 4096;
+
+fn read(input: &[u8], size: usize) -> Option<(u16, Vec<u8>)> {
+    let mut reader = AnswerReader::new(BODY_MAX);
+    for piece in input.chunks(size.max(1)) {
+        match reader.read(piece) {
+            Ok(Progress::Partial) => (),
+            Ok(Progress::Done { head, body, .. }) => return Some((head.status, body.to_vec())),
+            Err(_) => return None,
+        }
+    }
+    match reader.end() {
+        Ok(Progress::Done { head, body, .. }) => Some((head.status, body.to_vec())),
+        _ => None,
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((size, input)) = data.split_first() else { return };
+    let whole = read(input, input.len());
+    let pieces = read(input, usize::from(*size) % 64 + 1);
+    assert_eq!(whole, pieces);
+    assert!(whole.is_none_or(|(_, body)| body.len() <= BODY_MAX));
+});
