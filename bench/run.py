@@ -60,30 +60,78 @@ program could not run, 130 interrupted; what was measured until then is kept.
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0], epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__.partition("\n")[0],
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("scenario", nargs="*", metavar="SCENARIO", help="what to measure [default: all]")
     add("--quick", action="store_true", help="one round of 3 s of dsps-50 without peers, and calls")
-    add("--rounds", type=positive, default=3, metavar="N", help="rounds of each program [default: 3]")
+    add(
+        "--rounds",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="rounds of each program [default: 3]",
+    )
     add("--seconds", type=positive, default=8, metavar="S", help="length of a round [default: 8]")
-    add("--open-seconds", type=positive, default=60, metavar="S", help="length of an open loop [default: 60]")
+    add(
+        "--open-seconds",
+        type=positive,
+        default=60,
+        metavar="S",
+        help="length of an open loop [default: 60]",
+    )
     add("--soak", action="store_true", help="memory over 600 s instead of 60 s")
     add("--soak-seconds", type=positive, metavar="S", help="memory over S seconds")
-    add("--in-flight", type=positive, default=32, metavar="N", help="requests in flight [default: 32]")
-    add("--latency-ms", type=int, default=0, metavar="MS", help="least latency of the DSPs [default: 0]")
-    add("--accept-void", action="store_true", help="measure at --latency-ms even if rounds are void")
+    add(
+        "--in-flight",
+        type=positive,
+        default=32,
+        metavar="N",
+        help="requests in flight [default: 32]",
+    )
+    add(
+        "--latency-ms",
+        type=int,
+        default=0,
+        metavar="MS",
+        help="least latency of the DSPs [default: 0]",
+    )
+    add(
+        "--accept-void", action="store_true", help="measure at --latency-ms even if rounds are void"
+    )
     add("--no-peers", action="store_true", help="leave the Go peers out")
     add("--server-core", type=int, default=0, metavar="CORE", help="core of servers [default: 0]")
-    add("--testbed-core", type=int, default=1, metavar="CORE", help="core of DSPs and load [default: 1]")
-    add("--programs", type=Path, metavar="DIR", help="folder of built programs; nothing is built then")
-    add("--out", type=Path, default=HERE / "runs", metavar="DIR", help="where results go [default: bench/runs]")
+    add(
+        "--testbed-core",
+        type=int,
+        default=1,
+        metavar="CORE",
+        help="core of DSPs and load [default: 1]",
+    )
+    add(
+        "--programs",
+        type=Path,
+        metavar="DIR",
+        help="folder of built programs; nothing is built then",
+    )
+    add(
+        "--out",
+        type=Path,
+        default=HERE / "runs",
+        metavar="DIR",
+        help="where results go [default: bench/runs]",
+    )
     args = parser.parse_args()
     unknown = [name for name in args.scenario if name not in SCENARIOS]
     if unknown:
         refuse(f"no scenario `{unknown[0]}`; there are {', '.join(SCENARIOS)}")
     if not 0 <= args.latency_ms <= throughput.LATENCY_MS_MAX:
-        refuse(f"--latency-ms {args.latency_ms}: from 0 to {throughput.LATENCY_MS_MAX}, below the deadline")
+        refuse(
+            f"--latency-ms {args.latency_ms}: at most {throughput.LATENCY_MS_MAX}, which leaves "
+            "time before the deadline"
+        )
     cores = {args.server_core, args.testbed_core}
     if len(cores) < 2 or not cores <= os.sched_getaffinity(0):
         allowed = sorted(os.sched_getaffinity(0))
@@ -122,7 +170,11 @@ def build(folder: Path, peers: bool) -> list[str]:
         return ["the Go peers were not asked for"]
     if shutil.which("go") is None:
         return ["go is not installed: no Go peers"]
-    subprocess.run(["go", "build", "-o", folder / "go-exchange", "."], cwd=HERE / "peers/go-exchange", check=True)
+    subprocess.run(
+        ["go", "build", "-o", folder / "go-exchange", "."],
+        cwd=HERE / "peers/go-exchange",
+        check=True,
+    )
     return []
 
 
@@ -143,7 +195,9 @@ class Results:
     def add(self, entry: dict) -> None:
         """Takes one scenario, and writes all."""
         self.page["scenarios"].append(entry)
-        self.stem.with_name(self.stem.name + ".json").write_text(json.dumps(self.page, indent=1) + "\n")
+        self.stem.with_name(self.stem.name + ".json").write_text(
+            json.dumps(self.page, indent=1) + "\n"
+        )
         self.stem.with_name(self.stem.name + ".md").write_text(report.markdown(self.page))
 
     def problems(self) -> list[str]:

@@ -49,7 +49,9 @@ def core_times(proc_stat: str, core: int) -> CoreTimes:
             ticks = [int(field) for field in rest.split()[:8]]
             total, idle = sum(ticks), ticks[3] + ticks[4]
             return CoreTimes(busy=total - idle, steal=ticks[7], total=total)
-    raise ValueError(f"/proc/stat has no core {core}; choose another with --server-core or --testbed-core")
+    raise ValueError(
+        f"/proc/stat has no core {core}; choose another with --server-core or --testbed-core"
+    )
 
 
 def busy_share(before: CoreTimes, after: CoreTimes) -> float:
@@ -81,15 +83,16 @@ def is_void(testbed_busy: float) -> bool:
     return testbed_busy > TESTBED_BUSY_MAX
 
 
-def next_latency_ms(latency_ms: int, in_flight: int, answers_per_s: float, busy: float) -> int:
+def next_latency_ms(latency_ms: int, in_flight: int, answers_per_s: float, own_busy: float) -> int:
     """The latency of DSPs to try after a void round at `latency_ms`: a closed loop then sends
-    less. Jumps to a share of what Little's law asks for, then goes up by a tenth."""
-    step = max(1, latency_ms // 10)
-    if answers_per_s <= 0 or busy <= 0:
-        return latency_ms + step
-    wanted_per_s = answers_per_s * TESTBED_BUSY_AIM / busy
+    less. Jumps to a share of what Little's law asks for, then goes up by a tenth. `own_busy` is
+    the testbed's share of its core; where that is low enough, others voided the round, and no
+    latency helps: the same is tried again."""
+    if own_busy <= TESTBED_BUSY_AIM or answers_per_s <= 0:
+        return latency_ms
+    wanted_per_s = answers_per_s * TESTBED_BUSY_AIM / own_busy
     auction_ms = 1000 * in_flight / wanted_per_s
-    return max(latency_ms + step, int(LATENCY_SHARE * auction_ms))
+    return max(latency_ms + max(1, latency_ms // 10), int(LATENCY_SHARE * auction_ms))
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -121,6 +124,15 @@ def metrics(page: str) -> list[Sample]:
             labels = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[2] or ""))
             samples.append(Sample(match[1], labels, float(match[3])))
     return samples
+
+
+def since(before: Sequence[Sample], after: Sequence[Sample]) -> list[Sample]:
+    """What counters and histograms have counted between two readings of a page."""
+    base = {(s.name, *sorted(s.labels.items())): s.value for s in before}
+    return [
+        Sample(s.name, s.labels, s.value - base.get((s.name, *sorted(s.labels.items())), 0.0))
+        for s in after
+    ]
 
 
 def total(samples: Sequence[Sample], name: str, **labels: str) -> float:
@@ -163,7 +175,9 @@ def overshoot_us(samples: Sequence[Sample], auctions: int) -> dict[str, float]:
 def fleet_totals(stdout: str) -> dict[str, int]:
     """What `vickrey dsp` says at its end."""
     names = ("requests", "bids", "no_bids", "late", "malformed")
-    match = re.search(r"(\d+) requests: (\d+) bids, (\d+) no bids, (\d+) late, (\d+) malformed", stdout)
+    match = re.search(
+        r"(\d+) requests: (\d+) bids, (\d+) no bids, (\d+) late, (\d+) malformed", stdout
+    )
     if match is None:
         raise ValueError(f"the DSPs ended without their totals: {stdout[-200:]!r}")
     return dict(zip(names, map(int, match.groups()), strict=True))

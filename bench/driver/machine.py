@@ -86,7 +86,9 @@ def describe(repository: Path) -> dict[str, str | int]:
         "rustc": first_line(["rustc", "--version"], repository) or "absent",
         "go": first_line(["go", "version"]).removeprefix("go version ") or "absent",
         "commit": commit + (" with changes" if changed else ""),
-        "tcp_congestion_control": congestion.read_text().strip() if congestion.exists() else "unknown",
+        "tcp_congestion_control": congestion.read_text().strip()
+        if congestion.exists()
+        else "unknown",
     }
 
 
@@ -100,7 +102,9 @@ def label(machine: dict[str, str | int]) -> str:
 def first_line(argv: list[str], folder: Path | None = None) -> str:
     """The first line a tool prints; empty if it is absent or fails."""
     try:
-        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(
+            argv, cwd=folder, capture_output=True, text=True, timeout=30, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.partition("\n")[0].strip()

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,10 @@ listen = "127.0.0.1:0"
 listen = "127.0.0.1:0"
 
 """
+
+
+# A program and its arguments.
+Argv = list[str | Path]
 
 
 class Failed(Exception):
@@ -61,17 +65,19 @@ class FleetOptions:
 
 @dataclass(frozen=True)
 class Load:
-    """What the hammer does: a closed loop, or an open one where a rate is given."""
+    """What the hammer does: a closed loop, by default with as many in flight as all others have,
+    or an open one where a rate is given."""
 
     seconds: int
     rate_per_s: int | None = None
     tmax_ms: int | None = None
+    in_flight: int | None = None
 
 
 class Child:
     """A process bound to a core, its output in files."""
 
-    def __init__(self, bench: Bench, name: str, argv: Sequence[str | Path], core: int) -> None:
+    def __init__(self, bench: Bench, name: str, argv: Argv, core: int) -> None:
         self.name = name
         self.stdout, self.stderr = bench.folder / f"{name}.out", bench.folder / f"{name}.err"
         bound = ["taskset", "-c", str(core), *map(str, argv)]
@@ -136,7 +142,7 @@ def fleet(bench: Bench, options: FleetOptions) -> Iterator[Fleet]:
     """Simulated DSPs on the testbed's core."""
     tables, urls = bench.folder / "dsps.toml", bench.folder / "dsps.txt"
     latency = ",".join([str(options.latency_ms)] * 3)
-    argv: list[str | Path] = [bench.programs / "vickrey", "dsp", "--core", str(bench.testbed_core)]
+    argv: Argv = [bench.programs / "vickrey", "dsp", "--core", str(bench.testbed_core)]
     argv += ["--count", str(options.dsps), "--bid-percent", str(options.bid_percent)]
     argv += ["--latency-ms", latency, "--late-ppm", str(options.late_ppm)]
     argv += ["--write-config", tables, "--write-urls", urls]
@@ -166,7 +172,15 @@ PROGRAMS = {
     "vickrey": ["vickrey", "serve", "--shards", "1", "--config"],
     # A tmax above the requests' own: theirs alone ends auctions, as with the others.
     "go": ["go-exchange", "-listen", "127.0.0.1:0", "-tmax", "1s", "-dsps"],
-    "go-marshal-once": ["go-exchange", "-listen", "127.0.0.1:0", "-tmax", "1s", "-marshal-once", "-dsps"],
+    "go-marshal-once": [
+        "go-exchange",
+        "-listen",
+        "127.0.0.1:0",
+        "-tmax",
+        "1s",
+        "-marshal-once",
+        "-dsps",
+    ],
 }
 
 
@@ -178,7 +192,7 @@ def serving(bench: Bench, program: str, dsps: Fleet) -> Iterator[Server]:
         file = bench.folder / "vickrey.toml"
         file.write_text(CONFIG + dsps.tables.read_text())
     executable, *arguments = PROGRAMS[program]
-    argv = [bench.programs / executable, *arguments, file]
+    argv: Argv = [bench.programs / executable, *arguments, file]
     if executable == "go-exchange":
         argv = ["env", "GOMAXPROCS=1", *argv]
     with Child(bench, program, argv, bench.server_core) as child:
@@ -223,10 +237,13 @@ def hammering(bench: Bench, url: str, load: Load) -> Iterator[Hammer]:
     it reports is all that it sent, so it can be set against what the server used meanwhile."""
     json_file = bench.folder / "hammer.json"
     json_file.unlink(missing_ok=True)
-    argv: list[str | Path] = [bench.programs / "vickrey", "hammer", "exchange", "--url", url]
+    argv: Argv = [bench.programs / "vickrey", "hammer", "exchange", "--url", url]
     argv += ["--reference", "--core", str(bench.testbed_core), "--json", json_file]
     argv += ["--warm-up", "0s", "--duration", f"{load.seconds}s"]
-    argv += ["--rate", str(load.rate_per_s)] if load.rate_per_s else ["--in-flight", str(bench.in_flight)]
+    if load.rate_per_s:
+        argv += ["--rate", str(load.rate_per_s)]
+    else:
+        argv += ["--in-flight", str(load.in_flight or bench.in_flight)]
     argv += ["--tmax", f"{load.tmax_ms}ms"] if load.tmax_ms else []
     with Child(bench, "hammer", argv, bench.testbed_core) as child:
         yield Hammer(child, json_file, time.monotonic() + load.seconds + 60)
@@ -241,7 +258,7 @@ def hammer(bench: Bench, url: str, load: Load) -> dict:
 @contextmanager
 def straced(bench: Bench, server: Server, out: Path) -> Iterator[None]:
     """Counts the system calls of the server into `out`, complete after the block."""
-    argv = ["strace", "-c", "-f", "-o", out, "-p", str(server.child.pid)]
+    argv: Argv = ["strace", "-c", "-f", "-o", out, "-p", str(server.child.pid)]
     with Child(bench, "strace", argv, bench.testbed_core) as child:
         child.wait_for(child.stderr, r"(attached)")
         yield
@@ -279,7 +296,8 @@ def perf_events() -> list[str]:
 def perfed(bench: Bench, server: Server, events: list[str], out: Path) -> Iterator[None]:
     """Counts `events` of the server into `out`, complete after the block."""
     threads = len(list(Path(f"/proc/{server.child.pid}/task").iterdir()))
-    argv = ["perf", "stat", "-x,", "-o", out, "-e", ",".join(events), "-p", str(server.child.pid)]
+    argv: Argv = ["perf", "stat", "-x,", "-o", out, "-e", ",".join(events)]
+    argv += ["-p", str(server.child.pid)]
     with Child(bench, "perf", argv, bench.testbed_core) as child:
         wait_until_open(child, len(events) * threads)
         yield

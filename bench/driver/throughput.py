@@ -15,7 +15,10 @@ PROBE_S = 3
 
 # Above it an answer could not arrive within the requests' 250 ms.
 LATENCY_MS_MAX = 150
-ATTEMPTS_MAX = 25
+ATTEMPTS_MAX = 12
+
+# Above this share of calls that came to nothing, a round did visibly less than the others.
+CALLS_LOST_MAX = 0.01
 
 Say = Callable[[str], None]
 
@@ -102,7 +105,7 @@ def one_round(bench: Bench, program: str, dsps: Fleet, seconds: int, number: int
         calls = figures.sums_by(server.metrics(), "exchange_dsp_calls_total", "outcome")
         server.child.stop()
         said = figures.name_value_pairs(server.child.stderr.read_text())
-    lost = {name: int(said[name]) for name in ("failed", "late") if name in said}
+    lost = {name: int(n) for name, n in said.items() if name in ("failed", "late")}
     lost |= {name: n for name, n in calls.items() if n and name not in ("answered", "no_bid")}
     return {"program": program, "round": number, **measured, "calls_lost": lost}
 
@@ -114,11 +117,14 @@ def line(measured: dict) -> str:
     return (
         f"{measured['program']:<16} {measured['auctions_per_cpu_s']:>8.0f}/CPU-s "
         f"{measured['answers_per_s']:>8.0f}/s, server {measured['server_busy']:.0%}, "
-        f"testbed core {measured['testbed_core_busy']:.0%}{errors}{void}"
+        f"testbed core {measured['testbed_core_busy']:.0%} "
+        f"(others {measured['testbed_core_others']:.0%}){errors}{void}"
     )
 
 
-def all_rounds(bench: Bench, options: FleetOptions, programs: list[str], rounds: Rounds, say: Say) -> list[dict]:
+def all_rounds(
+    bench: Bench, options: FleetOptions, programs: list[str], rounds: Rounds, say: Say
+) -> list[dict]:
     """Every program once, then again; ends early at a void round if a load is looked for."""
     measured: list[dict] = []
     with fleet(bench, options) as dsps:
@@ -146,8 +152,9 @@ def run(bench: Bench, scenario: Scenario, peers: Sequence[str], rounds: Rounds, 
         worst = max(measured, key=lambda each: each["testbed_core_busy"])
         if not worst["void"] or not rounds.search:
             break
+        own_busy = worst["fleet_busy"] + worst["hammer_busy"]
         latency_ms = figures.next_latency_ms(
-            options.latency_ms, bench.in_flight, worst["answers_per_s"], worst["testbed_core_busy"]
+            options.latency_ms, bench.in_flight, worst["answers_per_s"], own_busy
         )
         if latency_ms > LATENCY_MS_MAX or attempt == ATTEMPTS_MAX - 1:
             # What is void at any load is measured all the same, and called void.
@@ -157,7 +164,9 @@ def run(bench: Bench, scenario: Scenario, peers: Sequence[str], rounds: Rounds, 
     return conclude(scenario, options, bench.in_flight, measured)
 
 
-def conclude(scenario: Scenario, options: FleetOptions, in_flight: int, measured: list[dict]) -> dict:
+def conclude(
+    scenario: Scenario, options: FleetOptions, in_flight: int, measured: list[dict]
+) -> dict:
     """Medians over the rounds, and their ratios to the floor's."""
     figure: dict[str, dict] = {}
     for program in dict.fromkeys(each["program"] for each in measured):
@@ -177,9 +186,22 @@ def conclude(scenario: Scenario, options: FleetOptions, in_flight: int, measured
         "target": scenario.target,
         "void": any(each["void"] for each in measured),
         "auctions_per_cpu_s": figure,
+        "notes": notes(options.dsps, measured),
         "rounds": measured,
         "problems": problems(measured),
     }
+
+
+def notes(dsps: int, measured: list[dict]) -> list[str]:
+    """Which rounds did less than their load asked for, and so look cheaper than they are."""
+    found = []
+    for each in measured:
+        # Lost calls are counted over the warm-up as well, where a server is slowest.
+        share = sum(each["calls_lost"].values()) / (each["auctions"] * dsps)
+        if share > CALLS_LOST_MAX:
+            name = f"{each['program']}, round {each['round']}"
+            found.append(f"{name}: {share:.0%} of calls to DSPs came to nothing")
+    return found
 
 
 def problems(measured: list[dict]) -> list[str]:

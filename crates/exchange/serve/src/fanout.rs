@@ -6,6 +6,7 @@
 //! and dropped, so that it can reach no other auction.
 
 pub mod answer;
+mod body;
 mod connection;
 mod endpoint;
 mod inbox;
@@ -16,3 +17,6 @@ pub use endpoint::{Addresses, Endpoint, EndpointOptions};
 pub use inbox::{Outcome, Outcomes};
 pub use pool::{Pool, PoolLimits};
 pub use round::{Question, ask_all};
+
+#[cfg(test)]
+mod tests;

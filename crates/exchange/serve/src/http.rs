@@ -46,7 +46,6 @@ pub async fn serve(stream: TcpStream, shard: Rc<Shard>, drain: impl Future<Outpu
         .header_read_timeout(inbound.head_timeout)
         .max_headers(HEADERS_MAX)
         .max_buf_size(inbound.head_max)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {

@@ -3,6 +3,8 @@
 //! The usual answer arrives in one piece and is read where it lies; only a partial one is kept.
 //! Every length is bounded. Knows nothing of sockets or auctions.
 
+use std::mem::MaybeUninit;
+
 use memchr::memmem;
 
 /// Largest head, status line included.
@@ -207,9 +209,15 @@ impl AnswerReader {
         &mut self,
         input: &[u8],
     ) -> Result<Option<(usize, Option<Framing>)>, AnswerError> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut response = httparse::Response::new(&mut headers);
-        let length = match response.parse(input) {
+        // Not written before they are read into: 2 KiB for every answer otherwise.
+        let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut response = httparse::Response::new(&mut []);
+        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+            &mut response,
+            input,
+            &mut headers,
+        );
+        let length = match parsed {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(httparse::Error::TooManyHeaders) => return Err(AnswerError::HeadTooLarge),

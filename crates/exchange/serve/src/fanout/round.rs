@@ -1,19 +1,16 @@
 //! One round of questions: every DSP asked at once, and waited for together.
 
-use std::io::IoSlice;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use openrtb::{DealMask, ImpMask, Outbound, View};
+use openrtb::{DealMask, ImpMask, Outbound};
 use tokio::time::{Instant, sleep_until};
 
+use super::body::Bodies;
 use super::connection::{Call, Connection};
 use super::inbox::{Inbox, Outcome, Outcomes, Todo};
 use super::pool::Pool;
-
-/// Most parts of a request that go to the socket without being joined first.
-const PARTS_MAX: usize = 64;
 
 /// What one DSP is asked.
 #[derive(Debug)]
@@ -36,7 +33,8 @@ pub struct Question<'q> {
 /// `questions`. Dropping the future gives up the auction: its answers will be drained.
 pub async fn ask_all(outbound: &Outbound<'_>, questions: &[Question<'_>]) -> Outcomes {
     let inbox = Rc::new(Inbox::new(questions.iter().map(|question| question.wait_until)));
-    let round = Round { outbound, questions, guard: CloseOnDrop(inbox) };
+    let bodies = Bodies::new(outbound, questions);
+    let round = Round { bodies, questions, guard: CloseOnDrop(inbox) };
     let now = Instant::now();
     for slot in 0..questions.len() {
         round.ask(slot, now);
@@ -45,7 +43,7 @@ pub async fn ask_all(outbound: &Outbound<'_>, questions: &[Question<'_>]) -> Out
 }
 
 struct Round<'r> {
-    outbound: &'r Outbound<'r>,
+    bodies: Bodies<'r>,
     questions: &'r [Question<'r>],
     guard: CloseOnDrop,
 }
@@ -81,44 +79,15 @@ impl Round<'_> {
     /// Whether the request is on its way.
     fn send(&self, slot: usize, connection: &Rc<Connection>, now: Instant) -> bool {
         let question = &self.questions[slot];
-        let endpoint = &question.pool.endpoint;
-        let mut tmax = itoa::Buffer::new();
-        let view = View {
-            imps: question.imps,
-            deals: question.deals,
-            tmax: tmax.format(question.tmax_ms),
-            cur: &endpoint.cur,
-            buyeruid: question.buyeruid,
-        };
         let call = Call {
             inbox: Rc::clone(&self.guard.0),
             slot,
             sent_at: now,
             drain_until: question.wait_until + question.pool.limits.drain_timeout,
         };
-        // Head, length and blank line come first; the body's parts follow.
-        let mut parts = [IoSlice::new(&[]); PARTS_MAX];
-        let (mut used, mut length) = (3, 0);
-        self.outbound.for_each(&view, |slice| {
-            length += slice.len();
-            if let Some(part) = parts.get_mut(used) {
-                *part = IoSlice::new(slice.as_bytes());
-            }
-            used += 1;
-        });
-        let joined;
-        if used > PARTS_MAX {
-            joined = self.outbound.to_text(&view);
-            parts[3] = IoSlice::new(joined.as_bytes());
-            used = 4;
-        }
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(length);
-        parts[0] = IoSlice::new(endpoint.head.as_bytes());
-        parts[1] = IoSlice::new(digits.as_bytes());
-        parts[2] = IoSlice::new(b"\r\n\r\n");
-        let length = length + endpoint.head.len() + digits.len() + 4;
-        connection.send(call, &parts[..used], length).is_ok()
+        self.bodies.write(slot, &question.pool.endpoint.head, |parts, length| {
+            connection.send(call, parts, length).is_ok()
+        })
     }
 
     async fn collect(self) -> Outcomes {

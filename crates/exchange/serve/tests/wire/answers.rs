@@ -15,7 +15,7 @@ fn the_callers_id_the_currency_and_the_net_price() {
     let dsps = [(dsp.address, "seats = [\"s1\"]")];
     let exchange =
         Running::start(&Setup { exchange: "fee = \"10%\"", dsps: &dsps, ..Setup::default() });
-    let reply = exchange.auction(&banner(r#","at":1"#).replace("caller-1", "caller \\u00e9"));
+    let reply = exchange.auction(&banner("").replace("caller-1", "caller \\u00e9"));
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(reply.header("x-openrtb-version"), Some("2.6"));
@@ -35,8 +35,8 @@ fn the_callers_id_the_currency_and_the_net_price() {
 fn second_price_between_two_dsps() {
     let (high, low) = (Dsp::bidding("3.00"), Dsp::bidding("1.00"));
     let exchange = Running::with(&[&high, &low]);
-    assert_eq!(exchange.auction(&banner("")).price(), "1.01");
-    assert_eq!(exchange.auction(&banner(r#","at":1"#)).price(), "3");
+    assert_eq!(exchange.auction(&banner(r#","at":2"#)).price(), "1.01");
+    assert_eq!(exchange.auction(&banner("")).price(), "3");
     assert_eq!(revenue(&exchange, 0), (2, 4_010_000));
     assert_eq!(revenue(&exchange, 1), (0, 0));
     assert_eq!(exchange.fates(exchange_core::Fate::LostToHigherBid), 2);
@@ -48,7 +48,7 @@ fn another_currency() {
     let dsps = [(dsp.address, "")];
     let rest = "[currency]\nrates = { EUR = \"2\" }";
     let exchange = Running::start(&Setup { dsps: &dsps, rest, ..Setup::default() });
-    let reply = exchange.auction(&banner(r#","at":1,"cur":["EUR"]"#));
+    let reply = exchange.auction(&banner(r#","cur":["EUR"]"#));
     assert_eq!((reply.price().as_str(), &reply.json()["cur"]), ("0.5", &"EUR".into()));
 }
 
@@ -56,11 +56,11 @@ fn another_currency() {
 fn a_test_moves_no_money() {
     let dsp = Dsp::bidding("2.00");
     let exchange = Running::with(&[&dsp]);
-    assert_eq!(exchange.auction(&banner(r#","test":1,"at":1"#)).price(), "2");
+    assert_eq!(exchange.auction(&banner(r#","test":1"#)).price(), "2");
     assert_eq!(revenue(&exchange, 0), (0, 0));
     assert_eq!(exchange.count(|metrics| metrics.sold.value()), 0);
     assert_eq!(exchange.count(|metrics| metrics.tests.value()), 1);
-    assert_eq!(exchange.auction(&banner(r#","at":1"#)).price(), "2");
+    assert_eq!(exchange.auction(&banner("")).price(), "2");
     assert_eq!(revenue(&exchange, 0), (1, 2_000_000));
     assert_eq!(exchange.count(|metrics| metrics.tests.value()), 1);
 }

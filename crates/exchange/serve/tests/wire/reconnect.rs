@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use exchange_serve::Outcome;
+use socket2::{Domain, Socket, Type};
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
 
@@ -18,11 +19,26 @@ fn retries(exchange: &Running) -> u64 {
     exchange.count(|metrics| metrics.dsps[0].retries.value())
 }
 
-/// A port where nobody listens.
-fn deserted() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("an address");
-    (listener, address)
+/// A port that refuses connections, and that nobody else can take.
+struct Deserted {
+    socket: Socket,
+    address: SocketAddr,
+}
+
+impl Deserted {
+    fn new() -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        socket.bind(&any.into()).expect("a free port");
+        let address = socket.local_addr().expect("an address").as_socket().expect("of IP");
+        Self { socket, address }
+    }
+
+    /// From now on a DSP answers there.
+    fn settle(self) -> Dsp {
+        self.socket.listen(128).expect("it listens");
+        Dsp::on(TcpListener::from(self.socket), [Script::answering(answer("1.00"))])
+    }
 }
 
 /// As when the DSP closes an idle connection just as the request leaves.
@@ -80,39 +96,32 @@ fn an_answer_that_has_begun_is_not_retried() {
 
 #[test]
 fn a_refused_connection_is_not_sought_again_at_once() {
-    let (listener, address) = deserted();
-    drop(listener);
-    let exchange = start(address, "backoff_min = \"60s\"\nbackoff_max = \"60s\"");
+    let port = Deserted::new();
+    let exchange = start(port.address, "backoff_min = \"60s\"\nbackoff_max = \"60s\"");
     for auctions in 1..5 {
         assert_eq!(exchange.auction(&banner("")).status, 204);
         assert_eq!(exchange.outcomes(0, Outcome::Unreachable), auctions);
     }
     // Were it tried again it would be found.
-    let dsp = Dsp::on(
-        TcpListener::bind(address).expect("the same port"),
-        [Script::answering(answer("1.00"))],
-    );
+    let dsp = port.settle();
     assert_eq!(exchange.auction(&banner("")).status, 204);
     assert_eq!(dsp.accepted(), 0);
 }
 
 #[test]
 fn a_dsp_that_comes_back_is_found() {
-    let (listener, address) = deserted();
-    drop(listener);
-    let exchange = start(address, "backoff_min = \"1ms\"\nbackoff_max = \"20ms\"");
+    let port = Deserted::new();
+    let exchange = start(port.address, "backoff_min = \"1ms\"\nbackoff_max = \"20ms\"");
     assert_eq!(exchange.auction(&banner("")).status, 204);
-    let listener = TcpListener::bind(address).expect("the same port");
-    let _dsp = Dsp::on(listener, [Script::answering(answer("1.00"))]);
+    let _dsp = port.settle();
     until("it is found", || exchange.auction(&banner("")).status == 200);
 }
 
 /// Many attempts that fail together are one failure: the pause is the first, not the longest.
 #[test]
 fn attempts_that_fail_together_count_once() {
-    let (listener, address) = deserted();
-    drop(listener);
-    let exchange = start(address, "backoff_min = \"1ms\"\nbackoff_max = \"600s\"");
+    let port = Deserted::new();
+    let exchange = start(port.address, "backoff_min = \"1ms\"\nbackoff_max = \"600s\"");
     let mut callers: Vec<_> = (0..32).map(|_| exchange.caller()).collect();
     for caller in &mut callers {
         caller.send(&posted(&banner("")));
@@ -121,8 +130,7 @@ fn attempts_that_fail_together_count_once() {
         assert_eq!(caller.reply().status, 204);
     }
     // 32 doublings of a millisecond would be 50 days.
-    let listener = TcpListener::bind(address).expect("the same port");
-    let _dsp = Dsp::on(listener, [Script::answering(answer("1.00"))]);
+    let _dsp = port.settle();
     until("it is found", || exchange.auction(&banner("")).status == 200);
 }
 

@@ -48,12 +48,13 @@ fn hyper_on_both_sides() {
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
         let connection = tokio::spawn(connection);
         for auction in 0..20 {
-            let body = banner(r#","at":1"#).replace("caller-1", &format!("caller-{auction}"));
+            let body = banner("").replace("caller-1", &format!("caller-{auction}"));
             let request = Request::post("/openrtb2/auction")
                 .header("host", "exchange")
                 .header("content-type", "application/json")
                 .body(Full::new(Bytes::from(body)))
                 .expect("a request");
+            sender.ready().await.expect("the connection is kept");
             let response = sender.send_request(request).await.expect("an answer");
             assert_eq!(response.status(), 200);
             let body = response.into_body().collect().await.expect("a whole body").to_bytes();

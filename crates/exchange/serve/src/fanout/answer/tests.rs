@@ -49,6 +49,7 @@ fn whole_answers() {
     check(close, Ok((200, false, "{}", false)));
     check("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", Ok((200, false, "{}", false)));
     check("HTTP/1.1 200 OK\r\n\r\n{\"a\":1}", Ok((200, false, "{\"a\":1}", false)));
+    check("HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", Ok((200, true, "{}", false)));
     let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n";
     check(&format!("{interim}HTTP/1.1 204 No\r\n\r\n"), Ok((204, true, "", false)));
 }

@@ -1,0 +1,130 @@
+//! What real sockets show only by chance: races between an inbox, its close and its connections.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::metrics::Padded;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use super::connection::{Call, Connection};
+use super::inbox::{Inbox, Outcome, Todo};
+use super::{Addresses, Endpoint, Pool};
+use crate::config::ExchangeConfig;
+use crate::metrics::ExchangeMetrics;
+
+fn pool() -> Rc<Pool> {
+    let text = "[exchange]\n[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:1/bid\"\n";
+    let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
+    let config = config.unwrap().unwrap();
+    let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
+    let scratch = Rc::new(RefCell::new(vec![0; 1024].into_boxed_slice()));
+    let metrics = Arc::new(Padded::new(ExchangeMetrics::new(&config.market)));
+    Rc::new(Pool::new(endpoint, config.pool, scratch, (metrics, 0)))
+}
+
+/// An inbox with one call that is waited for until `wait_until`.
+fn inbox(wait_until: Instant) -> Rc<Inbox> {
+    Rc::new(Inbox::new([wait_until].into_iter()))
+}
+
+/// Runs with an open connection of `pool`.
+fn with_connection(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(LocalSet::new().run_until(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let pool = pool();
+        let connection = Connection::start(stream, address, Rc::clone(&pool), 0);
+        test(pool, connection).await;
+    }));
+}
+
+fn call(inbox: &Rc<Inbox>) -> Call {
+    let now = Instant::now();
+    Call { inbox: Rc::clone(inbox), slot: 0, sent_at: now, drain_until: now }
+}
+
+#[test]
+fn a_closed_inbox_takes_nothing() {
+    let inbox = inbox(Instant::now() + Duration::from_secs(60));
+    assert_eq!(inbox.close().calls, [Outcome::Late]);
+    assert!(!inbox.deliver(0, Outcome::Answered, b"{}"));
+    assert!(!inbox.retry(0));
+    assert!(!inbox.is_waiting(0));
+    assert!(inbox.close().calls.is_empty());
+}
+
+/// On a busy shard the answer is read, and the auction's task runs, after the time was up.
+#[test]
+fn an_answer_is_late_once_the_auction_has_given_it_up() {
+    let past = Instant::now();
+    let in_time = inbox(past);
+    assert!(in_time.deliver(0, Outcome::Answered, b"{}"));
+    assert_eq!(in_time.expire(past), None);
+    let outcomes = in_time.close();
+    assert_eq!((outcomes.calls[0], outcomes.body(0)), (Outcome::Answered, &b"{}"[..]));
+
+    let late = inbox(past);
+    assert_eq!(late.expire(past), None);
+    assert!(!late.deliver(0, Outcome::Answered, b"{}"));
+    let outcomes = late.close();
+    assert_eq!((outcomes.calls[0], outcomes.body(0)), (Outcome::Late, &b""[..]));
+}
+
+#[test]
+fn a_call_is_answered_or_retried_once() {
+    let inbox = inbox(Instant::now() + Duration::from_secs(60));
+    assert!(inbox.retry(0));
+    assert!(!inbox.retry(0));
+    assert!(matches!(inbox.next_todo(), Some(Todo::Retry { slot: 0 })));
+    assert!(inbox.deliver(0, Outcome::NoBid, b""));
+    assert!(!inbox.deliver(0, Outcome::Answered, b"{}"));
+    assert!(inbox.is_complete());
+    assert_eq!(inbox.close().calls, [Outcome::NoBid]);
+}
+
+/// Its reader is gone: a request sent on it would wait for its answer in vain.
+#[test]
+fn a_closed_connection_is_neither_used_nor_kept() {
+    with_connection(async |pool, connection| {
+        let inbox = inbox(Instant::now() + Duration::from_secs(60));
+        connection.close();
+        assert!(connection.send(call(&inbox), &[], 0).is_err());
+        assert!(inbox.is_waiting(0), "another connection may serve it");
+        connection.release();
+        assert!(pool.idle().is_none());
+    });
+}
+
+/// Opened for a call that had ended by then: idle ever since, as if it had carried an answer.
+#[test]
+fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
+    with_connection(async |pool, connection| {
+        assert!(!connection.is_reused());
+        Rc::clone(&connection).release();
+        assert!(connection.is_reused());
+        let idle = pool.idle().unwrap();
+        let inbox = inbox(Instant::now() + Duration::from_secs(60));
+        assert!(idle.send(call(&inbox), &[], 0).is_ok());
+        idle.close();
+        assert_eq!(inbox.close().calls, [Outcome::Reset]);
+    });
+}
+
+/// Offered, and not used before the auction ended.
+#[test]
+fn a_connection_that_was_offered_in_vain_returns_to_its_pool() {
+    with_connection(async |pool, connection| {
+        let inbox = inbox(Instant::now() + Duration::from_secs(60));
+        assert!(inbox.offer(0, connection).is_ok());
+        assert!(pool.idle().is_none());
+        inbox.close();
+        let connection = pool.idle().unwrap();
+        assert!(inbox.offer(0, connection).is_err());
+    });
+}
