@@ -13,9 +13,6 @@ mod serve;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A real-time auction platform: takes OpenRTB 2.6 bid requests, asks demand-side platforms in
 /// parallel under a hard deadline, clears the auction in integers, and answers.
 #[derive(Debug, Parser)]

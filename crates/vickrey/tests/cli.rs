@@ -1,5 +1,7 @@
 //! The binary as a user meets it: help, wrong flags, broken files, ports in use, signals.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;

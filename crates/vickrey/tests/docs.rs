@@ -46,7 +46,7 @@ fn every_requirement_has_its_test() {
     let requirements = requirements.as_array().expect("requirements are tables");
     let mut problems = Vec::new();
     let mut ids = std::collections::BTreeSet::new();
-    for requirement in requirements.iter() {
+    for requirement in requirements {
         let requirement = requirement.get_ref().as_table().expect("a requirement is a table");
         let text = |key: &str| {
             requirement.get(key).and_then(|value| value.get_ref().as_str()).unwrap_or_default()
@@ -58,7 +58,7 @@ fn every_requirement_has_its_test() {
         if !ids.insert(id.to_owned()) {
             problems.push(format!("{id}: stands twice"));
         }
-        let tests = requirement.get("tests").map(|tests| tests.get_ref());
+        let tests = requirement.get("tests").map(toml::Spanned::get_ref);
         let tests = tests.and_then(DeValue::as_array).map(|tests| tests.iter().collect::<Vec<_>>());
         let tests = tests.unwrap_or_default();
         if tests.is_empty() {

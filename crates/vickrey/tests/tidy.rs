@@ -1,5 +1,7 @@
 //! The rules of the house that a machine can see. A rule that nothing executes is deleted.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
 //! Asks many DSPs at once over kept-alive HTTP/1.1 connections, until a deadline.
 //!
 //! One shard, one thread: pools, connections and inboxes are plain cells. An auction writes to
-//! each DSP from its own task; each connection's task reads and delivers into the auction's inbox;
+//! each DSP from its own task; the reactor reads from whichever connection has an answer and delivers into the
+//! auction's inbox;
 //! the auction wakes when all have answered or the time is up. What comes later is read to its end
 //! and dropped, so that it can reach no other auction.
 
@@ -11,11 +12,13 @@ mod connection;
 mod endpoint;
 mod inbox;
 mod pool;
+mod reactor;
 mod round;
 
 pub use endpoint::{Addresses, Endpoint, EndpointOptions};
 pub use inbox::{Outcome, Outcomes};
 pub use pool::{Pool, PoolLimits};
+pub use reactor::Reactor;
 pub use round::{Question, ask_all};
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use runtime::metrics::{Exposition, PerShard};
 use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
 use tokio::net::TcpStream;
-use tracing::debug;
+use tracing::{debug, error};
 
 use crate::config::ExchangeConfig;
 use crate::dns::{self, Name, Resolver};
-use crate::fanout::{Addresses, Endpoint};
+use crate::fanout::{Addresses, Endpoint, Reactor};
 use crate::http;
 use crate::metrics::{ExchangeMetrics, expose};
 use crate::shard::Shard;
@@ -58,10 +58,22 @@ impl Exchange {
         let metrics = PerShard::with(options.shards, || ExchangeMetrics::new(&config.market));
         let body = {
             let (config, metrics) = (Arc::clone(&config), metrics.clone());
+            let endpoints: Arc<[_]> = endpoints.into();
             move |context: ShardContext| {
                 let counters = metrics.shard(context.index());
-                let shard = Rc::new(Shard::new(Arc::clone(&config), &endpoints, counters));
-                run_shard(context, shard)
+                let (config, endpoints) = (Arc::clone(&config), Arc::clone(&endpoints));
+                async move {
+                    match Reactor::start() {
+                        Ok(reactor) => {
+                            let shard = Shard::new(config, &endpoints, counters, &reactor);
+                            run_shard(context, Rc::new(shard)).await;
+                        }
+                        Err(error) => {
+                            error!(%error, "a shard cannot wait for DSPs; shutting down");
+                            context.shutdown().begin();
+                        }
+                    }
+                }
             }
         };
         let shards = Shards::start(options, vec![listener], shutdown, body)?;

@@ -1,6 +1,6 @@
 //! One shard of the exchange: its pools, its counters, and the auctions of its connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,11 +17,9 @@ use tokio::time::Instant;
 use units::Tick;
 
 use crate::config::ExchangeConfig;
-use crate::fanout::{Endpoint, Outcome, Outcomes, Pool, Question, ask_all};
+use crate::fanout::{Endpoint, Outcome, Outcomes, Pool, Question, Reactor, ask_all};
 use crate::metrics::ExchangeMetrics;
 
-/// Bytes read from a DSP at once; an answer that fits is read where it lies.
-const SCRATCH_BYTES: usize = 64 * 1024;
 /// How often spent connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
@@ -59,12 +57,11 @@ impl Shard {
         config: Arc<ExchangeConfig>,
         endpoints: &[Arc<Endpoint>],
         metrics: Arc<Padded<ExchangeMetrics>>,
+        reactor: &Rc<Reactor>,
     ) -> Self {
-        let scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
-        let scratch = Rc::new(RefCell::new(scratch));
         let pool = |(dsp, endpoint): (usize, &Arc<Endpoint>)| {
             let counted = (Arc::clone(&metrics), dsp);
-            Rc::new(Pool::new(Arc::clone(endpoint), config.pool, Rc::clone(&scratch), counted))
+            Rc::new(Pool::new(Arc::clone(endpoint), config.pool, Rc::clone(reactor), counted))
         };
         let pools = endpoints.iter().enumerate().map(pool).collect();
         let id_prefix = rand::random();

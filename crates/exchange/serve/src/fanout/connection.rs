@@ -1,17 +1,12 @@
-//! One kept-alive connection to a DSP: a half that auctions write to, and a task that reads.
+//! One kept-alive connection to a DSP: auctions write to it, the reactor reads from it.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::io::{self, IoSlice};
-use std::net::SocketAddr;
-use std::pin::Pin;
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::task::{AbortHandle, spawn_local};
+use mio::Token;
+use mio::net::TcpStream;
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -29,24 +24,24 @@ pub(super) struct Call {
     pub(super) drain_until: Instant,
 }
 
-/// The write half, and what both halves need to know.
+/// An open socket and what is under way on it.
 pub(super) struct Connection {
-    write: OwnedWriteHalf,
+    socket: TcpStream,
+    token: Token,
     pool: Rc<Pool>,
     pub(super) id: u64,
     pub(super) address: SocketAddr,
     /// In flight from the first byte written until the answer has been read or given up.
     call: RefCell<Option<Call>>,
+    answer: RefCell<AnswerReader>,
     /// What the socket would not take at once.
     unsent: RefCell<Vec<u8>>,
     /// Whether it has been idle or carried an answer: only then may a reset mean that the DSP
     /// closed it without having seen the request.
     reused: Cell<bool>,
-    /// Closed for good: its reader is gone, so nothing sent on it would ever be answered.
+    /// Closed for good: nothing sent on it would ever be answered.
     closed: Cell<bool>,
     idle_since: Cell<Instant>,
-    /// The reader, and a task that sends what the socket would not take at once.
-    tasks: RefCell<Vec<AbortHandle>>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -57,29 +52,32 @@ impl std::fmt::Debug for Connection {
 
 impl Connection {
     /// Takes an open socket, and reads from it until either side closes.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel will not watch the socket.
     pub(super) fn start(
-        stream: TcpStream,
+        socket: TcpStream,
         address: SocketAddr,
-        pool: Rc<Pool>,
+        pool: &Rc<Pool>,
         id: u64,
-    ) -> Rc<Self> {
-        let (read, write) = stream.into_split();
+    ) -> io::Result<Rc<Self>> {
         let answer = AnswerReader::new(pool.endpoint.response_bytes_max);
-        let connection = Rc::new(Self {
-            write,
-            pool,
-            id,
-            address,
-            call: RefCell::new(None),
-            unsent: RefCell::new(Vec::new()),
-            reused: Cell::new(false),
-            closed: Cell::new(false),
-            idle_since: Cell::new(Instant::now()),
-            tasks: RefCell::default(),
-        });
-        let reader = Reader { read, answer, connection: Rc::clone(&connection) };
-        connection.tasks.borrow_mut().push(spawn_local(reader).abort_handle());
-        connection
+        pool.reactor.add(socket, |socket, token| {
+            Rc::new(Self {
+                socket,
+                token,
+                pool: Rc::clone(pool),
+                id,
+                address,
+                call: RefCell::new(None),
+                answer: RefCell::new(answer),
+                unsent: RefCell::new(Vec::new()),
+                reused: Cell::new(false),
+                closed: Cell::new(false),
+                idle_since: Cell::new(Instant::now()),
+            })
+        })
     }
 
     /// Sends a request, `length` bytes in `parts`.
@@ -97,7 +95,7 @@ impl Connection {
         if self.closed.get() {
             return Err(call);
         }
-        let written = match self.write.try_write_vectored(parts) {
+        let written = match (&self.socket).write_vectored(parts) {
             Ok(written) => written,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => {
@@ -108,13 +106,13 @@ impl Connection {
         };
         *self.call.borrow_mut() = Some(call);
         if written < length {
-            self.send_rest(parts, written);
+            self.keep_rest(parts, written);
         }
         Ok(())
     }
 
-    /// Keeps what was not written and sends it when the socket takes more.
-    fn send_rest(self: &Rc<Self>, parts: &[IoSlice<'_>], written: usize) {
+    /// Keeps what was not written until the socket takes more.
+    fn keep_rest(&self, parts: &[IoSlice<'_>], written: usize) {
         let mut skip = written;
         let mut unsent = self.unsent.borrow_mut();
         for part in parts {
@@ -122,26 +120,44 @@ impl Connection {
             unsent.extend_from_slice(&part[skipped..]);
             skip -= skipped;
         }
-        drop(unsent);
-        let connection = Rc::clone(self);
-        let sender = spawn_local(async move {
-            while !connection.unsent.borrow().is_empty() {
-                if connection.write.writable().await.is_err() {
-                    return; // The reader sees the same and reports it.
-                }
-                let mut unsent = connection.unsent.borrow_mut();
-                match connection.write.try_write(&unsent) {
-                    Ok(written) => drop(unsent.drain(..written)),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
-                    Err(_) => return,
-                }
+    }
+
+    /// The socket takes more.
+    pub(super) fn on_writable(&self) {
+        let mut unsent = self.unsent.borrow_mut();
+        while !unsent.is_empty() {
+            match (&self.socket).write(&unsent) {
+                Ok(written) => drop(unsent.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                // Full again, or broken: then reading tells.
+                Err(_) => return,
             }
-            // The next request will most likely fit the socket.
-            connection.unsent.take();
-        });
-        let mut tasks = self.tasks.borrow_mut();
-        tasks.retain(|task| !task.is_finished());
-        tasks.push(sender.abort_handle());
+        }
+        // The next request will most likely fit the socket.
+        *unsent = Vec::new();
+    }
+
+    /// There is something to read; `ends` when the peer has closed its side, or worse.
+    pub(super) fn on_readable(self: &Rc<Self>, scratch: &mut [u8], ends: bool) {
+        while !self.closed.get() {
+            let goes_on = match (&self.socket).read(scratch) {
+                Ok(0) => self.on_end(),
+                Ok(read) => {
+                    let goes_on = self.on_bytes(&scratch[..read]);
+                    // A short read has emptied the socket; what comes later is another event.
+                    if goes_on && read < scratch.len() && !ends {
+                        return;
+                    }
+                    goes_on
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.on_end(),
+            };
+            if !goes_on {
+                self.close();
+            }
+        }
     }
 
     /// Whether it has been idle or carried an answer.
@@ -192,101 +208,62 @@ impl Connection {
         if let Some(call) = call {
             call.inbox.deliver(call.slot, Outcome::Reset, &[]);
         }
-        for task in self.tasks.borrow_mut().drain(..) {
-            task.abort();
-        }
+        self.pool.reactor.remove(self.token);
+        // Others may still hold it for a while; the peer need not wait for them.
+        drop(self.socket.shutdown(Shutdown::Both));
     }
 }
 
-/// The read half's task.
-struct Reader {
-    read: OwnedReadHalf,
-    answer: AnswerReader,
-    connection: Rc<Connection>,
-}
-
-impl Future for Reader {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        let scratch = Rc::clone(&this.connection.pool.scratch);
-        let mut scratch = scratch.borrow_mut();
-        loop {
-            let mut buffer = ReadBuf::new(&mut scratch);
-            let read = ready!(Pin::new(&mut this.read).poll_read(cx, &mut buffer));
-            let goes_on = match read {
-                Ok(()) if buffer.filled().is_empty() => this.on_end(),
-                Ok(()) => this.on_bytes(buffer.filled()),
-                Err(_) => this.on_end(),
-            };
-            if !goes_on {
-                this.connection.close();
-                return Poll::Ready(());
-            }
-        }
-    }
-}
-
-impl Reader {
+impl Connection {
     /// Whether the connection may be read from any further.
-    fn on_bytes(&mut self, bytes: &[u8]) -> bool {
-        if !self.connection.in_flight() {
+    fn on_bytes(self: &Rc<Self>, bytes: &[u8]) -> bool {
+        if !self.in_flight() {
             return false; // Nobody asked.
         }
-        match self.answer.read(bytes) {
+        let mut answer = self.answer.borrow_mut();
+        match answer.read(bytes) {
             Ok(Progress::Partial) => true,
             Ok(Progress::Done { head, body, surplus }) => {
-                let reusable = head.keep_alive && !surplus;
-                self.connection
-                    .finish(outcome_of(head, body), body, reusable)
-                    .inspect(|connection| {
-                        self.answer.reset();
-                        Rc::clone(connection).release();
-                    })
-                    .is_some()
+                self.finish(outcome_of(head, body), body);
+                // An answer to a request that is not all sent leaves the connection out of step.
+                let reusable = head.keep_alive && !surplus && self.unsent.borrow().is_empty();
+                if reusable {
+                    answer.reset();
+                    Rc::clone(self).release();
+                }
+                reusable
             }
             Err(error) => {
                 let outcome = match error {
                     AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => Outcome::TooLarge,
                     AnswerError::Malformed(_) | AnswerError::Truncated => Outcome::Malformed,
                 };
-                debug!(address = %self.connection.address, %error, "answer refused");
-                self.connection.finish(outcome, &[], false);
+                debug!(address = %self.address, %error, "answer refused");
+                self.finish(outcome, &[]);
                 false
             }
         }
     }
 
-    /// The peer has closed, or the connection is broken.
-    fn on_end(&mut self) -> bool {
-        if !self.connection.in_flight() {
+    /// The peer has closed, or the connection is broken: it may not be read from any further.
+    fn on_end(&self) -> bool {
+        if !self.in_flight() {
             return false;
         }
-        if !self.answer.has_begun() {
-            self.connection.retry_or_fail();
+        let mut answer = self.answer.borrow_mut();
+        if !answer.has_begun() {
+            self.retry_or_fail();
             return false;
         }
-        match self.answer.end() {
-            Ok(Progress::Done { head, body, .. }) => {
-                self.connection.finish(outcome_of(head, body), body, false);
-            }
-            Ok(Progress::Partial) | Err(_) => {
-                self.connection.finish(Outcome::Malformed, &[], false);
-            }
+        match answer.end() {
+            Ok(Progress::Done { head, body, .. }) => self.finish(outcome_of(head, body), body),
+            Ok(Progress::Partial) | Err(_) => self.finish(Outcome::Malformed, &[]),
         }
         false
     }
-}
 
-impl Connection {
-    /// Delivers the answer; returns itself when it may carry another request.
-    fn finish<'c>(
-        self: &'c Rc<Self>,
-        outcome: Outcome,
-        body: &[u8],
-        reusable: bool,
-    ) -> Option<&'c Rc<Self>> {
+    /// Delivers the answer.
+    fn finish(&self, outcome: Outcome, body: &[u8]) {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
         let metrics = self.pool.metrics();
         metrics.latency.record(call.sent_at.elapsed());
@@ -294,8 +271,6 @@ impl Connection {
             metrics.drained.increment();
         }
         self.reused.set(true);
-        // An answer to a request that is not all sent leaves the connection out of step.
-        (reusable && self.unsent.borrow().is_empty()).then_some(self)
     }
 
     /// The connection ended before the answer began: on one that had gone idle, the DSP may have

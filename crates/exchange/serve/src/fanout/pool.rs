@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::inbox::{Inbox, Outcome};
+use super::reactor::Reactor;
 use crate::metrics::{DspMetrics, ExchangeMetrics};
 
 /// What bounds a pool.
@@ -40,8 +41,7 @@ pub struct PoolLimits {
 pub struct Pool {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) limits: PoolLimits,
-    /// Read into by every connection of the shard in turn; nothing stays in it.
-    pub(super) scratch: Rc<RefCell<Box<[u8]>>>,
+    pub(super) reactor: Rc<Reactor>,
     metrics: Arc<Padded<ExchangeMetrics>>,
     dsp: usize,
     idle: RefCell<Vec<Rc<Connection>>>,
@@ -59,13 +59,13 @@ impl Pool {
     pub fn new(
         endpoint: Arc<Endpoint>,
         limits: PoolLimits,
-        scratch: Rc<RefCell<Box<[u8]>>>,
+        reactor: Rc<Reactor>,
         (metrics, dsp): (Arc<Padded<ExchangeMetrics>>, usize),
     ) -> Self {
         Self {
             endpoint,
             limits,
-            scratch,
+            reactor,
             metrics,
             dsp,
             idle: RefCell::default(),
@@ -117,7 +117,10 @@ impl Pool {
             let opened = timeout(pool.limits.connect_timeout, connect(address)).await;
             pool.opening.set(pool.opening.get() - 1);
             match opened {
-                Ok(Ok(stream)) => pool.opened(stream, address, id),
+                Ok(Ok(socket)) => match Connection::start(socket, address, &pool, id) {
+                    Ok(connection) => pool.opened(connection),
+                    Err(error) => pool.failed(address, now, &error.to_string()),
+                },
                 Ok(Err(error)) => pool.failed(address, now, &error.to_string()),
                 Err(_) => pool.failed(address, now, "timed out"),
             }
@@ -125,12 +128,11 @@ impl Pool {
         Ok(())
     }
 
-    fn opened(self: &Rc<Self>, stream: TcpStream, address: SocketAddr, id: u64) {
+    fn opened(&self, connection: Rc<Connection>) {
         self.failures.set(0);
         self.retry_at.set(None);
         self.metrics().opened.increment();
-        let connection = Connection::start(stream, address, Rc::clone(self), id);
-        self.all.borrow_mut().insert(id, Rc::clone(&connection));
+        self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.count_open();
         self.release(connection);
     }
@@ -211,8 +213,9 @@ impl Pool {
     }
 }
 
-async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+/// Tokio waits for the connection to open; from then on the reactor waits for its answers.
+async fn connect(address: SocketAddr) -> std::io::Result<mio::net::TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    Ok(stream)
+    Ok(mio::net::TcpStream::from_std(stream.into_std()?))
 }

@@ -1,6 +1,5 @@
 //! What real sockets show only by chance: races between an inbox, its close and its connections.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::time::Instant;
 
 use super::connection::{Call, Connection};
 use super::inbox::{Inbox, Outcome, Todo};
-use super::{Addresses, Endpoint, Pool};
+use super::{Addresses, Endpoint, Pool, Reactor};
 use crate::config::ExchangeConfig;
 use crate::metrics::ExchangeMetrics;
 
@@ -21,9 +20,9 @@ fn pool() -> Rc<Pool> {
     let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
     let config = config.unwrap().unwrap();
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
-    let scratch = Rc::new(RefCell::new(vec![0; 1024].into_boxed_slice()));
+    let reactor = Reactor::start().unwrap();
     let metrics = Arc::new(Padded::new(ExchangeMetrics::new(&config.market)));
-    Rc::new(Pool::new(endpoint, config.pool, scratch, (metrics, 0)))
+    Rc::new(Pool::new(endpoint, config.pool, reactor, (metrics, 0)))
 }
 
 /// An inbox with one call that is waited for until `wait_until`.
@@ -39,7 +38,8 @@ fn with_connection(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>)) {
         let address = listener.local_addr().unwrap();
         let stream = TcpStream::connect(address).await.unwrap();
         let pool = pool();
-        let connection = Connection::start(stream, address, Rc::clone(&pool), 0);
+        let socket = mio::net::TcpStream::from_std(stream.into_std().unwrap());
+        let connection = Connection::start(socket, address, &pool, 0).unwrap();
         test(pool, connection).await;
     }));
 }

@@ -136,7 +136,8 @@ fn idle_connections_are_closed_in_time() {
 /// Bytes on an idle connection answer nothing, and must not be taken for the next answer.
 #[test]
 fn unasked_bytes_close_an_idle_connection() {
-    let eager = [Step::Read, Step::Write(answer("1.00")), Step::Wait, Step::Write(answer("9.00"))];
+    let bid = Step::Write(answer("1.00"));
+    let eager = [Step::Read, bid.clone(), Step::Wait, bid, Step::Wait];
     let scripts = [Script::once(eager), Script::answering(answer("2.00"))];
     let (exchange, dsp) = start(scripts, "");
     assert_own(&exchange.auction(&banner("")), &dsp, 0, "1");

@@ -1,0 +1,118 @@
+//! Waits for all DSP connections of one shard at once, and reads from those that have something.
+//!
+//! One task and one epoll instance of its own, nested in Tokio's, instead of a task and a
+//! registration for each connection: an answer costs one read and no scheduling.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Registry, Token};
+use tokio::io::Interest as Readiness;
+use tokio::io::unix::AsyncFd;
+use tracing::error;
+
+use super::connection::Connection;
+
+/// Bytes read at once; an answer that fits is read where it lies.
+const SCRATCH_BYTES: usize = 64 * 1024;
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 1024;
+
+/// The connections of one shard.
+#[derive(Debug)]
+pub struct Reactor {
+    registry: Registry,
+    connections: RefCell<Connections>,
+}
+
+/// By token. A token is free again once its connection has closed: an event that was meant for the
+/// old one then costs the new one a read that finds nothing.
+#[derive(Debug, Default)]
+struct Connections {
+    by_token: Vec<Option<Rc<Connection>>>,
+    free: Vec<usize>,
+}
+
+impl Reactor {
+    /// Starts the task, on the shard's own thread.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses an epoll instance.
+    pub fn start() -> io::Result<Rc<Self>> {
+        let poll = Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        #[expect(deprecated, reason = "its successor is unsafe; a Poll keeps its descriptor open")]
+        let poll = AsyncFd::with_interest(poll, Readiness::READABLE)?;
+        let reactor = Rc::new(Self { registry, connections: RefCell::default() });
+        let running = Rc::clone(&reactor);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = running.run(poll).await {
+                error!(%error, "DSP connections can no longer be waited for");
+            }
+        });
+        Ok(reactor)
+    }
+
+    /// Waits for `socket` and makes it the connection that `make` returns.
+    pub(super) fn add(
+        &self,
+        mut socket: TcpStream,
+        make: impl FnOnce(TcpStream, Token) -> Rc<Connection>,
+    ) -> io::Result<Rc<Connection>> {
+        let connections = &mut *self.connections.borrow_mut();
+        let token = connections.free.last().copied().unwrap_or(connections.by_token.len());
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.registry.register(&mut socket, Token(token), interest)?;
+        let connection = make(socket, Token(token));
+        match connections.free.pop() {
+            Some(token) => connections.by_token[token] = Some(Rc::clone(&connection)),
+            None => connections.by_token.push(Some(Rc::clone(&connection))),
+        }
+        Ok(connection)
+    }
+
+    /// A connection has closed; its socket leaves the kernel's list when it is dropped.
+    pub(super) fn remove(&self, token: Token) {
+        let connections = &mut *self.connections.borrow_mut();
+        if connections.by_token[token.0].take().is_some() {
+            connections.free.push(token.0);
+        }
+    }
+
+    fn get(&self, token: Token) -> Option<Rc<Connection>> {
+        self.connections.borrow().by_token.get(token.0)?.clone()
+    }
+
+    async fn run(&self, mut poll: AsyncFd<Poll>) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        // Read into by every connection in turn; nothing stays in it.
+        let mut scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
+        loop {
+            let mut ready = poll.readable_mut().await?;
+            match ready.get_inner_mut().poll(&mut events, Some(Duration::ZERO)) {
+                Ok(()) => (),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            let drained = events.iter().count() < EVENTS_MAX;
+            for event in &events {
+                // One that closed within this batch is gone.
+                let Some(connection) = self.get(event.token()) else { continue };
+                if event.is_writable() {
+                    connection.on_writable();
+                }
+                if event.is_readable() || event.is_read_closed() || event.is_error() {
+                    let ends = event.is_read_closed() || event.is_error();
+                    connection.on_readable(&mut scratch, ends);
+                }
+            }
+            if drained {
+                ready.clear_ready();
+            }
+        }
+    }
+}
