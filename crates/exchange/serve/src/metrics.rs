@@ -41,9 +41,9 @@ pub struct ExchangeMetrics {
     pub abandoned: Counter,
     /// From arrival to a parsed and validated request.
     pub parse: Histogram,
-    /// From there until every DSP has been written to.
+    /// From there to knowing whom to ask for what.
     pub ask: Histogram,
-    /// From there to the close.
+    /// From there, writing to DSPs included, to the close.
     pub collect: Histogram,
     /// From the close to the answer's bytes.
     pub clear: Histogram,

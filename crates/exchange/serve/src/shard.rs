@@ -1,6 +1,6 @@
 //! One shard of the exchange: its pools, its counters, and the auctions of its connections.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ use crate::config::ExchangeConfig;
 use crate::fanout::{Endpoint, Outcome, Outcomes, Pool, Question, Reactor, ask_all};
 use crate::metrics::ExchangeMetrics;
 
+/// Rooms for bodies that are kept, and the largest of them.
+const ROOMS_MAX: usize = 64;
+const ROOM_BYTES_MAX: usize = 256 * 1024;
 /// How often spent connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
@@ -49,6 +52,8 @@ pub struct Shard {
     id_prefix: u64,
     auctions: Cell<u64>,
     origin: Instant,
+    /// Room for bodies, kept from one auction for the next.
+    rooms: RefCell<Vec<Vec<u8>>>,
 }
 
 impl Shard {
@@ -65,7 +70,15 @@ impl Shard {
         };
         let pools = endpoints.iter().enumerate().map(pool).collect();
         let id_prefix = rand::random();
-        Self { config, metrics, pools, id_prefix, auctions: Cell::new(0), origin: Instant::now() }
+        Self {
+            config,
+            metrics,
+            pools,
+            id_prefix,
+            auctions: Cell::new(0),
+            origin: Instant::now(),
+            rooms: RefCell::default(),
+        }
     }
 
     /// What the shard is configured with.
@@ -147,14 +160,16 @@ impl Shard {
         let questions = self.questions(&auction, &schedule, &asks);
         self.metrics.impressions.add(auction.imps_len() as u64);
         self.metrics.ask.record(parsed.elapsed());
-        let abandoned = CountOnDrop(Some(&self.metrics));
+        let abandoned = Abandoned { metrics: Some(&self.metrics), asks: &asks };
         let asked = Instant::now();
-        let outcomes = ask_all(&outbound, &questions).await;
+        let room = self.rooms.borrow_mut().pop().unwrap_or_default();
+        let outcomes = ask_all(&outbound, &questions, room).await;
         abandoned.disarm();
         let closed = Instant::now();
         self.metrics.collect.record(closed - asked);
         let answer = self.conclude(&auction, &asks, &outcomes);
         let done = Instant::now();
+        self.keep_room(outcomes.into_room());
         self.metrics.clear.record(done - closed);
         self.metrics.total.record(done - arrival);
         let overshoot = self.tick(done).since(schedule.deadline);
@@ -162,6 +177,14 @@ impl Shard {
             self.metrics.overshoot.record(overshoot);
         }
         answer.ok_or(Refusal::NoBid(NoBidReason::Unknown))
+    }
+
+    /// Keeps room for as many auctions as are usually in flight, unless one was extravagant.
+    fn keep_room(&self, room: Vec<u8>) {
+        let mut rooms = self.rooms.borrow_mut();
+        if rooms.len() < ROOMS_MAX && room.capacity() <= ROOM_BYTES_MAX {
+            rooms.push(room);
+        }
     }
 
     fn eligible(&self, auction: &Auction<'_>) -> Vec<Ask> {
@@ -287,19 +310,24 @@ struct Inbound<'r> {
     parsed: Instant,
 }
 
-/// Counts an auction as abandoned unless it got its answers.
-struct CountOnDrop<'m>(Option<&'m ExchangeMetrics>);
+/// Counts an auction and its calls as abandoned, unless it got its answers.
+struct Abandoned<'m> {
+    metrics: Option<&'m ExchangeMetrics>,
+    asks: &'m [Ask],
+}
 
-impl CountOnDrop<'_> {
+impl Abandoned<'_> {
     fn disarm(mut self) {
-        self.0 = None;
+        self.metrics = None;
     }
 }
 
-impl Drop for CountOnDrop<'_> {
+impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
-        if let Some(metrics) = self.0 {
-            metrics.abandoned.increment();
+        let Some(metrics) = self.metrics else { return };
+        metrics.abandoned.increment();
+        for ask in self.asks {
+            metrics.dsps[ask.dsp].outcomes[Outcome::Abandoned as usize].increment();
         }
     }
 }

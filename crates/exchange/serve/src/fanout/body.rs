@@ -22,13 +22,8 @@ pub(super) struct Bodies<'q> {
 struct Body<'q> {
     question: &'q Question<'q>,
     is_shared: bool,
-    joined: OnceCell<Joined>,
-}
-
-/// What follows the head: length and blank line, then the body.
-struct Joined {
-    length: String,
-    text: String,
+    /// What follows the head: length, blank line and the body.
+    joined: OnceCell<String>,
 }
 
 impl<'q> Bodies<'q> {
@@ -61,9 +56,9 @@ impl<'q> Bodies<'q> {
     ) -> T {
         let body = &self.distinct[self.of[slot]];
         if body.is_shared {
-            let Joined { length, text } = body.joined.get_or_init(|| self.join(body.question));
-            let parts = [head, length, text].map(|part| IoSlice::new(part.as_bytes()));
-            return write(&parts, head.len() + length.len() + text.len());
+            let rest = body.joined.get_or_init(|| self.join(body.question));
+            let parts = [head, rest].map(|part| IoSlice::new(part.as_bytes()));
+            return write(&parts, head.len() + rest.len());
         }
         self.write_parts(body.question, head, write)
     }
@@ -100,10 +95,16 @@ impl<'q> Bodies<'q> {
         write(&parts[..used], head.len() + digits.len() + 4 + length)
     }
 
-    fn join(&self, question: &Question<'_>) -> Joined {
+    fn join(&self, question: &Question<'_>) -> String {
         let mut tmax = itoa::Buffer::new();
-        let text = self.outbound.to_text(&view(question, tmax.format(question.tmax_ms)));
-        Joined { length: format!("{}\r\n\r\n", text.len()), text }
+        let view = view(question, tmax.format(question.tmax_ms));
+        let mut length = 0;
+        self.outbound.for_each(&view, |slice| length += slice.len());
+        let mut joined = String::with_capacity(length + 16);
+        joined.push_str(itoa::Buffer::new().format(length));
+        joined.push_str("\r\n\r\n");
+        self.outbound.for_each(&view, |slice| joined.push_str(slice));
+        joined
     }
 }
 

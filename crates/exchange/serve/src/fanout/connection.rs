@@ -125,6 +125,9 @@ impl Connection {
     /// The socket takes more.
     pub(super) fn on_writable(&self) {
         let mut unsent = self.unsent.borrow_mut();
+        if unsent.is_empty() {
+            return;
+        }
         while !unsent.is_empty() {
             match (&self.socket).write(&unsent) {
                 Ok(written) => drop(unsent.drain(..written)),
@@ -138,12 +141,12 @@ impl Connection {
     }
 
     /// There is something to read; `ends` when the peer has closed its side, or worse.
-    pub(super) fn on_readable(self: &Rc<Self>, scratch: &mut [u8], ends: bool) {
+    pub(super) fn on_readable(self: &Rc<Self>, scratch: &mut [u8], now: Instant, ends: bool) {
         while !self.closed.get() {
             let goes_on = match (&self.socket).read(scratch) {
-                Ok(0) => self.on_end(),
+                Ok(0) => self.on_end(now),
                 Ok(read) => {
-                    let goes_on = self.on_bytes(&scratch[..read]);
+                    let goes_on = self.on_bytes(&scratch[..read], now);
                     // A short read has emptied the socket; what comes later is another event.
                     if goes_on && read < scratch.len() && !ends {
                         return;
@@ -152,7 +155,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => self.on_end(),
+                Err(_) => self.on_end(now),
             };
             if !goes_on {
                 self.close();
@@ -185,14 +188,14 @@ impl Connection {
     }
 
     /// Back to the pool, for the next call.
-    pub(super) fn release(self: Rc<Self>) {
+    pub(super) fn release(self: Rc<Self>, now: Instant) {
         let pool = Rc::clone(&self.pool);
-        pool.release(self);
+        pool.release(self, now);
     }
 
     /// Nobody waits for it: its pool keeps it.
-    pub(super) fn rest(&self) {
-        self.idle_since.set(Instant::now());
+    pub(super) fn rest(&self, now: Instant) {
+        self.idle_since.set(now);
         self.reused.set(true);
     }
 
@@ -216,7 +219,7 @@ impl Connection {
 
 impl Connection {
     /// Whether the connection may be read from any further.
-    fn on_bytes(self: &Rc<Self>, bytes: &[u8]) -> bool {
+    fn on_bytes(self: &Rc<Self>, bytes: &[u8], now: Instant) -> bool {
         if !self.in_flight() {
             return false; // Nobody asked.
         }
@@ -224,12 +227,12 @@ impl Connection {
         match answer.read(bytes) {
             Ok(Progress::Partial) => true,
             Ok(Progress::Done { head, body, surplus }) => {
-                self.finish(outcome_of(head, body), body);
+                self.finish(now, outcome_of(head, body), body);
                 // An answer to a request that is not all sent leaves the connection out of step.
                 let reusable = head.keep_alive && !surplus && self.unsent.borrow().is_empty();
                 if reusable {
                     answer.reset();
-                    Rc::clone(self).release();
+                    Rc::clone(self).release(now);
                 }
                 reusable
             }
@@ -239,14 +242,14 @@ impl Connection {
                     AnswerError::Malformed(_) | AnswerError::Truncated => Outcome::Malformed,
                 };
                 debug!(address = %self.address, %error, "answer refused");
-                self.finish(outcome, &[]);
+                self.finish(now, outcome, &[]);
                 false
             }
         }
     }
 
     /// The peer has closed, or the connection is broken: it may not be read from any further.
-    fn on_end(&self) -> bool {
+    fn on_end(&self, now: Instant) -> bool {
         if !self.in_flight() {
             return false;
         }
@@ -256,17 +259,17 @@ impl Connection {
             return false;
         }
         match answer.end() {
-            Ok(Progress::Done { head, body, .. }) => self.finish(outcome_of(head, body), body),
-            Ok(Progress::Partial) | Err(_) => self.finish(Outcome::Malformed, &[]),
+            Ok(Progress::Done { head, body, .. }) => self.finish(now, outcome_of(head, body), body),
+            Ok(Progress::Partial) | Err(_) => self.finish(now, Outcome::Malformed, &[]),
         }
         false
     }
 
     /// Delivers the answer.
-    fn finish(&self, outcome: Outcome, body: &[u8]) {
+    fn finish(&self, now: Instant, outcome: Outcome, body: &[u8]) {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
         let metrics = self.pool.metrics();
-        metrics.latency.record(call.sent_at.elapsed());
+        metrics.latency.record(now.saturating_duration_since(call.sent_at));
         if !call.inbox.deliver(call.slot, outcome, body) {
             metrics.drained.increment();
         }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 
-/// What became of one call. The first eight are the DSP's doing, the last three never reached it.
+/// What became of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// 200 with a body.
@@ -37,11 +37,13 @@ pub enum Outcome {
     Unresolved,
     /// As many connections are in use as may be.
     Saturated,
+    /// The caller went away before the auction closed.
+    Abandoned,
 }
 
 impl Outcome {
     /// Every outcome, in declaration order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Answered,
         Self::NoBid,
         Self::Late,
@@ -53,6 +55,7 @@ impl Outcome {
         Self::Unreachable,
         Self::Unresolved,
         Self::Saturated,
+        Self::Abandoned,
     ];
 
     /// The metric label.
@@ -69,6 +72,7 @@ impl Outcome {
             Self::Unreachable => "unreachable",
             Self::Unresolved => "unresolved",
             Self::Saturated => "saturated",
+            Self::Abandoned => "abandoned",
         }
     }
 }
@@ -118,18 +122,25 @@ impl Outcomes {
     pub fn body(&self, call: usize) -> &[u8] {
         &self.bodies[self.ranges[call].clone()]
     }
+
+    /// The room that the bodies took, empty, for another auction.
+    pub fn into_room(mut self) -> Vec<u8> {
+        self.bodies.clear();
+        self.bodies
+    }
 }
 
 impl Inbox {
-    /// One slot per call, each with the time until which it is waited for.
-    pub(super) fn new(wait_until: impl ExactSizeIterator<Item = Instant>) -> Self {
+    /// One slot per call, each with the time until which it is waited for. Bodies go to `room`,
+    /// which is empty.
+    pub(super) fn new(wait_until: impl ExactSizeIterator<Item = Instant>, room: Vec<u8>) -> Self {
         let waiting = wait_until.len();
         let slot = |wait_until| Slot { outcome: None, body: 0..0, wait_until, retried: false };
         Self(RefCell::new(Inner {
             open: true,
             waiting,
             slots: wait_until.map(slot).collect(),
-            bodies: Vec::with_capacity(waiting * 512),
+            bodies: room,
             todo: Vec::new(),
             waker: None,
         }))
@@ -237,7 +248,7 @@ impl Inbox {
         drop(inner);
         for todo in todo {
             if let Todo::Send { connection, .. } = todo {
-                connection.release();
+                connection.release(Instant::now());
             }
         }
         Outcomes {

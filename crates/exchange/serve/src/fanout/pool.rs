@@ -134,7 +134,7 @@ impl Pool {
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.count_open();
-        self.release(connection);
+        self.release(connection, Instant::now());
     }
 
     /// An attempt that began at `started` has come to nothing.
@@ -164,7 +164,7 @@ impl Pool {
     }
 
     /// Gives a connection to a call that waits for one, or keeps it.
-    pub(super) fn release(&self, mut connection: Rc<Connection>) {
+    pub(super) fn release(&self, mut connection: Rc<Connection>, now: Instant) {
         if connection.is_closed() {
             return;
         }
@@ -176,7 +176,7 @@ impl Pool {
                 Err(back) => connection = back,
             }
         }
-        connection.rest();
+        connection.rest(now);
         self.idle.borrow_mut().push(connection);
     }
 

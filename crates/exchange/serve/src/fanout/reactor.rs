@@ -12,6 +12,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token};
 use tokio::io::Interest as Readiness;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 use tracing::error;
 
 use super::connection::Connection;
@@ -98,6 +99,7 @@ impl Reactor {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
+            let now = Instant::now();
             let drained = events.iter().count() < EVENTS_MAX;
             for event in &events {
                 // One that closed within this batch is gone.
@@ -107,7 +109,7 @@ impl Reactor {
                 }
                 if event.is_readable() || event.is_read_closed() || event.is_error() {
                     let ends = event.is_read_closed() || event.is_error();
-                    connection.on_readable(&mut scratch, ends);
+                    connection.on_readable(&mut scratch, now, ends);
                 }
             }
             if drained {

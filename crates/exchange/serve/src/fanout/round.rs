@@ -30,9 +30,15 @@ pub struct Question<'q> {
 }
 
 /// Asks, and waits until all have answered or their time is up. Outcomes are in the order of
-/// `questions`. Dropping the future gives up the auction: its answers will be drained.
-pub async fn ask_all(outbound: &Outbound<'_>, questions: &[Question<'_>]) -> Outcomes {
-    let inbox = Rc::new(Inbox::new(questions.iter().map(|question| question.wait_until)));
+/// `questions`; `room` is for the bodies. Dropping the future gives up the auction: its answers
+/// will be drained.
+pub async fn ask_all(
+    outbound: &Outbound<'_>,
+    questions: &[Question<'_>],
+    room: Vec<u8>,
+) -> Outcomes {
+    let wait_until = questions.iter().map(|question| question.wait_until);
+    let inbox = Rc::new(Inbox::new(wait_until, room));
     let bodies = Bodies::new(outbound, questions);
     let round = Round { bodies, questions, guard: CloseOnDrop(inbox) };
     let now = Instant::now();
@@ -114,7 +120,7 @@ impl Round<'_> {
         match todo {
             Todo::Send { slot, connection } => {
                 if !self.guard.0.is_waiting(slot) {
-                    connection.release();
+                    connection.release(now);
                 } else if self.send(slot, &connection, now) {
                     // On its way.
                 } else if connection.is_reused() {

@@ -27,7 +27,7 @@ fn pool() -> Rc<Pool> {
 
 /// An inbox with one call that is waited for until `wait_until`.
 fn inbox(wait_until: Instant) -> Rc<Inbox> {
-    Rc::new(Inbox::new([wait_until].into_iter()))
+    Rc::new(Inbox::new([wait_until].into_iter(), Vec::new()))
 }
 
 /// Runs with an open connection of `pool`.
@@ -96,7 +96,7 @@ fn a_closed_connection_is_neither_used_nor_kept() {
         connection.close();
         assert!(connection.send(call(&inbox), &[], 0).is_err());
         assert!(inbox.is_waiting(0), "another connection may serve it");
-        connection.release();
+        connection.release(Instant::now());
         assert!(pool.idle().is_none());
     });
 }
@@ -106,7 +106,7 @@ fn a_closed_connection_is_neither_used_nor_kept() {
 fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
     with_connection(async |pool, connection| {
         assert!(!connection.is_reused());
-        Rc::clone(&connection).release();
+        Rc::clone(&connection).release(Instant::now());
         assert!(connection.is_reused());
         let idle = pool.idle().unwrap();
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
