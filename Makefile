@@ -2,10 +2,10 @@
 # there before: rustup with the pinned toolchain, and a C compiler for it to link with.
 
 CARGO ?= cargo
-# One second of fuzzing a target in the tests; raise it to look for something.
+# Seconds of fuzzing each target in the tests; raise it to look for something.
 FUZZ_SECONDS ?= 5
 
-.PHONY: help demo test bench format lint unit fuzz fuzz-smoke docs deny clean
+.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny tools clean
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -13,7 +13,7 @@ help: ## What can be made
 demo: ## An exchange, 50 simulated DSPs and traffic: watch auctions clear
 	$(CARGO) run --release --quiet -p vickrey -- demo
 
-test: format lint unit docs deny fuzz-smoke ## Everything that must hold before a change lands
+test: format lint unit bench-tests docs deny fuzz-smoke ## Everything that must hold before a change lands
 
 format: ## Formatting
 	$(CARGO) fmt --all --check
@@ -21,8 +21,15 @@ format: ## Formatting
 lint: ## Lints as errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-unit: ## Unit, property, integration and simulation tests, with fixed seeds
+tools: ## What tests use beside the toolchain
+	scripts/tools
+
+unit: tools ## Unit, property, integration and simulation tests, with fixed seeds
 	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked
+
+bench-tests: ## Tests of the driver and of the Go peer, where Python and Go are installed
+	if command -v python3 >/dev/null; then python3 bench/test_run.py; fi
+	if command -v go >/dev/null; then cd bench/peers/go-exchange && go vet ./... && go test ./...; fi
 
 docs: ## Documentation builds without warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
@@ -33,7 +40,7 @@ deny: ## Licences, sources and bans of dependencies
 fuzz-smoke: ## Every fuzz target for $(FUZZ_SECONDS) s, from its seed corpus
 	scripts/fuzz $(FUZZ_SECONDS)
 
-bench: ## Reproduces every figure, floor and peers beside; writes bench/runs/
+bench: ## Every figure, with floor and peers beside it, into bench/runs/
 	python3 bench/run.py
 
 clean: ## Removes what was built

@@ -3,13 +3,14 @@
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use runtime::shutdown::Shutdown;
 use testbed::dsp::{DspProfile, FleetOptions, LatencySpread, PriceSpread};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, write_file};
+use crate::hammer::BUSY_PPM;
 
 #[derive(Debug, Args)]
 pub(crate) struct DspArgs {
@@ -102,10 +103,10 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
                 "[[dsp]]\nid = \"dsp-{index}\"\nurl = \"{url}\"\nseats = [\"seat-{index}\"]\n\n"
             )
         };
-        std::fs::write(file, urls.iter().enumerate().map(table).collect::<String>())?;
+        write_file(file, &urls.iter().enumerate().map(table).collect::<String>())?;
     }
     if let Some(file) = &args.write_urls {
-        std::fs::write(file, urls.join("\n") + "\n")?;
+        write_file(file, &(urls.join("\n") + "\n"))?;
     }
     let first = urls.first().map_or("", |url| url);
     writeln!(
@@ -115,8 +116,10 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     )?;
     let shutdown = Shutdown::new(Duration::ZERO);
     shutdown.on_signals()?;
+    let mut watch = Watch::new();
     while !shutdown.is_started() {
         std::thread::park_timeout(Duration::from_millis(100));
+        watch.look(&fleet.stats().cpu)?;
     }
     let total = fleet.stats().total();
     let cpu: Duration = fleet.stats().cpu.iter().sum();
@@ -132,4 +135,36 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     )?;
     fleet.stop()?;
     Ok(Exit::Done)
+}
+
+/// Says once when the DSPs, and not the exchange, are what limits a measurement.
+struct Watch {
+    since: Instant,
+    cpu: Vec<Duration>,
+    told: bool,
+}
+
+impl Watch {
+    fn new() -> Self {
+        Self { since: Instant::now(), cpu: Vec::new(), told: false }
+    }
+
+    /// `cpu` is the time that each thread has used so far.
+    fn look(&mut self, cpu: &[Duration]) -> std::io::Result<()> {
+        let elapsed = self.since.elapsed();
+        if elapsed < Duration::from_secs(1) {
+            return Ok(());
+        }
+        let used = cpu.iter().zip(&self.cpu).map(|(now, before)| now.saturating_sub(*before));
+        let busiest = used.max().unwrap_or_default();
+        let busy_ppm = busiest.as_micros() * 1_000_000 / elapsed.as_micros();
+        (self.since, self.cpu) = (Instant::now(), cpu.to_vec());
+        if busy_ppm > BUSY_PPM.into() && !self.told {
+            self.told = true;
+            let busy = busy_ppm / 10_000;
+            let note = "the DSPs are the bottleneck, add --threads or --latency-ms";
+            writeln!(std::io::stdout(), "note: a thread is {busy} % busy: {note}")?;
+        }
+        Ok(())
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// How a command ended.
@@ -48,6 +49,12 @@ impl Failure {
     pub(crate) fn unavailable(message: impl fmt::Display) -> anyhow::Error {
         Self { exit: Exit::Unavailable, message: message.to_string() }.into()
     }
+}
+
+/// Writes a file that the user asked for.
+pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::unavailable(format!("cannot write {}: {error}", path.display())))
 }
 
 impl fmt::Display for Failure {

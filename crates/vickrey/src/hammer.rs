@@ -12,7 +12,10 @@ use runtime::shutdown::Shutdown;
 use testbed::hammer::{HammerOptions, Length, Mode, Objectives, Progress, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, write_file};
+
+/// A thread busier than this measures itself.
+pub(crate) const BUSY_PPM: u64 = 800_000;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HammerCommand {
@@ -133,8 +136,11 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
 fn conclude(args: &HammerArgs, report: &Report) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     write!(out, "{report}")?;
+    if report.generator_busy_ppm > BUSY_PPM {
+        writeln!(out, "note             the load generator was the bottleneck, not the exchange")?;
+    }
     if let Some(file) = &args.json {
-        std::fs::write(file, serde_json::to_string_pretty(report)? + "\n")?;
+        write_file(file, &(serde_json::to_string_pretty(report)? + "\n"))?;
     }
     let objectives = Objectives {
         p99_max: args.p99_max,

@@ -39,6 +39,8 @@ pub struct ExchangeMetrics {
     pub turned_away: Counter,
     /// Auctions given up because the caller went away.
     pub abandoned: Counter,
+    /// DSP connections whose code panicked; each was closed alone.
+    pub reactor_panics: Counter,
     /// From arrival to a parsed and validated request.
     pub parse: Histogram,
     /// From there to knowing whom to ask for what.
@@ -105,6 +107,7 @@ impl ExchangeMetrics {
             invalid: Default::default(),
             turned_away: Counter::default(),
             abandoned: Counter::default(),
+            reactor_panics: Counter::default(),
             parse: Histogram::default(),
             ask: Histogram::default(),
             collect: Histogram::default(),
@@ -149,6 +152,9 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
         let counters = shards.iter().map(|shard| &shard.invalid[index]);
         invalid.sum(&[("reason", reason.label())], counters)?;
     }
+    let help = "DSP connections whose code panicked; each was closed alone.";
+    page.counters("exchange_reactor_panics", help)?
+        .sum(&[], shards.iter().map(|shard| &shard.reactor_panics))?;
     page.counters("exchange_test_auctions", "Auctions held with `test`, which move no money.")?
         .sum(&[], shards.iter().map(|shard| &shard.tests))?;
     let mut impressions =

@@ -5,17 +5,22 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token};
+use runtime::metrics::Padded;
 use tokio::io::Interest as Readiness;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 use tracing::error;
 
 use super::connection::Connection;
+use crate::metrics::ExchangeMetrics;
 
 /// Bytes read at once; an answer that fits is read where it lies.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -27,6 +32,7 @@ const EVENTS_MAX: usize = 1024;
 pub struct Reactor {
     registry: Registry,
     connections: RefCell<Connections>,
+    metrics: Arc<Padded<ExchangeMetrics>>,
 }
 
 /// By token. A token is free again once its connection has closed: an event that was meant for the
@@ -43,12 +49,12 @@ impl Reactor {
     /// # Errors
     ///
     /// When the kernel refuses an epoll instance.
-    pub fn start() -> io::Result<Rc<Self>> {
+    pub fn start(metrics: Arc<Padded<ExchangeMetrics>>) -> io::Result<Rc<Self>> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         #[expect(deprecated, reason = "its successor is unsafe; a Poll keeps its descriptor open")]
         let poll = AsyncFd::with_interest(poll, Readiness::READABLE)?;
-        let reactor = Rc::new(Self { registry, connections: RefCell::default() });
+        let reactor = Rc::new(Self { registry, connections: RefCell::default(), metrics });
         let running = Rc::clone(&reactor);
         tokio::task::spawn_local(async move {
             if let Err(error) = running.run(poll).await {
@@ -104,17 +110,29 @@ impl Reactor {
             for event in &events {
                 // One that closed within this batch is gone.
                 let Some(connection) = self.get(event.token()) else { continue };
-                if event.is_writable() {
-                    connection.on_writable();
-                }
-                if event.is_readable() || event.is_read_closed() || event.is_error() {
-                    let ends = event.is_read_closed() || event.is_error();
-                    connection.on_readable(&mut scratch, now, ends);
+                // A defect that one answer brings to light must not end all connections.
+                let handled = catch_unwind(AssertUnwindSafe(|| {
+                    handle(&connection, event, &mut scratch, now);
+                }));
+                if handled.is_err() {
+                    error!(?connection, "a connection's code panicked; it is closed");
+                    self.metrics.reactor_panics.increment();
+                    connection.close();
                 }
             }
             if drained {
                 ready.clear_ready();
             }
         }
+    }
+}
+
+fn handle(connection: &Rc<Connection>, event: &Event, scratch: &mut [u8], now: Instant) {
+    if event.is_writable() {
+        connection.on_writable();
+    }
+    let ends = event.is_read_closed() || event.is_error();
+    if ends || event.is_readable() {
+        connection.on_readable(scratch, now, ends);
     }
 }

@@ -20,8 +20,8 @@ fn pool() -> Rc<Pool> {
     let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
     let config = config.unwrap().unwrap();
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
-    let reactor = Reactor::start().unwrap();
     let metrics = Arc::new(Padded::new(ExchangeMetrics::new(&config.market)));
+    let reactor = Reactor::start(Arc::clone(&metrics)).unwrap();
     Rc::new(Pool::new(endpoint, config.pool, reactor, (metrics, 0)))
 }
 
