@@ -88,11 +88,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
     let report = drive(args, &url, &exchange, &mut out)?;
     let totals = Totals::of(&exchange);
-    writeln!(
-        out,
-        "{}",
-        Summary::new(exchange.config(), &totals, &totals.rate_over(report.duration_s))
-    )?;
+    let rate = totals.rate_over(report.duration_s);
+    writeln!(out, "{}", Summary::new(exchange.config(), &totals, &rate, report.latency_us))?;
     writeln!(out, "\nseen from the caller's side\n{report}")?;
     shutdown.begin();
     exchange.join()?;
@@ -167,9 +164,10 @@ fn watch(
         let totals = Totals::of(exchange);
         let rate = totals.since(&last).rate_over(last_at.elapsed().as_secs_f64());
         (last, last_at) = (totals, Instant::now());
-        let summary = Summary::new(exchange.config(), &last, &rate);
-        let in_flight = progress.lock().expect("nothing panics while it holds the progress");
-        let in_flight = in_flight.map_or(0, |progress| progress.in_flight);
+        let now = *progress.lock().expect("nothing panics while it holds the progress");
+        let latency = now.and_then(|progress| progress.latency_us);
+        let in_flight = now.map_or(0, |progress| progress.in_flight);
+        let summary = Summary::new(exchange.config(), &last, &rate, latency);
         if !terminal {
             writeln!(out, "{}", summary.line(started.elapsed()))?;
             continue;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use exchange_core::Fate;
 use exchange_serve::{Exchange, ExchangeConfig, ExchangeMetrics};
 use openrtb::codes::NoBidReason;
-use runtime::metrics::{Counter, PerShard, Snapshot};
-use units::{Nanos, Ppm};
+use runtime::metrics::{Counter, PerShard};
+use testbed::hammer::Quantiles;
 
 /// Rows of each table.
 const ROWS: usize = 8;
@@ -25,7 +25,6 @@ pub(super) struct Totals {
     fates: Vec<u64>,
     /// Revenue and wins by DSP and seat.
     seats: Vec<(usize, usize, u64, u64)>,
-    latency: Snapshot,
     overshoots: u64,
 }
 
@@ -46,11 +45,7 @@ impl Totals {
         let no_bids = (0..NoBidReason::ALL.len())
             .filter(|reason| *reason != invalid)
             .map(|reason| sum(&|shard| &shard.no_bids[reason]));
-        let (mut latency, mut overshoots) = (Snapshot::default(), 0);
-        for shard in shards.iter() {
-            latency.merge(&shard.total.snapshot());
-            overshoots += shard.overshoot.snapshot().count();
-        }
+        let overshoots = shards.iter().map(|shard| shard.overshoot.snapshot().count()).sum();
         Self {
             filled: sum(&|shard| &shard.filled),
             no_bid: no_bids.sum(),
@@ -62,7 +57,6 @@ impl Totals {
                 .map(|fate| sum(&|shard| &shard.fates[*fate as usize]))
                 .collect(),
             seats: seats(exchange.config(), shards),
-            latency,
             overshoots,
         }
     }
@@ -117,11 +111,18 @@ pub(super) struct Summary<'s> {
     config: &'s ExchangeConfig,
     totals: &'s Totals,
     rate: &'s Rate,
+    /// As callers see it.
+    latency: Option<Quantiles>,
 }
 
 impl<'s> Summary<'s> {
-    pub(super) fn new(config: &'s ExchangeConfig, totals: &'s Totals, rate: &'s Rate) -> Self {
-        Self { config, totals, rate }
+    pub(super) fn new(
+        config: &'s ExchangeConfig,
+        totals: &'s Totals,
+        rate: &'s Rate,
+        latency: Option<Quantiles>,
+    ) -> Self {
+        Self { config, totals, rate, latency }
     }
 
     /// One line, for logs.
@@ -132,7 +133,7 @@ impl<'s> Summary<'s> {
             elapsed.as_secs(),
             self.rate.auctions_per_s,
             self.fill_percent(),
-            Nanos::new(self.totals.revenue()),
+            money(self.totals.revenue()),
             self.config.market.currency,
         )
     }
@@ -141,12 +142,11 @@ impl<'s> Summary<'s> {
         100.0 * as_float(self.totals.sold) / as_float(self.totals.impressions.max(1))
     }
 
+    /// p50, p99 and p99.9.
     fn quantiles(&self) -> [String; 3] {
-        [500_000, 990_000, 999_000].map(|parts| {
-            let share = Ppm::new(parts).expect("a share is at most the whole");
-            let us = self.totals.latency.quantile_us(share).unwrap_or(0);
-            format!("{}.{} ms", us / 1000, us % 1000 / 100)
-        })
+        let latency =
+            self.latency.map_or([0; 3], |latency| [latency.p50, latency.p99, latency.p999]);
+        latency.map(|us| format!("{}.{} ms", us / 1000, us % 1000 / 100))
     }
 
     fn write_seats(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,7 +155,7 @@ impl<'s> Summary<'s> {
         let most = self.totals.seats.first().map_or(0, |(_, _, revenue, _)| *revenue);
         for (dsp, seat, revenue, wins) in self.totals.seats.iter().take(ROWS) {
             let name = &self.config.market.dsps[*dsp].seats[*seat];
-            let money = Nanos::new(*revenue / 1_000_000 * 1_000_000);
+            let money = money(*revenue);
             writeln!(f, "  {name:<14} {money:>10}  {wins:>7} wins  {}", bar(*revenue, most))?;
         }
         Ok(())
@@ -202,11 +202,16 @@ impl fmt::Display for Summary<'_> {
             "latency   p50 {p50}   p99 {p99}   p99.9 {p999}   past the deadline: {}",
             totals.overshoots
         )?;
-        let revenue = Nanos::new(totals.revenue() / 1_000_000 * 1_000_000);
+        let revenue = money(totals.revenue());
         writeln!(f, "revenue   {revenue} {currency} gross")?;
         self.write_seats(f)?;
         self.write_losses(f)
     }
+}
+
+/// Thousand-millionths of a currency unit, to the thousandth.
+fn money(nanos: u64) -> String {
+    format!("{}.{:03}", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
 }
 
 fn bar(value: u64, most: u64) -> String {
