@@ -125,8 +125,9 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     let cpu: Duration = fleet.stats().cpu.iter().sum();
     writeln!(
         std::io::stdout(),
-        "{} requests: {} bids, {} no bids, {} late, {} malformed; {:.3} s of CPU",
+        "{} requests: {} answered with {} bids, {} without, {} late, {} malformed; {:.3} s of CPU",
         total.requests,
+        total.bid_answers,
         total.bids,
         total.no_bids,
         total.late,

@@ -24,8 +24,8 @@ use crate::metrics::ExchangeMetrics;
 
 /// Bytes read at once; an answer that fits is read where it lies.
 const SCRATCH_BYTES: usize = 64 * 1024;
-/// Events taken from the kernel at once.
-const EVENTS_MAX: usize = 1024;
+/// Events taken from the kernel at once: more would keep timers waiting.
+const EVENTS_MAX: usize = 256;
 
 /// The connections of one shard.
 #[derive(Debug)]
