@@ -11,7 +11,7 @@ help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 demo: ## An exchange, 50 simulated DSPs and traffic: watch auctions clear
-	$(CARGO) run --release --quiet -p vickrey -- demo
+	$(CARGO) run --release -p vickrey -- demo
 
 test: format lint unit bench-tests docs deny fuzz-smoke ## Everything that must hold before a change lands
 

@@ -208,7 +208,8 @@ fn locate<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
         return Invalid::at(Reason::NotJson, "", problem);
     };
     let path = error.path().to_string();
-    let path = if path == "." { "" } else { path.as_str() };
+    // The tracker's words for the root, and for a key that broken text leaves unknown.
+    let path = path.trim_end_matches(['?', '.']);
     let reason = if error.inner().is_data() { Reason::WrongType } else { Reason::NotJson };
     let message = error.into_inner().to_string();
     let Some(marked) = message.strip_prefix(PATH_MARK) else {

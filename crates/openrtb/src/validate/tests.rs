@@ -26,6 +26,7 @@ fn whole_bodies() {
     use Reason::{NotJson, TooDeep, WrongType};
     check("", Err((NotJson, "EOF while parsing a value at line 1 column 0")));
     check("{\"id\":", Err((NotJson, "id: EOF while parsing a value at line 1 column 6")));
+    check("{\"id\":\"c\"", Err((NotJson, "EOF while parsing an object at line 1 column 9")));
     check("hello", Err((NotJson, "expected value at line 1 column 1")));
     let short = "invalid length 0, expected struct BidRequest with 21 elements";
     check("[]", Err((WrongType, short)));
