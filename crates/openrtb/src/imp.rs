@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::codes::MediaType;
 use crate::json::at_most;
-use crate::validate::DEALS_MAX;
+use crate::validate::{DEALS_MAX, FORMATS_MAX};
 use crate::{FloorPrice, Spanned, Text};
 
 /// Section 3.2.4.
@@ -77,7 +77,8 @@ impl Imp<'_> {
 /// Section 3.2.6.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Banner<'a> {
-    /// Sizes welcome.
+    /// Sizes welcome; what is beyond the limit and one more is not kept.
+    #[serde(default, deserialize_with = "at_most::<_, _, { FORMATS_MAX + 1 }>")]
     pub format: Option<Vec<Format>>,
     /// Width in DIPS, when no `format` says.
     pub w: Option<u32>,

@@ -19,6 +19,8 @@ pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Vide
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
-pub use request::{BidRequest, Channel, Device, Geo, Media, Publisher, User};
-pub use response::{Bid, BidError, BidResponse, SeatBid, bid_texts, parse_bid, parse_response};
-pub use validate::{DEALS_MAX, IMPS_MAX, parse_request};
+pub use request::{BidRequest, Device, Geo, Media, Publisher, User};
+pub use response::{
+    BID_LIST_MAX, Bid, BidError, BidResponse, SeatBid, bid_texts, parse_bid, parse_response,
+};
+pub use validate::{DEALS_MAX, FORMATS_MAX, IMPS_MAX, LIST_MAX, parse_request};

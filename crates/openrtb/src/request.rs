@@ -74,29 +74,10 @@ pub struct BidRequest<'a> {
     pub source: Option<Spanned<'a, Source<'a>>>,
 }
 
-/// What kind of property sells the impressions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
-    /// A website.
-    Site,
-    /// An application.
-    App,
-    /// A screen out of home.
-    Dooh,
-}
-
 impl<'a> BidRequest<'a> {
-    /// The property on which the impressions are, and its kind.
-    pub fn media(&self) -> Option<(Channel, &Media<'a>)> {
-        let site = self.site.as_ref().map(|media| (Channel::Site, media));
-        let app = self.app.as_ref().map(|media| (Channel::App, media));
-        let dooh = self.dooh.as_ref().map(|media| (Channel::Dooh, media));
-        site.or(app).or(dooh)
-    }
-
     /// Who is paid: `publisher.id` of the property.
     pub fn publisher_id(&self) -> Option<&str> {
-        let (_, media) = self.media()?;
+        let media = self.site.as_ref().or(self.app.as_ref()).or(self.dooh.as_ref())?;
         media.publisher.as_ref()?.id.as_deref()
     }
 
@@ -119,13 +100,13 @@ impl<'a> BidRequest<'a> {
 /// What `site`, `app` and `dooh` share. Sections 3.2.13, 3.2.14, 3.2.32.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Media<'a> {
-    /// The exchange's id of the property.
+    /// The exchange's id of the property; only checked.
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
-    /// Its domain.
+    /// Its domain; only checked.
     #[serde(borrow)]
     pub domain: Option<Text<'a>>,
-    /// Its app store id.
+    /// Its app store id; only checked.
     #[serde(borrow)]
     pub bundle: Option<Text<'a>>,
     /// Who is paid.
@@ -236,6 +217,25 @@ pub struct Source<'a> {
     /// Who takes part in the flow of payment.
     #[serde(borrow)]
     pub schain: Option<SupplyChain<'a>>,
+    /// Where OpenRTB 2.5 kept the chain.
+    #[serde(borrow)]
+    pub ext: Option<SourceExt<'a>>,
+}
+
+/// `source.ext`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SourceExt<'a> {
+    /// The chain as OpenRTB 2.5 has it.
+    #[serde(borrow)]
+    pub schain: Option<SupplyChain<'a>>,
+}
+
+impl<'a> Source<'a> {
+    /// The chain, wherever it stands.
+    pub fn chain(&self) -> Option<&SupplyChain<'a>> {
+        let older = self.ext.as_ref().and_then(|ext| ext.schain.as_ref());
+        self.schain.as_ref().or(older)
+    }
 }
 
 /// Section 3.2.25.

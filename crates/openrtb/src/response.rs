@@ -9,8 +9,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
-use crate::json::{self, span_of};
+use crate::json::{self, at_most, span_of};
 use crate::{Invalid, Text};
+
+/// Most domains, categories or attributes of one bid.
+pub const BID_LIST_MAX: usize = 32;
 
 /// Section 4.2.1. `B` is [`Bid`], or its text where one bad bid must not spoil the others.
 #[derive(Clone, Debug, Deserialize)]
@@ -66,7 +69,7 @@ pub struct Bid<'a> {
     #[serde(borrow)]
     pub adid: Option<Text<'a>>,
     /// Advertiser domains.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
     pub adomain: Option<Vec<Text<'a>>>,
     /// The advertised app's store id.
     #[serde(borrow)]
@@ -75,11 +78,12 @@ pub struct Bid<'a> {
     #[serde(borrow)]
     pub crid: Option<Text<'a>>,
     /// Creative categories.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
     pub cat: Option<Vec<Text<'a>>>,
     /// Taxonomy of `cat`; absent: 1.
     pub cattax: Option<u32>,
     /// Creative attributes.
+    #[serde(default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
     pub attr: Option<Vec<u32>>,
     /// Creative language (ISO 639-1).
     #[serde(borrow)]
@@ -140,6 +144,16 @@ impl<'a> Bid<'a> {
             return Some(Cow::Borrowed(raw));
         }
         serde_json::from_str(raw).ok().map(Cow::Owned)
+    }
+
+    /// Whether a list of domains, categories or attributes is longer than any creative's.
+    pub fn lists_too_much(&self) -> bool {
+        let lengths = [
+            self.adomain.as_ref().map_or(0, Vec::len),
+            self.cat.as_ref().map_or(0, Vec::len),
+            self.attr.as_ref().map_or(0, Vec::len),
+        ];
+        lengths.into_iter().any(|length| length > BID_LIST_MAX)
     }
 
     /// Whether there is any way to the ad: inline, on the win notice, or preloaded (section 4.3).

@@ -9,6 +9,12 @@ use crate::{BidRequest, Invalid, Reason, Text};
 /// Most impressions in one request.
 pub const IMPS_MAX: usize = 64;
 
+/// Most sizes of one banner.
+pub const FORMATS_MAX: usize = 64;
+
+/// Most entries of one list of seats, advertisers, categories, applications or languages.
+pub const LIST_MAX: usize = 10_000;
+
 /// Most deals in one request, over all its impressions.
 pub const DEALS_MAX: usize = 128;
 
@@ -73,6 +79,19 @@ fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
         let problem = "only one of `site`, `app` and `dooh` may stand in a request";
         return Err(Invalid::at(Reason::SeveralChannels, "", problem));
     }
+    let lists = [
+        ("wseat", &request.wseat),
+        ("bseat", &request.bseat),
+        ("wlang", &request.wlang),
+        ("wlangb", &request.wlangb),
+        ("acat", &request.acat),
+        ("bcat", &request.bcat),
+        ("badv", &request.badv),
+        ("bapp", &request.bapp),
+    ];
+    for (key, list) in lists {
+        check_length(list.as_deref(), LIST_MAX, || key.to_owned())?;
+    }
     if let Some(at) = request.at.filter(|at| !(1..=2).contains(at)) {
         let problem =
             format!("auction type {at} is not offered; 1 (first price) and 2 (second) are");
@@ -90,6 +109,8 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
         let problem = "offers no format: one of `banner`, `video`, `audio`, `native` is required";
         return Err(Invalid::at(Reason::NoFormat, path(""), problem));
     }
+    let format = imp.banner.as_ref().and_then(|banner| banner.format.as_deref());
+    check_length(format, FORMATS_MAX, || path(".banner.format"))?;
     let mimes = [
         (".video.mimes", imp.video.as_ref().map(|video| video.mimes.as_deref())),
         (".audio.mimes", imp.audio.as_ref().map(|audio| audio.mimes.as_deref())),
@@ -139,6 +160,8 @@ fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), In
 fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
     required(deal.id.as_ref(), || path(".id"))?;
     check_currency(deal.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
+    check_length(deal.wseat.as_deref(), LIST_MAX, || path(".wseat"))?;
+    check_length(deal.wadomain.as_deref(), LIST_MAX, || path(".wadomain"))?;
     match deal.at {
         None | Some(1 | 2) => Ok(()),
         Some(3) if deal.bidfloor.is_some() => Ok(()),
@@ -150,6 +173,20 @@ fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Inva
             let problem = format!("auction type {at} is not offered to deals; 1, 2 and 3 are");
             Err(Invalid::at(Reason::Unsupported, path(".at"), problem))
         }
+    }
+}
+
+/// Every list is gone through for every bid: what is longer than any real one is refused.
+fn check_length<T>(
+    list: Option<&[T]>,
+    max: usize,
+    path: impl Fn() -> String,
+) -> Result<(), Invalid> {
+    match list {
+        Some(list) if list.len() > max => {
+            Err(Invalid::at(Reason::TooMany, path(), format!("more than {max} entries")))
+        }
+        _ => Ok(()),
     }
 }
 

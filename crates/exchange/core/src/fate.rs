@@ -7,7 +7,7 @@ pub enum Fate {
     WrongAuction,
     /// The response's currency is not one the DSP may bid in.
     CurrencyNotAccepted,
-    /// The bid is no JSON of the right types, or lacks an id.
+    /// The bid is no JSON of the right types, lacks an id, or lists more than any creative has.
     Malformed,
     /// No price.
     NoPrice,

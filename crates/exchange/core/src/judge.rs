@@ -277,7 +277,8 @@ impl<'a> Responder<'_, 'a, '_> {
     /// What a bid must have whatever it is for.
     fn check_form(&self, bid: &Bid<'_>, currency: Currency) -> Result<Cpm, Fate> {
         let present = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
-        if !present(bid.id.as_deref()) || !present(bid.impid.as_deref()) {
+        let has_ids = present(bid.id.as_deref()) && present(bid.impid.as_deref());
+        if !has_ids || bid.lists_too_much() {
             return Err(Fate::Malformed);
         }
         let price = bid.price().map_err(|error| match error {

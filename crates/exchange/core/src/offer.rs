@@ -125,7 +125,7 @@ fn append_node(editor: &mut Editor<'_>, body: &str, auction: &Auction<'_>) {
         text("domain", &own.domain),
     );
     let source = request.source.as_ref();
-    let chain = source.and_then(|source| source.schain.as_ref());
+    let chain = source.and_then(|source| source.chain());
     if let Some(nodes) = chain.and_then(|chain| chain.nodes.as_ref()) {
         editor.append(&nodes.span(body), &node);
         return;

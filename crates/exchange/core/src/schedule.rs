@@ -25,6 +25,7 @@ pub struct Schedule {
     /// When the auction closes with what it has: deadline − answer reserve.
     pub close: Tick,
     network_margin: Duration,
+    dsp_time_min: Duration,
 }
 
 impl Schedule {
@@ -38,13 +39,28 @@ impl Schedule {
         }
         let deadline = arrival.after(tmax);
         let close = deadline.before(limits.answer_reserve);
-        Some(Self { deadline, close, network_margin: limits.network_margin })
+        Some(Self {
+            deadline,
+            close,
+            network_margin: limits.network_margin,
+            dsp_time_min: limits.dsp_time_min,
+        })
+    }
+
+    /// Whether DSPs asked at `now` would have the least time.
+    pub fn suffices(&self, now: Tick) -> bool {
+        self.left(now) >= self.dsp_time_min
+    }
+
+    /// What is left until the close, less the network margin.
+    fn left(&self, now: Tick) -> Duration {
+        self.close.since(now).saturating_sub(self.network_margin)
     }
 
     /// The `tmax` to tell a DSP, in whole milliseconds: what is left until the close, less the
     /// network margin, at most its own timeout.
     pub fn dsp_tmax_ms(&self, now: Tick, timeout: Duration) -> u32 {
-        let left = self.close.since(now).saturating_sub(self.network_margin).min(timeout);
+        let left = self.left(now).min(timeout);
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
@@ -86,6 +102,16 @@ mod tests {
         check(Some(20), Some((20, 15, 5)));
         check(Some(19), None);
         check(Some(0), None);
+    }
+
+    #[test]
+    fn a_request_that_was_slow_to_come_must_leave_the_least_time() {
+        let schedule = Schedule::new(Tick::ZERO, Some(100), &LIMITS).unwrap();
+        let at = |ms| Tick::ZERO.after(MS(ms));
+        // Closes at 95, less a margin of 10 and the least time of 5.
+        for (ms, want) in [(0, true), (80, true), (81, false), (200, false)] {
+            assert_eq!(schedule.suffices(at(ms)), want, "{ms}");
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Own {
                     "body_max",
                     "256KiB",
                     1024..=64 * 1024 * 1024,
-                    "Largest bid request, also once decompressed; larger ones are answered 413.",
+                    "Largest bid request; a larger one is answered 413, or 400 where only decompressed it is.",
                 ),
                 body_timeout: s.duration(
                     "body_timeout",

@@ -159,6 +159,8 @@ async fn collect(mut body: Incoming, body_max: usize) -> Result<Bytes, TurnedAwa
     if body.size_hint().lower() > body_max as u64 {
         return Err(too_large(body_max));
     }
+    let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+    let length = length.unwrap_or(body_max);
     let mut joined: Option<BytesMut> = None;
     let mut first: Option<Bytes> = None;
     while let Some(frame) = body.frame().await {
@@ -173,7 +175,8 @@ async fn collect(mut body: Incoming, body_max: usize) -> Result<Bytes, TurnedAwa
             (Some(joined), _) => joined.extend_from_slice(&data),
             (None, None) => first = Some(data),
             (None, Some(earlier)) => {
-                let mut both = BytesMut::with_capacity(earlier.len() + data.len());
+                // Its final size at once: growing would take twice the cap.
+                let mut both = BytesMut::with_capacity(length);
                 both.extend_from_slice(&earlier);
                 both.extend_from_slice(&data);
                 joined = Some(both);

@@ -35,7 +35,8 @@ pub struct ExchangeMetrics {
     pub no_bids: [Counter; NoBidReason::ALL.len()],
     /// Refused bodies, by reason.
     pub invalid: [Counter; Reason::ALL.len()],
-    /// Answers without an auction: 404, 405, 413, 415 and bodies that never came.
+    /// Answers without an auction: 404, 405, 413, 415, and bodies that never came, broke off or are
+    /// no gzip.
     pub turned_away: Counter,
     /// Auctions given up because the caller went away.
     pub abandoned: Counter,
@@ -117,6 +118,14 @@ impl ExchangeMetrics {
             fates: std::array::from_fn(|_| Counter::default()),
             dsps: market.dsps.iter().map(dsp).collect(),
         }
+    }
+}
+
+impl ExchangeMetrics {
+    /// Counts an answer without a sale.
+    pub(crate) fn count_no_bid(&self, reason: NoBidReason) {
+        let index = NoBidReason::ALL.iter().position(|known| *known == reason);
+        self.no_bids[index.expect("every reason is listed")].increment();
     }
 }
 

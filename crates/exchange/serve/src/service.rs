@@ -63,7 +63,7 @@ impl Exchange {
                 let counters = metrics.shard(context.index());
                 let (config, endpoints) = (Arc::clone(&config), Arc::clone(&endpoints));
                 async move {
-                    match Reactor::start(Arc::clone(&counters)) {
+                    match Reactor::start(Arc::clone(&counters), context.shutdown()) {
                         Ok(reactor) => {
                             let shard = Shard::new(config, &endpoints, counters, &reactor);
                             run_shard(context, Rc::new(shard)).await;

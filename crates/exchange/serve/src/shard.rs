@@ -103,13 +103,10 @@ impl Shard {
         let reply = self.try_auction(body, arrival).await;
         match &reply {
             Reply::Bid(_) => self.metrics.filled.increment(),
-            Reply::NoBid { reason, .. } => {
-                let index = NoBidReason::ALL.iter().position(|known| known == reason);
-                self.metrics.no_bids[index.expect("every reason is listed")].increment();
-            }
+            Reply::NoBid { reason, .. } => self.metrics.count_no_bid(*reason),
             Reply::Invalid(invalid) => {
                 self.metrics.invalid[invalid.reason as usize].increment();
-                self.metrics.no_bids[2].increment();
+                self.metrics.count_no_bid(NoBidReason::InvalidRequest);
             }
         }
         reply
@@ -148,7 +145,7 @@ impl Shard {
         let schedule = Schedule::new(self.tick(arrival), tmax, &self.config.limits)
             .ok_or(Refusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
         // A body that was slow to come has used the time up.
-        if schedule.dsp_tmax_ms(self.tick(parsed), Duration::MAX) == 0 {
+        if !schedule.suffices(self.tick(parsed)) {
             return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, market)?;
@@ -169,14 +166,15 @@ impl Shard {
         self.metrics.collect.record(closed - asked);
         let answer = self.conclude(&auction, &asks, &outcomes);
         let done = Instant::now();
-        self.keep_room(outcomes.into_room());
         self.metrics.clear.record(done - closed);
         self.metrics.total.record(done - arrival);
         let overshoot = self.tick(done).since(schedule.deadline);
         if overshoot > Duration::ZERO {
             self.metrics.overshoot.record(overshoot);
         }
-        answer.ok_or(Refusal::NoBid(NoBidReason::Unknown))
+        let answer = answer.ok_or_else(|| Refusal::NoBid(why_nothing(&outcomes.calls)));
+        self.keep_room(outcomes.into_room());
+        answer
     }
 
     /// Keeps room for as many auctions as are usually in flight, unless one was extravagant.
@@ -299,6 +297,14 @@ impl Drop for Shard {
             pool.close();
         }
     }
+}
+
+/// Without a sale: our fault when not one DSP could be asked, else nobody bid enough.
+fn why_nothing(calls: &[Outcome]) -> NoBidReason {
+    let never_asked = |outcome: &Outcome| {
+        matches!(outcome, Outcome::Unreachable | Outcome::Unresolved | Outcome::Saturated)
+    };
+    if calls.iter().all(never_asked) { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
 }
 
 /// A valid request, and when it came.

@@ -92,6 +92,22 @@ fn counts_at_their_edges() {
 }
 
 #[test]
+fn lists_at_their_edges() {
+    let list = |n: usize| vec!["\"x\""; n].join(",");
+    for key in ["wseat", "bseat", "wlang", "acat", "bcat", "badv", "bapp"] {
+        check(&request(BANNER, &format!(r#","{key}":[{}]"#, list(LIST_MAX))), Ok(()));
+        let text = format!("{key}: more than 10000 entries");
+        let more = format!(r#","{key}":[{}]"#, list(LIST_MAX + 1));
+        check(&request(BANNER, &more), Err((Reason::TooMany, &text)));
+    }
+    let formats =
+        |n: usize| request(&format!(r#","banner":{{"format":[{}]}}"#, vec!["{}"; n].join(",")), "");
+    check(&formats(FORMATS_MAX), Ok(()));
+    let text = "imp[0].banner.format: more than 64 entries";
+    check(&formats(FORMATS_MAX + 1), Err((Reason::TooMany, text)));
+}
+
+#[test]
 fn impressions() {
     use Reason::{Duplicate, Missing, NoFormat, NotJson, WrongType};
     check(r#"{"id":"r","imp":[{"banner":{}}]}"#, Err((Missing, "imp[0].id: required")));

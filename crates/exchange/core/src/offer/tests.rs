@@ -208,6 +208,12 @@ fn our_node_ends_the_supply_chain() {
         r#""source":{"schain":{"ver":"1.0"}},"#,
         r#""source":{"schain":{"ver":"1.0"}},"#,
     );
+    // Where OpenRTB 2.5 kept it.
+    check_with(
+        &market,
+        r#""source":{"ext":{"schain":{"nodes":[{}]}}},"#,
+        &format!(r#""source":{{"ext":{{"schain":{{"nodes":[{{}},{node}]}}}}}},"#),
+    );
     check_with(&market, r#""source":{"tid":"t"},"#, &format!(r#""source":{{{chain},"tid":"t"}},"#));
     check_with(&market, r#""source":{},"#, &format!(r#""source":{{{chain}}},"#));
     check_with(&market, r#""source":null,"#, &format!(r#""source":{{{chain}}},"#));

@@ -270,6 +270,8 @@ impl Connection {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
         let metrics = self.pool.metrics();
         metrics.latency.record(now.saturating_duration_since(call.sent_at));
+        // Nobody reads the body of an error.
+        let body = if outcome == Outcome::Answered { body } else { &[] };
         if !call.inbox.deliver(call.slot, outcome, body) {
             metrics.drained.increment();
         }

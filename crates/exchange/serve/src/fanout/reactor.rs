@@ -14,6 +14,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token};
 use runtime::metrics::Padded;
+use runtime::shutdown::Shutdown;
 use tokio::io::Interest as Readiness;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -49,16 +50,22 @@ impl Reactor {
     /// # Errors
     ///
     /// When the kernel refuses an epoll instance.
-    pub fn start(metrics: Arc<Padded<ExchangeMetrics>>) -> io::Result<Rc<Self>> {
+    pub fn start(
+        metrics: Arc<Padded<ExchangeMetrics>>,
+        shutdown: &Shutdown,
+    ) -> io::Result<Rc<Self>> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         #[expect(deprecated, reason = "its successor is unsafe; a Poll keeps its descriptor open")]
         let poll = AsyncFd::with_interest(poll, Readiness::READABLE)?;
         let reactor = Rc::new(Self { registry, connections: RefCell::default(), metrics });
         let running = Rc::clone(&reactor);
+        let shutdown = shutdown.clone();
         tokio::task::spawn_local(async move {
             if let Err(error) = running.run(poll).await {
-                error!(%error, "DSP connections can no longer be waited for");
+                error!(%error, "DSP connections can no longer be waited for; shutting down");
+                // A shard that hears no DSP would go on taking requests.
+                shutdown.begin();
             }
         });
         Ok(reactor)

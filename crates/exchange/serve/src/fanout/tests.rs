@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::metrics::Padded;
+use runtime::shutdown::Shutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
@@ -21,7 +22,7 @@ fn pool() -> Rc<Pool> {
     let config = config.unwrap().unwrap();
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
     let metrics = Arc::new(Padded::new(ExchangeMetrics::new(&config.market)));
-    let reactor = Reactor::start(Arc::clone(&metrics)).unwrap();
+    let reactor = Reactor::start(Arc::clone(&metrics), &Shutdown::new(Duration::ZERO)).unwrap();
     Rc::new(Pool::new(endpoint, config.pool, reactor, (metrics, 0)))
 }
 
