@@ -49,6 +49,8 @@ pub struct InboundLimits {
     pub head_timeout: Duration,
     /// Largest head.
     pub head_max: usize,
+    /// Longest wait for a caller to take any more of its answer.
+    pub write_timeout: Duration,
 }
 
 /// Bounds of how long a resolved name is trusted.
@@ -144,6 +146,12 @@ impl Own {
                     "60s",
                     ms(100)..=secs(3600),
                     "Longest wait for a request's head, which also ends idle connections.",
+                ),
+                write_timeout: s.duration(
+                    "write_timeout",
+                    "10s",
+                    ms(100)..=secs(600),
+                    "Longest wait for a caller to take any more of its answers; then it is cut off.",
                 ),
                 head_max: s.bytes(
                     "head_max",

@@ -13,6 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
@@ -40,6 +41,12 @@ impl TurnedAway {
 /// Serves one connection until it ends, or until `drain` completes and it is idle.
 pub async fn serve(stream: TcpStream, shard: Rc<Shard>, drain: impl Future<Output = ()>) {
     let inbound = shard.config().inbound;
+    // A caller that stops reading would hold its connection for ever: hyper waits to write without
+    // a timer, the kernel does not.
+    let socket = SockRef::from(&stream);
+    if let Err(error) = socket.set_tcp_user_timeout(Some(inbound.write_timeout)) {
+        debug!(%error, "no write timeout on a connection");
+    }
     let service = service_fn(|request| handle(request, Rc::clone(&shard)));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

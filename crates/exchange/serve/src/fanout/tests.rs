@@ -129,3 +129,16 @@ fn a_connection_that_was_offered_in_vain_returns_to_its_pool() {
         assert!(inbox.offer(0, connection).is_err());
     });
 }
+
+/// The name has come to mean another address: what is connected to the old one goes.
+#[test]
+fn a_connection_to_an_address_that_has_gone_is_spent() {
+    with_connection(async |_, connection| {
+        let now = Instant::now();
+        Rc::clone(&connection).release(now);
+        let other = "127.0.0.1:1".parse().unwrap();
+        assert!(!connection.is_spent(now, now, &[other, connection.address]));
+        assert!(connection.is_spent(now, now, &[other]));
+        assert!(connection.is_spent(now, now + Duration::from_secs(1), &[connection.address]));
+    });
+}

@@ -125,6 +125,14 @@ fn reasons_for_no_bid() {
 }
 
 #[test]
+fn nobody_to_be_reached() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let setup = Setup { exchange: EXPLAIN, dsps: &[(gone, "")], ..Setup::default() };
+    let exchange = Running::start(&setup);
+    assert_reason(&exchange.auction(&banner("")), 1);
+}
+
+#[test]
 fn nobody_to_ask() {
     let exchange = Running::start(&Setup { exchange: EXPLAIN, ..Setup::default() });
     assert_reason(&exchange.auction(&banner("")), 500);

@@ -242,3 +242,22 @@ fn connections_beyond_the_cap_are_closed() {
         matches!(caller.try_reply(), Ok(Some(reply)) if reply.status == 200)
     });
 }
+
+/// A caller that asks and asks and never reads: once the kernel holds all it will, it is cut off.
+#[test]
+fn callers_that_do_not_read_are_cut_off() {
+    let dsp = Dsp::bidding("1.00");
+    let exchange = Running::start(&Setup {
+        exchange: "write_timeout = \"200ms\"",
+        dsps: &[(dsp.address, "")],
+        ..Setup::default()
+    });
+    let mut deaf = std::net::TcpStream::connect(exchange.address).unwrap();
+    let question = b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1000);
+    // Blocks once neither side takes more, and fails once the exchange has hung up.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while deaf.write_all(&question).is_ok() {
+        assert!(std::time::Instant::now() < deadline, "it is still listened to");
+    }
+    assert_eq!(exchange.auction(&banner("")).status, 200, "others are served");
+}
