@@ -45,12 +45,8 @@ impl Cpm {
         Self::new(micros).ok_or(DecimalError::TooLarge)
     }
 
-    /// Exact: n micros per 1000 impressions is n nanos per impression.
-    pub const fn per_impression(self) -> Nanos {
-        Nanos(self.0)
-    }
-
-    /// What `multiplier` impressions cost, rounded down once.
+    /// What `multiplier` impressions cost, rounded down once; one costs exactly as many nanos as the
+    /// price has micros.
     ///
     /// `None` when the cost does not fit (OpenRTB 2.6 section 7.9.4 gives a worked example).
     pub fn cost(self, multiplier: Multiplier) -> Option<Nanos> {

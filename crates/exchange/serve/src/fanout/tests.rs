@@ -89,7 +89,7 @@ fn a_call_is_answered_or_retried_once() {
     assert_eq!(inbox.close().calls, [Outcome::NoBid]);
 }
 
-/// Its reader is gone: a request sent on it would wait for its answer in vain.
+/// Nobody reads from it any more: a request sent on it would wait for its answer in vain.
 #[test]
 fn a_closed_connection_is_neither_used_nor_kept() {
     with_connection(async |pool, connection| {

@@ -1,9 +1,13 @@
 //! The deadline holds whatever DSPs do, and reasons are given where they are asked for.
 
+use std::time::{Duration, Instant};
+
 use exchange_core::NotAsked;
 use exchange_serve::Outcome;
 
-use crate::fixtures::{Dsp, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, posted};
+use crate::fixtures::{
+    Dsp, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until,
+};
 
 const EXPLAIN: &str = "explain_no_bid = true\n";
 
@@ -42,7 +46,7 @@ fn what_came_before_the_close_counts() {
 fn the_auction_closes_early_when_all_have_answered() {
     let (first, second) = (Dsp::bidding("1.00"), Dsp::bidding("2.00"));
     let exchange = Running::with(&[&first, &second]);
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     assert_eq!(exchange.auction(&banner("")).price(), "2");
     assert!(started.elapsed() < crate::fixtures::PATIENCE, "not the whole tmax");
 }
@@ -53,7 +57,7 @@ fn a_dsp_may_have_less_time_than_the_auction() {
     let (quick, slow) = (Dsp::bidding("1.00"), silent());
     let dsps = [(slow.address, "timeout = \"40ms\""), (quick.address, "")];
     let exchange = Running::start(&Setup { dsps: &dsps, ..Setup::default() });
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     assert!(started.elapsed() < crate::fixtures::PATIENCE / 2, "its timeout, not the auction's");
     assert_eq!(exchange.outcomes(0, Outcome::Late), 1);
@@ -86,8 +90,8 @@ fn a_body_that_comes_after_the_close() {
     let request = posted(&banner(r#","tmax":20"#));
     let (head, rest) = request.split_at(request.len() - 1);
     caller.send(head);
-    // The time that passes is the matter of this test.
-    std::thread::sleep(std::time::Duration::from_millis(60));
+    let sent = Instant::now();
+    until("the request's time is up", || sent.elapsed() > Duration::from_millis(60));
     caller.send(rest);
     assert_reason(&caller.reply(), 14);
     assert_eq!(dsp.requests(), 0);
@@ -152,7 +156,8 @@ fn answers_that_race_the_close() {
     for round in 0..40 {
         caller.send(&posted(&banner(r#","tmax":40"#)));
         // Around the close, which is what this test is about; nothing depends on which is first.
-        std::thread::sleep(std::time::Duration::from_millis(33 + round % 4));
+        let (sent, around) = (Instant::now(), Duration::from_millis(33 + round % 4));
+        until("the close is near", || sent.elapsed() > around);
         dsp.permit();
         let reply = caller.reply();
         assert!([200, 204].contains(&reply.status), "{reply:?}");
