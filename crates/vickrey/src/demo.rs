@@ -89,7 +89,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let report = drive(args, &url, &exchange, &mut out)?;
     let totals = Totals::of(&exchange);
     let rate = totals.rate_over(report.duration_s);
-    writeln!(out, "{}", Summary::new(exchange.config(), &totals, &rate, report.latency_us))?;
+    writeln!(out, "{}", Summary::new(&exchange.generation().config, &totals, &rate, report.latency_us))?;
     writeln!(out, "\nseen from the caller's side\n{report}")?;
     shutdown.begin();
     exchange.join()?;
@@ -167,7 +167,8 @@ fn watch(
         let now = *progress.lock().expect("nothing panics while it holds the progress");
         let latency = now.and_then(|progress| progress.latency_us);
         let in_flight = now.map_or(0, |progress| progress.in_flight);
-        let summary = Summary::new(exchange.config(), &last, &rate, latency);
+        let generation = exchange.generation();
+        let summary = Summary::new(&generation.config, &last, &rate, latency);
         if !terminal {
             writeln!(out, "{}", summary.line(started.elapsed()))?;
             continue;

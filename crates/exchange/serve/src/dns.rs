@@ -1,19 +1,23 @@
 //! Resolves DSPs' host names again and again, on a thread of its own: a slow resolver must not
-//! hold up an auction.
+//! hold up an auction. It must not know what the names are for.
 
+use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use hickory_resolver::{ResolverBuilder, TokioResolver};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
 use crate::config::DnsLimits;
 use crate::fanout::Addresses;
 
 /// A name to keep resolved.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Name {
-    /// Host name or address.
+    /// Host name.
     pub host: String,
     /// Port of the addresses to publish.
     pub port: u16,
@@ -21,87 +25,196 @@ pub struct Name {
     pub addresses: Addresses,
 }
 
-/// Publishes addresses at once and keeps names resolved until the handle is dropped.
-pub fn start(names: Vec<Name>, limits: DnsLimits) -> std::io::Result<Resolver> {
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let mut to_resolve = Vec::new();
-    for name in names {
-        match name.host.parse::<IpAddr>() {
-            Ok(address) => name.addresses.set(vec![SocketAddr::new(address, name.port)]),
-            Err(_) => to_resolve.push(name),
-        }
-    }
-    if to_resolve.is_empty() {
-        return Ok(Resolver { _stop: stop });
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("dns".to_owned()).spawn(move || {
-        runtime.block_on(async move {
-            tokio::select! {
-                () = resolve_all(to_resolve, limits) => (),
-                _ = stopped => (),
-            }
-        });
-    })?;
-    Ok(Resolver { _stop: stop })
-}
-
-/// Keeps names resolved until dropped.
+/// The thread that resolves; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Resolver {
-    _stop: tokio::sync::oneshot::Sender<()>,
+    wanted: mpsc::UnboundedSender<(Vec<Name>, DnsLimits)>,
 }
 
-async fn resolve_all(names: Vec<Name>, limits: DnsLimits) {
-    let resolver = match TokioResolver::builder_tokio().and_then(ResolverBuilder::build) {
-        Ok(resolver) => resolver,
+impl Resolver {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the thread or its runtime cannot be set up.
+    pub fn start() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (wanted, told) = mpsc::unbounded_channel();
+        std::thread::Builder::new().name("dns".to_owned()).spawn(move || {
+            runtime.block_on(follow(told));
+        })?;
+        Ok(Self { wanted })
+    }
+
+    /// Keeps these names resolved, and no others any more. One reload sends one list, so the
+    /// channel holds as many as an operator can write.
+    pub fn keep(&self, names: Vec<Name>, limits: DnsLimits) {
+        // The thread ends only after this does.
+        let _ = self.wanted.send((names, limits));
+    }
+}
+
+/// Each list replaces the one before.
+async fn follow(mut told: mpsc::UnboundedReceiver<(Vec<Name>, DnsLimits)>) {
+    let mut running = JoinSet::new();
+    let mut resolver = None;
+    while let Some((names, limits)) = told.recv().await {
+        running.abort_all();
+        if names.is_empty() {
+            continue;
+        }
+        if resolver.is_none() {
+            resolver = system_resolver();
+        }
+        let Some(resolver) = &resolver else { continue };
+        for (host, names) in by_host(names) {
+            running.spawn(keep(resolver.clone(), host, names, limits));
+        }
+    }
+}
+
+fn system_resolver() -> Option<TokioResolver> {
+    match TokioResolver::builder_tokio().and_then(ResolverBuilder::build) {
+        Ok(resolver) => Some(resolver),
         Err(error) => {
             warn!(%error, "no resolver: DSPs with host names cannot be reached");
-            return std::future::pending().await;
+            None
         }
-    };
-    let tasks: Vec<_> = names.into_iter().map(|name| keep(&resolver, name, limits)).collect();
-    let mut set = tokio::task::JoinSet::new();
-    for task in tasks {
-        set.spawn(task);
     }
-    while set.join_next().await.is_some() {}
 }
 
-/// Resolves one name for ever.
-fn keep(
-    resolver: &TokioResolver,
-    name: Name,
-    limits: DnsLimits,
-) -> impl Future<Output = ()> + Send + 'static {
-    let resolver = resolver.clone();
-    async move {
-        let mut failed = false;
-        loop {
-            let pause = match resolver.lookup_ip(name.host.as_str()).await {
-                Ok(found) => {
-                    let addresses: Vec<_> =
-                        found.iter().map(|ip| SocketAddr::new(ip, name.port)).collect();
-                    if name.addresses.current().is_empty() || failed {
-                        info!(host = name.host, ?addresses, "resolved");
-                    }
-                    failed = false;
-                    name.addresses.set(addresses);
-                    found.valid_until().saturating_duration_since(Instant::now())
+/// Several DSPs, or ports, may share a host: it is looked up once for all.
+fn by_host(names: Vec<Name>) -> HashMap<String, Vec<Name>> {
+    let mut hosts: HashMap<String, Vec<Name>> = HashMap::new();
+    for name in names {
+        hosts.entry(name.host.clone()).or_default().push(name);
+    }
+    hosts
+}
+
+/// How a host is looked up: its addresses, and until when they hold.
+trait Lookup: Send + 'static {
+    type Error: std::fmt::Display + Send;
+
+    fn lookup(
+        &mut self,
+        host: &str,
+    ) -> impl Future<Output = Result<(Vec<IpAddr>, Instant), Self::Error>> + Send;
+}
+
+impl Lookup for TokioResolver {
+    type Error = hickory_resolver::net::NetError;
+
+    async fn lookup(&mut self, host: &str) -> Result<(Vec<IpAddr>, Instant), Self::Error> {
+        let found = self.lookup_ip(host).await?;
+        Ok((found.iter().collect(), found.valid_until()))
+    }
+}
+
+/// Resolves one host for ever.
+async fn keep(mut resolver: impl Lookup, host: String, names: Vec<Name>, limits: DnsLimits) {
+    let mut failed = false;
+    loop {
+        let pause = match resolver.lookup(&host).await {
+            Ok((addresses, valid_until)) => {
+                if failed || names.iter().any(|name| name.addresses.current().is_empty()) {
+                    info!(host, ?addresses, "resolved");
                 }
-                Err(error) => {
-                    // What it resolved to last stays: an old address beats none.
-                    if failed {
-                        debug!(host = name.host, %error, "still cannot be resolved");
-                    } else {
-                        warn!(host = name.host, %error, "cannot be resolved; trying on");
-                    }
-                    failed = true;
-                    Duration::ZERO
+                failed = false;
+                for name in &names {
+                    let of_port = addresses.iter().map(|ip| SocketAddr::new(*ip, name.port));
+                    name.addresses.set(of_port.collect());
                 }
-            };
-            tokio::time::sleep(pause.clamp(limits.ttl_min, limits.ttl_max.max(limits.ttl_min)))
-                .await;
+                valid_until.saturating_duration_since(Instant::now())
+            }
+            Err(error) => {
+                // What it resolved to last stays: an old address beats none.
+                if failed {
+                    debug!(host, %error, "still cannot be resolved");
+                } else {
+                    warn!(host, %error, "cannot be resolved; trying on");
+                }
+                failed = true;
+                Duration::ZERO
+            }
+        };
+        tokio::time::sleep(pause.clamp(limits.ttl_min, limits.ttl_max.max(limits.ttl_min))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers in turn, and ends with the last one for ever.
+    struct Answers(Vec<Result<(Vec<IpAddr>, Duration), &'static str>>, mpsc::UnboundedSender<()>);
+
+    impl Lookup for Answers {
+        type Error = &'static str;
+
+        async fn lookup(&mut self, host: &str) -> Result<(Vec<IpAddr>, Instant), &'static str> {
+            assert_eq!(host, "dsp.example");
+            let answer = if self.0.len() > 1 { self.0.remove(0) } else { self.0[0].clone() };
+            self.1.send(()).expect("the test listens");
+            answer.map(|(addresses, ttl)| (addresses, Instant::now() + ttl))
         }
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    #[test]
+    fn addresses_follow_the_name_and_outlive_failures() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            tokio::time::pause();
+            let addresses = Addresses::default();
+            let name =
+                Name { host: "dsp.example".to_owned(), port: 443, addresses: addresses.clone() };
+            let (asked, mut questions) = mpsc::unbounded_channel();
+            let hour = Duration::from_secs(3600);
+            let answers = Answers(
+                vec![
+                    Ok((vec![ip(1)], Duration::ZERO)),
+                    Err("SERVFAIL"),
+                    Ok((vec![ip(2), ip(3)], hour)),
+                ],
+                asked,
+            );
+            let second = Duration::from_secs(1);
+            let limits = DnsLimits { ttl_min: second, ttl_max: 60 * second };
+            tokio::spawn(keep(answers, name.host.clone(), vec![name], limits));
+            let mut after = Vec::new();
+            for _ in 0..4 {
+                let before = tokio::time::Instant::now();
+                questions.recv().await.unwrap();
+                let waited = before.elapsed().as_secs();
+                tokio::task::yield_now().await;
+                after.push((
+                    waited,
+                    addresses.current().iter().map(SocketAddr::ip).collect::<Vec<_>>(),
+                ));
+            }
+            let want = [
+                (0, vec![ip(1)]),
+                (1, vec![ip(1)]), // The TTL of nothing is held to `ttl_min`; the failure keeps it.
+                (1, vec![ip(2), ip(3)]),
+                (60, vec![ip(2), ip(3)]), // An hour is held to `ttl_max`.
+            ];
+            assert_eq!(after, want);
+            assert_eq!(addresses.current()[0].port(), 443);
+        });
+    }
+
+    #[test]
+    fn one_look_up_serves_all_ports_of_a_host() {
+        let name = |host: &str, port| Name {
+            host: host.to_owned(),
+            port,
+            addresses: Addresses::default(),
+        };
+        let hosts = by_host(vec![name("a", 1), name("b", 1), name("a", 2)]);
+        assert_eq!((hosts["a"].len(), hosts["b"].len()), (2, 1));
     }
 }

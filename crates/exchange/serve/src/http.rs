@@ -18,7 +18,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use crate::shard::{Reply, Shard};
+use crate::auction::{self, Reply};
+use crate::config::{ExchangeConfig, InboundLimits};
+use crate::shard::Shard;
 
 /// Where bid requests are posted.
 pub const AUCTION_PATH: &str = "/openrtb2/auction";
@@ -40,7 +42,7 @@ impl TurnedAway {
 
 /// Serves one connection until it ends, or until `drain` completes and it is idle.
 pub async fn serve(stream: TcpStream, shard: Rc<Shard>, drain: impl Future<Output = ()>) {
-    let inbound = shard.config().inbound;
+    let inbound = shard.snapshot().config().inbound;
     // A caller that stops reading would hold its connection for ever: hyper waits to write without
     // a timer, the kernel does not.
     let socket = SockRef::from(&stream);
@@ -72,6 +74,8 @@ async fn handle(
     shard: Rc<Shard>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = Instant::now();
+    let snapshot = shard.snapshot();
+    let config = snapshot.config();
     let (head, body) = request.into_parts();
     let turned_away = if head.uri.path() != AUCTION_PATH {
         let problem = format!("nothing is served here; bid requests are posted to {AUCTION_PATH}");
@@ -87,10 +91,10 @@ async fn handle(
     };
     let body = match turned_away {
         Some(turned_away) => Err(turned_away),
-        None => read(&head.headers, body, &shard).await,
+        None => read(&head.headers, body, &config.inbound).await,
     };
     Ok(match body {
-        Ok(body) => answer(shard.auction(&body, arrival).await, &shard),
+        Ok(body) => answer(auction::hold(&shard, &snapshot, &body, arrival).await, config),
         Err(turned_away) => {
             shard.metrics.turned_away.increment();
             refuse(&turned_away)
@@ -98,11 +102,11 @@ async fn handle(
     })
 }
 
-fn answer(reply: Reply, shard: &Shard) -> Response<Full<Bytes>> {
+fn answer(reply: Reply, config: &ExchangeConfig) -> Response<Full<Bytes>> {
     match reply {
         Reply::Bid(body) => json(StatusCode::OK, body),
         Reply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
-        Reply::NoBid { id, reason } if shard.config().explain_no_bid => {
+        Reply::NoBid { id, reason } if config.explain_no_bid => {
             json(StatusCode::OK, no_bid(&id, reason))
         }
         Reply::NoBid { .. } => {
@@ -141,8 +145,11 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The body, decompressed; never more than `body_max` bytes of it are held.
-async fn read(headers: &HeaderMap, body: Incoming, shard: &Shard) -> Result<Bytes, TurnedAway> {
-    let inbound = shard.config().inbound;
+async fn read(
+    headers: &HeaderMap,
+    body: Incoming,
+    inbound: &InboundLimits,
+) -> Result<Bytes, TurnedAway> {
     let gzipped = match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
         None => false,
         Some(coding) if coding.eq_ignore_ascii_case(b"identity") => false,

@@ -3,9 +3,11 @@
 //! Owns sockets, configuration and metrics, and moves bytes. It makes no decision about money:
 //! those are `exchange-core`'s.
 
+mod auction;
 mod config;
 mod dns;
 mod fanout;
+mod generation;
 mod http;
 mod metrics;
 mod service;
@@ -13,6 +15,7 @@ mod shard;
 
 pub use config::{DnsLimits, ExchangeConfig, InboundLimits};
 pub use fanout::{Outcome, PoolLimits, answer};
+pub use generation::{DspInForce, Generation, Reloaded};
 pub use http::AUCTION_PATH;
 pub use metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use service::{Exchange, ExchangeError};

@@ -5,12 +5,13 @@
 
 use std::fmt;
 
-use exchange_core::{Fate, Market, NotAsked, ResponseFate};
+use exchange_core::{Fate, NotAsked, ResponseFate};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
 
 use crate::fanout::Outcome;
+use crate::generation::Generation;
 
 /// What may be in an answer's body, in declaration order, with the metric label.
 const RESPONSES: [(ResponseFate, &str); 4] = [
@@ -56,8 +57,6 @@ pub struct ExchangeMetrics {
     pub overshoot: Histogram,
     /// Bids by fate.
     pub fates: [Counter; Fate::ALL.len()],
-    /// By DSP.
-    pub dsps: Vec<DspMetrics>,
 }
 
 /// What one shard counts of one DSP.
@@ -79,8 +78,6 @@ pub struct DspMetrics {
     pub open: Gauge,
     /// From the request's first byte written to the answer's last byte read, late ones included.
     pub latency: Histogram,
-    /// By seat, in configured order.
-    pub seats: Vec<SeatMetrics>,
 }
 
 /// What one shard counts of one seat.
@@ -92,13 +89,8 @@ pub struct SeatMetrics {
     pub revenue_nanos: Counter,
 }
 
-impl ExchangeMetrics {
-    /// All zero, for the DSPs of `market`.
-    pub fn new(market: &Market) -> Self {
-        let dsp = |dsp: &exchange_core::Dsp| DspMetrics {
-            seats: dsp.seats.iter().map(|_| SeatMetrics::default()).collect(),
-            ..DspMetrics::default()
-        };
+impl Default for ExchangeMetrics {
+    fn default() -> Self {
         Self {
             filled: Counter::default(),
             tests: Counter::default(),
@@ -116,7 +108,6 @@ impl ExchangeMetrics {
             total: Histogram::default(),
             overshoot: Histogram::default(),
             fates: std::array::from_fn(|_| Counter::default()),
-            dsps: market.dsps.iter().map(dsp).collect(),
         }
     }
 }
@@ -131,7 +122,7 @@ impl ExchangeMetrics {
 
 /// Writes the page of all shards.
 pub fn expose(
-    market: &Market,
+    generation: &Generation,
     shards: &PerShard<ExchangeMetrics>,
     page: &mut Page<'_>,
 ) -> fmt::Result {
@@ -143,8 +134,8 @@ pub fn expose(
         let labels = [("fate", fate.label()), ("code", code.as_str())];
         fates.sum(&labels, shards.iter().map(|shard| &shard.fates[fate as usize]))?;
     }
-    expose_dsps(market, shards, page)?;
-    expose_seats(market, shards, page)
+    expose_dsps(generation, page)?;
+    expose_seats(generation, page)
 }
 
 fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
@@ -185,82 +176,77 @@ fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt
         .sum(&[], shards.iter().map(|shard| &shard.overshoot))
 }
 
-fn expose_dsps(
-    market: &Market,
-    shards: &PerShard<ExchangeMetrics>,
-    page: &mut Page<'_>,
-) -> fmt::Result {
-    let of = |dsp: usize| shards.iter().map(move |shard| &shard.dsps[dsp]);
-    let named = || market.dsps.iter().map(|dsp| &*dsp.id).enumerate();
+fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
+    let dsps = || {
+        let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
+        ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
+    };
     let mut calls = page.counters("exchange_dsp_calls", "Calls to DSPs by outcome.")?;
-    for (index, id) in named() {
+    for (id, shards) in dsps() {
         for outcome in Outcome::ALL {
             let labels = [("dsp", id), ("outcome", outcome.label())];
-            calls.sum(&labels, of(index).map(|dsp| &dsp.outcomes[outcome as usize]))?;
+            calls.sum(&labels, shards.iter().map(|dsp| &dsp.outcomes[outcome as usize]))?;
         }
     }
     let mut responses =
         page.counters("exchange_dsp_responses", "Answers with a body, by what was in it.")?;
-    for (index, id) in named() {
+    for (id, shards) in dsps() {
         for (fate, label) in RESPONSES {
             let labels = [("dsp", id), ("content", label)];
-            responses.sum(&labels, of(index).map(|dsp| &dsp.responses[fate as usize]))?;
+            responses.sum(&labels, shards.iter().map(|dsp| &dsp.responses[fate as usize]))?;
         }
     }
     let help = "Requests for which a DSP was not asked, by reason.";
     let mut not_asked = page.counters("exchange_dsp_not_asked", help)?;
-    for (index, id) in named() {
+    for (id, shards) in dsps() {
         for reason in NotAsked::ALL {
             let labels = [("dsp", id), ("reason", reason.label())];
-            not_asked.sum(&labels, of(index).map(|dsp| &dsp.not_asked[reason as usize]))?;
+            not_asked.sum(&labels, shards.iter().map(|dsp| &dsp.not_asked[reason as usize]))?;
         }
     }
     let help = "Calls repeated because the DSP had closed an idle connection.";
     let mut retries = page.counters("exchange_dsp_retries", help)?;
-    for (index, id) in named() {
-        retries.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.retries))?;
+    for (id, shards) in dsps() {
+        retries.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.retries))?;
     }
     let help = "Answers that came after the close and were drained.";
     let mut drained = page.counters("exchange_dsp_late_answers", help)?;
-    for (index, id) in named() {
-        drained.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.drained))?;
+    for (id, shards) in dsps() {
+        drained.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.drained))?;
     }
     let mut opened = page.counters("exchange_dsp_connections_opened", "Connections opened.")?;
-    for (index, id) in named() {
-        opened.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.opened))?;
+    for (id, shards) in dsps() {
+        opened.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.opened))?;
     }
     let mut open = page.gauges("exchange_dsp_connections", "Connections open.")?;
-    for (index, id) in named() {
-        open.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.open))?;
+    for (id, shards) in dsps() {
+        open.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.open))?;
     }
     let mut latency =
         page.histograms("exchange_dsp_latency_seconds", "Request to answer, by DSP.")?;
-    for (index, id) in named() {
-        latency.sum(&[("dsp", id)], of(index).map(|dsp| &dsp.latency))?;
+    for (id, shards) in dsps() {
+        latency.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.latency))?;
     }
     Ok(())
 }
 
-fn expose_seats(
-    market: &Market,
-    shards: &PerShard<ExchangeMetrics>,
-    page: &mut Page<'_>,
-) -> fmt::Result {
+fn expose_seats(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     let seats = || {
-        market.dsps.iter().enumerate().flat_map(|(index, dsp)| {
-            dsp.seats.iter().enumerate().map(move |(seat, name)| (index, &dsp.id, seat, name))
+        let dsps = generation.config.market.dsps.iter().zip(&generation.dsps);
+        dsps.flat_map(|(rules, counted)| {
+            let named = rules.seats.iter().zip(&counted.seats);
+            named.map(move |(seat, shards)| (&*rules.id, &**seat, shards))
         })
     };
     let mut wins = page.counters("exchange_seat_wins", "Impressions won, by seat.")?;
-    for (dsp, id, seat, name) in seats() {
-        let counters = shards.iter().map(|shard| &shard.dsps[dsp].seats[seat].wins);
-        wins.sum(&[("dsp", id), ("seat", name)], counters)?;
+    for (dsp, seat, shards) in seats() {
+        wins.sum(&[("dsp", dsp), ("seat", seat)], shards.iter().map(|seat| &seat.wins))?;
     }
     let help = "What seats owe, in thousand-millionths of the exchange's currency.";
     let mut revenue = page.counters("exchange_seat_revenue_nanos", help)?;
-    for (dsp, id, seat, name) in seats() {
-        let counters = shards.iter().map(|shard| &shard.dsps[dsp].seats[seat].revenue_nanos);
-        revenue.sum(&[("dsp", id), ("seat", name)], counters)?;
+    for (dsp, seat, shards) in seats() {
+        let owed = shards.iter().map(|seat| &seat.revenue_nanos);
+        revenue.sum(&[("dsp", dsp), ("seat", seat)], owed)?;
     }
     Ok(())
 }

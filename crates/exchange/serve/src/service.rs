@@ -2,17 +2,19 @@
 
 use std::net::TcpListener;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use runtime::metrics::{Exposition, PerShard};
 use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tracing::{debug, error};
 
 use crate::config::ExchangeConfig;
-use crate::dns::{self, Name, Resolver};
-use crate::fanout::{Addresses, Endpoint, Reactor};
+use crate::dns::Resolver;
+use crate::fanout::Reactor;
+use crate::generation::{Generation, Generations, Reloaded};
 use crate::http;
 use crate::metrics::{ExchangeMetrics, expose};
 use crate::shard::Shard;
@@ -22,9 +24,8 @@ use crate::shard::Shard;
 pub struct Exchange {
     shards: Shards,
     metrics: PerShard<ExchangeMetrics>,
-    config: Arc<ExchangeConfig>,
-    /// Names stay resolved as long as this lives.
-    _resolver: Resolver,
+    generations: Mutex<Generations>,
+    current: watch::Receiver<Arc<Generation>>,
 }
 
 /// Why the exchange could not be started.
@@ -46,27 +47,21 @@ impl Exchange {
         listener: TcpListener,
         shutdown: &Shutdown,
     ) -> Result<Self, ExchangeError> {
-        let config = Arc::new(config);
-        let mut names = Vec::new();
-        let mut endpoints = Vec::new();
-        for (host, port, endpoint) in &config.endpoints {
-            let addresses = Addresses::default();
-            names.push(Name { host: host.clone(), port: *port, addresses: addresses.clone() });
-            endpoints.push(Arc::new(Endpoint::new(endpoint, addresses)));
-        }
-        let resolver = dns::start(names, config.dns).map_err(ExchangeError::Resolver)?;
-        let metrics = PerShard::with(options.shards, || ExchangeMetrics::new(&config.market));
+        let resolver = Resolver::start().map_err(ExchangeError::Resolver)?;
+        let generations = Generations::new(config, options.shards, resolver);
+        let current = generations.subscribe();
+        let metrics = PerShard::new(options.shards);
         let body = {
-            let (config, metrics) = (Arc::clone(&config), metrics.clone());
-            let endpoints: Arc<[_]> = endpoints.into();
+            let (current, metrics) = (current.clone(), metrics.clone());
             move |context: ShardContext| {
                 let counters = metrics.shard(context.index());
-                let (config, endpoints) = (Arc::clone(&config), Arc::clone(&endpoints));
+                let mut generations = current.clone();
                 async move {
                     match Reactor::start(Arc::clone(&counters), context.shutdown()) {
                         Ok(reactor) => {
-                            let shard = Shard::new(config, &endpoints, counters, &reactor);
-                            run_shard(context, Rc::new(shard)).await;
+                            let first = Arc::clone(&generations.borrow_and_update());
+                            let shard = Shard::new(context.index(), first, counters, reactor);
+                            run_shard(context, Rc::new(shard), generations).await;
                         }
                         Err(error) => {
                             error!(%error, "a shard cannot wait for DSPs; shutting down");
@@ -77,7 +72,7 @@ impl Exchange {
             }
         };
         let shards = Shards::start(options, vec![listener], shutdown, body)?;
-        Ok(Self { shards, metrics, config, _resolver: resolver })
+        Ok(Self { shards, metrics, generations: Mutex::new(generations), current })
     }
 
     /// What it counts, by shard.
@@ -85,15 +80,24 @@ impl Exchange {
         &self.metrics
     }
 
-    /// What it was started with.
-    pub fn config(&self) -> &ExchangeConfig {
-        &self.config
+    /// The configuration in force, and what is counted of its DSPs.
+    pub fn generation(&self) -> Arc<Generation> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// Puts another configuration in force: auctions that have begun end by the one before. What
+    /// the DSPs that it leaves alone have open stays open.
+    pub fn reload(&self, config: ExchangeConfig) -> Reloaded {
+        self.generations.lock().expect("nothing panics while it builds").replace(config)
     }
 
     /// Adds its metrics to the page that is scraped.
     pub fn expose(&self, exposition: &mut Exposition) {
-        let (config, metrics) = (Arc::clone(&self.config), self.metrics.clone());
-        exposition.add(move |page| expose(&config.market, &metrics, page));
+        let (current, metrics) = (self.current.clone(), self.metrics.clone());
+        exposition.add(move |page| {
+            let generation = Arc::clone(&current.borrow());
+            expose(&generation, &metrics, page)
+        });
         let connections = self.shards.metrics();
         exposition.add(move |page| connections.expose(page));
     }
@@ -104,8 +108,13 @@ impl Exchange {
     }
 }
 
-async fn run_shard(mut context: ShardContext, shard: Rc<Shard>) {
+async fn run_shard(
+    mut context: ShardContext,
+    shard: Rc<Shard>,
+    generations: watch::Receiver<Arc<Generation>>,
+) {
     tokio::task::spawn_local(Rc::clone(&shard).sweep());
+    tokio::task::spawn_local(Rc::clone(&shard).follow(generations));
     while let Some(accepted) = context.accept().await {
         let shard = Rc::clone(&shard);
         let shutdown = context.shutdown().clone();

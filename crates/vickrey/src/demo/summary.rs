@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use exchange_core::Fate;
-use exchange_serve::{Exchange, ExchangeConfig, ExchangeMetrics};
+use exchange_serve::{Exchange, ExchangeConfig, ExchangeMetrics, Generation};
 use openrtb::codes::NoBidReason;
-use runtime::metrics::{Counter, PerShard};
+use runtime::metrics::Counter;
 use testbed::hammer::Quantiles;
 
 /// Rows of each table.
@@ -56,7 +56,7 @@ impl Totals {
                 .iter()
                 .map(|fate| sum(&|shard| &shard.fates[*fate as usize]))
                 .collect(),
-            seats: seats(exchange.config(), shards),
+            seats: seats(&exchange.generation()),
             overshoots,
         }
     }
@@ -84,25 +84,16 @@ impl Totals {
     }
 }
 
-fn seats(
-    config: &ExchangeConfig,
-    shards: &PerShard<ExchangeMetrics>,
-) -> Vec<(usize, usize, u64, u64)> {
+fn seats(generation: &Generation) -> Vec<(usize, usize, u64, u64)> {
     let mut seats = Vec::new();
-    for (dsp, rules) in config.market.dsps.iter().enumerate() {
-        for seat in 0..rules.seats.len() {
-            let of = |shard: &ExchangeMetrics| {
-                let seat = &shard.dsps[dsp].seats[seat];
-                (seat.revenue_nanos.value(), seat.wins.value())
-            };
-            let (revenue, wins) = shards
-                .iter()
-                .map(of)
-                .fold((0, 0), |(revenue, wins), (r, w)| (revenue + r, wins + w));
+    for (dsp, counted) in generation.dsps.iter().enumerate() {
+        for (seat, shards) in counted.seats.iter().enumerate() {
+            let revenue = shards.iter().map(|seat| seat.revenue_nanos.value()).sum();
+            let wins = shards.iter().map(|seat| seat.wins.value()).sum();
             seats.push((dsp, seat, revenue, wins));
         }
     }
-    seats.sort_by_key(|(_, _, revenue, _)| std::cmp::Reverse(*revenue));
+    seats.sort_by_key(|(_, _, revenue, _): &(usize, usize, u64, u64)| std::cmp::Reverse(*revenue));
     seats
 }
 

@@ -22,7 +22,7 @@ impl Addresses {
 }
 
 /// What is configured of a DSP's connections.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointOptions {
     /// `host:port` as it stands in the URL.
     pub authority: String,

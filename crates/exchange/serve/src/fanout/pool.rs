@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::inbox::{Inbox, Outcome};
 use super::reactor::Reactor;
-use crate::metrics::{DspMetrics, ExchangeMetrics};
+use crate::metrics::DspMetrics;
 
 /// What bounds a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +40,11 @@ pub struct PoolLimits {
 #[derive(Debug)]
 pub struct Pool {
     pub(super) endpoint: Arc<Endpoint>,
-    pub(super) limits: PoolLimits,
+    limits: Cell<PoolLimits>,
     pub(super) reactor: Rc<Reactor>,
-    metrics: Arc<Padded<ExchangeMetrics>>,
-    dsp: usize,
+    metrics: Arc<Padded<DspMetrics>>,
+    /// Its DSP is no longer reached in this way: what is under way ends, nothing is kept.
+    retired: Cell<bool>,
     idle: RefCell<Vec<Rc<Connection>>>,
     all: RefCell<HashMap<u64, Rc<Connection>>>,
     /// Calls for which a connection is being opened.
@@ -55,19 +56,19 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Empty. `dsp` is the DSP's position in the market and the metrics.
+    /// Empty.
     pub fn new(
         endpoint: Arc<Endpoint>,
         limits: PoolLimits,
         reactor: Rc<Reactor>,
-        (metrics, dsp): (Arc<Padded<ExchangeMetrics>>, usize),
+        metrics: Arc<Padded<DspMetrics>>,
     ) -> Self {
         Self {
             endpoint,
-            limits,
+            limits: Cell::new(limits),
             reactor,
             metrics,
-            dsp,
+            retired: Cell::new(false),
             idle: RefCell::default(),
             all: RefCell::default(),
             waiting: RefCell::default(),
@@ -79,7 +80,30 @@ impl Pool {
     }
 
     pub(super) fn metrics(&self) -> &DspMetrics {
-        &self.metrics.dsps[self.dsp]
+        &self.metrics
+    }
+
+    pub(super) fn limits(&self) -> PoolLimits {
+        self.limits.get()
+    }
+
+    /// Other limits from now on.
+    pub fn limit(&self, limits: PoolLimits) {
+        self.limits.set(limits);
+    }
+
+    /// Where its connections lead.
+    pub fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// Closes what is idle, and every other connection once its call is over.
+    pub fn retire(&self) {
+        self.retired.set(true);
+        let idle = std::mem::take(&mut *self.idle.borrow_mut());
+        for connection in idle {
+            connection.close();
+        }
     }
 
     /// The idle connection used last, which is the likeliest to be alive.
@@ -101,7 +125,7 @@ impl Pool {
         if self.retry_at.get().is_some_and(|retry_at| now < retry_at) {
             return Err(Outcome::Unreachable);
         }
-        if self.all.borrow().len() + self.opening.get() >= self.limits.connections_max {
+        if self.all.borrow().len() + self.opening.get() >= self.limits().connections_max {
             return Err(Outcome::Saturated);
         }
         let addresses = self.endpoint.addresses.current();
@@ -114,7 +138,7 @@ impl Pool {
         self.opening.set(self.opening.get() + 1);
         let pool = Rc::clone(self);
         spawn_local(async move {
-            let opened = timeout(pool.limits.connect_timeout, connect(address)).await;
+            let opened = timeout(pool.limits().connect_timeout, connect(address)).await;
             pool.opening.set(pool.opening.get() - 1);
             match opened {
                 Ok(Ok(socket)) => match Connection::start(socket, address, &pool, id) {
@@ -133,7 +157,7 @@ impl Pool {
         self.retry_at.set(None);
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
-        self.count_open();
+        self.metrics().open.change(1);
         self.release(connection, Instant::now());
     }
 
@@ -153,8 +177,8 @@ impl Pool {
     fn back_off(&self, address: SocketAddr, error: &str) {
         let failures = self.failures.get().saturating_add(1);
         self.failures.set(failures);
-        let doubled = self.limits.backoff_min.saturating_mul(1 << (failures - 1).min(16));
-        let pause = doubled.min(self.limits.backoff_max);
+        let doubled = self.limits().backoff_min.saturating_mul(1 << (failures - 1).min(16));
+        let pause = doubled.min(self.limits().backoff_max);
         self.retry_at.set(Some(Instant::now() + pause));
         if failures == 1 {
             warn!(%address, error, "DSP cannot be reached; retrying with backoff");
@@ -176,6 +200,9 @@ impl Pool {
                 Err(back) => connection = back,
             }
         }
+        if self.retired.get() {
+            return connection.close();
+        }
         connection.rest(now);
         self.idle.borrow_mut().push(connection);
     }
@@ -184,19 +211,24 @@ impl Pool {
     pub(super) fn forget(&self, connection: &Connection) {
         if self.all.borrow_mut().remove(&connection.id).is_some() {
             self.idle.borrow_mut().retain(|idle| idle.id != connection.id);
-            self.count_open();
+            self.metrics().open.change(-1);
         }
     }
 
     /// Closes what is overdue, idle for too long, or at an address that is no longer the DSP's.
     pub fn sweep(&self, now: Instant) {
         let known = self.endpoint.addresses.current();
-        let idle_before = now.checked_sub(self.limits.idle_timeout).unwrap_or(now);
+        let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);
         let is_spent = |connection: &&Rc<Connection>| connection.is_spent(now, idle_before, &known);
         let spent: Vec<_> = self.all.borrow().values().filter(is_spent).cloned().collect();
         for connection in spent {
             connection.close();
         }
+    }
+
+    /// Whether nothing is open or being opened.
+    pub fn is_empty(&self) -> bool {
+        self.all.borrow().is_empty() && self.opening.get() == 0
     }
 
     /// Closes every connection: pool and connections hold each other, and would live on.
@@ -205,11 +237,6 @@ impl Pool {
         for connection in all {
             connection.close();
         }
-    }
-
-    fn count_open(&self) {
-        let open = i64::try_from(self.all.borrow().len()).unwrap_or(i64::MAX);
-        self.metrics().open.set(open);
     }
 }
 

@@ -89,7 +89,7 @@ impl Round<'_> {
             inbox: Rc::clone(&self.guard.0),
             slot,
             sent_at: now,
-            drain_until: question.wait_until + question.pool.limits.drain_timeout,
+            drain_until: question.wait_until + question.pool.limits().drain_timeout,
         };
         self.bodies.write(slot, &question.pool.endpoint.head, |parts, length| {
             connection.send(call, parts, length).is_ok()

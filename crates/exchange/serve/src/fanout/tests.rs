@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use runtime::metrics::Padded;
 use runtime::shutdown::Shutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
@@ -14,16 +13,14 @@ use super::connection::{Call, Connection};
 use super::inbox::{Inbox, Outcome, Todo};
 use super::{Addresses, Endpoint, Pool, Reactor};
 use crate::config::ExchangeConfig;
-use crate::metrics::ExchangeMetrics;
 
 fn pool() -> Rc<Pool> {
     let text = "[exchange]\n[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:1/bid\"\n";
     let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
     let config = config.unwrap().unwrap();
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
-    let metrics = Arc::new(Padded::new(ExchangeMetrics::new(&config.market)));
-    let reactor = Reactor::start(Arc::clone(&metrics), &Shutdown::new(Duration::ZERO)).unwrap();
-    Rc::new(Pool::new(endpoint, config.pool, reactor, (metrics, 0)))
+    let reactor = Reactor::start(Arc::default(), &Shutdown::new(Duration::ZERO)).unwrap();
+    Rc::new(Pool::new(endpoint, config.pool, reactor, Arc::default()))
 }
 
 /// An inbox with one call that is waited for until `wait_until`.
@@ -114,6 +111,23 @@ fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
         assert!(idle.send(call(&inbox), &[], 0).is_ok());
         idle.close();
         assert_eq!(inbox.close().calls, [Outcome::Reset]);
+    });
+}
+
+/// The configuration has changed under it.
+#[test]
+fn a_retired_pool_keeps_nothing() {
+    with_connection(async |pool, connection| {
+        connection.release(Instant::now());
+        pool.retire();
+        assert!(pool.idle().is_none(), "what was idle is closed");
+    });
+    with_connection(async |pool, connection| {
+        pool.retire();
+        assert!(!connection.is_closed(), "what is under way ends first");
+        Rc::clone(&connection).release(Instant::now());
+        assert!(connection.is_closed());
+        assert!(pool.idle().is_none());
     });
 }
 

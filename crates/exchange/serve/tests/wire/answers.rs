@@ -3,10 +3,7 @@
 use crate::fixtures::{Dsp, Running, Script, Setup, banner, bid, bids, ok};
 
 fn revenue(exchange: &Running, dsp: usize) -> (u64, u64) {
-    exchange.count(|metrics| {
-        let seat = &metrics.dsps[dsp].seats[0];
-        (seat.wins.value(), seat.revenue_nanos.value())
-    })
+    exchange.count_seat(dsp, |seat| (seat.wins.value(), seat.revenue_nanos.value()))
 }
 
 #[test]

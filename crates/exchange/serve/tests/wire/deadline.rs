@@ -113,7 +113,7 @@ fn reasons_for_no_bid() {
     assert_reason(&exchange.auction(&banner(r#","cur":["ZZZ"]"#)), 501);
     assert_eq!(exchange.auction("{}").status, 400, "what is invalid is said with its path");
     let not_asked =
-        exchange.count(|metrics| metrics.dsps[0].not_asked[NotAsked::Publisher as usize].value());
+        exchange.count_dsp(0, |dsp| dsp.not_asked[NotAsked::Publisher as usize].value());
     assert_eq!((not_asked, no_bid.requests()), (1, 1));
     for (outcome, count) in [
         ("no_bid", "1"),

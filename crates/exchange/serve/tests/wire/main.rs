@@ -10,5 +10,6 @@ mod limits;
 mod misbehaviour;
 mod outbound;
 mod reconnect;
+mod reload;
 mod reuse;
 mod strangers;

@@ -149,7 +149,7 @@ fn a_request_larger_than_the_socket_takes() {
         assert_eq!(caller.reply().status, 200);
     }
     assert_eq!(exchange.outcomes(0, Outcome::Answered), 2);
-    assert_eq!(exchange.count(|metrics| metrics.dsps[0].opened.value()), 1);
+    assert_eq!(exchange.count_dsp(0, |dsp| dsp.opened.value()), 1);
 }
 
 struct Whole {

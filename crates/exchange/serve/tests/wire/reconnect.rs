@@ -16,7 +16,7 @@ fn start(address: SocketAddr, pool: &str) -> Running {
 }
 
 fn retries(exchange: &Running) -> u64 {
-    exchange.count(|metrics| metrics.dsps[0].retries.value())
+    exchange.count_dsp(0, |dsp| dsp.retries.value())
 }
 
 /// A port that refuses connections, and that nobody else can take.

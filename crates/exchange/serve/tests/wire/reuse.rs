@@ -33,7 +33,7 @@ fn connections_are_used_again() {
         assert_own(&caller.post(&banner("")), &dsp, request, "1");
     }
     assert_eq!((dsp.accepted(), exchange.open(0)), (1, 1));
-    assert_eq!(exchange.count(|metrics| metrics.dsps[0].opened.value()), 1);
+    assert_eq!(exchange.count_dsp(0, |dsp| dsp.opened.value()), 1);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_connection_that_dies_after_its_auction_is_forgotten() {
     dsp.permit();
     exchange.until_open(0, 0);
     assert_own(&exchange.auction(&banner("")), &dsp, 2, "2");
-    assert_eq!(exchange.count(|metrics| metrics.dsps[0].retries.value()), 0, "nobody waits");
+    assert_eq!(exchange.count_dsp(0, |dsp| dsp.retries.value()), 0, "nobody waits");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn idle_connections_closed_by_the_dsp_are_noticed() {
         exchange.until_open(0, 0);
         assert_eq!(dsp.accepted(), connections);
     }
-    assert_eq!(exchange.count(|metrics| metrics.dsps[0].retries.value()), 0);
+    assert_eq!(exchange.count_dsp(0, |dsp| dsp.retries.value()), 0);
 }
 
 #[test]

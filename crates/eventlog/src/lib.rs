@@ -1,0 +1,1 @@
+//! A durable segmented log: framed records, group commit, recovery.
