@@ -89,7 +89,11 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let report = drive(args, &url, &exchange, &mut out)?;
     let totals = Totals::of(&exchange);
     let rate = totals.rate_over(report.duration_s);
-    writeln!(out, "{}", Summary::new(&exchange.generation().config, &totals, &rate, report.latency_us))?;
+    writeln!(
+        out,
+        "{}",
+        Summary::new(&exchange.generation().config, &totals, &rate, report.latency_us)
+    )?;
     writeln!(out, "\nseen from the caller's side\n{report}")?;
     shutdown.begin();
     exchange.join()?;

@@ -80,7 +80,7 @@ fn the_schema_is_json() {
 fn a_broken_configuration_reports_everything_and_starts_nothing() {
     let text = concat!(
         "[exchange]\nlisten = \"127.0.0.1:0\"\ntmax_max = \"120\"\nfee = \"100%\"\ntmx = 1\n",
-        "[[dsp]]\nid = \"a\"\nurl = \"https://x/\"\n[[dsp]]\nid = \"a\"\nurl = \"http://x/\"\n",
+        "[[dsp]]\nid = \"a\"\nurl = \"ftp://x/\"\n[[dsp]]\nid = \"a\"\nurl = \"http://x/\"\n",
         "[[floor]]\nfloor = \"0.5 ZZZ\"\n"
     );
     let (_folder, path) = file("vickrey.toml", text);

@@ -24,8 +24,15 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// All that a core may be built from beside our own: pure code, no I/O, clock, thread or chance.
-const CORE_DEPENDENCIES: &[&str] =
-    &["base64", "chacha20poly1305", "memchr", "serde", "serde_json", "serde_path_to_error", "siphasher"];
+const CORE_DEPENDENCIES: &[&str] = &[
+    "base64",
+    "chacha20poly1305",
+    "memchr",
+    "serde",
+    "serde_json",
+    "serde_path_to_error",
+    "siphasher",
+];
 
 /// What the text of a core must not contain: time, chance and the world are arguments.
 const CORE_FORBIDDEN: &[&str] = &[

@@ -250,6 +250,12 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             "Pause after a failed attempt to connect; it doubles with each further one.",
         ),
         backoff_max: s.duration("backoff_max", "5s", ms(1)..=secs(600), "Longest such pause."),
+        crumbs_max: s.integer(
+            "crumbs_max",
+            32,
+            0..=1_000_000_u32,
+            "How often fewer than 256 bytes of an unfinished answer may come; then it is cut off.",
+        ),
     }
 }
 

@@ -10,15 +10,19 @@ mod body;
 mod connection;
 mod endpoint;
 mod inbox;
+mod inflate;
 mod pool;
 mod reactor;
 mod round;
+mod tls;
+mod transport;
 
 pub use endpoint::{Addresses, Endpoint, EndpointOptions};
 pub use inbox::{Outcome, Outcomes};
 pub use pool::{Pool, PoolLimits};
 pub use reactor::Reactor;
 pub use round::{Question, ask_all};
+pub use tls::TlsOptions;
 
 #[cfg(test)]
 mod tests;

@@ -15,40 +15,49 @@ use super::source::excerpt;
 /// Most letters of a misspelt word that are compared with the known ones.
 const WORD_BYTES_MAX: usize = 64;
 
-/// An `http://` URL, taken apart.
+/// An `http://` or `https://` URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpUrl {
+    /// Whether it is `https`.
+    pub secure: bool,
     /// Name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// 80 where the URL names none.
+    /// 80, or 443 where `secure`, where the URL names none.
     pub port: u16,
     /// Path and query, at least `/`.
     pub path: String,
 }
 
 impl HttpUrl {
-    /// Host and port as the `host` header has them: without the port where it is 80, IPv6
-    /// addresses in brackets.
+    /// Host and port as the `host` header has them: without the port where it is the scheme's own,
+    /// IPv6 addresses in brackets.
     pub fn authority(&self) -> String {
         let host = &self.host;
         let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+        if self.port == port_of(self.secure) { host } else { format!("{host}:{}", self.port) }
     }
 }
 
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
-/// Reads `http://host[:port][/path][?query]`.
+/// The scheme's own port.
+const fn port_of(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
+}
+
+/// Reads `http[s]://host[:port][/path][?query]`.
 pub(super) fn http_url(text: &str) -> Result<HttpUrl, String> {
     const FORM: &str = "needs the form \"http://host:port/path\"";
-    if text.starts_with("https://") {
-        return Err("https is not supported, write \"http://…\"".to_owned());
-    }
-    let Some(rest) = text.strip_prefix("http://") else { return Err(FORM.to_owned()) };
+    let (secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+        (Some(rest), _) => (true, rest),
+        (None, Some(rest)) => (false, rest),
+        (None, None) => return Err(FORM.to_owned()),
+    };
     if text.contains('#') {
         return Err("must not contain a fragment, remove what follows `#`".to_owned());
     }
@@ -63,7 +72,7 @@ pub(super) fn http_url(text: &str) -> Result<HttpUrl, String> {
     let host = uri.host().ok_or(FORM)?.trim_start_matches('[').trim_end_matches(']');
     let port = match authority.rsplit_once(':') {
         Some((_, port)) if !port.ends_with(']') => port.parse().ok().filter(|&port| port != 0),
-        _ => Some(80),
+        _ => Some(port_of(secure)),
     };
     let port = port.ok_or("has a port that is not from 1 to 65535")?;
     let path = match uri.path_and_query().map(PathAndQuery::as_str) {
@@ -72,7 +81,7 @@ pub(super) fn http_url(text: &str) -> Result<HttpUrl, String> {
         Some(query) => format!("/{query}"),
         None => "/".to_owned(),
     };
-    Ok(HttpUrl { host: host.to_owned(), port, path })
+    Ok(HttpUrl { secure, host: host.to_owned(), port, path })
 }
 
 /// Reads `127.0.0.1:8080` or `[::1]:8080`.

@@ -6,7 +6,7 @@ use runtime::config::{HttpUrl, Optional, Required, Section, ms, secs};
 use units::Currency;
 
 use super::{Ids, no_rate};
-use crate::fanout::EndpointOptions;
+use crate::fanout::{EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
 pub(super) const OWN_HEADERS: [&str; 8] = [
@@ -29,6 +29,8 @@ pub struct DspOptions {
     url: HttpUrl,
     headers: Vec<(String, String)>,
     response_bytes_max: usize,
+    gzip: bool,
+    tls: Option<TlsOptions>,
 }
 
 impl DspOptions {
@@ -39,8 +41,13 @@ impl DspOptions {
         let url = s.url(
             "url",
             Required("http://127.0.0.1:9001/bid"),
-            "Where its bid requests are posted.",
+            "Where its bid requests are posted, over TLS if `https`.",
         );
+        let tls = url.secure.then(|| TlsOptions::new(&url.host, None));
+        let tls = tls.transpose().unwrap_or_else(|error| {
+            s.problem("url", &url, format!("has a host that no certificate can name: {error}"));
+            None
+        });
         let seats = s.texts(
             "seats",
             Optional(&["seat-1"]),
@@ -94,6 +101,8 @@ impl DspOptions {
                 256..=16 * 1024 * 1024,
                 "Largest answer body; a larger one is dropped and its connection closed.",
             ),
+            gzip: s.boolean("gzip", false, "Whether it is asked to compress its answers."),
+            tls,
             headers: s.map(
                 "headers",
                 &[("x-api-key", "secret")],
@@ -111,6 +120,8 @@ impl DspOptions {
             headers: self.headers,
             currencies: self.rules.currencies.clone(),
             response_bytes_max: self.response_bytes_max,
+            gzip: self.gzip,
+            tls: self.tls,
         };
         (self.rules, (self.url.host, self.url.port, options))
     }

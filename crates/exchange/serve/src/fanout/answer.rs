@@ -40,8 +40,33 @@ pub struct Head {
     pub status: u16,
     /// Whether the connection may carry another request.
     pub keep_alive: bool,
-    /// Whether the body is compressed, which was not asked for.
-    pub encoded: bool,
+    /// How the body is compressed.
+    pub coding: Coding,
+}
+
+/// How a body is compressed (RFC 9110, section 8.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coding {
+    /// Not at all.
+    #[default]
+    Identity,
+    /// With gzip.
+    Gzip,
+    /// In a way that nobody asked for.
+    Other,
+}
+
+impl Coding {
+    fn of(value: &[u8]) -> Self {
+        let is = |name: &str| value.eq_ignore_ascii_case(name.as_bytes());
+        if is("") || is("identity") {
+            Self::Identity
+        } else if is("gzip") || is("x-gzip") {
+            Self::Gzip
+        } else {
+            Self::Other
+        }
+    }
 }
 
 /// What reading has come to.
@@ -102,7 +127,7 @@ impl AnswerReader {
     pub const fn new(body_max: usize) -> Self {
         Self {
             state: State::Head,
-            head: Head { status: 0, keep_alive: false, encoded: false },
+            head: Head { status: 0, keep_alive: false, coding: Coding::Identity },
             interim: 0,
             pending: Vec::new(),
             body: Vec::new(),
@@ -246,7 +271,7 @@ impl AnswerReader {
             (_, false, None) => Framing::UntilClose,
         };
         let keep_alive = keep_alive && !matches!(framing, Framing::UntilClose);
-        self.head = Head { status, keep_alive, encoded: fields.encoded };
+        self.head = Head { status, keep_alive, coding: fields.coding };
         Ok(Some((length, Some(framing))))
     }
 
@@ -380,7 +405,7 @@ struct Fields {
     length: Option<usize>,
     chunked: bool,
     close: bool,
-    encoded: bool,
+    coding: Coding,
 }
 
 impl Fields {
@@ -405,7 +430,7 @@ impl Fields {
                 fields.close |=
                     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
             } else if is("content-encoding") {
-                fields.encoded = !value.is_empty() && !value.eq_ignore_ascii_case(b"identity");
+                fields.coding = Coding::of(value);
             }
         }
         Ok(fields)

@@ -47,18 +47,18 @@ impl<'q> Bodies<'q> {
         bodies
     }
 
-    /// Hands a whole request, `length` bytes in parts, to `write`.
+    /// Hands the parts of a whole request to `write`.
     pub(super) fn write<T>(
         &self,
         slot: usize,
         head: &str,
-        write: impl FnOnce(&[IoSlice<'_>], usize) -> T,
+        write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let body = &self.distinct[self.of[slot]];
         if body.is_shared {
             let rest = body.joined.get_or_init(|| self.join(body.question));
             let parts = [head, rest].map(|part| IoSlice::new(part.as_bytes()));
-            return write(&parts, head.len() + rest.len());
+            return write(&parts);
         }
         self.write_parts(body.question, head, write)
     }
@@ -67,7 +67,7 @@ impl<'q> Bodies<'q> {
         &self,
         question: &Question<'_>,
         head: &str,
-        write: impl FnOnce(&[IoSlice<'_>], usize) -> T,
+        write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let mut tmax = itoa::Buffer::new();
         let view = view(question, tmax.format(question.tmax_ms));
@@ -92,7 +92,7 @@ impl<'q> Bodies<'q> {
         parts[0] = IoSlice::new(head.as_bytes());
         parts[1] = IoSlice::new(digits.as_bytes());
         parts[2] = IoSlice::new(b"\r\n\r\n");
-        write(&parts[..used], head.len() + digits.len() + 4 + length)
+        write(&parts[..used])
     }
 
     fn join(&self, question: &Question<'_>) -> String {

@@ -1,18 +1,22 @@
 //! One kept-alive connection to a DSP: auctions write to it, the reactor reads from it.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, IoSlice, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use mio::Token;
-use mio::net::TcpStream;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::answer::{AnswerError, AnswerReader, Head, Progress};
+use super::answer::{AnswerError, AnswerReader, Coding, Head, Progress};
 use super::inbox::{Inbox, Outcome};
+use super::inflate::InflateError;
 use super::pool::Pool;
+use super::transport::Transport;
+
+/// Fewer bytes of an answer at once than this are a crumb.
+const CRUMB_BYTES: usize = 256;
 
 /// A call on the wire.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ pub(super) struct Call {
 
 /// An open socket and what is under way on it.
 pub(super) struct Connection {
-    socket: TcpStream,
+    transport: RefCell<Transport>,
     token: Token,
     pool: Rc<Pool>,
     pub(super) id: u64,
@@ -34,8 +38,8 @@ pub(super) struct Connection {
     /// In flight from the first byte written until the answer has been read or given up.
     call: RefCell<Option<Call>>,
     answer: RefCell<AnswerReader>,
-    /// What the socket would not take at once.
-    unsent: RefCell<Vec<u8>>,
+    /// How often a few bytes came that did not end the answer.
+    crumbs: Cell<u32>,
     /// Whether it has been idle or carried an answer: only then may a reset mean that the DSP
     /// closed it without having seen the request.
     reused: Cell<bool>,
@@ -57,22 +61,22 @@ impl Connection {
     ///
     /// When the kernel will not watch the socket.
     pub(super) fn start(
-        socket: TcpStream,
+        transport: Transport,
         address: SocketAddr,
         pool: &Rc<Pool>,
         id: u64,
     ) -> io::Result<Rc<Self>> {
         let answer = AnswerReader::new(pool.endpoint.response_bytes_max);
-        pool.reactor.add(socket, |socket, token| {
+        pool.reactor.add(transport, |transport, token| {
             Rc::new(Self {
-                socket,
+                transport: RefCell::new(transport),
                 token,
                 pool: Rc::clone(pool),
                 id,
                 address,
                 call: RefCell::new(None),
                 answer: RefCell::new(answer),
-                unsent: RefCell::new(Vec::new()),
+                crumbs: Cell::new(0),
                 reused: Cell::new(false),
                 closed: Cell::new(false),
                 idle_since: Cell::new(Instant::now()),
@@ -80,75 +84,47 @@ impl Connection {
         })
     }
 
-    /// Sends a request, `length` bytes in `parts`.
+    /// Sends a request in `parts`.
     ///
     /// # Errors
     ///
     /// The connection is dead and has been closed; nothing of the request has been answered.
-    pub(super) fn send(
-        self: &Rc<Self>,
-        call: Call,
-        parts: &[IoSlice<'_>],
-        length: usize,
-    ) -> Result<(), Call> {
+    pub(super) fn send(self: &Rc<Self>, call: Call, parts: &[IoSlice<'_>]) -> Result<(), Call> {
         debug_assert!(self.call.borrow().is_none(), "a connection carries one call at a time");
         if self.closed.get() {
             return Err(call);
         }
-        let written = match (&self.socket).write_vectored(parts) {
-            Ok(written) => written,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => {
-                debug!(address = %self.address, %error, "idle connection is dead");
-                self.close();
-                return Err(call);
-            }
-        };
+        let sent = self.transport.borrow_mut().send(parts);
+        if let Err(error) = sent {
+            debug!(address = %self.address, %error, "idle connection is dead");
+            self.close();
+            return Err(call);
+        }
         *self.call.borrow_mut() = Some(call);
-        if written < length {
-            self.keep_rest(parts, written);
-        }
         Ok(())
-    }
-
-    /// Keeps what was not written until the socket takes more.
-    fn keep_rest(&self, parts: &[IoSlice<'_>], written: usize) {
-        let mut skip = written;
-        let mut unsent = self.unsent.borrow_mut();
-        for part in parts {
-            let skipped = skip.min(part.len());
-            unsent.extend_from_slice(&part[skipped..]);
-            skip -= skipped;
-        }
     }
 
     /// The socket takes more.
     pub(super) fn on_writable(&self) {
-        let mut unsent = self.unsent.borrow_mut();
-        if unsent.is_empty() {
-            return;
-        }
-        while !unsent.is_empty() {
-            match (&self.socket).write(&unsent) {
-                Ok(written) => drop(unsent.drain(..written)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                // Full again, or broken: then reading tells.
-                Err(_) => return,
-            }
-        }
-        // The next request will most likely fit the socket.
-        *unsent = Vec::new();
+        // Where it is broken, reading tells.
+        drop(self.transport.borrow_mut().flush());
     }
 
     /// There is something to read; `ends` when the peer has closed its side, or worse.
     pub(super) fn on_readable(self: &Rc<Self>, scratch: &mut [u8], now: Instant, ends: bool) {
         while !self.closed.get() {
-            let goes_on = match (&self.socket).read(scratch) {
+            let (read, drained) = {
+                let mut transport = self.transport.borrow_mut();
+                let read = transport.read(scratch);
+                // A short read has emptied the socket; what comes later is another event.
+                let short = read.as_ref().is_ok_and(|read| *read < scratch.len());
+                (read, short && transport.short_read_empties())
+            };
+            let goes_on = match read {
                 Ok(0) => self.on_end(now),
                 Ok(read) => {
                     let goes_on = self.on_bytes(&scratch[..read], now);
-                    // A short read has emptied the socket; what comes later is another event.
-                    if goes_on && read < scratch.len() && !ends {
+                    if goes_on && drained && !ends {
                         return;
                     }
                     goes_on
@@ -213,7 +189,7 @@ impl Connection {
         }
         self.pool.reactor.remove(self.token);
         // Others may still hold it for a while; the peer need not wait for them.
-        drop(self.socket.shutdown(Shutdown::Both));
+        self.transport.borrow_mut().shut_down();
     }
 }
 
@@ -224,28 +200,44 @@ impl Connection {
             return false; // Nobody asked.
         }
         let mut answer = self.answer.borrow_mut();
-        match answer.read(bytes) {
-            Ok(Progress::Partial) => true,
+        let error = match answer.read(bytes) {
+            Ok(Progress::Partial) => return self.bears(bytes.len(), now),
             Ok(Progress::Done { head, body, surplus }) => {
-                self.finish(now, outcome_of(head, body), body);
+                self.finish(now, head, body);
                 // An answer to a request that is not all sent leaves the connection out of step.
-                let reusable = head.keep_alive && !surplus && self.unsent.borrow().is_empty();
+                let unsent = self.transport.borrow().has_unsent();
+                let reusable = head.keep_alive && !surplus && !unsent;
                 if reusable {
                     answer.reset();
+                    self.crumbs.set(0);
                     Rc::clone(self).release(now);
                 }
-                reusable
+                return reusable;
             }
-            Err(error) => {
-                let outcome = match error {
-                    AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => Outcome::TooLarge,
-                    AnswerError::Malformed(_) | AnswerError::Truncated => Outcome::Malformed,
-                };
-                debug!(address = %self.address, %error, "answer refused");
-                self.finish(now, outcome, &[]);
-                false
-            }
+            Err(error) => error,
+        };
+        let outcome = match error {
+            AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => Outcome::TooLarge,
+            AnswerError::Malformed(_) | AnswerError::Truncated => Outcome::Malformed,
+        };
+        debug!(address = %self.address, %error, "answer refused");
+        self.deliver(now, outcome, &[]);
+        false
+    }
+
+    /// Whether more of an answer is waited for, of which `came` bytes have just come: each crumb
+    /// costs a turn of the shard.
+    fn bears(&self, came: usize, now: Instant) -> bool {
+        if came >= CRUMB_BYTES {
+            return true;
         }
+        self.crumbs.set(self.crumbs.get() + 1);
+        if self.crumbs.get() <= self.pool.limits().crumbs_max {
+            return true;
+        }
+        debug!(address = %self.address, "answer comes in crumbs; connection closed");
+        self.deliver(now, Outcome::Trickle, &[]);
+        false
     }
 
     /// The peer has closed, or the connection is broken: it may not be read from any further.
@@ -259,19 +251,48 @@ impl Connection {
             return false;
         }
         match answer.end() {
-            Ok(Progress::Done { head, body, .. }) => self.finish(now, outcome_of(head, body), body),
-            Ok(Progress::Partial) | Err(_) => self.finish(now, Outcome::Malformed, &[]),
+            Ok(Progress::Done { head, body, .. }) => self.finish(now, head, body),
+            Ok(Progress::Partial) | Err(_) => self.deliver(now, Outcome::Malformed, &[]),
         }
         false
     }
 
-    /// Delivers the answer.
-    fn finish(&self, now: Instant, outcome: Outcome, body: &[u8]) {
+    /// The answer is all there. One that nobody waits for is not worth decompressing.
+    fn finish(&self, now: Instant, head: Head, body: &[u8]) {
+        let outcome = match head.status {
+            204 => Outcome::NoBid,
+            200 if body.is_empty() => Outcome::NoBid,
+            200 => Outcome::Answered,
+            _ => Outcome::Status,
+        };
+        let endpoint = &self.pool.endpoint;
+        match (outcome, head.coding) {
+            (Outcome::Answered, Coding::Identity) => self.deliver(now, outcome, body),
+            (Outcome::Answered, Coding::Gzip) if endpoint.gzip && self.is_awaited() => {
+                let mut inflater = self.pool.reactor.inflater.borrow_mut();
+                match inflater.gunzip(body, endpoint.response_bytes_max) {
+                    Ok([]) => self.deliver(now, Outcome::NoBid, &[]),
+                    Ok(body) => self.deliver(now, outcome, body),
+                    Err(InflateError::TooLarge) => self.deliver(now, Outcome::TooLarge, &[]),
+                    Err(InflateError::Malformed) => self.deliver(now, Outcome::Encoded, &[]),
+                }
+            }
+            (Outcome::Answered, _) => self.deliver(now, Outcome::Encoded, &[]),
+            // Nobody reads the body of an error.
+            _ => self.deliver(now, outcome, &[]),
+        }
+    }
+
+    /// Whether the auction of its call still waits.
+    fn is_awaited(&self) -> bool {
+        self.call.borrow().as_ref().is_some_and(|call| call.inbox.is_waiting(call.slot))
+    }
+
+    /// Delivers what the call has come to.
+    fn deliver(&self, now: Instant, outcome: Outcome, body: &[u8]) {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
         let metrics = self.pool.metrics();
         metrics.latency.record(now.saturating_duration_since(call.sent_at));
-        // Nobody reads the body of an error.
-        let body = if outcome == Outcome::Answered { body } else { &[] };
         if !call.inbox.deliver(call.slot, outcome, body) {
             metrics.drained.increment();
         }
@@ -287,15 +308,5 @@ impl Connection {
             return;
         }
         call.inbox.deliver(call.slot, Outcome::Reset, &[]);
-    }
-}
-
-fn outcome_of(head: Head, body: &[u8]) -> Outcome {
-    match head.status {
-        204 => Outcome::NoBid,
-        200 if body.is_empty() => Outcome::NoBid,
-        200 if head.encoded => Outcome::Encoded,
-        200 => Outcome::Answered,
-        _ => Outcome::Status,
     }
 }

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use units::Currency;
 
+use super::tls::{Tls, TlsOptions};
+
 /// The addresses behind a DSP's host name: written by the resolver, read when a connection opens.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses(Arc<Mutex<Arc<[SocketAddr]>>>);
@@ -32,8 +34,12 @@ pub struct EndpointOptions {
     pub headers: Vec<(String, String)>,
     /// In which it may bid.
     pub currencies: Vec<Currency>,
-    /// Largest answer body.
+    /// Largest answer body, decompressed or not.
     pub response_bytes_max: usize,
+    /// Whether it may answer compressed.
+    pub gzip: bool,
+    /// How its certificate is checked; absent: it is reached without TLS.
+    pub tls: Option<TlsOptions>,
 }
 
 /// A DSP as the fan-out sees it.
@@ -45,6 +51,8 @@ pub struct Endpoint {
     pub(crate) cur: Box<str>,
     pub(crate) addresses: Addresses,
     pub(crate) response_bytes_max: usize,
+    pub(crate) gzip: bool,
+    pub(super) tls: Option<Tls>,
 }
 
 impl Endpoint {
@@ -58,6 +66,9 @@ impl Endpoint {
         for (name, value) in &options.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
+        if options.gzip {
+            head.push_str("accept-encoding: gzip\r\n");
+        }
         head.push_str("content-length: ");
         let codes: Vec<_> =
             options.currencies.iter().map(|currency| format!("\"{currency}\"")).collect();
@@ -66,6 +77,8 @@ impl Endpoint {
             cur: format!("[{}]", codes.join(",")).into(),
             addresses,
             response_bytes_max: options.response_bytes_max,
+            gzip: options.gzip,
+            tls: options.tls.as_ref().map(Tls::new),
         }
     }
 }

@@ -27,8 +27,10 @@ pub enum Outcome {
     Malformed,
     /// A body beyond `response_bytes_max`, or an oversized head.
     TooLarge,
-    /// A compressed body, which was not asked for.
+    /// A compressed body that was not asked for, or cannot be decompressed.
     Encoded,
+    /// It came in crumbs.
+    Trickle,
     /// The connection broke before the answer began.
     Reset,
     /// No connection could be opened.
@@ -43,7 +45,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, in declaration order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Answered,
         Self::NoBid,
         Self::Late,
@@ -51,6 +53,7 @@ impl Outcome {
         Self::Malformed,
         Self::TooLarge,
         Self::Encoded,
+        Self::Trickle,
         Self::Reset,
         Self::Unreachable,
         Self::Unresolved,
@@ -68,6 +71,7 @@ impl Outcome {
             Self::Malformed => "malformed",
             Self::TooLarge => "too_large",
             Self::Encoded => "encoded",
+            Self::Trickle => "trickle",
             Self::Reset => "reset",
             Self::Unreachable => "unreachable",
             Self::Unresolved => "unresolved",

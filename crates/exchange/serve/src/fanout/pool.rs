@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::inbox::{Inbox, Outcome};
 use super::reactor::Reactor;
+use super::transport::Transport;
 use crate::metrics::DspMetrics;
 
 /// What bounds a pool.
@@ -34,6 +36,8 @@ pub struct PoolLimits {
     pub backoff_min: Duration,
     /// Longest such pause.
     pub backoff_max: Duration,
+    /// How often a few bytes of an answer may come before its connection is closed.
+    pub crumbs_max: u32,
 }
 
 /// One shard's connections to one DSP.
@@ -51,8 +55,15 @@ pub struct Pool {
     waiting: RefCell<VecDeque<(Rc<Inbox>, usize)>>,
     opening: Cell<usize>,
     ids: Cell<u64>,
-    failures: Cell<u32>,
-    retry_at: Cell<Option<Instant>>,
+    /// Addresses to which no connection could be opened.
+    failing: RefCell<HashMap<SocketAddr, Failure>>,
+}
+
+/// Attempts in a row that came to nothing, and when the next one may be made.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    count: u32,
+    retry_at: Instant,
 }
 
 impl Pool {
@@ -74,8 +85,7 @@ impl Pool {
             waiting: RefCell::default(),
             opening: Cell::new(0),
             ids: Cell::new(0),
-            failures: Cell::new(0),
-            retry_at: Cell::new(None),
+            failing: RefCell::default(),
         }
     }
 
@@ -122,26 +132,20 @@ impl Pool {
         inbox: &Rc<Inbox>,
         slot: usize,
     ) -> Result<(), Outcome> {
-        if self.retry_at.get().is_some_and(|retry_at| now < retry_at) {
-            return Err(Outcome::Unreachable);
-        }
         if self.all.borrow().len() + self.opening.get() >= self.limits().connections_max {
             return Err(Outcome::Saturated);
         }
-        let addresses = self.endpoint.addresses.current();
+        let address = self.next_address(now)?;
         let id = self.ids.replace(self.ids.get() + 1);
-        let turn = usize::try_from(id).unwrap_or(0);
-        let address = *addresses
-            .get(turn.checked_rem(addresses.len()).unwrap_or(0))
-            .ok_or(Outcome::Unresolved)?;
         self.waiting.borrow_mut().push_back((Rc::clone(inbox), slot));
         self.opening.set(self.opening.get() + 1);
         let pool = Rc::clone(self);
         spawn_local(async move {
-            let opened = timeout(pool.limits().connect_timeout, connect(address)).await;
+            let opened =
+                timeout(pool.limits().connect_timeout, connect(address, &pool.endpoint)).await;
             pool.opening.set(pool.opening.get() - 1);
             match opened {
-                Ok(Ok(socket)) => match Connection::start(socket, address, &pool, id) {
+                Ok(Ok(transport)) => match Connection::start(transport, address, &pool, id) {
                     Ok(connection) => pool.opened(connection),
                     Err(error) => pool.failed(address, now, &error.to_string()),
                 },
@@ -152,9 +156,24 @@ impl Pool {
         Ok(())
     }
 
+    /// The next in turn of the addresses that may be tried now.
+    fn next_address(&self, now: Instant) -> Result<SocketAddr, Outcome> {
+        let addresses = self.endpoint.addresses.current();
+        if addresses.is_empty() {
+            return Err(Outcome::Unresolved);
+        }
+        let failing = self.failing.borrow();
+        let may_be_tried = |address: &&SocketAddr| {
+            failing.get(address).is_none_or(|failure| failure.retry_at <= now)
+        };
+        let turn = usize::try_from(self.ids.get()).unwrap_or(0) % addresses.len();
+        let (after, before) = addresses.split_at(turn);
+        let mut in_turn = before.iter().chain(after);
+        in_turn.find(may_be_tried).copied().ok_or(Outcome::Unreachable)
+    }
+
     fn opened(&self, connection: Rc<Connection>) {
-        self.failures.set(0);
-        self.retry_at.set(None);
+        self.failing.borrow_mut().remove(&connection.address);
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.metrics().open.change(1);
@@ -164,9 +183,9 @@ impl Pool {
     /// An attempt that began at `started` has come to nothing.
     fn failed(&self, address: SocketAddr, started: Instant, error: &str) {
         // Attempts that were under way together fail together: that is one failure, not many.
-        let is_further = self.retry_at.get().is_none_or(|retry_at| retry_at <= started);
-        if is_further {
-            self.back_off(address, error);
+        let known = self.failing.borrow().get(&address).copied();
+        if known.is_none_or(|failure| failure.retry_at <= started) {
+            self.back_off(address, known, error);
         }
         let waiting = self.waiting.borrow_mut().pop_front();
         if let Some((inbox, slot)) = waiting {
@@ -174,16 +193,20 @@ impl Pool {
         }
     }
 
-    fn back_off(&self, address: SocketAddr, error: &str) {
-        let failures = self.failures.get().saturating_add(1);
-        self.failures.set(failures);
-        let doubled = self.limits().backoff_min.saturating_mul(1 << (failures - 1).min(16));
-        let pause = doubled.min(self.limits().backoff_max);
-        self.retry_at.set(Some(Instant::now() + pause));
-        if failures == 1 {
+    fn back_off(&self, address: SocketAddr, known: Option<Failure>, error: &str) {
+        let count = known.map_or(0, |failure| failure.count).saturating_add(1);
+        let limits = self.limits();
+        let doubled = limits.backoff_min.saturating_mul(1 << (count - 1).min(16));
+        let retry_at = Instant::now() + doubled.min(limits.backoff_max);
+        let mut failing = self.failing.borrow_mut();
+        // Names move: addresses that have gone are not remembered.
+        let addresses = self.endpoint.addresses.current();
+        failing.retain(|address, _| addresses.contains(address));
+        failing.insert(address, Failure { count, retry_at });
+        if count == 1 {
             warn!(%address, error, "DSP cannot be reached; retrying with backoff");
         } else {
-            debug!(%address, error, failures, "DSP still cannot be reached");
+            debug!(%address, error, failures = count, "DSP still cannot be reached");
         }
     }
 
@@ -241,8 +264,16 @@ impl Pool {
 }
 
 /// Tokio waits for the connection to open; from then on the reactor waits for its answers.
-async fn connect(address: SocketAddr) -> std::io::Result<mio::net::TcpStream> {
+async fn connect(address: SocketAddr, endpoint: &Endpoint) -> io::Result<Transport> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    Ok(mio::net::TcpStream::from_std(stream.into_std()?))
+    let session = match &endpoint.tls {
+        Some(tls) => Some(tls.shake_hands(&stream).await?),
+        None => None,
+    };
+    let socket = mio::net::TcpStream::from_std(stream.into_std()?);
+    Ok(match session {
+        Some(session) => Transport::tls(socket, session),
+        None => Transport::plain(socket),
+    })
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Event;
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token};
 use runtime::metrics::Padded;
 use runtime::shutdown::Shutdown;
@@ -21,6 +20,8 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::connection::Connection;
+use super::inflate::Inflater;
+use super::transport::Transport;
 use crate::metrics::ExchangeMetrics;
 
 /// Bytes read at once; an answer that fits is read where it lies.
@@ -34,6 +35,8 @@ pub struct Reactor {
     registry: Registry,
     connections: RefCell<Connections>,
     metrics: Arc<Padded<ExchangeMetrics>>,
+    /// Compressed answers are read in turn.
+    pub(super) inflater: RefCell<Inflater>,
 }
 
 /// By token. A token is free again once its connection has closed: an event that was meant for the
@@ -58,7 +61,12 @@ impl Reactor {
         let registry = poll.registry().try_clone()?;
         #[expect(deprecated, reason = "its successor is unsafe; a Poll keeps its descriptor open")]
         let poll = AsyncFd::with_interest(poll, Readiness::READABLE)?;
-        let reactor = Rc::new(Self { registry, connections: RefCell::default(), metrics });
+        let reactor = Rc::new(Self {
+            registry,
+            connections: RefCell::default(),
+            metrics,
+            inflater: RefCell::default(),
+        });
         let running = Rc::clone(&reactor);
         let shutdown = shutdown.clone();
         tokio::task::spawn_local(async move {
@@ -71,17 +79,17 @@ impl Reactor {
         Ok(reactor)
     }
 
-    /// Waits for `socket` and makes it the connection that `make` returns.
+    /// Waits for `transport` and makes it the connection that `make` returns.
     pub(super) fn add(
         &self,
-        mut socket: TcpStream,
-        make: impl FnOnce(TcpStream, Token) -> Rc<Connection>,
+        mut transport: Transport,
+        make: impl FnOnce(Transport, Token) -> Rc<Connection>,
     ) -> io::Result<Rc<Connection>> {
         let connections = &mut *self.connections.borrow_mut();
         let token = connections.free.last().copied().unwrap_or(connections.by_token.len());
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.registry.register(&mut socket, Token(token), interest)?;
-        let connection = make(socket, Token(token));
+        self.registry.register(transport.socket(), Token(token), interest)?;
+        let connection = make(transport, Token(token));
         match connections.free.pop() {
             Some(token) => connections.by_token[token] = Some(Rc::clone(&connection)),
             None => connections.by_token.push(Some(Rc::clone(&connection))),

@@ -91,9 +91,8 @@ impl Round<'_> {
             sent_at: now,
             drain_until: question.wait_until + question.pool.limits().drain_timeout,
         };
-        self.bodies.write(slot, &question.pool.endpoint.head, |parts, length| {
-            connection.send(call, parts, length).is_ok()
-        })
+        self.bodies
+            .write(slot, &question.pool.endpoint.head, |parts| connection.send(call, parts).is_ok())
     }
 
     async fn collect(self) -> Outcomes {

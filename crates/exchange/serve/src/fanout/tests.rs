@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use super::connection::{Call, Connection};
 use super::inbox::{Inbox, Outcome, Todo};
-use super::{Addresses, Endpoint, Pool, Reactor};
+use super::transport::Transport;
+use super::{Addresses, Endpoint, Pool, PoolLimits, Reactor};
 use crate::config::ExchangeConfig;
 
 fn pool() -> Rc<Pool> {
@@ -28,8 +29,13 @@ fn inbox(wait_until: Instant) -> Rc<Inbox> {
     Rc::new(Inbox::new([wait_until].into_iter(), Vec::new()))
 }
 
-/// Runs with an open connection of `pool`.
+/// Runs with an open connection of a pool.
 fn with_connection(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>)) {
+    with_peer(async |pool, connection, _| test(pool, connection).await);
+}
+
+/// The same, and with the DSP's end of the connection.
+fn with_peer(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>, std::net::TcpStream)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(LocalSet::new().run_until(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -37,8 +43,9 @@ fn with_connection(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>)) {
         let stream = TcpStream::connect(address).await.unwrap();
         let pool = pool();
         let socket = mio::net::TcpStream::from_std(stream.into_std().unwrap());
-        let connection = Connection::start(socket, address, &pool, 0).unwrap();
-        test(pool, connection).await;
+        let connection = Connection::start(Transport::plain(socket), address, &pool, 0).unwrap();
+        let peer = listener.accept().await.unwrap().0.into_std().unwrap();
+        test(pool, connection, peer).await;
     }));
 }
 
@@ -92,7 +99,7 @@ fn a_closed_connection_is_neither_used_nor_kept() {
     with_connection(async |pool, connection| {
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
         connection.close();
-        assert!(connection.send(call(&inbox), &[], 0).is_err());
+        assert!(connection.send(call(&inbox), &[]).is_err());
         assert!(inbox.is_waiting(0), "another connection may serve it");
         connection.release(Instant::now());
         assert!(pool.idle().is_none());
@@ -108,9 +115,33 @@ fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
         assert!(connection.is_reused());
         let idle = pool.idle().unwrap();
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
-        assert!(idle.send(call(&inbox), &[], 0).is_ok());
+        assert!(idle.send(call(&inbox), &[]).is_ok());
         idle.close();
         assert_eq!(inbox.close().calls, [Outcome::Reset]);
+    });
+}
+
+/// Each costs a turn of the shard; a few are usual, for heads and bodies come apart.
+#[test]
+fn crumbs_are_borne_up_to_their_limit() {
+    use std::io::Write as _;
+    with_peer(async |pool, connection, mut peer| {
+        pool.limit(PoolLimits { crumbs_max: 3, ..pool.limits() });
+        let inbox = inbox(Instant::now() + Duration::from_secs(60));
+        assert!(connection.send(call(&inbox), &[]).is_ok());
+        let mut scratch = vec![0; 4096];
+        let mut come = |bytes: &[u8]| {
+            peer.write_all(bytes).unwrap();
+            connection.on_readable(&mut scratch, Instant::now(), false);
+        };
+        come(b"HTTP/1.1 200 OK\r\n");
+        come(&[b"x: ".as_slice(), &[b'y'; 300], b"\r\n"].concat());
+        come(b"content-length: 9\r\n\r\n");
+        come(b"a");
+        assert!(inbox.is_waiting(0), "three crumbs; what is large is none");
+        come(b"b");
+        assert!(connection.is_closed());
+        assert_eq!(inbox.close().calls, [Outcome::Trickle]);
     });
 }
 

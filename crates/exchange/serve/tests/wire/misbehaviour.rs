@@ -20,7 +20,9 @@ fn auctions(script: &Script, counted: Counted) -> Reply {
     let odd = Dsp::start([script.clone()]);
     let sound = Dsp::bidding("1.00");
     let dsps = [(odd.address, "response_bytes_max = \"1KiB\""), (sound.address, "")];
-    let exchange = Running::start(&Setup { dsps: &dsps, ..Setup::default() });
+    // However slowly an answer comes, unless that is the subject.
+    let pool = "crumbs_max = 10000";
+    let exchange = Running::start(&Setup { pool, dsps: &dsps, ..Setup::default() });
     let request = banner("");
     let reply = exchange.auction(&request);
     assert_eq!(exchange.auction(&request).status, 200, "and again");
@@ -173,15 +175,67 @@ fn a_dollar_bid_needs_no_currency() {
     assert_eq!(exchange.fates(Fate::CurrencyNotAccepted), 1);
 }
 
-#[test]
-fn compressed_answers_are_not_read() {
+fn gzip(body: &str) -> Vec<u8> {
     use std::io::Write as _;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(high().as_bytes()).expect("memory");
-    let body = encoder.finish().expect("memory");
+    encoder.write_all(body.as_bytes()).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn encoded(coding: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
     let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
-        body.len()
+        "HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ncontent-length: {length}\r\n\r\n"
     );
-    check([head.into_bytes(), body].concat(), Counted::Call(Outcome::Encoded, true));
+    [head.as_bytes(), body].concat()
+}
+
+#[test]
+fn compressed_answers_that_nobody_asked_for_are_not_read() {
+    check(encoded("gzip", &gzip(&high())), Counted::Call(Outcome::Encoded, true));
+    check(encoded("br", b"x"), Counted::Call(Outcome::Encoded, true));
+}
+
+/// The scripted DSP cannot put an auction's id into what is compressed, so these bid on none.
+#[test]
+fn compressed_answers() {
+    #[track_caller]
+    fn check(answer: Vec<u8>, want: Outcome) {
+        let odd = Dsp::start([Script::answering(answer)]);
+        let sound = Dsp::bidding("1.00");
+        let keys = "gzip = true\nresponse_bytes_max = \"1KiB\"";
+        let dsps = [(odd.address, keys), (sound.address, "")];
+        let exchange = Running::start(&Setup { dsps: &dsps, ..Setup::default() });
+        assert_eq!(exchange.auction(&banner("")).price(), "1");
+        assert_eq!(exchange.auction(&banner("")).price(), "1");
+        assert_eq!(exchange.outcomes(0, want), 2, "{want:?}");
+        assert_eq!(odd.accepted(), 1, "its connection serves on");
+        assert!(odd.request(0).head.contains("accept-encoding: gzip\r\n"));
+        assert!(!sound.request(0).head.contains("accept-encoding"));
+        if want == Outcome::Answered {
+            assert_eq!(exchange.fates(Fate::WrongAuction), 2, "it was read");
+        }
+    }
+    check(encoded("gzip", &gzip(&high())), Outcome::Answered);
+    check(encoded("GZIP", &gzip(&high())), Outcome::Answered);
+    check(encoded("gzip", &gzip("")), Outcome::NoBid);
+    let padded = |n: usize| high().replace("<p>", &"p".repeat(n));
+    let edge = 1024 - (high().len() - 3);
+    check(encoded("gzip", &gzip(&padded(edge))), Outcome::Answered);
+    check(encoded("gzip", &gzip(&padded(edge + 1))), Outcome::TooLarge);
+    check(encoded("gzip", &gzip(&padded(1_000_000))[..1000]), Outcome::TooLarge);
+    check(encoded("gzip", b"{}"), Outcome::Encoded);
+    check(encoded("gzip", &gzip(&high())[..20]), Outcome::Encoded);
+    check(encoded("br", &gzip(&high())), Outcome::Encoded);
+}
+
+#[test]
+fn an_answer_in_crumbs_is_cut_off() {
+    let bytewise = Script::forever([Step::Read, Step::WriteBytewise(ok(&high()).into())]);
+    let (odd, sound) = (Dsp::start([bytewise]), Dsp::bidding("1.00"));
+    let dsps = [(odd.address, ""), (sound.address, "")];
+    let setup = Setup { pool: "crumbs_max = 0", dsps: &dsps, ..Setup::default() };
+    let exchange = Running::start(&setup);
+    assert_eq!(exchange.auction(&banner("")).price(), "1");
+    assert_eq!((exchange.outcomes(0, Outcome::Trickle), exchange.open(0)), (1, 0));
 }

@@ -204,7 +204,10 @@ fn url() {
     check(read, "\"http://[::1]:80/x\"", good("::1", 80, "/x", "http://[::1]/x"));
     check(read, "\"http://[::1]/x\"", good("::1", 80, "/x", "http://[::1]/x"));
     check(read, "\"http://a?q\"", good("a", 80, "/?q", "http://a/?q"));
-    check(read, "\"https://a/\"", Err("https is not supported, write \"http://…\""));
+    check(read, "\"https://a/b\"", good("a", 443, "/b", "https://a/b"));
+    check(read, "\"https://a:80/b\"", good("a", 80, "/b", "https://a:80/b"));
+    check(read, "\"http://a:443/b\"", good("a", 443, "/b", "http://a:443/b"));
+    check(read, "\"ftp://a/b\"", Err("needs the form \"http://host:port/path\""));
     check(read, "\"a.example/bid\"", Err("needs the form \"http://host:port/path\""));
     check(read, "\"http://\"", Err("has no host, write \"http://host:port/path\""));
     check(read, "\"http:///bid\"", Err("has no host, write \"http://host:port/path\""));

@@ -1,0 +1,117 @@
+//! TLS towards DSPs: whom to trust, and the handshake.
+//!
+//! It must not know what is said once the handshake is done.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use tokio::net::TcpStream;
+
+/// Certificate authorities, as DER.
+pub type Authorities = Arc<[CertificateDer<'static>]>;
+
+/// How a DSP's certificate is checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// The name that it must certify.
+    pub server_name: ServerName<'static>,
+    /// Who may have signed it; absent: those whom the system trusts.
+    pub authorities: Option<Authorities>,
+}
+
+impl TlsOptions {
+    /// For a DSP at `host`.
+    ///
+    /// # Errors
+    ///
+    /// When `host` is neither a DNS name nor an address.
+    pub fn new(host: &str, authorities: Option<Authorities>) -> Result<Self, InvalidDnsNameError> {
+        Ok(Self { server_name: ServerName::try_from(host.to_owned())?, authorities })
+    }
+}
+
+/// What sessions with one DSP share.
+#[derive(Debug)]
+pub(super) struct Tls {
+    server_name: ServerName<'static>,
+    config: Arc<ClientConfig>,
+}
+
+impl Tls {
+    pub(super) fn new(options: &TlsOptions) -> Self {
+        let mut roots = RootCertStore::empty();
+        let native = || rustls_native_certs::load_native_certs().certs.into();
+        let authorities: Authorities = options.authorities.clone().unwrap_or_else(native);
+        // Those that cannot be read are trusted by nobody; the configuration checked our own.
+        roots.add_parsable_certificates(authorities.iter().cloned());
+        let mut config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("the provider has the default versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { server_name: options.server_name.clone(), config: Arc::new(config) }
+    }
+
+    /// Shakes hands on an open socket.
+    ///
+    /// # Errors
+    ///
+    /// When the peer's certificate is not good, or the connection breaks.
+    pub(super) async fn shake_hands(&self, socket: &TcpStream) -> io::Result<ClientConnection> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let config = Arc::clone(&self.config);
+        let session = ClientConnection::new(config, self.server_name.clone());
+        let mut session = session.map_err(invalid)?;
+        // A request is bounded where it comes in; it is never cut here.
+        session.set_buffer_limit(None);
+        let mut socket = NonBlocking(socket);
+        while session.is_handshaking() || session.wants_write() {
+            if session.wants_write() {
+                socket.0.writable().await?;
+                would_block_is_zero(session.write_tls(&mut socket))?;
+                continue;
+            }
+            socket.0.readable().await?;
+            match session.read_tls(&mut socket) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => would_block_is_zero(read)?,
+            };
+            if let Err(error) = session.process_new_packets() {
+                // The peer is told why, if it still listens.
+                drop(session.write_tls(&mut socket));
+                return Err(invalid(error));
+            }
+        }
+        Ok(session)
+    }
+}
+
+fn would_block_is_zero(done: io::Result<usize>) -> io::Result<usize> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        done => done,
+    }
+}
+
+/// Tokio's socket as rustls reads and writes it.
+struct NonBlocking<'s>(&'s TcpStream);
+
+impl Read for NonBlocking<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(bytes)
+    }
+}
+
+impl Write for NonBlocking<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

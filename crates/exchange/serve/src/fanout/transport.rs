@@ -1,0 +1,151 @@
+//! The bytes of one connection to a DSP: plain, or within TLS (RFC 8446, RFC 5246).
+//!
+//! It must not know HTTP, nor what a connection is used for.
+
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::net::Shutdown;
+
+use mio::net::TcpStream;
+use rustls::ClientConnection;
+
+/// A socket that does not block, and what it has yet to send.
+pub(super) struct Transport {
+    socket: TcpStream,
+    kind: Kind,
+}
+
+enum Kind {
+    Plain {
+        /// What the socket would not take at once.
+        unsent: Vec<u8>,
+    },
+    Tls(Box<ClientConnection>),
+}
+
+impl Transport {
+    pub(super) fn plain(socket: TcpStream) -> Self {
+        Self { socket, kind: Kind::Plain { unsent: Vec::new() } }
+    }
+
+    /// After the handshake.
+    pub(super) fn tls(socket: TcpStream, session: ClientConnection) -> Self {
+        Self { socket, kind: Kind::Tls(Box::new(session)) }
+    }
+
+    pub(super) fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// Sends `parts`, or keeps what the socket does not take.
+    ///
+    /// # Errors
+    ///
+    /// The connection is dead.
+    pub(super) fn send(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Plain { unsent } => {
+                let mut skip = match self.socket.write_vectored(parts) {
+                    Ok(written) => written,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                    Err(error) => return Err(error),
+                };
+                for part in parts {
+                    let skipped = skip.min(part.len());
+                    unsent.extend_from_slice(&part[skipped..]);
+                    skip -= skipped;
+                }
+                Ok(())
+            }
+            Kind::Tls(session) => {
+                let mut writer = session.writer();
+                for part in parts {
+                    writer.write_all(part)?;
+                }
+                flush_tls(session, &mut self.socket)
+            }
+        }
+    }
+
+    /// The socket takes more.
+    ///
+    /// # Errors
+    ///
+    /// The connection is dead.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Plain { unsent } if unsent.is_empty() => Ok(()),
+            Kind::Plain { unsent } => {
+                while !unsent.is_empty() {
+                    match self.socket.write(unsent) {
+                        Ok(written) => drop(unsent.drain(..written)),
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                        Err(error) => return Err(error),
+                    }
+                }
+                // The next request will most likely fit the socket.
+                *unsent = Vec::new();
+                Ok(())
+            }
+            Kind::Tls(session) => flush_tls(session, &mut self.socket),
+        }
+    }
+
+    /// Whether some of what was sent has not left.
+    pub(super) fn has_unsent(&self) -> bool {
+        match &self.kind {
+            Kind::Plain { unsent } => !unsent.is_empty(),
+            Kind::Tls(session) => session.wants_write(),
+        }
+    }
+
+    /// Bytes that have come; 0 when the peer has closed its side.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) when there are none yet; others end the
+    /// connection.
+    pub(super) fn read(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
+        let Kind::Tls(session) = &mut self.kind else { return self.socket.read(scratch) };
+        loop {
+            match session.reader().read(scratch) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+                read => return read,
+            }
+            if session.read_tls(&mut self.socket)? == 0 {
+                return Ok(0); // Without a farewell: whatever was under way is cut off.
+            }
+            let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+            session.process_new_packets().map_err(malformed)?;
+            if session.wants_write() {
+                flush_tls(session, &mut self.socket)?;
+            }
+        }
+    }
+
+    /// Whether a read of fewer bytes than there was room for has emptied the socket.
+    pub(super) fn short_read_empties(&self) -> bool {
+        matches!(self.kind, Kind::Plain { .. })
+    }
+
+    /// Closes both halves.
+    pub(super) fn shut_down(&mut self) {
+        if let Kind::Tls(session) = &mut self.kind {
+            session.send_close_notify();
+            drop(flush_tls(session, &mut self.socket));
+        }
+        drop(self.socket.shutdown(Shutdown::Both));
+    }
+}
+
+fn flush_tls(session: &mut ClientConnection, socket: &mut TcpStream) -> io::Result<()> {
+    while session.wants_write() {
+        match session.write_tls(socket) {
+            Ok(_) => (),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
