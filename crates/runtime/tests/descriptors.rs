@@ -16,7 +16,7 @@ fn accepting_survives_the_want_of_descriptors() {
     let shutdown = Shutdown::new(Duration::from_secs(30));
     let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let address = listener.local_addr().unwrap();
-    let options = ShardsOptions { shards: 1, cores: None, connections_max: 100 };
+    let options = ShardsOptions { connections_max: 100, ..ShardsOptions::default() };
     let shards = Shards::start(&options, vec![listener], &shutdown, |mut shard| async move {
         while let Some(accepted) = shard.accept().await {
             drop(accepted);

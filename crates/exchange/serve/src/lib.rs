@@ -10,6 +10,7 @@ mod fanout;
 mod generation;
 mod http;
 mod metrics;
+mod notices;
 mod service;
 mod shard;
 

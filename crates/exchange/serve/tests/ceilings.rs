@@ -163,7 +163,7 @@ impl Rig {
         listener.set_nonblocking(true).expect("a socket option");
         let address = listener.local_addr().expect("an address");
         let shutdown = Shutdown::new(Duration::from_secs(20));
-        let options = ShardsOptions { shards: 1, cores: None, connections_max: 10 };
+        let options = ShardsOptions { connections_max: 10, ..ShardsOptions::default() };
         let exchange = Exchange::start(config, &options, listener, &shutdown).expect("it starts");
         let caller = TcpStream::connect(address).expect("it listens");
         caller.set_nodelay(true).expect("a socket option");

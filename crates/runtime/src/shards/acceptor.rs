@@ -3,6 +3,7 @@
 //! It must not know what is served.
 
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use super::callers::Callers;
 use super::shard::Handover;
-use super::{Ready, ShardsMetrics, StartError};
+use super::{Ready, ShardsMetrics, ShardsOptions, StartError};
 use crate::shutdown::Shutdown;
 
 /// Pauses after a failed accept, doubled from the first to the last.
@@ -24,15 +26,23 @@ pub(super) struct Acceptor {
     lanes: Vec<mpsc::Sender<Handover>>,
     metrics: ShardsMetrics,
     connections_max: usize,
+    per_caller_max: usize,
+    callers: Callers,
 }
 
 impl Acceptor {
     pub(super) fn new(
         lanes: Vec<mpsc::Sender<Handover>>,
         metrics: ShardsMetrics,
-        connections_max: usize,
+        options: &ShardsOptions,
     ) -> Self {
-        Self { lanes, metrics, connections_max }
+        Self {
+            lanes,
+            metrics,
+            connections_max: options.connections_max,
+            per_caller_max: options.connections_per_caller_max,
+            callers: Callers::default(),
+        }
     }
 
     /// Accepts until the shutdown begins. Then listeners and lanes are dropped: clients are
@@ -72,9 +82,15 @@ impl Acceptor {
         let mut burst = Burst::default();
         loop {
             match accept(listener).await {
-                Ok(stream) => {
+                Ok((stream, peer)) => {
                     burst = Burst::default();
-                    self.place(Handover { stream, listener: index });
+                    match self.callers.enter(peer.ip(), self.per_caller_max) {
+                        Some(caller) => {
+                            self.place(Handover { stream, listener: index, peer, caller });
+                        }
+                        // Dropping the stream closes it.
+                        None => self.metrics.acceptor.refused.increment(),
+                    }
                 }
                 Err(error) => {
                     self.metrics.acceptor.failed.increment();
@@ -108,11 +124,11 @@ impl Acceptor {
 }
 
 /// Accepts a socket that sends small answers at once, and that no runtime holds yet.
-async fn accept(listener: &TcpListener) -> io::Result<std::net::TcpStream> {
-    let (stream, _) = listener.accept().await?;
+async fn accept(listener: &TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+    let (stream, peer) = listener.accept().await?;
     // A peer that is gone already fails here, and will again on the shard, which handles it.
     let _ = stream.set_nodelay(true);
-    stream.into_std()
+    Ok((stream.into_std()?, peer))
 }
 
 /// Whether the next accept may succeed at once: this client has gone, or a signal came.

@@ -11,7 +11,7 @@
 //! let shutdown = Shutdown::new(Duration::from_secs(10));
 //! shutdown.on_signals()?;
 //! let listeners = vec![listen("127.0.0.1:8080".parse()?)?];
-//! let options = ShardsOptions { shards: 2, cores: None, connections_max: 10_000 };
+//! let options = ShardsOptions { shards: 2, ..ShardsOptions::default() };
 //! let shards = Shards::start(&options, listeners, &shutdown, |mut shard| async move {
 //!     // What the shard's connections share is made here, on its thread.
 //!     while let Some(accepted) = shard.accept().await {
@@ -28,6 +28,7 @@
 //! ```
 
 mod acceptor;
+mod callers;
 mod options;
 mod shard;
 mod tasks;
@@ -138,7 +139,7 @@ impl ShardsMetrics {
         self.accepted().saturating_sub(closed)
     }
 
-    /// Connections closed at once because too many were open.
+    /// Connections closed at once because too many were open, in all or of one caller.
     pub fn refused(&self) -> u64 {
         self.acceptor.refused.value()
     }
@@ -219,7 +220,7 @@ impl Shards {
             let body = Arc::clone(&body);
             shards.push(spawn_ready(seat.name(), move |ready| seat.run(&*body, ready))?);
         }
-        let acceptor = Acceptor::new(lanes, metrics.clone(), options.connections_max);
+        let acceptor = Acceptor::new(lanes, metrics.clone(), options);
         let shutdown = shutdown.clone();
         let acceptor = spawn_ready("acceptor".to_owned(), move |ready| {
             acceptor.run(listeners, &shutdown, ready);

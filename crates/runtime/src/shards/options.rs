@@ -16,10 +16,25 @@ pub struct ShardsOptions {
     pub cores: Option<Vec<usize>>,
     /// Most connections open at once; those beyond are closed at once and counted.
     pub connections_max: usize,
+    /// Most of them from one caller: an IPv4 address, or an IPv6 network of 64 bits.
+    pub connections_per_caller_max: usize,
+}
+
+impl Default for ShardsOptions {
+    /// One shard, and as many connections as the keys' defaults allow.
+    fn default() -> Self {
+        Self {
+            shards: 1,
+            cores: None,
+            connections_max: 10_000,
+            connections_per_caller_max: usize::MAX,
+        }
+    }
 }
 
 impl ShardsOptions {
-    /// Declares and reads the keys `shards`, `cores` and `connections_max`.
+    /// Declares and reads the keys `shards`, `cores`, `connections_max` and
+    /// `connections_per_caller_max`.
     pub fn read(s: &mut Section<'_>) -> Self {
         let shards = s.integer(
             "shards",
@@ -42,8 +57,19 @@ impl ShardsOptions {
             1..=1_000_000_usize,
             "Most connections open at once; those beyond are closed at once and counted.",
         );
+        let per_caller = s.integer(
+            "connections_per_caller_max",
+            Optional(1000),
+            1..=1_000_000_usize,
+            "Most of them from one IPv4 address or IPv6 /64; absent, as many as there may be.",
+        );
         let all = || available_parallelism().map_or(1, usize::from);
-        Self { shards: shards.unwrap_or_else(all), cores, connections_max }
+        Self {
+            shards: shards.unwrap_or_else(all),
+            cores,
+            connections_max,
+            connections_per_caller_max: per_caller.unwrap_or(usize::MAX),
+        }
     }
 
     /// The core that a shard is bound to.

@@ -2,13 +2,14 @@
 //!
 //! It must not know how sockets are shared out among shards.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tracing::error;
 
+use super::callers::Caller;
 use super::tasks::{Tasks, Unfinished};
 use super::{Ready, ShardCounters, StartError};
 use crate::metrics::Padded;
@@ -19,6 +20,8 @@ use crate::shutdown::Shutdown;
 pub(super) struct Handover {
     pub(super) stream: TcpStream,
     pub(super) listener: usize,
+    pub(super) peer: SocketAddr,
+    pub(super) caller: Caller,
 }
 
 /// A connection that this shard has been given.
@@ -28,17 +31,22 @@ pub struct Accepted {
     pub stream: TcpStream,
     /// Which of the listeners it came in by.
     pub listener: usize,
+    /// Who is at the other end.
+    pub peer: SocketAddr,
     /// Counts the connection as open until dropped: keep it as long as the socket.
     pub open: Open,
 }
 
 /// Counts a connection as open until dropped.
 #[derive(Debug)]
-pub struct Open(Unfinished);
+pub struct Open {
+    unfinished: Unfinished,
+    _caller: Caller,
+}
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.0.counters().closed.increment();
+        self.unfinished.0.counters().closed.increment();
     }
 }
 
@@ -60,8 +68,9 @@ impl ShardContext {
     /// The next connection for this shard; `None` once the shutdown has begun and those that were
     /// accepted before are taken. Dropping the future loses no connection.
     pub async fn accept(&mut self) -> Option<Accepted> {
-        let Handover { stream, listener } = self.handovers.recv().await?;
-        Some(Accepted { stream, listener, open: Open(self.tasks.unfinished()) })
+        let Handover { stream, listener, peer, caller } = self.handovers.recv().await?;
+        let open = Open { unfinished: self.tasks.unfinished(), _caller: caller };
+        Some(Accepted { stream, listener, peer, open })
     }
 
     /// Starts tasks on this shard.

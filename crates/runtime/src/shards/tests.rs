@@ -13,7 +13,7 @@ use crate::listen::listen;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn options(shards: usize, connections_max: usize) -> ShardsOptions {
-    ShardsOptions { shards, cores: None, connections_max }
+    ShardsOptions { shards, connections_max, ..ShardsOptions::default() }
 }
 
 fn listener() -> (TcpListener, SocketAddr) {
@@ -25,7 +25,7 @@ fn listener() -> (TcpListener, SocketAddr) {
 /// Answers each byte: `i` by the shard's number, `l` by the listener's, `n` by whether Nagle's
 /// delay is off; panics at `p`, ends at anything else.
 async fn serve(mut shard: ShardContext) {
-    while let Some(Accepted { stream, listener, open }) = shard.accept().await {
+    while let Some(Accepted { stream, listener, open, .. }) = shard.accept().await {
         let index = shard.index();
         shard.tasks().spawn_isolated(async move {
             let _open = open;
@@ -46,6 +46,17 @@ async fn serve(mut shard: ShardContext) {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// A connection whose own end is at another address.
+fn connect_from(own: [u8; 4], address: SocketAddr) -> TcpStream {
+    use socket2::{Domain, Socket, Type};
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((own, 0)).into()).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
@@ -115,6 +126,26 @@ fn connections_beyond_the_limit_are_closed_and_counted() {
     until(|| metrics.open() == 1);
     assert_eq!(ask(&connect(address), b'i'), Some(0));
     assert_eq!(ask(&second, b'i'), Some(0));
+    shutdown.end();
+    shards.join().unwrap();
+}
+
+#[test]
+fn a_caller_with_too_many_connections_leaves_room_for_others() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, address) = listener();
+    let options = ShardsOptions { connections_per_caller_max: 2, ..options(1, 3) };
+    let shards = Shards::start(&options, vec![listener], &shutdown, serve).unwrap();
+    let metrics = shards.metrics();
+    let (first, second) = (connect(address), connect(address));
+    assert_eq!((ask(&first, b'i'), ask(&second, b'i')), (Some(0), Some(0)));
+    assert_eq!(ask(&connect(address), b'i'), None);
+    assert_eq!((metrics.open(), metrics.refused()), (2, 1));
+    let other = connect_from([127, 0, 0, 2], address);
+    assert_eq!(ask(&other, b'i'), Some(0));
+    drop(first);
+    until(|| metrics.open() == 2);
+    assert_eq!(ask(&connect(address), b'i'), Some(0));
     shutdown.end();
     shards.join().unwrap();
 }
@@ -232,7 +263,7 @@ fn options_are_read() {
     use crate::config::{describe, parse};
     assert_eq!(
         parse("x", "shards = 3\ncores = [1]\nconnections_max = 9", ShardsOptions::read),
-        Ok(ShardsOptions { shards: 3, cores: Some(vec![1]), connections_max: 9 })
+        Ok(ShardsOptions { cores: Some(vec![1]), ..options(3, 9) })
     );
     let refused = parse("x", "shards = 0\ncores = []", ShardsOptions::read).unwrap_err();
     assert_eq!(
@@ -241,5 +272,7 @@ fn options_are_read() {
          line 1: shards = 0: must be from 1 to 1024\n  \
          line 2: cores = []: must name a core, or be absent"
     );
-    assert_eq!(describe(ShardsOptions::read).len(), 3);
+    let per_caller = parse("x", "connections_per_caller_max = 5", ShardsOptions::read).unwrap();
+    assert_eq!(per_caller.connections_per_caller_max, 5);
+    assert_eq!(describe(ShardsOptions::read).len(), 4);
 }

@@ -80,8 +80,8 @@ pub enum Progress<'b> {
         head: Head,
         /// Its body, chunks joined.
         body: &'b [u8],
-        /// Whether bytes follow that nobody asked for.
-        surplus: bool,
+        /// How many bytes of what was read last are not the answer's.
+        surplus: usize,
     },
 }
 
@@ -145,6 +145,11 @@ impl AnswerReader {
         self.state != State::Head || !self.pending.is_empty() || self.interim > 0
     }
 
+    /// Status of the answer, once its head has been read; 0 before.
+    pub fn status(&self) -> u16 {
+        self.head.status
+    }
+
     /// Reads on. After an error or [`Progress::Done`] it needs a [`AnswerReader::reset`].
     pub fn read<'b>(&'b mut self, input: &'b [u8]) -> Result<Progress<'b>, AnswerError> {
         if self.state != State::Head {
@@ -169,7 +174,7 @@ impl AnswerReader {
     pub fn end(&mut self) -> Result<Progress<'_>, AnswerError> {
         match self.state {
             State::UntilClose => {
-                Ok(Progress::Done { head: self.head, body: &self.body, surplus: false })
+                Ok(Progress::Done { head: self.head, body: &self.body, surplus: 0 })
             }
             _ => Err(AnswerError::Truncated),
         }
@@ -203,7 +208,7 @@ impl AnswerReader {
         {
             // The usual case: all there, nothing copied.
             let (body, surplus) = rest.split_at(length);
-            return Ok(Progress::Done { head: self.head, body, surplus: !surplus.is_empty() });
+            return Ok(Progress::Done { head: self.head, body, surplus: surplus.len() });
         }
         self.begin_body(framing)?;
         self.read_body(rest)
@@ -306,7 +311,7 @@ impl AnswerReader {
         if !done {
             return Ok(Progress::Partial);
         }
-        Ok(Progress::Done { head: self.head, body: &self.body, surplus: !input.is_empty() })
+        Ok(Progress::Done { head: self.head, body: &self.body, surplus: input.len() })
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), AnswerError> {

@@ -206,7 +206,7 @@ impl Connection {
                 self.finish(now, head, body);
                 // An answer to a request that is not all sent leaves the connection out of step.
                 let unsent = self.transport.borrow().has_unsent();
-                let reusable = head.keep_alive && !surplus && !unsent;
+                let reusable = head.keep_alive && surplus == 0 && !unsent;
                 if reusable {
                     answer.reset();
                     self.crumbs.set(0);

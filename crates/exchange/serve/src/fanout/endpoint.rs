@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use units::Currency;
 
-use super::tls::{Tls, TlsOptions};
+use super::tls::{TlsOptions, TlsPeer};
 
 /// The addresses behind a DSP's host name: written by the resolver, read when a connection opens.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ pub struct Endpoint {
     pub(crate) addresses: Addresses,
     pub(crate) response_bytes_max: usize,
     pub(crate) gzip: bool,
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<TlsPeer>,
 }
 
 impl Endpoint {
@@ -78,7 +78,7 @@ impl Endpoint {
             addresses,
             response_bytes_max: options.response_bytes_max,
             gzip: options.gzip,
-            tls: options.tls.as_ref().map(Tls::new),
+            tls: options.tls.as_ref().map(TlsPeer::new),
         }
     }
 }

@@ -9,6 +9,8 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Certificate authorities, as DER.
 pub type Authorities = Arc<[CertificateDer<'static>]>;
@@ -33,18 +35,23 @@ impl TlsOptions {
     }
 }
 
+/// Whom to trust.
+#[derive(Clone, Debug)]
+pub struct Tls(Arc<ClientConfig>);
+
 /// What sessions with one DSP share.
 #[derive(Debug)]
-pub(super) struct Tls {
+pub(super) struct TlsPeer {
     server_name: ServerName<'static>,
-    config: Arc<ClientConfig>,
+    tls: Tls,
 }
 
 impl Tls {
-    pub(super) fn new(options: &TlsOptions) -> Self {
+    /// Trusts `authorities`; absent, those whom the system trusts.
+    pub fn trusting(authorities: Option<&Authorities>) -> Self {
         let mut roots = RootCertStore::empty();
         let native = || rustls_native_certs::load_native_certs().certs.into();
-        let authorities: Authorities = options.authorities.clone().unwrap_or_else(native);
+        let authorities: Authorities = authorities.cloned().unwrap_or_else(native);
         // Those that cannot be read are trusted by nobody; the configuration checked our own.
         roots.add_parsable_certificates(authorities.iter().cloned());
         let mut config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -53,7 +60,25 @@ impl Tls {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { server_name: options.server_name.clone(), config: Arc::new(config) }
+        Self(Arc::new(config))
+    }
+
+    /// Shakes hands with `host`.
+    ///
+    /// # Errors
+    ///
+    /// When its certificate is not good, or the connection breaks.
+    pub async fn connect(&self, socket: TcpStream, host: &str) -> io::Result<TlsStream<TcpStream>> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let server_name = ServerName::try_from(host.to_owned()).map_err(invalid)?;
+        TlsConnector::from(Arc::clone(&self.0)).connect(server_name, socket).await
+    }
+}
+
+impl TlsPeer {
+    pub(super) fn new(options: &TlsOptions) -> Self {
+        let tls = Tls::trusting(options.authorities.as_ref());
+        Self { server_name: options.server_name.clone(), tls }
     }
 
     /// Shakes hands on an open socket.
@@ -63,7 +88,7 @@ impl Tls {
     /// When the peer's certificate is not good, or the connection breaks.
     pub(super) async fn shake_hands(&self, socket: &TcpStream) -> io::Result<ClientConnection> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let config = Arc::clone(&self.config);
+        let config = Arc::clone(&self.tls.0);
         let session = ClientConnection::new(config, self.server_name.clone());
         let mut session = session.map_err(invalid)?;
         // A request is bounded where it comes in; it is never cut here.
