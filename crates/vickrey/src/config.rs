@@ -1,13 +1,16 @@
 //! The configuration file as a whole, and the `vickrey config` commands.
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
 use exchange_serve::ExchangeConfig;
 use runtime::admin::AdminOptions;
-use runtime::config::{Section, default_toml, describe, json_schema, ms, reference_markdown, secs};
+use runtime::config::{
+    Difference, Loaded, Section, Sources, default_toml, describe, json_schema, load_tracked, ms,
+    reference_markdown, secs,
+};
 use runtime::logging::LoggingOptions;
 use runtime::shards::ShardsOptions;
 
@@ -19,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) shards: ShardsOptions,
     /// Longest drain after the first signal.
     pub(crate) drain: Duration,
+    /// How often the files are looked at for changes; zero for never.
+    pub(crate) watch: Duration,
     pub(crate) admin: AdminOptions,
     pub(crate) logging: LoggingOptions,
     /// `None`: the service is off.
@@ -28,19 +33,28 @@ pub(crate) struct Config {
 impl Config {
     /// Declares and reads the whole file.
     pub(crate) fn read(s: &mut Section<'_>) -> Self {
-        let (shards, drain) = s.section("runtime", "Threads and the end of the process.", |s| {
+        s.includes();
+        let about = "Threads, the end of the process, and changes of these files.";
+        let (shards, drain, watch) = s.section("runtime", about, |s| {
             let drain = s.duration(
                 "drain",
                 "10s",
                 ms(0)..=secs(3600),
                 "Longest wait for what is under way after the first signal; a second one ends it.",
             );
-            (ShardsOptions::read(s), drain)
+            let watch = s.duration(
+                "watch",
+                "1s",
+                ms(0)..=secs(3600),
+                "How often these files, those of secrets included, are looked at; a change is \
+                 taken up once two looks agree. 0s: only SIGHUP has them read anew.",
+            );
+            (ShardsOptions::read(s), drain, watch)
         });
         let admin = s.section("admin", "Health and metrics.", AdminOptions::read);
         let logging = s.section("log", "Log lines, on stderr.", LoggingOptions::read);
         let exchange = ExchangeConfig::read(s);
-        Self { shards, drain, admin, logging, exchange }
+        Self { shards, drain, watch, admin, logging, exchange }
     }
 }
 
@@ -50,6 +64,26 @@ pub(crate) enum ConfigCommand {
     Check {
         /// The configuration file
         file: PathBuf,
+    },
+    /// Print what is in force: every key with its value, defaults and included files with it;
+    /// secrets are masked
+    Show {
+        /// The configuration file
+        file: PathBuf,
+        /// As JSON, as GET /v1/config has it
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what differs in force between two configurations, a line for each key: `+` only in
+    /// the new one, `-` only in the old one, `~` changed; exits 1 if anything does
+    Diff {
+        /// The configuration file to start from
+        old: PathBuf,
+        /// The configuration file that would replace it
+        new: PathBuf,
+        /// As a JSON array of objects with `key`, `change`, `old` and `new`
+        #[arg(long)]
+        json: bool,
     },
     /// Print a commented configuration with every key at its default
     Default,
@@ -62,14 +96,16 @@ pub(crate) enum ConfigCommand {
 pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     match command {
-        ConfigCommand::Check { file } => {
-            let config = runtime::config::load(file, Config::read).map_err(Failure::usage)?;
-            let exchange = match &config.exchange {
-                Some(exchange) => format!("exchange with {} DSPs", exchange.market.dsps.len()),
-                None => "no service".to_owned(),
-            };
-            writeln!(out, "{}: no problems; {exchange}", file.display())?;
+        ConfigCommand::Check { file } => check(file, &mut out)?,
+        ConfigCommand::Show { file, json } => {
+            let effective = loaded(file)?.0.effective;
+            if *json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&effective.to_json())?)?;
+            } else {
+                write!(out, "{}", effective.to_toml())?;
+            }
         }
+        ConfigCommand::Diff { old, new, json } => return diff((old, new), *json, &mut out),
         ConfigCommand::Default => write!(out, "{}", default_toml(&describe(Config::read)))?,
         ConfigCommand::Schema => {
             let schema = json_schema(&describe(Config::read));
@@ -80,4 +116,44 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+fn loaded(file: &Path) -> anyhow::Result<(Loaded<Config>, Sources)> {
+    let (loaded, sources) = load_tracked(file, Config::read);
+    Ok((loaded.map_err(Failure::usage)?, sources))
+}
+
+fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
+    let (loaded, sources) = loaded(file)?;
+    let exchange = match &loaded.value.exchange {
+        Some(exchange) => format!("exchange with {} DSPs", exchange.market.dsps.len()),
+        None => "no service".to_owned(),
+    };
+    let paths = sources.paths().count();
+    let watch = match loaded.value.watch {
+        Duration::ZERO => "not watched".to_owned(),
+        every => format!("watched every {every:?}"),
+    };
+    let noun = if paths == 1 { "file" } else { "files and folders" };
+    writeln!(out, "{}: no problems; {exchange}; {paths} {noun}, {watch}", file.display())?;
+    Ok(())
+}
+
+fn diff((old, new): (&Path, &Path), json: bool, out: &mut impl Write) -> anyhow::Result<Exit> {
+    // The problems of both are told before either is given up.
+    let (old, new) = match (loaded(old), loaded(new)) {
+        (Ok((old, _)), Ok((new, _))) => (old.effective, new.effective),
+        (Err(old), Err(new)) => return Err(Failure::usage(format!("{old}\nerror: {new}"))),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
+    };
+    let differences = old.differences(&new);
+    if json {
+        let lines: Vec<_> = differences.iter().map(Difference::to_json).collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&lines)?)?;
+    } else {
+        for difference in &differences {
+            writeln!(out, "{difference}")?;
+        }
+    }
+    Ok(if differences.is_empty() { Exit::Done } else { Exit::Missed })
 }

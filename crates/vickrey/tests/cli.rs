@@ -101,6 +101,94 @@ fn a_broken_configuration_reports_everything_and_starts_nothing() {
     check(&["serve", "--config", path.to_str().unwrap()], 64, &[], &["switches no service on"]);
 }
 
+/// Files of one folder, `vickrey.toml` among them, which is what is returned.
+fn files(named: &[(&str, &str)]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in named {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let main = folder.path().join("vickrey.toml").to_str().unwrap().to_owned();
+    (folder, main)
+}
+
+const DSP: &str = "[[dsp]]\nid = \"a\"\nurl = \"http://127.0.0.1:9/\"\n";
+
+#[test]
+fn included_files_belong_to_the_configuration() {
+    let main = "include = [\"dsps.d/*.toml\", \"rates.toml\"]\n[exchange]\n";
+    let rates = "[currency.rates]\nEUR = \"1.08\"\n";
+    let (_good, path) =
+        files(&[("vickrey.toml", main), ("dsps.d/a.toml", DSP), ("rates.toml", rates)]);
+    let clean = "no problems; exchange with 1 DSPs; 4 files and folders, watched every 1s";
+    check(&["config", "check", &path], 0, &[clean], &[]);
+    let twice = "[currency]\nrates = { EUR = \"1\", GBP = \"x\" }\n[[dsp]]\nid = \"b\"\n";
+    let (_bad, path) = files(&[
+        ("vickrey.toml", main),
+        ("dsps.d/a.toml", DSP),
+        ("dsps.d/b.toml", "[[dsp]\nid = \"c\""),
+        ("dsps.d/c.toml", twice),
+        ("rates.toml", rates),
+    ]);
+    let problems = [
+        "dsps.d/b.toml line 1, column 7: unclosed array table",
+        "dsps.d/c.toml line 2: currency.rates.GBP",
+        "dsps.d/c.toml line 3: dsp[1].url: is missing",
+        "rates.toml line 2: currency.rates.EUR: is given already in ",
+    ];
+    check(&["config", "check", &path], 64, &[], &problems);
+    check(&["serve", "--config", &path], 64, &[], &problems);
+}
+
+#[test]
+fn show_prints_what_is_in_force() {
+    let (_folder, path) = files(&[
+        ("vickrey.toml", "include = [\"dsps.d/*.toml\"]\n[exchange]\ntmax_max = \"0.12s\"\n"),
+        ("dsps.d/a.toml", DSP),
+    ]);
+    let toml =
+        ["[exchange]\n", "tmax_max = \"120ms\"\n", "[[dsp]]\nid = \"a\"\n", "watch = \"1s\""];
+    check(&["config", "show", &path], 0, &toml, &[]);
+    let json: serde_json::Value =
+        serde_json::from_slice(&run(&["config", "show", "--json", &path]).stdout).unwrap();
+    assert_eq!(json["exchange"]["tmax_max"], "120ms");
+    assert_eq!(json["dsp"][0]["id"], "a");
+    check(&["config", "show", "/no/such/file"], 64, &[], &["cannot be read"]);
+}
+
+#[test]
+fn diff_compares_what_is_in_force() {
+    let main = |more: &str| format!("include = [\"d/*.toml\"]\n[exchange]\n{more}");
+    let (_old, old) = files(&[("vickrey.toml", &main("")), ("d/a.toml", DSP)]);
+    // The same, all in one file and with a default written down.
+    let alone = format!("[exchange]\ntmax_max = \"0.25s\"\n{DSP}");
+    let (_same, same) = files(&[("vickrey.toml", &alone)]);
+    let output = run(&["config", "diff", &old, &same]);
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b""[..]));
+    let other = DSP.replace("\"a\"", "\"b\"");
+    let (_new, new) =
+        files(&[("vickrey.toml", &main("tmax_max = \"300ms\"")), ("d/b.toml", &other)]);
+    let lines = [
+        "~ exchange.tmax_max = \"250ms\" -> \"300ms\"\n",
+        "- dsp[\"a\"]\n- dsp[\"a\"].id = \"a\"\n",
+        "+ dsp[\"b\"]\n+ dsp[\"b\"].id = \"b\"\n+ dsp[\"b\"].url = \"http://127.0.0.1:9/\"\n",
+    ];
+    check(&["config", "diff", &old, &new], 1, &lines, &[]);
+    let output = run(&["config", "diff", "--json", &old, &new]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = serde_json::json!({
+        "key": "exchange.tmax_max", "change": "changed", "old": "250ms", "new": "300ms"
+    });
+    assert_eq!(json[0], first);
+    let (_bad, bad) = files(&[("vickrey.toml", "[exchange]\ntmx = 1\n")]);
+    let wrong = ["exchange.tmx = 1: unknown key"];
+    check(&["config", "diff", &old, &bad], 64, &[], &wrong);
+    check(&["config", "diff", &bad, &old], 64, &[], &wrong);
+    check(&["config", "diff", &bad, "/no/such/file"], 64, &[], &[wrong[0], "cannot be read"]);
+}
+
 #[test]
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

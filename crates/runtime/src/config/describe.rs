@@ -32,6 +32,8 @@ pub enum Role {
     },
     /// Names of the reader's choice and their texts; holds an example.
     Map(Written),
+    /// Names of the reader's choice and their secrets; holds an example.
+    Secrets(Written),
     /// A table, or several.
     Tables {
         /// How many.
@@ -86,6 +88,8 @@ pub enum Form {
     Url,
     /// One of these words.
     OneOf(Vec<&'static str>),
+    /// A text that is never shown, or where it is: `"env:NAME"`, `"file:PATH"`.
+    Secret,
     /// A list of texts.
     Texts,
     /// A list of whole numbers.
@@ -109,6 +113,7 @@ impl Form {
             Self::SocketAddress => "an IP address and a port".to_owned(),
             Self::Url => "an http URL".to_owned(),
             Self::OneOf(names) => alternatives(names.iter().copied()),
+            Self::Secret => "a secret".to_owned(),
             Self::Texts => "a list of texts".to_owned(),
             Self::Integers(_) => "a list of whole numbers".to_owned(),
         }

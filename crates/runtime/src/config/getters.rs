@@ -4,14 +4,17 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeBounds;
+use std::path::Path;
 use std::time::Duration;
 
 use units::{Currency, Ppm, Price};
 
-use super::describe::Form;
+use super::describe::{Form, Role};
+use super::effective::Setting;
 use super::given::{Fault, Given, Wrong};
-use super::presence::Presence;
+use super::presence::{NoDefault, Presence};
 use super::quantity::{Bounds, Quantity, Whole};
+use super::secret::{self, Secret};
 use super::section::Section;
 use super::values::{self, HttpUrl};
 
@@ -152,6 +155,31 @@ impl Section<'_> {
         P: Presence<Literal = &'static str>,
     {
         self.textual(key, presence, (Form::Url, doc), values::http_url)
+    }
+
+    /// A text that no message or page shows: as it is, or a reference that is followed,
+    /// `"env:NAME"` to a variable of the environment, `"file:PATH"` to a file, relative to the
+    /// one that names it, of which a newline at the end is dropped. What is written is an
+    /// example.
+    pub fn secret<P>(&mut self, key: &'static str, presence: P, doc: &'static str) -> P::Out<Secret>
+    where
+        P: NoDefault + Presence<Literal = &'static str>,
+    {
+        let written = presence.written();
+        let (source, outside) = (self.source, self.outside);
+        let file = self.given(key).map(|(place, _)| place.file);
+        let found = self.read::<_, P>(key, (&Form::Secret, written), |given| {
+            let folder = file.map_or(Path::new(""), |file| source.folder(file));
+            let secret = match given {
+                Given::Text(text) => secret::resolve(text, folder, outside).map_err(Wrong::Value),
+                _ => Err(Wrong::Type),
+            };
+            secret.map_err(|wrong| vec![Fault { element: None, wrong }])
+        });
+        self.describe(key, doc, Role::Value { form: Form::Secret, need: P::NEED, written });
+        self.record(key, found.clone().map_or(Setting::Absent, Setting::Secret));
+        // What stands in for a missing one is never used: the configuration is refused.
+        found.map_or_else(|| P::absent(Secret::new("")), P::found)
     }
 
     /// One of several words, each with the value that it stands for.

@@ -6,10 +6,12 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::describe::{KeyDoc, Nesting, Role};
+use super::describe::{Nesting, Role};
+use super::effective::Setting;
 use super::presence::Written;
-use super::section::{Section, joined};
-use super::source::key_text;
+use super::secret::{self, MASK, Secret};
+use super::section::{Declared, Section, joined, shown_secret};
+use super::source::{Place, key_text};
 
 impl Section<'_> {
     /// A table that groups keys; absent, all of them have their defaults.
@@ -19,11 +21,12 @@ impl Section<'_> {
         doc: &'static str,
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> T {
-        let (value, keys) = match self.single_table(key) {
-            Some((line, table)) => self.visit(key, (Some(line), Some(table)), read),
-            None => self.visit(key, (self.line, None), read),
+        let (value, within) = match self.single_table(key) {
+            Some((place, table)) => self.visit(key, (Some(place), Some(table)), read),
+            None => self.visit(key, (self.place, None), read),
         };
-        self.declare(key, doc, Role::Tables { nesting: Nesting::Section, keys });
+        self.describe(key, doc, Role::Tables { nesting: Nesting::Section, keys: within.keys });
+        self.record(key, Setting::Table(within.settings));
         value
     }
 
@@ -54,19 +57,25 @@ impl Section<'_> {
         doc: &'static str,
         read: impl Fn(&mut Section<'_>) -> T,
     ) -> Vec<T> {
-        let (mut values, mut keys) = (Vec::new(), Vec::new());
-        for (index, (line, table)) in self.repeated_tables(key).into_iter().enumerate() {
+        let (mut values, mut keys, mut settings) = (Vec::new(), Vec::new(), Vec::new());
+        let merged = self.file;
+        for (index, (place, table)) in self.repeated_tables(key).into_iter().enumerate() {
             let name = format!("{key}[{index}]");
-            let (value, found) = self.visit(&name, (Some(line), Some(table)), &read);
+            // Tables of several files append: each is all in one of them.
+            self.file = Some(place.file);
+            let (value, within) = self.visit(&name, (Some(place), Some(table)), &read);
             values.push(value);
-            keys = found;
+            keys = within.keys;
+            settings.push(Setting::Table(within.settings));
         }
+        self.file = merged;
         if self.log.is_describing() {
-            let (value, found) = self.visit(key, (None, None), &read);
+            let (value, within) = self.visit(key, (None, None), &read);
             values.push(value);
-            keys = found;
+            keys = within.keys;
         }
-        self.declare(key, doc, Role::Tables { nesting: Nesting::Tables, keys });
+        self.describe(key, doc, Role::Tables { nesting: Nesting::Tables, keys });
+        self.record(key, Setting::Tables(settings));
         values
     }
 
@@ -85,7 +94,7 @@ impl Section<'_> {
                 panic!("key `{key}` is declared with {name} = {text}, which is bad: {remedy}");
             }
         }
-        let mut values = Vec::new();
+        let (mut values, mut settings) = (Vec::new(), Vec::new());
         let entries = self.single_table(key).map(|(_, table)| table);
         for (name, value) in entries.into_iter().flat_map(DeTable::iter) {
             let parsed = match value.get_ref() {
@@ -93,16 +102,62 @@ impl Section<'_> {
                 _ => Err("expected text".to_owned()),
             };
             match parsed {
-                Ok(value) => values.push(value),
+                Ok(parsed) => {
+                    values.push(parsed);
+                    let value = value.get_ref().as_str().into();
+                    let name = name.get_ref().clone().into_owned();
+                    settings.push((name, Setting::Value { value, given: true }));
+                }
                 Err(remedy) => {
-                    let line = self.source.line(name.span().start);
-                    let shown = self.shown(value);
+                    let place = self.source.place(name.span().start);
                     let path = joined(&self.path_of(key), &key_text(name.get_ref()));
-                    self.note(Some(line), path, shown, || remedy);
+                    self.note(Some(place), path, self.shown(value), || remedy);
                 }
             }
         }
-        self.declare(key, doc, Role::Map(Written::Pairs(example)));
+        self.describe(key, doc, Role::Map(Written::Pairs(example)));
+        self.record(key, Setting::Table(settings));
+        values
+    }
+
+    /// Names of the reader's choice, each with a [`secret`](Self::secret), such as headers that
+    /// authorize. `parse` turns a name and its secret into a value, or refuses them with a
+    /// remedy. Absent, it is empty. Values come in the order of their names. `example` is for
+    /// the documents, and is not parsed.
+    pub fn secret_map<T>(
+        &mut self,
+        key: &'static str,
+        example: &'static [(&'static str, &'static str)],
+        parse: impl Fn(&str, Secret) -> Result<T, String>,
+        doc: &'static str,
+    ) -> Vec<T> {
+        let (mut values, mut settings) = (Vec::new(), Vec::new());
+        let entries = self.single_table(key).map(|(_, table)| table);
+        for (name, value) in entries.into_iter().flat_map(DeTable::iter) {
+            let place = self.source.place(name.span().start);
+            let folder = self.source.folder(place.file);
+            let name = name.get_ref();
+            let read = match value.get_ref() {
+                DeValue::String(text) => secret::resolve(text, folder, self.outside),
+                _ => Err("expected a secret".to_owned()),
+            };
+            let parsed = read.and_then(|secret| match parse(name, secret.clone()) {
+                Ok(value) => Ok((value, secret)),
+                Err(remedy) => Err(remedy.replace(secret.expose(), MASK)),
+            });
+            match parsed {
+                Ok((value, secret)) => {
+                    values.push(value);
+                    settings.push((name.clone().into_owned(), Setting::Secret(secret)));
+                }
+                Err(remedy) => {
+                    let path = joined(&self.path_of(key), &key_text(name));
+                    self.note(Some(place), path, shown_secret(value), || remedy);
+                }
+            }
+        }
+        self.describe(key, doc, Role::Secrets(Written::Pairs(example)));
+        self.record(key, Setting::Table(settings));
         values
     }
 
@@ -113,12 +168,16 @@ impl Section<'_> {
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> Option<T> {
         let found = match self.single_table(key) {
-            Some((line, table)) => Some(self.visit(key, (Some(line), Some(table)), read)),
+            Some((place, table)) => Some(self.visit(key, (Some(place), Some(table)), read)),
             None if self.log.is_describing() => Some(self.visit(key, (None, None), read)),
             None => None,
         };
-        let (value, keys) = found.map_or((None, Vec::new()), |(value, keys)| (Some(value), keys));
-        self.declare(key, doc, Role::Tables { nesting, keys });
+        let (value, keys, setting) = match found {
+            Some((value, within)) => (Some(value), within.keys, Setting::Table(within.settings)),
+            None => (None, Vec::new(), Setting::Absent),
+        };
+        self.describe(key, doc, Role::Tables { nesting, keys });
+        self.record(key, setting);
         value
     }
 
@@ -126,41 +185,48 @@ impl Section<'_> {
     fn visit<T>(
         &mut self,
         name: &str,
-        (line, table): (Option<usize>, Option<&DeTable<'_>>),
+        (place, table): (Option<Place>, Option<&DeTable<'_>>),
         read: impl FnOnce(&mut Section<'_>) -> T,
-    ) -> (T, Vec<KeyDoc>) {
-        let path = joined(&self.path, name);
-        let mut nested =
-            Section { table, path, line, source: self.source, log: self.log, keys: Vec::new() };
+    ) -> (T, Declared) {
+        let mut nested = Section {
+            table,
+            path: joined(&self.path, name),
+            place,
+            file: self.file,
+            source: self.source,
+            outside: self.outside,
+            log: self.log,
+            declared: Declared::default(),
+        };
         let value = read(&mut nested);
         (value, nested.finish())
     }
 }
 
 impl<'a> Section<'a> {
-    /// The table under a key, and its line; anything else there is noted.
-    fn single_table(&mut self, key: &'static str) -> Option<(usize, &'a DeTable<'a>)> {
-        let (line, value) = self.given(key)?;
+    /// The table under a key, and its place; anything else there is noted.
+    fn single_table(&mut self, key: &'static str) -> Option<(Place, &'a DeTable<'a>)> {
+        let (place, value) = self.given(key)?;
         if let DeValue::Table(table) = value.get_ref() {
-            return Some((line, table));
+            return Some((place, table));
         }
         let repeated = matches!(value.get_ref(), DeValue::Array(_));
-        let (shown, path) = (self.shown(value), self.path_of(key));
+        let (shown, path) = (self.shown_unread(value), self.path_of(key));
         let header = header_of(&path);
-        self.note(Some(line), path, shown, || match repeated {
+        self.note(Some(place), path, shown, || match repeated {
             true => format!("may be given once only, as `[{header}]`"),
             false => format!("expected a table, under `[{header}]`"),
         });
         None
     }
 
-    /// The tables under a key, and their lines; anything else there is noted.
-    fn repeated_tables(&mut self, key: &'static str) -> Vec<(usize, &'a DeTable<'a>)> {
-        let Some((line, value)) = self.given(key) else { return Vec::new() };
+    /// The tables under a key, and their places; anything else there is noted.
+    fn repeated_tables(&mut self, key: &'static str) -> Vec<(Place, &'a DeTable<'a>)> {
+        let Some((place, value)) = self.given(key) else { return Vec::new() };
         let mut tables = Vec::new();
         if let DeValue::Array(array) = value.get_ref() {
             let as_table = |item: &'a Spanned<DeValue<'a>>| match item.get_ref() {
-                DeValue::Table(table) => Some((self.source.line(item.span().start), table)),
+                DeValue::Table(table) => Some((self.source.place(item.span().start), table)),
                 _ => None,
             };
             tables = array.iter().map_while(as_table).collect();
@@ -168,9 +234,9 @@ impl<'a> Section<'a> {
                 return tables;
             }
         }
-        let (shown, path) = (self.shown(value), self.path_of(key));
+        let (shown, path) = (self.shown_unread(value), self.path_of(key));
         let header = header_of(&path);
-        self.note(Some(line), path, shown, || {
+        self.note(Some(place), path, shown, || {
             format!("expected tables, each under `[[{header}]]`")
         });
         tables

@@ -58,7 +58,7 @@ fn listed(items: impl Iterator<Item = String>) -> String {
 }
 
 /// `text` as a TOML basic string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut toml = String::from("\"");
     for character in text.chars() {
         match character {
@@ -195,6 +195,8 @@ impl<L: Literal> Presence for Optional<L> {
     }
 }
 
+impl<L: Literal> NoDefault for Optional<L> {}
+
 /// A key that must be given. Holds an example, which stands in where the key is missing so that
 /// reading goes on.
 #[derive(Clone, Copy, Debug)]
@@ -218,3 +220,8 @@ impl<L: Literal> Presence for Required<L> {
         fallback
     }
 }
+
+impl<L: Literal> NoDefault for Required<L> {}
+
+/// A presence without a default: a secret that is the same everywhere would be none.
+pub trait NoDefault: Presence {}

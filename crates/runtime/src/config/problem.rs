@@ -5,14 +5,16 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::source::Source;
+use super::source::{MAIN, Place, Source};
 
-/// Most problems that are kept of one file; the rest are counted.
+/// Most problems that are kept of one configuration; the rest are counted.
 pub const PROBLEMS_MAX: usize = 1000;
 
 /// One thing to mend in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
+    /// The included file that has it; `None` for the one that [`Problems`] names.
+    pub file: Option<String>,
     /// Line in the file, from 1, where known.
     pub line: Option<usize>,
     /// Column in that line, in characters from 1; of syntax errors only.
@@ -27,26 +29,34 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn of_file(remedy: String) -> Self {
-        Self { line: None, column: None, key: String::new(), value: None, remedy }
-    }
-
-    pub(super) fn of_syntax(source: &Source<'_>, error: &toml::de::Error) -> Self {
-        let at = error.span().map(|span| span.start);
+    /// What is wrong at a place, known or not.
+    pub(super) fn at(source: &Source<'_>, place: Option<Place>, remedy: String) -> Self {
+        let included = place.filter(|place| place.file != MAIN);
         Self {
-            line: at.map(|at| source.line(at)),
-            column: at.map(|at| source.column(at)),
-            ..Self::of_file(error.message().to_owned())
+            file: included.map(|place| source.name(place.file).to_owned()),
+            line: place.map(|place| place.line).filter(|&line| line != 0),
+            column: None,
+            key: String::new(),
+            value: None,
+            remedy,
         }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.line, self.column) {
-            (Some(line), Some(column)) => write!(f, "line {line}, column {column}: ")?,
-            (Some(line), None) => write!(f, "line {line}: ")?,
-            _ => (),
+        let file = self.file.as_deref();
+        match (file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{file} line {line}")?,
+            (Some(file), None) => f.write_str(file)?,
+            (None, Some(line)) => write!(f, "line {line}")?,
+            (None, None) => (),
+        }
+        if let Some(column) = self.column {
+            write!(f, ", column {column}")?;
+        }
+        if file.is_some() || self.line.is_some() {
+            f.write_str(": ")?;
         }
         f.write_str(&self.key)?;
         if let Some(value) = &self.value {
@@ -59,14 +69,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with one configuration, in the order of its lines.
+/// Everything that is wrong with one configuration, in the order of its files and their lines.
 ///
 /// Displayed, it is what follows `error: ` on the terminal:
 ///
 /// ```text
 /// 2 problems in vickrey.toml; nothing was started
 ///   line 7: exchange.tmax = "120": needs a unit, for example "120ms"
-///   line 9: exchange.floor = "0.5 usd": unknown currency `usd`, did you mean `USD`?
+///   dsps.d/acme.toml line 2: dsp[0].url: is missing, …
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
@@ -76,13 +86,14 @@ pub struct Problems {
 }
 
 impl Problems {
-    pub(super) fn of_file(file: &str, problem: Problem) -> Self {
-        Self { file: file.to_owned(), problems: vec![problem], unlisted: 0 }
-    }
-
     /// The problems, at most [`PROBLEMS_MAX`] of them.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter()
+    }
+
+    /// The main file.
+    pub fn file(&self) -> &str {
+        &self.file
     }
 
     /// How many problems there are, those beyond [`PROBLEMS_MAX`] included.
@@ -108,13 +119,17 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Collects problems while a file is read.
+/// Collects problems while the files are read.
 #[derive(Default)]
 pub(super) struct Log {
-    problems: Vec<Problem>,
+    problems: Vec<(Option<Place>, Problem)>,
     unlisted: usize,
     /// Lines with a syntax error: what the parser recovered from them is a guess.
-    broken_lines: HashSet<usize>,
+    broken_lines: HashSet<Place>,
+    /// Files with such a line, or that were not read: what they hold may be what is missing.
+    broken_files: HashSet<usize>,
+    /// Some file's tables may not be known, so that what others say of them cannot be judged.
+    incomplete: bool,
     describing: bool,
 }
 
@@ -132,30 +147,72 @@ impl Log {
         self.problems.is_empty()
     }
 
-    /// From here on, passes over problems that may only echo one of the syntax errors.
-    pub(super) fn skip_doubtful(&mut self, source: &Source<'_>, errors: &[toml::de::Error]) {
-        let lines = errors.iter().filter_map(toml::de::Error::span);
-        self.broken_lines = lines.map(|span| source.line(span.start)).collect();
+    /// Keeps a syntax error at an offset among all files. From here on, problems that may only
+    /// echo it are passed over.
+    pub(super) fn syntax(
+        &mut self,
+        source: &Source<'_>,
+        file: usize,
+        error: (Option<usize>, &str),
+    ) {
+        let (offset, message) = error;
+        let place = offset.map_or(Place::whole(file), |offset| source.place(offset));
+        let column = offset.map(|offset| source.column(offset));
+        self.broken_lines.insert(place);
+        self.unknown(file);
+        self.record(Some(place), || Problem {
+            column,
+            ..Problem::at(source, Some(place), message.to_owned())
+        });
     }
 
-    /// Whether a problem on this line, or with a key that is missing, may only echo a syntax
-    /// error.
-    pub(super) fn is_doubtful(&self, line: Option<usize>, missing: bool) -> bool {
-        let broken = line.is_some_and(|line| self.broken_lines.contains(&line));
-        broken || (missing && !self.broken_lines.is_empty())
+    /// From here on, what is missing, and what depends on several keys, is not judged: `file` may
+    /// hold more than is known.
+    pub(super) fn unknown(&mut self, file: usize) {
+        self.broken_files.insert(file);
+        self.incomplete = true;
+    }
+
+    /// Whether what depends on several keys cannot be judged.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    /// Whether a key that is missing may be one that a broken file has; `file` is the only one
+    /// that may have it, if there is only one.
+    pub(super) fn may_be_lost(&self, file: Option<usize>) -> bool {
+        match file {
+            Some(file) => self.broken_files.contains(&file),
+            None => !self.broken_files.is_empty(),
+        }
+    }
+
+    /// Keeps a problem of a key, unless it may only echo a syntax error.
+    pub(super) fn note(
+        &mut self,
+        source: &Source<'_>,
+        (place, key): (Option<Place>, String),
+        value: Option<String>,
+        remedy: impl FnOnce() -> String,
+    ) {
+        if place.is_some_and(|place| self.broken_lines.contains(&place)) {
+            return;
+        }
+        self.record(place, || Problem { key, value, ..Problem::at(source, place, remedy()) });
     }
 
     /// Keeps a problem, or counts it where enough are kept: it is made only in the first case.
-    pub(super) fn record(&mut self, problem: impl FnOnce() -> Problem) {
+    pub(super) fn record(&mut self, place: Option<Place>, problem: impl FnOnce() -> Problem) {
         if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(problem());
+            self.problems.push((place, problem()));
         } else {
             self.unlisted += 1;
         }
     }
 
     pub(super) fn into_problems(mut self, file: &str) -> Problems {
-        self.problems.sort_by_key(|problem| problem.line);
-        Problems { file: file.to_owned(), problems: self.problems, unlisted: self.unlisted }
+        self.problems.sort_by_key(|(place, _)| *place);
+        let problems = self.problems.into_iter().map(|(_, problem)| problem).collect();
+        Problems { file: file.to_owned(), problems, unlisted: self.unlisted }
     }
 }

@@ -71,6 +71,11 @@ impl Quantity {
         }
     }
 
+    /// An amount in the quantity's smallest unit, where it is one.
+    pub(super) fn amount(self, given: &Given<'_>) -> Option<u64> {
+        self.read(given).ok()
+    }
+
     /// Reads an amount in the quantity's smallest unit.
     fn read(self, given: &Given<'_>) -> Result<u64, Wrong> {
         match (self, given) {

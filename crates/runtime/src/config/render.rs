@@ -54,6 +54,9 @@ impl DefaultFile {
                 (note, *written, *need == Need::Optional)
             }
             Role::Map(example) => ("optional: names and their texts".to_owned(), *example, true),
+            Role::Secrets(example) => {
+                ("optional: names and their secrets".to_owned(), *example, true)
+            }
             Role::Tables { .. } | Role::Renamed(_) => return,
         };
         let prose = format!("{} ({note})", key.doc);
@@ -137,6 +140,10 @@ fn row(key: &KeyDoc) -> Option<String> {
         }
         Role::Map(example) => (
             "names and their texts".to_owned(),
+            format!("none; e.g. `{}`", cell(&example.to_toml())),
+        ),
+        Role::Secrets(example) => (
+            "names and their secrets".to_owned(),
             format!("none; e.g. `{}`", cell(&example.to_toml())),
         ),
         Role::Renamed(new) => {

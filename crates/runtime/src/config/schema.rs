@@ -34,7 +34,7 @@ fn is_required(key: &KeyDoc) -> bool {
         Role::Tables { nesting, keys } => {
             *nesting == Nesting::Section && keys.iter().any(is_required)
         }
-        Role::Map(_) | Role::Renamed(_) => false,
+        Role::Map(_) | Role::Secrets(_) | Role::Renamed(_) => false,
     }
 }
 
@@ -48,7 +48,7 @@ fn property(key: &KeyDoc) -> Value {
             }
             schema
         }
-        Role::Map(example) => json!({
+        Role::Map(example) | Role::Secrets(example) => json!({
             "type": "object",
             "additionalProperties": { "type": "string" },
             "examples": [example.to_json()],
@@ -65,13 +65,13 @@ fn property(key: &KeyDoc) -> Value {
 
 fn value(form: &Form) -> Value {
     match form {
-        Form::Text => json!({ "type": "string", "minLength": 1 }),
+        Form::Text | Form::Secret => json!({ "type": "string", "minLength": 1 }),
         Form::Boolean => json!({ "type": "boolean" }),
         Form::Number(bounds) => number(bounds),
         Form::Price => text(r"^[0-9.eE+-]+ +[A-Z]{3}$"),
         Form::Currency => text("^[A-Z]{3}$"),
         Form::SocketAddress => text(":[0-9]+$"),
-        Form::Url => text("^http://"),
+        Form::Url => text("^https?://"),
         Form::OneOf(names) => json!({ "enum": names }),
         Form::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Form::Integers(bounds) => json!({ "type": "array", "items": number(bounds) }),

@@ -10,10 +10,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::describe::{Form, KeyDoc, Need, Role};
+use super::effective::Setting;
 use super::given::{Fault, Given, Wrong};
+use super::outside::Outside;
 use super::presence::{Presence, Written};
-use super::problem::{Log, Problem};
-use super::source::{Source, key_text};
+use super::problem::Log;
+use super::quantity::Quantity;
+use super::secret;
+use super::source::{Place, Source, excerpt, key_text};
 use super::values;
 
 /// One table of a configuration, in the hands of the service that declares its keys.
@@ -30,46 +34,73 @@ use super::values;
 /// [`Optional`]: super::Optional
 /// [`Required`]: super::Required
 pub struct Section<'a> {
-    /// `None` where the file has no such table: all keys are absent.
+    /// `None` where no file has such a table: all keys are absent.
     pub(super) table: Option<&'a DeTable<'a>>,
     /// Dotted key of the table, empty at the root.
     pub(super) path: String,
-    /// Line of the table's header, where known.
-    pub(super) line: Option<usize>,
+    /// Where the table's header stands first, if anywhere.
+    pub(super) place: Option<Place>,
+    /// The only file that can have keys of this table; `None` where tables of several merge.
+    pub(super) file: Option<usize>,
     pub(super) source: &'a Source<'a>,
+    pub(super) outside: &'a Outside<'a>,
     pub(super) log: &'a mut Log,
+    pub(super) declared: Declared,
+}
+
+/// What a section's service asked for.
+#[derive(Default)]
+pub(super) struct Declared {
     /// The keys asked for so far; all others are unknown.
     pub(super) keys: Vec<KeyDoc>,
+    /// What is in force under each, names of the past apart.
+    pub(super) settings: Vec<(String, Setting)>,
 }
 
 impl<'a> Section<'a> {
     pub(super) fn root(
-        source: &'a Source<'a>,
+        (source, outside): (&'a Source<'a>, &'a Outside<'a>),
         table: Option<&'a DeTable<'a>>,
         log: &'a mut Log,
     ) -> Self {
-        Self { table, path: String::new(), line: None, source, log, keys: Vec::new() }
+        let declared = Declared::default();
+        Self { table, path: String::new(), place: None, file: None, source, outside, log, declared }
     }
 
     /// A key of the past, which is refused with the name of its successor.
     pub fn renamed(&mut self, old: &'static str, new: &'static str) {
-        self.declare(old, "", Role::Renamed(new));
-        if let Some((line, value)) = self.given(old) {
-            let value = self.shown(value);
-            self.note(Some(line), self.path_of(old), value, || {
-                format!("is now called `{new}`, rename it")
-            });
+        self.refuse(old, new, || format!("is now called `{new}`, rename it"));
+    }
+
+    /// A key of the past whose successor is in another table: `new` is its dotted key from the
+    /// root, as in `exchange.pool.idle_timeout`.
+    pub fn moved(&mut self, old: &'static str, new: &'static str) {
+        self.refuse(old, new, || format!("is now `{new}`, move it there"));
+    }
+
+    fn refuse(&mut self, old: &'static str, new: &'static str, remedy: impl FnOnce() -> String) {
+        self.describe(old, "", Role::Renamed(new));
+        if let Some((place, value)) = self.given(old) {
+            let shown = self.shown_unread(value);
+            self.note(Some(place), self.path_of(old), shown, remedy);
         }
     }
 
     /// Notes a problem that only shows when several keys are read together. `value` is shown
-    /// where the file does not give the key itself; `remedy` is a lower-case fragment.
+    /// where no file gives the key itself, and never that of a secret; `remedy` is a lower-case
+    /// fragment.
     pub fn problem(&mut self, key: &str, value: impl Display, remedy: impl Into<String>) {
-        let (line, value) = match self.given(key) {
-            Some((line, given)) => (Some(line), self.shown(given)),
-            None => (self.line, Some(value.to_string())),
+        if self.log.is_incomplete() {
+            // It may be about keys that are not known.
+            return;
+        }
+        let secret = is_secret(&self.declared.keys, key);
+        let (place, value) = match self.given(key) {
+            Some((place, given)) if secret => (Some(place), shown_secret(given)),
+            Some((place, given)) => (Some(place), self.shown(given)),
+            None => (self.place, (!secret).then(|| value.to_string())),
         };
-        self.note(line, self.path_of(key), value, || remedy.into());
+        self.note(place, self.path_of(key), value, || remedy.into());
     }
 
     /// Declares a key and reads it: every getter of values ends here.
@@ -85,70 +116,98 @@ impl<'a> Section<'a> {
             let wrong = faults.first().map(|fault| &fault.wrong);
             panic!("key `{key}` is declared with {}, which is bad: {wrong:?}", written.to_toml())
         });
-        let out = match self.given(key) {
-            Some((line, value)) => match read(&value.get_ref().into()) {
-                Ok(value) => P::found(value),
-                Err(faults) => {
-                    for fault in faults {
-                        self.note_fault((key, line), value, &fault, || {
-                            remedy_of(&fault, &form, written)
-                        });
-                    }
-                    P::absent(fallback)
-                }
-            },
+        let in_force = match P::NEED {
+            Need::Default => Setting::of(&form, &written.into(), false),
+            Need::Optional | Need::Required => Setting::Absent,
+        };
+        let recorded = |given: &Given<'_>| Ok((read(given)?, Setting::of(&form, given, true)));
+        let found = self.read::<_, P>(key, (&form, written), recorded);
+        self.describe(key, doc, Role::Value { form, need: P::NEED, written });
+        match found {
+            Some((value, setting)) => {
+                self.record(key, setting);
+                P::found(value)
+            }
             None => {
-                if P::NEED == Need::Required && !self.log.is_doubtful(self.line, true) {
-                    self.note(self.line, self.path_of(key), None, || {
-                        format!("is missing, {}", expected(&form, written))
-                    });
-                }
+                self.record(key, in_force);
                 P::absent(fallback)
             }
+        }
+    }
+
+    /// Reads a key; notes what is wrong, also that it is missing, and returns nothing then.
+    pub(super) fn read<T, P: Presence>(
+        &mut self,
+        key: &'static str,
+        (form, written): (&Form, Written),
+        read: impl Fn(&Given<'_>) -> Result<T, Vec<Fault>>,
+    ) -> Option<T> {
+        let Some((place, value)) = self.given(key) else {
+            if P::NEED == Need::Required && !self.log.may_be_lost(self.file) {
+                let remedy = || format!("is missing, {}", expected(form, written));
+                self.note(self.place, self.path_of(key), None, remedy);
+            }
+            return None;
         };
-        self.declare(key, doc, Role::Value { form, need: P::NEED, written });
-        out
+        match read(&value.get_ref().into()) {
+            Ok(value) => Some(value),
+            Err(faults) => {
+                for fault in faults {
+                    self.note_fault((key, place), (form, value), &fault, || {
+                        remedy_of(&fault, form, written)
+                    });
+                }
+                None
+            }
+        }
     }
 
     fn note_fault(
         &mut self,
-        (key, line): (&str, usize),
-        value: &Spanned<DeValue<'_>>,
+        (key, place): (&str, Place),
+        (form, value): (&Form, &Spanned<DeValue<'_>>),
         fault: &Fault,
         remedy: impl FnOnce() -> String,
     ) {
-        let (line, path, shown) = match &fault.element {
-            None => (line, self.path_of(key), self.shown(value)),
+        let (place, path, shown) = match &fault.element {
+            None if *form == Form::Secret => (place, self.path_of(key), shown_secret(value)),
+            None => (place, self.path_of(key), self.shown(value)),
             Some((index, span)) => (
-                self.source.line(span.start),
+                self.source.place(span.start),
                 format!("{}[{index}]", self.path_of(key)),
                 Some(self.source.excerpt(span.clone())),
             ),
         };
-        self.note(Some(line), path, shown, remedy);
+        self.note(Some(place), path, shown, remedy);
     }
 
-    pub(super) fn declare(&mut self, name: &'static str, doc: &'static str, role: Role) {
-        let fresh = self.keys.iter().all(|key| key.name != name);
+    /// Notes a key as declared.
+    pub(super) fn describe(&mut self, name: &'static str, doc: &'static str, role: Role) {
+        let fresh = self.declared.keys.iter().all(|key| key.name != name);
         debug_assert!(fresh, "key `{name}` is declared twice");
-        self.keys.push(KeyDoc { name, doc, role });
+        self.declared.keys.push(KeyDoc { name, doc, role });
     }
 
-    /// What the file gives for a key, and the key's line.
-    pub(super) fn given(&self, key: &str) -> Option<(usize, &'a Spanned<DeValue<'a>>)> {
+    /// Notes what is in force under a key.
+    pub(super) fn record(&mut self, name: &'static str, setting: Setting) {
+        self.declared.settings.push((name.to_owned(), setting));
+    }
+
+    /// What the files give for a key, and the key's place.
+    pub(super) fn given(&self, key: &str) -> Option<(Place, &'a Spanned<DeValue<'a>>)> {
         let (name, value) = self.table?.get_key_value(key)?;
-        Some((self.source.line(name.span().start), value))
+        Some((self.source.place(name.span().start), value))
     }
 
     /// A value as messages show it; tables are not shown.
     pub(super) fn shown(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
-        let excerpt = || self.source.excerpt(value.span());
-        let table = match value.get_ref() {
-            DeValue::Table(_) => true,
-            DeValue::Array(array) => array.iter().any(|item| item.get_ref().is_table()),
-            _ => false,
-        };
-        (!table).then(excerpt)
+        (!has_tables(value.get_ref())).then(|| self.source.excerpt(value.span()))
+    }
+
+    /// A value as messages show it that no declaration reads, and which may therefore be a
+    /// secret that stands in the wrong place.
+    pub(super) fn shown_unread(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
+        is_plain(value.get_ref()).then(|| self.source.excerpt(value.span()))
     }
 
     /// The dotted key of a name in this table.
@@ -158,35 +217,75 @@ impl<'a> Section<'a> {
 
     pub(super) fn note(
         &mut self,
-        line: Option<usize>,
+        place: Option<Place>,
         key: String,
         value: Option<String>,
         remedy: impl FnOnce() -> String,
     ) {
-        if self.log.is_doubtful(line, false) {
-            return;
-        }
-        self.log.record(|| Problem { line, column: None, key, value, remedy: remedy() });
+        self.log.note(self.source, (place, key), value, remedy);
     }
 
-    /// Notes the keys that were never asked for, and returns those that were.
-    pub(super) fn finish(mut self) -> Vec<KeyDoc> {
-        let keys = std::mem::take(&mut self.keys);
+    /// Notes the keys that were never asked for, and returns what was.
+    pub(super) fn finish(mut self) -> Declared {
+        let declared = std::mem::take(&mut self.declared);
+        let known = || {
+            let current = declared.keys.iter().filter(|key| !matches!(key.role, Role::Renamed(_)));
+            current.map(|key| key.name)
+        };
         for (name, value) in self.table.into_iter().flat_map(DeTable::iter) {
-            let (name, line) = (name.get_ref(), self.source.line(name.span().start));
-            if keys.iter().any(|key| key.name == name) {
+            let (name, place) = (name.get_ref(), self.source.place(name.span().start));
+            if declared.keys.iter().any(|key| key.name == name) {
                 continue;
             }
-            let shown = self.shown(value);
-            self.note(Some(line), self.path_of(name), shown, || {
-                let known = keys.iter().filter(|key| !matches!(key.role, Role::Renamed(_)));
-                match values::nearest(name, known.map(|key| key.name)) {
-                    Some(meant) => format!("unknown key, did you mean `{meant}`?"),
-                    None => "unknown key, remove it".to_owned(),
-                }
+            let meant = values::nearest(name, known());
+            let shown = match meant {
+                Some(meant) if is_secret(&declared.keys, meant) => None,
+                _ => self.shown_unread(value),
+            };
+            self.note(Some(place), self.path_of(name), shown, || match meant {
+                Some(meant) => format!("unknown key, did you mean `{meant}`?"),
+                None => "unknown key, remove it".to_owned(),
             });
         }
-        keys
+        declared
+    }
+}
+
+/// Whether a declared key is that of a secret.
+fn is_secret(keys: &[KeyDoc], name: &str) -> bool {
+    let of_secrets = |role: &Role| match role {
+        Role::Value { form, .. } => *form == Form::Secret,
+        Role::Secrets(_) => true,
+        Role::Map(_) | Role::Tables { .. } | Role::Renamed(_) => false,
+    };
+    keys.iter().any(|key| key.name == name && of_secrets(&key.role))
+}
+
+/// A secret as messages show it: where it is, or not at all.
+pub(super) fn shown_secret(value: &Spanned<DeValue<'_>>) -> Option<String> {
+    let text = value.get_ref().as_str().filter(|text| secret::is_reference(text))?;
+    Some(format!("\"{}\"", excerpt(text)))
+}
+
+fn has_tables(value: &DeValue<'_>) -> bool {
+    match value {
+        DeValue::Table(_) => true,
+        DeValue::Array(items) => items.iter().any(|item| has_tables(item.get_ref())),
+        _ => false,
+    }
+}
+
+/// Whether a value holds no text but amounts, such as `"120ms"`: nobody's secret.
+fn is_plain(value: &DeValue<'_>) -> bool {
+    const AMOUNTS: [Quantity; 3] = [Quantity::Duration, Quantity::Bytes, Quantity::Ratio];
+    match value {
+        DeValue::Table(_) => false,
+        DeValue::Array(items) => items.iter().all(|item| is_plain(item.get_ref())),
+        DeValue::String(text) => {
+            AMOUNTS.iter().any(|amount| amount.amount(&Given::Text(text)).is_some())
+                || values::price(text).is_ok()
+        }
+        _ => true,
     }
 }
 

@@ -1,48 +1,115 @@
-//! The text of a configuration file: where an offset lies, and how a value is quoted in a
+//! The texts of a configuration, one a file: where an offset lies, and how a value is quoted in a
 //! message.
 //!
-//! It must not know keys or their meaning.
+//! Offsets run through all files, each file's after those of the file before it, so that a value
+//! knows its file wherever it is merged to. It must not know keys or their meaning.
 
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 /// Longest excerpt of a value in a message, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
 
-/// A text and the offsets at which its lines begin.
-pub(super) struct Source<'a> {
+/// The main file's number.
+pub(super) const MAIN: usize = 0;
+
+/// A line of one of the files; in order of files, then lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    /// Which file, [`MAIN`] first.
+    pub(super) file: usize,
+    /// Counted from 1; 0 stands for the whole file.
+    pub(super) line: usize,
+}
+
+impl Place {
+    /// A file as a whole.
+    pub(super) const fn whole(file: usize) -> Self {
+        Self { file, line: 0 }
+    }
+}
+
+/// A file's text and the offsets at which its lines begin.
+struct FileText<'a> {
+    name: String,
+    /// What paths in it are relative to.
+    folder: PathBuf,
     text: &'a str,
+    /// What offset 0 of the text is among all files.
+    base: usize,
     line_starts: Vec<usize>,
 }
 
+/// The texts of all files.
+#[derive(Default)]
+pub(super) struct Source<'a> {
+    files: Vec<FileText<'a>>,
+}
+
 impl<'a> Source<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    /// A configuration of one text, or the first of several.
+    pub(super) fn new(name: &str, folder: &Path, text: &'a str) -> Self {
+        let mut source = Self::default();
+        source.add(name.to_owned(), folder.to_path_buf(), text);
+        source
+    }
+
+    /// Adds a file and returns its number and the offset at which it begins.
+    pub(super) fn add(&mut self, name: String, folder: PathBuf, text: &'a str) -> (usize, usize) {
+        // One more than the length, so that the end of a file is not the start of the next.
+        let base = self.files.last().map_or(0, |last| last.base + last.text.len() + 1);
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
-        Self { text, line_starts: std::iter::once(0).chain(after_newlines).collect() }
+        let line_starts = std::iter::once(0).chain(after_newlines).collect();
+        self.files.push(FileText { name, folder, text, base, line_starts });
+        (self.files.len() - 1, base)
     }
 
-    /// The line of a byte offset, counted from 1.
-    pub(super) fn line(&self, offset: usize) -> usize {
-        self.line_starts.partition_point(|&start| start <= offset)
+    /// The file of an offset, its number, and the offset within it.
+    fn file(&self, offset: usize) -> (usize, &FileText<'a>, usize) {
+        let file = self.files.partition_point(|file| file.base <= offset) - 1;
+        let text = &self.files[file];
+        (file, text, offset - text.base)
     }
 
-    /// The column of a byte offset in its line, counted in characters from 1.
+    /// The place of an offset.
+    pub(super) fn place(&self, offset: usize) -> Place {
+        let (file, text, offset) = self.file(offset);
+        Place { file, line: text.line_starts.partition_point(|&start| start <= offset) }
+    }
+
+    /// The column of an offset in its line, counted in characters from 1.
     pub(super) fn column(&self, offset: usize) -> usize {
-        let start = self.line_starts[self.line(offset) - 1];
-        1 + self.text.get(start..offset).map_or(0, |before| before.chars().count())
+        let line = self.place(offset).line;
+        let (_, text, offset) = self.file(offset);
+        let start = text.line_starts[line - 1];
+        1 + text.text.get(start..offset).map_or(0, |before| before.chars().count())
     }
 
-    /// Whether one of the syntax errors is in the header of a table, so that the keys after it
-    /// may belong to another.
-    pub(super) fn header_broken(&self, errors: &[toml::de::Error]) -> bool {
-        errors.iter().filter_map(toml::de::Error::span).any(|span| {
-            let start = self.line_starts[self.line(span.start) - 1];
-            self.text.get(start..).is_some_and(|line| line.trim_start().starts_with('['))
+    /// Whether the line of one of these offsets is the header of a table, so that the keys after
+    /// it may belong to another where the line is broken.
+    pub(super) fn any_in_header(&self, mut offsets: impl Iterator<Item = usize>) -> bool {
+        offsets.any(|offset| {
+            let line = self.place(offset).line;
+            let (_, text, _) = self.file(offset);
+            let start = text.line_starts[line - 1];
+            text.text.get(start..).is_some_and(|line| line.trim_start().starts_with('['))
         })
     }
 
-    /// The text of a value as the file has it, on one line and shortened.
+    /// The text of a value as its file has it, on one line and shortened.
     pub(super) fn excerpt(&self, span: Range<usize>) -> String {
-        excerpt(self.text.get(span).unwrap_or_default())
+        let (_, text, start) = self.file(span.start);
+        excerpt(text.text.get(start..start + span.len()).unwrap_or_default())
+    }
+
+    /// A file's name as messages give it.
+    pub(super) fn name(&self, file: usize) -> &str {
+        &self.files[file].name
+    }
+
+    /// What paths in a file are relative to.
+    pub(super) fn folder(&self, file: usize) -> &Path {
+        &self.files[file].folder
     }
 }
 
@@ -66,10 +133,11 @@ pub(super) fn excerpt(text: &str) -> String {
 
 /// A key as TOML writes it: bare where it can be, quoted elsewhere, shortened.
 pub(super) fn key_text(key: &str) -> String {
+    if is_bare(key) { excerpt(key) } else { format!("\"{}\"", excerpt(key)) }
+}
+
+/// Whether TOML needs no quotes around a key.
+pub(super) fn is_bare(key: &str) -> bool {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if !key.is_empty() && key.bytes().all(bare) {
-        excerpt(key)
-    } else {
-        format!("\"{}\"", excerpt(key))
-    }
+    !key.is_empty() && key.bytes().all(bare)
 }

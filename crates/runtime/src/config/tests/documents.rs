@@ -11,6 +11,7 @@ use super::super::{
 use super::problems_of;
 
 fn declared(s: &mut Section<'_>) {
+    s.includes();
     s.section("log", "What is logged.", |s| {
         s.one_of("format", "human", &[("human", 0), ("json", 1)], "How a line is written.");
     });
@@ -21,6 +22,9 @@ fn declared(s: &mut Section<'_>) {
         s.tables("dsp", "A demand-side platform to ask.", |s| {
             s.text("id", Required("dsp-1"), "Its name | unique.");
             s.map("headers", &[("x-key", "1")], |_, _| Ok(()), "Sent along.");
+            s.secret("token", Optional("env:DSP_TOKEN"), "Opens it.");
+            let example = &[("authorization", "file:dsp-1.key")];
+            s.secret_map("credentials", example, |_, _| Ok(()), "Sent along, unseen.");
         });
     });
     s.boolean("strict", true, "Root keys come first.");
@@ -28,7 +32,12 @@ fn declared(s: &mut Section<'_>) {
 
 #[test]
 fn default_file() {
-    let want = r#"# Root keys come first. (true or false)
+    let want = r#"# More files of this configuration, relative to this one. A `*` in the last part of a name stands
+# for any text, and files that match come in the order of their names. Repeated tables append,
+# other tables merge, and no key may be given twice. (optional: a list of texts)
+#include = ["dsps.d/*.toml", "rates.toml"]
+
+# Root keys come first. (true or false)
 strict = true
 
 # What is logged.
@@ -54,6 +63,12 @@ tmax = "250ms"
 
 # Sent along. (optional: names and their texts)
 #headers = { "x-key" = "1" }
+
+# Opens it. (optional: a secret)
+#token = "env:DSP_TOKEN"
+
+# Sent along, unseen. (optional: names and their secrets)
+#credentials = { "authorization" = "file:dsp-1.key" }
 "#;
     assert_eq!(default_toml(&describe(declared)), want);
 }
@@ -62,6 +77,7 @@ tmax = "250ms"
 fn reference() {
     let want = r#"| key | value | default | meaning |
 |---|---|---|---|
+| `include` | a list of texts | none; e.g. `["dsps.d/*.toml", "rates.toml"]` | More files of this configuration, relative to this one. A `*` in the last part of a name stands for any text, and files that match come in the order of their names. Repeated tables append, other tables merge, and no key may be given twice. |
 | `strict` | true or false | `true` | Root keys come first. |
 
 ## `[log]`
@@ -90,6 +106,8 @@ A demand-side platform to ask. May be repeated, or absent.
 |---|---|---|---|
 | `id` | text | **required**; e.g. `"dsp-1"` | Its name \| unique. |
 | `headers` | names and their texts | none; e.g. `{ "x-key" = "1" }` | Sent along. |
+| `token` | a secret | none; e.g. `"env:DSP_TOKEN"` | Opens it. |
+| `credentials` | names and their secrets | none; e.g. `{ "authorization" = "file:dsp-1.key" }` | Sent along, unseen. |
 "#;
     assert_eq!(reference_markdown(&describe(declared)), want);
 }
@@ -98,6 +116,7 @@ A demand-side platform to ask. May be repeated, or absent.
 fn schema() {
     let schema = json_schema(&describe(declared));
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(schema["properties"]["include"]["items"], json!({ "type": "string" }));
     let exchange = &schema["properties"]["exchange"];
     assert_eq!(exchange["additionalProperties"], false);
     assert_eq!(
@@ -114,6 +133,8 @@ fn schema() {
     let dsp = &exchange["properties"]["dsp"];
     assert_eq!(dsp["type"], "array");
     assert_eq!(dsp["items"]["required"], json!(["id"]));
+    assert_eq!(dsp["items"]["properties"]["token"]["type"], "string");
+    assert_eq!(dsp["items"]["properties"]["credentials"]["type"], "object");
     assert_eq!(
         schema["properties"]["log"]["properties"]["format"]["enum"],
         json!(["human", "json"])
@@ -128,7 +149,7 @@ fn declare(s: &mut Section<'_>, kinds: &[u8], depth: usize) {
                        be broken over several lines, = and [all].";
     for (at, (kind, key)) in kinds.iter().zip(NAMES).enumerate() {
         let rest = if depth < 4 { &kinds[at + 1..] } else { &[] };
-        match kind % 20 {
+        match kind % 22 {
             0 => drop(s.text(key, "quotes \" and \\ and \n newline", DOC)),
             1 => drop(s.text(key, Required("é"), DOC)),
             2 => drop(s.boolean(key, Optional(true), DOC)),
@@ -148,6 +169,8 @@ fn declare(s: &mut Section<'_>, kinds: &[u8], depth: usize) {
             16 => s.section(key, DOC, |s| declare(s, rest, depth + 1)),
             17 => drop(s.service(key, DOC, |s| declare(s, rest, depth + 1))),
             18 => drop(s.table(key, DOC, |s| declare(s, rest, depth + 1))),
+            19 => drop(s.secret(key, Optional("env:X"), DOC)),
+            20 => drop(s.secret_map(key, &[("a b", "file:x")], |_, _| Ok(()), DOC)),
             _ => drop(s.tables(key, DOC, |s| declare(s, rest, depth + 1))),
         }
     }
@@ -163,9 +186,12 @@ proptest! {
         let text = default_toml(&keys);
         prop_assert_eq!(problems_of(&text, read), Vec::<String>::new(), "{}", text);
 
-        // What is commented out is no less correct.
+        // What is commented out is no less correct, as far as it does not reach out.
+        let reaches_out = |line: &str| {
+            line.contains("env:") || line.contains("file:")
+        };
         let uncommented = |line: &str| match line.strip_prefix('#') {
-            Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
+            Some(rest) if !rest.starts_with(' ') && !reaches_out(rest) => rest.to_owned(),
             _ => line.to_owned(),
         };
         let all = text.lines().map(uncommented).collect::<Vec<_>>().join("\n");
@@ -176,7 +202,7 @@ proptest! {
 
     #[test]
     fn hostile_text_is_reported(text in "[a-c\\[\\]{}=\"'#,.\n0-9 \\\\\u{0}é-]{0,80}") {
-        let read = |s: &mut Section<'_>| declare(s, &[19, 17, 14, 12, 0, 1, 4], 0);
+        let read = |s: &mut Section<'_>| declare(s, &[21, 17, 14, 12, 0, 1, 4, 19, 20], 0);
         if let Err(problems) = parse("hostile.toml", &text, read) {
             prop_assert!(problems.count() > 0);
             prop_assert!(problems.to_string().contains("hostile.toml"));

@@ -1,11 +1,16 @@
 //! Tests of configuration: every getter's good and bad values, with the messages word for word.
 
 mod documents;
+mod effective;
 mod files;
 mod getters;
+mod includes;
+mod secrets;
 mod structure;
 
-use super::{Problems, Section, parse};
+use std::path::{Path, PathBuf};
+
+use super::{Problems, Section, load, parse};
 
 /// The problems of `text`, one line each, without the headline.
 fn problems_of<T>(text: &str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<String> {
@@ -17,4 +22,44 @@ fn problems_of<T>(text: &str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<Strin
 
 fn lines_of(problems: &Problems) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
+}
+
+/// Files of a test, `vickrey.toml` among them.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn of(files: &[(&str, &str)]) -> Self {
+        let folder = Self(tempfile::tempdir().expect("a temporary folder"));
+        for (name, text) in files {
+            folder.write(name, text.as_bytes());
+        }
+        folder
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.0.path().join(name);
+        let parent = path.parent().expect("a file is in a folder");
+        std::fs::create_dir_all(parent).expect("a folder in a temporary one");
+        std::fs::write(path, bytes).expect("a temporary file");
+    }
+
+    fn main(&self) -> PathBuf {
+        self.0.path().join("vickrey.toml")
+    }
+
+    /// A path below the folder.
+    fn relative(&self, path: &Path) -> String {
+        let below = path.strip_prefix(self.0.path()).expect("a path in the folder");
+        below.display().to_string()
+    }
+
+    /// The problems of `vickrey.toml`, with paths relative to the folder.
+    fn problems<T>(&self, read: impl Fn(&mut Section<'_>) -> T) -> Vec<String> {
+        let problems = match load(&self.main(), read) {
+            Ok(_) => return Vec::new(),
+            Err(problems) => lines_of(&problems),
+        };
+        let prefix = format!("{}/", self.0.path().display());
+        problems.iter().map(|problem| problem.replace(&prefix, "")).collect()
+    }
 }

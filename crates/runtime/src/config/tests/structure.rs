@@ -17,6 +17,7 @@ fn exchange(s: &mut Section<'_>) -> Exchange {
         s.problem("answer_reserve", "\"5ms\"", "must be shorter than `tmax`");
     }
     s.renamed("timeout", "tmax");
+    s.moved("pool_size", "exchange.dsp.pool.size");
     s.price("floor", "0.50 USD", "Lowest price.");
     let dsps = s.tables("dsp", "A DSP.", |s| {
         let id = s.text("id", Required("dsp-1"), "Its name.");
@@ -98,9 +99,15 @@ fn unknown_and_renamed_keys() {
         "[exchange]\nTMax = 1",
         &["line 2: exchange.TMax = 1: unknown key, did you mean `tmax`?"],
     );
+    // A text under an unknown key may be a secret in the wrong place; an amount is none.
+    check("[exchange]\ncolour = 'red'", &["line 2: exchange.colour: unknown key, remove it"]);
     check(
-        "[exchange]\ncolour = 'red'",
-        &["line 2: exchange.colour = 'red': unknown key, remove it"],
+        "[exchange]\ncolour = ['1ms', 'x']",
+        &["line 2: exchange.colour: unknown key, remove it"],
+    );
+    check(
+        "[exchange]\ncolour = ['1ms', 5, '1 USD']",
+        &["line 2: exchange.colour = ['1ms', 5, '1 USD']: unknown key, remove it"],
     );
     check(
         "[exchange]\n\"a\\nb.c\" = 1",
@@ -109,6 +116,10 @@ fn unknown_and_renamed_keys() {
     check(
         "[exchange]\ntimeout = '1s'",
         &["line 2: exchange.timeout = '1s': is now called `tmax`, rename it"],
+    );
+    check(
+        "[exchange]\npool_size = 3",
+        &["line 2: exchange.pool_size = 3: is now `exchange.dsp.pool.size`, move it there"],
     );
     // A renamed key is never what a misspelt one is taken for.
     check("[exchange]\ntimeouts = 1", &["line 2: exchange.timeouts = 1: unknown key, remove it"]);
@@ -148,12 +159,12 @@ fn syntax_errors_come_with_the_other_problems() {
 
 #[test]
 fn values_are_shown_on_one_short_line() {
-    let text = format!("x = \"\"\"a\u{1b}b\nc{}\"\"\"", "d".repeat(100));
+    let text = format!("[exchange]\nfloor = \"\"\"a\u{1b}b\nc{}\"\"\"", "d".repeat(100));
     let shown = problems_of(&text.replace('\u{1b}', "\\u001b"), root);
     assert_eq!(shown.len(), 1);
-    assert!(shown[0].starts_with("line 1: x = \"\"\"a\\u001bb\\ncddd"), "{shown:?}");
-    assert!(shown[0].contains("ddd…: unknown key"), "{shown:?}");
-    assert!(shown[0].chars().count() < 120, "{shown:?}");
+    assert!(shown[0].starts_with("line 2: exchange.floor = \"\"\"a\\u001bb\\ncddd"), "{shown:?}");
+    assert!(shown[0].contains("ddd…: needs an amount"), "{shown:?}");
+    assert!(shown[0].chars().count() < 220, "{shown:?}");
 }
 
 #[test]

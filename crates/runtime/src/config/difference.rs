@@ -1,0 +1,208 @@
+//! What two configurations in force differ in, key by key.
+//!
+//! It must not show a secret, nor know any service's keys, but that tables are told apart by
+//! their `id` where they have one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::effective::{Effective, Setting, toml_key};
+use super::secret::MASK;
+use super::section::joined;
+
+/// One key, or one table, in which two configurations differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Dotted key, as in `dsp["acme"].url`; tables without an `id` are counted from 0.
+    pub key: String,
+    /// How it differs.
+    pub change: Change,
+}
+
+/// How a key differs. Values are as in [`Effective::to_json`]: a secret is `"***"` on both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Only the new configuration has it; `None` for a table, whose keys follow.
+    Added(Option<Value>),
+    /// Only the old one has it; `None` for a table, whose keys follow.
+    Removed(Option<Value>),
+    /// Both have it, with different values.
+    Changed {
+        /// The old value.
+        old: Value,
+        /// The new value.
+        new: Value,
+    },
+}
+
+impl Difference {
+    /// As JSON: `key`, `change` (`"added"`, `"removed"` or `"changed"`), and `old` and `new`
+    /// where there are such values.
+    pub fn to_json(&self) -> Value {
+        let (change, old, new) = match &self.change {
+            Change::Added(new) => ("added", None, new.as_ref()),
+            Change::Removed(old) => ("removed", old.as_ref(), None),
+            Change::Changed { old, new } => ("changed", Some(old), Some(new)),
+        };
+        let mut line = json!({ "key": self.key, "change": change });
+        for (name, value) in [("old", old), ("new", new)] {
+            if let Some(value) = value {
+                line[name] = value.clone();
+            }
+        }
+        line
+    }
+}
+
+/// `+ key = value`, `- key = value` or `~ key = old -> new`; tables without a value.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.change {
+            Change::Added(None) => write!(f, "+ {key}"),
+            Change::Removed(None) => write!(f, "- {key}"),
+            Change::Added(Some(value)) => write!(f, "+ {key} = {value}"),
+            Change::Removed(Some(value)) => write!(f, "- {key} = {value}"),
+            Change::Changed { old, new } if old == new => write!(f, "~ {key} = {new} (changed)"),
+            Change::Changed { old, new } => write!(f, "~ {key} = {old} -> {new}"),
+        }
+    }
+}
+
+impl Effective {
+    /// What `new` has otherwise, in the order of the declarations. Of tables that only one side
+    /// has, the keys that its files give follow. Tables with an `id` are matched by it, their
+    /// order is not compared; others are matched by position.
+    pub fn differences(&self, new: &Self) -> Vec<Difference> {
+        let mut found = Vec::new();
+        compare(&mut found, "", (&self.root, &new.root));
+        found
+    }
+}
+
+fn compare(found: &mut Vec<Difference>, path: &str, (old, new): (&Setting, &Setting)) {
+    match (old, new) {
+        _ if old == new => (),
+        (Setting::Table(old), Setting::Table(new)) => {
+            // Declared keys are the same on both sides; the names of a map are not.
+            let gone = old.iter().filter(|(name, _)| find(new, name).is_none());
+            for (name, setting) in gone {
+                one_side(found, &joined(path, &toml_key(name)), setting, Change::Removed);
+            }
+            for (name, new) in new {
+                let path = joined(path, &toml_key(name));
+                compare(found, &path, (find(old, name).unwrap_or(&Setting::Absent), new));
+            }
+        }
+        (Setting::Tables(old), Setting::Tables(new)) => match (ids(old), ids(new)) {
+            (Some(old_ids), Some(new_ids)) => {
+                let old: Vec<_> = old_ids.into_iter().zip(old).collect();
+                let new: Vec<_> = new_ids.into_iter().zip(new).collect();
+                compare_tables(found, |id| format!("{path}[{id}]"), (&old, &new));
+            }
+            _ => {
+                let old: Vec<_> = old.iter().enumerate().collect();
+                let new: Vec<_> = new.iter().enumerate().collect();
+                compare_tables(found, |index| format!("{path}[{index}]"), (&old, &new));
+            }
+        },
+        (old, Setting::Absent) => one_side(found, path, old, Change::Removed),
+        (Setting::Absent, new) => one_side(found, path, new, Change::Added),
+        (old, new) => {
+            // Equal values, of which only one is written down, are no difference.
+            if let (Some(old_value), Some(new_value)) = (shown(old), shown(new))
+                && (old_value != new_value || matches!(old, Setting::Secret(_)))
+            {
+                let change = Change::Changed { old: old_value, new: new_value };
+                found.push(Difference { key: path.to_owned(), change });
+            }
+        }
+    }
+}
+
+/// Tables, each with what it is matched by.
+type Keyed<'s, K> = [(K, &'s Setting)];
+
+fn compare_tables<K: Ord>(
+    found: &mut Vec<Difference>,
+    path: impl Fn(&K) -> String,
+    (old, new): (&Keyed<'_, K>, &Keyed<'_, K>),
+) {
+    let new_keys: BTreeSet<_> = new.iter().map(|(key, _)| key).collect();
+    for (key, setting) in old.iter().filter(|(key, _)| !new_keys.contains(key)) {
+        one_side(found, &path(key), setting, Change::Removed);
+    }
+    let old: BTreeMap<_, _> = old.iter().map(|(key, setting)| (key, *setting)).collect();
+    for (key, setting) in new {
+        let old = old.get(key).copied().unwrap_or(&Setting::Absent);
+        compare(found, &path(key), (old, setting));
+    }
+}
+
+/// Names what only one side has: a value, or a table and the keys that are given in it.
+fn one_side(
+    found: &mut Vec<Difference>,
+    path: &str,
+    setting: &Setting,
+    change: fn(Option<Value>) -> Change,
+) {
+    match setting {
+        Setting::Absent => (),
+        Setting::Value { .. } | Setting::Secret(_) => {
+            found.push(Difference { key: path.to_owned(), change: change(shown(setting)) });
+        }
+        Setting::Table(keys) => {
+            found.push(Difference { key: path.to_owned(), change: change(None) });
+            for (name, setting) in keys.iter().filter(|(_, setting)| says_anything(setting)) {
+                one_side(found, &joined(path, &toml_key(name)), setting, change);
+            }
+        }
+        Setting::Tables(tables) => {
+            for (index, setting) in tables.iter().enumerate() {
+                let key = id(setting).unwrap_or_else(|| index.to_string());
+                one_side(found, &format!("{path}[{key}]"), setting, change);
+            }
+        }
+    }
+}
+
+/// Whether a file gives it, rather than only its defaults.
+fn says_anything(setting: &Setting) -> bool {
+    match setting {
+        Setting::Absent => false,
+        Setting::Value { given, .. } => *given,
+        Setting::Secret(_) => true,
+        Setting::Table(keys) => keys.iter().any(|(_, setting)| says_anything(setting)),
+        Setting::Tables(tables) => !tables.is_empty(),
+    }
+}
+
+fn shown(setting: &Setting) -> Option<Value> {
+    match setting {
+        Setting::Value { value, .. } => Some(value.clone()),
+        Setting::Secret(_) => Some(MASK.into()),
+        Setting::Absent | Setting::Table(_) | Setting::Tables(_) => None,
+    }
+}
+
+fn find<'s>(keys: &'s [(String, Setting)], name: &str) -> Option<&'s Setting> {
+    keys.iter().find(|(other, _)| other == name).map(|(_, setting)| setting)
+}
+
+/// The `id` of a table, as JSON text.
+fn id(setting: &Setting) -> Option<String> {
+    let Setting::Table(keys) = setting else { return None };
+    match find(keys, "id") {
+        Some(Setting::Value { value: id @ Value::String(_), .. }) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+/// The `id`s of all tables, where all have one of their own.
+fn ids(tables: &[Setting]) -> Option<Vec<String>> {
+    let ids: Vec<_> = tables.iter().map(id).collect::<Option<_>>()?;
+    let distinct = ids.iter().collect::<BTreeSet<_>>().len();
+    (distinct == ids.len()).then_some(ids)
+}

@@ -1,0 +1,140 @@
+//! The configuration in force: every declared key with its value, defaults included, as the
+//! declarations met them while a configuration was read.
+//!
+//! It must not show a secret.
+
+use serde_json::{Map, Value};
+
+use super::describe::Form;
+use super::given::Given;
+use super::presence::quoted;
+use super::quantity::Quantity;
+use super::secret::{MASK, Secret};
+use super::section::joined;
+use super::source::is_bare;
+use super::values;
+
+/// What stands under a declared key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// Nothing, and the key has no default.
+    Absent,
+    Value {
+        value: Value,
+        /// Whether a file says so, rather than the default.
+        given: bool,
+    },
+    Secret(Secret),
+    /// Keys in the order of their declarations; or names of the reader's choice.
+    Table(Vec<(String, Setting)>),
+    Tables(Vec<Setting>),
+}
+
+impl Setting {
+    /// A value that was accepted, written the one way that equal values share.
+    pub(super) fn of(form: &Form, value: &Given<'_>, given: bool) -> Self {
+        Self::Value { value: canonical(form, value), given }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Absent => Value::Null,
+            Self::Value { value, .. } => value.clone(),
+            Self::Secret(_) => MASK.into(),
+            Self::Table(keys) => keys
+                .iter()
+                .map(|(name, setting)| (name.clone(), setting.to_json()))
+                .collect::<Map<_, _>>()
+                .into(),
+            Self::Tables(tables) => tables.iter().map(Self::to_json).collect(),
+        }
+    }
+}
+
+fn canonical(form: &Form, given: &Given<'_>) -> Value {
+    match (form, given) {
+        (Form::Number(bounds), Given::Text(_)) => match bounds.quantity.amount(given) {
+            Some(amount) => bounds.quantity.write(amount).into(),
+            None => Value::Null,
+        },
+        (Form::Price, Given::Text(text)) => {
+            values::price(text).map_or(Value::Null, |price| price.to_string().into())
+        }
+        (_, Given::Text(text)) => (*text).into(),
+        (_, given @ Given::Integer(_)) => Quantity::Integer.amount(given).into(),
+        (_, Given::Boolean(value)) => (*value).into(),
+        (_, Given::List(elements)) => {
+            let element = form.element();
+            elements.iter().map(|item| canonical(&element, &item.given)).collect()
+        }
+        (_, Given::Other) => Value::Null,
+    }
+}
+
+/// The configuration in force. Secrets are in it, so that two can be compared, and are never
+/// shown: not by `Debug` either.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    pub(super) root: Setting,
+}
+
+impl Effective {
+    /// As JSON, nested as in the file: tables as objects, repeated tables as arrays, `null` for
+    /// what is absent and has no default, `"***"` for secrets. `include` is not in it: what it
+    /// brought is.
+    pub fn to_json(&self) -> Value {
+        self.root.to_json()
+    }
+
+    /// As TOML, in the order of the declarations, without what is absent; `"***"` for secrets,
+    /// so it is for reading, not for loading.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        if let Setting::Table(keys) = &self.root {
+            table(&mut text, "", keys);
+        }
+        text
+    }
+}
+
+/// The keys of a table; its own values come before the tables within it.
+fn table(text: &mut String, path: &str, keys: &[(String, Setting)]) {
+    for (name, setting) in keys {
+        let value = match setting {
+            Setting::Value { value, .. } => toml_value(value),
+            Setting::Secret(_) => quoted(MASK),
+            Setting::Absent | Setting::Table(_) | Setting::Tables(_) => continue,
+        };
+        text.push_str(&format!("{} = {value}\n", toml_key(name)));
+    }
+    for (name, setting) in keys {
+        let path = joined(path, &toml_key(name));
+        let (header, tables) = match setting {
+            Setting::Table(_) => (format!("\n[{path}]\n"), std::slice::from_ref(setting)),
+            Setting::Tables(tables) => (format!("\n[[{path}]]\n"), tables.as_slice()),
+            Setting::Absent | Setting::Value { .. } | Setting::Secret(_) => continue,
+        };
+        for each in tables {
+            if let Setting::Table(keys) = each {
+                // A file's first line is not empty.
+                text.push_str(if text.is_empty() { header.trim_start() } else { &header });
+                table(text, &path, keys);
+            }
+        }
+    }
+}
+
+/// A key as TOML writes it: bare where it can be, quoted elsewhere.
+pub(super) fn toml_key(name: &str) -> String {
+    if is_bare(name) { name.to_owned() } else { quoted(name) }
+}
+
+fn toml_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(toml_value).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}

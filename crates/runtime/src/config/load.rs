@@ -1,0 +1,351 @@
+//! Reads the files of a configuration: the main one, those that it includes, and all of them as
+//! one table.
+//!
+//! It must not know any service's keys.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::describe::{Form, KeyDoc, Need, Role};
+use super::effective::{Effective, Setting};
+use super::merge::{merge, moved};
+use super::outside::{Outside, Sources, Variables};
+use super::pattern::{INCLUDES_MAX, Pattern};
+use super::presence::Written;
+use super::problem::{Log, Problem, Problems};
+use super::quantity::Quantity;
+use super::section::Section;
+use super::source::{MAIN, Place, Source};
+
+/// Largest configuration file that is read: 16 MiB.
+pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Most that is read of all files together: 64 MiB.
+pub const FILES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Largest text in which every syntax error is sought: 256 KiB. The parser keeps some 200 bytes
+/// for each error, of which a hostile text has one a byte; beyond, the first one must do.
+pub const RECOVERY_BYTES_MAX: usize = 256 * 1024;
+
+/// The key that names further files.
+const INCLUDE: &str = "include";
+
+const INCLUDE_DOC: &str = "More files of this configuration, relative to this one. A `*` in the \
+    last part of a name stands for any text, and files that match come in the order of their \
+    names. Repeated tables append, other tables merge, and no key may be given twice.";
+
+const INCLUDE_EXAMPLE: Written = Written::Texts(&["dsps.d/*.toml", "rates.toml"]);
+
+/// What a configuration without problems is.
+#[derive(Clone, Debug)]
+pub struct Loaded<T> {
+    /// What `read` made of it.
+    pub value: T,
+    /// Every declared key with its value in force.
+    pub effective: Effective,
+}
+
+/// Reads the file at `path`, and those that it includes, by the declarations of `read`.
+///
+/// # Errors
+///
+/// Every problem of all files at once: missing, unreadable, larger than [`FILE_BYTES_MAX`], not
+/// UTF-8, not TOML, given twice, or with keys and values that `read` does not accept.
+pub fn load<T>(path: &Path, read: impl Fn(&mut Section<'_>) -> T) -> Result<T, Problems> {
+    load_tracked(path, read).0.map(|loaded| loaded.value)
+}
+
+/// Like [`load`], and says what is in force, and which files and folders were read, whether or
+/// not anything is wrong.
+pub fn load_tracked<T>(
+    path: &Path,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> (Result<Loaded<T>, Problems>, Sources) {
+    load_with(path, &|name| std::env::var_os(name), read)
+}
+
+/// Like [`load_tracked`], with variables looked up by `variables` instead of in the environment.
+pub fn load_with<T>(
+    path: &Path,
+    variables: Variables<'_>,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> (Result<Loaded<T>, Problems>, Sources) {
+    let outside = Outside::new(variables);
+    let name = path.display().to_string();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    // The main file may be a pipe, as a shell makes one of a command's output.
+    let loaded = match read_text(path, &outside, true) {
+        Ok(text) => read_files((&name, folder, &text), Some(path), &outside, read),
+        Err(unread) => {
+            let (source, mut log) = (Source::new(&name, folder, ""), Log::default());
+            let place = Some(Place { file: MAIN, line: unread.line });
+            log.record(place, || Problem::at(&source, place, unread.remedy));
+            Err(log.into_problems(&name))
+        }
+    };
+    (loaded, outside.into_sources())
+}
+
+/// Reads `text` by the declarations of `read`; `name` stands for the file in messages. The text
+/// stands alone: `include`, and references to variables and files, are problems.
+///
+/// Never panics whatever the text, and keeps at most [`PROBLEMS_MAX`](super::PROBLEMS_MAX)
+/// problems in memory.
+///
+/// # Errors
+///
+/// Every problem of the text at once; of a text above [`RECOVERY_BYTES_MAX`] that is not TOML, the
+/// first syntax error. After a syntax error, keys that are missing are not
+/// reported, for the broken line may be theirs; nor is anything else when a table's header is
+/// what is broken, for the keys below it would be read as another table's.
+///
+/// # Panics
+///
+/// When a declared default or example does not satisfy its own declaration, whatever the text.
+pub fn parse<T>(
+    name: &str,
+    text: &str,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> Result<T, Problems> {
+    let outside = Outside::closed();
+    read_files((name, Path::new(""), text), None, &outside, read).map(|loaded| loaded.value)
+}
+
+/// The keys that `read` declares, found by running it without a file. Tables that may be absent
+/// or repeat are visited once.
+///
+/// # Panics
+///
+/// When a declared default or example does not satisfy its own declaration.
+pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
+    let (source, outside) = (Source::new("", Path::new(""), ""), Outside::closed());
+    let mut log = Log::describing();
+    let mut root = Section::root((&source, &outside), None, &mut log);
+    read(&mut root);
+    root.finish().keys
+}
+
+impl Section<'_> {
+    /// Declares `include`, by which a file names others whose tables are read as if they stood
+    /// in it. At the root only; where it is not declared, nothing can be included.
+    pub fn includes(&mut self) {
+        let role =
+            Role::Value { form: Form::Texts, need: Need::Optional, written: INCLUDE_EXAMPLE };
+        self.describe(INCLUDE, INCLUDE_DOC, role);
+        debug_assert!(self.path.is_empty(), "`{INCLUDE}` is a key of the root");
+        if let Some((place, value)) = self.given(INCLUDE)
+            && self.outside.is_closed()
+        {
+            let shown = self.shown(value);
+            self.note(Some(place), INCLUDE.to_owned(), shown, || {
+                "nothing can be included into a text that is no file".to_owned()
+            });
+        }
+    }
+}
+
+fn read_files<T>(
+    (name, folder, text): (&str, &Path, &str),
+    path: Option<&Path>,
+    outside: &Outside<'_>,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> Result<Loaded<T>, Problems> {
+    let mut log = Log::default();
+    let mut source = Source::new(name, folder, text);
+    let main = parse_file((MAIN, 0), text, &source, &mut log);
+    // After a syntax error, it may not be what it names.
+    let sound = |end: usize| main.first_error.is_none_or(|error| end < error);
+    let included = match (main.table.get_key_value(INCLUDE), path) {
+        (Some((key, value)), Some(path)) if sound(value.span().end) => {
+            let names = IncludeNames { source: &source, log: &mut log, outside };
+            names.read((key.span().start, value), path)
+        }
+        _ => Vec::new(),
+    };
+    let mut table = if main.is_lost { DeTable::new() } else { main.table };
+    for file in &included {
+        let text = file.text.as_deref().unwrap_or_default();
+        let folder = file.path.parent().unwrap_or(Path::new(""));
+        let name = file.path.display().to_string();
+        let (number, base) = source.add(name, folder.to_path_buf(), text);
+        if let Err(unread) = &file.text {
+            let place = Some(Place { file: number, line: unread.line });
+            log.unknown(number);
+            log.record(place, || Problem::at(&source, place, unread.remedy.clone()));
+            continue;
+        }
+        let mut parsed = parse_file((number, base), text, &source, &mut log);
+        if parsed.is_lost {
+            continue;
+        }
+        if let Some((key, value)) = parsed.table.remove_entry(INCLUDE) {
+            let place = Some(source.place(key.span().start));
+            let shown = Some(source.excerpt(value.span()));
+            log.note(&source, (place, INCLUDE.to_owned()), shown, || {
+                format!("only {} may include, name the files there", source.name(MAIN))
+            });
+        }
+        merge(&mut table, parsed.table, "", (&source, &mut log));
+    }
+    let mut root = Section::root((&source, outside), Some(&table), &mut log);
+    let value = read(&mut root);
+    let settings = root.finish().settings;
+    if !log.is_empty() {
+        return Err(log.into_problems(name));
+    }
+    Ok(Loaded { value, effective: Effective { root: Setting::Table(settings) } })
+}
+
+/// What a file's text is as TOML.
+struct Parsed<'a> {
+    /// With offsets among all files.
+    table: DeTable<'a>,
+    /// Where the first syntax error is, among all files.
+    first_error: Option<usize>,
+    /// Whether nothing of it can be judged: the header of a table is broken, so that the keys
+    /// after it may belong to another, or errors were not sought to the end.
+    is_lost: bool,
+}
+
+fn parse_file<'a>(
+    (file, base): (usize, usize),
+    text: &'a str,
+    source: &Source<'_>,
+    log: &mut Log,
+) -> Parsed<'a> {
+    let (table, errors, sought_all) = match DeTable::parse(text) {
+        Ok(table) => (table.into_inner(), Vec::new(), true),
+        Err(first) if RECOVERY_BYTES_MAX < text.len() => (DeTable::new(), vec![first], false),
+        Err(_) => {
+            let (table, errors) = DeTable::parse_recoverable(text);
+            (table.into_inner(), errors, true)
+        }
+    };
+    let at = |error: &toml::de::Error| error.span().map(|span| span.start + base);
+    for error in &errors {
+        log.syntax(source, file, (at(error), error.message()));
+    }
+    let is_lost = !sought_all || source.any_in_header(errors.iter().filter_map(at));
+    if is_lost {
+        log.unknown(file);
+    }
+    let first_error = errors.iter().map(|error| at(error).unwrap_or(base)).min();
+    let table = if base == 0 { table } else { moved(table, base) };
+    Parsed { table, first_error, is_lost }
+}
+
+/// A file that is included, as far as it could be read.
+struct Included {
+    path: PathBuf,
+    text: Result<String, Unread>,
+}
+
+/// Why a file could not be read.
+struct Unread {
+    /// The line that is at fault, 0 for none.
+    line: usize,
+    remedy: String,
+}
+
+fn read_text(path: &Path, outside: &Outside<'_>, special: bool) -> Result<String, Unread> {
+    let refused = |remedy: String| Unread { line: 0, remedy };
+    let bytes = outside
+        .read(path, FILE_BYTES_MAX, special)
+        .map_err(|error| refused(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let most = Quantity::Bytes.write(FILE_BYTES_MAX);
+        return Err(refused(format!("is larger than {most}, the most that is read")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        Unread { line, remedy: "is not UTF-8; save the file in that encoding".to_owned() }
+    })
+}
+
+/// The value of `include` on its way to texts.
+struct IncludeNames<'r, 'o> {
+    source: &'r Source<'r>,
+    log: &'r mut Log,
+    outside: &'r Outside<'o>,
+}
+
+impl IncludeNames<'_, '_> {
+    /// The files that are named, each once, the main one at `main` not again.
+    fn read(mut self, (key, value): (usize, &Spanned<DeValue<'_>>), main: &Path) -> Vec<Included> {
+        let DeValue::Array(names) = value.get_ref() else {
+            let (form, example) = (Form::Texts.phrase(), INCLUDE_EXAMPLE.to_toml());
+            let remedy = format!("expected {form}, for example {example}");
+            self.refuse((self.source.place(key), INCLUDE.to_owned()), value, remedy);
+            return Vec::new();
+        };
+        let mut seen = HashSet::from([canonical(main)]);
+        let (mut included, mut bytes) = (Vec::new(), 0);
+        for (index, name) in names.iter().enumerate() {
+            let at = (self.source.place(name.span().start), format!("{INCLUDE}[{index}]"));
+            let paths = match self.paths(name.get_ref()) {
+                Ok(paths) => paths,
+                Err(remedy) => {
+                    self.refuse(at, name, remedy);
+                    continue;
+                }
+            };
+            for path in paths.into_iter().filter(|path| seen.insert(canonical(path))) {
+                let mut text = read_text(&path, self.outside, false);
+                if let Err(unread) = &mut text {
+                    let (main, line) = (self.source.name(MAIN), at.0.line);
+                    unread.remedy.push_str(&format!(" (included by {main} line {line})"));
+                }
+                bytes += text.as_ref().map_or(0, |text| text.len() as u64);
+                included.push(Included { path, text });
+                let most = Quantity::Bytes.write(FILES_BYTES_MAX);
+                let excess = if included.len() > INCLUDES_MAX {
+                    format!("names more than {INCLUDES_MAX} files, the most that are included")
+                } else if bytes > FILES_BYTES_MAX {
+                    format!("names more than {most} of files, the most that is read")
+                } else {
+                    continue;
+                };
+                self.refuse(at, name, excess);
+                return Vec::new();
+            }
+        }
+        included
+    }
+
+    /// The paths that one name stands for.
+    fn paths(&self, name: &DeValue<'_>) -> Result<Vec<PathBuf>, String> {
+        let Some(name) = name.as_str() else { return Err("expected text".to_owned()) };
+        if name.is_empty() || name.contains('\0') {
+            return Err("names no file".to_owned());
+        }
+        let folder = self.source.folder(MAIN);
+        let Some(pattern) = Pattern::parse(name, folder)? else {
+            return Ok(vec![folder.join(name)]);
+        };
+        let names = self
+            .outside
+            .names(&pattern)
+            .map_err(|error| format!("{} cannot be listed: {error}", pattern.folder().display()))?;
+        Ok(names.iter().map(|name| pattern.join(name)).collect())
+    }
+
+    fn refuse(
+        &mut self,
+        (place, key): (Place, String),
+        value: &Spanned<DeValue<'_>>,
+        remedy: String,
+    ) {
+        let shown = self.source.excerpt(value.span());
+        self.log.note(self.source, (Some(place), key), Some(shown), || remedy);
+        self.log.unknown(MAIN);
+    }
+}
+
+/// One path for each file; that of a file that is not there is its own.
+fn canonical(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}

@@ -1,0 +1,134 @@
+//! What a configuration reaches beyond its own text: variables of the environment, and files,
+//! each with the state it was in when it was read.
+//!
+//! It must not know keys, nor what a file is read for.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::pattern::Pattern;
+
+/// Looks a variable of the environment up by its name.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// What was read for a configuration, and the state it was in: changed since, the configuration
+/// may read differently.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    files: BTreeMap<PathBuf, Option<Stamp>>,
+    listings: BTreeMap<Pattern, Option<Vec<OsString>>>,
+}
+
+/// What tells that a file was replaced or written, without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, i64),
+    /// Permissions too, and what puts an old time of modification back.
+    changed: (i64, i64),
+    bytes: u64,
+    device: u64,
+    inode: u64,
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(of: &Metadata) -> Self {
+        Self {
+            modified: (of.mtime(), of.mtime_nsec()),
+            changed: (of.ctime(), of.ctime_nsec()),
+            bytes: of.len(),
+            device: of.dev(),
+            inode: of.ino(),
+        }
+    }
+}
+
+impl Sources {
+    /// The same files and listings as they are now.
+    pub fn now(&self) -> Self {
+        let stamp = |path: &PathBuf| std::fs::metadata(path).ok().map(|found| (&found).into());
+        let names = |pattern: &Pattern| pattern.names().ok();
+        Self {
+            files: self.files.keys().map(|path| (path.clone(), stamp(path))).collect(),
+            listings: self.listings.keys().map(|of| (of.clone(), names(of))).collect(),
+        }
+    }
+
+    /// A file, or the pattern of a listing, that is not in the same state as in `other`.
+    pub fn difference(&self, other: &Self) -> Option<PathBuf> {
+        let file = self.files.iter().find(|&(path, stamp)| other.files.get(path) != Some(stamp));
+        let listing = || {
+            let mut listings = self.listings.iter();
+            listings.find(|&(of, names)| other.listings.get(of) != Some(names))
+        };
+        file.map(|(path, _)| path.clone()).or_else(|| listing().map(|(of, _)| of.path()))
+    }
+
+    /// The files, those that could not be read included; and the folders that were listed.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let folders = self.listings.keys().map(Pattern::folder);
+        self.files.keys().map(PathBuf::as_path).chain(folders)
+    }
+}
+
+/// The outside, as one reading of a configuration sees it.
+pub(super) struct Outside<'a> {
+    /// `None`: the text stands alone.
+    variables: Option<Variables<'a>>,
+    seen: RefCell<Sources>,
+}
+
+impl<'a> Outside<'a> {
+    pub(super) fn new(variables: Variables<'a>) -> Self {
+        Self { variables: Some(variables), seen: RefCell::default() }
+    }
+
+    /// For a text that must not reach out.
+    pub(super) fn closed() -> Self {
+        Self { variables: None, seen: RefCell::default() }
+    }
+
+    /// Whether the text stands alone: no file may be read, and there are no variables.
+    pub(super) fn is_closed(&self) -> bool {
+        self.variables.is_none()
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables.and_then(|variables| variables(name))
+    }
+
+    /// The names that match a pattern, in order.
+    pub(super) fn names(&self, pattern: &Pattern) -> io::Result<Vec<OsString>> {
+        let names = pattern.names();
+        let seen = names.as_ref().ok().cloned();
+        self.seen.borrow_mut().listings.entry(pattern.clone()).or_insert(seen);
+        names
+    }
+
+    /// The bytes of a file, and one more than `bytes_max` of a larger one. Anything but a
+    /// regular file is refused unless `special` is: opening a pipe would wait for its writer.
+    pub(super) fn read(&self, path: &Path, bytes_max: u64, special: bool) -> io::Result<Vec<u8>> {
+        // The state before reading: what is written while it is read is a change.
+        let found = std::fs::metadata(path);
+        let is_file = found.as_ref().map_or(true, Metadata::is_file);
+        if is_file || !special {
+            let stamp = found.as_ref().ok().map(Stamp::from);
+            self.seen.borrow_mut().files.entry(path.to_path_buf()).or_insert(stamp);
+        }
+        if !is_file && !special {
+            return Err(io::Error::other("not a file"));
+        }
+        let mut bytes = Vec::new();
+        File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// All that was read.
+    pub(super) fn into_sources(self) -> Sources {
+        self.seen.into_inner()
+    }
+}

@@ -1,0 +1,138 @@
+//! Names of files to include, with `*` in their last part.
+//!
+//! It must not know what is in the files.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Most files that one configuration includes.
+pub const INCLUDES_MAX: usize = 10_000;
+
+/// A folder and a name with wildcards.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pattern {
+    folder: PathBuf,
+    name: String,
+}
+
+impl Pattern {
+    /// A pattern relative to `folder`; `None` where `text` is a plain path.
+    ///
+    /// # Errors
+    ///
+    /// The remedy where a `*` stands in a folder's name.
+    pub(super) fn parse(text: &str, folder: &Path) -> Result<Option<Self>, String> {
+        let (parents, name) = text.rsplit_once('/').map_or(("", text), |(parents, name)| {
+            // The root is a parent too.
+            (if parents.is_empty() { "/" } else { parents }, name)
+        });
+        if parents.contains('*') {
+            return Err("may have `*` in its last part only".to_owned());
+        }
+        let pattern = Self { folder: folder.join(parents), name: name.to_owned() };
+        Ok(name.contains('*').then_some(pattern))
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        // The folder of a relative file without parents is written as nothing.
+        if self.folder.as_os_str().is_empty() { Path::new(".") } else { &self.folder }
+    }
+
+    /// The pattern itself as a path, for messages.
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
+    /// The path of a name that matched.
+    pub(super) fn join(&self, name: &OsString) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Names in the folder that match, in order; at most one above [`INCLUDES_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be listed.
+    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.folder())? {
+            let name = entry?.file_name();
+            if name.to_str().is_some_and(|name| matches(&self.name, name)) {
+                names.push(name);
+            }
+            if INCLUDES_MAX < names.len() {
+                break;
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Whether `*` for any text makes `pattern` of `name`; hidden files only by a pattern that names
+/// their dot, as in a shell.
+fn matches(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && !pattern.starts_with('.') {
+        return false;
+    }
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        // The earliest match leaves the most for the parts after it.
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, name: &str, want: bool) {
+        assert_eq!(matches(pattern, name), want, "{pattern} {name}");
+    }
+
+    #[test]
+    fn wildcards() {
+        check("*.toml", "a.toml", true);
+        check("*.toml", ".toml", false);
+        check("*.toml", ".a.toml", false);
+        check(".*.toml", ".a.toml", true);
+        check("*.toml", "a.toml~", false);
+        check("*.toml", "a.TOML", false);
+        check("*", "a", true);
+        check("a*b", "ab", true);
+        check("a*b", "a", false);
+        check("ab*ba", "aba", false);
+        check("a*b*c", "a-b-b-c", true);
+        check("a*b*c", "a-c-b", false);
+        check("**x", "abx", true);
+        check("dsp-*-eu*", "dsp-1-eu.toml", true);
+        check("dsp-*-eu*", "dsp-1-us.toml", false);
+    }
+
+    #[test]
+    fn the_last_part_alone_has_wildcards() {
+        let parse = |text: &str| Pattern::parse(text, Path::new("etc"));
+        let found = |text: &str| {
+            let pattern = parse(text).unwrap().unwrap();
+            (pattern.folder().to_path_buf(), pattern.path())
+        };
+        assert_eq!(parse("rates.toml"), Ok(None));
+        assert_eq!(parse("d/rates.toml"), Ok(None));
+        assert!(parse("d*/rates.toml").unwrap_err().contains("last part"));
+        assert!(parse("*/").unwrap_err().contains("last part"));
+        assert_eq!(found("*.toml"), ("etc/".into(), "etc/*.toml".into()));
+        assert_eq!(found("d/*.toml"), ("etc/d".into(), "etc/d/*.toml".into()));
+        assert_eq!(found("/*.toml"), ("/".into(), "/*.toml".into()));
+        assert_eq!(found("/a/*.toml"), ("/a".into(), "/a/*.toml".into()));
+        let beside = Pattern::parse("*.toml", Path::new("")).unwrap().unwrap();
+        assert_eq!(beside.folder(), Path::new("."));
+        assert_eq!(beside.join(&"a.toml".into()), Path::new("a.toml"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Secrets: texts that no message, page or log may show, given by a reference or as they are.
+//!
+//! It must not know what they open.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+
+use super::outside::Outside;
+
+/// Largest file that holds a secret: 64 KiB.
+pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// What stands in the place of a secret wherever one would be shown.
+pub const MASK: &str = "***";
+
+/// A text that is not shown: formatted in any way, it is [`MASK`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself: for use, never for a message.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+/// Where a secret is, as the configuration says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reference<'t> {
+    /// A variable of the environment.
+    Variable(&'t str),
+    /// The whole of a file.
+    File(&'t str),
+}
+
+impl<'t> Reference<'t> {
+    /// A text that begins like a reference is one: a secret that itself begins so has to be
+    /// given by reference.
+    fn parse(text: &'t str) -> Option<Self> {
+        let variable = text.strip_prefix("env:").map(Self::Variable);
+        variable.or_else(|| text.strip_prefix("file:").map(Self::File))
+    }
+}
+
+/// Whether a text says where the secret is, and so may be shown.
+pub(super) fn is_reference(text: &str) -> bool {
+    Reference::parse(text).is_some()
+}
+
+/// Reads a secret: follows a reference, relative to `folder`, or takes the text as it is. What a
+/// reference leads to is the secret, whatever it looks like.
+///
+/// # Errors
+///
+/// The remedy, which names the reference at most.
+pub(super) fn resolve(text: &str, folder: &Path, outside: &Outside<'_>) -> Result<Secret, String> {
+    let found = match Reference::parse(text) {
+        None => text.to_owned(),
+        Some(_) if outside.is_closed() => {
+            return Err("cannot be followed from a text that is no file".to_owned());
+        }
+        Some(Reference::Variable("")) => return Err("names no variable".to_owned()),
+        Some(Reference::Variable(name)) => {
+            match outside.variable(name).map(OsString::into_string) {
+                Some(Ok(value)) => value,
+                Some(Err(_)) => return Err("the variable is not UTF-8".to_owned()),
+                None => return Err("the variable is not set".to_owned()),
+            }
+        }
+        Some(Reference::File("")) => return Err("names no file".to_owned()),
+        Some(Reference::File(path)) => from_file(&folder.join(path), outside)?,
+    };
+    match (found.is_empty(), Reference::parse(text)) {
+        (false, _) => Ok(Secret(found)),
+        (true, None) => Err("must not be empty".to_owned()),
+        (true, Some(Reference::Variable(_))) => Err("the variable is empty".to_owned()),
+        (true, Some(Reference::File(_))) => Err("the file is empty".to_owned()),
+    }
+}
+
+fn from_file(path: &Path, outside: &Outside<'_>) -> Result<String, String> {
+    let bytes = outside
+        .read(path, SECRET_BYTES_MAX, false)
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
+    if bytes.len() as u64 > SECRET_BYTES_MAX {
+        return Err("the file is larger than 64KiB, the most that a secret has".to_owned());
+    }
+    let mut text = String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())?;
+    // Editors and `echo` end a file with a newline that is no part of the secret.
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
