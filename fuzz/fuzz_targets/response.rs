@@ -33,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
         .collect();
     let judgement = judge(&auction, &answers);
     let clearing =
-        clear(&judgement.entries, &judgement.groups, auction.imps_len(), auction.increment, |_| true);
+        clear(&judgement.entries, &judgement.groups, auction.imps_len(), auction.increment, |_| Ok(()));
     let sales = sales(&auction, &judgement, &clearing);
     if sales.is_empty() {
         return;

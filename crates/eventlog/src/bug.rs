@@ -1,0 +1,44 @@
+//! Faults that the tests plant in the log, to see that they would be found. Outside of this
+//! package's own tests there are none, and the questions below cost nothing.
+
+/// A mistake that an implementation of a log could make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// Committing without waiting for the medium.
+    DropSync,
+    /// Telling that a commit held though it failed.
+    AcknowledgeEarly,
+    /// Calling sync again after it failed, and believing the second answer.
+    RetrySync,
+    /// Not making a new file's name durable.
+    SkipDirectorySync,
+    /// Believing frames without looking at their checks.
+    SkipCheck,
+    /// Going on at the last sequence found, not behind it.
+    ReuseSequence,
+    /// Taking what the page cache shows after a start for what the medium holds.
+    TrustPageCache,
+    /// Taking the tail of a segment for good though a later segment overrules it.
+    KeepOverruled,
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug for the tests that run on this thread.
+#[cfg(test)]
+pub(crate) fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+#[cfg(test)]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+#[cfg(not(test))]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,88 @@
+//! What the log asks of a file system, so that tests can put a worse one underneath.
+//!
+//! Knows nothing of segments or records. Two implementations: [`Folder`] on the machine's disk,
+//! and `testing::FaultDisk` in memory.
+
+mod folder;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+use std::io;
+
+pub use folder::Folder;
+
+/// One directory of files, used by one log at a time.
+pub trait Disk {
+    /// An open file.
+    type File: DiskFile;
+    /// Holds the directory while it lives.
+    type Lock;
+
+    /// The directory as an operator knows it.
+    fn place(&self) -> String;
+
+    /// Takes the directory for this process.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] with the holder in its text while another holds it.
+    fn lock(&self) -> io::Result<Self::Lock>;
+
+    /// Names of all files, in any order.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// A new file, open for writing; its name is durable after [`Disk::sync_directory`].
+    ///
+    /// # Errors
+    /// Those of the file system; a file of the name exists.
+    fn create(&self, name: &str) -> io::Result<Self::File>;
+
+    /// An existing file, open for reading and writing.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn open(&self, name: &str) -> io::Result<Self::File>;
+
+    /// Removes a file; durable after [`Disk::sync_directory`].
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes names durable: created files stay, removed files stay away.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn sync_directory(&self) -> io::Result<()>;
+}
+
+/// An open file, written at places that its writer names.
+pub trait DiskFile {
+    /// Writes all of `bytes` at `offset`; after an error any part of it may have been written.
+    ///
+    /// # Errors
+    /// Those of the file system, a full one among them.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Everything in the file, which must be at most `bytes_max` long.
+    ///
+    /// # Errors
+    /// Those of the file system; [`io::ErrorKind::FileTooLarge`].
+    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>>;
+
+    /// Cuts the file to `bytes`.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn truncate(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Makes the file's bytes and length durable. After an error whatever was not yet durable is
+    /// lost: the kernel forgets what it could not write, and a second call would succeed at
+    /// nothing.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn sync_data(&mut self) -> io::Result<()>;
+}

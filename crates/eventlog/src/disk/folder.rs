@@ -1,0 +1,116 @@
+//! The machine's own file system: one directory, held by an advisory lock.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::{Disk, DiskFile};
+
+/// Who holds the directory, as text: its process.
+const LOCK_NAME: &str = "lock";
+
+/// A directory on the machine's disk.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The directory at `path`, made when it is not there.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        if !path.is_dir() {
+            fs::create_dir_all(&path)?;
+            // The directory's own name must survive as well.
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Ok(Self { path })
+    }
+}
+
+impl Disk for Folder {
+    type File = File;
+    type Lock = File;
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        let path = self.path.join(LOCK_NAME);
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {
+                file.set_len(0)?;
+                file.seek(SeekFrom::Start(0))?;
+                write!(file, "process {}", std::process::id())?;
+                Ok(file)
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who it is helps the operator; that it is taken holds without.
+                let read = file.take(64).read_to_string(&mut holder);
+                let known = read.is_ok() && !holder.is_empty();
+                let holder = if known { holder.as_str() } else { "another process" };
+                Err(io::Error::new(io::ErrorKind::WouldBlock, holder))
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // No file of ours has a name that is not text.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(self.path.join(name))
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(self.path.join(name))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let length = self.metadata()?.len();
+        if length > bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut bytes = vec![0; length];
+        self.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+}

@@ -1,0 +1,213 @@
+//! Thousands of lives of a log on a disk that fails, loses, tears and stops: what was acknowledged
+//! is found, nothing is invented, sequences have no holes. And bugs that are planted are found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bug::{Bug, plant};
+use crate::disk::testing::{Chance, FaultDisk, Faults};
+use crate::{Item, Options, Record, Writer};
+
+const SEEDS: u64 = 2_000;
+const LIVES: u64 = 6;
+const OPTIONS: Options = Options { segment_bytes: 2_000, batch_bytes_max: 4_000 };
+
+/// What the owner of the log knows of it, kept outside of the disk.
+#[derive(Default)]
+struct Model {
+    /// By sequence: what was acknowledged, by a commit or by a start that showed it.
+    acknowledged: BTreeMap<u64, Vec<u8>>,
+    /// Everything that was ever appended.
+    appended: BTreeSet<(u64, Vec<u8>)>,
+    /// Below here the owner gave records away.
+    given_away: u64,
+    serial: u64,
+    /// Whether the last commit failed.
+    refused: bool,
+}
+
+type Check = Result<(), String>;
+
+impl Model {
+    /// Compares a start's records with what must be there.
+    fn found(&mut self, items: Vec<Item>) -> Check {
+        let mut records: Vec<Record> = Vec::new();
+        for item in items {
+            match item {
+                Item::Record(record) => records.push(record),
+                Item::Torn(_) => (),
+                Item::Corruption(corruption) => return Err(format!("no rot, yet {corruption}")),
+            }
+        }
+        for pair in records.windows(2) {
+            if pair[1].sequence != pair[0].sequence + 1 {
+                return Err(format!("{} after {}", pair[1].sequence, pair[0].sequence));
+            }
+        }
+        let found: BTreeMap<_, _> =
+            records.into_iter().map(|record| (record.sequence, record.payload)).collect();
+        for (sequence, payload) in self.acknowledged.range(self.given_away..) {
+            if found.get(sequence) != Some(payload) {
+                return Err(format!("acknowledged record {sequence} is lost"));
+            }
+        }
+        for record in found {
+            if !self.appended.contains(&record) {
+                return Err(format!("record {} was never appended", record.0));
+            }
+            self.acknowledged.insert(record.0, record.1);
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        writer: &mut Writer<FaultDisk>,
+        chance: &mut Chance,
+    ) -> Result<(u64, Vec<u8>), String> {
+        self.serial += 1;
+        let mut payload = self.serial.to_le_bytes().to_vec();
+        payload.resize(8 + chance.index(300), b'x');
+        let sequence = writer.append(1, &payload).map_err(|error| error.to_string())?;
+        if self.acknowledged.contains_key(&sequence) {
+            return Err(format!("sequence {sequence} was given once more"));
+        }
+        self.appended.insert((sequence, payload.clone()));
+        Ok((sequence, payload))
+    }
+
+    /// A batch, or a clean-up.
+    fn act(&mut self, writer: &mut Writer<FaultDisk>, chance: &mut Chance) -> Check {
+        self.refused = false;
+        if chance.once_in(8) {
+            let before = writer.durable().saturating_sub(chance.below(20));
+            self.given_away = self.given_away.max(before);
+            writer.remove_before(before);
+            return Ok(());
+        }
+        let mut batch = BTreeMap::new();
+        for _ in 0..=chance.below(5) {
+            let (sequence, payload) = self.append(writer, chance)?;
+            batch.insert(sequence, payload);
+        }
+        let committed = writer.commit();
+        self.refused = committed.is_err();
+        if let Ok(durable) = committed {
+            if batch.last_key_value().map(|(sequence, _)| *sequence) != Some(durable) {
+                return Err(format!("{durable} is durable, of {:?}", batch.keys()));
+            }
+            self.acknowledged.append(&mut batch);
+        }
+        Ok(())
+    }
+}
+
+/// One log through several lives.
+fn run(seed: u64) -> Check {
+    let disk = FaultDisk::new(seed);
+    let mut chance = Chance::new(!seed);
+    let mut model = Model::default();
+    for _ in 0..LIVES {
+        disk.set_faults(Faults::default());
+        disk.set_space(None);
+        if chance.once_in(4) {
+            // A start that is cut short leaves what is there as it is.
+            disk.stop_after(1 + chance.below(6));
+            drop(Writer::open(disk.clone(), OPTIONS, |_| ()));
+            end(&disk, &mut chance);
+        }
+        let mut items = Vec::new();
+        let opened = Writer::open(disk.clone(), OPTIONS, |item| items.push(item));
+        let (mut writer, _) = opened.map_err(|error| error.to_string())?;
+        model.found(items)?;
+        let faulty = chance.once_in(2);
+        let rate = |chance: &mut Chance| if faulty { 2 + chance.below(10) } else { 0 };
+        let (write, sync, other) = (rate(&mut chance), rate(&mut chance), rate(&mut chance));
+        disk.set_faults(Faults { write, sync, other });
+        if chance.once_in(4) {
+            disk.set_space(Some(chance.index(6_000)));
+        }
+        disk.stop_after(1 + chance.below(60));
+        for _ in 0..30 {
+            if disk.has_stopped() {
+                break;
+            }
+            model.act(&mut writer, &mut chance)?;
+        }
+        if !disk.has_stopped() {
+            // What was wrong is over: the log goes on without a restart.
+            disk.set_faults(Faults::default());
+            disk.set_space(None);
+            model.act(&mut writer, &mut chance)?;
+            if !disk.has_stopped() && model.refused {
+                return Err("nothing fails, and a commit does".to_owned());
+            }
+        }
+        drop(writer);
+        end(&disk, &mut chance);
+    }
+    Ok(())
+}
+
+fn end(disk: &FaultDisk, chance: &mut Chance) {
+    if chance.once_in(3) { disk.restart_process() } else { disk.lose_power() }
+}
+
+/// The first seed that finds something wrong.
+fn search() -> Option<(u64, String)> {
+    (0..SEEDS).find_map(|seed| run(seed).err().map(|problem| (seed, problem)))
+}
+
+#[test]
+fn what_was_acknowledged_is_found_and_nothing_else() {
+    assert_eq!(search(), None);
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let bugs = [
+        Bug::DropSync,
+        Bug::AcknowledgeEarly,
+        Bug::RetrySync,
+        Bug::SkipDirectorySync,
+        Bug::SkipCheck,
+        Bug::ReuseSequence,
+        Bug::TrustPageCache,
+        Bug::KeepOverruled,
+    ];
+    for bug in bugs {
+        plant(Some(bug));
+        let found = search();
+        plant(None);
+        assert!(found.is_some(), "{bug:?} went unnoticed in {SEEDS} runs");
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_and_heals_without_a_restart() {
+    let disk = FaultDisk::new(1);
+    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    writer.append(1, b"before").unwrap();
+    assert_eq!(writer.commit().unwrap(), 1);
+    disk.set_space(Some(80));
+    for _ in 0..30 {
+        writer.append(1, &[7; 100]).unwrap();
+        writer.append(1, &[8; 100]).unwrap();
+        let error = writer.commit().unwrap_err();
+        assert_eq!(error.source.kind(), std::io::ErrorKind::StorageFull);
+        assert_eq!((error.records, writer.durable()), (2, 1));
+    }
+    assert!(disk.names().len() <= 2, "tries leave one file at most: {:?}", disk.names());
+    disk.set_space(None);
+    assert_eq!(writer.append(1, b"after").unwrap(), 2, "no sequence is skipped");
+    assert_eq!(writer.commit().unwrap(), 2);
+    drop(writer);
+    disk.lose_power();
+    let mut payloads = Vec::new();
+    let (_, recovery) = Writer::open(disk, OPTIONS, |item| match item {
+        Item::Record(record) => payloads.push(record.payload),
+        other => panic!("{other:?}"),
+    })
+    .unwrap();
+    assert_eq!(payloads, [b"before".to_vec(), b"after".to_vec()]);
+    assert_eq!((recovery.records, recovery.corruptions, recovery.torn), (2, 0, false));
+}

@@ -1,0 +1,110 @@
+//! On the machine's own file system: what the other tests show in memory, once for real.
+
+use crate::disk::{Disk, Folder};
+use crate::{Item, OpenError, Options, Record, Writer};
+
+const OPTIONS: Options = Options { segment_bytes: 500, batch_bytes_max: 1 << 20 };
+
+fn open(folder: &Folder) -> (Writer<Folder>, Vec<Record>) {
+    let mut records = Vec::new();
+    let opened = Writer::open(folder.clone(), OPTIONS, |item| match item {
+        Item::Record(record) => records.push(record),
+        other => panic!("{other:?}"),
+    });
+    (opened.expect("the folder is ours").0, records)
+}
+
+fn segments(folder: &Folder) -> usize {
+    let names = folder.list().expect("the folder is there");
+    names.iter().filter(|name| name.ends_with(".segment")).count()
+}
+
+#[test]
+fn records_survive_and_epochs_begin() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path().join("deep/log")).unwrap();
+    for life in 1..=3_u64 {
+        let (mut writer, records) = open(&folder);
+        assert_eq!(writer.epoch(), life);
+        let want: Vec<_> = (1..life).flat_map(|epoch| [epoch; 20]).collect();
+        assert_eq!(records.iter().map(|record| record.epoch).collect::<Vec<_>>(), want);
+        let sequences = records.iter().map(|record| record.sequence);
+        assert!(sequences.eq(1..=20 * (life - 1)));
+        for number in 0..20_u64 {
+            let sequence = writer.append(5, &[b'p'; 40]).unwrap();
+            assert_eq!(sequence, 20 * (life - 1) + number + 1);
+            assert_eq!(writer.commit().unwrap(), sequence);
+        }
+    }
+    assert!(segments(&folder) >= 6, "they rotate");
+}
+
+#[test]
+fn old_segments_go_and_sequences_go_on() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path()).unwrap();
+    let (mut writer, _) = open(&folder);
+    for _ in 0..50 {
+        writer.append(1, &[b'p'; 40]).unwrap();
+        writer.commit().unwrap();
+    }
+    let before = segments(&folder);
+    writer.remove_before(30);
+    assert_eq!(segments(&folder), before, "not before a durable header says so");
+    let rotated = |writer: &mut Writer<Folder>| {
+        for _ in 0..10 {
+            writer.append(1, &[b'p'; 40]).unwrap();
+            writer.commit().unwrap();
+        }
+    };
+    rotated(&mut writer);
+    assert!(segments(&folder) < before);
+    assert_eq!(writer.segments(), segments(&folder));
+    drop(writer);
+    let (mut writer, records) = open(&folder);
+    let first = records[0].sequence;
+    assert!((20..=30).contains(&first), "{first}: of the segment that holds 30, all is there");
+    assert!(records.iter().map(|record| record.sequence).eq(first..=60));
+    writer.remove_before(u64::MAX);
+    rotated(&mut writer);
+    drop(writer);
+    let (mut writer, records) = open(&folder);
+    assert!(segments(&folder) <= 2 && records[0].sequence > 55, "what was durable then is gone");
+    assert_eq!(writer.append(1, b"").unwrap(), 71);
+}
+
+#[test]
+fn a_folder_in_use_is_refused_by_name() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path()).unwrap();
+    let (writer, _) = open(&folder);
+    let error = Writer::open(folder.clone(), OPTIONS, |_| ()).err().expect("it is held");
+    let want = format!(
+        "{} is in use by process {}: end it, or name another directory",
+        temporary.path().display(),
+        std::process::id(),
+    );
+    assert!(matches!(error, OpenError::InUse { .. }));
+    assert_eq!(error.to_string(), want);
+    drop(writer);
+    open(&folder);
+}
+
+#[test]
+fn what_cannot_be_appended_is_said() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path()).unwrap();
+    let options = Options { batch_bytes_max: 200, ..OPTIONS };
+    let (mut writer, _) = Writer::open(folder, options, |_| ()).unwrap();
+    let long = vec![0; crate::PAYLOAD_BYTES_MAX + 1];
+    let error = writer.append(1, &long).unwrap_err();
+    assert_eq!(error.to_string(), "a payload of 1048577 bytes, at most 1048576 are written");
+    assert_eq!(writer.append(1, &[1; 100]), Ok(1));
+    assert_eq!(
+        writer.append(1, &[1; 100]).unwrap_err().to_string(),
+        "the batch is full: commit first"
+    );
+    assert_eq!(writer.commit().unwrap(), 1);
+    assert_eq!(writer.append(1, &long[1..]), Ok(2), "alone in its batch a record may be longer");
+    assert_eq!(writer.commit().unwrap(), 2);
+}

@@ -1,0 +1,162 @@
+//! The bytes of a segment, to the letter: what was once written must be read for ever.
+
+use crate::segment::{Header, read_header};
+use crate::*;
+
+const IDENTITY: Identity = Identity { epoch: 3, first: 7 };
+
+fn segment(records: &[(u64, u64, u8, &[u8])]) -> Vec<u8> {
+    let mut bytes = encode_header(IDENTITY, 5).to_vec();
+    for (sequence, durable, kind, payload) in records {
+        let offset = bytes.len();
+        encode_frame(&mut bytes, (IDENTITY, offset), (*sequence, *durable), *kind, payload);
+    }
+    bytes
+}
+
+fn hex(bytes: &[u8]) -> Vec<String> {
+    let digits = |word: &[u8]| word.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.chunks(8).map(digits).collect()
+}
+
+#[test]
+fn golden_bytes() {
+    let bytes = segment(&[(7, 6, 1, b"first"), (8, 6, 2, b"")]);
+    let want = [
+        "766b72796c6f670a",
+        "01000000a70a4a65",
+        "0300000000000000",
+        "0700000000000000",
+        "0500000000000000",
+        "0700000000000000",
+        "0500000001000000",
+        "01000000c92f04f9",
+        "78c7c08c66697273",
+        "7400000008000000",
+        "0000000000000000",
+        "0200000002000000",
+        "e844292eb54ae09b",
+    ];
+    assert_eq!(hex(&bytes), want);
+    assert_eq!(read_header(&bytes, IDENTITY), Header::Good { keep_from: 5 });
+}
+
+#[test]
+fn names_say_which_segment_it_is() {
+    #[track_caller]
+    fn check(name: &str, want: Option<(u64, u64)>) {
+        let got = Identity::from_file_name(name);
+        assert_eq!(got.map(|identity| (identity.epoch, identity.first)), want, "{name}");
+    }
+    check("0000000003-00000000000000000007.segment", Some((3, 7)));
+    assert_eq!(IDENTITY.file_name(), "0000000003-00000000000000000007.segment");
+    check("0000000003-00000000000000000007.segment.old", None);
+    check("0000000003-00000000000000000000.segment", None);
+    check("3-7.segment", None);
+    check("+000000003-00000000000000000007.segment", None);
+    check("lock", None);
+    let far = Identity { epoch: u64::MAX, first: u64::MAX };
+    assert_eq!(Identity::from_file_name(&far.file_name()), Some(far));
+}
+
+#[test]
+fn headers_of_others_are_told_apart() {
+    let good = encode_header(IDENTITY, 5);
+    let mut later = good;
+    later[8] = 2;
+    assert_eq!(read_header(&later, IDENTITY), Header::Damaged, "the check covers the version");
+    let check = crc32c::crc32c_append(crc32c::crc32c(&later[..12]), &later[16..]);
+    later[12..16].copy_from_slice(&check.to_le_bytes());
+    assert_eq!(read_header(&later, IDENTITY), Header::Version(2));
+    assert_eq!(read_header(&good, Identity { epoch: 4, ..IDENTITY }), Header::Damaged);
+    assert_eq!(read_header(&good[..39], IDENTITY), Header::Damaged);
+    for at in 0..HEADER_BYTES {
+        let mut bytes = good;
+        bytes[at] ^= 1;
+        assert_eq!(read_header(&bytes, IDENTITY), Header::Damaged, "byte {at}");
+    }
+}
+
+fn scan(bytes: &[u8]) -> Vec<Found> {
+    let mut scan = Scan::new(IDENTITY);
+    std::iter::from_fn(|| scan.next(bytes)).collect()
+}
+
+/// Which records are found when the byte at each place in turn is another one.
+#[test]
+fn any_changed_byte_costs_one_record_at_most() {
+    let payloads: [&[u8]; 3] = [b"one", b"twenty-two", b"three"];
+    let bytes = segment(&[(7, 6, 1, payloads[0]), (8, 7, 1, payloads[1]), (9, 8, 1, payloads[2])]);
+    let whole = scan(&bytes);
+    assert_eq!(whole.len(), 3);
+    for at in HEADER_BYTES..bytes.len() {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 0x40;
+        let sound: Vec<_> =
+            scan(&bytes).into_iter().filter(|found| matches!(found, Found::Record(_))).collect();
+        assert!(sound.len() >= 2, "byte {at}");
+        assert!(sound.iter().all(|found| whole.contains(found)), "byte {at}");
+    }
+}
+
+/// Sequences run on; only bytes that were skipped can have held what is missing.
+#[test]
+fn a_frame_out_of_turn_is_no_record() {
+    for sequence in [6, 7, 9, 1_000] {
+        let found = scan(&segment(&[(7, 6, 1, b"one"), (sequence, 5, 1, b"other")]));
+        assert!(matches!(found[..], [Found::Record(_), Found::Garbage { .. }]), "{found:?}");
+    }
+}
+
+/// A record may hold a copy of a segment; when its own header is gone, the copy is still no record.
+#[test]
+fn a_copy_within_a_payload_is_no_record() {
+    let inner = segment(&[(7, 6, 1, b"copied"), (8, 7, 1, b"too")]);
+    let mut bytes = segment(&[(7, 6, 1, &inner), (8, 7, 1, b"real")]);
+    bytes[HEADER_BYTES] ^= 1;
+    let found = scan(&bytes);
+    let records: Vec<_> = found
+        .iter()
+        .filter_map(|found| match found {
+            Found::Record(frame) => Some((frame.sequence, &bytes[frame.payload.clone()])),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(records, [(8, &b"real"[..])]);
+}
+
+proptest::proptest! {
+    /// Whatever the bytes, what is found tiles them, in order.
+    #[test]
+    fn a_scan_tiles_any_bytes(
+        noise in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
+        cut in 0_usize..400,
+        at in 0_usize..400,
+    ) {
+        let mut bytes = segment(&[(7, 6, 1, b"abc"), (8, 6, 1, &noise), (9, 8, 1, b"end")]);
+        bytes.truncate(bytes.len().min(HEADER_BYTES + cut));
+        let end = (at + noise.len()).min(bytes.len());
+        if at >= HEADER_BYTES && at < end {
+            bytes[at..end].copy_from_slice(&noise[..end - at]);
+        }
+        let mut position = HEADER_BYTES;
+        let mut last = 6;
+        for found in scan(&bytes) {
+            let (place, sequence) = match found {
+                Found::Record(frame) => {
+                    (frame.offset..frame.payload.end.next_multiple_of(4).min(bytes.len()), Some(frame.sequence))
+                }
+                Found::BadPayload { bytes, sequence } => (bytes, Some(sequence)),
+                Found::Garbage { bytes } => (bytes, None),
+            };
+            assert_eq!(place.start, position);
+            assert!(place.end > place.start);
+            position = place.end;
+            if let Some(sequence) = sequence {
+                assert!(sequence > last);
+                last = sequence;
+            }
+        }
+        assert_eq!(position, bytes.len().max(HEADER_BYTES));
+    }
+}

@@ -1,0 +1,32 @@
+//! Any bytes as a record of the delivery journal: refused, or the one encoding of what they say;
+//! and a start with them owes and remembers no more than they say.
+#![no_main]
+
+use exchange_core::delivery::{JournalRecord, Now, Policy, Replay};
+use libfuzzer_sys::fuzz_target;
+use units::Tick;
+
+fuzz_target!(|data: &[u8]| {
+    let mut replay = Replay::new(Policy::default(), 1_000);
+    let mut records = 0;
+    // Records stand behind their length.
+    let mut rest = data;
+    while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());
+        let (bytes, behind) = behind.split_at(length);
+        rest = behind;
+        if let Ok(record) = JournalRecord::decode(bytes) {
+            assert_eq!(record.encode(), bytes);
+            records += 1;
+            assert_eq!(replay.record(records, bytes), Ok(()));
+        }
+    }
+    let now = Now { tick: Tick::ZERO, unix_ms: 1_000 };
+    let mut delivery = replay.finish(now);
+    let mut outbox = Vec::new();
+    delivery.step(now, &mut Vec::new(), &mut outbox);
+    let counters = delivery.counters();
+    assert!(counters.billing_owed <= counters.remembered);
+    assert!(counters.remembered as u64 <= records);
+    assert!(delivery.safe_before() <= records + 1);
+});

@@ -1,0 +1,44 @@
+//! Any text as a beacon token: refused; and any bytes behind a token's head likewise. What is
+//! sealed opens to itself.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use exchange_core::{Claims, KeyRing, NoticeKind, TOKEN_BYTES_MAX, TokenError};
+use libfuzzer_sys::fuzz_target;
+use units::{Cpm, Currency, Nanos};
+
+static KEYS: LazyLock<KeyRing> =
+    LazyLock::new(|| KeyRing::new(&[[1; 32], [2; 32]]).expect("the keys differ"));
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    assert_ne!(KEYS.open(text, 0).map(drop), Ok(()));
+    let claims = Claims {
+        kind: NoticeKind::Billing,
+        auction_id: data.len() as u128,
+        imp: 1,
+        bid: 2,
+        dsp: "a".into(),
+        seat: "512".into(),
+        imp_id: text.into(),
+        publisher: "".into(),
+        paid: Cpm::MAX,
+        paid_currency: Currency::USD,
+        net: Cpm::ZERO,
+        net_currency: Currency::USD,
+        revenue: Nanos::new(1),
+        expires_unix_s: 10,
+        is_test: false,
+        relays_markup: false,
+        url: text.into(),
+    };
+    // Too long for a token.
+    let Some(token) = KEYS.seal(&claims) else { return };
+    assert!(token.len() <= TOKEN_BYTES_MAX);
+    assert_eq!(KEYS.open(&token, 9), Ok(claims));
+    assert_eq!(KEYS.open(&token, 10), Err(TokenError::Expired));
+    // The text as a token's sealed part.
+    let head = &token[..40];
+    assert_ne!(KEYS.open(&[head, text].concat(), 0).map(drop), Ok(()));
+});
