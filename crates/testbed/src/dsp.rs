@@ -3,34 +3,52 @@
 //! knows nothing of the exchange but OpenRTB 2.6 over HTTP/1.1.
 //!
 //! Each DSP answers `POST` on any path of its own address with a bid or 204, and counts the
-//! notices its bids ask for.
+//! notices its bids ask for. In a sick phase of its schedule it does something else instead.
 
 mod answer;
+mod behaviour;
 mod connection;
 mod counters;
+mod gzip;
 mod http;
 mod markup;
+mod notices;
+mod port;
 mod profile;
+mod profile_file;
 mod reactor;
+mod schedule;
+mod script;
+mod sickness;
 mod spread;
+mod tls;
 mod wheel;
+mod wire;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use mio::net::TcpListener;
 use mio::{Poll, Waker};
 
-pub use counters::{DspStats, FleetStats};
+pub use behaviour::{Act, Behaviour, Cut, DripFrom, Garble};
+pub use behaviour::{BOMB_BYTES_MAX, INTERIM_MAX, LEVELS_MAX, STATUS_BODY_MAX};
+pub use counters::{DspStats, FleetStats, NoticeStats};
+pub use notices::{NoticeAnswer, NoticeOptions, RECENT_MAX};
 pub use profile::{BID_BYTES_MAX, BIDS_MAX, DspProfile, LATENCY_MAX};
+pub use profile_file::{ACTS, ActDoc, load_profiles, parse_profiles, profiles_reference};
+pub use schedule::{PHASES_MAX, Phase, Schedule};
 pub use spread::{LatencySpread, PriceSpread};
+pub use tls::{Tls, TlsError};
 
 use answer::Bidder;
 use counters::Counters;
-use reactor::{Desk, Limits, Reactor, WAKER};
+use notices::{NoticeDesk, Recent};
+use port::Port;
+use reactor::{Change, Command, Desk, Reactor, Terms, WAKER};
 
 use runtime::process;
 
@@ -51,6 +69,8 @@ pub struct FleetOptions {
     pub body_bytes_max: usize,
     /// Most connections of one thread; more are closed at once.
     pub connections_max: usize,
+    /// Serves TLS alone; `None` is in the clear.
+    pub tls: Option<Tls>,
 }
 
 impl Default for FleetOptions {
@@ -64,11 +84,13 @@ impl Default for FleetOptions {
             core: None,
             body_bytes_max: 256 * 1024,
             connections_max: 65_536,
+            tls: None,
         }
     }
 }
 
-/// Why a fleet did not start. All are the caller's to put right; none is left half started.
+/// Why a fleet did not start, or a running one does not do as told. All but the last two are the
+/// caller's to put right; none is left half started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The options make no sense.
@@ -100,6 +122,20 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no such DSP.
+    #[error("there is no dsp {index}, the fleet has {count}")]
+    Unknown {
+        /// The place asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The DSP's thread has ended before its time; [`Fleet::stop`] tells why.
+    #[error("the thread of dsp {index} has failed")]
+    Gone {
+        /// Place of the DSP in the fleet.
+        index: usize,
+    },
     /// The system refused a thread or a poll.
     #[error("cannot start a thread of the fleet: {0}")]
     System(#[from] io::Error),
@@ -109,7 +145,9 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Fleet {
     addresses: Vec<SocketAddr>,
+    tls: bool,
     counters: Arc<[Counters]>,
+    recent: Vec<Recent>,
     stop: Arc<AtomicBool>,
     threads: Vec<Thread>,
 }
@@ -117,6 +155,7 @@ pub struct Fleet {
 #[derive(Debug)]
 struct Thread {
     waker: Waker,
+    commands: mpsc::Sender<Command>,
     tid: i32,
     join: Option<JoinHandle<io::Result<()>>>,
 }
@@ -125,27 +164,38 @@ struct Thread {
 pub fn start(options: FleetOptions) -> Result<Fleet, Error> {
     check(&options)?;
     let count = options.dsps.len();
-    let limits =
-        Limits { body_bytes_max: options.body_bytes_max, connections_max: options.connections_max };
+    let terms = Terms {
+        body_bytes_max: options.body_bytes_max,
+        connections_max: options.connections_max,
+        tls: options.tls.map(|tls| Arc::clone(tls.config())),
+        started: Instant::now(),
+        counters: (0..count).map(|_| Counters::default()).collect(),
+    };
     let mut fleet = Fleet {
         addresses: Vec::with_capacity(count),
-        counters: (0..count).map(|_| Counters::default()).collect(),
+        tls: terms.tls.is_some(),
+        counters: Arc::clone(&terms.counters),
+        recent: (0..count).map(|_| Recent::default()).collect(),
         stop: Arc::new(AtomicBool::new(false)),
         threads: Vec::with_capacity(options.threads),
     };
     let mut shares: Vec<Vec<Desk>> = (0..options.threads).map(|_| Vec::new()).collect();
-    for (index, profile) in options.dsps.into_iter().enumerate() {
-        let (listener, address) = listen(options.listen, options.base_port, index)?;
-        let bidder = Bidder::new(profile, index, format!("http://{address}"));
-        fleet.addresses.push(address);
-        shares[index % options.threads].push(Desk { listener, bidder, index });
+    for (index, mut profile) in options.dsps.into_iter().enumerate() {
+        let port = listen(options.listen, options.base_port, index)?;
+        fleet.addresses.push(port.address());
+        let schedule = std::mem::take(&mut profile.schedule);
+        let notices = NoticeDesk::new(profile.notice.clone(), Arc::clone(&fleet.recent[index]));
+        let bidder = Bidder::new(profile, index, fleet.origin(index));
+        let desk = Desk { port, bidder, notices, schedule, index };
+        shares[index % options.threads].push(desk);
     }
     for (number, desks) in shares.into_iter().enumerate() {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        let reactor = Reactor::new(poll, desks, Arc::clone(&fleet.counters), limits)?;
+        let (commands, told) = mpsc::channel();
+        let reactor = Reactor::new(poll, desks, told, terms.clone())?;
         let core = options.core.map(|core| core + number);
-        let thread = spawn(reactor, waker, Arc::clone(&fleet.stop), core)?;
+        let thread = spawn(reactor, (waker, commands), Arc::clone(&fleet.stop), core)?;
         fleet.threads.push(thread);
     }
     Ok(fleet)
@@ -171,25 +221,17 @@ fn check(options: &FleetOptions) -> Result<(), Error> {
     Ok(())
 }
 
-fn listen(
-    ip: IpAddr,
-    base_port: Option<u16>,
-    index: usize,
-) -> Result<(TcpListener, SocketAddr), Error> {
+fn listen(ip: IpAddr, base_port: Option<u16>, index: usize) -> Result<Port, Error> {
     let port = base_port.map_or(0, |base| {
         u16::try_from(usize::from(base) + index).expect("every port was checked to fit")
     });
     let address = SocketAddr::new(ip, port);
-    let bound = TcpListener::bind(address).and_then(|listener| {
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    });
-    bound.map_err(|source| Error::Listen { index, address, source })
+    Port::open(address).map_err(|source| Error::Listen { index, address, source })
 }
 
 fn spawn(
     mut reactor: Reactor,
-    waker: Waker,
+    (waker, commands): (Waker, mpsc::Sender<Command>),
     stop: Arc<AtomicBool>,
     core: Option<usize>,
 ) -> Result<Thread, Error> {
@@ -206,13 +248,78 @@ fn spawn(
     let join = std::thread::Builder::new().name("dsp-fleet".to_owned()).spawn(run)?;
     let tid = is_placed.recv().map_err(io::Error::other)?;
     let tid = tid.map_err(|source| Error::Core { core: core.unwrap_or_default(), source })?;
-    Ok(Thread { waker, tid, join: Some(join) })
+    Ok(Thread { waker, commands, tid, join: Some(join) })
 }
 
 impl Fleet {
     /// Where each DSP listens, in the order of the profiles.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where bid requests to a DSP go: `http://<address>/bid`, or `https://` under TLS.
+    ///
+    /// # Panics
+    ///
+    /// When there is no DSP at that place.
+    pub fn url(&self, dsp: usize) -> String {
+        format!("{}/bid", self.origin(dsp))
+    }
+
+    fn origin(&self, dsp: usize) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.addresses[dsp])
+    }
+
+    /// From now on a DSP behaves so, whatever its schedule had for later. It does when this
+    /// returns; answers on their way before are finished as they were begun.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such DSP, the behaviour makes no sense, or the DSP's thread has failed.
+    pub fn set_behaviour(&self, dsp: usize, behaviour: impl Into<Behaviour>) -> Result<(), Error> {
+        let behaviour = behaviour.into();
+        match behaviour.problem() {
+            Some(problem) => Err(Error::Profile { index: dsp, problem }),
+            None => self.tell(dsp, Change::Behaviour(behaviour)),
+        }
+    }
+
+    /// From now on a DSP answers notices so, its calls counted anew. It does when this returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_behaviour`].
+    pub fn set_notices(&self, dsp: usize, options: NoticeOptions) -> Result<(), Error> {
+        match options.problem() {
+            Some(problem) => Err(Error::Profile { index: dsp, problem }),
+            None => self.tell(dsp, Change::Notices(options)),
+        }
+    }
+
+    fn tell(&self, index: usize, change: Change) -> Result<(), Error> {
+        let count = self.addresses.len();
+        if index >= count {
+            return Err(Error::Unknown { index, count });
+        }
+        let (thread, desk) =
+            (&self.threads[index % self.threads.len()], index / self.threads.len());
+        let (done, is_done) = mpsc::sync_channel(1);
+        let gone = || Error::Gone { index };
+        thread.commands.send(Command { desk, change, done }).map_err(|_| gone())?;
+        thread.waker.wake()?;
+        is_done.recv().map_err(|_| gone())
+    }
+
+    /// The last notices that a DSP received: path and query as they came, newest last, at most
+    /// [`RECENT_MAX`].
+    ///
+    /// # Panics
+    ///
+    /// When there is no DSP at that place.
+    pub fn recent_notices(&self, dsp: usize) -> Vec<String> {
+        let recent = self.recent[dsp].lock().unwrap_or_else(PoisonError::into_inner);
+        recent.iter().cloned().collect()
     }
 
     /// What each DSP has counted, and the CPU time of each thread.

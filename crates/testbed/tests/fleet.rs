@@ -1,71 +1,24 @@
-//! The fleet on real sockets: well-behaved clients, and every way a client can be odd.
+//! The fleet on real sockets: well-behaved clients, and every way a client can be odd. Beside it,
+//! in modules: DSPs that are odd themselves, their schedules, notices, and TLS.
+
+#[path = "fleet/fixture.rs"]
+mod fixture;
+#[path = "fleet/hostile.rs"]
+mod hostile;
+#[path = "fleet/notices.rs"]
+mod notices;
+#[path = "fleet/schedules.rs"]
+mod schedules;
+#[path = "fleet/tls.rs"]
+mod tls;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use testbed::dsp::{self, DspProfile, DspStats, Fleet, FleetOptions, LatencySpread};
+use testbed::dsp::{self, DspProfile, FleetOptions, LatencySpread};
 
-const BODY: &str =
-    r#"{"id":"req-1","imp":[{"id":"imp-1","bidfloor":0.1,"banner":{"w":300,"h":250}}]}"#;
-
-fn fleet_of(profile: DspProfile) -> Fleet {
-    let dsps = vec![profile];
-    dsp::start(FleetOptions { dsps, body_bytes_max: 4096, ..FleetOptions::default() })
-        .expect("a fleet on free ports")
-}
-
-fn bidding() -> DspProfile {
-    DspProfile { no_bid_ppm: 0, ..DspProfile::default() }
-}
-
-fn connect(fleet: &Fleet) -> TcpStream {
-    let stream = TcpStream::connect(fleet.addresses()[0]).expect("the fleet listens");
-    stream.set_nodelay(true).expect("a socket option");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket option");
-    stream
-}
-
-fn post(body: &str) -> String {
-    format!("POST /bid HTTP/1.1\r\nHost: dsp\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-}
-
-/// One answer: its status and its body, by content length or none.
-fn answer(stream: &mut TcpStream) -> (u16, String) {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte).expect("an answer");
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8(head).expect("ASCII");
-    let status = head[9..12].parse().expect("a status");
-    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-    let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a length"))];
-    stream.read_exact(&mut body).expect("a body");
-    (status, String::from_utf8(body).expect("UTF-8"))
-}
-
-fn assert_bid((status, body): (u16, String), id: &str) {
-    let response: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-    assert_eq!((status, &response["id"]), (200, &id.into()));
-    assert_eq!(response["seatbid"][0]["bid"][0]["impid"], "imp-1");
-}
-
-fn assert_closed(stream: &mut TcpStream) {
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).expect("an orderly end");
-    assert_eq!(rest, b"");
-}
-
-/// Waits for what another thread is about to count.
-fn until(fleet: &Fleet, what: &str, holds: impl Fn(&DspStats) -> bool) {
-    let started = Instant::now();
-    while !holds(&fleet.stats().total()) {
-        assert!(started.elapsed() < Duration::from_secs(20), "{what}: {:?}", fleet.stats());
-        std::thread::yield_now();
-    }
-}
+use fixture::{BODY, answer, assert_bid, assert_closed, bidding, connect, fleet_of, post, until};
 
 #[test]
 fn a_connection_is_kept_for_many_requests_however_they_are_cut() {
@@ -178,24 +131,6 @@ fn bodies_up_to_the_cap_that_are_no_requests_leave_the_connection_open() {
     assert_eq!(answer(&mut stream).0, 404);
     stream.write_all(post(BODY).as_bytes()).expect("sent");
     assert_bid(answer(&mut stream), "req-1");
-}
-
-#[test]
-fn notices_lead_back_to_the_dsp_and_are_counted() {
-    let fleet = fleet_of(DspProfile { notices: true, ..bidding() });
-    let mut stream = connect(&fleet);
-    stream.write_all(post(BODY).as_bytes()).expect("sent");
-    let (_, body) = answer(&mut stream);
-    let response: serde_json::Value = serde_json::from_str(&body).expect("JSON");
-    for key in ["nurl", "burl", "lurl"] {
-        let url = response["seatbid"][0]["bid"][0][key].as_str().expect("a URL");
-        let origin = format!("http://{}", fleet.addresses()[0]);
-        let path = url.strip_prefix(&origin).expect("the DSP's own address");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: dsp\r\n\r\n").expect("sent");
-        assert_eq!(answer(&mut stream).0, 204);
-    }
-    let total = fleet.stats().total();
-    assert_eq!((total.wins, total.billed, total.losses), (1, 1, 1));
 }
 
 #[test]

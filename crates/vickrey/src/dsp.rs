@@ -1,5 +1,6 @@
-//! `vickrey dsp`: simulated DSPs in a process of their own.
+//! `vickrey dsp`: simulated DSPs in a process of their own, well or sick.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,13 +8,50 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use runtime::shutdown::Shutdown;
-use testbed::dsp::{DspProfile, FleetOptions, LatencySpread, PriceSpread};
+use testbed::dsp::{ACTS, DspProfile, DspStats, Fleet, FleetOptions};
+use testbed::dsp::{LatencySpread, PriceSpread, Tls};
 
 use crate::exit::{Exit, Failure, write_file};
 use crate::hammer::BUSY_PPM;
 
+/// What is said of DSPs that are all alike, and has no say where a file describes them.
+const PLAIN: [&str; 8] = [
+    "count",
+    "bid_percent",
+    "bid_bytes",
+    "price_median",
+    "latency_ms",
+    "late_ppm",
+    "chunked_ppm",
+    "seed",
+];
+
 #[derive(Debug, Args)]
+#[command(
+    after_help = "A profile file holds `[[dsp]]` tables, each with a `[[dsp.phase]]` for every step of its\nschedule:\n\n  [[dsp]]\n  count = 2\n  bids = \"80%\"\n  price = \"1.50 USD\"\n  latency = { min = \"1ms\", median = \"8ms\", p99 = \"60ms\" }\n\n  [[dsp.phase]]\n  lasts = \"10s\"\n  kind = \"healthy\"\n\n  [[dsp.phase]]\n  kind = \"trickle\"\n  every = \"20ms\"\n  share = \"50%\"\n\nKinds: --list-behaviours. Keys: --list-keys. Examples: deploy/testbed/."
+)]
 pub(crate) struct DspArgs {
+    /// Profiles of the DSPs, one or many, kind or hostile, with schedules
+    #[arg(long, value_name = "FILE", conflicts_with_all = PLAIN)]
+    profiles: Option<PathBuf>,
+    /// Print the kinds of behaviour that profiles know, and stop
+    #[arg(long)]
+    list_behaviours: bool,
+    /// Print every key of a profile file, and stop
+    #[arg(long)]
+    list_keys: bool,
+    /// Serve TLS, with a certificate made up for this run unless one is given
+    #[arg(long)]
+    tls: bool,
+    /// Write the certificate of the authority behind the one made up to this file, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "certificate")]
+    write_ca: Option<PathBuf>,
+    /// Certificates to serve TLS with, as PEM, the DSPs' own first
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    certificate: Option<PathBuf>,
+    /// Private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
     /// How many DSPs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     count: u16,
@@ -75,7 +113,63 @@ fn parse_latency(text: &str) -> Result<LatencySpread, String> {
 }
 
 pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
+    if args.list_behaviours {
+        return list_behaviours();
+    }
+    if args.list_keys {
+        std::io::stdout().write_all(testbed::dsp::profiles_reference().as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    let dsps = profiles(args)?;
+    let tls = tls(args)?;
     runtime::process::raise_descriptor_limit()?;
+    let options = FleetOptions {
+        dsps: dsps.clone(),
+        listen: args.listen,
+        base_port: args.base_port,
+        threads: args.threads,
+        core: args.core,
+        tls,
+        ..FleetOptions::default()
+    };
+    let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
+    let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
+    if let Some(file) = &args.write_config {
+        write_file(file, &configuration(&dsps, &urls))?;
+    }
+    if let Some(file) = &args.write_urls {
+        write_file(file, &(urls.join("\n") + "\n"))?;
+    }
+    let (count, first) = (urls.len(), urls.first().map_or("", |url| url));
+    writeln!(std::io::stdout(), "{count} DSPs listen, the first at {first}; stop with Ctrl-C")?;
+    let shutdown = Shutdown::new(Duration::ZERO);
+    shutdown.on_signals()?;
+    let mut watch = Watch::new();
+    while !shutdown.is_started() {
+        std::thread::park_timeout(Duration::from_millis(100));
+        watch.look(&fleet.stats().cpu)?;
+    }
+    sum_up(&fleet)?;
+    fleet.stop()?;
+    Ok(Exit::Done)
+}
+
+fn list_behaviours() -> anyhow::Result<Exit> {
+    let mut text = String::new();
+    for act in &ACTS {
+        writeln!(text, "{:<15} {}", act.name, act.line)?;
+        if !act.knobs.is_empty() {
+            writeln!(text, "{:<15}   {}", "", act.knobs.join(", "))?;
+        }
+    }
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+fn profiles(args: &DspArgs) -> anyhow::Result<Vec<DspProfile>> {
+    if let Some(file) = &args.profiles {
+        return testbed::dsp::load_profiles(file).map_err(Failure::usage);
+    }
     let profile = DspProfile {
         seed: args.seed,
         no_bid_ppm: (100 - args.bid_percent) * 10_000,
@@ -86,56 +180,77 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         bid_bytes: args.bid_bytes,
         ..DspProfile::default()
     };
-    let options = FleetOptions {
-        dsps: vec![profile; args.count.into()],
-        listen: args.listen,
-        base_port: args.base_port,
-        threads: args.threads,
-        core: args.core,
-        ..FleetOptions::default()
+    Ok(vec![profile; args.count.into()])
+}
+
+fn tls(args: &DspArgs) -> anyhow::Result<Option<Tls>> {
+    let read = |file: &PathBuf| {
+        let told = |error| Failure::usage(format!("cannot read {}: {error}", file.display()));
+        std::fs::read(file).map_err(told)
     };
-    let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
-    let urls: Vec<_> =
-        fleet.addresses().iter().map(|address| format!("http://{address}/bid")).collect();
-    if let Some(file) = &args.write_config {
-        let table = |(index, url): (usize, &String)| {
-            format!(
-                "[[dsp]]\nid = \"dsp-{index}\"\nurl = \"{url}\"\nseats = [\"seat-{index}\"]\n\n"
-            )
+    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
+        let tls = Tls::from_pem(&read(certificate)?, &read(key)?).map_err(Failure::usage)?;
+        return Ok(Some(tls));
+    }
+    if !args.tls {
+        return Ok(None);
+    }
+    let (tls, authority) = Tls::generated(args.listen).map_err(Failure::unavailable)?;
+    if let Some(file) = &args.write_ca {
+        write_file(file, &authority)?;
+    }
+    Ok(Some(tls))
+}
+
+/// A `[[dsp]]` table of an exchange for each.
+fn configuration(dsps: &[DspProfile], urls: &[String]) -> String {
+    let mut text = String::new();
+    for (index, (profile, url)) in dsps.iter().zip(urls).enumerate() {
+        let quoted: Vec<_> = profile.seats.iter().map(|seat| format!("\"{seat}\"")).collect();
+        let seats = match quoted.as_slice() {
+            [] => format!("\"seat-{index}\""),
+            seats => seats.join(", "),
         };
-        write_file(file, &urls.iter().enumerate().map(table).collect::<String>())?;
+        let _ = write!(text, "[[dsp]]\nid = \"dsp-{index}\"\nurl = \"{url}\"\nseats = [{seats}]\n");
+        if profile.currency != "USD" {
+            let _ = writeln!(text, "currencies = [\"{}\"]", profile.currency);
+        }
+        text.push('\n');
     }
-    if let Some(file) = &args.write_urls {
-        write_file(file, &(urls.join("\n") + "\n"))?;
-    }
-    let first = urls.first().map_or("", |url| url);
+    text
+}
+
+fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {
+    let stats = fleet.stats();
+    let DspStats { requests, bid_answers, bids, no_bids, late, malformed, misbehaved, .. } =
+        stats.total();
+    let cpu: Duration = stats.cpu.iter().sum();
+    let mut out = std::io::stdout().lock();
     writeln!(
-        std::io::stdout(),
-        "{} DSPs listen, the first at {first}; stop with Ctrl-C",
-        args.count
-    )?;
-    let shutdown = Shutdown::new(Duration::ZERO);
-    shutdown.on_signals()?;
-    let mut watch = Watch::new();
-    while !shutdown.is_started() {
-        std::thread::park_timeout(Duration::from_millis(100));
-        watch.look(&fleet.stats().cpu)?;
-    }
-    let total = fleet.stats().total();
-    let cpu: Duration = fleet.stats().cpu.iter().sum();
-    writeln!(
-        std::io::stdout(),
-        "{} requests: {} answered with {} bids, {} without, {} late, {} malformed; {:.3} s of CPU",
-        total.requests,
-        total.bid_answers,
-        total.bids,
-        total.no_bids,
-        total.late,
-        total.malformed,
+        out,
+        "{requests} requests: {bid_answers} answered with {bids} bids, {no_bids} without, \
+         {late} late, {malformed} malformed; {:.3} s of CPU",
         cpu.as_secs_f64()
     )?;
-    fleet.stop()?;
-    Ok(Exit::Done)
+    if misbehaved > 0 {
+        writeln!(out, "{misbehaved} requests fell on sick phases")?;
+    }
+    let total = stats.total();
+    let kinds =
+        [("nurl", total.win), ("burl", total.bill), ("lurl", total.loss), ("view", total.view)];
+    for (kind, notices) in kinds.into_iter().filter(|(_, notices)| notices.calls > 0) {
+        writeln!(
+            out,
+            "{} calls of {kind}: {} counted, {} failed, {} malformed, {} repeated, {} overpriced",
+            notices.calls,
+            notices.counted,
+            notices.failed,
+            notices.malformed,
+            notices.duplicates,
+            notices.overpriced
+        )?;
+    }
+    Ok(())
 }
 
 /// Says once when the DSPs, and not the exchange, are what limits a measurement.

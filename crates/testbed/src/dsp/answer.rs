@@ -4,9 +4,12 @@
 use std::io::Write;
 use std::time::Duration;
 
+use super::behaviour::Behaviour;
 use super::http::{BAD_BODY, NO_CONTENT};
 use super::markup;
+use super::notices;
 use super::profile::DspProfile;
+use super::sickness::Sickness;
 use crate::draws::Draws;
 use crate::scan::{self, Deal, Imp, Malformed};
 
@@ -30,10 +33,38 @@ pub(crate) struct Bidder {
     seed: u64,
     prices: Vec<u64>,
     latencies: Vec<u64>,
-    /// `http://<address>`, where notices lead.
+    /// `http://<address>` or `https://<address>`, where notices lead.
     origin: String,
     /// A body under construction, kept to be used again.
     body: Vec<u8>,
+    /// `None`: healthy.
+    sickness: Option<Box<Sickness>>,
+}
+
+/// What the draws decided before a word is written.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) no_bid: bool,
+    pub(super) late: bool,
+    pub(super) delay: Duration,
+    pub(super) chunked: bool,
+    /// What is drawn next is the content of bids.
+    pub(super) draws: Draws,
+}
+
+/// What a response states that is not so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lies<'a> {
+    /// Put before the request's id.
+    pub(super) id: &'a [u8],
+    /// Put before each impression's id.
+    pub(super) imp: &'a [u8],
+    /// Stated in place of the profile's.
+    pub(super) currency: Option<&'a [u8]>,
+}
+
+impl Lies<'_> {
+    pub(super) const NONE: Self = Self { id: b"", imp: b"", currency: None };
 }
 
 /// What was answered, for the counters, and when it is to leave.
@@ -51,6 +82,8 @@ pub(crate) enum Outcome {
     NoBid,
     Bids(usize),
     Malformed,
+    /// Nothing that the exchange could use.
+    Spoilt,
 }
 
 impl Bidder {
@@ -61,7 +94,43 @@ impl Bidder {
         }
         let seed = Draws::keyed(profile.seed, &index.to_le_bytes()).bits();
         let (prices, latencies) = (profile.price.table(), profile.latency.table());
-        Self { profile, seed, prices, latencies, origin, body: Vec::new() }
+        Self { profile, seed, prices, latencies, origin, body: Vec::new(), sickness: None }
+    }
+
+    pub(super) const fn profile(&self) -> &DspProfile {
+        &self.profile
+    }
+
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Takes up a behaviour; whether the port is to refuse connections from now on.
+    pub(super) fn behave(&mut self, behaviour: &Behaviour) -> bool {
+        self.sickness = Sickness::of(behaviour).map(Box::new);
+        self.is_refusing()
+    }
+
+    pub(super) fn is_refusing(&self) -> bool {
+        self.sickness.as_ref().is_some_and(|sickness| sickness.is_refusal())
+    }
+
+    /// The sickness, to be put back by [`Self::resume`]; `None` is healthy.
+    pub(super) const fn pause(&mut self) -> Option<Box<Sickness>> {
+        self.sickness.take()
+    }
+
+    pub(super) fn resume(&mut self, sickness: Box<Sickness>) {
+        self.sickness = Some(sickness);
+    }
+
+    /// The id of a request, as written.
+    pub(super) fn id_of(request: &[u8]) -> Result<&[u8], Malformed> {
+        Ok(&request[scan::request_id(request)?])
     }
 
     /// Appends the whole HTTP answer to the bid request `request` to `out`.
@@ -75,23 +144,15 @@ impl Bidder {
     }
 
     fn try_answer(&mut self, request: &[u8], out: &mut Vec<u8>) -> Result<Answered, Malformed> {
-        let id = &request[scan::request_id(request)?];
-        let mut draws = Draws::keyed(self.seed, id);
-        let no_bid = draws.happens(self.profile.no_bid_ppm);
-        let late = draws.happens(self.profile.late_ppm);
-        let delay = match late {
-            true => self.profile.late_by,
-            false if self.latencies.is_empty() => Duration::ZERO,
-            false => Duration::from_micros(*draws.pick(&self.latencies)),
-        };
-        let chunked = draws.happens(self.profile.chunked_ppm);
+        let id = Self::id_of(request)?;
+        let Choice { no_bid, late, delay, chunked, mut draws } = self.choose(id);
         if no_bid {
             out.extend_from_slice(NO_CONTENT);
             return Ok(Answered { outcome: Outcome::NoBid, delay, late });
         }
         let mut body = std::mem::take(&mut self.body);
         body.clear();
-        let written = self.write_response(request, id, &mut draws, &mut body);
+        let written = self.write_response((request, id), &Lies::NONE, &mut draws, &mut body);
         match written {
             Ok(0) => out.extend_from_slice(NO_CONTENT),
             Ok(_) if chunked => write_chunked(&body, draws.below(body.len()), out),
@@ -106,33 +167,48 @@ impl Bidder {
         Ok(Answered { outcome, delay, late })
     }
 
+    /// What becomes of the request `id`, bids apart.
+    pub(super) fn choose(&self, id: &[u8]) -> Choice {
+        let mut draws = Draws::keyed(self.seed, id);
+        let no_bid = draws.happens(self.profile.no_bid_ppm);
+        let late = draws.happens(self.profile.late_ppm);
+        let delay = match late {
+            true => self.profile.late_by,
+            false if self.latencies.is_empty() => Duration::ZERO,
+            false => Duration::from_micros(*draws.pick(&self.latencies)),
+        };
+        let chunked = draws.happens(self.profile.chunked_ppm);
+        Choice { no_bid, late, delay, chunked, draws }
+    }
+
     /// The response body; how many bids it holds.
-    fn write_response(
+    pub(super) fn write_response(
         &self,
-        request: &[u8],
-        id: &[u8],
+        (request, id): (&[u8], &[u8]),
+        lies: &Lies<'_>,
         draws: &mut Draws,
         body: &mut Vec<u8>,
     ) -> Result<usize, Malformed> {
         let seat = draws.pick(&self.profile.seats);
         let mut number = itoa::Buffer::new();
-        append(body, &[b"{\"id\":\"", id, b"\",\"bidid\":\""]);
+        let currency = lies.currency.unwrap_or(self.profile.currency.as_bytes());
+        append(body, &[b"{\"id\":\"", lies.id, id, b"\",\"bidid\":\""]);
         append(body, &[number.format(draws.bits()).as_bytes(), b"\",\"cur\":\""]);
-        append(body, &[self.profile.currency.as_bytes(), b"\",\"seatbid\":[{\"seat\":\""]);
+        append(body, &[currency, b"\",\"seatbid\":[{\"seat\":\""]);
         append(body, &[seat.as_bytes(), b"\",\"bid\":["]);
         let mut bids = 0;
         for imp in scan::imps(request)?.take(self.profile.bids_max) {
             if bids > 0 {
                 body.push(b',');
             }
-            self.write_bid(&imp?, draws, body);
+            self.write_bid(&imp?, lies, draws, body);
             bids += 1;
         }
         body.extend_from_slice(b"]}]}");
         Ok(bids)
     }
 
-    fn write_bid(&self, imp: &Imp<'_>, draws: &mut Draws, body: &mut Vec<u8>) {
+    fn write_bid(&self, imp: &Imp<'_>, lies: &Lies<'_>, draws: &mut Draws, body: &mut Vec<u8>) {
         let start = body.len();
         let deal = self.choose_deal(imp, draws);
         let price = self.choose_price(imp, deal, draws);
@@ -141,7 +217,7 @@ impl Bidder {
         let mut number = itoa::Buffer::new();
 
         append(body, &[b"{\"id\":\"", number.format(draws.bits()).as_bytes()]);
-        append(body, &[b"\",\"impid\":\"", imp.id, b"\",\"price\":"]);
+        append(body, &[b"\",\"impid\":\"", lies.imp, imp.id, b"\",\"price\":"]);
         write_micros(price, body);
         append(body, &[b",\"cid\":\"campaign-", number.format(advertiser).as_bytes()]);
         append(body, &[b"\",\"crid\":\"creative-", number.format(creative).as_bytes()]);
@@ -151,11 +227,22 @@ impl Bidder {
         if let Some(deal) = deal {
             append(body, &[b",\"dealid\":\"", deal.id, b"\""]);
         }
+        let creative = markup::Creative { number: creative, advertiser };
+        let ppm = self.profile.markup_on_win_ppm;
+        if ppm > 0 && draws.happens(ppm) {
+            let origin = (self.origin.as_str(), price);
+            notices::write_markup_notice(origin, markup::Order::of(imp, creative), body);
+            markup::write_type(imp, body);
+            body.push(b'}');
+            return;
+        }
+        let mut tracker = String::new();
         if self.profile.notices {
-            self.write_notices(imp, body);
+            notices::write_notices((&self.origin, price), body);
+            tracker = notices::tracker(&self.origin, price);
         }
         let at_least = (start, self.profile.bid_bytes);
-        markup::write(imp, markup::Creative { number: creative, advertiser }, at_least, body);
+        markup::write(imp, creative, at_least, &tracker, body);
     }
 
     fn choose_deal<'a>(&self, imp: &Imp<'a>, draws: &mut Draws) -> Option<Deal<'a>> {
@@ -174,17 +261,6 @@ impl Bidder {
         }
         let quarter = usize::try_from(floor / 4).unwrap_or(usize::MAX - 1);
         floor.saturating_add(1 + draws.below(quarter + 1) as u64)
-    }
-
-    fn write_notices(&self, imp: &Imp<'_>, body: &mut Vec<u8>) {
-        for (key, path, query) in [
-            ("nurl", "win", "price=${AUCTION_PRICE}&auction=${AUCTION_ID}"),
-            ("burl", "bill", "price=${AUCTION_PRICE}&auction=${AUCTION_ID}"),
-            ("lurl", "loss", "code=${AUCTION_LOSS}&auction=${AUCTION_ID}"),
-        ] {
-            append(body, &[b",\"", key.as_bytes(), b"\":\"", self.origin.as_bytes(), b"/"]);
-            append(body, &[path.as_bytes(), b"?imp=", imp.id, b"&", query.as_bytes(), b"\""]);
-        }
     }
 }
 
@@ -209,7 +285,7 @@ fn write_micros(micros: u64, out: &mut Vec<u8>) {
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
 
-fn write_whole(body: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_whole(body: &[u8], out: &mut Vec<u8>) {
     let mut number = itoa::Buffer::new();
     append(out, &[OK, b"Content-Length: ", number.format(body.len()).as_bytes()]);
     append(out, &[b"\r\n\r\n", body]);
@@ -217,9 +293,14 @@ fn write_whole(body: &[u8], out: &mut Vec<u8>) {
 
 /// Two chunks, or one where `split` is 0.
 fn write_chunked(body: &[u8], split: usize, out: &mut Vec<u8>) {
-    append(out, &[OK, b"Transfer-Encoding: chunked\r\n\r\n"]);
     let (first, second) = body.split_at(split);
-    for chunk in [first, second] {
+    write_chunks([first, second].into_iter(), out);
+}
+
+/// A chunk for each of `chunks` that is not empty.
+pub(super) fn write_chunks<'a>(chunks: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    append(out, &[OK, b"Transfer-Encoding: chunked\r\n\r\n"]);
+    for chunk in chunks {
         if !chunk.is_empty() {
             write!(out, "{:x}\r\n", chunk.len()).expect("a vector takes every write");
             append(out, &[chunk, b"\r\n"]);

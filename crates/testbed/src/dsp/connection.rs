@@ -2,21 +2,24 @@
 //! writes once per request when nothing is in the way. Knows neither poll nor clock: the reactor
 //! says when the socket is ready and when a delayed answer is due.
 
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::io;
 use std::time::Duration;
 
-use mio::net::TcpStream;
-
-use super::answer::{Bidder, Outcome};
+use super::answer::{Answered, Bidder, Outcome};
 use super::counters::Counters;
-use super::http::{self, Frame, Kind, Notice};
+use super::http::{self, Frame, Kind};
+use super::notices::{Notice, NoticeDesk, Seller};
+use super::script::{Cue, End, Script};
+use super::wire::Wire;
 
 /// The thread's read buffer: a request that fits is answered from it without a copy.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 
 /// Answers to pipelined requests are written once this many bytes have gathered.
 const GATHER_BYTES: usize = 64 * 1024;
+
+/// Pieces of a script sent in one turn; then the others have theirs.
+const PIECES_MAX: usize = 16;
 
 /// Bytes thrown away after a refusal, so that closing does not reset the refusal away.
 const DRAIN_BYTES: usize = 4 * 1024 * 1024;
@@ -38,6 +41,7 @@ pub(super) enum Step {
 /// What a connection borrows from its thread for the length of a call.
 pub(super) struct Surroundings<'a> {
     pub(super) bidder: &'a mut Bidder,
+    pub(super) notices: &'a mut NoticeDesk,
     pub(super) counters: &'a Counters,
     pub(super) buffers: &'a mut Buffers,
     pub(super) body_bytes_max: usize,
@@ -62,6 +66,10 @@ enum Phase {
     Reading,
     /// `Connection::delayed` holds the answer; the alarm is set.
     Delaying,
+    /// `Connection::script` is being performed, or waits for its alarm.
+    Performing,
+    /// Nothing will ever be sent; the peer has to go.
+    Hanging,
     /// No more requests: what is owed leaves, then the connection drains.
     Finishing,
     /// Everything is sent and our side shut; up to this many more bytes are thrown away.
@@ -71,7 +79,7 @@ enum Phase {
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+    wire: Wire,
     phase: Phase,
     /// The socket may hold bytes: an edge was seen since it last ran dry.
     readable: bool,
@@ -85,14 +93,18 @@ pub(super) struct Connection {
     outbox: Vec<u8>,
     /// The answer that waits for the alarm.
     delayed: Vec<u8>,
-    /// Whether the connection goes on after the delayed answer.
+    /// Whether the connection goes on after the delayed answer, or the script.
     keep_alive: bool,
+    /// The answer that does not leave whole and at once.
+    script: Option<Box<Script>>,
+    /// An alarm is set for the script.
+    pausing: bool,
 }
 
 impl Connection {
-    pub(super) const fn new(stream: TcpStream) -> Self {
+    pub(super) const fn new(wire: Wire) -> Self {
         Self {
-            stream,
+            wire,
             phase: Phase::Reading,
             readable: false,
             half_closed: false,
@@ -101,6 +113,8 @@ impl Connection {
             outbox: Vec::new(),
             delayed: Vec::new(),
             keep_alive: true,
+            script: None,
+            pausing: false,
         }
     }
 
@@ -126,8 +140,12 @@ impl Connection {
                 let answer = std::mem::take(&mut self.delayed);
                 self.send(&answer).and_then(|()| self.advance(around)).unwrap_or(Step::Close)
             }
+            Phase::Performing => {
+                self.pausing = false;
+                self.advance(around).unwrap_or(Step::Close)
+            }
             Phase::Draining(_) => Step::Close,
-            Phase::Reading | Phase::Finishing => Step::Idle,
+            Phase::Reading | Phase::Finishing | Phase::Hanging => Step::Idle,
         }
     }
 
@@ -137,14 +155,20 @@ impl Connection {
             if !self.outbox.is_empty() {
                 let outbox = std::mem::take(&mut self.outbox);
                 self.send(&outbox)?;
-                if !self.outbox.is_empty() {
-                    return Ok(Step::Idle);
-                }
+            }
+            if !self.wire.flush()? || !self.outbox.is_empty() {
+                return Ok(Step::Idle);
             }
             match self.phase {
                 Phase::Delaying => return Ok(Step::Idle), // Its alarm is already set.
+                Phase::Performing => match self.perform(around.buffers)? {
+                    Some(step) => return Ok(step),
+                    None => continue,
+                },
+                Phase::Hanging if self.half_closed => return Ok(Step::Close),
+                Phase::Hanging => return Ok(Step::Idle),
                 Phase::Finishing => {
-                    self.stream.shutdown(Shutdown::Write)?;
+                    self.wire.finish()?;
                     self.phase = Phase::Draining(DRAIN_BYTES);
                     return Ok(match self.drain(around.buffers)? {
                         Step::Idle => Step::Alarm(DRAIN_TIME),
@@ -173,7 +197,7 @@ impl Connection {
     /// Reads once and answers what is whole. `None`: the socket was dry. `Some` of a delay: the
     /// alarm to set, if any.
     fn read(&mut self, around: &mut Surroundings<'_>) -> io::Result<Option<Option<Duration>>> {
-        let count = match self.stream.read(&mut around.buffers.input) {
+        let count = match self.wire.read(&mut around.buffers.input) {
             Ok(0) => {
                 self.readable = false;
                 self.phase = Phase::Finishing;
@@ -188,7 +212,7 @@ impl Connection {
             Err(error) => return Err(error),
         };
         // A short read leaves a stream socket dry (epoll(7)), which spares a second call.
-        self.readable = self.half_closed || count == READ_BYTES;
+        self.readable = self.half_closed || count == READ_BYTES || !self.wire.runs_dry();
         if !self.inbox.is_empty() {
             self.inbox.extend_from_slice(&around.buffers.input[..count]);
             return Ok(Some(None));
@@ -255,17 +279,28 @@ impl Connection {
     ) -> Option<Duration> {
         let start = output.len();
         let delay = match request.kind {
-            Kind::Bid => answer_bid(request.body, output, around),
-            Kind::Notice(notice) => {
-                let counters = around.counters;
-                match notice {
-                    Notice::Win => counters.wins.add(1),
-                    Notice::Bill => counters.billed.add(1),
-                    Notice::Loss => counters.losses.add(1),
+            Kind::Bid => match around.bidder.pause() {
+                None => answer_bid(request.body, output, around),
+                Some(sickness) => {
+                    let misbehaved = around.bidder.misbehave(&sickness, request);
+                    around.bidder.resume(sickness);
+                    match misbehaved {
+                        None => answer_bid(request.body, output, around),
+                        Some((answered, script)) => {
+                            around.counters.misbehaved.add(1);
+                            count(answered, around.counters);
+                            return self.begin(script, request.keep_alive);
+                        }
+                    }
                 }
-                output.extend_from_slice(http::NO_CONTENT);
-                Duration::ZERO
-            }
+            },
+            Kind::Notice(notice) => match receive(notice, request.target, around) {
+                Some(script) => return self.begin(script, request.keep_alive),
+                None => {
+                    output.extend_from_slice(http::NO_CONTENT);
+                    Duration::ZERO
+                }
+            },
             Kind::UnknownPath => {
                 output.extend_from_slice(http::NOT_FOUND);
                 Duration::ZERO
@@ -283,12 +318,66 @@ impl Connection {
         Some(delay)
     }
 
+    /// Begins to perform an answer; the alarm to set before its first byte, if any.
+    fn begin(&mut self, script: Script, keep_alive: bool) -> Option<Duration> {
+        let delay = (!script.delay.is_zero()).then_some(script.delay);
+        self.pausing = delay.is_some();
+        self.script = Some(Box::new(script));
+        self.keep_alive = keep_alive;
+        self.phase = Phase::Performing;
+        delay
+    }
+
+    /// Sends what the script has for now. `None`: it is over, and the connection has its next
+    /// phase.
+    fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<Step>> {
+        if self.pausing {
+            return Ok(Some(Step::Idle));
+        }
+        let Some(mut script) = self.script.take() else { return Ok(None) };
+        for _ in 0..PIECES_MAX {
+            let mut output = std::mem::take(&mut buffers.output);
+            output.clear();
+            let cue = script.next(&mut output);
+            let sent = self.send(&output);
+            buffers.output = output;
+            sent?;
+            match cue {
+                Cue::End(end) => {
+                    self.phase = match end {
+                        End::Next if self.keep_alive => Phase::Reading,
+                        End::Next | End::Close => Phase::Finishing,
+                        End::Hang => Phase::Hanging,
+                        End::Reset => {
+                            self.wire.reset()?;
+                            return Ok(Some(Step::Close));
+                        }
+                    };
+                    return Ok(None);
+                }
+                Cue::SendThenWait(pause) => {
+                    self.script = Some(script);
+                    self.pausing = true;
+                    return Ok(Some(Step::Alarm(pause)));
+                }
+                Cue::Send if !self.outbox.is_empty() => {
+                    self.script = Some(script);
+                    return Ok(Some(Step::Idle));
+                }
+                Cue::Send => (),
+            }
+        }
+        self.script = Some(script);
+        self.pausing = true;
+        Ok(Some(Step::Alarm(Duration::ZERO)))
+    }
+
     /// Writes `bytes`; what the socket does not take waits in the outbox.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         if self.outbox.is_empty() {
             while sent < bytes.len() {
-                match self.stream.write(&bytes[sent..]) {
+                match self.wire.write(&bytes[sent..]) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => sent += count,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -305,7 +394,7 @@ impl Connection {
     fn drain(&mut self, buffers: &mut Buffers) -> io::Result<Step> {
         let Phase::Draining(mut left) = self.phase else { return Ok(Step::Idle) };
         loop {
-            match self.stream.read(&mut buffers.input) {
+            match self.wire.read(&mut buffers.input) {
                 Ok(count) if 0 < count && count < left => left -= count,
                 Ok(_) => return Ok(Step::Close),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -320,7 +409,11 @@ impl Connection {
 
 fn answer_bid(body: &[u8], output: &mut Vec<u8>, around: &mut Surroundings<'_>) -> Duration {
     let answered = around.bidder.answer(body, output);
-    let counters = around.counters;
+    count(answered, around.counters);
+    answered.delay
+}
+
+fn count(answered: Answered, counters: &Counters) {
     counters.requests.add(1);
     match answered.outcome {
         Outcome::NoBid => counters.no_bids.add(1),
@@ -329,9 +422,16 @@ fn answer_bid(body: &[u8], output: &mut Vec<u8>, around: &mut Surroundings<'_>) 
             counters.bids.add(bids as u64);
         }
         Outcome::Malformed => counters.malformed.add(1),
+        Outcome::Spoilt => (),
     }
     if answered.late {
         counters.late.add(1);
     }
-    answered.delay
+}
+
+fn receive(notice: Notice, target: &str, around: &mut Surroundings<'_>) -> Option<Script> {
+    let bidder = &around.bidder;
+    let (profile, seed) = (bidder.profile(), bidder.seed());
+    let seller = Seller { profile, seed, origin: bidder.origin() };
+    around.notices.receive((notice, target), seller, &around.counters.notices)
 }

@@ -1,16 +1,19 @@
 //! What each DSP counted. One thread writes a DSP's counters, any thread reads them.
 
+use super::notices::Notice;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A counter with a single writer: a plain load and store, no locked instruction.
+/// A counter with a single writer: a plain load and store, no locked instruction. Who reads it
+/// finds what was written before it.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds `n`; only the thread that owns the DSP may call it.
     pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
     }
 
     /// Subtracts `n`, under the same rule.
@@ -19,7 +22,7 @@ impl Counter {
     }
 
     fn read(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -32,11 +35,41 @@ pub(crate) struct Counters {
     pub(crate) no_bids: Counter,
     pub(crate) late: Counter,
     pub(crate) malformed: Counter,
-    pub(crate) wins: Counter,
-    pub(crate) billed: Counter,
-    pub(crate) losses: Counter,
+    pub(crate) misbehaved: Counter,
+    pub(crate) notices: NoticesCounters,
     pub(crate) connections_open: Counter,
     pub(crate) connections_refused: Counter,
+}
+
+/// The live counters of each kind of notice.
+#[derive(Debug, Default)]
+pub(crate) struct NoticesCounters {
+    win: NoticeCounters,
+    bill: NoticeCounters,
+    loss: NoticeCounters,
+    view: NoticeCounters,
+}
+
+/// The live counters of one kind of notice; see [`NoticeStats`].
+#[derive(Debug, Default)]
+pub(crate) struct NoticeCounters {
+    pub(crate) counted: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) malformed: Counter,
+    pub(crate) duplicates: Counter,
+    pub(crate) overpriced: Counter,
+    pub(crate) price_micros: Counter,
+}
+
+impl NoticesCounters {
+    pub(crate) const fn of(&self, notice: Notice) -> &NoticeCounters {
+        match notice {
+            Notice::Win => &self.win,
+            Notice::Bill => &self.bill,
+            Notice::Loss => &self.loss,
+            Notice::View => &self.view,
+        }
+    }
 }
 
 /// What one DSP has seen since it started.
@@ -44,7 +77,7 @@ pub(crate) struct Counters {
 pub struct DspStats {
     /// Whole bid requests, the malformed ones included.
     pub requests: u64,
-    /// Requests answered with bids.
+    /// Requests answered with bids that can be read.
     pub bid_answers: u64,
     /// Bids in those answers.
     pub bids: u64,
@@ -54,16 +87,72 @@ pub struct DspStats {
     pub late: u64,
     /// What was not HTTP, not allowed, too large, or no OpenRTB request.
     pub malformed: u64,
-    /// Win notices received.
-    pub wins: u64,
-    /// Billing notices received.
-    pub billed: u64,
-    /// Loss notices received.
-    pub losses: u64,
+    /// Requests that its behaviour fell on. Of these, the ones whose bids could still be read are
+    /// counted above too.
+    pub misbehaved: u64,
+    /// Calls of `nurl`.
+    pub win: NoticeStats,
+    /// Calls of `burl`.
+    pub bill: NoticeStats,
+    /// Calls of `lurl`.
+    pub loss: NoticeStats,
+    /// Calls of the tracker in the markup.
+    pub view: NoticeStats,
     /// Connections open now.
     pub connections_open: u64,
     /// Connections closed at once because the fleet had its most.
     pub connections_refused: u64,
+}
+
+/// What one DSP has seen of one kind of notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct NoticeStats {
+    /// All of them: the next four together.
+    pub calls: u64,
+    /// Delivered, well-formed, and told for the first time.
+    pub counted: u64,
+    /// Answered with a failure, a redirect, or never: not delivered, and not looked into.
+    pub failed: u64,
+    /// Delivered, and not what the bid's URL asks to be told.
+    pub malformed: u64,
+    /// Delivered and well-formed, but of an auction and impression told before.
+    pub duplicates: u64,
+    /// Of those that count, the ones that charge more than was offered.
+    pub overpriced: u64,
+    /// Sum over those that count, in micros CPM of the DSP's currency.
+    pub price_micros: u64,
+}
+
+impl NoticeStats {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            counted: self.counted + other.counted,
+            failed: self.failed + other.failed,
+            malformed: self.malformed + other.malformed,
+            duplicates: self.duplicates + other.duplicates,
+            overpriced: self.overpriced + other.overpriced,
+            price_micros: self.price_micros + other.price_micros,
+        }
+    }
+}
+
+impl NoticeCounters {
+    fn read(&self) -> NoticeStats {
+        // Counted last, so read first: what it counted is there too.
+        let counted = self.counted.read();
+        let (failed, malformed) = (self.failed.read(), self.malformed.read());
+        let duplicates = self.duplicates.read();
+        NoticeStats {
+            calls: counted + failed + malformed + duplicates,
+            counted,
+            failed,
+            malformed,
+            duplicates,
+            overpriced: self.overpriced.read(),
+            price_micros: self.price_micros.read(),
+        }
+    }
 }
 
 impl Counters {
@@ -75,9 +164,11 @@ impl Counters {
             no_bids: self.no_bids.read(),
             late: self.late.read(),
             malformed: self.malformed.read(),
-            wins: self.wins.read(),
-            billed: self.billed.read(),
-            losses: self.losses.read(),
+            misbehaved: self.misbehaved.read(),
+            win: self.notices.win.read(),
+            bill: self.notices.bill.read(),
+            loss: self.notices.loss.read(),
+            view: self.notices.view.read(),
             connections_open: self.connections_open.read(),
             connections_refused: self.connections_refused.read(),
         }
@@ -104,9 +195,11 @@ impl FleetStats {
             no_bids: sum.no_bids + dsp.no_bids,
             late: sum.late + dsp.late,
             malformed: sum.malformed + dsp.malformed,
-            wins: sum.wins + dsp.wins,
-            billed: sum.billed + dsp.billed,
-            losses: sum.losses + dsp.losses,
+            misbehaved: sum.misbehaved + dsp.misbehaved,
+            win: sum.win.plus(dsp.win),
+            bill: sum.bill.plus(dsp.bill),
+            loss: sum.loss.plus(dsp.loss),
+            view: sum.view.plus(dsp.view),
             connections_open: sum.connections_open + dsp.connections_open,
             connections_refused: sum.connections_refused + dsp.connections_refused,
         })

@@ -1,6 +1,8 @@
 //! HTTP/1.1 on the DSP's side: where one request ends and the next begins, and the answers that
 //! never change. Knows no socket and no OpenRTB.
 
+use super::notices::Notice;
+
 /// Most bytes of a request's head; more is refused with 431.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
@@ -34,11 +36,15 @@ pub(crate) enum Frame<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     pub(crate) kind: Kind,
+    /// Path and query, as written.
+    pub(crate) target: &'a str,
     pub(crate) body: &'a [u8],
     /// Bytes of head and body together.
     pub(crate) length: usize,
     /// Whether another request may follow on the connection.
     pub(crate) keep_alive: bool,
+    /// Whether it says `accept-encoding: gzip`.
+    pub(crate) accepts_gzip: bool,
 }
 
 /// What a request asks for.
@@ -46,18 +52,10 @@ pub(crate) struct Request<'a> {
 pub(crate) enum Kind {
     /// `POST` to any path: a bid request.
     Bid,
-    /// `GET /win…`, `/bill…` or `/loss…`: a notice.
+    /// `GET /win…`, `/bill…`, `/loss…` or `/view…`: a notice.
     Notice(Notice),
     /// Another `GET`.
     UnknownPath,
-}
-
-/// The three notices of OpenRTB 2.6, section 4.2.3: `nurl`, `burl` and `lurl`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    Win,
-    Bill,
-    Loss,
 }
 
 /// Why a request is refused, in order of precedence.
@@ -126,8 +124,12 @@ pub(crate) fn frame(bytes: &[u8], body_bytes_max: usize) -> Frame<'_> {
         Some(length) => length,
     };
     let length = head_length + body_length;
+    let target = head.path.unwrap_or_default();
+    let Fields { keep_alive, accepts_gzip, .. } = fields;
     match bytes.get(head_length..length) {
-        Some(body) => Frame::Whole(Request { kind, body, length, keep_alive: fields.keep_alive }),
+        Some(body) => {
+            Frame::Whole(Request { kind, target, body, length, keep_alive, accepts_gzip })
+        }
         None => Frame::Partial { needed: length },
     }
 }
@@ -139,6 +141,8 @@ fn kind_of_get(path: &str) -> Kind {
         Kind::Notice(Notice::Bill)
     } else if path.starts_with("/loss") {
         Kind::Notice(Notice::Loss)
+    } else if path.starts_with("/view") {
+        Kind::Notice(Notice::View)
     } else {
         Kind::UnknownPath
     }
@@ -149,6 +153,7 @@ struct Fields {
     content_length: Option<usize>,
     transfer_coded: bool,
     keep_alive: bool,
+    accepts_gzip: bool,
 }
 
 impl Fields {
@@ -158,6 +163,7 @@ impl Fields {
             content_length: None,
             transfer_coded: false,
             keep_alive: head.version == Some(1),
+            accepts_gzip: false,
         };
         for field in head.headers.iter() {
             if field.name.eq_ignore_ascii_case("content-length") {
@@ -168,6 +174,11 @@ impl Fields {
                 read.content_length = Some(length);
             } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
                 read.transfer_coded = true;
+            } else if field.name.eq_ignore_ascii_case("accept-encoding") {
+                let options = field.value.split(|&byte| byte == b',');
+                read.accepts_gzip |= options
+                    .map(<[u8]>::trim_ascii)
+                    .any(|option| option.eq_ignore_ascii_case(b"gzip"));
             } else if field.name.eq_ignore_ascii_case("connection") {
                 for option in field.value.split(|&byte| byte == b',') {
                     let option = option.trim_ascii();
@@ -197,7 +208,8 @@ mod tests {
 
     fn whole(body: &str, length: usize, keep_alive: bool) -> Frame<'_> {
         let body = body.as_bytes();
-        Frame::Whole(Request { kind: Kind::Bid, body, length, keep_alive })
+        let (kind, target) = (Kind::Bid, "/bid");
+        Frame::Whole(Request { kind, target, body, length, keep_alive, accepts_gzip: false })
     }
 
     #[test]
@@ -244,8 +256,22 @@ mod tests {
         check("GET /win?price=1", Ok(Kind::Notice(Notice::Win)));
         check("GET /bill", Ok(Kind::Notice(Notice::Bill)));
         check("GET /loss", Ok(Kind::Notice(Notice::Loss)));
+        check("GET /view?imp=1", Ok(Kind::Notice(Notice::View)));
         check("GET /", Ok(Kind::UnknownPath));
         check("PUT /", Err(Refusal::MethodNotAllowed));
+    }
+
+    #[test]
+    fn gzip_is_accepted_where_the_request_says_so() {
+        let check = |field: &str, want: bool| {
+            let text = format!("{POST}{field}\r\nContent-Length: 0\r\n\r\n");
+            let Frame::Whole(request) = frame(text.as_bytes(), 0) else { panic!("whole") };
+            assert_eq!((request.accepts_gzip, request.target), (want, "/bid"), "{field}");
+        };
+        check("Accept-Encoding: gzip", true);
+        check("accept-encoding: br , GZIP", true);
+        check("Accept-Encoding: br", false);
+        check("Accept: gzip", false);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::answer::append;
 use crate::scan::{Format, Imp};
 
 /// Names a creative.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Creative {
     pub(super) number: usize,
     pub(super) advertiser: usize,
@@ -16,63 +16,121 @@ pub(super) struct Creative {
 const PADDING: &[u8] = b"The quick brown fox jumps over the lazy dog while five boxing wizards \
 watch how vexingly quick daft zebras jump in the morning sun. ";
 
+/// What a creative is to be made for, where it is not the bid that carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) format: Format,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) creative: Creative,
+}
+
+impl Order {
+    pub(super) const fn of(imp: &Imp<'_>, creative: Creative) -> Self {
+        Self { format: imp.format, width: imp.width, height: imp.height, creative }
+    }
+}
+
 /// Appends everything from `mtype` to the bid's closing brace, with the bid that began at
-/// `at_least.0` padded to `at_least.1` bytes if it is shorter.
+/// `at_least.0` padded to `at_least.1` bytes if it is shorter. The markup loads `tracker` when it
+/// is shown, unless that is empty.
 pub(super) fn write(
     imp: &Imp<'_>,
     creative: Creative,
     at_least: (usize, usize),
+    tracker: &str,
     out: &mut Vec<u8>,
 ) {
-    let tail: &[u8] = match imp.format {
-        Format::Banner => {
-            write_banner(imp, creative, out);
-            b" -->\"}"
-        }
-        Format::Video => {
-            out.extend_from_slice(b",\"mtype\":2,\"dur\":15");
-            write_vast("video/mp4", creative, out);
-            b" --></VAST>\"}"
-        }
-        Format::Audio => {
-            out.extend_from_slice(b",\"mtype\":3,\"dur\":15");
-            write_vast("audio/mp4", creative, out);
-            b" --></VAST>\"}"
-        }
-        Format::Native => {
-            write_native(creative, out);
-            b"\\\"}}}\"}"
-        }
-    };
+    write_type(imp, out);
+    out.extend_from_slice(b",\"adm\":\"");
+    let tail = write_markup(Order::of(imp, creative), tracker, out);
     let (start, bytes) = at_least;
-    let mut missing = bytes.saturating_sub(out.len() - start + tail.len());
+    let mut missing = bytes.saturating_sub(out.len() - start + tail.len() + b"\"}".len());
     while missing > 0 {
         let part = missing.min(PADDING.len());
         out.extend_from_slice(&PADDING[..part]);
         missing -= part;
     }
+    append(out, &[tail, b"\"}"]);
+}
+
+/// The markup alone, and its media type.
+pub(super) fn served(order: Order, tracker: &str) -> (Vec<u8>, &'static str) {
+    let mut out = Vec::new();
+    let tail = write_markup(order, tracker, &mut out);
     out.extend_from_slice(tail);
+    // Inside a bid, native markup is JSON in a JSON string, and quotes are all that is escaped.
+    out.retain(|&byte| byte != b'\\');
+    let media_type = match order.format {
+        Format::Banner => "text/html",
+        Format::Video | Format::Audio => "application/xml",
+        Format::Native => "application/json",
+    };
+    (out, media_type)
 }
 
-fn write_banner(imp: &Imp<'_>, creative: Creative, out: &mut Vec<u8>) {
-    let (mut w, mut h) = (itoa::Buffer::new(), itoa::Buffer::new());
-    let (width, height) = (w.format(imp.width).as_bytes(), h.format(imp.height).as_bytes());
-    out.extend_from_slice(b",\"mtype\":1");
-    if imp.width > 0 && imp.height > 0 {
-        append(out, &[b",\"w\":", width, b",\"h\":", height]);
+/// Appends `,"mtype":…` and the size or duration.
+pub(super) fn write_type(imp: &Imp<'_>, out: &mut Vec<u8>) {
+    match imp.format {
+        Format::Banner => {
+            out.extend_from_slice(b",\"mtype\":1");
+            if imp.width > 0 && imp.height > 0 {
+                let (mut w, mut h) = (itoa::Buffer::new(), itoa::Buffer::new());
+                append(out, &[b",\"w\":", w.format(imp.width).as_bytes()]);
+                append(out, &[b",\"h\":", h.format(imp.height).as_bytes()]);
+            }
+        }
+        Format::Video => out.extend_from_slice(b",\"mtype\":2,\"dur\":15"),
+        Format::Audio => out.extend_from_slice(b",\"mtype\":3,\"dur\":15"),
+        Format::Native => out.extend_from_slice(b",\"mtype\":4"),
     }
-    append(out, &[b",\"adm\":\"<a href='"]);
-    write_url("click", creative, out);
-    append(out, &[b"'><img src='"]);
-    write_url("banner.webp", creative, out);
-    append(out, &[b"' width='", width, b"' height='", height, b"' alt=''></a><!-- "]);
 }
 
-fn write_vast(mime: &str, creative: Creative, out: &mut Vec<u8>) {
-    append(out, &[b",\"adm\":\"<VAST version='4.2'><Ad id='1'><InLine><AdSystem>testbed"]);
+/// The markup up to where it may be padded, and what ends it, as they stand in a JSON string.
+fn write_markup(order: Order, tracker: &str, out: &mut Vec<u8>) -> &'static [u8] {
+    match order.format {
+        Format::Banner => {
+            write_banner(order, tracker, out);
+            b" -->"
+        }
+        Format::Video => {
+            write_vast("video/mp4", order.creative, tracker, out);
+            b" --></VAST>"
+        }
+        Format::Audio => {
+            write_vast("audio/mp4", order.creative, tracker, out);
+            b" --></VAST>"
+        }
+        Format::Native => {
+            write_native(order.creative, tracker, out);
+            b"\\\"}}}"
+        }
+    }
+}
+
+fn write_banner(order: Order, tracker: &str, out: &mut Vec<u8>) {
+    let (mut w, mut h) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let (width, height) = (w.format(order.width).as_bytes(), h.format(order.height).as_bytes());
+    append(out, &[b"<a href='"]);
+    write_url("click", order.creative, out);
+    append(out, &[b"'><img src='"]);
+    write_url("banner.webp", order.creative, out);
+    append(out, &[b"' width='", width, b"' height='", height, b"' alt=''></a>"]);
+    if !tracker.is_empty() {
+        append(out, &[b"<img src='", tracker.as_bytes(), b"' width='1' height='1' alt=''>"]);
+    }
+    append(out, &[b"<!-- "]);
+}
+
+fn write_vast(mime: &str, creative: Creative, tracker: &str, out: &mut Vec<u8>) {
+    append(out, &[b"<VAST version='4.2'><Ad id='1'><InLine><AdSystem>testbed"]);
     append(out, &[b"</AdSystem><AdTitle>spot</AdTitle><Impression><![CDATA["]);
     write_url("impression", creative, out);
-    append(out, &[b"]]></Impression><Creatives><Creative><Linear><Duration>00:00:15</Duration>"]);
+    append(out, &[b"]]></Impression>"]);
+    if !tracker.is_empty() {
+        append(out, &[b"<Impression><![CDATA[", tracker.as_bytes(), b"]]></Impression>"]);
+    }
+    append(out, &[b"<Creatives><Creative><Linear><Duration>00:00:15</Duration>"]);
     append(out, &[b"<MediaFiles><MediaFile delivery='progressive' type='", mime.as_bytes()]);
     append(out, &[b"' width='640' height='360'><![CDATA["]);
     write_url("spot.mp4", creative, out);
@@ -80,14 +138,18 @@ fn write_vast(mime: &str, creative: Creative, out: &mut Vec<u8>) {
     append(out, &[b"<!-- "]);
 }
 
-fn write_native(creative: Creative, out: &mut Vec<u8>) {
-    append(out, &[b",\"mtype\":4,\"adm\":\"{\\\"native\\\":{\\\"ver\\\":\\\"1.2\\\",\\\"assets"]);
+fn write_native(creative: Creative, tracker: &str, out: &mut Vec<u8>) {
+    append(out, &[b"{\\\"native\\\":{\\\"ver\\\":\\\"1.2\\\",\\\"assets"]);
     append(out, &[b"\\\":[{\\\"id\\\":1,\\\"title\\\":{\\\"text\\\":\\\"A quick brown fox\\\"}},"]);
     append(out, &[b"{\\\"id\\\":2,\\\"img\\\":{\\\"w\\\":1200,\\\"h\\\":627,\\\"url\\\":\\\""]);
     write_url("native.webp", creative, out);
     append(out, &[b"\\\"}}],\\\"link\\\":{\\\"url\\\":\\\""]);
     write_url("click", creative, out);
-    append(out, &[b"\\\"},\\\"ext\\\":{\\\"note\\\":\\\""]);
+    append(out, &[b"\\\"}"]);
+    if !tracker.is_empty() {
+        append(out, &[b",\\\"imptrackers\\\":[\\\"", tracker.as_bytes(), b"\\\"]"]);
+    }
+    append(out, &[b",\\\"ext\\\":{\\\"note\\\":\\\""]);
 }
 
 /// `https://cdn.advertiser-<n>.example/<creative>/<leaf>`

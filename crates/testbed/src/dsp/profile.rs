@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::notices::NoticeOptions;
+use super::schedule::Schedule;
 use super::spread::{LatencySpread, PriceSpread};
 use crate::draws::PPM;
 
@@ -48,8 +50,19 @@ pub struct DspProfile {
     pub bids_max: usize,
     /// Share of impressions with deals where the bid is on one of the deals.
     pub deal_ppm: u32,
-    /// Whether bids carry `nurl`, `burl` and `lurl`, which lead back to the DSP and are counted.
+    /// Whether bids carry `nurl`, `burl` and `lurl` and their markup a tracker, which lead back to
+    /// the DSP with macros in them, and are counted.
     pub notices: bool,
+    /// How notices are answered.
+    pub notice: NoticeOptions,
+    /// Share of bids without markup: their `nurl` returns it.
+    pub markup_on_win_ppm: u32,
+    /// How long a `nurl` takes to return markup.
+    pub markup_latency: Duration,
+    /// Share of such calls answered 500.
+    pub markup_failure_ppm: u32,
+    /// What it does in place of all this, and when.
+    pub schedule: Schedule,
 }
 
 impl Default for DspProfile {
@@ -76,6 +89,11 @@ impl Default for DspProfile {
             bids_max: 4,
             deal_ppm: 500_000,
             notices: false,
+            notice: NoticeOptions::default(),
+            markup_on_win_ppm: 0,
+            markup_latency: Duration::ZERO,
+            markup_failure_ppm: 0,
+            schedule: Schedule::default(),
         }
     }
 }
@@ -83,8 +101,15 @@ impl Default for DspProfile {
 impl DspProfile {
     /// What is wrong with this profile, if anything is.
     pub(crate) fn problem(&self) -> Option<&'static str> {
-        let shares =
-            [self.no_bid_ppm, self.above_floor_ppm, self.late_ppm, self.chunked_ppm, self.deal_ppm];
+        let shares = [
+            self.no_bid_ppm,
+            self.above_floor_ppm,
+            self.late_ppm,
+            self.chunked_ppm,
+            self.deal_ppm,
+            self.markup_on_win_ppm,
+            self.markup_failure_ppm,
+        ];
         let plain = |name: &String| {
             !name.is_empty()
                 && name.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\')
@@ -96,7 +121,10 @@ impl DspProfile {
         } else if self.currency.len() != 3 || !self.currency.bytes().all(|b| b.is_ascii_uppercase())
         {
             Some("a currency must be three capital letters")
-        } else if self.latency.p99 > LATENCY_MAX || self.late_by > LATENCY_MAX {
+        } else if [self.latency.p99, self.late_by, self.markup_latency]
+            .iter()
+            .any(|&latency| latency > LATENCY_MAX)
+        {
             Some("no answer may take longer than 60 s")
         } else if self.late_ppm > 0 && self.late_by.is_zero() {
             Some("late answers need a late_by above zero")
@@ -105,7 +133,8 @@ impl DspProfile {
         } else if !(1..=BIDS_MAX).contains(&self.bids_max) {
             Some("an answer holds 1 to 64 bids")
         } else {
-            self.price.problem().or(self.latency.problem())
+            let spreads = self.price.problem().or(self.latency.problem());
+            spreads.or(self.notice.problem()).or(self.schedule.problem())
         }
     }
 }
@@ -113,6 +142,7 @@ impl DspProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dsp::{Act, DripFrom, NoticeAnswer};
 
     #[test]
     fn limits_hold_at_their_edges() {
@@ -129,6 +159,15 @@ mod tests {
         check(None, &|p| p.no_bid_ppm = PPM);
         check(Some("share"), &|p| p.no_bid_ppm = PPM + 1);
         check(Some("share"), &|p| p.deal_ppm = PPM + 1);
+        check(Some("share"), &|p| p.markup_on_win_ppm = PPM + 1);
+        check(Some("share"), &|p| p.markup_failure_ppm = PPM + 1);
+        check(Some("60 s"), &|p| p.markup_latency = LATENCY_MAX + Duration::from_nanos(1));
+        check(Some("a status"), &|p| p.notice.answer = NoticeAnswer::Status(199));
+        check(Some("location"), &|p| p.notice.answer = NoticeAnswer::Redirect(String::new()));
+        check(Some("pieces"), &|p| {
+            let every = Duration::ZERO;
+            p.schedule = Schedule::always(Act::Trickle { bytes: 1, every, from: DripFrom::Head });
+        });
         check(None, &|p| p.seats = vec!["a-b_c:1".to_owned()]);
         check(Some("seat"), &|p| p.seats = vec!["a\"b".to_owned()]);
         check(Some("seat"), &|p| p.seats = vec![String::new()]);

@@ -2,19 +2,24 @@
 //! Decides only who runs next; what a connection does is in `connection`.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use rustls::ServerConfig;
 
 use super::answer::Bidder;
+use super::behaviour::Behaviour;
 use super::connection::{Buffers, Connection, Step, Surroundings};
 use super::counters::{Counters, FleetStats};
+use super::notices::{NoticeDesk, NoticeOptions};
+use super::port::Port;
+use super::schedule::Schedule;
 use super::wheel::Wheel;
+use super::wire::Wire;
 
-/// The token of the waker that ends the thread.
+/// The token of the waker that brings commands, or ends the thread.
 pub(super) const WAKER: Token = Token(usize::MAX);
 
 /// Events taken from the kernel at once.
@@ -25,9 +30,28 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// One DSP as its thread holds it.
 pub(super) struct Desk {
-    pub(super) listener: TcpListener,
+    pub(super) port: Port,
     pub(super) bidder: Bidder,
+    pub(super) notices: NoticeDesk,
+    pub(super) schedule: Schedule,
     pub(super) index: usize,
+}
+
+/// What a thread is told while it runs. It answers once the change holds.
+#[derive(Debug)]
+pub(super) struct Command {
+    /// Place of the DSP among those of the thread.
+    pub(super) desk: usize,
+    pub(super) change: Change,
+    pub(super) done: mpsc::SyncSender<()>,
+}
+
+/// A change of one DSP.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// Behaves so from now on; its schedule is over.
+    Behaviour(Behaviour),
+    Notices(NoticeOptions),
 }
 
 /// A place for a connection. The serial tells a delayed answer that its connection is gone.
@@ -44,19 +68,23 @@ struct Alarm {
     serial: u64,
 }
 
-/// The limits of one thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+/// What all threads have alike.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
     pub(super) body_bytes_max: usize,
     pub(super) connections_max: usize,
+    pub(super) tls: Option<Arc<ServerConfig>>,
+    /// What schedules count from.
+    pub(super) started: Instant,
+    pub(super) counters: Arc<[Counters]>,
 }
 
 /// One thread's share of the fleet.
 pub(super) struct Reactor {
     poll: Poll,
     desks: Vec<Desk>,
-    counters: Arc<[Counters]>,
-    limits: Limits,
+    terms: Terms,
+    commands: mpsc::Receiver<Command>,
     places: Vec<Place>,
     free: Vec<usize>,
     /// Places emptied since the last poll: events already taken may still name them.
@@ -64,36 +92,39 @@ pub(super) struct Reactor {
     serial: u64,
     buffers: Buffers,
     wheel: Wheel<Alarm>,
-    started: Instant,
-    /// Listeners that could not accept for want of descriptors, to be tried again.
+    /// Ports that could not accept or listen for want of descriptors, to be tried again.
     stalled: Vec<usize>,
+    /// When the next phase of any schedule begins, since the start.
+    next_phase: Option<Duration>,
 }
 
 impl Reactor {
-    /// Registers the listeners of `desks`.
+    /// Registers the ports of `desks` and begins their schedules.
     pub(super) fn new(
         poll: Poll,
         mut desks: Vec<Desk>,
-        counters: Arc<[Counters]>,
-        limits: Limits,
+        commands: mpsc::Receiver<Command>,
+        terms: Terms,
     ) -> io::Result<Self> {
         for (index, desk) in desks.iter_mut().enumerate() {
-            poll.registry().register(&mut desk.listener, Token(index), Interest::READABLE)?;
+            desk.port.register(poll.registry(), Token(index))?;
         }
-        Ok(Self {
+        let mut reactor = Self {
             poll,
             desks,
-            counters,
-            limits,
+            terms,
+            commands,
             places: Vec::new(),
             free: Vec::new(),
             emptied: Vec::new(),
             serial: 0,
             buffers: Buffers::new(),
             wheel: Wheel::new(),
-            started: Instant::now(),
             stalled: Vec::new(),
-        })
+            next_phase: None,
+        };
+        reactor.follow_schedules(None);
+        Ok(reactor)
     }
 
     /// Serves until `stop` is set and the waker has rung.
@@ -101,14 +132,13 @@ impl Reactor {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut due = Vec::new();
         while !stop.load(Ordering::Acquire) {
-            let idle = self.wheel.is_empty() && self.stalled.is_empty();
-            match self.poll.poll(&mut events, (!idle).then_some(TICK)) {
+            match self.poll.poll(&mut events, self.patience()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 polled => polled?,
             }
             for event in &events {
                 match event.token() {
-                    WAKER => (),
+                    WAKER => self.obey(),
                     Token(desk) if desk < self.desks.len() => self.accept(desk),
                     Token(token) => self.serve(token - self.desks.len(), |connection, around| {
                         connection.ready(event, around)
@@ -124,24 +154,92 @@ impl Reactor {
                     }
                 }
             }
+            if let Some(next) = self.next_phase
+                && next <= self.terms.started.elapsed()
+            {
+                self.follow_schedules(Some(next));
+            }
             for desk in std::mem::take(&mut self.stalled) {
+                self.reopen(desk);
                 self.accept(desk);
             }
         }
         Ok(())
     }
 
+    /// How long to wait for events; `None` is for ever.
+    fn patience(&self) -> Option<Duration> {
+        if !self.wheel.is_empty() || !self.stalled.is_empty() {
+            return Some(TICK);
+        }
+        let next = self.next_phase?;
+        Some(next.saturating_sub(self.terms.started.elapsed()))
+    }
+
+    /// Takes up the phases that have begun. `due` is the time that has come, `None` at the start.
+    fn follow_schedules(&mut self, due: Option<Duration>) {
+        let elapsed = due.map_or(Duration::ZERO, |due| due.max(self.terms.started.elapsed()));
+        let mut next_phase: Option<Duration> = None;
+        for desk in 0..self.desks.len() {
+            let schedule = &self.desks[desk].schedule;
+            if schedule.phases.is_empty() {
+                continue;
+            }
+            let (behaviour, next) = schedule.at(elapsed);
+            let behaviour = behaviour.clone();
+            next_phase = next_phase.into_iter().chain(next).min();
+            self.behave(desk, &behaviour);
+        }
+        self.next_phase = next_phase;
+    }
+
+    /// Does what it is told. Who told it may have gone.
+    fn obey(&mut self) {
+        while let Ok(Command { desk, change, done }) = self.commands.try_recv() {
+            match change {
+                Change::Behaviour(behaviour) => {
+                    self.desks[desk].schedule = Schedule::default();
+                    self.behave(desk, &behaviour);
+                }
+                Change::Notices(options) => self.desks[desk].notices.set(options),
+            }
+            let _ = done.try_send(());
+        }
+    }
+
+    fn behave(&mut self, desk: usize, behaviour: &Behaviour) {
+        if !self.desks[desk].bidder.behave(behaviour) {
+            self.reopen(desk);
+            return;
+        }
+        self.desks[desk].port.refuse();
+        for (index, place) in self.places.iter_mut().enumerate() {
+            if place.desk == desk && place.connection.take().is_some() {
+                self.terms.counters[self.desks[desk].index].connections_open.subtract(1);
+                self.emptied.push(index);
+            }
+        }
+    }
+
+    /// Listens again, unless the DSP is to refuse.
+    fn reopen(&mut self, desk: usize) {
+        let Desk { bidder, port, .. } = &mut self.desks[desk];
+        if !bidder.is_refusing() && port.reopen(self.poll.registry(), Token(desk)).is_err() {
+            self.stalled.push(desk);
+        }
+    }
+
     /// The last whole tick that has passed `after` from now.
     fn ticks(&self, after: Duration) -> u64 {
-        let passed = (self.started.elapsed() + after).as_millis();
+        let passed = (self.terms.started.elapsed() + after).as_millis();
         u64::try_from(passed).expect("a process runs for less than 500 million years")
     }
 
     /// Accepts until the backlog is empty: an edge tells of it once.
     fn accept(&mut self, desk: usize) {
         loop {
-            let stream = match self.desks[desk].listener.accept() {
-                Ok((stream, _)) => stream,
+            let stream = match self.desks[desk].port.accept() {
+                Ok(stream) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The peer gave up before its turn, or a signal came: the next one may be well.
                 Err(error)
@@ -158,9 +256,8 @@ impl Reactor {
                 }
             };
             let in_use = self.places.len() - self.free.len() - self.emptied.len();
-            let refused =
-                in_use >= self.limits.connections_max || self.admit(desk, stream).is_err();
-            let counters = &self.counters[self.desks[desk].index];
+            let refused = in_use >= self.terms.connections_max || self.admit(desk, stream).is_err();
+            let counters = &self.terms.counters[self.desks[desk].index];
             if refused {
                 counters.connections_refused.add(1);
             } else {
@@ -180,7 +277,8 @@ impl Reactor {
         )?;
         self.serial += 1;
         let serial = self.serial;
-        let filled = Place { connection: Some(Connection::new(stream)), desk, serial };
+        let wire = Wire::new(stream, self.terms.tls.as_ref())?;
+        let filled = Place { connection: Some(Connection::new(wire)), desk, serial };
         match self.free.pop() {
             Some(place) => self.places[place] = filled,
             None => self.places.push(filled),
@@ -199,9 +297,10 @@ impl Reactor {
         let desk = &mut self.desks[*desk];
         let mut around = Surroundings {
             bidder: &mut desk.bidder,
-            counters: &self.counters[desk.index],
+            notices: &mut desk.notices,
+            counters: &self.terms.counters[desk.index],
             buffers: &mut self.buffers,
-            body_bytes_max: self.limits.body_bytes_max,
+            body_bytes_max: self.terms.body_bytes_max,
         };
         match turn(open, &mut around) {
             Step::Idle => (),

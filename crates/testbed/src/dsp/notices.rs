@@ -1,0 +1,379 @@
+//! Notices as a DSP sees them: the URLs its bids carry, what comes back on them, and how it
+//! answers. Owns the reading and counting of OpenRTB's macros (2.6, 4.2.3 and 4.4) from the
+//! buyer's side; knows no socket, and not how the exchange writes them.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use super::answer::append;
+use super::counters::{NoticeCounters, NoticesCounters};
+use super::markup::{self, Creative, Order};
+use super::profile::DspProfile;
+use super::script::{End, Script};
+use super::sickness::head;
+use crate::draws::Draws;
+use crate::scan::{self, Format};
+
+#[cfg(test)]
+mod tests;
+
+/// Raw targets that are kept for a look.
+pub const RECENT_MAX: usize = 64;
+
+/// Notices that are remembered to know them again; the oldest are forgotten.
+const REMEMBERED_MAX: usize = 256 * 1024;
+
+/// Parts the draw of failing markup from all other draws.
+const MARKUP: u64 = 0x4d41_524b;
+
+/// What every notice tells. The offer, in micros CPM, follows.
+const QUERY: &str = "imp=${AUCTION_IMP_ID}&auction=${AUCTION_ID}&price=${AUCTION_PRICE}\
+&price64=${AUCTION_PRICE:B64}&cur=${AUCTION_CURRENCY}&loss=${AUCTION_LOSS}\
+&min=${AUCTION_MIN_TO_WIN}&multiplier=${AUCTION_MULTIPLIER}&seat=${AUCTION_SEAT_ID}&offer=";
+
+/// The three notices of OpenRTB 2.6, section 4.2.3: `nurl`, `burl` and `lurl`; and the tracker in
+/// the markup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    Win,
+    Bill,
+    Loss,
+    View,
+}
+
+/// How a DSP answers notices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoticeOptions {
+    /// What each call gets, after those that fail.
+    pub answer: NoticeAnswer,
+    /// The first so many calls, of every kind together, are answered 500.
+    pub fail_first: u32,
+}
+
+/// One answer to a notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoticeAnswer {
+    /// A status from 200 to 599, without a body.
+    Status(u16),
+    /// Never.
+    Hang,
+    /// 302 to this location.
+    Redirect(String),
+}
+
+impl Default for NoticeOptions {
+    /// 204, always.
+    fn default() -> Self {
+        Self { answer: NoticeAnswer::Status(204), fail_first: 0 }
+    }
+}
+
+impl NoticeOptions {
+    /// What is wrong with these options, if anything is.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let plain = |to: &String| !to.is_empty() && to.bytes().all(|byte| byte.is_ascii_graphic());
+        match &self.answer {
+            NoticeAnswer::Status(code) if !(200..=599).contains(code) => {
+                Some("notices are answered with a status from 200 to 599")
+            }
+            NoticeAnswer::Redirect(to) if !plain(to) => Some("a location must be visible ASCII"),
+            _ => None,
+        }
+    }
+}
+
+/// Targets as they came, newest last.
+pub(super) type Recent = Arc<Mutex<VecDeque<String>>>;
+
+/// Where one DSP receives its notices.
+#[derive(Debug)]
+pub(super) struct NoticeDesk {
+    options: NoticeOptions,
+    /// Calls since the options were set.
+    calls: u64,
+    seen: HashSet<u64>,
+    /// What was seen, oldest first.
+    order: VecDeque<u64>,
+    recent: Recent,
+}
+
+impl NoticeDesk {
+    pub(super) fn new(options: NoticeOptions, recent: Recent) -> Self {
+        Self { options, calls: 0, seen: HashSet::new(), order: VecDeque::new(), recent }
+    }
+
+    /// From now on answers like this.
+    pub(super) fn set(&mut self, options: NoticeOptions) {
+        (self.options, self.calls) = (options, 0);
+    }
+
+    /// Takes one notice to `target`, sent by the DSP's own bids. `None` is a bare 204.
+    pub(super) fn receive(
+        &mut self,
+        (notice, target): (Notice, &str),
+        seller: Seller<'_>,
+        counters: &NoticesCounters,
+    ) -> Option<Script> {
+        let counters = counters.of(notice);
+        self.keep(target);
+        self.calls += 1;
+        let told = Told::read(target);
+        let reply = self.reply(notice, &told, seller);
+        if reply.as_ref().is_some_and(|reply| !reply.is_accepted) {
+            counters.failed.add(1);
+        } else {
+            self.tally(notice, &told, seller.profile, counters);
+        }
+        reply.map(|reply| reply.script)
+    }
+
+    fn keep(&self, target: &str) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.len() == RECENT_MAX {
+            recent.pop_front();
+        }
+        recent.push_back(target.to_owned());
+    }
+
+    fn reply(&self, notice: Notice, told: &Told<'_>, seller: Seller<'_>) -> Option<Reply> {
+        if self.calls <= u64::from(self.options.fail_first) {
+            return Some(Reply::status(500));
+        }
+        match &self.options.answer {
+            NoticeAnswer::Status(code) if (200..300).contains(code) => {
+                let markup = (notice == Notice::Win).then(|| told.order()).flatten();
+                match markup {
+                    Some(order) => Some(Reply::markup(order, told, seller)),
+                    None => (*code != 204).then(|| Reply::status(*code)),
+                }
+            }
+            NoticeAnswer::Status(code) => Some(Reply::status(*code)),
+            NoticeAnswer::Hang => {
+                let script = Script { end: End::Hang, ..Script::whole(vec![], Duration::ZERO) };
+                Some(Reply { script, is_accepted: false })
+            }
+            NoticeAnswer::Redirect(to) => {
+                let bytes = head(302, &[("location", to)], Some(0));
+                let script = Script::whole(bytes, Duration::ZERO);
+                Some(Reply { script, is_accepted: false })
+            }
+        }
+    }
+
+    fn tally(
+        &mut self,
+        notice: Notice,
+        told: &Told<'_>,
+        profile: &DspProfile,
+        counters: &NoticeCounters,
+    ) {
+        let Some(facts) = told.facts(notice, &profile.currency) else {
+            counters.malformed.add(1);
+            return;
+        };
+        if !self.seen.insert(facts.key) {
+            counters.duplicates.add(1);
+            return;
+        }
+        self.order.push_back(facts.key);
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+        counters.price_micros.add(facts.price_micros);
+        if facts.is_overpriced {
+            counters.overpriced.add(1);
+        }
+        counters.counted.add(1);
+    }
+}
+
+/// Whose notices they are.
+#[derive(Clone, Copy)]
+pub(super) struct Seller<'a> {
+    pub(super) profile: &'a DspProfile,
+    pub(super) seed: u64,
+    pub(super) origin: &'a str,
+}
+
+struct Reply {
+    script: Script,
+    /// Whether the notice counts as delivered.
+    is_accepted: bool,
+}
+
+impl Reply {
+    fn status(code: u16) -> Self {
+        let script = Script::whole(head(code, &[], Some(0)), Duration::ZERO);
+        Self { script, is_accepted: (200..300).contains(&code) }
+    }
+
+    fn markup((order, offer): (Order, u64), told: &Told<'_>, seller: Seller<'_>) -> Self {
+        let profile = seller.profile;
+        let key = [told.text("auction").as_bytes(), b"\0", told.text("imp").as_bytes()].concat();
+        if Draws::keyed(seller.seed ^ MARKUP, &key).happens(profile.markup_failure_ppm) {
+            let reply = Self::status(500);
+            return Self {
+                script: Script { delay: profile.markup_latency, ..reply.script },
+                ..reply
+            };
+        }
+        let (markup, media_type) = markup::served(order, &tracker(seller.origin, offer));
+        let mut bytes = head(200, &[("content-type", media_type)], Some(markup.len()));
+        bytes.extend_from_slice(&markup);
+        Self { script: Script::whole(bytes, profile.markup_latency), is_accepted: true }
+    }
+}
+
+/// The parameters of a notice, decoded.
+struct Told<'a>(HashMap<Cow<'a, str>, Cow<'a, str>>);
+
+/// What a well-formed notice says.
+#[derive(Debug, PartialEq, Eq)]
+struct Facts {
+    /// Of auction, impression and kind.
+    key: u64,
+    price_micros: u64,
+    /// More is charged than was offered.
+    is_overpriced: bool,
+}
+
+impl<'a> Told<'a> {
+    /// A target that cannot be decoded tells nothing.
+    fn read(target: &'a str) -> Self {
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        let mut told = HashMap::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (Some(key), Some(value)) = (unescaped(key), unescaped(value)) else {
+                return Self(HashMap::new());
+            };
+            told.insert(key, value);
+        }
+        Self(told)
+    }
+
+    /// Empty where it is not told.
+    fn text(&self, key: &str) -> &str {
+        self.0.get(key).map_or("", Cow::as_ref)
+    }
+
+    fn number<N: std::str::FromStr>(&self, key: &str) -> Option<N> {
+        self.text(key).parse().ok()
+    }
+
+    /// `None` if the notice is malformed: a macro is left in it, it lacks what its kind must say,
+    /// or something in it is no number, no base64 or another currency than that of the bids.
+    fn facts(&self, notice: Notice, currency: &str) -> Option<Facts> {
+        let (auction, imp, price) = (self.text("auction"), self.text("imp"), self.text("price"));
+        let is_loss = notice == Notice::Loss;
+        let left = self.0.values().any(|value| value.contains("${"));
+        if left || auction.is_empty() || imp.is_empty() || self.text("cur") != currency {
+            return None;
+        }
+        // Who loses need not learn the price; who pays must.
+        let price_micros = match price {
+            "" if is_loss => 0,
+            price => scan::micros_of(price.as_bytes())?,
+        };
+        if from_base64(self.text("price64"))? != price.as_bytes() {
+            return None;
+        }
+        let optional_number =
+            |text: &str| text.is_empty() || scan::micros_of(text.as_bytes()).is_some();
+        if !optional_number(self.text("min")) || !optional_number(self.text("multiplier")) {
+            return None;
+        }
+        if (is_loss || !self.text("loss").is_empty()) && self.number::<u16>("loss").is_none() {
+            return None;
+        }
+        let key = [auction.as_bytes(), b"\0", imp.as_bytes()].concat();
+        Some(Facts {
+            key: Draws::keyed(notice as u64, &key).bits(),
+            price_micros,
+            is_overpriced: !is_loss && price_micros > self.number("offer")?,
+        })
+    }
+
+    /// The markup this notice is to be answered with, if it is, and what was offered.
+    fn order(&self) -> Option<(Order, u64)> {
+        let format = match self.text("markup") {
+            "banner" => Format::Banner,
+            "video" => Format::Video,
+            "audio" => Format::Audio,
+            "native" => Format::Native,
+            _ => return None,
+        };
+        let (width, height) = (self.number("w")?, self.number("h")?);
+        let creative =
+            Creative { number: self.number("creative")?, advertiser: self.number("advertiser")? };
+        Some((Order { format, width, height, creative }, self.number("offer")?))
+    }
+}
+
+/// Percent-decoding (RFC 3986, 2.1); `None` for what is not well-formed or not UTF-8. A plus sign
+/// is itself.
+fn unescaped(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
+        bytes.push(u8::try_from(digit(0)? * 16 + digit(1)?).ok()?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+/// Either alphabet, padded or not: the standard leaves it open.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let config =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let decoded = |alphabet| GeneralPurpose::new(alphabet, config).decode(text).ok();
+    decoded(&alphabet::STANDARD).or_else(|| decoded(&alphabet::URL_SAFE))
+}
+
+/// Appends `nurl`, `burl` and `lurl` of a bid that offers `offer` micros.
+pub(super) fn write_notices((origin, offer): (&str, u64), body: &mut Vec<u8>) {
+    let mut number = itoa::Buffer::new();
+    let offer = number.format(offer).as_bytes();
+    for (key, path) in [("nurl", "/win?"), ("burl", "/bill?"), ("lurl", "/loss?")] {
+        append(body, &[b",\"", key.as_bytes(), b"\":\"", origin.as_bytes(), path.as_bytes()]);
+        append(body, &[QUERY.as_bytes(), offer, b"\""]);
+    }
+}
+
+/// Appends a `nurl` that returns the markup.
+pub(super) fn write_markup_notice((origin, offer): (&str, u64), order: Order, body: &mut Vec<u8>) {
+    let format = match order.format {
+        Format::Banner => "banner",
+        Format::Video => "video",
+        Format::Audio => "audio",
+        Format::Native => "native",
+    };
+    let Order { width, height, creative: Creative { number, advertiser }, .. } = order;
+    let url = format!(
+        ",\"nurl\":\"{origin}/win?markup={format}&w={width}&h={height}&creative={number}\
+         &advertiser={advertiser}&{QUERY}{offer}\""
+    );
+    body.extend_from_slice(url.as_bytes());
+}
+
+/// The URL that markup loads when it is shown.
+pub(super) fn tracker(origin: &str, offer: u64) -> String {
+    format!("{origin}/view?{QUERY}{offer}")
+}

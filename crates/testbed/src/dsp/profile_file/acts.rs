@@ -1,0 +1,276 @@
+//! The kinds of behaviour by name: what each does, which knobs it has, and their defaults. Owns the
+//! words; the limits are the behaviour's own.
+
+use std::time::Duration;
+
+use runtime::config::{Optional, Section, ms, secs};
+
+use crate::dsp::behaviour::{Act, BOMB_BYTES_MAX, Cut, DripFrom, Garble, INTERIM_MAX, LEVELS_MAX};
+
+/// One kind of behaviour, as a profile file names it.
+#[derive(Debug)]
+pub struct ActDoc {
+    /// Its `kind`.
+    pub name: &'static str,
+    /// Keys that it has beside `lasts`, `kind` and `share`.
+    pub knobs: &'static [&'static str],
+    /// What it does, in a line.
+    pub line: &'static str,
+    build: fn(&Knobs) -> Act,
+}
+
+/// Every kind.
+pub static ACTS: [ActDoc; 22] = [
+    ActDoc {
+        name: "healthy",
+        knobs: &[],
+        line: "answers as the profile has it",
+        build: |_| Act::Healthy,
+    },
+    ActDoc {
+        name: "status",
+        knobs: &["status", "body"],
+        line: "answers with a status, 503 unless told otherwise",
+        build: |knobs| Act::Status {
+            code: knobs.status.unwrap_or(503),
+            body: knobs.body.clone().unwrap_or_default(),
+        },
+    },
+    ActDoc {
+        name: "hang",
+        knobs: &[],
+        line: "reads the request and never answers",
+        build: |_| Act::Hang,
+    },
+    ActDoc {
+        name: "trickle",
+        knobs: &["bytes", "every", "from"],
+        line: "sends a bid `bytes` at a time, one piece `every` so often, from head or body on",
+        build: |knobs| Act::Trickle {
+            bytes: knobs.bytes.unwrap_or(1),
+            every: knobs.every.unwrap_or(Duration::from_millis(10)),
+            from: knobs.from.unwrap_or(DripFrom::Head),
+        },
+    },
+    ActDoc {
+        name: "close",
+        knobs: &["at"],
+        line: "closes before the answer, in its head, or in its body",
+        build: |knobs| Act::Close { at: knobs.at.unwrap_or(Cut::Body) },
+    },
+    ActDoc {
+        name: "reset",
+        knobs: &["at"],
+        line: "resets the connection before the answer, in its head, or in its body",
+        build: |knobs| Act::Reset { at: knobs.at.unwrap_or(Cut::Before) },
+    },
+    ActDoc {
+        name: "garbage",
+        knobs: &[],
+        line: "sends bytes that are not HTTP, and closes",
+        build: |_| Act::Garbage,
+    },
+    ActDoc {
+        name: "malformed",
+        knobs: &["variant"],
+        line: "answers 200 with what is no response, in one of eight ways or in all by turns",
+        build: |knobs| Act::Malformed { how: knobs.variant.flatten() },
+    },
+    ActDoc {
+        name: "huge",
+        knobs: &["size", "endless"],
+        line: "answers with `size` (64MiB) declared, or with chunks without end",
+        build: |knobs| Act::Huge {
+            bytes: (!knobs.endless.unwrap_or(false)).then(|| knobs.size.unwrap_or(64 << 20) as u64),
+        },
+    },
+    ActDoc {
+        name: "deep",
+        knobs: &["levels"],
+        line: "answers with JSON nested so deep (10000)",
+        build: |knobs| Act::Deep { levels: knobs.levels.unwrap_or(10_000) },
+    },
+    ActDoc {
+        name: "wrong_id",
+        knobs: &[],
+        line: "bids in a response to another request",
+        build: |_| Act::WrongId,
+    },
+    ActDoc {
+        name: "wrong_imp",
+        knobs: &[],
+        line: "bids on impressions that were not offered",
+        build: |_| Act::WrongImp,
+    },
+    ActDoc {
+        name: "wrong_currency",
+        knobs: &["currency"],
+        line: "bids in a currency of its own (XTS)",
+        build: |knobs| Act::WrongCurrency {
+            code: knobs.currency.clone().unwrap_or_else(|| "XTS".to_owned()),
+        },
+    },
+    ActDoc {
+        name: "late",
+        knobs: &["by"],
+        line: "answers as the profile has it, `by` so much after the request (500ms)",
+        build: |knobs| Act::Late { by: knobs.by.unwrap_or(Duration::from_millis(500)) },
+    },
+    ActDoc {
+        name: "refused",
+        knobs: &[],
+        line: "closes its port and all connections",
+        build: |_| Act::Refused,
+    },
+    ActDoc {
+        name: "gzip",
+        knobs: &["always"],
+        line: "answers in gzip where the request accepts it, or always",
+        build: |knobs| Act::Gzip { always: knobs.always.unwrap_or(false) },
+    },
+    ActDoc {
+        name: "gzip_bomb",
+        knobs: &["size"],
+        line: "answers with a small gzip that inflates to `size` (32MiB)",
+        build: |knobs| Act::GzipBomb { inflated: knobs.size.unwrap_or(32 << 20) },
+    },
+    ActDoc {
+        name: "bad_gzip",
+        knobs: &[],
+        line: "bids in a gzip that is cut off, altered, or none",
+        build: |_| Act::BadGzip,
+    },
+    ActDoc {
+        name: "chunked",
+        knobs: &["bytes"],
+        line: "bids in chunks of so many bytes (1)",
+        build: |knobs| Act::Chunked { bytes: knobs.bytes.unwrap_or(1) },
+    },
+    ActDoc {
+        name: "redirect",
+        knobs: &["status", "location"],
+        line: "answers 302 to `location`, or to another path of its own",
+        build: |knobs| Act::Redirect {
+            code: knobs.status.unwrap_or(302),
+            to: knobs.location.clone(),
+        },
+    },
+    ActDoc {
+        name: "interim",
+        knobs: &["status", "times"],
+        line: "sends interim answers (103) so many times before its own, or without end",
+        build: |knobs| Act::Interim { code: knobs.status.unwrap_or(103), count: knobs.times },
+    },
+    ActDoc {
+        name: "closing",
+        knobs: &["announced"],
+        line: "answers as the profile has it and closes, with or without `connection: close`",
+        build: |knobs| Act::Closing { announced: knobs.announced.unwrap_or(false) },
+    },
+];
+
+/// Everything that any kind can be told.
+struct Knobs {
+    status: Option<u16>,
+    body: Option<String>,
+    bytes: Option<usize>,
+    every: Option<Duration>,
+    from: Option<DripFrom>,
+    at: Option<Cut>,
+    variant: Option<Option<Garble>>,
+    size: Option<usize>,
+    endless: Option<bool>,
+    levels: Option<usize>,
+    currency: Option<String>,
+    by: Option<Duration>,
+    always: Option<bool>,
+    location: Option<String>,
+    times: Option<u32>,
+    announced: Option<bool>,
+}
+
+const FROM: [(&str, DripFrom); 2] = [("head", DripFrom::Head), ("body", DripFrom::Body)];
+
+const AT: [(&str, Cut); 3] = [("before", Cut::Before), ("head", Cut::Head), ("body", Cut::Body)];
+
+const VARIANTS: [(&str, Option<Garble>); 9] = [
+    ("any", None),
+    ("empty", Some(Garble::Empty)),
+    ("html", Some(Garble::Html)),
+    ("truncated", Some(Garble::Truncated)),
+    ("trailing", Some(Garble::Trailing)),
+    ("encoding", Some(Garble::Encoding)),
+    ("types", Some(Garble::Types)),
+    ("number", Some(Garble::Number)),
+    ("escape", Some(Garble::Escape)),
+];
+
+/// Reads the knobs of one kind; those of others are told to be out of place.
+pub(super) fn read(s: &mut Section<'_>, act: &ActDoc) -> Act {
+    let knobs = Knobs::read(s);
+    for (knob, is_given) in knobs.given() {
+        if is_given && !act.knobs.contains(&knob) {
+            let known = match act.knobs {
+                [] => "has none".to_owned(),
+                knobs => format!("has {}", knobs.join(", ")),
+            };
+            s.problem(knob, "", format!("is no knob of `{}`, which {known}", act.name));
+        }
+    }
+    (act.build)(&knobs)
+}
+
+impl Knobs {
+    fn read(s: &mut Section<'_>) -> Self {
+        let text = |text: &str| Ok(text.to_owned());
+        Self {
+            status: s.integer("status", Optional(503), 100..=599, "Status of the answer."),
+            body: s.parsed("body", Optional("sorry"), text, "Body of a status."),
+            bytes: s.bytes("bytes", Optional("1B"), 1..=1 << 20, "Size of a piece or a chunk."),
+            every: s.duration("every", Optional("10ms"), ms(1)..=secs(60), "Pause of a trickle."),
+            from: s.one_of("from", Optional("head"), &FROM, "Where a trickle begins."),
+            at: s.one_of("at", Optional("body"), &AT, "Where the answer breaks off."),
+            variant: s.one_of("variant", Optional("any"), &VARIANTS, "Way of being malformed."),
+            size: s.bytes(
+                "size",
+                Optional("64MiB"),
+                0..=BOMB_BYTES_MAX,
+                "Size of a huge answer, or of an inflated bomb.",
+            ),
+            endless: s.boolean("endless", Optional(true), "A huge answer never ends."),
+            levels: s.integer("levels", Optional(10_000), 1..=LEVELS_MAX, "Depth of nesting."),
+            currency: s.parsed("currency", Optional("XTS"), text, "Currency that is stated."),
+            by: s.duration("by", Optional("500ms"), ms(1)..=secs(60), "Time of a late answer."),
+            always: s.boolean("always", Optional(true), "Gzip also where it is not accepted."),
+            location: s.text("location", Optional("http://127.0.0.1:9/"), "Where to redirect."),
+            times: s.integer(
+                "times",
+                Optional(10),
+                0..=INTERIM_MAX,
+                "Number of interim answers; absent: without end.",
+            ),
+            announced: s.boolean("announced", Optional(true), "Says `connection: close`."),
+        }
+    }
+
+    fn given(&self) -> [(&'static str, bool); 16] {
+        [
+            ("status", self.status.is_some()),
+            ("body", self.body.is_some()),
+            ("bytes", self.bytes.is_some()),
+            ("every", self.every.is_some()),
+            ("from", self.from.is_some()),
+            ("at", self.at.is_some()),
+            ("variant", self.variant.is_some()),
+            ("size", self.size.is_some()),
+            ("endless", self.endless.is_some()),
+            ("levels", self.levels.is_some()),
+            ("currency", self.currency.is_some()),
+            ("by", self.by.is_some()),
+            ("always", self.always.is_some()),
+            ("location", self.location.is_some()),
+            ("times", self.times.is_some()),
+            ("announced", self.announced.is_some()),
+        ]
+    }
+}

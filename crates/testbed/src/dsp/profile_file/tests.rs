@@ -1,0 +1,227 @@
+//! Profile files: every key arrives, every problem is told, and the files shipped are sound.
+
+use std::time::Duration;
+
+use super::*;
+use crate::dsp::{Act, Cut, DripFrom, Garble};
+
+fn profiles(text: &str) -> Vec<DspProfile> {
+    parse_profiles("test.toml", text).expect("a sound file")
+}
+
+/// The act of a phase with these lines.
+fn act(lines: &str) -> Act {
+    let text = format!("[[dsp]]\n[[dsp.phase]]\n{lines}\n");
+    profiles(&text)[0].schedule.phases[0].behaviour.act.clone()
+}
+
+fn check_problem(text: &str, want: &str) {
+    let problems = parse_profiles("test.toml", text).expect_err(want).to_string();
+    assert!(problems.contains(want), "{want}\n{problems}");
+}
+
+#[test]
+fn every_key_of_a_dsp_arrives() {
+    let text = r#"
+        seed = 7
+        [[dsp]]
+        count = 2
+        seats = ["a", "b"]
+        bids = "80%"
+        price = "2.50 EUR"
+        price_sigma = "10%"
+        above_floor = "1%"
+        latency = { min = "1ms", median = "2ms", p99 = "3ms" }
+        late = "2%"
+        late_by = "300ms"
+        bid_size = "2KiB"
+        chunked = "3%"
+        bids_max = 5
+        deals = "4%"
+        notices = true
+        notice = { status = 200, fail_first = 3 }
+        markup_on_win = "5%"
+        markup_latency = "6ms"
+        markup_failures = "7%"
+        repeat = true
+        [[dsp.phase]]
+        lasts = "1s"
+        kind = "hang"
+        share = "25%"
+        [[dsp]]
+    "#;
+    let ms = Duration::from_millis;
+    let want = DspProfile {
+        seed: 7,
+        seats: vec!["a".to_owned(), "b".to_owned()],
+        no_bid_ppm: 200_000,
+        price: PriceSpread {
+            median_micros: 2_500_000,
+            sigma: 0.1,
+            min_micros: 83_333,
+            max_micros: 67_500_000,
+        },
+        above_floor_ppm: 10_000,
+        currency: "EUR".to_owned(),
+        latency: LatencySpread { min: ms(1), median: ms(2), p99: ms(3) },
+        late_ppm: 20_000,
+        late_by: ms(300),
+        bid_bytes: 2048,
+        chunked_ppm: 30_000,
+        bids_max: 5,
+        deal_ppm: 40_000,
+        notices: true,
+        notice: NoticeOptions { answer: NoticeAnswer::Status(200), fail_first: 3 },
+        markup_on_win_ppm: 50_000,
+        markup_latency: ms(6),
+        markup_failure_ppm: 70_000,
+        schedule: Schedule {
+            phases: vec![Phase {
+                lasts: Some(ms(1_000)),
+                behaviour: Behaviour { act: Act::Hang, share_ppm: 250_000 },
+            }],
+            repeat: true,
+        },
+    };
+    let all = profiles(text);
+    assert_eq!(all[..2], [want.clone(), want]);
+    // What a file leaves out is as a program that leaves it out has it, but for the price's ends.
+    let rest = DspProfile { seed: 7, ..DspProfile::default() };
+    let price = PriceSpread { max_micros: 40_500_000, ..rest.price };
+    assert_eq!(all[2], DspProfile { price, ..rest });
+    assert_eq!(all.len(), 3);
+}
+
+#[test]
+fn every_kind_has_its_knobs() {
+    let ms = Duration::from_millis;
+    let check = |lines: &str, want: Act| assert_eq!(act(lines), want, "{lines}");
+    check("kind = 'status'\nstatus = 500\nbody = 'x'", Act::Status { code: 500, body: "x".into() });
+    check(
+        "kind = 'trickle'\nbytes = '3B'\nevery = '7ms'\nfrom = 'body'",
+        Act::Trickle { bytes: 3, every: ms(7), from: DripFrom::Body },
+    );
+    check("kind = 'close'\nat = 'head'", Act::Close { at: Cut::Head });
+    check("kind = 'reset'", Act::Reset { at: Cut::Before });
+    check("kind = 'malformed'", Act::Malformed { how: None });
+    check("kind = 'malformed'\nvariant = 'html'", Act::Malformed { how: Some(Garble::Html) });
+    check("kind = 'huge'\nsize = '1MiB'", Act::Huge { bytes: Some(1 << 20) });
+    check("kind = 'huge'\nendless = true", Act::Huge { bytes: None });
+    check("kind = 'deep'\nlevels = 9", Act::Deep { levels: 9 });
+    check("kind = 'wrong_currency'\ncurrency = 'JPY'", Act::WrongCurrency { code: "JPY".into() });
+    check("kind = 'late'\nby = '2s'", Act::Late { by: ms(2_000) });
+    check("kind = 'gzip'\nalways = true", Act::Gzip { always: true });
+    check("kind = 'gzip_bomb'\nsize = '100MiB'", Act::GzipBomb { inflated: 100 << 20 });
+    check("kind = 'chunked'\nbytes = '9B'", Act::Chunked { bytes: 9 });
+    check(
+        "kind = 'redirect'\nstatus = 301\nlocation = 'http://x/'",
+        Act::Redirect { code: 301, to: Some("http://x/".into()) },
+    );
+    check("kind = 'interim'\nstatus = 100", Act::Interim { code: 100, count: None });
+    check("kind = 'interim'\ntimes = 5", Act::Interim { code: 103, count: Some(5) });
+    check("kind = 'closing'\nannounced = true", Act::Closing { announced: true });
+    let mut names: Vec<_> = ACTS.iter().map(|act| act.name).collect();
+    names.dedup();
+    assert_eq!(names.len(), ACTS.len());
+    let bare = ACTS.iter().filter(|act| act.knobs.is_empty()).count();
+    assert_eq!(ACTS.len() - bare, 15, "every kind with knobs stands above");
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    let text = "
+        sed = 1
+        [[dsp]]
+        price = '1.50'
+        latency = { median = '5ms' }
+        late_by = '120'
+        [[dsp.phase]]
+        kind = 'hnag'
+        [[dsp.phase]]
+        kind = 'hang'
+        every = '1ms'
+        [[dsp.phase]]
+        kind = 'close'
+        status = 1000
+        [[dsp.phase]]
+        lasts = '1s'
+        kind = 'refused'
+        share = '50%'
+    ";
+    let problems = parse_profiles("test.toml", text).expect_err("wrong").to_string();
+    for want in [
+        "sed = 1: unknown key, did you mean `seed`?",
+        "dsp[0].price",
+        "dsp[0].latency.p99",
+        "dsp[0].late_by = '120': needs a unit",
+        "dsp[0].phase[0].kind = 'hnag'",
+        "dsp[0].phase[1].every = '1ms': is no knob of `hang`, which has none",
+        "dsp[0].phase[2].status = 1000: must be from 100 to 599",
+        "dsp[0].phase[3].kind = 'refused': a port refuses all connections or none",
+    ] {
+        assert!(problems.contains(want), "no `{want}` in\n{problems}");
+    }
+}
+
+#[test]
+fn what_only_shows_together_is_told() {
+    check_problem("", "comes to 0 DSPs, must be 1 to 10000");
+    check_problem("[[dsp]]\ncount = 9000\n[[dsp]]\ncount = 9000", "comes to 18000 DSPs");
+    let phase = |lines: &str| format!("[[dsp]]\n[[dsp.phase]]\n{lines}\n");
+    check_problem(&phase("kind = 'hang'\n[[dsp.phase]]\nkind = 'hang'"), "only the last phase");
+    check_problem("[[dsp]]\nrepeat = true\n[[dsp.phase]]\nkind = 'hang'", "repeats needs an end");
+    check_problem(&phase("kind = 'status'\nstatus = 204\nbody = 'x'"), "204 and 304 have no body");
+    check_problem(&phase("kind = 'redirect'\nstatus = 200"), "300 to 399");
+    check_problem(&phase("kind = 'wrong_currency'\ncurrency = 'eur'"), "three capital letters");
+    check_problem(&phase("kind = 'close'\nbytes = '1B'"), "is no knob of `close`, which has at");
+    check_problem(&phase("lasts = '1s'"), "kind");
+    check_problem("[[dsp]]\nnotice = { hang = true, redirect = 'http://x/' }", "cannot go with");
+    check_problem("[[dsp]]\nseats = ['a\"b']", "visible ASCII");
+}
+
+#[test]
+fn the_files_shipped_are_sound_and_as_they_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/testbed");
+    let sick = |name: &str| {
+        let all = load_profiles(&folder.join(name)).expect(name);
+        assert_eq!(all.len(), 50, "{name}");
+        all.into_iter().filter(|dsp| !dsp.schedule.phases.is_empty()).collect::<Vec<_>>()
+    };
+    let hostile = sick("hostile.toml");
+    let kinds: Vec<_> = hostile.iter().map(|dsp| &dsp.schedule.phases[0].behaviour.act).collect();
+    assert_eq!(kinds.len(), 10);
+    for pair in kinds.chunks(2) {
+        assert_eq!(pair[0], pair[1]);
+    }
+    assert!(matches!(
+        [kinds[0], kinds[2], kinds[4], kinds[6], kinds[8]],
+        [
+            Act::Hang,
+            Act::Trickle { .. },
+            Act::Reset { .. },
+            Act::Malformed { .. },
+            Act::Status { code: 503, .. }
+        ]
+    ));
+    let flapping = sick("flapping.toml");
+    assert_eq!(flapping.len(), 10);
+    for dsp in flapping {
+        let phases = dsp.schedule.phases;
+        let ends = [phases.first(), phases.last()];
+        let healthy = |phase: Option<&Phase>| {
+            phase.is_some_and(|phase| phase.behaviour == Behaviour::HEALTHY)
+        };
+        assert!(ends.into_iter().all(healthy) && phases.len() >= 3 && dsp.schedule.repeat);
+    }
+}
+
+#[test]
+fn the_reference_names_every_kind_and_knob() {
+    let reference = profiles_reference();
+    for act in &ACTS {
+        assert!(reference.contains(act.name), "{}", act.name);
+        for knob in act.knobs {
+            assert!(reference.contains(&format!("`{knob}`")) || reference.contains(knob), "{knob}");
+        }
+    }
+}
