@@ -42,8 +42,10 @@ pub struct Imp<'a> {
     /// How many impressions one display is.
     #[serde(borrow)]
     pub qty: Option<Qty<'a>>,
-    /// Seconds until display; only checked.
+    /// Seconds that may pass between auction and display.
     pub exp: Option<u32>,
+    /// 2 and 3 = the ad is stitched into a stream by a server.
+    pub ssai: Option<u32>,
 }
 
 impl Imp<'_> {

@@ -10,6 +10,8 @@ pub mod codes;
 mod imp;
 mod invalid;
 mod json;
+mod members;
+mod native;
 mod outbound;
 mod request;
 mod response;
@@ -18,9 +20,12 @@ mod validate;
 pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Video};
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
+pub use members::{members, string};
+pub use native::add_tracker;
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
 pub use request::{BidRequest, Device, Geo, Media, Publisher, User};
 pub use response::{
-    BID_LIST_MAX, Bid, BidError, BidResponse, SeatBid, bid_texts, parse_bid, parse_response,
+    BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_texts, parse_bid,
+    parse_response,
 };
 pub use validate::{DEALS_MAX, FORMATS_MAX, IMPS_MAX, LIST_MAX, parse_request};

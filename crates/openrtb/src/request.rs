@@ -86,6 +86,31 @@ impl<'a> BidRequest<'a> {
         self.device.as_ref()?.geo.as_ref()?.country.as_deref()
     }
 
+    /// Region of the device's country: what ISO 3166-2 has after the hyphen, whether the caller
+    /// writes `US-CA` or `CA`.
+    pub fn region(&self) -> Option<&str> {
+        let region = self.device.as_ref()?.geo.as_ref()?.region.as_deref()?;
+        Some(region.rsplit_once('-').map_or(region, |(_, region)| region))
+    }
+
+    /// Type of the device (AdCOM 1.0, List: Device Types).
+    pub fn device_type(&self) -> Option<u32> {
+        self.device.as_ref()?.devicetype
+    }
+
+    /// Whether `dsp` can tell who the user is: by its own id of it, by `user.id` or `user.eids`, or
+    /// by the device's advertising id. One that is empty or all zeros is none.
+    pub fn has_user_id(&self, dsp: &str) -> bool {
+        let is_id = |text: &Text<'_>| text.bytes().any(|byte| byte != b'0' && byte != b'-');
+        let ifa = self.device.as_ref().and_then(|device| device.ifa.as_ref());
+        let by_user = |user: &User<'_>| {
+            user.id.as_ref().is_some_and(is_id)
+                || user.has_eids()
+                || user.buyeruid_of(dsp).is_some_and(|raw| raw != "\"\"")
+        };
+        ifa.is_some_and(is_id) || self.user.as_ref().is_some_and(|user| by_user(user))
+    }
+
     /// The impressions; validated to be at least one.
     pub fn imps(&self) -> &[Spanned<'a, Imp<'a>>] {
         self.imp.as_deref().unwrap_or_default()
@@ -132,6 +157,11 @@ pub struct Device<'a> {
     pub w: Option<u32>,
     /// Screen height in pixels; only checked.
     pub h: Option<u32>,
+    /// What kind of device (AdCOM 1.0, List: Device Types).
+    pub devicetype: Option<u32>,
+    /// Its advertising id.
+    #[serde(borrow)]
+    pub ifa: Option<Text<'a>>,
 }
 
 /// Section 3.2.19.
@@ -140,11 +170,20 @@ pub struct Geo<'a> {
     /// ISO 3166-1 alpha-3.
     #[serde(borrow)]
     pub country: Option<Text<'a>>,
+    /// ISO 3166-2, with the country and a hyphen or without.
+    #[serde(borrow)]
+    pub region: Option<Text<'a>>,
 }
 
 /// Section 3.2.20.
 #[derive(Clone, Debug, Deserialize)]
 pub struct User<'a> {
+    /// The exchange's id of the user.
+    #[serde(borrow)]
+    pub id: Option<Text<'a>>,
+    /// Ids of third parties, the first alone kept: whether there are any is what matters.
+    #[serde(default, deserialize_with = "at_most::<_, _, 1>")]
+    pub eids: Option<Vec<IgnoredAny>>,
     /// The buyer's id of the user.
     #[serde(borrow)]
     pub buyeruid: Option<Spanned<'a, Text<'a>>>,
@@ -153,9 +192,26 @@ pub struct User<'a> {
     pub ext: Option<UserExt<'a>>,
 }
 
+impl<'a> User<'a> {
+    /// The JSON text of what `dsp` calls the user.
+    pub fn buyeruid_of(&self, dsp: &str) -> Option<&'a str> {
+        let ext = self.ext.as_ref()?;
+        let prebid = ext.prebid.as_ref().and_then(|prebid| prebid.buyeruids.as_ref());
+        ext.buyeruids.iter().chain(prebid).find_map(|uids| uids.raw_of(dsp))
+    }
+
+    fn has_eids(&self) -> bool {
+        let older = self.ext.as_ref().and_then(|ext| ext.eids.as_ref());
+        self.eids.iter().chain(older).any(|eids| !eids.is_empty())
+    }
+}
+
 /// `user.ext`: a map from DSP id to that DSP's user id, here or under `prebid` as Prebid writes it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct UserExt<'a> {
+    /// Where OpenRTB 2.5 kept `user.eids`; kept likewise.
+    #[serde(default, deserialize_with = "at_most::<_, _, 1>")]
+    pub eids: Option<Vec<IgnoredAny>>,
     /// DSP id to user id.
     #[serde(borrow)]
     pub buyeruids: Option<Spanned<'a, BuyerUids<'a>>>,

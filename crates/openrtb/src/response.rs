@@ -65,6 +65,10 @@ pub struct Bid<'a> {
     adm: Option<&'a RawValue>,
     #[serde(borrow)]
     nurl: Option<&'a RawValue>,
+    #[serde(borrow)]
+    burl: Option<&'a RawValue>,
+    #[serde(borrow)]
+    lurl: Option<&'a RawValue>,
     /// A preloaded ad.
     #[serde(borrow)]
     pub adid: Option<Text<'a>>,
@@ -108,6 +112,17 @@ pub struct Bid<'a> {
     pub mtype: Option<u32>,
 }
 
+/// What a bidder may be told, each at a URL of its own in the bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NoticeKind {
+    /// `nurl`: it has won.
+    Win,
+    /// `burl`: it is billed.
+    Billing,
+    /// `lurl`: it has lost.
+    Loss,
+}
+
 /// Why a bid's price or markup cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BidError {
@@ -131,9 +146,14 @@ impl<'a> Bid<'a> {
     }
 
     /// Inline markup as JSON text, quotes and escapes included; `None` when it is no string, or
-    /// an empty one.
+    /// an empty one. A bid that says it is native (`mtype` 4) may bring its JSON as it is.
     pub fn markup(&self) -> Option<&'a str> {
-        present(self.adm)
+        let native = || {
+            let object = self.adm.filter(|_| self.mtype == Some(4)).map(RawValue::get)?;
+            let inside = object.strip_prefix('{')?.strip_suffix('}')?;
+            (!inside.trim_ascii().is_empty()).then_some(object)
+        };
+        present(self.adm).or_else(native)
     }
 
     /// Inline markup fit for a search: as [`Bid::markup`], or without its escapes where these
@@ -143,7 +163,21 @@ impl<'a> Bid<'a> {
         if memchr::memmem::find(raw.as_bytes(), br"\u00").is_none() {
             return Some(Cow::Borrowed(raw));
         }
+        if raw.starts_with('{') {
+            let native: serde_json::Value = serde_json::from_str(raw).ok()?;
+            return Some(Cow::Owned(native.to_string()));
+        }
         serde_json::from_str(raw).ok().map(Cow::Owned)
+    }
+
+    /// A notice URL as JSON text, quotes and escapes included; `None` when it is no string, or an
+    /// empty one.
+    pub fn notice_url(&self, which: NoticeKind) -> Option<&'a str> {
+        present(match which {
+            NoticeKind::Win => self.nurl,
+            NoticeKind::Billing => self.burl,
+            NoticeKind::Loss => self.lurl,
+        })
     }
 
     /// Whether a list of domains, categories or attributes is longer than any creative's.
@@ -245,6 +279,11 @@ mod tests {
             (r#""nurl":"http://x""#, false, true),
             (r#""adid":"7""#, false, true),
             (r#""iurl":"http://x""#, false, false),
+            (r#""burl":"http://x""#, false, false),
+            (r#""mtype":4,"adm":{"assets":[]}"#, true, true),
+            (r#""mtype":4,"adm":{ }"#, false, false),
+            (r#""mtype":4,"adm":["a"]"#, false, false),
+            (r#""mtype":1,"adm":{"assets":[]}"#, false, false),
         ] {
             let text = format!("{{{field}}}");
             let bid = parse_bid(&text).unwrap();
@@ -258,10 +297,24 @@ mod tests {
             (r#""<a href=\"x\">""#, r#""<a href=\"x\">""#),
             (r#""\u003ca href=\"x\"\u003e""#, r#"<a href="x">"#),
             (r#""""#, ""),
+            (r#"{"a":1}"#, r#"{"a":1}"#),
+            (r#"{"a":"\u003c"}"#, r#"{"a":"<"}"#),
         ] {
-            let text = format!(r#"{{"adm":{adm}}}"#);
+            let text = format!(r#"{{"mtype":4,"adm":{adm}}}"#);
             let bid = parse_bid(&text).unwrap();
             assert_eq!(bid.markup_text().unwrap_or_default(), want, "{adm}");
+        }
+    }
+
+    #[test]
+    fn notice_urls_are_strings_that_say_something() {
+        let urls = [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss];
+        for (text, want) in [
+            (r#"{"nurl":"http:\/\/n","burl":"","lurl":7}"#, [Some(r#""http:\/\/n""#), None, None]),
+            (r#"{"burl":"b","lurl":"l"}"#, [None, Some(r#""b""#), Some(r#""l""#)]),
+        ] {
+            let bid = parse_bid(text).unwrap();
+            assert_eq!(urls.map(|url| bid.notice_url(url)), want, "{text}");
         }
     }
 

@@ -1,1 +1,7 @@
-//! Seeded simulation of the pure cores under faults.
+//! Seeded simulation of the pure cores under faults: the same steps as in production, with a
+//! network, a clock and other sides that are numbers drawn from a seed. For tests only.
+
+mod chance;
+pub mod guard;
+
+pub use chance::Chance;

@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("openrtb", &["units"]),
     ("runtime", &["units"]),
     ("exchange-core", &["openrtb", "units"]),
-    ("exchange-serve", &["exchange-core", "openrtb", "runtime", "units"]),
+    ("exchange-serve", &["eventlog", "exchange-core", "openrtb", "runtime", "units"]),
     // The other side shares no protocol code with what it tests.
     ("eventlog", &[]),
     ("sim", &["exchange-core", "units"]),

@@ -115,6 +115,11 @@ impl<'a> Auction<'a> {
         Ok(auction)
     }
 
+    /// What is agreed with whoever is paid.
+    pub fn publisher_terms(&self) -> &'a PublisherTerms {
+        self.market.publishers.terms(self.request.publisher_id())
+    }
+
     /// How many impressions are on sale.
     pub fn imps_len(&self) -> usize {
         self.imps.len()

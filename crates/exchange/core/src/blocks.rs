@@ -31,12 +31,14 @@ pub(crate) fn check_creative(
     let refuse_if = |refused: bool, fate| if refused { Err(fate) } else { Ok(()) };
     refuse_if(format == Some(MediaType::Banner) && !size_is_offered(imp, bid), Fate::Size)?;
     let format = format.ok_or(Fate::Format)?;
-    refuse_if(imp.secure == Some(1) && is_insecure(bid), Fate::Insecure)?;
+    let markup = if markup_matters(imp) { bid.markup_text() } else { None };
+    let blocked = markup.and_then(|markup| markup_is_blocked(imp, format, &markup));
+    refuse_if(blocked == Some(Fate::Insecure), Fate::Insecure)?;
     refuse_if(!language_is_welcome(request, bid), Fate::Language)?;
     refuse_if(is_blocked_advertiser(request, bid), Fate::Advertiser)?;
     refuse_if(!category_is_welcome(request, bid), Fate::Category)?;
     refuse_if(has_blocked_attribute(imp, bid, format), Fate::Attribute)?;
-    refuse_if(is_blocked_ad_type(imp, bid, format), Fate::AdType)?;
+    refuse_if(blocked == Some(Fate::AdType), Fate::AdType)?;
     let bapp = request.bapp.as_deref().unwrap_or_default();
     let bundle = bid.bundle.as_deref();
     refuse_if(
@@ -44,6 +46,20 @@ pub(crate) fn check_creative(
         Fate::AppBundle,
     )?;
     Ok(format)
+}
+
+/// Whether there is anything that markup can be blocked for: it takes time to search.
+fn markup_matters(imp: &Imp<'_>) -> bool {
+    let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
+    imp.secure == Some(1) || btype.is_some_and(|btype| !btype.is_empty())
+}
+
+/// What is wrong with the markup itself, and the fate that it brings.
+pub(crate) fn markup_is_blocked(imp: &Imp<'_>, format: MediaType, markup: &str) -> Option<Fate> {
+    if imp.secure == Some(1) && is_insecure(markup) {
+        return Some(Fate::Insecure);
+    }
+    is_blocked_ad_type(imp, markup, format).then_some(Fate::AdType)
 }
 
 /// A banner's size, told or implied by the only one on offer.
@@ -87,8 +103,7 @@ pub(crate) fn is_size_offered((w, h): (u32, u32), offered: Format, is_interstiti
 
 /// Whether the markup loads anything over plain HTTP. Links that the user follows, and names of
 /// XML namespaces, load nothing.
-fn is_insecure(bid: &Bid<'_>) -> bool {
-    let Some(markup) = bid.markup_text() else { return false };
+fn is_insecure(markup: &str) -> bool {
     let markup = markup.as_bytes();
     let loads = |colon: usize| {
         let (before, after) = (&markup[..colon], &markup[colon + 1..]);
@@ -224,10 +239,9 @@ fn has_blocked_attribute(imp: &Imp<'_>, bid: &Bid<'_>, format: MediaType) -> boo
 
 /// `btype` 3 is JavaScript and 4 an iframe, which show in the markup. The other two, text and
 /// plain XHTML banners, cannot be told from it.
-fn is_blocked_ad_type(imp: &Imp<'_>, bid: &Bid<'_>, format: MediaType) -> bool {
+fn is_blocked_ad_type(imp: &Imp<'_>, markup: &str, format: MediaType) -> bool {
     let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
     let (MediaType::Banner, Some(btype)) = (format, btype) else { return false };
-    let Some(markup) = bid.markup_text() else { return false };
     let has = |tag: &str| {
         let tags = memchr::memchr_iter(b'<', markup.as_bytes());
         tags.into_iter().any(|at| {

@@ -38,6 +38,9 @@ pub struct Entry {
     pub group: Option<usize>,
     /// Whether it is under a deal.
     pub is_deal: bool,
+    /// Out before the auction clears, and why: [`crate::Judgement::bar`] says so of a bid whose
+    /// markup could not be had.
+    pub barred: Option<Fate>,
 }
 
 /// Bids that win every impression they are for, or none.
@@ -67,16 +70,18 @@ pub struct Win {
 pub struct Clearing {
     /// By impression.
     pub wins: Vec<Option<Win>>,
+    /// Those returned beside the winners, by impression and rank: see [`crate::offer_others`].
+    pub offered: Vec<Win>,
     /// By entry.
     pub fates: Vec<Fate>,
 }
 
 /// Clears `imps` impressions.
 ///
-/// `authorise` is asked once for each winner at its price; a bid it refuses is out, sets no
-/// price, and the auction clears again as if it had never been. What was authorised may yet lose,
-/// or win at another price, for which it is asked again: what is not in the outcome is the
-/// caller's to release.
+/// `authorise` is asked once for each winner at its price; a bid it refuses has the fate that it
+/// says, is out, sets no price, and the auction clears again as if it had never been. What was
+/// authorised may yet lose, or win at another price, for which it is asked again: what is not in
+/// the outcome is the caller's to release. A barred bid is out from the start.
 ///
 /// Groups (`seatbid.group`): the auction clears as if there were none; while a group misses one of
 /// its impressions, the one with the lowest total is taken out and the auction clears again.
@@ -85,9 +90,14 @@ pub fn clear(
     groups: &[Group],
     imps: usize,
     increment: Cpm,
-    mut authorise: impl FnMut(&Win) -> bool,
+    mut authorise: impl FnMut(&Win) -> Result<(), Fate>,
 ) -> Clearing {
-    let mut clearing = Clearing { wins: vec![None; imps], fates: vec![Fate::Won; entries.len()] };
+    let open = |entry: &Entry| entry.barred.unwrap_or(Fate::Won);
+    let mut clearing = Clearing {
+        wins: vec![None; imps],
+        offered: Vec::new(),
+        fates: entries.iter().map(open).collect(),
+    };
     let ranked = ranking(entries, imps);
     let mut authorised: Vec<(usize, Cpm)> = Vec::new();
     'again: loop {
@@ -96,8 +106,8 @@ pub fn clear(
             if authorised.contains(&(win.entry, win.price)) {
                 continue;
             }
-            if !authorise(win) {
-                clearing.fates[win.entry] = Fate::BudgetExhausted;
+            if let Err(fate) = authorise(win) {
+                clearing.fates[win.entry] = fate;
                 reopen_groups(&mut clearing.fates);
                 continue 'again;
             }
@@ -117,13 +127,17 @@ fn ranking(entries: &[Entry], imps: usize) -> Vec<Vec<usize>> {
         ranked[entry.imp].push(index);
     }
     for bids in &mut ranked {
-        bids.sort_unstable_by_key(|index| {
-            let entry = &entries[*index];
-            // The seat breaks what a 64-bit hash might leave.
-            (std::cmp::Reverse((entry.class, entry.price)), entry.tie, entry.seat)
-        });
+        bids.sort_unstable_by_key(|index| entries[*index].rank());
     }
     ranked
+}
+
+impl Entry {
+    /// Orders bids for one impression, the best first.
+    pub(crate) fn rank(&self) -> impl Ord + use<> {
+        // The seat breaks what a 64-bit hash might leave.
+        (std::cmp::Reverse((self.class, self.price)), self.tie, self.seat)
+    }
 }
 
 /// Clears with the entries whose fate is still open ([`Fate::Won`]), until no group misses a win.

@@ -5,6 +5,7 @@ use openrtb::{DealMask, Format, Imp, ImpMask};
 
 use crate::auction::AuctionDeal;
 use crate::blocks::is_size_offered;
+use crate::guard::Refusal;
 use crate::{Auction, Dsp};
 
 /// What one DSP is asked for.
@@ -23,30 +24,75 @@ pub struct Ask {
 pub enum NotAsked {
     /// It does not buy from the publisher.
     Publisher,
-    /// It does not buy in the country.
+    /// It does not buy in the country, or not in the region.
     Country,
+    /// It does not buy on this type of device.
+    Device,
+    /// It wants a user id, and there is none.
+    UserId,
+    /// The request is not in its sample.
+    Sampling,
     /// `wseat` or `bseat` leaves it no seat.
     Seats,
     /// No impression has a format and size that it buys, or is open to it.
     Impressions,
+    /// The operator has paused it. From here on the [`guard`](crate::guard) decides.
+    Paused,
+    /// It fails and is throttled.
+    Breaker,
+    /// It is asked as often per second as may be.
+    Qps,
+    /// As many calls to it are under way as may be.
+    InFlight,
 }
 
 impl NotAsked {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 4] = [Self::Publisher, Self::Country, Self::Seats, Self::Impressions];
+    pub const ALL: [Self; 11] = [
+        Self::Publisher,
+        Self::Country,
+        Self::Device,
+        Self::UserId,
+        Self::Sampling,
+        Self::Seats,
+        Self::Impressions,
+        Self::Paused,
+        Self::Breaker,
+        Self::Qps,
+        Self::InFlight,
+    ];
 
     /// The metric label.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Publisher => "publisher",
             Self::Country => "country",
+            Self::Device => "device",
+            Self::UserId => "user_id",
+            Self::Sampling => "sampling",
             Self::Seats => "seats",
             Self::Impressions => "impressions",
+            Self::Paused => "paused",
+            Self::Breaker => "breaker",
+            Self::Qps => "qps",
+            Self::InFlight => "in_flight",
         }
     }
 }
 
-/// Whether and for what the DSP at position `index` is asked.
+impl From<Refusal> for NotAsked {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Paused => Self::Paused,
+            Refusal::Breaker => Self::Breaker,
+            Refusal::Qps => Self::Qps,
+            Refusal::InFlight => Self::InFlight,
+        }
+    }
+}
+
+/// Whether and for what the DSP at position `index` is asked, as far as the market's terms say;
+/// its [`guard`](crate::guard) has the last word.
 pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
     let dsp = &auction.market.dsps[index];
     let request = auction.request;
@@ -57,6 +103,7 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
             dsp.countries.iter().any(|bought| bought.eq_ignore_ascii_case(country))
         });
     refuse_unless(country, NotAsked::Country)?;
+    dsp.targeting.admit(request, &dsp.id, &auction.market.tie_key)?;
     let has_seat = dsp.seats.iter().any(|seat| seat_is_welcome(auction, seat).is_ok());
     refuse_unless(has_seat, NotAsked::Seats)?;
     let ask = impressions(auction, index);

@@ -67,13 +67,17 @@ pub enum Fate {
     LostToHigherBid,
     /// A bid under a deal took the impression.
     LostToDeal,
+    /// Returned beside the winner: whoever holds the next auction decides. Lost here to the winner,
+    /// and yet no loser: nothing is told of it until the caller tells, and should its markup be
+    /// shown, then because it has won. So its code is that of a win.
+    Offered,
     /// Won.
     Won,
 }
 
 impl Fate {
     /// Every fate, in declaration order.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::WrongAuction,
         Self::CurrencyNotAccepted,
         Self::Malformed,
@@ -106,13 +110,14 @@ impl Fate {
         Self::GroupIncomplete,
         Self::LostToHigherBid,
         Self::LostToDeal,
+        Self::Offered,
         Self::Won,
     ];
 
     /// The standard's loss code; from 1000 on, ours.
     pub const fn code(self) -> u32 {
         match self {
-            Self::Won => 0,
+            Self::Offered | Self::Won => 0,
             Self::Malformed | Self::BadPrice | Self::UnknownImp | Self::DuplicateBid => 3,
             Self::DealUnknown | Self::DealNotOffered | Self::DealSeat | Self::PrivateAuction => 4,
             Self::WrongAuction => 5,
@@ -175,6 +180,7 @@ impl Fate {
             Self::GroupIncomplete => "group_incomplete",
             Self::LostToHigherBid => "lost_to_higher_bid",
             Self::LostToDeal => "lost_to_deal",
+            Self::Offered => "offered",
             Self::Won => "won",
         }
     }
@@ -188,6 +194,7 @@ impl Fate {
                 | Self::BelowDealFloor
                 | Self::LostToHigherBid
                 | Self::LostToDeal
+                | Self::Offered
         )
     }
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use units::{Cpm, Currency, Ppm, Price, Ratio, Round};
 
 use crate::{
-    Answer, Auction, Clearing, Dsp, Fate, Judgement, Market, Publishers, Rates, TieKey, Win, clear,
-    eligible, judge,
+    Answer, Auction, Clearing, Dsp, Fate, Judgement, Market, Publishers, Rates, Targeting, TieKey,
+    Win, clear, eligible, judge,
 };
 
 /// The exchange's id of every auction in tests.
@@ -43,6 +43,8 @@ pub(crate) fn dsp(id: &str, seats: &[&str]) -> Dsp {
         publishers_blocked: Vec::new(),
         currencies: ["USD", "EUR", "GBP"].map(currency).to_vec(),
         timeout: Duration::from_millis(100),
+        targeting: Targeting::default(),
+        notice_hosts: vec![format!("{id}.example").into()],
     }
 }
 
@@ -123,7 +125,7 @@ pub(crate) fn answers<'a>(auction: &Auction<'_>, bodies: &'a [(usize, String)]) 
 pub(crate) fn cleared(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
-    authorise: impl FnMut(&Win) -> bool,
+    authorise: impl FnMut(&Win) -> Result<(), Fate>,
 ) -> Clearing {
     let (entries, groups) = (&judgement.entries, &judgement.groups);
     clear(entries, groups, auction.imps_len(), auction.increment, authorise)
@@ -133,7 +135,10 @@ pub(crate) fn cleared(
 pub(crate) fn fates(market: &Market, request: &str, bodies: &[(usize, String)]) -> Vec<Fate> {
     with_auction(market, request, |auction| {
         let judgement = judge(auction, &answers(auction, bodies));
-        let clearing = cleared(auction, &judgement, |win| win.price != cpm("6.66"));
+        let clearing = cleared(auction, &judgement, |win| match win.price != cpm("6.66") {
+            true => Ok(()),
+            false => Err(Fate::BudgetExhausted),
+        });
         let fate_of = |verdict| match verdict {
             Ok(entry) => clearing.fates[entry],
             Err(fate) => fate,

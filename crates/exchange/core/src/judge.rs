@@ -46,6 +46,8 @@ pub struct JudgedBid<'a> {
     pub answer: usize,
     /// Which `seatbid` of the response, and which bid of that.
     pub place: (usize, usize),
+    /// The impression by position, when it was offered.
+    pub imp: Option<usize>,
     /// Whose it is, when the seat is one the DSP has declared.
     pub seat: Option<Seat>,
     /// The bid itself, when it could be read.
@@ -56,6 +58,8 @@ pub struct JudgedBid<'a> {
     pub offer: Cpm,
     /// The deal, by position among the auction's.
     pub deal: Option<usize>,
+    /// What it had to reach, in the auction's currency, where its checks came so far.
+    pub floor: Option<Cpm>,
     /// Its entry, or why it has none.
     pub verdict: Result<usize, Fate>,
 }
@@ -73,6 +77,19 @@ pub struct Judgement<'a> {
     pub entries: Vec<Entry>,
     /// Groups among the entries.
     pub groups: Vec<Group>,
+}
+
+impl Judgement<'_> {
+    /// Takes the bid behind `entry` out with that fate, before the auction clears (again).
+    pub fn bar(&mut self, entry: usize, fate: Fate) {
+        self.entries[entry].barred = Some(fate);
+    }
+
+    /// The bid behind `entry`, by position.
+    pub(crate) fn bid_of(&self, entry: usize) -> usize {
+        let bid = self.bids.iter().position(|bid| bid.verdict == Ok(entry));
+        bid.expect("every entry is a bid's")
+    }
 }
 
 /// Judges all answers of one auction.
@@ -179,15 +196,25 @@ impl<'a> Responder<'_, 'a, '_> {
                 let mut judged = JudgedBid {
                     answer: self.answer,
                     place: (seatbid_index, bid_index),
+                    imp: None,
                     seat: seat.ok(),
                     bid: None,
                     currency,
                     offer: Cpm::ZERO,
                     deal: None,
+                    floor: None,
                     verdict: Err(Fate::Malformed),
                 };
-                let entry =
-                    common.and(bid).and_then(|bid| self.check_bid(&mut judged, bid, first, seat));
+                let entry = match (common, bid) {
+                    (Ok(()), bid) => {
+                        bid.and_then(|bid| self.check_bid(&mut judged, bid, first, seat))
+                    }
+                    (Err(fate), bid) => {
+                        // Kept for its loss notice.
+                        judged.bid = bid.ok();
+                        Err(fate)
+                    }
+                };
                 judged.verdict = entry.map(|entry| {
                     self.judgement.entries.push(entry);
                     self.judgement.entries.len() - 1
@@ -242,6 +269,7 @@ impl<'a> Responder<'_, 'a, '_> {
         let bid = &*judged.bid.insert(bid);
         let price = self.check_form(bid, judged.currency)?;
         let imp_index = self.imp(bid).ok_or(Fate::UnknownImp)?;
+        judged.imp = Some(imp_index);
         let earlier = &self.judgement.bids[first..];
         let same_id =
             |other: &JudgedBid<'_>| other.bid.as_ref().is_some_and(|other| other.id == bid.id);
@@ -258,7 +286,9 @@ impl<'a> Responder<'_, 'a, '_> {
         let format = check_creative(self.auction.request, imp.imp, bid, format_of(imp.imp, bid))?;
         judged.offer = deal.map_or(price, |deal| deal.discount().taken_from(price));
         let worth = self.worth(judged.offer, judged.currency).ok_or(Fate::BelowDealFloor)?;
-        let (price, floor) = checked_floor(imp, deal, &shape(imp, bid, format), worth)?;
+        let floor = floor_of(imp, deal, &shape(imp, bid, format));
+        judged.floor = Some(floor);
+        let price = checked_price(deal, floor, worth)?;
         let bid_id = bid.id.as_deref().unwrap_or_default();
         let seat_name = (&*self.auction.market.dsps[seat.dsp].id, seat_id.as_ref());
         Ok(Entry {
@@ -271,6 +301,7 @@ impl<'a> Responder<'_, 'a, '_> {
             tie: self.auction.market.tie_key.rank(self.auction.id, imp.id, seat_name, bid_id),
             group: None,
             is_deal: deal.is_some(),
+            barred: None,
         })
     }
 
@@ -367,25 +398,19 @@ impl<'a> Responder<'_, 'a, '_> {
     }
 }
 
-/// What the bid counts for, and the floor it has reached.
-fn checked_floor(
-    imp: &ImpTerms<'_>,
-    deal: Option<&AuctionDeal<'_>>,
-    shape: &Shape,
-    worth: Cpm,
-) -> Result<(Cpm, Cpm), Fate> {
-    let Some(deal) = deal else {
-        let floor = imp.open_floor(shape);
-        return if reaches(worth, floor) { Ok((worth, floor)) } else { Err(Fate::BelowFloor) };
-    };
-    let floor = imp.deal_floor(deal, shape);
+fn floor_of(imp: &ImpTerms<'_>, deal: Option<&AuctionDeal<'_>>, shape: &Shape) -> Cpm {
+    deal.map_or_else(|| imp.open_floor(shape), |deal| imp.deal_floor(deal, shape))
+}
+
+/// What the bid counts for, once it has reached its floor.
+fn checked_price(deal: Option<&AuctionDeal<'_>>, floor: Cpm, worth: Cpm) -> Result<Cpm, Fate> {
     if !reaches(worth, floor) {
-        return Err(Fate::BelowDealFloor);
+        return Err(if deal.is_some() { Fate::BelowDealFloor } else { Fate::BelowFloor });
     }
-    match deal.auction_type {
-        AuctionType::Agreed => Ok((floor, floor)),
-        AuctionType::FirstPrice | AuctionType::SecondPrice => Ok((worth, floor)),
-    }
+    Ok(match deal.map(|deal| deal.auction_type) {
+        Some(AuctionType::Agreed) => floor,
+        _ => worth,
+    })
 }
 
 fn shape(imp: &ImpTerms<'_>, bid: &Bid<'_>, format: MediaType) -> Shape {

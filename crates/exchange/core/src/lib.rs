@@ -10,18 +10,24 @@ mod answer;
 mod auction;
 mod blocks;
 mod clear;
+pub mod delivery;
 mod eligibility;
 mod fate;
 #[cfg(test)]
 mod fixtures;
 mod floors;
+pub mod guard;
 mod judge;
 mod macros;
 mod market;
+mod notices;
 mod offer;
+mod offered;
 mod rates;
 mod schedule;
+mod targeting;
 mod tie;
+mod values;
 
 pub use answer::{Sale, no_bid, response, sales};
 pub use auction::{Auction, AuctionType, Refusal};
@@ -29,9 +35,20 @@ pub use clear::{Clearing, Entry, Group, Seat, Win, clear};
 pub use eligibility::{Ask, NotAsked, eligible};
 pub use fate::Fate;
 pub use judge::{Answer, BIDS_MAX, JudgedBid, Judgement, ResponseFate, judge};
-pub use macros::MacroValues;
-pub use market::{DealTerms, Dsp, FloorRule, Market, PublisherTerms, Publishers, SupplyChainNode};
+pub use macros::{LateValues, MacroValues, Told};
+pub use market::{
+    BidsReturned, DealTerms, Dsp, FloorRule, Market, NoticeMode, PublisherTerms, Publishers,
+    SupplyChainNode,
+};
+pub use notices::{
+    BeaconBase, Claims, Cleared, Conclusion, Fetched, KeyRing, Lifetimes, NotSent, Notice,
+    NoticeTarget, Sealing, TOKEN_BYTES_MAX, TokenError, TokenId, URL_BYTES_MAX, Unmarked, Unsent,
+    Wanted, check_markup, conclude, markup_wanted,
+};
 pub use offer::outbound;
+pub use offered::{BIDS_RETURNED_MAX, offer_others};
+pub use openrtb::NoticeKind;
 pub use rates::Rates;
 pub use schedule::{Limits, Schedule};
+pub use targeting::{Region, Targeting, UserIdNeed};
 pub use tie::TieKey;

@@ -1,18 +1,39 @@
-//! Substitution macros in the winner's markup and notice URLs. Section 4.4.
+//! Substitution macros in markup and notice URLs. Section 4.4.
+//!
+//! A value is percent-encoded once, whatever it holds and wherever it goes: all but the unreserved
+//! characters of RFC 3986, so that no id can leave the URL, the markup or the JSON that it is put
+//! into, nor make another macro. Numbers hold nothing to encode. With `:B64` after its name a
+//! macro stands for the standard Base64 of its value (RFC 4648, section 4, padded), whose `+`, `/`
+//! and `=` are percent-encoded like anything else. Which notices there are is not known here.
 
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
 use units::{Cpm, Currency, Multiplier, Ppm};
 
 const OPEN: &str = "${AUCTION_";
 
-/// The longest name that is looked for after [`OPEN`].
+/// The longest name, with its encoding, that is looked for after [`OPEN`].
 const NAME_BYTES_MAX: usize = 32;
 
 /// The longest text that a macro is replaced by: a bidder chooses some of it, and how often it
 /// stands in its markup.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// What the macros stand for. Text is as it stands within a JSON string.
+/// Something a macro stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told<T> {
+    /// Known, and told.
+    Value(T),
+    /// Not to be told, or there is none: the macro is removed.
+    Nothing,
+    /// Not known yet: the macro stays for [`LateValues`].
+    Later,
+}
+
+/// What the macros stand for; text as it is, not encoded.
 #[derive(Clone, Debug)]
 pub struct MacroValues<'a> {
     /// `${AUCTION_ID}`: the id that the DSP was sent.
@@ -25,84 +46,181 @@ pub struct MacroValues<'a> {
     pub seat_id: &'a str,
     /// `${AUCTION_AD_ID}`.
     pub ad_id: &'a str,
-    /// `${AUCTION_PRICE}`: what the DSP pays, in the currency of its bid.
-    pub price: Cpm,
+    /// `${AUCTION_PRICE}`: what the DSP pays, in the currency of its bid. `None` for a loser, who
+    /// is not told what the winner pays.
+    pub price: Option<Cpm>,
     /// `${AUCTION_CURRENCY}`.
     pub currency: Currency,
-    /// The price that was bid: with `price` it makes `${AUCTION_MBR}` and the discounts.
-    pub bid: Cpm,
+    /// The price that was bid: with `price` it makes `${AUCTION_MBR}`, and with `discount`
+    /// `${AUCTION_DISCOUNT_CPM}`.
+    pub bid: Option<Cpm>,
     /// `${AUCTION_MIN_TO_WIN}`, in the currency of the bid.
     pub min_to_win: Option<Cpm>,
-    /// `${AUCTION_MULTIPLIER}`.
-    pub multiplier: Multiplier,
+    /// `${AUCTION_MULTIPLIER}`: what was won.
+    pub multiplier: Option<Multiplier>,
     /// `${AUCTION_DISCOUNT_PCT}`, and times the bid `${AUCTION_DISCOUNT_CPM}`.
     pub discount: Ppm,
     /// `${AUCTION_LOSS}`.
-    pub loss_code: u32,
+    pub loss: Told<u32>,
+    /// `${AUCTION_IMP_TS}`, in milliseconds since the epoch of Unix.
+    pub imp_ts_ms: Told<u64>,
 }
 
 impl MacroValues<'_> {
-    /// `text` with every known macro replaced; one without a value, or with an id longer than any
-    /// in use, is removed, and what is no macro of the standard stays.
+    /// `text` with every known macro replaced; one without a value, or whose value is longer than
+    /// any in use, is removed, and what is no macro of the standard stays.
     pub fn substitute(&self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len() + 32);
-        let mut rest = text;
-        while let Some(start) = memmem::find(rest.as_bytes(), OPEN.as_bytes()) {
-            out.push_str(&rest[..start]);
-            let name = &rest[start + OPEN.len()..];
-            let end = name.bytes().take(NAME_BYTES_MAX).position(|byte| byte == b'}');
-            match end.and_then(|end| self.value(&name[..end]).map(|value| (end, value))) {
-                Some((end, value)) => {
-                    out.push_str(&value);
-                    rest = &name[end + 1..];
-                }
-                None => {
-                    out.push_str(OPEN);
-                    rest = name;
-                }
-            }
-        }
-        out.push_str(rest);
+        let mut out = String::with_capacity(text.len() + 64);
+        self.substitute_into(text, &mut out);
         out
     }
 
-    fn value(&self, name: &str) -> Option<String> {
-        Some(match name {
-            "ID" => bounded(self.auction_id),
-            "BID_ID" => bounded(self.bid_id),
-            "IMP_ID" => bounded(self.imp_id),
-            "SEAT_ID" => bounded(self.seat_id),
-            "AD_ID" => bounded(self.ad_id),
-            "PRICE" => self.price.to_string(),
-            "CURRENCY" => self.currency.to_string(),
-            "MBR" => self.market_bid_ratio(),
-            "LOSS" => self.loss_code.to_string(),
-            "MIN_TO_WIN" => self.min_to_win.map(|price| price.to_string()).unwrap_or_default(),
-            "MULTIPLIER" => self.multiplier.to_string(),
-            // Not yet known when the answer is written.
-            "IMP_TS" => String::new(),
-            "DISCOUNT_PCT" => self.discount.to_string().trim_end_matches('%').to_owned(),
-            "DISCOUNT_CPM" => {
-                let left = self.discount.taken_from(self.bid);
-                let off = Cpm::new(self.bid.micros() - left.micros());
-                off.expect("a discount is at most the bid").to_string()
+    /// As [`MacroValues::substitute`], at the end of `out`.
+    pub fn substitute_into(&self, text: &str, out: &mut String) {
+        replace_macros(text, out, |name, out| self.write(name, out));
+    }
+
+    /// Writes the value of the macro `name`; `None` when there is no such macro, or it is to stay.
+    fn write(&self, name: &str, out: &mut String) -> Option<()> {
+        match name {
+            "ID" => out.push_str(self.auction_id),
+            "BID_ID" => out.push_str(self.bid_id),
+            "IMP_ID" => out.push_str(self.imp_id),
+            "SEAT_ID" => out.push_str(self.seat_id),
+            "AD_ID" => out.push_str(self.ad_id),
+            "PRICE" => write_some(out, self.price),
+            "CURRENCY" => out.push_str(self.currency.code()),
+            "MBR" => write_some(out, self.market_bid_ratio()),
+            "LOSS" => write_told(out, self.loss)?,
+            "MIN_TO_WIN" => write_some(out, self.min_to_win),
+            "MULTIPLIER" => write_some(out, self.multiplier),
+            "IMP_TS" => write_told(out, self.imp_ts_ms)?,
+            "DISCOUNT_PCT" => {
+                write_some(out, Some(self.discount));
+                out.pop(); // The sign that a share ends with.
             }
+            "DISCOUNT_CPM" => write_some(out, self.bid.map(|bid| self.taken_off(bid))),
             _ => return None,
-        })
+        }
+        Some(())
+    }
+
+    fn taken_off(&self, bid: Cpm) -> Cpm {
+        let left = self.discount.taken_from(bid);
+        Cpm::new(bid.micros() - left.micros()).expect("a discount is at most the bid")
     }
 
     /// Clearing price over bid price, to six places.
-    fn market_bid_ratio(&self) -> String {
-        let millionths = u128::from(self.price.micros()) * 1_000_000;
-        let ratio = millionths.checked_div(u128::from(self.bid.micros())).unwrap_or(0);
-        let ratio = u64::try_from(ratio).ok().and_then(Cpm::new);
+    fn market_bid_ratio(&self) -> Option<Cpm> {
+        let millionths = u128::from(self.price?.micros()) * 1_000_000;
+        let ratio = millionths.checked_div(u128::from(self.bid?.micros())).unwrap_or(0);
         // A ratio has the six decimal places of a price.
-        ratio.map(|ratio| ratio.to_string()).unwrap_or_default()
+        u64::try_from(ratio).ok().and_then(Cpm::new)
     }
 }
 
-fn bounded(id: &str) -> String {
-    if id.len() <= VALUE_BYTES_MAX { id.to_owned() } else { String::new() }
+/// What is known only when a notice fires, for a URL in which all else has been replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LateValues {
+    /// `${AUCTION_IMP_TS}`: when the ad was shown, in milliseconds since the epoch of Unix.
+    pub imp_ts_ms: Option<u64>,
+    /// `${AUCTION_LOSS}`: the code that whoever held the next auction gave, if it gave one.
+    pub loss: Option<u32>,
+}
+
+impl LateValues {
+    /// `url` with what was left for later; without a value it is removed. No value that was put in
+    /// before can look like a macro.
+    pub fn substitute(&self, url: &str) -> String {
+        let mut out = String::with_capacity(url.len());
+        replace_macros(url, &mut out, |name, out| {
+            match name {
+                "IMP_TS" => write_some(out, self.imp_ts_ms),
+                "LOSS" => write_some(out, self.loss),
+                _ => return None,
+            }
+            Some(())
+        });
+        out
+    }
+}
+
+fn write_some(out: &mut String, value: Option<impl std::fmt::Display>) {
+    if let Some(value) = value {
+        let _ = write!(out, "{value}");
+    }
+}
+
+fn write_told(out: &mut String, value: Told<impl std::fmt::Display>) -> Option<()> {
+    match value {
+        Told::Value(value) => write_some(out, Some(value)),
+        Told::Nothing => (),
+        Told::Later => return None,
+    }
+    Some(())
+}
+
+/// Copies `text` to the end of `out` and replaces each macro, once, by what `write` writes for its
+/// name. Where that is nothing of its own (`None`), or the encoding is unknown, the macro stays.
+fn replace_macros(
+    text: &str,
+    out: &mut String,
+    mut write: impl FnMut(&str, &mut String) -> Option<()>,
+) {
+    let mut rest = text;
+    while let Some(start) = memmem::find(rest.as_bytes(), OPEN.as_bytes()) {
+        out.push_str(&rest[..start]);
+        let name = &rest[start + OPEN.len()..];
+        let end = name.bytes().take(NAME_BYTES_MAX).position(|byte| byte == b'}');
+        let value_start = out.len();
+        let replaced = end.and_then(|end| {
+            let (name, is_base64) = match name[..end].split_once(':') {
+                None => (&name[..end], false),
+                Some((name, "B64")) => (name, true),
+                Some(_) => return None,
+            };
+            write(name, out)?;
+            encode(out, value_start, is_base64);
+            Some(end)
+        });
+        match replaced {
+            Some(end) => rest = &name[end + 1..],
+            None => {
+                out.push_str(OPEN);
+                rest = name;
+            }
+        }
+    }
+    out.push_str(rest);
+}
+
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// Encodes what stands in `out` from `start`, and removes it when that makes it too long.
+fn encode(out: &mut String, start: usize, is_base64: bool) {
+    if out.len() - start > VALUE_BYTES_MAX {
+        out.truncate(start);
+        return;
+    }
+    if !is_base64 && out.as_bytes()[start..].iter().copied().all(is_unreserved) {
+        return; // Every number, and nearly every id.
+    }
+    let mut value = out.split_off(start);
+    if is_base64 {
+        value = STANDARD.encode(value);
+    }
+    for byte in value.bytes() {
+        if is_unreserved(byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    if out.len() - start > VALUE_BYTES_MAX {
+        out.truncate(start);
+    }
 }
 
 #[cfg(test)]

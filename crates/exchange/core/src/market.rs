@@ -6,7 +6,7 @@ use std::time::Duration;
 use openrtb::codes::MediaType;
 use units::{Currency, Ppm, Price};
 
-use crate::{Rates, TieKey};
+use crate::{Rates, Targeting, TieKey};
 
 /// Everything an auction depends on beside its request and its answers.
 #[derive(Clone, Debug)]
@@ -56,6 +56,11 @@ pub struct Dsp {
     pub currencies: Vec<Currency>,
     /// Longest wait for its answer.
     pub timeout: Duration,
+    /// Of whom and where else it buys.
+    pub targeting: Targeting,
+    /// Hosts that its notice URLs may name: a domain stands for itself and its subdomains, an IP
+    /// address for itself alone. Empty: none.
+    pub notice_hosts: Vec<Box<str>>,
 }
 
 /// Terms by publisher.
@@ -81,6 +86,35 @@ pub struct PublisherTerms {
     pub blocked: bool,
     /// Our share of what DSPs pay; less than the whole.
     pub fee: Ppm,
+    /// Who fires the DSPs' notices, and when.
+    pub notices: NoticeMode,
+    /// How many bids an impression is answered with.
+    pub bids: BidsReturned,
+}
+
+/// Who fires the notices of DSPs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NoticeMode {
+    /// The caller: a winner's notice URLs reach it with macros replaced. Losers learn nothing.
+    #[default]
+    PassThrough,
+    /// We do, and ours is the last auction: `nurl` once the answer is written, `burl` when our
+    /// beacon in the markup is called, `lurl` of losers at once.
+    Final,
+    /// We do, when the caller, who holds another auction, fires ours. `lurl` of those who have
+    /// lost here at once.
+    Upstream,
+}
+
+/// How many bids an impression is answered with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BidsReturned {
+    /// The winner.
+    #[default]
+    Winner,
+    /// Up to [`crate::BIDS_RETURNED_MAX`], the best first, each at its own price: under
+    /// [`NoticeMode::Upstream`], and where the winner pays a first price.
+    All,
 }
 
 /// What is agreed about a deal.

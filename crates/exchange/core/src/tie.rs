@@ -1,9 +1,10 @@
-//! The order of equal bids: a keyed hash, so that it is fair, reproducible and beyond the reach
-//! of bidders; never arrival order.
+//! The order of equal bids, and which requests a DSP is sampled: a keyed hash, so that it is fair,
+//! reproducible and beyond the reach of bidders and callers; never arrival order.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
+use units::Ppm;
 
 /// The secret that orders equal bids.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,21 @@ impl TieKey {
             hasher.write(part.as_bytes());
         }
         hasher.finish()
+    }
+
+    /// Whether a request is in the share of all requests that a DSP is sampled. The same request is
+    /// or is not, each time; other DSPs' samples have nothing to do with it.
+    pub fn is_sampled(&self, request: &str, dsp: &str, share: Ppm) -> bool {
+        if share == Ppm::ONE {
+            return true;
+        }
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        for part in ["sample", dsp, request] {
+            hasher.write_usize(part.len());
+            hasher.write(part.as_bytes());
+        }
+        let drawn = (u128::from(hasher.finish()) * u128::from(Ppm::ONE.get())) >> 64;
+        drawn < u128::from(share.get())
     }
 }
 
@@ -54,5 +70,28 @@ mod tests {
         ];
         assert!(others.iter().all(|other| *other != rank));
         assert_eq!(format!("{key:?}"), "TieKey(…)");
+    }
+
+    #[test]
+    fn samples_are_stable_exact_and_independent() {
+        let key = TieKey::new([7; 16]);
+        let share = |parts| Ppm::new(parts).unwrap();
+        let ids: Vec<String> = (0..20_000).map(|n| format!("request-{n}")).collect();
+        let sampled = |key: TieKey, dsp, parts| {
+            ids.iter().map(|id| key.is_sampled(id, dsp, share(parts))).collect::<Vec<_>>()
+        };
+        let count = |drawn: &[bool]| drawn.iter().filter(|is_in| **is_in).count();
+        assert_eq!(count(&sampled(key, "d", 0)), 0);
+        assert_eq!(count(&sampled(key, "d", 1_000_000)), ids.len());
+        let (tenth, half) = (sampled(key, "d", 100_000), sampled(key, "d", 500_000));
+        assert_eq!(tenth, sampled(key, "d", 100_000));
+        assert!((1_800..2_200).contains(&count(&tenth)), "{}", count(&tenth));
+        assert!((9_700..10_300).contains(&count(&half)), "{}", count(&half));
+        // A larger share only adds to a smaller.
+        assert!(tenth.iter().zip(&half).all(|(tenth, half)| !tenth || *half));
+        for other in [sampled(key, "e", 500_000), sampled(TieKey::new([8; 16]), "d", 500_000)] {
+            let both: Vec<bool> = half.iter().zip(&other).map(|(a, b)| *a && *b).collect();
+            assert!((4_700..5_300).contains(&count(&both)), "{}", count(&both));
+        }
     }
 }

@@ -2,25 +2,32 @@
 //!
 //! It makes no decision about money: those are `exchange-core`'s.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use exchange_core::{
-    Answer, Ask, Auction, Judgement, Refusal, Sale, Schedule, clear, eligible, judge, outbound,
-    response, sales,
-};
+use exchange_core::guard::Trial;
+use exchange_core::{Ask, Auction, Refusal, Schedule, eligible, outbound};
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
 use tokio::time::Instant;
 
-use crate::fanout::{Outcome, Outcomes, Question, ask_all};
+use crate::closing::{Closed, Closing};
+use crate::fanout::{Outcome, Question, ask_all};
+use crate::guards::InFlight;
+use crate::notices::Order;
 use crate::shard::{Shard, Snapshot};
 
 /// What becomes of a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Reply {
-    /// 200 with this body.
-    Bid(String),
+    /// 200 with this body; the notices are given once it is written.
+    Bid {
+        /// The response.
+        body: String,
+        /// For the office.
+        notices: Vec<Order>,
+    },
     /// No sale; `id` is the JSON text of the caller's id.
     NoBid {
         /// The caller's id, as JSON.
@@ -36,7 +43,7 @@ pub enum Reply {
 pub async fn hold(shard: &Shard, snapshot: &Rc<Snapshot>, body: &[u8], arrival: Instant) -> Reply {
     let reply = Holding { shard, snapshot, arrival }.reply(body).await;
     match &reply {
-        Reply::Bid(_) => shard.metrics.filled.increment(),
+        Reply::Bid { .. } => shard.metrics.filled.increment(),
         Reply::NoBid { reason, .. } => shard.metrics.count_no_bid(*reason),
         Reply::Invalid(invalid) => {
             shard.metrics.invalid[invalid.reason as usize].increment();
@@ -81,7 +88,7 @@ impl Holding<'_> {
         let id = self.shard.next_id();
         let inbound = Inbound { id: &id, request: &request, body: text, parsed };
         match self.hold(inbound).await {
-            Ok(body) => Reply::Bid(body),
+            Ok((body, notices)) => Reply::Bid { body, notices },
             Err(Refusal::Invalid(invalid)) => Reply::Invalid(invalid),
             Err(Refusal::NoBid(reason)) => {
                 let id = request.id.as_ref().map_or("\"\"", |id| id.raw());
@@ -90,7 +97,7 @@ impl Holding<'_> {
         }
     }
 
-    async fn hold(self, inbound: Inbound<'_>) -> Result<String, Refusal> {
+    async fn hold(self, inbound: Inbound<'_>) -> Result<(String, Vec<Order>), Refusal> {
         let Inbound { id, request, body, parsed } = inbound;
         let (shard, config) = (self.shard, self.snapshot.config());
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
@@ -101,12 +108,13 @@ impl Holding<'_> {
             return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, &config.market)?;
-        let asks = self.eligible(&auction);
+        let (asks, rights) = self.eligible(&auction);
         if asks.is_empty() {
             return Err(Refusal::NoBid(NoBidReason::NoEligibleDsp));
         }
         let outbound = outbound(&auction, body);
-        let questions = self.questions(&auction, &schedule, &asks);
+        let (rights, trials) = rights.into_iter().unzip();
+        let questions = self.questions(&auction, &schedule, (&asks, rights));
         self.shard.metrics.impressions.add(auction.imps_len() as u64);
         self.shard.metrics.ask.record(parsed.elapsed());
         let abandoned = Abandoned { holding: Some(self), asks: &asks };
@@ -115,7 +123,8 @@ impl Holding<'_> {
         abandoned.disarm();
         let closed = Instant::now();
         self.shard.metrics.collect.record(closed - asked);
-        let answer = self.conclude(&auction, &asks, &outcomes);
+        let closing = Closing { shard, snapshot: self.snapshot, auction: &auction };
+        let answer = closing.conclude(&asks, trials, &outcomes, &schedule).await;
         let done = Instant::now();
         self.shard.metrics.clear.record(done - closed);
         self.shard.metrics.total.record(done - self.arrival);
@@ -123,34 +132,44 @@ impl Holding<'_> {
         if overshoot > Duration::ZERO {
             self.shard.metrics.overshoot.record(overshoot);
         }
-        let answer = answer.ok_or_else(|| Refusal::NoBid(why_nothing(&outcomes.calls)));
+        let why = why_nothing(&outcomes.calls);
         shard.keep_room(outcomes.into_room());
-        answer
+        match answer {
+            Closed { response: Some(response), notices } => Ok((response, notices)),
+            Closed { response: None, notices } => {
+                // Nothing is waited for: those who lost may be told at once.
+                shard.give(notices);
+                Err(Refusal::NoBid(why))
+            }
+        }
     }
 
-    fn eligible(&self, auction: &Auction<'_>) -> Vec<Ask> {
+    /// Who is asked for what, and by what right.
+    fn eligible(&self, auction: &Auction<'_>) -> (Vec<Ask>, Vec<(InFlight, Trial)>) {
         let dsps = 0..auction.market.dsps.len();
-        let ask = |dsp| match eligible(auction, dsp) {
-            Ok(ask) => Some(ask),
-            Err(reason) => {
-                self.snapshot.dsps[dsp].metrics.not_asked[reason as usize].increment();
-                None
-            }
+        let ask = |dsp: usize| {
+            let lane = &self.snapshot.dsps[dsp];
+            let admitted = eligible(auction, dsp).and_then(|ask| {
+                let (permit, trial) = lane.guard.borrow_mut().admit()?;
+                Ok((ask, (InFlight::new(&lane.guard, permit), trial)))
+            });
+            let count = |reason| lane.metrics.not_asked[reason as usize].increment();
+            admitted.map_err(count).ok()
         };
-        dsps.filter_map(ask).collect()
+        dsps.filter_map(ask).unzip()
     }
 
     fn questions<'q>(
         &'q self,
         auction: &'q Auction<'_>,
         schedule: &Schedule,
-        asks: &[Ask],
+        (asks, rights): (&[Ask], Vec<InFlight>),
     ) -> Vec<Question<'q>> {
         let now = self.shard.tick(Instant::now());
         let ext = auction.request.user.as_ref().and_then(|user| user.ext.as_ref());
         let own = ext.and_then(|ext| ext.buyeruids.as_ref());
         let prebid = ext.and_then(|ext| ext.prebid.as_ref()?.buyeruids.as_ref());
-        let question = |ask: &Ask| {
+        let question = |(ask, right): (&Ask, InFlight)| {
             let dsp = &auction.market.dsps[ask.dsp];
             let mut uids = own.into_iter().chain(prebid);
             Question {
@@ -160,60 +179,10 @@ impl Holding<'_> {
                 tmax_ms: schedule.dsp_tmax_ms(now, dsp.timeout),
                 buyeruid: uids.find_map(|uids| uids.raw_of(&dsp.id)),
                 wait_until: self.shard.instant(schedule.wait_until(now, dsp.timeout)),
+                right: Cell::new(Some(right)),
             }
         };
-        asks.iter().map(question).collect()
-    }
-
-    /// Judges, clears and writes the answer; `None` when nothing is sold.
-    fn conclude(&self, auction: &Auction<'_>, asks: &[Ask], outcomes: &Outcomes) -> Option<String> {
-        let mut answers = Vec::with_capacity(asks.len());
-        for (call, (ask, outcome)) in asks.iter().zip(&outcomes.calls).enumerate() {
-            self.snapshot.dsps[ask.dsp].metrics.outcomes[*outcome as usize].increment();
-            if *outcome == Outcome::Answered {
-                answers.push(Answer { ask: *ask, body: outcomes.body(call) });
-            }
-        }
-        let judgement = judge(auction, &answers);
-        for (answer, fate) in answers.iter().zip(&judgement.responses) {
-            self.snapshot.dsps[answer.ask.dsp].metrics.responses[*fate as usize].increment();
-        }
-        let clearing = clear(
-            &judgement.entries,
-            &judgement.groups,
-            auction.imps_len(),
-            auction.increment,
-            // No service keeps accounts: every seat may pay.
-            |_| true,
-        );
-        let sales = sales(auction, &judgement, &clearing);
-        for bid in &judgement.bids {
-            let fate = match bid.verdict {
-                Ok(entry) => clearing.fates[entry],
-                Err(fate) => fate,
-            };
-            self.shard.metrics.fates[fate as usize].increment();
-        }
-        self.book(auction, &judgement, &sales);
-        if sales.is_empty() {
-            return None;
-        }
-        Some(response(auction, &answers, &judgement, &sales))
-    }
-
-    /// Counts what was sold; a test sells nothing.
-    fn book(&self, auction: &Auction<'_>, judgement: &Judgement<'_>, sales: &[Sale]) {
-        if auction.request.is_test() {
-            self.shard.metrics.tests.increment();
-            return;
-        }
-        self.shard.metrics.sold.add(sales.len() as u64);
-        for sale in sales {
-            let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
-            let seat = &self.snapshot.dsps[seat.dsp].seats[seat.seat];
-            seat.wins.increment();
-            seat.revenue_nanos.add(sale.revenue.get());
-        }
+        asks.iter().zip(rights).map(question).collect()
     }
 }
 

@@ -2,6 +2,8 @@
 //! the rules' snapshot and the wire's options.
 
 mod dsp;
+mod guard;
+mod notices;
 mod terms;
 
 use std::cell::RefCell;
@@ -9,6 +11,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use exchange_core::guard::GuardLimits;
 use exchange_core::{Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey};
 use runtime::config::{Optional, Section, ms, secs};
 use units::{Currency, Price, Ratio};
@@ -16,6 +19,10 @@ use units::{Currency, Price, Ratio};
 use crate::fanout::{EndpointOptions, PoolLimits};
 
 pub use dsp::DspOptions;
+pub use notices::NoticesConfig;
+pub(crate) use notices::parse_key;
+
+use guard::Breaker;
 
 /// All that the exchange is configured with.
 #[derive(Clone, Debug)]
@@ -36,6 +43,12 @@ pub struct ExchangeConfig {
     pub market: Market,
     /// Where the DSPs are, in the order of `market.dsps`.
     pub endpoints: Vec<(String, u16, EndpointOptions)>,
+    /// How often they may be called, in the same order.
+    pub guards: Vec<GuardLimits>,
+    /// A DSP that was given less time than this is not to blame for having used it up.
+    pub timeout_counts_after: Duration,
+    /// Who fires notices; absent: callers do, for we pass them through.
+    pub notices: Option<NoticesConfig>,
 }
 
 /// Limits on what callers send.
@@ -73,6 +86,8 @@ struct Own {
     pricing: terms::Pricing,
     tie_key: TieKey,
     supply_chain: Option<SupplyChainNode>,
+    breaker: Breaker,
+    notices: Option<NoticesConfig>,
 }
 
 impl ExchangeConfig {
@@ -86,10 +101,12 @@ impl ExchangeConfig {
         let dsps = s
             .tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates, &ids));
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
-        let publishers = terms::read_publishers(s);
+        let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
+        let publishers = terms::read_publishers(s, mode);
         let deals = terms::read_deals(s, &names);
         let floors = terms::read_floors(s, &rates);
         let own = own?;
+        let guards = dsps.iter().map(|dsp| dsp.guard.limits(&own.breaker)).collect();
         let (dsps, endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
         Some(Self {
             listen: own.listen,
@@ -102,7 +119,11 @@ impl ExchangeConfig {
                 dsps,
                 publishers: Publishers {
                     named: terms::with_fee(publishers, own.pricing.fee),
-                    others: PublisherTerms { blocked: false, fee: own.pricing.fee },
+                    others: PublisherTerms {
+                        fee: own.pricing.fee,
+                        notices: mode.unwrap_or_default(),
+                        ..PublisherTerms::default()
+                    },
                 },
                 deals,
                 floors,
@@ -115,6 +136,9 @@ impl ExchangeConfig {
                 supply_chain: own.supply_chain,
             },
             endpoints,
+            guards,
+            timeout_counts_after: own.breaker.timeout_counts_after,
+            notices: own.notices,
         })
     }
 }
@@ -174,6 +198,16 @@ impl Own {
             ),
             pool: s.section("pool", "Connections to DSPs, by DSP and shard.", read_pool),
             dns: s.section("dns", "Host names of DSPs.", read_dns),
+            breaker: s.section(
+                "breaker",
+                "When a DSP that fails is only probed.",
+                Breaker::read,
+            ),
+            notices: s.table(
+                "notices",
+                "Win, billing and loss notices, fired by us; absent, winners' reach the caller.",
+                NoticesConfig::read,
+            ),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use hickory_resolver::{ResolverBuilder, TokioResolver};
@@ -13,6 +14,7 @@ use tracing::{debug, info, warn};
 
 use crate::config::DnsLimits;
 use crate::fanout::Addresses;
+use crate::notices::Resolve;
 
 /// A name to keep resolved.
 #[derive(Clone, Debug)]
@@ -51,6 +53,29 @@ impl Resolver {
     pub fn keep(&self, names: Vec<Name>, limits: DnsLimits) {
         // The thread ends only after this does.
         let _ = self.wanted.send((names, limits));
+    }
+}
+
+/// Names as the system resolves them, one at a time; answers are kept for their TTL.
+pub struct SystemNames(Option<TokioResolver>);
+
+impl SystemNames {
+    /// Within a runtime.
+    pub fn new() -> Self {
+        Self(system_resolver())
+    }
+}
+
+impl Resolve for SystemNames {
+    fn resolve<'r>(
+        &'r self,
+        host: &'r str,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, String>> + 'r>> {
+        Box::pin(async move {
+            let resolver = self.0.as_ref().ok_or("the system has no resolver")?;
+            let found = resolver.lookup_ip(host).await.map_err(|error| error.to_string())?;
+            Ok(found.iter().collect())
+        })
     }
 }
 

@@ -22,7 +22,7 @@ pub use inbox::{Outcome, Outcomes};
 pub use pool::{Pool, PoolLimits};
 pub use reactor::Reactor;
 pub use round::{Question, ask_all};
-pub use tls::{Tls, TlsOptions};
+pub use tls::{Authorities, Tls, TlsOptions};
 
 #[cfg(test)]
 mod tests;

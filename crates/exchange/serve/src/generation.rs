@@ -7,13 +7,16 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use exchange_core::guard::{Grant, GuardLimits};
 use runtime::metrics::PerShard;
 use tokio::sync::watch;
 
 use crate::config::ExchangeConfig;
 use crate::dns::{Name, Resolver};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
+use crate::guards::{GuardId, Guards};
 use crate::metrics::{DspMetrics, SeatMetrics};
+use crate::notices::Sealer;
 
 /// One configuration in force. An auction sees one from its beginning to its end.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub struct Generation {
     pub config: ExchangeConfig,
     /// In the order of `config.market.dsps`.
     pub dsps: Vec<DspInForce>,
+    /// What seals notices; `None` when we fire none.
+    pub(crate) sealer: Option<Sealer>,
 }
 
 /// What outlives a reload of one DSP.
@@ -31,6 +36,9 @@ pub struct Generation {
 pub struct DspInForce {
     /// The same one for as long as the DSP is reached in the same way.
     pub(crate) endpoint: Arc<Endpoint>,
+    /// What governs it, and what each shard is granted to begin with.
+    pub(crate) guard: GuardId,
+    pub(crate) first_grants: Arc<[Grant]>,
     /// What each shard counts of it.
     pub metrics: PerShard<DspMetrics>,
     /// What each shard counts of its seats, in configured order.
@@ -56,6 +64,9 @@ pub(crate) struct Generations {
     shards: usize,
     known: HashMap<Box<str>, Known>,
     resolver: Resolver,
+    guards: Guards,
+    /// Kept with the journal, for want of a configured one; `None` when there is no office.
+    own_key: Option<[u8; 32]>,
     published: watch::Sender<Arc<Generation>>,
     /// No longer in force, and perhaps still in an auction's hands: freed here, so that no shard
     /// spends its time on that.
@@ -67,18 +78,29 @@ pub(crate) struct Generations {
 struct Known {
     reached: (String, u16, EndpointOptions),
     endpoint: Arc<Endpoint>,
+    limits: GuardLimits,
+    guard: GuardId,
+    first_grants: Arc<[Grant]>,
     metrics: PerShard<DspMetrics>,
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
 }
 
 impl Generations {
     /// Makes `config` the first generation, for as many shards.
-    pub(crate) fn new(config: ExchangeConfig, shards: usize, resolver: Resolver) -> Self {
+    pub(crate) fn new(
+        config: ExchangeConfig,
+        shards: usize,
+        (resolver, guards): (Resolver, Guards),
+        own_key: Option<[u8; 32]>,
+    ) -> Self {
         let mut known = HashMap::new();
-        let generation = build(1, config, &mut known, shards);
+        let sealer = Sealer::of(&config, own_key);
+        let generation = Generation { sealer, ..build(1, config, &mut known, (shards, &guards)) };
         let generations = Self {
             shards,
             resolver,
+            guards,
+            own_key,
             published: watch::Sender::new(Arc::new(generation)),
             known,
             retired: Vec::new(),
@@ -105,7 +127,11 @@ impl Generations {
             needs_restart.push("exchange.listen");
             config.listen = before.config.listen;
         }
-        let generation = build(before.number + 1, config, &mut self.known, self.shards);
+        needs_restart.extend(restart_of_notices(&before.config, &config));
+        let sealer = Sealer::of(&config, self.own_key);
+        let rest = (self.shards, &self.guards);
+        let generation =
+            Generation { sealer, ..build(before.number + 1, config, &mut self.known, rest) };
         let number = generation.number;
         let of = |generation: &Generation| -> Vec<String> {
             generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string()).collect()
@@ -142,17 +168,28 @@ fn build(
     number: u64,
     config: ExchangeConfig,
     known: &mut HashMap<Box<str>, Known>,
-    shards: usize,
+    (shards, guards): (usize, &Guards),
 ) -> Generation {
     let mut still = HashMap::with_capacity(config.market.dsps.len());
     let mut dsps = Vec::with_capacity(config.market.dsps.len());
-    for (rules, reached) in config.market.dsps.iter().zip(&config.endpoints) {
-        let mut dsp = known.remove(&rules.id).unwrap_or_else(|| Known {
-            reached: reached.clone(),
-            endpoint: endpoint(reached),
-            metrics: PerShard::new(shards),
-            seats: HashMap::new(),
+    let configured = config.market.dsps.iter().zip(&config.endpoints).zip(&config.guards);
+    for ((rules, reached), limits) in configured {
+        let mut dsp = known.remove(&rules.id).unwrap_or_else(|| {
+            let (guard, first_grants) = guards.add(*limits);
+            Known {
+                reached: reached.clone(),
+                endpoint: endpoint(reached),
+                limits: *limits,
+                guard,
+                first_grants,
+                metrics: PerShard::new(shards),
+                seats: HashMap::new(),
+            }
         });
+        if dsp.limits != *limits {
+            guards.change(dsp.guard, *limits);
+            dsp.limits = *limits;
+        }
         if dsp.reached != *reached {
             dsp.endpoint = endpoint(reached);
             dsp.reached = reached.clone();
@@ -162,12 +199,29 @@ fn build(
             counted.or_insert_with(|| PerShard::new(shards)).clone()
         };
         let seats = rules.seats.iter().map(|name| seat(name)).collect();
-        let (endpoint, metrics) = (Arc::clone(&dsp.endpoint), dsp.metrics.clone());
-        dsps.push(DspInForce { endpoint, metrics, seats });
+        dsps.push(DspInForce {
+            endpoint: Arc::clone(&dsp.endpoint),
+            guard: dsp.guard,
+            first_grants: Arc::clone(&dsp.first_grants),
+            metrics: dsp.metrics.clone(),
+            seats,
+        });
         still.insert(rules.id.clone(), dsp);
     }
-    *known = still;
-    Generation { number, config, dsps }
+    for gone in std::mem::replace(known, still).into_values() {
+        guards.remove(gone.guard);
+    }
+    Generation { number, config, dsps, sealer: None }
+}
+
+/// Keys of notices that differ and that only a start takes over: where they are journalled, and how
+/// they are delivered.
+fn restart_of_notices(before: &ExchangeConfig, after: &ExchangeConfig) -> Option<&'static str> {
+    let fixed = |config: &ExchangeConfig| {
+        let notices = config.notices.as_ref()?;
+        Some((notices.directory.clone(), notices.calls.clone(), notices.policy))
+    };
+    (fixed(before) != fixed(after)).then_some("exchange.notices")
 }
 
 fn endpoint((host, port, options): &(String, u16, EndpointOptions)) -> Arc<Endpoint> {
@@ -193,7 +247,8 @@ mod tests {
     }
 
     fn generations(dsps: &str) -> Generations {
-        Generations::new(config(dsps), 1, Resolver::start().expect("a thread"))
+        let resolver = Resolver::start().expect("a thread");
+        Generations::new(config(dsps), 1, (resolver, Guards::new(1).0), None)
     }
 
     #[test]

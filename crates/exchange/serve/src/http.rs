@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
@@ -19,6 +20,7 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use crate::auction::{self, Reply};
+use crate::beacon::{BEACON_PATH, Called};
 use crate::config::{ExchangeConfig, InboundLimits};
 use crate::shard::Shard;
 
@@ -41,7 +43,11 @@ impl TurnedAway {
 }
 
 /// Serves one connection until it ends, or until `drain` completes and it is idle.
-pub async fn serve(stream: TcpStream, shard: Rc<Shard>, drain: impl Future<Output = ()>) {
+pub async fn serve(
+    (stream, peer): (TcpStream, IpAddr),
+    shard: Rc<Shard>,
+    drain: impl Future<Output = ()>,
+) {
     let inbound = shard.snapshot().config().inbound;
     // A caller that stops reading would hold its connection for ever: hyper waits to write without
     // a timer, the kernel does not.
@@ -49,7 +55,7 @@ pub async fn serve(stream: TcpStream, shard: Rc<Shard>, drain: impl Future<Outpu
     if let Err(error) = socket.set_tcp_user_timeout(Some(inbound.write_timeout)) {
         debug!(%error, "no write timeout on a connection");
     }
-    let service = service_fn(|request| handle(request, Rc::clone(&shard)));
+    let service = service_fn(|request| handle(request, Rc::clone(&shard), peer));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(inbound.head_timeout)
@@ -72,11 +78,17 @@ pub async fn serve(stream: TcpStream, shard: Rc<Shard>, drain: impl Future<Outpu
 async fn handle(
     request: Request<Incoming>,
     shard: Rc<Shard>,
+    peer: IpAddr,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let arrival = Instant::now();
     let snapshot = shard.snapshot();
     let config = snapshot.config();
     let (head, body) = request.into_parts();
+    if head.uri.path().starts_with(BEACON_PATH) && head.method == Method::GET {
+        let (uri, headers) = (&head.uri, &head.headers);
+        let called = Called { shard: &shard, snapshot: &snapshot, uri, headers, peer };
+        return Ok(called.answer().await);
+    }
     let turned_away = if head.uri.path() != AUCTION_PATH {
         let problem = format!("nothing is served here; bid requests are posted to {AUCTION_PATH}");
         Some(TurnedAway::with(StatusCode::NOT_FOUND, problem))
@@ -94,7 +106,10 @@ async fn handle(
         None => read(&head.headers, body, &config.inbound).await,
     };
     Ok(match body {
-        Ok(body) => answer(auction::hold(&shard, &snapshot, &body, arrival).await, config),
+        Ok(body) => {
+            let reply = auction::hold(&shard, &snapshot, &body, arrival).await;
+            answer(reply, config, &shard)
+        }
         Err(turned_away) => {
             shard.metrics.turned_away.increment();
             refuse(&turned_away)
@@ -102,9 +117,16 @@ async fn handle(
     })
 }
 
-fn answer(reply: Reply, config: &ExchangeConfig) -> Response<Full<Bytes>> {
+fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<Full<Bytes>> {
     match reply {
-        Reply::Bid(body) => json(StatusCode::OK, body),
+        Reply::Bid { body, notices } => {
+            if !notices.is_empty() {
+                let shard = Rc::clone(shard);
+                // Runs once this task has handed the answer to the kernel.
+                tokio::task::spawn_local(async move { shard.give(notices) });
+            }
+            json(StatusCode::OK, body)
+        }
         Reply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
         Reply::NoBid { id, reason } if config.explain_no_bid => {
             json(StatusCode::OK, no_bid(&id, reason))

@@ -4,10 +4,13 @@
 //! those are `exchange-core`'s.
 
 mod auction;
+mod beacon;
+mod closing;
 mod config;
 mod dns;
 mod fanout;
 mod generation;
+mod guards;
 mod http;
 mod metrics;
 mod notices;
@@ -19,4 +22,5 @@ pub use fanout::{Outcome, PoolLimits, answer};
 pub use generation::{DspInForce, Generation, Reloaded};
 pub use http::AUCTION_PATH;
 pub use metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
+pub use notices::View as NoticesView;
 pub use service::{Exchange, ExchangeError};

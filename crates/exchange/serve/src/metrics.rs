@@ -3,9 +3,13 @@
 //! One set per shard, written by that shard alone. Labels come from configuration and from fixed
 //! lists; nothing that a client sends becomes one.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use exchange_core::{Fate, NotAsked, ResponseFate};
+use exchange_core::{Fate, NotAsked, NotSent, ResponseFate, TokenError, Unmarked};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
@@ -43,6 +47,10 @@ pub struct ExchangeMetrics {
     pub abandoned: Counter,
     /// DSP connections whose code panicked; each was closed alone.
     pub reactor_panics: Counter,
+    /// Notices that the office had no room for.
+    pub notices_refused: Counter,
+    /// Beacons that were not taken, by reason.
+    pub beacons_refused: [Counter; TokenError::ALL.len()],
     /// From arrival to a parsed and validated request.
     pub parse: Histogram,
     /// From there to knowing whom to ask for what.
@@ -78,6 +86,51 @@ pub struct DspMetrics {
     pub open: Gauge,
     /// From the request's first byte written to the answer's last byte read, late ones included.
     pub latency: Histogram,
+    /// Notices that its bids name and that are not sent, by reason.
+    pub unsent: [Counter; NotSent::ALL.len()],
+    /// Ads of its that were returned without our beacon, by reason.
+    pub unmarked: [Counter; Unmarked::ALL.len()],
+    /// What went wrong last.
+    pub errors: RecentErrors,
+}
+
+/// The last few errors of a DSP, at most ten a second of them.
+#[derive(Debug, Default)]
+pub struct RecentErrors {
+    /// Milliseconds of Unix time of the last one that was kept.
+    noted_ms: AtomicU64,
+    errors: Mutex<VecDeque<(SystemTime, String)>>,
+}
+
+impl RecentErrors {
+    const KEPT: usize = 8;
+    const EVERY_MS: u64 = 100;
+    const BYTES_MAX: usize = 256;
+
+    /// Keeps one, unless another has just been kept: a DSP that fails often must not cost more
+    /// than one that does not.
+    pub(crate) fn note(&self, error: impl FnOnce() -> String) {
+        let now = SystemTime::now();
+        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        if now_ms.saturating_sub(self.noted_ms.load(Ordering::Relaxed)) < Self::EVERY_MS {
+            return;
+        }
+        self.noted_ms.store(now_ms, Ordering::Relaxed);
+        let mut text = error();
+        text.truncate(text.floor_char_boundary(Self::BYTES_MAX));
+        let mut errors = self.errors.lock().expect("nothing panics while it holds the errors");
+        if errors.len() == Self::KEPT {
+            errors.pop_front();
+        }
+        errors.push_back((now, text));
+    }
+
+    /// Those that were kept, the oldest first.
+    pub fn recent(&self) -> Vec<(SystemTime, String)> {
+        let errors = self.errors.lock().expect("nothing panics while it holds the errors");
+        errors.iter().cloned().collect()
+    }
 }
 
 /// What one shard counts of one seat.
@@ -101,6 +154,8 @@ impl Default for ExchangeMetrics {
             turned_away: Counter::default(),
             abandoned: Counter::default(),
             reactor_panics: Counter::default(),
+            notices_refused: Counter::default(),
+            beacons_refused: Default::default(),
             parse: Histogram::default(),
             ask: Histogram::default(),
             collect: Histogram::default(),

@@ -1,5 +1,14 @@
 //! Notices on the wire: calls to DSPs' URLs, and the beacons that set them off.
 
 mod client;
+mod journal;
 mod network;
+mod office;
+mod sealer;
 mod wire;
+
+pub use client::{Answered, CallError, CallLimits, Client, Resolve};
+pub use journal::{Journal, JournalError};
+pub use network::Network;
+pub use office::{Clock, Counter, Fetch, Office, Order, View, unix_ms};
+pub use sealer::{Sealer, own_key};

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use exchange_core::delivery::Replay;
+use exchange_core::guard::Status;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
@@ -12,11 +14,15 @@ use tokio::sync::watch;
 use tracing::{debug, error};
 
 use crate::config::ExchangeConfig;
-use crate::dns::Resolver;
-use crate::fanout::Reactor;
+use crate::dns::{Resolver, SystemNames};
+use crate::fanout::{Reactor, Tls};
 use crate::generation::{Generation, Generations, Reloaded};
+use crate::guards::{GuardId, Guards, GuardsThread};
 use crate::http;
 use crate::metrics::{ExchangeMetrics, expose};
+use crate::notices::{
+    Client, Clock, Counter, Journal, JournalError, Office, View, own_key, unix_ms,
+};
 use crate::shard::Shard;
 
 /// A running exchange.
@@ -26,6 +32,11 @@ pub struct Exchange {
     metrics: PerShard<ExchangeMetrics>,
     generations: Mutex<Generations>,
     current: watch::Receiver<Arc<Generation>>,
+    guards: Guards,
+    /// `None` when the first configuration had no notices.
+    office: Option<OpenOffice>,
+    /// Rights are renewed as long as this lives.
+    _renewal: GuardsThread,
 }
 
 /// Why the exchange could not be started.
@@ -34,9 +45,15 @@ pub enum ExchangeError {
     /// Its threads could not.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The resolver's thread could not.
-    #[error("cannot start the resolver: {0}")]
-    Resolver(std::io::Error),
+    /// A thread beside the shards could not.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// Notices cannot be journalled.
+    #[error("exchange.notices.directory: {0}")]
+    Journal(#[from] JournalError),
+    /// The key for notices cannot be had.
+    #[error("exchange.notices.directory: {0}")]
+    Key(std::io::Error),
 }
 
 impl Exchange {
@@ -47,20 +64,31 @@ impl Exchange {
         listener: TcpListener,
         shutdown: &Shutdown,
     ) -> Result<Self, ExchangeError> {
-        let resolver = Resolver::start().map_err(ExchangeError::Resolver)?;
-        let generations = Generations::new(config, options.shards, resolver);
+        let resolver = Resolver::start().map_err(ExchangeError::Thread)?;
+        let (guards, lines) = Guards::new(options.shards);
+        let renewal = guards.start(shutdown).map_err(ExchangeError::Thread)?;
+        let office = open_office(&config)?;
+        let own_key = office.as_ref().map(|office| office.own_key);
+        let beside = (resolver, guards.clone());
+        let generations = Generations::new(config, options.shards, beside, own_key);
         let current = generations.subscribe();
         let metrics = PerShard::new(options.shards);
         let body = {
             let (current, metrics) = (current.clone(), metrics.clone());
+            let counter = office.as_ref().map(|office| office.counter.clone());
+            let lines: Vec<_> = lines.into_iter().map(|line| Mutex::new(Some(line))).collect();
             move |context: ShardContext| {
                 let counters = metrics.shard(context.index());
+                let line = lines[context.index()].lock().expect("nothing panics with it").take();
+                let line = line.expect("a shard starts once");
                 let mut generations = current.clone();
+                let counter = counter.clone();
                 async move {
                     match Reactor::start(Arc::clone(&counters), context.shutdown()) {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
-                            let shard = Shard::new(context.index(), first, counters, reactor);
+                            let seat = (context.index(), line, counter);
+                            let shard = Shard::new(seat, first, counters, reactor);
                             run_shard(context, Rc::new(shard), generations).await;
                         }
                         Err(error) => {
@@ -72,7 +100,15 @@ impl Exchange {
             }
         };
         let shards = Shards::start(options, vec![listener], shutdown, body)?;
-        Ok(Self { shards, metrics, generations: Mutex::new(generations), current })
+        Ok(Self {
+            shards,
+            metrics,
+            generations: Mutex::new(generations),
+            current,
+            guards,
+            _renewal: renewal,
+            office,
+        })
     }
 
     /// What it counts, by shard.
@@ -91,6 +127,32 @@ impl Exchange {
         self.generations.lock().expect("nothing panics while it builds").replace(config)
     }
 
+    /// Stops asking a DSP, or asks it again, until the process ends; `false` when there is none of
+    /// this id.
+    pub fn pause(&self, dsp: &str, paused: bool) -> bool {
+        let guard = self.guard_of(dsp);
+        if let Some(guard) = guard {
+            self.guards.pause(guard, paused);
+        }
+        guard.is_some()
+    }
+
+    /// What a DSP may be asked, and how it fares.
+    pub fn guard_status(&self, dsp: &str) -> Option<Status> {
+        self.guards.status(self.guard_of(dsp)?)
+    }
+
+    /// What has become of notices; `None` when there is no office for them.
+    pub fn notices(&self) -> Option<View> {
+        self.office.as_ref().map(|office| office.counter.view())
+    }
+
+    fn guard_of(&self, dsp: &str) -> Option<GuardId> {
+        let generation = self.generation();
+        let index = generation.config.market.dsps.iter().position(|known| *known.id == *dsp)?;
+        Some(generation.dsps[index].guard)
+    }
+
     /// Adds its metrics to the page that is scraped.
     pub fn expose(&self, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics.clone());
@@ -104,8 +166,47 @@ impl Exchange {
 
     /// Waits for the shutdown and the drain.
     pub fn join(self) -> Result<(), runtime::shards::ShardsPanicked> {
-        self.shards.join()
+        let ended = self.shards.join();
+        if let Some(OpenOffice { office, counter, .. }) = self.office {
+            drop(counter);
+            office.join();
+        }
+        ended
     }
+}
+
+/// The office and what leads to it.
+#[derive(Debug)]
+struct OpenOffice {
+    office: Office,
+    counter: Counter,
+    own_key: [u8; 32],
+}
+
+/// Opens the office, with what is owed since before; `None` when notices are not ours to fire.
+fn open_office(config: &ExchangeConfig) -> Result<Option<OpenOffice>, ExchangeError> {
+    let Some(notices) = &config.notices else { return Ok(None) };
+    let clock = Clock::start();
+    let mut replay = Replay::new(notices.policy, unix_ms());
+    let mut unreadable = 0;
+    let journal = Journal::open(&notices.directory, |sequence, record| {
+        if let Err(error) = replay.record(sequence, record) {
+            unreadable += 1;
+            error!(sequence, %error, "a journalled notice cannot be read");
+        }
+    })?;
+    if unreadable > 0 {
+        error!(unreadable, "notices may be lost or sent twice");
+    }
+    let own_key = own_key(&notices.directory).map_err(ExchangeError::Key)?;
+    let calls = notices.calls.clone();
+    let client = move || {
+        let resolver = SystemNames::new();
+        Client::new(calls, Box::new(resolver), Tls::trusting(None))
+    };
+    let delivery = replay.finish(clock.now());
+    let (office, counter) = Office::start(delivery, journal, client, clock)?;
+    Ok(Some(OpenOffice { office, counter, own_key }))
 }
 
 async fn run_shard(
@@ -119,13 +220,13 @@ async fn run_shard(
         let shard = Rc::clone(&shard);
         let shutdown = context.shutdown().clone();
         context.tasks().spawn_isolated(async move {
-            let _open = accepted.open;
+            let (_open, peer) = (accepted.open, accepted.peer.ip());
             match TcpStream::from_std(accepted.stream) {
                 Ok(stream) => {
                     let drain = async move {
                         shutdown.started().await;
                     };
-                    http::serve(stream, shard, drain).await;
+                    http::serve((stream, peer), shard, drain).await;
                 }
                 Err(error) => debug!(%error, "accepted socket is unusable"),
             }

@@ -2,12 +2,12 @@
 //! its auctions begin with.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
+use exchange_core::guard::{STEP, ShardGuard};
 use runtime::metrics::Padded;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -15,14 +15,14 @@ use units::Tick;
 
 use crate::config::ExchangeConfig;
 use crate::fanout::{Pool, Reactor};
-use crate::generation::Generation;
+use crate::generation::{DspInForce, Generation};
+use crate::guards::{GuardId, ShardLine, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
+use crate::notices::{Counter, Order, Sealer};
 
 /// Rooms for bodies that are kept, and the largest of them.
 const ROOMS_MAX: usize = 64;
 const ROOM_BYTES_MAX: usize = 256 * 1024;
-/// How often spent connections are looked for.
-const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// One shard of the exchange.
 #[derive(Debug)]
@@ -32,6 +32,10 @@ pub struct Shard {
     reactor: Rc<Reactor>,
     /// In force for auctions that begin now.
     snapshot: RefCell<Rc<Snapshot>>,
+    /// To and from the governors of DSPs.
+    line: RefCell<ShardLine>,
+    /// Where notices are sent from.
+    office: Option<Counter>,
     /// Pools of former generations whose last calls are not over.
     retired: RefCell<Vec<Rc<Pool>>>,
     /// First half of auction ids: no two shards, and no two starts, share it.
@@ -54,7 +58,11 @@ pub(crate) struct Snapshot {
 /// One DSP as one shard runs it.
 #[derive(Debug)]
 pub(crate) struct Lane {
+    /// Its id, for notices.
+    pub(crate) id: Arc<str>,
     pub(crate) pool: Rc<Pool>,
+    guard_id: GuardId,
+    pub(crate) guard: SharedGuard,
     pub(crate) metrics: Arc<Padded<DspMetrics>>,
     pub(crate) seats: Vec<Arc<Padded<SeatMetrics>>>,
 }
@@ -63,19 +71,26 @@ impl Snapshot {
     pub(crate) fn config(&self) -> &ExchangeConfig {
         &self.generation.config
     }
+
+    /// What seals notices; `None` when we fire none.
+    pub(crate) fn sealer(&self) -> Option<&Sealer> {
+        self.generation.sealer.as_ref()
+    }
 }
 
 impl Shard {
     /// Made on the shard's own thread.
     pub fn new(
-        index: usize,
+        (index, line, office): (usize, ShardLine, Option<Counter>),
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
     ) -> Self {
-        let snapshot = snapshot(index, generation, HashMap::new(), &reactor);
+        let snapshot = snapshot(index, generation, &[], &reactor);
         Self {
             index,
+            line: RefCell::new(line),
+            office,
             metrics,
             reactor,
             snapshot: RefCell::new(Rc::new(snapshot)),
@@ -103,14 +118,10 @@ impl Shard {
     /// New auctions are held by `generation`. A DSP that is reached as before keeps its pool.
     fn adopt(&self, generation: Arc<Generation>) {
         let before = self.snapshot();
-        let by_endpoint = |lane: &Lane| (Arc::as_ptr(lane.pool.endpoint()), Rc::clone(&lane.pool));
-        let pools = before.dsps.iter().map(by_endpoint).collect();
-        let after = snapshot(self.index, generation, pools, &self.reactor);
-        let kept: Vec<_> =
-            after.dsps.iter().map(|lane| Arc::as_ptr(lane.pool.endpoint())).collect();
-        let kept: std::collections::HashSet<_> = kept.into_iter().collect();
+        let after = snapshot(self.index, generation, &before.dsps, &self.reactor);
+        let kept: HashSet<_> = after.dsps.iter().map(|lane| Rc::as_ptr(&lane.pool)).collect();
         for lane in &before.dsps {
-            if !kept.contains(&Arc::as_ptr(lane.pool.endpoint())) {
+            if !kept.contains(&Rc::as_ptr(&lane.pool)) {
                 lane.pool.retire();
                 self.retired.borrow_mut().push(Rc::clone(&lane.pool));
             }
@@ -118,20 +129,39 @@ impl Shard {
         *self.snapshot.borrow_mut() = Rc::new(after);
     }
 
-    /// Closes spent connections again and again; never ends.
+    /// Closes spent connections and renews the rights to call, again and again; never ends.
     pub async fn sweep(self: Rc<Self>) {
-        let mut ticks = tokio::time::interval(SWEEP_EVERY);
+        let mut ticks = tokio::time::interval(STEP);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let now = ticks.tick().await;
-            for lane in &self.snapshot().dsps {
+            let snapshot = self.snapshot();
+            for lane in &snapshot.dsps {
                 lane.pool.sweep(now);
             }
+            let guards = snapshot.dsps.iter().map(|lane| (lane.guard_id, &lane.guard));
+            self.line.borrow_mut().turn(guards);
             self.retired.borrow_mut().retain(|pool| {
                 pool.sweep(now);
                 !pool.is_empty()
             });
         }
+    }
+
+    /// Gives orders to the office; those that find no room are counted and gone.
+    pub(crate) fn give(&self, orders: Vec<Order>) {
+        for order in orders {
+            self.order(order);
+        }
+    }
+
+    /// Gives one order; whether it was taken.
+    pub(crate) fn order(&self, order: Order) -> bool {
+        let taken = self.office.as_ref().is_some_and(|office| office.order(order));
+        if !taken {
+            self.metrics.notices_refused.increment();
+        }
+        taken
     }
 
     /// Room for bodies, empty.
@@ -165,29 +195,42 @@ impl Shard {
     }
 }
 
-/// `generation` as the shard runs it, with those of `pools` that lead where it leads.
+/// `generation` as the shard runs it, with what stays as it was `before`.
 fn snapshot(
     shard: usize,
     generation: Arc<Generation>,
-    mut pools: HashMap<*const crate::fanout::Endpoint, Rc<Pool>>,
+    before: &[Lane],
     reactor: &Rc<Reactor>,
 ) -> Snapshot {
     let limits = generation.config.pool;
-    let lane = |dsp: &crate::generation::DspInForce| {
+    let before: HashMap<_, _> = before.iter().map(|lane| (lane.guard_id, lane)).collect();
+    let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
+    let lane = |(dsp, id): (&DspInForce, &str)| {
         let metrics = dsp.metrics.shard(shard);
-        let pool = match pools.remove(&Arc::as_ptr(&dsp.endpoint)) {
-            Some(pool) => {
-                pool.limit(limits);
-                pool
+        let known = before.get(&dsp.guard);
+        let reached_as_before =
+            known.filter(|lane| Arc::ptr_eq(lane.pool.endpoint(), &dsp.endpoint));
+        let pool = match reached_as_before {
+            Some(lane) => {
+                lane.pool.limit(limits);
+                Rc::clone(&lane.pool)
             }
             None => {
                 let (endpoint, metrics) = (Arc::clone(&dsp.endpoint), Arc::clone(&metrics));
                 Rc::new(Pool::new(endpoint, limits, Rc::clone(reactor), metrics))
             }
         };
-        Lane { pool, metrics, seats: dsp.seats.iter().map(|seat| seat.shard(shard)).collect() }
+        let new = || Rc::new(RefCell::new(ShardGuard::new(&dsp.first_grants[shard])));
+        Lane {
+            id: id.into(),
+            pool,
+            guard_id: dsp.guard,
+            guard: known.map_or_else(new, |lane| Rc::clone(&lane.guard)),
+            metrics,
+            seats: dsp.seats.iter().map(|seat| seat.shard(shard)).collect(),
+        }
     };
-    let dsps = generation.dsps.iter().map(lane).collect();
+    let dsps = generation.dsps.iter().zip(ids).map(lane).collect();
     Snapshot { generation, dsps }
 }
 

@@ -35,7 +35,7 @@ fn whole_bodies() {
     let positional = format!("{positional}null,null,null,null,null,null,null,null,null,null]");
     check(&positional, Err((WrongType, "is an array, expected an object")));
     let user = "user: is an array, expected an object";
-    check(&request(BANNER, r#","user":[null,null]"#), Err((WrongType, user)));
+    check(&request(BANNER, r#","user":[null,null,null,null]"#), Err((WrongType, user)));
     check("7", Err((WrongType, "invalid type: integer `7`, expected struct BidRequest")));
     check(&(request(BANNER, "") + "x"), Err((NotJson, "trailing characters at line 1 column 57")));
     let deep = format!(r#","ext":{}{}"#, "[".repeat(64), "]".repeat(64));

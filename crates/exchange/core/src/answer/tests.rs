@@ -16,7 +16,7 @@ fn sell(market: &Market, request: &str, bodies: &[(usize, String)]) -> (Vec<Sale
     with_auction(market, request, |auction| {
         let answers = answers(auction, bodies);
         let judgement = judge(auction, &answers);
-        let clearing = cleared(auction, &judgement, |_| true);
+        let clearing = cleared(auction, &judgement, |_| Ok(()));
         let sales = sales(auction, &judgement, &clearing);
         let text = response(auction, &answers, &judgement, &sales);
         assert!(openrtb::is_json(&text), "{text}");
@@ -38,11 +38,11 @@ fn the_answer_byte_for_byte() {
         r#""unknown":[1,{"a":null}],"ext":{"x":1.0}}]}]}"#
     );
     let mut market = market();
-    market.publishers.others = PublisherTerms { blocked: false, fee: ppm(100_000) };
+    market.publishers.others = PublisherTerms { fee: ppm(100_000), ..PublisherTerms::default() };
     let (_, text) = sell(&market, body, &[(0, own.to_owned())]);
     let want = concat!(
         r#"{"id":"c\u0041\"","bidid":"auction-1","cur":"USD","seatbid":[{"seat":"a1","bid":[{"id":"b1" , "price" : 2.25,"impid":"1","#,
-        r#""crid":"c","adm":"<img src=\"https://x?p=2.5&b=r\"7\">","#,
+        r#""crid":"c","adm":"<img src=\"https://x?p=2.5&b=r%227\">","#,
         r#""nurl":"https:\/\/n?i=auction-1&c=USD&l=0","#,
         r#""unknown":[1,{"a":null}],"ext":{"x":1.0}}]}]}"#
     );
@@ -137,7 +137,7 @@ fn a_winner_is_told_the_least_that_would_have_won() {
 fn prices_in_three_currencies() {
     // Bid in GBP, compared and answered in EUR, booked in USD; 10 % fee; first price.
     let mut market = market();
-    market.publishers.others = PublisherTerms { blocked: false, fee: ppm(100_000) };
+    market.publishers.others = PublisherTerms { fee: ppm(100_000), ..PublisherTerms::default() };
     let body = request(json!({ "at": 1, "cur": ["EUR"] }));
     let own = dsp_response(&[bid(json!({ "adm": "${AUCTION_PRICE} ${AUCTION_CURRENCY}" }))]);
     let own = merged(&json_of(&own), &json!({ "cur": "GBP" })).to_string();

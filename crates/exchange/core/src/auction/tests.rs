@@ -52,7 +52,7 @@ fn currency_type_and_increment() {
 #[test]
 fn publishers() {
     let mut market = market();
-    let blocked = PublisherTerms { blocked: true, fee: Ppm::ZERO };
+    let blocked = PublisherTerms { blocked: true, ..PublisherTerms::default() };
     market.publishers.named.insert("bad".into(), blocked);
     let from = |id: &str| json!({ "app": { "publisher": { "id": id } } });
     check(&market, from("bad"), Err("blocked_publisher"));

@@ -26,7 +26,12 @@ fn entry(imp: usize, dsp: usize, price: &str) -> Entry {
         tie: dsp as u64,
         group: None,
         is_deal: false,
+        barred: None,
     }
+}
+
+fn authorised(can_pay: bool) -> Result<(), Fate> {
+    if can_pay { Ok(()) } else { Err(BudgetExhausted) }
 }
 
 fn in_group(group: usize, entry: Entry) -> Entry {
@@ -40,7 +45,7 @@ fn group(imps: &[usize]) -> Group {
 /// One impression: the winner, its price and what it had to beat.
 #[track_caller]
 fn check_one(entries: &[Entry], want: Option<(usize, &str, &str)>) {
-    let clearing = clear(entries, &[], 1, CENT, |_| true);
+    let clearing = clear(entries, &[], 1, CENT, |_| Ok(()));
     let want = want.map(|(entry, price, min_to_win)| Win {
         entry,
         price: cpm(price),
@@ -53,7 +58,7 @@ fn check_one(entries: &[Entry], want: Option<(usize, &str, &str)>) {
 #[track_caller]
 fn check_groups(entries: &[Entry], groups: &[Group], want: &[Fate]) {
     let imps = entries.iter().map(|entry| entry.imp + 1).max().unwrap_or(0);
-    assert_eq!(clear(entries, groups, imps, CENT, |_| true).fates, want, "{entries:?}");
+    assert_eq!(clear(entries, groups, imps, CENT, |_| Ok(())).fates, want, "{entries:?}");
 }
 
 use Fate::{BudgetExhausted, GroupIncomplete, LostToDeal, LostToHigherBid, Won};
@@ -176,13 +181,13 @@ fn the_lowest_incomplete_group_goes_first() {
     let many: Vec<Entry> = (0..20_000)
         .map(|dsp| Entry { price: Cpm::MAX, ..in_group(0, entry(0, dsp, "1")) })
         .collect();
-    let clearing = clear(&many, &[group(&[0, 1])], 2, CENT, |_| true);
+    let clearing = clear(&many, &[group(&[0, 1])], 2, CENT, |_| Ok(()));
     assert!(clearing.fates.iter().all(|fate| *fate == GroupIncomplete));
 }
 
 #[test]
 fn a_refused_bid_is_as_if_it_had_never_been() {
-    let refusing = |refused: usize| move |win: &Win| win.entry != refused;
+    let refusing = |refused: usize| move |win: &Win| authorised(win.entry != refused);
     let entries = [entry(0, 0, "3"), entry(0, 1, "2"), entry(0, 2, "1")];
     let clearing = clear(&entries, &[], 1, CENT, refusing(0));
     assert_eq!(clearing.fates, [BudgetExhausted, Won, LostToHigherBid]);
@@ -195,9 +200,32 @@ fn a_refused_bid_is_as_if_it_had_never_been() {
     let entries = [in_group(0, entry(0, 1, "2")), in_group(0, entry(1, 1, "2")), entry(0, 0, "1")];
     let clearing = clear(&entries, &[group(&[0, 1])], 2, CENT, refusing(1));
     assert_eq!(clearing.fates, [GroupIncomplete, BudgetExhausted, Won]);
-    let clearing = clear(&entries, &[group(&[0, 1])], 2, CENT, |_| false);
+    let clearing = clear(&entries, &[group(&[0, 1])], 2, CENT, |_| authorised(false));
     assert_eq!(clearing.fates, [BudgetExhausted, GroupIncomplete, BudgetExhausted]);
     assert_eq!(clearing.wins, [None, None]);
+}
+
+/// Refused only when it wins, a bid may yet set the price of another that a group brings in.
+#[test]
+fn a_barred_bid_is_out_before_anything_clears() {
+    let barred = |entry| Entry { barred: Some(Fate::NoMarkup), ..entry };
+    let entries = [
+        barred(entry(0, 0, "9")),
+        barred(entry(1, 0, "1.5")),
+        in_group(0, entry(0, 1, "2")),
+        in_group(0, entry(1, 1, "2")),
+        entry(1, 2, "1"),
+    ];
+    let clearing = clear(&entries, &[group(&[0, 1])], 2, CENT, |win| {
+        assert!(win.entry > 1, "nobody asks about the barred");
+        Ok(())
+    });
+    assert_eq!(clearing.fates, [Fate::NoMarkup, Fate::NoMarkup, Won, Won, LostToHigherBid]);
+    let prices: Vec<_> = clearing.wins.iter().map(|win| win.map(|win| win.price)).collect();
+    assert_eq!(prices, [Some(cpm("0")), Some(cpm("1.01"))]);
+    // A group that has one of them is never complete.
+    let entries = [barred(in_group(0, entry(0, 1, "2"))), in_group(0, entry(1, 1, "2"))];
+    check_groups(&entries, &[group(&[0, 1])], &[Fate::NoMarkup, GroupIncomplete]);
 }
 
 #[test]
@@ -215,7 +243,7 @@ fn a_winner_is_authorised_once_at_each_price() {
     let mut asked = Vec::new();
     let clearing = clear(&entries, &[group(&[0, 2])], 3, CENT, |win| {
         asked.push((win.entry, win.price));
-        win.entry != 4
+        authorised(win.entry != 4)
     });
     assert_eq!(clearing.fates[4], BudgetExhausted);
     // Alone, then with the group back as its rival: twice, for the price has changed.
@@ -240,7 +268,7 @@ fn ties_are_fair_and_independent_of_order() {
             Entry { tie: key.rank(&auction, "1", (name, "s"), "1"), ..entry(0, dsp, "1") }
         });
         let winner = |entries: &[Entry]| {
-            let clearing = clear(entries, &[], 1, CENT, |_| true);
+            let clearing = clear(entries, &[], 1, CENT, |_| Ok(()));
             entries[clearing.wins[0].unwrap().entry].seat.dsp
         };
         let dsp = winner(&entries);

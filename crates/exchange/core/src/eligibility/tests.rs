@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{imp, market, request, with_auction};
-use crate::{DealTerms, Market};
+use units::Ppm;
+
+use crate::fixtures::{imp, market, merged, ppm, request, with_auction};
+use crate::{DealTerms, Market, Targeting, UserIdNeed};
 
 /// What the first DSP is asked for: impressions and deals, as masks.
 #[track_caller]
@@ -130,23 +132,46 @@ fn private_auctions_are_for_those_with_a_deal() {
 
 #[test]
 fn reasons_are_reported_in_order() {
-    let market = market_where(|dsp| {
+    let mut market = market_where(|dsp| {
         dsp.publishers_allowed = vec!["p1".into()];
         dsp.countries = vec!["DEU".into()];
         dsp.formats = MediaType::Native.bit();
+        dsp.targeting = Targeting {
+            device_types: 1 << 2,
+            user_id: UserIdNeed::Required,
+            sample: ppm(0),
+            ..Targeting::default()
+        };
     });
     let site = json!({ "publisher": { "id": "p1" } });
-    let device = json!({ "geo": { "country": "DEU" } });
+    let (geo, pc) = (json!({ "geo": { "country": "DEU" } }), json!({ "devicetype": 2 }));
+    let here = merged(&geo, &pc);
+    let known = json!({ "id": "u" });
     let blocked = json!(["a1", "a2"]);
     let none: Value = Value::Null;
-    for (site, device, bseat, want) in [
-        (&none, &none, &blocked, NotAsked::Publisher),
-        (&site, &none, &blocked, NotAsked::Country),
-        (&site, &device, &blocked, NotAsked::Seats),
-        (&site, &device, &none, NotAsked::Impressions),
+    for (site, device, user, want) in [
+        (&none, &none, &none, NotAsked::Publisher),
+        (&site, &pc, &none, NotAsked::Country),
+        (&site, &geo, &none, NotAsked::Device),
+        (&site, &here, &none, NotAsked::UserId),
+        (&site, &here, &known, NotAsked::Sampling),
     ] {
-        check(&market, json!({ "site": site, "device": device, "bseat": bseat }), Err(want));
+        let request = json!({ "site": site, "device": device, "user": user, "bseat": blocked });
+        check(&market, request, Err(want));
     }
+    market.dsps[0].targeting.sample = Ppm::ONE;
+    for (bseat, want) in [(&blocked, NotAsked::Seats), (&none, NotAsked::Impressions)] {
+        let request = json!({ "site": site, "device": here, "user": known, "bseat": bseat });
+        check(&market, request, Err(want));
+    }
+    assert!(NotAsked::ALL.is_sorted());
     let labels: std::collections::BTreeSet<_> = NotAsked::ALL.map(NotAsked::label).into();
     assert_eq!(labels.len(), NotAsked::ALL.len());
+}
+
+#[test]
+fn the_guards_refusals_come_last_and_in_its_order() {
+    let refusals = [Refusal::Paused, Refusal::Breaker, Refusal::Qps, Refusal::InFlight];
+    assert!(refusals.is_sorted());
+    assert_eq!(NotAsked::ALL[7..], refusals.map(NotAsked::from));
 }

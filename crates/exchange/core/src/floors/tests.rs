@@ -222,7 +222,7 @@ fn rules_hold_for_open_bids_where_they_match() {
 #[test]
 fn floors_are_net_and_dsps_pay_gross() {
     let mut market = market();
-    market.publishers.others = PublisherTerms { blocked: false, fee: ppm(100_000) };
+    market.publishers.others = PublisherTerms { fee: ppm(100_000), ..PublisherTerms::default() };
     market.floors = vec![FloorRule { country: Some("DEU".into()), ..rule("18 USD") }];
     market
         .deals
@@ -265,7 +265,7 @@ fn a_bid_of_just_the_agreed_price_reaches_it_in_any_currency() {
 #[test]
 fn a_floor_beyond_any_price_sells_to_nobody() {
     let mut market = market();
-    market.publishers.others = PublisherTerms { blocked: false, fee: ppm(500_000) };
+    market.publishers.others = PublisherTerms { fee: ppm(500_000), ..PublisherTerms::default() };
     let dearest = bid(json!({ "price": 1_000_000_000, "dur": 10 }));
     let deal = |deal: Value| json!({ "pmp": { "deals": [deal] } });
     let inexpressible = json!({ "id": "d", "bidfloor": 600_000_000 });

@@ -169,7 +169,9 @@ fn check(row: &Row, note: Fate) {
 fn every_fate_has_its_row_and_code() {
     let rows = rows();
     let listed: Vec<Fate> = rows.iter().map(|row| row.fate).collect();
-    assert_eq!(listed, Fate::ALL);
+    // What is offered beside a winner is no judge's business.
+    let all = Fate::ALL.into_iter().filter(|fate| *fate != Fate::Offered);
+    assert_eq!(listed, all.collect::<Vec<_>>());
     for row in &rows {
         check(row, row.fate);
     }

@@ -1,7 +1,21 @@
-//! Every macro, and what is none.
+//! Every macro in every encoding, what is none, and that no value does more than stand there.
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::fixtures::{cpm, ppm};
+
+/// Ids that would each do harm where they are not encoded.
+const HOSTILE: [&str; 8] = [
+    r#"" onload="alert(1)"#,
+    "'><script>alert(1)</script>",
+    "]]></Impression><Impression>",
+    "a&b=c?d#e",
+    "x\r\nHost: evil\r\n\r\n",
+    "${AUCTION_PRICE}",
+    r"\u0022,\\",
+    "é\u{0}😀%20+ ",
+];
 
 fn values() -> MacroValues<'static> {
     MacroValues {
@@ -10,13 +24,14 @@ fn values() -> MacroValues<'static> {
         imp_id: "I",
         seat_id: "S",
         ad_id: "D",
-        price: cpm("8"),
+        price: Some(cpm("8")),
         currency: Currency::USD,
-        bid: cpm("10"),
+        bid: Some(cpm("10")),
         min_to_win: Some(cpm("7.5")),
-        multiplier: Multiplier::parse("30.3").unwrap(),
+        multiplier: Some(Multiplier::parse("30.3").unwrap()),
         discount: ppm(200_000),
-        loss_code: 102,
+        loss: Told::Value(102),
+        imp_ts_ms: Told::Value(1_700_000_000_123),
     }
 }
 
@@ -26,32 +41,42 @@ fn check(values: &MacroValues<'_>, text: &str, want: &str) {
 }
 
 #[test]
-fn every_macro_has_its_value() {
-    for (name, want) in [
-        ("ID", "A"),
-        ("BID_ID", "B"),
-        ("IMP_ID", "I"),
-        ("SEAT_ID", "S"),
-        ("AD_ID", "D"),
-        ("PRICE", "8"),
-        ("CURRENCY", "USD"),
-        ("MBR", "0.8"),
-        ("LOSS", "102"),
-        ("MIN_TO_WIN", "7.5"),
-        ("MULTIPLIER", "30.3"),
-        ("IMP_TS", ""),
-        ("DISCOUNT_PCT", "20"),
-        ("DISCOUNT_CPM", "2"),
+fn every_macro_has_its_value_plain_and_in_base64() {
+    for (name, want, base64) in [
+        ("ID", "A", "QQ%3D%3D"),
+        ("BID_ID", "B", "Qg%3D%3D"),
+        ("IMP_ID", "I", "SQ%3D%3D"),
+        ("SEAT_ID", "S", "Uw%3D%3D"),
+        ("AD_ID", "D", "RA%3D%3D"),
+        ("PRICE", "8", "OA%3D%3D"),
+        ("CURRENCY", "USD", "VVNE"),
+        ("MBR", "0.8", "MC44"),
+        ("LOSS", "102", "MTAy"),
+        ("MIN_TO_WIN", "7.5", "Ny41"),
+        ("MULTIPLIER", "30.3", "MzAuMw%3D%3D"),
+        ("IMP_TS", "1700000000123", "MTcwMDAwMDAwMDEyMw%3D%3D"),
+        ("DISCOUNT_PCT", "20", "MjA%3D"),
+        ("DISCOUNT_CPM", "2", "Mg%3D%3D"),
     ] {
-        let text = format!("a=${{AUCTION_{name}}}&b=${{AUCTION_{name}}}");
-        check(&values(), &text, &format!("a={want}&b={want}"));
+        let text = format!("a=${{AUCTION_{name}}}&b=${{AUCTION_{name}:B64}}&c=${{AUCTION_{name}}}");
+        check(&values(), &text, &format!("a={want}&b={base64}&c={want}"));
     }
 }
 
 #[test]
 fn a_macro_without_a_value_is_removed() {
-    let values = MacroValues { min_to_win: None, ad_id: "", ..values() };
-    check(&values, "<${AUCTION_MIN_TO_WIN}${AUCTION_AD_ID}>", "<>");
+    let values = MacroValues {
+        min_to_win: None,
+        ad_id: "",
+        price: None,
+        multiplier: None,
+        loss: Told::Nothing,
+        imp_ts_ms: Told::Nothing,
+        ..values()
+    };
+    for name in ["MIN_TO_WIN", "AD_ID", "PRICE", "MBR", "MULTIPLIER", "LOSS", "IMP_TS"] {
+        check(&values, &format!("<${{AUCTION_{name}}}${{AUCTION_{name}:B64}}>"), "<>");
+    }
 }
 
 #[test]
@@ -62,34 +87,109 @@ fn what_is_no_macro_stays() {
         "${AUCTION_",
         "${AUCTION_PRICE",
         "${AUCTION_NEW}",
-        "${AUCTION_PRICE:B64}",
+        "${AUCTION_NEW:B64}",
+        "${AUCTION_PRICE:X}",
+        "${AUCTION_PRICE:}",
+        "${AUCTION_PRICE:b64}",
+        "${AUCTION_PRICE:B64:B64}",
         "${auction_price}",
         "$AUCTION_PRICE",
         "${AUCTION_é}",
         "${AUCTION_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaé}",
     ] {
         check(&values(), text, text);
+        assert_eq!(LateValues::default().substitute(text), text);
     }
     check(&values(), "${AUCTION_X${AUCTION_PRICE}", "${AUCTION_X8");
     check(&values(), "é${AUCTION_PRICE}é}", "é8é}");
 }
 
 #[test]
+fn what_is_known_later_stays_until_then() {
+    let values = MacroValues { loss: Told::Later, imp_ts_ms: Told::Later, ..values() };
+    let text = "${AUCTION_IMP_TS}|${AUCTION_LOSS:B64}|${AUCTION_PRICE}|${AUCTION_NEW}";
+    let url = values.substitute(text);
+    assert_eq!(url, "${AUCTION_IMP_TS}|${AUCTION_LOSS:B64}|8|${AUCTION_NEW}");
+    let late = LateValues { imp_ts_ms: Some(12), loss: Some(102) };
+    assert_eq!(late.substitute(&url), "12|MTAy|8|${AUCTION_NEW}");
+    assert_eq!(LateValues::default().substitute(&url), "||8|${AUCTION_NEW}");
+}
+
+#[test]
+fn ids_inject_nothing() {
+    for id in HOSTILE {
+        let values = MacroValues { bid_id: id, ..values() };
+        let url = values.substitute("https://x?b=${AUCTION_BID_ID}&c=${AUCTION_BID_ID:B64}");
+        let (first, second) = url.strip_prefix("https://x?b=").unwrap().split_once("&c=").unwrap();
+        for part in [first, second] {
+            assert!(part.bytes().all(|byte| is_unreserved(byte) || byte == b'%'), "{url}");
+        }
+        assert_eq!(decoded(first), id.as_bytes());
+        assert_eq!(STANDARD.decode(decoded(second)).unwrap(), id.as_bytes());
+        // Neither a second pass nor the late values find anything left.
+        assert_eq!(values.substitute(&url), url);
+        assert_eq!(LateValues { imp_ts_ms: Some(1), loss: Some(2) }.substitute(&url), url);
+    }
+}
+
+/// The octets that percent-encoded text stands for.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let hex = [bytes.next().unwrap(), bytes.next().unwrap()];
+        let hex = std::str::from_utf8(&hex).unwrap();
+        assert_eq!(hex, hex.to_uppercase());
+        out.push(u8::from_str_radix(hex, 16).unwrap());
+    }
+    out
+}
+
+#[test]
 fn ids_are_bounded() {
+    let with = |bid_id: &str, name: &str| {
+        MacroValues { bid_id, ..values() }.substitute(&format!("${{AUCTION_{name}}}"))
+    };
     let longest = "x".repeat(VALUE_BYTES_MAX);
-    let longer = "x".repeat(VALUE_BYTES_MAX + 1);
-    let with = |bid_id: &str| MacroValues { bid_id, ..values() }.substitute("${AUCTION_BID_ID}");
-    assert_eq!(with(&longest), longest);
-    assert_eq!(with(&longer), "");
+    assert_eq!(with(&longest, "BID_ID"), longest);
+    assert_eq!(with(&"x".repeat(VALUE_BYTES_MAX + 1), "BID_ID"), "");
+    // Its encoding counts.
+    assert_eq!(with(&" ".repeat(VALUE_BYTES_MAX / 3), "BID_ID").len(), VALUE_BYTES_MAX / 3 * 3);
+    assert_eq!(with(&" ".repeat(VALUE_BYTES_MAX / 3 + 1), "BID_ID"), "");
+    assert_eq!(with(&"x".repeat(192), "BID_ID:B64").len(), 256);
+    assert_eq!(with(&"x".repeat(195), "BID_ID:B64"), "");
 }
 
 #[test]
 fn ratios_and_discounts_at_the_edges() {
-    let of = |price, bid, discount| MacroValues { price, bid, discount, ..values() };
+    let of = |price, bid, discount| MacroValues {
+        price: Some(price),
+        bid: Some(bid),
+        discount,
+        ..values()
+    };
     let text = "${AUCTION_MBR} ${AUCTION_DISCOUNT_PCT} ${AUCTION_DISCOUNT_CPM}";
     check(&of(cpm("1"), cpm("3"), Ppm::ZERO), text, "0.333333 0 0");
     check(&of(Cpm::ZERO, Cpm::ZERO, Ppm::ZERO), text, "0 0 0");
     check(&of(Cpm::MAX, Cpm::MAX, Ppm::ONE), text, "1 100 1000000000");
     check(&of(cpm("1"), cpm("0.000001"), ppm(25_000)), text, "1000000 2.5 0.000001");
     check(&of(Cpm::MAX, cpm("0.000001"), ppm(1)), text, " 0.0001 0.000001");
+    check(&MacroValues { bid: None, ..values() }, text, " 20 ");
+}
+
+proptest! {
+    /// JSON stays JSON, whatever stands in ids.
+    #[test]
+    fn any_id_in_any_string(id in "\\PC{0,40}|[\\x00-\\x7f]{0,40}", name in "(BID_ID|AD_ID|IMP_ID|SEAT_ID)(:B64)?") {
+        let values = MacroValues { bid_id: &id, ad_id: &id, imp_id: &id, seat_id: &id, ..values() };
+        let text = format!(r#"{{"adm":"<a href=\"${{AUCTION_{name}}}\">"}}"#);
+        let out = values.substitute(&text);
+        prop_assert!(openrtb::is_json(&out));
+        prop_assert_eq!(values.substitute(&out), out.clone());
+        prop_assert!(out.len() <= text.len() + VALUE_BYTES_MAX);
+    }
 }

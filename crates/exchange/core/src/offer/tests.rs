@@ -27,7 +27,7 @@ fn check_imp(market: &Market, imp: &str, want: &str) {
 
 fn with_fee(parts: u32) -> Market {
     let mut market = market();
-    market.publishers.others = PublisherTerms { blocked: false, fee: ppm(parts) };
+    market.publishers.others = PublisherTerms { fee: ppm(parts), ..PublisherTerms::default() };
     market
 }
 

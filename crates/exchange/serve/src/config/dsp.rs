@@ -1,12 +1,17 @@
 //! `[[dsp]]`: whom to ask, and for what.
 
+mod targeting;
+
 use exchange_core::{Dsp, Rates};
 use openrtb::codes::MediaType;
 use runtime::config::{HttpUrl, Optional, Required, Section, ms, secs};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use units::Currency;
 
+use super::guard::DspGuard;
 use super::{Ids, no_rate};
-use crate::fanout::{EndpointOptions, TlsOptions};
+use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
 pub(super) const OWN_HEADERS: [&str; 8] = [
@@ -31,6 +36,7 @@ pub struct DspOptions {
     response_bytes_max: usize,
     gzip: bool,
     tls: Option<TlsOptions>,
+    pub(super) guard: DspGuard,
 }
 
 impl DspOptions {
@@ -43,7 +49,11 @@ impl DspOptions {
             Required("http://127.0.0.1:9001/bid"),
             "Where its bid requests are posted, over TLS if `https`.",
         );
-        let tls = url.secure.then(|| TlsOptions::new(&url.host, None));
+        let authorities = read_authorities(s);
+        if authorities.is_some() && !url.secure {
+            s.problem("ca", "***", "means nothing without https in `url`");
+        }
+        let tls = url.secure.then(|| TlsOptions::new(&url.host, authorities));
         let tls = tls.transpose().unwrap_or_else(|error| {
             s.problem("url", &url, format!("has a host that no certificate can name: {error}"));
             None
@@ -62,6 +72,7 @@ impl DspOptions {
             s.texts("formats", &["banner", "video", "audio", "native"], format, "Formats it buys.");
         let currencies = read_currencies(s, rates);
         let rules = Dsp {
+            notice_hosts: read_notice_hosts(s, &url.host),
             id: id.into(),
             seats: seats.into_iter().map(Into::into).collect(),
             formats: formats.into_iter().fold(0, |set, format| set | format.bit()),
@@ -91,6 +102,7 @@ impl DspOptions {
                 ms(1)..=secs(60),
                 "Longest wait for its answer, where the auction leaves so much.",
             ),
+            targeting: targeting::read(s),
         };
         Self {
             rules,
@@ -103,6 +115,7 @@ impl DspOptions {
             ),
             gzip: s.boolean("gzip", false, "Whether it is asked to compress its answers."),
             tls,
+            guard: DspGuard::read(s),
             headers: s.map(
                 "headers",
                 &[("x-api-key", "secret")],
@@ -125,6 +138,35 @@ impl DspOptions {
         };
         (self.rules, (self.url.host, self.url.port, options))
     }
+}
+
+/// Who may have signed its certificate, as PEM.
+fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
+    let pem = s.secret(
+        "ca",
+        Optional("file:/etc/vickrey/dsp-ca.pem"),
+        "Who must have signed its certificate, in PEM; absent: those whom the system trusts.",
+    )?;
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(pem.expose().as_bytes()).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Some(certificates.into()),
+        _ => {
+            s.problem("ca", "***", "holds no certificate in PEM");
+            None
+        }
+    }
+}
+
+fn read_notice_hosts(s: &mut Section<'_>, own: &str) -> Vec<Box<str>> {
+    let hosts = s.texts(
+        "notice_hosts",
+        Optional(&["dsp.example"]),
+        not_empty,
+        "Hosts that its notices may call, each with its subdomains, or addresses; absent: that of `url`.",
+    );
+    let hosts = hosts.unwrap_or_else(|| vec![own.to_owned()]);
+    hosts.into_iter().map(Into::into).collect()
 }
 
 fn read_currencies(s: &mut Section<'_>, rates: &Rates) -> Vec<Currency> {

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use exchange_core::{DealTerms, FloorRule, PublisherTerms, Rates};
+use exchange_core::{BidsReturned, DealTerms, FloorRule, NoticeMode, PublisherTerms, Rates};
 use runtime::config::{Optional, Required, Section};
 use units::{Ppm, Price};
 
 use super::dsp::{country, format, size};
+use super::notices::MODES;
 use super::{Ids, check_rate};
 
 /// How prices are made.
@@ -54,9 +55,11 @@ fn check_fee(s: &mut Section<'_>, fee: Option<Ppm>) {
 }
 
 /// Terms by publisher id. A fee that is absent is the exchange's, which is not known here.
-pub(super) type NamedTerms = HashMap<Box<str>, (bool, Option<Ppm>)>;
+pub(super) type NamedTerms = HashMap<Box<str>, (PublisherTerms, Option<Ppm>)>;
 
-pub(super) fn read_publishers(s: &mut Section<'_>) -> NamedTerms {
+/// `usual` is the mode of notices where a publisher has none of its own; without one there are no
+/// notices of ours.
+pub(super) fn read_publishers(s: &mut Section<'_>, usual: Option<NoticeMode>) -> NamedTerms {
     let ids = Ids::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.");
@@ -64,9 +67,34 @@ pub(super) fn read_publishers(s: &mut Section<'_>) -> NamedTerms {
         let blocked = s.boolean("blocked", false, "Whether its requests are refused.");
         let fee = s.ppm("fee", Optional("12.5%"), "Our share, instead of `exchange.fee`.");
         check_fee(s, fee);
-        (id.into_boxed_str(), (blocked, fee))
+        let (notices, bids) = read_notices(s, usual);
+        let terms = PublisherTerms { blocked, notices, bids, ..PublisherTerms::default() };
+        (id.into_boxed_str(), (terms, fee))
     };
     s.tables("publisher", "Terms with one publisher.", read).into_iter().collect()
+}
+
+fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, BidsReturned) {
+    let own = s.one_of(
+        "notices",
+        Optional("upstream"),
+        &MODES,
+        "Who fires notices, instead of `exchange.notices.mode`.",
+    );
+    if own.is_some_and(|own| own != NoticeMode::PassThrough) && usual.is_none() {
+        s.problem("notices", "…", "needs [exchange.notices], which says where we are reached");
+    }
+    let mode = own.or(usual).unwrap_or_default();
+    let bids = s.one_of(
+        "bids",
+        "winner",
+        &[("winner", BidsReturned::Winner), ("all", BidsReturned::All)],
+        "How many bids an impression is answered with: the winner, or up to 3 at first price.",
+    );
+    if bids == BidsReturned::All && mode != NoticeMode::Upstream {
+        s.problem("bids", "\"all\"", "needs `notices = \"upstream\"`, for another auction follows");
+    }
+    (mode, bids)
 }
 
 pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<str>, DealTerms> {
@@ -128,8 +156,8 @@ pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> 
 
 /// The terms of named publishers, with our usual fee where they have none of their own.
 pub(super) fn with_fee(named: NamedTerms, fee: Ppm) -> HashMap<Box<str>, PublisherTerms> {
-    let resolve = |(id, (blocked, own)): (Box<str>, (bool, Option<Ppm>))| {
-        (id, PublisherTerms { blocked, fee: own.unwrap_or(fee) })
+    let resolve = |(id, (terms, own)): (Box<str>, (PublisherTerms, Option<Ppm>))| {
+        (id, PublisherTerms { fee: own.unwrap_or(fee), ..terms })
     };
     named.into_iter().map(resolve).collect()
 }

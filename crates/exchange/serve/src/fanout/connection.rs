@@ -14,6 +14,7 @@ use super::inbox::{Inbox, Outcome};
 use super::inflate::InflateError;
 use super::pool::Pool;
 use super::transport::Transport;
+use crate::guards::InFlight;
 
 /// Fewer bytes of an answer at once than this are a crumb.
 const CRUMB_BYTES: usize = 256;
@@ -26,6 +27,8 @@ pub(super) struct Call {
     pub(super) sent_at: Instant,
     /// When the connection is given up if the answer is not all there.
     pub(super) drain_until: Instant,
+    /// The right to it; it ends with the call.
+    pub(super) right: Option<InFlight>,
 }
 
 /// An open socket and what is under way on it.
@@ -221,6 +224,7 @@ impl Connection {
             AnswerError::Malformed(_) | AnswerError::Truncated => Outcome::Malformed,
         };
         debug!(address = %self.address, %error, "answer refused");
+        self.pool.metrics().errors.note(|| error.to_string());
         self.deliver(now, outcome, &[]);
         false
     }
@@ -236,6 +240,7 @@ impl Connection {
             return true;
         }
         debug!(address = %self.address, "answer comes in crumbs; connection closed");
+        self.pool.metrics().errors.note(|| "the answer comes in crumbs".to_owned());
         self.deliver(now, Outcome::Trickle, &[]);
         false
     }
@@ -252,7 +257,10 @@ impl Connection {
         }
         match answer.end() {
             Ok(Progress::Done { head, body, .. }) => self.finish(now, head, body),
-            Ok(Progress::Partial) | Err(_) => self.deliver(now, Outcome::Malformed, &[]),
+            Ok(Progress::Partial) | Err(_) => {
+                self.pool.metrics().errors.note(|| AnswerError::Truncated.to_string());
+                self.deliver(now, Outcome::Malformed, &[]);
+            }
         }
         false
     }
@@ -273,12 +281,25 @@ impl Connection {
                 match inflater.gunzip(body, endpoint.response_bytes_max) {
                     Ok([]) => self.deliver(now, Outcome::NoBid, &[]),
                     Ok(body) => self.deliver(now, outcome, body),
-                    Err(InflateError::TooLarge) => self.deliver(now, Outcome::TooLarge, &[]),
-                    Err(InflateError::Malformed) => self.deliver(now, Outcome::Encoded, &[]),
+                    Err(error) => {
+                        self.pool.metrics().errors.note(|| error.to_string());
+                        let outcome = match error {
+                            InflateError::TooLarge => Outcome::TooLarge,
+                            InflateError::Malformed => Outcome::Encoded,
+                        };
+                        self.deliver(now, outcome, &[]);
+                    }
                 }
             }
             (Outcome::Answered, _) => self.deliver(now, Outcome::Encoded, &[]),
             // Nobody reads the body of an error.
+            (Outcome::Status, _) => {
+                self.pool
+                    .metrics()
+                    .errors
+                    .note(|| format!("the answer's status is {}", head.status));
+                self.deliver(now, outcome, &[]);
+            }
             _ => self.deliver(now, outcome, &[]),
         }
     }
@@ -302,11 +323,13 @@ impl Connection {
     /// The connection ended before the answer began: on one that had gone idle, the DSP may have
     /// closed it just as the request left, and has not seen it.
     fn retry_or_fail(&self) {
-        let call = self.call.borrow_mut().take().expect("an answer is awaited");
-        if self.reused.get() && call.inbox.retry(call.slot) {
+        let mut call = self.call.borrow_mut().take().expect("an answer is awaited");
+        if self.reused.get() && call.inbox.retry(call.slot, &mut call.right) {
             self.pool.metrics().retries.increment();
             return;
         }
+        let error = || "the connection ended before the answer began".to_owned();
+        self.pool.metrics().errors.note(error);
         call.inbox.deliver(call.slot, Outcome::Reset, &[]);
     }
 }

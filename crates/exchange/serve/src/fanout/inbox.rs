@@ -7,10 +7,12 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::connection::Connection;
+use crate::guards::InFlight;
 
 /// What became of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,8 @@ struct Slot {
     body: Range<usize>,
     wait_until: Instant,
     retried: bool,
+    /// The right to the call, until it is on a connection.
+    in_flight: Option<InFlight>,
 }
 
 /// The answers to one auction.
@@ -105,6 +109,7 @@ pub(super) struct Inbox(RefCell<Inner>);
 #[derive(Debug)]
 struct Inner {
     open: bool,
+    began: Instant,
     waiting: usize,
     slots: Vec<Slot>,
     bodies: Vec<u8>,
@@ -117,6 +122,8 @@ struct Inner {
 pub struct Outcomes {
     /// By call.
     pub calls: Vec<Outcome>,
+    /// By call: how long it was, or would have been, waited for.
+    given: Vec<Duration>,
     ranges: Vec<Range<usize>>,
     bodies: Vec<u8>,
 }
@@ -127,6 +134,11 @@ impl Outcomes {
         &self.bodies[self.ranges[call].clone()]
     }
 
+    /// How long a call was, or would have been, waited for.
+    pub fn given(&self, call: usize) -> Duration {
+        self.given[call]
+    }
+
     /// The room that the bodies took, empty, for another auction.
     pub fn into_room(mut self) -> Vec<u8> {
         self.bodies.clear();
@@ -135,19 +147,41 @@ impl Outcomes {
 }
 
 impl Inbox {
-    /// One slot per call, each with the time until which it is waited for. Bodies go to `room`,
-    /// which is empty.
-    pub(super) fn new(wait_until: impl ExactSizeIterator<Item = Instant>, room: Vec<u8>) -> Self {
-        let waiting = wait_until.len();
-        let slot = |wait_until| Slot { outcome: None, body: 0..0, wait_until, retried: false };
+    /// One slot per call, each with the time until which it is waited for and the right to it.
+    /// Bodies go to `room`, which is empty.
+    pub(super) fn new(
+        calls: impl ExactSizeIterator<Item = (Instant, Option<InFlight>)>,
+        room: Vec<u8>,
+    ) -> Self {
+        let waiting = calls.len();
+        let slot = |(wait_until, in_flight)| Slot {
+            outcome: None,
+            body: 0..0,
+            wait_until,
+            retried: false,
+            in_flight,
+        };
         Self(RefCell::new(Inner {
             open: true,
+            began: Instant::now(),
             waiting,
-            slots: wait_until.map(slot).collect(),
+            slots: calls.map(slot).collect(),
             bodies: room,
             todo: Vec::new(),
             waker: None,
         }))
+    }
+
+    /// The right to the call, for the connection that makes it.
+    pub(super) fn take_right(&self, slot: usize) -> Option<InFlight> {
+        self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
+    }
+
+    /// The connection did not make the call after all.
+    pub(super) fn return_right(&self, slot: usize, right: Option<InFlight>) {
+        if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
+            slot.in_flight = right;
+        }
     }
 
     /// Whether the call is still waited for.
@@ -174,13 +208,15 @@ impl Inbox {
         true
     }
 
-    /// Asks the auction's task to call once more; `false` when it may not.
-    pub(super) fn retry(&self, slot: usize) -> bool {
+    /// Asks the auction's task to call once more by the same right, which stays where it is when it
+    /// may not: `false`.
+    pub(super) fn retry(&self, slot: usize, right: &mut Option<InFlight>) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() || inner.slots[slot].retried {
             return false;
         }
         inner.slots[slot].retried = true;
+        inner.slots[slot].in_flight = right.take();
         inner.todo.push(Todo::Retry { slot });
         inner.wake();
         true
@@ -245,10 +281,11 @@ impl Inbox {
         let mut inner = self.0.borrow_mut();
         inner.open = false;
         inner.waker = None;
-        // A connection that was offered and not used goes back to its pool.
+        // Rights that no connection took end here. A connection that was offered and not used goes back to its pool.
         let todo = std::mem::take(&mut inner.todo);
         let slots = std::mem::take(&mut inner.slots);
         let bodies = std::mem::take(&mut inner.bodies);
+        let began = inner.began;
         drop(inner);
         for todo in todo {
             if let Todo::Send { connection, .. } = todo {
@@ -257,6 +294,7 @@ impl Inbox {
         }
         Outcomes {
             calls: slots.iter().map(|slot| slot.outcome.unwrap_or(Outcome::Late)).collect(),
+            given: slots.iter().map(|slot| slot.wait_until - began).collect(),
             ranges: slots.into_iter().map(|slot| slot.body).collect(),
             bodies,
         }

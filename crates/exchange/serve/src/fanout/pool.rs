@@ -203,6 +203,7 @@ impl Pool {
         let addresses = self.endpoint.addresses.current();
         failing.retain(|address, _| addresses.contains(address));
         failing.insert(address, Failure { count, retry_at });
+        self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
         if count == 1 {
             warn!(%address, error, "DSP cannot be reached; retrying with backoff");
         } else {

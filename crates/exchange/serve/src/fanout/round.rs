@@ -1,5 +1,6 @@
 //! One round of questions: every DSP asked at once, and waited for together.
 
+use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -11,9 +12,9 @@ use super::body::Bodies;
 use super::connection::{Call, Connection};
 use super::inbox::{Inbox, Outcome, Outcomes, Todo};
 use super::pool::Pool;
+use crate::guards::InFlight;
 
 /// What one DSP is asked.
-#[derive(Debug)]
 pub struct Question<'q> {
     /// Its connections.
     pub pool: &'q Rc<Pool>,
@@ -27,6 +28,8 @@ pub struct Question<'q> {
     pub buyeruid: Option<&'q str>,
     /// Until when it is waited for.
     pub wait_until: Instant,
+    /// The right to ask it.
+    pub right: Cell<Option<InFlight>>,
 }
 
 /// Asks, and waits until all have answered or their time is up. Outcomes are in the order of
@@ -37,8 +40,8 @@ pub async fn ask_all(
     questions: &[Question<'_>],
     room: Vec<u8>,
 ) -> Outcomes {
-    let wait_until = questions.iter().map(|question| question.wait_until);
-    let inbox = Rc::new(Inbox::new(wait_until, room));
+    let calls = questions.iter().map(|question| (question.wait_until, question.right.take()));
+    let inbox = Rc::new(Inbox::new(calls, room));
     let bodies = Bodies::new(outbound, questions);
     let round = Round { bodies, questions, guard: CloseOnDrop(inbox) };
     let now = Instant::now();
@@ -84,15 +87,18 @@ impl Round<'_> {
 
     /// Whether the request is on its way.
     fn send(&self, slot: usize, connection: &Rc<Connection>, now: Instant) -> bool {
-        let question = &self.questions[slot];
+        let (question, inbox) = (&self.questions[slot], &self.guard.0);
         let call = Call {
-            inbox: Rc::clone(&self.guard.0),
+            inbox: Rc::clone(inbox),
             slot,
             sent_at: now,
             drain_until: question.wait_until + question.pool.limits().drain_timeout,
+            right: inbox.take_right(slot),
         };
-        self.bodies
-            .write(slot, &question.pool.endpoint.head, |parts| connection.send(call, parts).is_ok())
+        let sent = self
+            .bodies
+            .write(slot, &question.pool.endpoint.head, |parts| connection.send(call, parts));
+        sent.map_err(|call| inbox.return_right(slot, call.right)).is_ok()
     }
 
     async fn collect(self) -> Outcomes {

@@ -26,7 +26,7 @@ fn pool() -> Rc<Pool> {
 
 /// An inbox with one call that is waited for until `wait_until`.
 fn inbox(wait_until: Instant) -> Rc<Inbox> {
-    Rc::new(Inbox::new([wait_until].into_iter(), Vec::new()))
+    Rc::new(Inbox::new([(wait_until, None)].into_iter(), Vec::new()))
 }
 
 /// Runs with an open connection of a pool.
@@ -51,7 +51,7 @@ fn with_peer(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>, std::net::TcpStrea
 
 fn call(inbox: &Rc<Inbox>) -> Call {
     let now = Instant::now();
-    Call { inbox: Rc::clone(inbox), slot: 0, sent_at: now, drain_until: now }
+    Call { inbox: Rc::clone(inbox), slot: 0, sent_at: now, drain_until: now, right: None }
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_closed_inbox_takes_nothing() {
     let inbox = inbox(Instant::now() + Duration::from_secs(60));
     assert_eq!(inbox.close().calls, [Outcome::Late]);
     assert!(!inbox.deliver(0, Outcome::Answered, b"{}"));
-    assert!(!inbox.retry(0));
+    assert!(!inbox.retry(0, &mut None));
     assert!(!inbox.is_waiting(0));
     assert!(inbox.close().calls.is_empty());
 }
@@ -84,8 +84,8 @@ fn an_answer_is_late_once_the_auction_has_given_it_up() {
 #[test]
 fn a_call_is_answered_or_retried_once() {
     let inbox = inbox(Instant::now() + Duration::from_secs(60));
-    assert!(inbox.retry(0));
-    assert!(!inbox.retry(0));
+    assert!(inbox.retry(0, &mut None));
+    assert!(!inbox.retry(0, &mut None));
     assert!(matches!(inbox.next_todo(), Some(Todo::Retry { slot: 0 })));
     assert!(inbox.deliver(0, Outcome::NoBid, b""));
     assert!(!inbox.deliver(0, Outcome::Answered, b"{}"));

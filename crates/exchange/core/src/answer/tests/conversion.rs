@@ -63,7 +63,8 @@ impl Drawn {
         let ratio = |worth: u32| Ratio::parse(&format!("{worth}e-5")).unwrap();
         market.rates = Rates::new((0..3).map(|at| (currency(CODES[at]), ratio(self.worth[at]))));
         market.increment = Price { amount: Cpm::new(7).unwrap(), currency: Currency::USD };
-        market.publishers.others = PublisherTerms { blocked: false, fee: ppm(self.fee) };
+        market.publishers.others =
+            PublisherTerms { fee: ppm(self.fee), ..PublisherTerms::default() };
         let terms = DealTerms { discount: ppm(self.discount), ..DealTerms::default() };
         market.deals.insert("d".into(), terms);
         market
@@ -110,7 +111,7 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
     let bodies = drawn.bodies();
     let answers = answers(&auction, &bodies);
     let judgement = judge(&auction, &answers);
-    let clearing = cleared(&auction, &judgement, |_| true);
+    let clearing = cleared(&auction, &judgement, |_| Ok(()));
     let sales = sales(&auction, &judgement, &clearing);
     prop_assert!(sales.len() <= 1);
     for sale in &sales {
@@ -119,7 +120,7 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
         prop_assert!(sale.paid.micros() <= bid);
         let discounted = ppm(if is_deal && drawn.deal_at != 3 { drawn.discount } else { 0 });
         prop_assert!(sale.paid <= discounted.taken_from(Cpm::new(bid).unwrap()));
-        prop_assert!(sale.min_to_win.micros() <= bid);
+        prop_assert!(sale.min_to_win.unwrap().micros() <= bid);
         // The publisher gets no more than was paid, and no less than its floor.
         let [of_auction, of_imp, of_deal] = drawn.currencies;
         let net = drawn.common(sale.net.micros(), of_auction);

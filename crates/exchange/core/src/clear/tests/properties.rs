@@ -17,7 +17,7 @@ struct Drawn {
 
 impl Drawn {
     fn clear(&self) -> Clearing {
-        let authorise = |win: &Win| !self.cannot_pay[win.entry];
+        let authorise = |win: &Win| authorised(!self.cannot_pay[win.entry]);
         clear(&self.entries, &self.groups, self.imps, self.increment, authorise)
     }
 
@@ -62,6 +62,7 @@ fn entries(imps: usize, bids: usize) -> impl Strategy<Value = Vec<Entry>> {
                 tie: u64::from(tie) << 8 | index as u64,
                 group: None,
                 is_deal: class > 0 || is_agreed,
+                barred: None,
             }
         };
         drawn.into_iter().enumerate().map(entry).collect()
@@ -189,7 +190,7 @@ proptest! {
         let (entries, groups) = (&drawn.entries, &drawn.groups);
         let clearing = clear(entries, groups, drawn.imps, drawn.increment, |win| {
             asked.push(win.entry);
-            !drawn.cannot_pay[win.entry]
+            authorised(!drawn.cannot_pay[win.entry])
         });
         let mut left = drawn.clone();
         for index in (0..entries.len()).rev() {

@@ -1,0 +1,345 @@
+//! Delivery of notices: what is owed to whom, when it is tried, and what survives a restart.
+//!
+//! A core that steps: no socket, clock or disk. Its owner, one thread, hands it what happened,
+//! appends what it wants in the journal, commits, makes the calls it asks for, and comes back.
+//!
+//! **Billing** (`burl`) is delivered at least once: a beacon is acknowledged, and its notice first
+//! sent, only after its record is durable; what is owed is retried over failures and restarts
+//! until the policy's horizon. A token is remembered until it expires: called again, its beacon
+//! is acknowledged as before and nothing is sent. A DSP sees a notice twice where its answer was
+//! lost, or where we ended between its answer and the record of it: the standard asks it to be
+//! idempotent (7.8).
+//!
+//! **Win and loss** notices (`nurl`, `lurl`) are best effort: a few tries, shed when too many wait.
+//!
+//! **A DSP that fails** costs the others nothing: each has its lane, calls at a time, and room of
+//! its own; after a few failures in a row one call at a time probes it, at the standard's pace and
+//! then slower, and its other notices wait. A notice may therefore be tried later than the pace of
+//! 7.8 would have it, while the probe stands for it.
+
+mod billing;
+mod bug;
+mod event;
+mod journal;
+mod lanes;
+mod notice;
+mod policy;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use units::Tick;
+
+use billing::Purpose;
+use bug::{Bug, planted};
+pub use event::{
+    Attempt, Beacon, BestEffort, Counters, Effect, Event, Kind, Now, Outcome, Reason, Refusal,
+    Ticket,
+};
+pub use journal::{DecodeError, JournalRecord, Settled};
+pub use lanes::LaneView;
+use lanes::Lanes;
+pub use notice::{
+    BeaconId, DSP_BYTES_MAX, Forwarded, HEADER_BYTES_MAX, Notice, NoticeError, URL_BYTES_MAX,
+};
+pub use policy::Policy;
+pub use replay::Replay;
+use tokens::{State, Tokens};
+
+/// A notice that is to be delivered.
+#[derive(Debug)]
+struct Job {
+    kind: Kind,
+    /// Of a billing notice.
+    id: Option<BeaconId>,
+    /// When its beacon was called, in Unix time.
+    accepted_ms: u64,
+    lane: usize,
+    notice: Arc<Notice>,
+    /// Failed tries since the start.
+    failed: u32,
+    /// Given up from then on.
+    deadline: Tick,
+    /// When it may be tried next, while it waits for that in its lane.
+    waits_for: Option<Tick>,
+}
+
+/// A call under way.
+#[derive(Debug)]
+struct Flight {
+    job: u64,
+    until: Tick,
+}
+
+/// What waits in one of the two sorts: billing, or win and loss.
+#[derive(Debug, Default)]
+struct Load {
+    notices: usize,
+    bytes: usize,
+}
+
+/// Delivery.
+#[derive(Debug)]
+pub struct Delivery {
+    policy: Policy,
+    tokens: Tokens,
+    lanes: Lanes,
+    jobs: BTreeMap<u64, Job>,
+    flights: BTreeMap<Attempt, Flight>,
+    deadlines: BTreeSet<(Tick, u64)>,
+    journalling: BTreeMap<Ticket, Purpose>,
+    /// Records of [`Purpose::Moved`] among them.
+    moving: usize,
+    /// Settled, and the journal did not take it.
+    unrecorded: VecDeque<BeaconId>,
+    unrecorded_at: Tick,
+    billing: Load,
+    best_effort: Load,
+    counters: Counters,
+    /// Numbers jobs, attempts and tickets.
+    serial: u64,
+    /// The last sequence that is known to be durable.
+    durable: u64,
+}
+
+impl Delivery {
+    fn new(policy: Policy, durable: u64) -> Self {
+        Self {
+            policy,
+            tokens: Tokens::default(),
+            lanes: Lanes::new(policy),
+            jobs: BTreeMap::new(),
+            flights: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            journalling: BTreeMap::new(),
+            moving: 0,
+            unrecorded: VecDeque::new(),
+            unrecorded_at: Tick::ZERO,
+            billing: Load::default(),
+            best_effort: Load::default(),
+            counters: Counters::default(),
+            serial: 0,
+            durable,
+        }
+    }
+
+    /// Takes in what happened, and puts into `outbox` what is to be done, in its order. Time that
+    /// went by is told by `now` alone.
+    pub fn step(&mut self, now: Now, inbox: &mut Vec<Event>, outbox: &mut Vec<Effect>) {
+        for event in inbox.drain(..) {
+            match event {
+                Event::Submit { kind, notice } => self.submit(now, kind.into(), notice),
+                Event::Beacon(beacon) => self.beacon(now, *beacon, outbox),
+                Event::JournalCommitted(records) => self.committed(now, &records, outbox),
+                Event::JournalFailed(tickets) => self.journal_failed(now, &tickets, outbox),
+                Event::Sent { attempt, outcome } => self.sent(now, attempt, outcome, outbox),
+            }
+        }
+        self.time_out(now, outbox);
+        self.give_up_late(now, outbox);
+        self.tokens.forget_expired(now);
+        self.record_again(now, outbox);
+        self.move_oldest(outbox);
+        self.dispatch(now, outbox);
+    }
+
+    /// When to step next should nothing happen before.
+    pub fn wake_at(&self, now: Now) -> Option<Tick> {
+        let flight = self.flights.values().next().map(|flight| flight.until);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let unrecorded = (!self.unrecorded.is_empty()).then_some(self.unrecorded_at);
+        let lane = self.lanes.wake_at(now.tick);
+        [flight, deadline, unrecorded, lane, self.tokens.wake_at()].into_iter().flatten().min()
+    }
+
+    /// Records of the journal below this sequence are not needed by any later start.
+    pub fn safe_before(&self) -> u64 {
+        if planted(Bug::UnpinOwed) {
+            return self.durable + 1;
+        }
+        self.tokens.lowest_pin().unwrap_or(self.durable + 1)
+    }
+
+    /// What was counted, and what there is.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            billing_owed: self.billing.notices,
+            best_effort_waiting: self.best_effort.notices,
+            in_flight: self.lanes.in_flight(),
+            remembered: self.tokens.len(),
+            ..self.counters
+        }
+    }
+
+    /// How each DSP fares.
+    pub fn lanes(&self) -> impl Iterator<Item = LaneView> {
+        self.lanes.views()
+    }
+
+    fn next(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    fn load(&mut self, kind: Kind) -> &mut Load {
+        if kind == Kind::Billing { &mut self.billing } else { &mut self.best_effort }
+    }
+
+    /// The lane for one more notice, where all limits have room for it.
+    fn room(&mut self, kind: Kind, notice: &Notice) -> Option<usize> {
+        let Policy { billing_max, best_effort_max, bytes_max, .. } = self.policy;
+        let (max, token) = match kind {
+            Kind::Billing => (billing_max, self.tokens.len() < self.policy.remembered_max),
+            Kind::Win | Kind::Loss => (best_effort_max, true),
+        };
+        let load = self.load(kind);
+        let fits = load.notices < max && load.bytes + notice.bytes() <= bytes_max && token;
+        if fits || planted(Bug::Unbounded) { self.lanes.room(notice.dsp(), kind) } else { None }
+    }
+
+    /// A notice is held by its lane from here on, and waits for nothing yet.
+    fn hold(&mut self, job: Job) -> u64 {
+        let number = self.next();
+        let load = self.load(job.kind);
+        load.notices += 1;
+        load.bytes += job.notice.bytes();
+        self.lanes.hold(job.lane, job.kind);
+        self.deadlines.insert((job.deadline, number));
+        self.jobs.insert(number, job);
+        number
+    }
+
+    /// The opposite of [`Self::hold`].
+    fn release(&mut self, number: u64) -> Job {
+        let job = self.jobs.remove(&number).expect("a job is released once");
+        if let Some(at) = job.waits_for {
+            self.lanes.unwait(job.lane, job.kind, (at, number));
+        }
+        let bytes = job.notice.bytes();
+        let load = self.load(job.kind);
+        load.notices = load.notices.checked_sub(1).expect("what is released was held");
+        load.bytes = load.bytes.checked_sub(bytes).expect("what is released was held");
+        self.lanes.release(job.lane, job.kind);
+        self.deadlines.remove(&(job.deadline, number));
+        job
+    }
+
+    fn wait(&mut self, number: u64, at: Tick) {
+        let job = self.jobs.get_mut(&number).expect("a job waits while it is held");
+        job.waits_for = Some(at);
+        self.lanes.wait(job.lane, job.kind, (at, number));
+    }
+
+    fn submit(&mut self, now: Now, kind: Kind, notice: Notice) {
+        let Some(lane) = self.room(kind, &notice) else {
+            self.counters.best_effort_shed += 1;
+            return;
+        };
+        let number = self.hold(Job {
+            kind,
+            id: None,
+            accepted_ms: now.unix_ms,
+            lane,
+            notice: Arc::new(notice),
+            failed: 0,
+            deadline: now.tick.after(self.policy.best_effort_horizon),
+            waits_for: None,
+        });
+        self.wait(number, now.tick);
+    }
+
+    fn sent(&mut self, now: Now, attempt: Attempt, outcome: Outcome, outbox: &mut Vec<Effect>) {
+        // One that came after its time has failed already.
+        let Some(Flight { job: number, .. }) = self.flights.remove(&attempt) else { return };
+        let job = self.jobs.get_mut(&number).expect("a flying job is held");
+        let well = match outcome {
+            Outcome::Status(200 | 204) => Some(true),
+            Outcome::Status(_) | Outcome::Failed => Some(false),
+            Outcome::Forbidden => None,
+        };
+        self.lanes.land(job.lane, well, now.tick);
+        if well == Some(true) {
+            return self.settle(now, number, Ok(()), outbox);
+        }
+        self.counters.tries_failed += 1;
+        job.failed = job.failed.saturating_add(1);
+        let kind = job.kind;
+        let tried_enough = match kind {
+            Kind::Billing => planted(Bug::NeverRetry),
+            Kind::Win | Kind::Loss => job.failed > self.policy.retries_best_effort,
+        };
+        if well.is_none() {
+            self.settle(now, number, Err(Reason::Forbidden), outbox);
+        } else if tried_enough || job.deadline <= now.tick {
+            self.settle(now, number, Err(Reason::Horizon), outbox);
+        } else {
+            let at = now.tick.after(self.policy.pause(job.failed));
+            self.wait(number, at);
+        }
+    }
+
+    /// A notice is delivered, or given up.
+    fn settle(&mut self, now: Now, number: u64, end: Result<(), Reason>, outbox: &mut Vec<Effect>) {
+        let job = self.release(number);
+        let Some(id) = job.id else {
+            match end {
+                Ok(()) => self.counters.best_effort_delivered += 1,
+                Err(_) => self.counters.best_effort_failed += 1,
+            }
+            return;
+        };
+        let outcome = if end.is_ok() { Settled::Delivered } else { Settled::GivenUp };
+        self.counters.settled(outcome);
+        if let Err(reason) = end {
+            let (notice, tries) = (job.notice, job.failed);
+            outbox.push(Effect::GiveUp { id, notice, tries, reason });
+        }
+        let token = self.tokens.token(id).expect("what is owed is remembered");
+        token.state = State::Settled { outcome, recorded: false };
+        if planted(Bug::SkipSettled) {
+            self.settled_recorded(now, id);
+        } else {
+            self.journal_settled(id, outbox);
+        }
+        if planted(Bug::ForgetDelivered) {
+            self.tokens.remove(id);
+        }
+    }
+
+    /// Calls that whoever makes them has not accounted for count as failed.
+    fn time_out(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        while let Some((attempt, flight)) = self.flights.first_key_value()
+            && flight.until <= now.tick
+        {
+            self.sent(now, *attempt, Outcome::Failed, outbox);
+        }
+    }
+
+    fn give_up_late(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        while let Some((at, number)) = self.deadlines.first().copied()
+            && at <= now.tick
+        {
+            self.deadlines.remove(&(at, number));
+            // One that flies, or whose record is on its way, is judged when that has ended.
+            if self.jobs[&number].waits_for.is_some() {
+                self.settle(now, number, Err(Reason::Horizon), outbox);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        while let Some(number) = self.lanes.take_off(now.tick) {
+            let attempt = Attempt(self.next());
+            let until = now.tick.after(self.policy.answer_timeout);
+            self.flights.insert(attempt, Flight { job: number, until });
+            let job = self.jobs.get_mut(&number).expect("a waiting job is held");
+            job.waits_for = None;
+            let (kind, notice) = (job.kind, job.notice.clone());
+            outbox.push(Effect::Send { attempt, kind, notice });
+        }
+    }
+}

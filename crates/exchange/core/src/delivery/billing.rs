@@ -1,0 +1,210 @@
+//! The durable half of delivery: beacons, their records, and what becomes of both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bug::{Bug, planted};
+use super::event::{Beacon, Effect, Kind, Now, Refusal, Ticket};
+use super::journal::JournalRecord;
+use super::notice::BeaconId;
+use super::tokens::State;
+use super::{Delivery, Job};
+
+/// Calls of one beacon that may wait for its record.
+const CALLS_MAX: usize = 16;
+/// Records that are written anew, or once more, in one step.
+const REJOURNAL_MAX: usize = 256;
+/// Pause before a record is written once more that the journal did not take.
+const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a record on its way to the journal says.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Accepted(BeaconId),
+    Settled(BeaconId),
+    /// What was durable before, written anew so that old segments can go.
+    Moved(BeaconId),
+}
+
+impl Delivery {
+    pub(super) fn beacon(&mut self, now: Now, beacon: Beacon, outbox: &mut Vec<Effect>) {
+        let Beacon { call, id, expires_ms, notice } = beacon;
+        if let Some(token) = self.tokens.token(id) {
+            match &mut token.state {
+                State::Accepting { calls, .. } if calls.len() < CALLS_MAX => calls.push(call),
+                State::Accepting { .. } => self.refuse(call, Refusal::Busy, outbox),
+                State::Owed { .. } | State::Settled { .. } => {
+                    self.counters.beacons_duplicate += 1;
+                    outbox.push(Effect::Acknowledge { call, duplicate: true });
+                }
+            }
+            return;
+        }
+        // What has expired may have been forgotten.
+        if expires_ms <= now.unix_ms {
+            return self.refuse(call, Refusal::Expired, outbox);
+        }
+        let Some(lane) = self.room(Kind::Billing, &notice) else {
+            return self.refuse(call, Refusal::Busy, outbox);
+        };
+        let notice = Arc::new(notice.at_impression(now.unix_ms));
+        let job = self.hold(Job {
+            kind: Kind::Billing,
+            id: Some(id),
+            accepted_ms: now.unix_ms,
+            lane,
+            notice: notice.clone(),
+            failed: 0,
+            deadline: now.tick.after(self.policy.billing_horizon),
+            waits_for: None,
+        });
+        let accepted_ms = now.unix_ms;
+        let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice };
+        self.tokens.insert(id, expires_ms, State::Accepting { job, calls: vec![call] });
+        self.journal(Purpose::Accepted(id), &record, outbox);
+        if planted(Bug::SendEarly) {
+            self.wait(job, now.tick);
+        }
+        if planted(Bug::AcknowledgeEarly) {
+            outbox.push(Effect::Acknowledge { call, duplicate: false });
+        }
+    }
+
+    fn refuse(&mut self, call: u64, refusal: Refusal, outbox: &mut Vec<Effect>) {
+        match refusal {
+            Refusal::Expired => self.counters.beacons_expired += 1,
+            Refusal::Busy => self.counters.beacons_busy += 1,
+            Refusal::Journal => self.counters.beacons_unjournalled += 1,
+        }
+        outbox.push(Effect::Refuse { call, refusal });
+    }
+
+    pub(super) fn journal_settled(&mut self, id: BeaconId, outbox: &mut Vec<Effect>) {
+        let Some(token) = self.tokens.token(id) else { return };
+        let State::Settled { outcome, .. } = token.state else { return };
+        let record = JournalRecord::Settled { id, expires_ms: token.expires_ms, outcome };
+        self.journal(Purpose::Settled(id), &record, outbox);
+    }
+
+    pub(super) fn settled_recorded(&mut self, now: Now, id: BeaconId) {
+        if let Some(token) = self.tokens.token(id)
+            && let State::Settled { recorded, .. } = &mut token.state
+        {
+            *recorded = true;
+            self.tokens.expire(id, now);
+        }
+    }
+
+    fn journal(&mut self, purpose: Purpose, record: &JournalRecord, outbox: &mut Vec<Effect>) {
+        let ticket = Ticket(self.next());
+        self.moving += usize::from(matches!(purpose, Purpose::Moved(_)));
+        self.journalling.insert(ticket, purpose);
+        outbox.push(Effect::Journal { ticket, record: record.encode() });
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Option<Purpose> {
+        let purpose = self.journalling.remove(&ticket)?;
+        self.moving -= usize::from(matches!(purpose, Purpose::Moved(_)));
+        Some(purpose)
+    }
+
+    pub(super) fn committed(
+        &mut self,
+        now: Now,
+        records: &[(Ticket, u64)],
+        outbox: &mut Vec<Effect>,
+    ) {
+        for (ticket, sequence) in records {
+            self.durable = self.durable.max(*sequence);
+            let Some(purpose) = self.take(*ticket) else { continue };
+            match purpose {
+                Purpose::Accepted(id) => {
+                    self.tokens.pin(id, *sequence);
+                    self.accepted(now, id, outbox);
+                }
+                Purpose::Moved(id) => self.tokens.pin(id, *sequence),
+                Purpose::Settled(id) => {
+                    self.tokens.pin(id, *sequence);
+                    self.settled_recorded(now, id);
+                }
+            }
+        }
+    }
+
+    /// The record of a beacon is durable: its calls are answered, its notice is sent.
+    fn accepted(&mut self, now: Now, id: BeaconId, outbox: &mut Vec<Effect>) {
+        let Some(token) = self.tokens.token(id) else { return };
+        let State::Accepting { job, calls } = &mut token.state else { return };
+        let (job, calls) = (*job, std::mem::take(calls));
+        token.state = State::Owed { job };
+        self.counters.beacons_accepted += 1;
+        self.counters.beacons_duplicate += calls.len().saturating_sub(1) as u64;
+        for (at, call) in calls.into_iter().enumerate() {
+            outbox.push(Effect::Acknowledge { call, duplicate: at > 0 });
+        }
+        self.wait(job, now.tick);
+    }
+
+    pub(super) fn journal_failed(
+        &mut self,
+        now: Now,
+        tickets: &[Ticket],
+        outbox: &mut Vec<Effect>,
+    ) {
+        for ticket in tickets {
+            let Some(purpose) = self.take(*ticket) else { continue };
+            match purpose {
+                Purpose::Accepted(id) => {
+                    let token = self.tokens.remove(id).expect("it is being accepted");
+                    let State::Accepting { job, calls } = token.state else { continue };
+                    self.release(job);
+                    for call in calls {
+                        self.refuse(call, Refusal::Journal, outbox);
+                    }
+                }
+                // What is durable of it still says what a start needs.
+                Purpose::Moved(_) => (),
+                Purpose::Settled(id) => {
+                    self.unrecorded.push_back(id);
+                    self.unrecorded_at = now.tick.after(JOURNAL_PAUSE);
+                }
+            }
+        }
+    }
+
+    pub(super) fn record_again(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        if self.unrecorded_at <= now.tick {
+            for _ in 0..REJOURNAL_MAX {
+                let Some(id) = self.unrecorded.pop_front() else { break };
+                self.journal_settled(id, outbox);
+            }
+        }
+    }
+
+    /// Writes the oldest records anew when they hold too long a journal. Its length stays within
+    /// a few times what is needed, and each new record costs less than one that is written anew.
+    pub(super) fn move_oldest(&mut self, outbox: &mut Vec<Effect>) {
+        let span = self.durable.saturating_sub(self.safe_before());
+        let needed = (self.tokens.len() as u64).saturating_mul(4);
+        if self.moving > 0 || span <= self.policy.journal_span.max(needed) {
+            return;
+        }
+        for id in self.tokens.oldest(REJOURNAL_MAX) {
+            let token = self.tokens.token(id).expect("what is pinned is remembered");
+            let expires_ms = token.expires_ms;
+            let record = match token.state {
+                State::Settled { outcome, recorded: true } => {
+                    JournalRecord::Settled { id, expires_ms, outcome }
+                }
+                State::Owed { job } => {
+                    let Job { accepted_ms, notice, .. } = &self.jobs[&job];
+                    let (accepted_ms, notice) = (*accepted_ms, notice.clone());
+                    JournalRecord::Accepted { id, accepted_ms, expires_ms, notice }
+                }
+                // A record of it is on its way, or will be.
+                State::Settled { recorded: false, .. } | State::Accepting { .. } => continue,
+            };
+            self.journal(Purpose::Moved(id), &record, outbox);
+        }
+    }
+}

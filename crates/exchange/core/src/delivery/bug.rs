@@ -1,0 +1,48 @@
+//! Faults that the simulation plants in delivery, to see that they would be found. Outside of this
+//! package's own tests there are none, and the question below costs nothing.
+
+/// A mistake that delivery could make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// Sending before the record is durable.
+    SendEarly,
+    /// Answering the beacon before the record is durable.
+    AcknowledgeEarly,
+    /// Forgetting a token once its notice is delivered.
+    ForgetDelivered,
+    /// Forgetting delivered tokens at a start.
+    ForgetAtStart,
+    /// Forgetting owed notices at a start.
+    ForgetOwed,
+    /// Not saying in the journal that a notice was delivered.
+    SkipSettled,
+    /// Giving up after the first failure.
+    NeverRetry,
+    /// Declaring records unneeded that are needed.
+    UnpinOwed,
+    /// Treating DSPs that fail like those that do not.
+    ShareNothing,
+    /// Counting no limit on what is owed.
+    Unbounded,
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug for the tests that run on this thread.
+#[cfg(test)]
+pub(crate) fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+#[cfg(test)]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+#[cfg(not(test))]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,204 @@
+//! The records by which billing survives a restart. Pure: bytes in, bytes out.
+//!
+//! Integers are little-endian, text is UTF-8 behind its length. After a version byte (1) and a
+//! type byte:
+//!
+//! | type | fields |
+//! |---|---|
+//! | 1, accepted | id (24), accepted at (8, Unix ms), expires at (8, Unix ms), DSP (1 + n), URL (2 + n), client address (2 + n), user agent (2 + n); empty: none |
+//! | 2, settled | id (24), expires at (8, Unix ms), outcome (1): 1 delivered, 2 given up |
+
+use std::sync::Arc;
+
+use super::notice::{BeaconId, Forwarded, Notice};
+
+const VERSION: u8 = 1;
+const ACCEPTED: u8 = 1;
+const SETTLED: u8 = 2;
+const DELIVERED: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+/// How a billing notice ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The DSP answered 200 or 204.
+    Delivered,
+    /// It did not, for as long as it was tried.
+    GivenUp,
+}
+
+/// What the journal holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalRecord {
+    /// A beacon was called: from here on its notice is owed.
+    Accepted {
+        /// The beacon's token.
+        id: BeaconId,
+        /// When it was called.
+        accepted_ms: u64,
+        /// When the token expires; until then it is remembered.
+        expires_ms: u64,
+        /// What is owed, as it will be sent.
+        notice: Arc<Notice>,
+    },
+    /// It is owed no more, and still remembered.
+    Settled {
+        /// The beacon's token.
+        id: BeaconId,
+        /// When the token expires.
+        expires_ms: u64,
+        /// How it ended.
+        outcome: Settled,
+    },
+}
+
+/// Why bytes are no record. Order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// They end too early.
+    Truncated,
+    /// Written by a later release.
+    Version(u8),
+    /// Not a type of this version.
+    Type(u8),
+    /// Not an outcome of this version.
+    Outcome(u8),
+    /// Text that is not UTF-8.
+    Text,
+    /// Not a notice that could be sent.
+    Notice,
+    /// More bytes than the record has.
+    Trailing,
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("ends too early"),
+            Self::Version(version) => {
+                write!(f, "version {version}, known is {VERSION}: use the release that wrote it")
+            }
+            Self::Type(kind) => write!(f, "unknown type {kind}"),
+            Self::Outcome(outcome) => write!(f, "unknown outcome {outcome}"),
+            Self::Text => f.write_str("text is not UTF-8"),
+            Self::Notice => f.write_str("not a notice that could be sent"),
+            Self::Trailing => f.write_str("goes on behind its end"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl JournalRecord {
+    /// The record's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        match self {
+            Self::Accepted { id, accepted_ms, expires_ms, notice } => {
+                out.reserve(64 + notice.bytes());
+                out.push(ACCEPTED);
+                out.extend_from_slice(id.bytes());
+                out.extend_from_slice(&accepted_ms.to_le_bytes());
+                out.extend_from_slice(&expires_ms.to_le_bytes());
+                let dsp = u8::try_from(notice.dsp().len()).expect("a DSP's id is bounded");
+                out.push(dsp);
+                out.extend_from_slice(notice.dsp().as_bytes());
+                let forwarded = notice.forwarded();
+                let ip = forwarded.ip().unwrap_or_default();
+                for text in [notice.url(), ip, forwarded.user_agent().unwrap_or_default()] {
+                    let length = u16::try_from(text.len()).expect("URLs and headers are bounded");
+                    out.extend_from_slice(&length.to_le_bytes());
+                    out.extend_from_slice(text.as_bytes());
+                }
+            }
+            Self::Settled { id, expires_ms, outcome } => {
+                out.push(SETTLED);
+                out.extend_from_slice(id.bytes());
+                out.extend_from_slice(&expires_ms.to_le_bytes());
+                out.push(match outcome {
+                    Settled::Delivered => DELIVERED,
+                    Settled::GivenUp => GIVEN_UP,
+                });
+            }
+        }
+        out
+    }
+
+    /// Reads a record from any bytes.
+    ///
+    /// # Errors
+    /// They are none: see [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut rest = Rest(bytes);
+        let version = rest.byte()?;
+        if version != VERSION {
+            return Err(DecodeError::Version(version));
+        }
+        let record = match rest.byte()? {
+            ACCEPTED => Self::decode_accepted(&mut rest)?,
+            SETTLED => {
+                let (id, expires_ms) = (BeaconId::new(rest.array()?), rest.number()?);
+                let outcome = match rest.byte()? {
+                    DELIVERED => Settled::Delivered,
+                    GIVEN_UP => Settled::GivenUp,
+                    other => return Err(DecodeError::Outcome(other)),
+                };
+                Self::Settled { id, expires_ms, outcome }
+            }
+            other => return Err(DecodeError::Type(other)),
+        };
+        if rest.0.is_empty() { Ok(record) } else { Err(DecodeError::Trailing) }
+    }
+
+    fn decode_accepted(rest: &mut Rest<'_>) -> Result<Self, DecodeError> {
+        let id = BeaconId::new(rest.array()?);
+        let (accepted_ms, expires_ms) = (rest.number()?, rest.number()?);
+        let dsp = rest.byte()?;
+        let dsp = Arc::from(rest.text(usize::from(dsp))?);
+        let url = rest.long_text()?.to_owned();
+        let [ip, user_agent] = [rest.long_text()?, rest.long_text()?];
+        let header = |text| Some(text).filter(|text: &&str| !text.is_empty());
+        let forwarded = Forwarded::new(header(ip), header(user_agent));
+        // What a writer would have left out, no writer wrote.
+        let kept = [forwarded.ip().unwrap_or_default(), forwarded.user_agent().unwrap_or_default()];
+        if kept != [ip, user_agent] {
+            return Err(DecodeError::Notice);
+        }
+        let notice = Notice::new(dsp, url, forwarded).map_err(|_| DecodeError::Notice)?;
+        Ok(Self::Accepted { id, accepted_ms, expires_ms, notice: Arc::new(notice) })
+    }
+}
+
+/// What is left to read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, DecodeError> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self, length: usize) -> Result<&'a str, DecodeError> {
+        std::str::from_utf8(self.take(length)?).map_err(|_| DecodeError::Text)
+    }
+
+    fn long_text(&mut self) -> Result<&'a str, DecodeError> {
+        let length = self.array().map(u16::from_le_bytes)?;
+        self.text(usize::from(length))
+    }
+}

@@ -1,0 +1,160 @@
+//! What is to be delivered: a URL of a DSP, and on whose behalf it is called. Checked once, here,
+//! so that nothing later has to doubt it. Whether the URL's host may be called at all is decided
+//! where connections are made.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
+
+/// The longest DSP id.
+pub const DSP_BYTES_MAX: usize = 128;
+/// The longest URL.
+pub const URL_BYTES_MAX: usize = 8 * 1024;
+/// The longest header that is forwarded.
+pub const HEADER_BYTES_MAX: usize = 1024;
+
+const IMPRESSION_TIME: &str = "${AUCTION_IMP_TS}";
+const IMPRESSION_TIME_B64: &str = "${AUCTION_IMP_TS:B64}";
+
+/// Names a billable event: the nonce of the sealed token that a beacon carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BeaconId([u8; Self::BYTES]);
+
+impl BeaconId {
+    /// Its length.
+    pub const BYTES: usize = 24;
+
+    /// From the nonce of a token.
+    pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The nonce.
+    pub const fn bytes(&self) -> &[u8; Self::BYTES] {
+        &self.0
+    }
+}
+
+/// The device that a notice is sent on behalf of (7.8, server-side billing notifications).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forwarded {
+    ip: Option<String>,
+    user_agent: Option<String>,
+}
+
+impl Forwarded {
+    /// The device's address and user agent. One that is longer than [`HEADER_BYTES_MAX`], or is
+    /// not printable ASCII, is left out: a notice without it is worth more than none.
+    pub fn new(ip: Option<&str>, user_agent: Option<&str>) -> Self {
+        let fit = |text: &&str| {
+            let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+            !text.is_empty() && text.len() <= HEADER_BYTES_MAX && printable
+        };
+        let kept = |text: Option<&str>| text.filter(fit).map(str::to_owned);
+        Self { ip: kept(ip), user_agent: kept(user_agent) }
+    }
+
+    /// The device's address.
+    pub fn ip(&self) -> Option<&str> {
+        self.ip.as_deref()
+    }
+
+    /// The device's user agent.
+    pub fn user_agent(&self) -> Option<&str> {
+        self.user_agent.as_deref()
+    }
+
+    /// Headers to send with the notice.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let ip = self.ip().map(|ip| ("x-forwarded-for", ip));
+        let user_agent = self.user_agent().map(|text| ("x-device-user-agent", text));
+        ip.into_iter().chain(user_agent)
+    }
+}
+
+/// Why a URL is no notice. Order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeError {
+    /// No DSP, or one with an id longer than [`DSP_BYTES_MAX`].
+    Dsp,
+    /// Longer than [`URL_BYTES_MAX`].
+    Length,
+    /// Neither `http://` nor `https://`.
+    Scheme,
+    /// Holds a space or a control character, which would end it on the wire.
+    Character,
+}
+
+/// A URL to be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    dsp: Arc<str>,
+    url: String,
+    forwarded: Forwarded,
+}
+
+impl Notice {
+    /// A call of `url`, which belongs to `dsp`.
+    ///
+    /// # Errors
+    /// It cannot be called: see [`NoticeError`].
+    pub fn new(dsp: Arc<str>, url: String, forwarded: Forwarded) -> Result<Self, NoticeError> {
+        let schemes = ["http://", "https://"];
+        let starts = |scheme: &&str| {
+            url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        };
+        if dsp.is_empty() || dsp.len() > DSP_BYTES_MAX {
+            Err(NoticeError::Dsp)
+        } else if url.len() > URL_BYTES_MAX {
+            Err(NoticeError::Length)
+        } else if !schemes.iter().any(starts) {
+            Err(NoticeError::Scheme)
+        } else if url.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
+            Err(NoticeError::Character)
+        } else {
+            Ok(Self { dsp, url, forwarded })
+        }
+    }
+
+    /// Whose it is.
+    pub fn dsp(&self) -> &Arc<str> {
+        &self.dsp
+    }
+
+    /// What to call.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// On whose behalf.
+    pub fn forwarded(&self) -> &Forwarded {
+        &self.forwarded
+    }
+
+    /// Replaces `${AUCTION_IMP_TS}` (4.4) by when the impression took place, in milliseconds of
+    /// Unix time; a URL that would grow beyond its limit loses the macro instead.
+    pub(crate) fn at_impression(mut self, unix_ms: u64) -> Self {
+        if memmem::find(self.url.as_bytes(), b"${AUCTION_IMP_TS").is_none() {
+            return self;
+        }
+        let text = unix_ms.to_string();
+        let replaced = self
+            .url
+            .replace(IMPRESSION_TIME, &text)
+            .replace(IMPRESSION_TIME_B64, &STANDARD.encode(&text));
+        self.url = if replaced.len() <= URL_BYTES_MAX {
+            replaced
+        } else {
+            self.url.replace(IMPRESSION_TIME, "").replace(IMPRESSION_TIME_B64, "")
+        };
+        self
+    }
+
+    /// Bytes that it keeps in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers: usize = self.forwarded.headers().map(|(_, value)| value.len()).sum();
+        self.url.len() + headers + self.dsp.len()
+    }
+}

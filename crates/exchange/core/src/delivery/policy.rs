@@ -1,0 +1,82 @@
+//! How long, how often and how much: what the configuration says of delivery, and its defaults.
+
+use std::time::Duration;
+
+/// Limits and paces of delivery. All counts are at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Between the first tries of a notice (7.8: "every 10 seconds").
+    pub retry_pause: Duration,
+    /// For so long tries come at that pause (7.8: "for the next minute"); then each pause is twice
+    /// the one before.
+    pub retry_steady: Duration,
+    /// The longest pause.
+    pub retry_pause_max: Duration,
+    /// After so long a billing notice is given up.
+    pub billing_horizon: Duration,
+    /// Tries of a win or loss notice after the first.
+    pub retries_best_effort: u32,
+    /// After so long a win or loss notice is of no use.
+    pub best_effort_horizon: Duration,
+    /// Billing notices that one DSP may be owed.
+    pub billing_max_per_dsp: usize,
+    /// Billing notices that may be owed in all.
+    pub billing_max: usize,
+    /// Win and loss notices that may wait for one DSP.
+    pub best_effort_max_per_dsp: usize,
+    /// Win and loss notices that may wait in all.
+    pub best_effort_max: usize,
+    /// Bytes of URLs and headers of each of the two sorts.
+    pub bytes_max: usize,
+    /// Tokens that are remembered; what is owed counts among them.
+    pub remembered_max: usize,
+    /// Calls to one DSP at a time.
+    pub in_flight_per_dsp: usize,
+    /// Calls at a time; DSPs that fail have at most half of them together.
+    pub in_flight_max: usize,
+    /// A call that is not answered after so long has failed; whoever makes it gives up earlier.
+    pub answer_timeout: Duration,
+    /// Failures in a row after which a DSP is only probed.
+    pub failures_to_probe: u32,
+    /// DSPs that may be owed something at a time.
+    pub dsps_max: usize,
+    /// Records between the oldest one that is needed and the newest, above which old ones are
+    /// written anew; more are kept while four times as many tokens are remembered.
+    pub journal_span: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            retry_pause: Duration::from_secs(10),
+            retry_steady: Duration::from_secs(60),
+            retry_pause_max: Duration::from_secs(120),
+            billing_horizon: Duration::from_secs(3600),
+            retries_best_effort: 2,
+            best_effort_horizon: Duration::from_secs(60),
+            billing_max_per_dsp: 50_000,
+            billing_max: 200_000,
+            best_effort_max_per_dsp: 5_000,
+            best_effort_max: 50_000,
+            bytes_max: 256 << 20,
+            remembered_max: 4_000_000,
+            in_flight_per_dsp: 16,
+            in_flight_max: 1_024,
+            answer_timeout: Duration::from_secs(10),
+            failures_to_probe: 3,
+            dsps_max: 4_096,
+            journal_span: 100_000,
+        }
+    }
+}
+
+impl Policy {
+    /// Pause after the `failed`th failed try, from 1.
+    pub(crate) fn pause(&self, failed: u32) -> Duration {
+        let pause_ms = self.retry_pause.as_millis().max(1);
+        let steady = self.retry_steady.as_millis() / pause_ms;
+        let beyond = u128::from(failed).saturating_sub(steady);
+        let factor = 1_u32 << beyond.min(16);
+        self.retry_pause.saturating_mul(factor).min(self.retry_pause_max.max(self.retry_pause))
+    }
+}

@@ -1,0 +1,96 @@
+//! Delivery as it was: built from what the journal holds after a start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bug::{Bug, planted};
+use super::event::{Kind, Now};
+use super::journal::{DecodeError, JournalRecord, Settled};
+use super::notice::{BeaconId, Notice};
+use super::policy::Policy;
+use super::tokens::State;
+use super::{Delivery, Job};
+
+/// What the last record of a beacon says.
+#[derive(Debug)]
+enum Last {
+    Owed { accepted_ms: u64, notice: Arc<Notice> },
+    Settled(Settled),
+}
+
+/// Takes in the journal's records in their order.
+#[derive(Debug)]
+pub struct Replay {
+    policy: Policy,
+    unix_ms: u64,
+    beacons: BTreeMap<BeaconId, (u64, u64, Last)>,
+    durable: u64,
+}
+
+impl Replay {
+    /// Nothing yet; it is now `unix_ms`.
+    pub fn new(policy: Policy, unix_ms: u64) -> Self {
+        Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0 }
+    }
+
+    /// The next record of the journal.
+    ///
+    /// # Errors
+    /// Its bytes are no record. Whoever starts without it may lose or repeat a notice.
+    pub fn record(&mut self, sequence: u64, bytes: &[u8]) -> Result<(), DecodeError> {
+        self.durable = sequence;
+        match JournalRecord::decode(bytes)? {
+            JournalRecord::Accepted { id, accepted_ms, expires_ms, notice } => {
+                if !planted(Bug::ForgetOwed) {
+                    let last = Last::Owed { accepted_ms, notice };
+                    self.beacons.insert(id, (sequence, expires_ms, last));
+                }
+            }
+            JournalRecord::Settled { id, expires_ms, outcome } => {
+                // It is refused from now on, remembered or not.
+                if expires_ms <= self.unix_ms || planted(Bug::ForgetAtStart) {
+                    self.beacons.remove(&id);
+                } else {
+                    self.beacons.insert(id, (sequence, expires_ms, Last::Settled(outcome)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Delivery as it was when the last record was written. What was owed then is tried at once,
+    /// whatever the limits are now, and for the standard's minute at least.
+    pub fn finish(self, now: Now) -> Delivery {
+        let policy = self.policy;
+        let mut delivery = Delivery::new(policy, self.durable);
+        for (id, (sequence, expires_ms, last)) in self.beacons {
+            match last {
+                Last::Settled(outcome) => {
+                    let state = State::Settled { outcome, recorded: true };
+                    delivery.tokens.insert(id, expires_ms, state);
+                    delivery.tokens.expire(id, now);
+                }
+                Last::Owed { accepted_ms, notice } => {
+                    let past = Duration::from_millis(now.unix_ms.saturating_sub(accepted_ms));
+                    let left = policy.billing_horizon.saturating_sub(past);
+                    let lane = delivery.lanes.lane(notice.dsp());
+                    let job = delivery.hold(Job {
+                        kind: Kind::Billing,
+                        id: Some(id),
+                        accepted_ms,
+                        lane,
+                        notice,
+                        failed: 0,
+                        deadline: now.tick.after(left.max(policy.retry_steady)),
+                        waits_for: None,
+                    });
+                    delivery.tokens.insert(id, expires_ms, State::Owed { job });
+                    delivery.wait(job, now.tick);
+                }
+            }
+            delivery.tokens.pin(id, sequence);
+        }
+        delivery
+    }
+}

@@ -1,0 +1,7 @@
+//! Delivery by table, and under a disk and DSPs that fail.
+
+mod billing;
+mod fixtures;
+mod records;
+mod sharing;
+mod simulation;

@@ -1,0 +1,141 @@
+//! The journal's bytes: as they stand on disks, and as anything.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::fixtures::{id, notice};
+use crate::delivery::*;
+
+fn accepted() -> JournalRecord {
+    let forwarded = Forwarded::new(Some("::1"), None);
+    let notice = Notice::new("d".into(), "http://d/".into(), forwarded).expect("a notice");
+    JournalRecord::Accepted {
+        id: id(7),
+        accepted_ms: 1,
+        expires_ms: 0x0102,
+        notice: Arc::new(notice),
+    }
+}
+
+fn settled(outcome: Settled) -> JournalRecord {
+    JournalRecord::Settled { id: id(8), expires_ms: 3, outcome }
+}
+
+#[test]
+fn golden_bytes() {
+    #[track_caller]
+    fn check(record: &JournalRecord, parts: &[&[u8]]) {
+        let bytes = parts.concat();
+        assert_eq!(record.encode(), bytes);
+        assert_eq!(JournalRecord::decode(&bytes).as_ref(), Ok(record));
+    }
+    let number = |number: u64| number.to_le_bytes();
+    check(
+        &accepted(),
+        &[
+            &[1, 1],
+            &[7; 24],
+            &number(1),
+            &number(0x0102),
+            b"\x01d",
+            b"\x09\x00http://d/",
+            b"\x03\x00::1",
+            b"\x00\x00",
+        ],
+    );
+    check(&settled(Settled::Delivered), &[&[1, 2], &[8; 24], &number(3), &[1]]);
+    check(&settled(Settled::GivenUp), &[&[1, 2], &[8; 24], &number(3), &[2]]);
+}
+
+#[test]
+fn refusals() {
+    #[track_caller]
+    fn check(edit: impl FnOnce(&mut Vec<u8>), want: DecodeError) {
+        let mut bytes = accepted().encode();
+        edit(&mut bytes);
+        assert_eq!(JournalRecord::decode(&bytes), Err(want));
+    }
+    let url = 2 + 24 + 16 + 2 + 2;
+    check(Vec::clear, DecodeError::Truncated);
+    check(|bytes| bytes[0] = 2, DecodeError::Version(2));
+    check(|bytes| bytes[1] = 3, DecodeError::Type(3));
+    check(|bytes| bytes[url] = 0xFF, DecodeError::Text);
+    check(|bytes| bytes[url] = b'x', DecodeError::Notice);
+    check(|bytes| bytes[url + 8] = b' ', DecodeError::Notice);
+    check(|bytes| bytes[url + 11] = b'\n', DecodeError::Notice);
+    check(|bytes| bytes.push(0), DecodeError::Trailing);
+    let mut bytes = settled(Settled::Delivered).encode();
+    *bytes.last_mut().unwrap() = 9;
+    assert_eq!(JournalRecord::decode(&bytes), Err(DecodeError::Outcome(9)));
+    let want = "version 2, known is 1: use the release that wrote it";
+    assert_eq!(DecodeError::Version(2).to_string(), want);
+    for record in [accepted(), settled(Settled::GivenUp)] {
+        let bytes = record.encode();
+        for length in 0..bytes.len() {
+            let cut = JournalRecord::decode(&bytes[..length]);
+            assert_eq!(cut, Err(DecodeError::Truncated), "{length} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_start_refuses_what_it_cannot_read() {
+    let mut replay = Replay::new(Policy::default(), 0);
+    assert_eq!(replay.record(1, &accepted().encode()), Ok(()));
+    assert_eq!(replay.record(2, &[9]), Err(DecodeError::Version(9)));
+}
+
+/// The longest of everything fits a record.
+#[test]
+fn the_longest_record() {
+    let url = format!("http://{}", "x".repeat(URL_BYTES_MAX - 7));
+    let header = "h".repeat(HEADER_BYTES_MAX);
+    let forwarded = Forwarded::new(Some(&header), Some(&header));
+    let notice = Notice::new("d".repeat(DSP_BYTES_MAX).into(), url, forwarded).unwrap();
+    let notice = Arc::new(notice);
+    let record =
+        JournalRecord::Accepted { id: id(0), accepted_ms: 0, expires_ms: u64::MAX, notice };
+    let bytes = record.encode();
+    assert!(bytes.len() <= eventlog::PAYLOAD_BYTES_MAX);
+    assert_eq!(JournalRecord::decode(&bytes), Ok(record));
+}
+
+proptest! {
+    #[test]
+    fn records_come_back(
+        bytes in any::<[u8; 24]>(),
+        accepted_ms in any::<u64>(),
+        expires_ms in any::<u64>(),
+        path in "[!-~\u{80}-\u{2fff}]{0,200}",
+        headers in proptest::option::of(("[ -~]{0,40}", "[ -~]{0,200}")),
+        outcome in any::<bool>(),
+    ) {
+        let id = BeaconId::new(bytes);
+        let forwarded = headers.as_ref().map_or(Forwarded::default(), |(ip, user_agent)| {
+            Forwarded::new(Some(ip), Some(user_agent))
+        });
+        let url = format!("https://d.example/{path}");
+        let notice = Arc::new(Notice::new("d".into(), url, forwarded).expect("a notice"));
+        let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice };
+        prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
+        let outcome = if outcome { Settled::Delivered } else { Settled::GivenUp };
+        let record = JournalRecord::Settled { id, expires_ms, outcome };
+        prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
+    }
+
+    /// Any bytes are refused, or are the one encoding of what they say.
+    #[test]
+    fn any_bytes(edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4), noise in proptest::collection::vec(any::<u8>(), 0..80)) {
+        let mut bytes = accepted().encode();
+        for (at, byte) in edits {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        for bytes in [bytes, noise, notice("a", "x").url().as_bytes().to_vec()] {
+            if let Ok(record) = JournalRecord::decode(&bytes) {
+                prop_assert_eq!(record.encode(), bytes);
+            }
+        }
+    }
+}

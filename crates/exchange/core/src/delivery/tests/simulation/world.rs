@@ -1,0 +1,427 @@
+//! The world around delivery: its log and disk, its DSPs, the callers of beacons, and a referee
+//! that remembers across restarts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use eventlog::disk::testing::{Chance, FaultDisk, Faults};
+use eventlog::{Item, Options, Writer};
+use units::Tick;
+
+use crate::delivery::tests::fixtures::START_MS;
+use crate::delivery::*;
+
+const OPTIONS: Options = Options { segment_bytes: 1_500, batch_bytes_max: 100_000 };
+const DSPS: [&str; 4] = ["moody", "sick", "ill", "well"];
+const WELL: &str = "well";
+/// A DSP that is well answers so fast.
+const LATENCY: Duration = Duration::from_millis(500);
+/// From acknowledgement to the first try, for a DSP that is well: others may have all calls until
+/// the first of them times out, and between two steps up to 1.5 s go by.
+const DELAY_MAX: Duration = Duration::from_secs(8);
+/// Steps at the end, when everything has recovered.
+const RECOVERY_STEPS: u64 = 20_000;
+
+type Check = Result<(), String>;
+
+fn policy() -> Policy {
+    Policy {
+        billing_max_per_dsp: 12,
+        billing_max: 40,
+        best_effort_max_per_dsp: 4,
+        best_effort_max: 10,
+        remembered_max: 300,
+        in_flight_per_dsp: 3,
+        in_flight_max: 5,
+        answer_timeout: Duration::from_secs(5),
+        journal_span: 40,
+        ..Policy::default()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Answers,
+    Fails,
+    Hangs,
+}
+
+/// What is known whatever happens to the process.
+#[derive(Default)]
+struct Referee {
+    expires_ms: BTreeMap<u8, u64>,
+    acknowledged: BTreeSet<u8>,
+    /// Their records of acceptance are durable.
+    durable: BTreeSet<u8>,
+    /// How often a DSP answered its notice with success.
+    delivered: BTreeMap<u8, u32>,
+    /// Their success is on record, or known to this life of the process.
+    over: BTreeSet<u8>,
+    over_on_record: BTreeSet<u8>,
+}
+
+pub struct World {
+    chance: Chance,
+    disk: FaultDisk,
+    elapsed: Duration,
+    life: Option<Life>,
+    health: [Health; DSPS.len()],
+    referee: Referee,
+    recovering: bool,
+    beacons: u8,
+}
+
+/// One life of the process.
+struct Life {
+    delivery: Delivery,
+    writer: Writer<FaultDisk>,
+    inbox: Vec<Event>,
+    /// Answers on their way, by when they arrive.
+    answers: Vec<(Duration, Attempt, Outcome)>,
+    /// Waiting calls of beacons.
+    calls: BTreeMap<u64, u8>,
+    serial: u64,
+    /// Attempts of billing notices.
+    tries: BTreeMap<Attempt, u8>,
+    /// Acknowledged for the DSP that is well, and not tried yet.
+    fresh: BTreeMap<u8, Duration>,
+    /// Owed when it began, beyond all limits if need be.
+    owed_before: usize,
+}
+
+fn number(url: &str) -> Option<u8> {
+    url.rsplit_once("id=")?.1.parse().ok()
+}
+
+fn token(number: u8) -> BeaconId {
+    BeaconId::new([number; BeaconId::BYTES])
+}
+
+/// Which DSP a beacon's notice goes to.
+fn dsp_of(number: u8) -> usize {
+    usize::from(number) % DSPS.len()
+}
+
+impl World {
+    /// One history.
+    pub fn run(seed: u64) -> Check {
+        let mut world = Self {
+            chance: Chance::new(seed),
+            disk: FaultDisk::new(!seed),
+            elapsed: Duration::ZERO,
+            life: None,
+            health: [Health::Answers; DSPS.len()],
+            referee: Referee::default(),
+            recovering: false,
+            beacons: 0,
+        };
+        for _ in 0..250 {
+            world.stir();
+            world.step()?;
+        }
+        world.recover()
+    }
+
+    fn now(&self) -> Now {
+        let elapsed_ms = u64::try_from(self.elapsed.as_millis()).expect("a short history");
+        Now { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
+    }
+
+    /// Chance has its turn.
+    fn stir(&mut self) {
+        self.elapsed += Duration::from_millis(self.chance.below(1_500));
+        if self.chance.once_in(12) {
+            let dsp = self.chance.index(DSPS.len() - 1);
+            let healths = [Health::Answers, Health::Fails, Health::Hangs];
+            self.health[dsp] = healths[self.chance.index(3)];
+        }
+        if self.chance.once_in(20) {
+            let faulty = self.chance.once_in(3);
+            let rate = if faulty { 3 } else { 0 };
+            self.disk.set_faults(Faults { write: rate, sync: rate, other: rate });
+        }
+        if self.chance.once_in(30) {
+            self.disk.stop_after(1 + self.chance.below(12));
+        }
+        for _ in 0..self.chance.below(4) {
+            self.call_beacon();
+        }
+        if self.chance.once_in(3) {
+            self.submit();
+        }
+    }
+
+    fn call_beacon(&mut self) {
+        let unix_ms = self.now().unix_ms;
+        let again = self.chance.once_in(3) && self.beacons > 0;
+        let number = if again || self.beacons == 200 {
+            u8::try_from(self.chance.index(usize::from(self.beacons))).expect("below 200")
+        } else {
+            self.beacons += 1;
+            self.beacons - 1
+        };
+        let lasts_ms = 20_000 + self.chance.below(400_000);
+        let expires_ms = *self.referee.expires_ms.entry(number).or_insert(unix_ms + lasts_ms);
+        let Some(life) = &mut self.life else { return };
+        life.serial += 1;
+        let call = life.serial;
+        life.calls.insert(call, number);
+        let dsp = DSPS[dsp_of(number)];
+        let url = format!("https://{dsp}.example/?t=${{AUCTION_IMP_TS}}&id={number}");
+        let notice = Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice");
+        let id = token(number);
+        life.inbox.push(Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice })));
+    }
+
+    fn submit(&mut self) {
+        let dsp = DSPS[self.chance.index(DSPS.len())];
+        let url = format!("https://{dsp}.example/win");
+        let notice = Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice");
+        if let Some(life) = &mut self.life {
+            life.inbox.push(Event::Submit { kind: BestEffort::Win, notice });
+        }
+    }
+
+    /// The process starts from what its disk holds.
+    fn start(&mut self) -> Check {
+        let now = self.now();
+        let mut replay = Replay::new(policy(), now.unix_ms);
+        let mut found = BTreeSet::new();
+        let mut problem = None;
+        let opened = Writer::open(self.disk.clone(), OPTIONS, |item| match item {
+            Item::Record(record) => {
+                let decoded = replay.record(record.sequence, &record.payload);
+                problem = problem.take().or(decoded.err().map(|error| error.to_string()));
+                if let Ok(JournalRecord::Accepted { notice, .. }) =
+                    JournalRecord::decode(&record.payload)
+                {
+                    found.extend(number(notice.url()));
+                }
+            }
+            Item::Torn(_) => (),
+            Item::Corruption(corruption) => problem = Some(corruption.to_string()),
+        });
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let Ok((writer, _)) = opened else {
+            self.end();
+            return Ok(());
+        };
+        self.referee.durable.extend(found);
+        self.referee.over = self.referee.over_on_record.clone();
+        let delivery = replay.finish(now);
+        let owed_before = delivery.counters().billing_owed;
+        self.life = Some(Life {
+            delivery,
+            writer,
+            inbox: Vec::new(),
+            answers: Vec::new(),
+            calls: BTreeMap::new(),
+            serial: 0,
+            tries: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            owed_before,
+        });
+        Ok(())
+    }
+
+    /// The process ends, and perhaps the machine.
+    fn end(&mut self) {
+        self.life = None;
+        if self.chance.once_in(2) {
+            self.disk.restart_process();
+        } else {
+            self.disk.lose_power();
+        }
+        if self.recovering {
+            self.disk.set_faults(Faults::default());
+        }
+    }
+
+    /// The thread's loop, once around.
+    fn step(&mut self) -> Check {
+        if self.life.is_none() {
+            self.start()?;
+        }
+        let Some(mut life) = self.life.take() else { return Ok(()) };
+        let elapsed = self.elapsed;
+        for (_, attempt, outcome) in life.answers.extract_if(.., |answer| answer.0 <= elapsed) {
+            life.inbox.push(Event::Sent { attempt, outcome });
+        }
+        self.referee_hears(&life);
+        while {
+            let now = self.now();
+            let mut outbox = Vec::new();
+            life.delivery.step(now, &mut life.inbox, &mut outbox);
+            self.check_bounds(&life)?;
+            self.act(&mut life, outbox)?;
+            !life.inbox.is_empty()
+        } {}
+        self.check_delays(&life)?;
+        life.writer.remove_before(life.delivery.safe_before());
+        self.life = Some(life);
+        if self.disk.has_stopped() {
+            self.end();
+        }
+        Ok(())
+    }
+
+    /// Successes that delivery is about to hear of.
+    fn referee_hears(&mut self, life: &Life) {
+        for event in &life.inbox {
+            if let Event::Sent { attempt, outcome: Outcome::Status(200) } = event
+                && life.delivery.flights.contains_key(attempt)
+                && let Some(number) = life.tries.get(attempt)
+            {
+                self.referee.over.insert(*number);
+            }
+        }
+    }
+
+    fn act(&mut self, life: &mut Life, outbox: Vec<Effect>) -> Check {
+        let mut appended = Vec::new();
+        let mut written = Vec::new();
+        for effect in outbox {
+            match effect {
+                Effect::Journal { ticket, record } => {
+                    let sequence =
+                        life.writer.append(1, &record).map_err(|error| error.to_string())?;
+                    appended.push((ticket, sequence));
+                    written
+                        .push(JournalRecord::decode(&record).map_err(|error| error.to_string())?);
+                }
+                Effect::Send { attempt, kind, notice } => {
+                    self.send(life, attempt, kind, &notice)?;
+                }
+                Effect::Acknowledge { call, duplicate } => {
+                    self.acknowledged(life, (call, duplicate))?;
+                }
+                Effect::Refuse { call, .. } => drop(life.calls.remove(&call)),
+                Effect::GiveUp { notice, .. } => {
+                    return Err(format!("{} is given up", notice.url()));
+                }
+            }
+        }
+        if appended.is_empty() {
+            return Ok(());
+        }
+        match life.writer.commit() {
+            Ok(_) => {
+                for record in written {
+                    match record {
+                        JournalRecord::Accepted { notice, .. } => {
+                            self.referee.durable.extend(number(notice.url()));
+                        }
+                        JournalRecord::Settled { id, .. } => {
+                            self.referee.over_on_record.insert(id.bytes()[0]);
+                        }
+                    }
+                }
+                life.inbox.push(Event::JournalCommitted(appended));
+            }
+            Err(_) => {
+                let tickets = appended.into_iter().map(|(ticket, _)| ticket).collect();
+                life.inbox.push(Event::JournalFailed(tickets));
+            }
+        }
+        Ok(())
+    }
+
+    fn acknowledged(&mut self, life: &mut Life, (call, duplicate): (u64, bool)) -> Check {
+        let number = life.calls.remove(&call).ok_or("a call is answered once")?;
+        if !self.referee.durable.contains(&number) {
+            return Err(format!("beacon {number} is acknowledged before it is durable"));
+        }
+        self.referee.acknowledged.insert(number);
+        if !duplicate && DSPS[dsp_of(number)] == WELL {
+            life.fresh.insert(number, self.elapsed);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, life: &mut Life, attempt: Attempt, kind: Kind, notice: &Notice) -> Check {
+        let dsp = DSPS.iter().position(|dsp| **dsp == **notice.dsp()).ok_or("a known DSP")?;
+        let health = self.health[dsp];
+        if kind == Kind::Billing {
+            let number = number(notice.url()).ok_or("a billing notice has its number")?;
+            if !self.referee.durable.contains(&number) {
+                return Err(format!("notice {number} is sent before it is durable"));
+            }
+            if self.referee.over.contains(&number) {
+                return Err(format!("notice {number} is sent after it was delivered"));
+            }
+            life.fresh.remove(&number);
+            life.tries.insert(attempt, number);
+            if health == Health::Answers {
+                *self.referee.delivered.entry(number).or_default() += 1;
+            }
+        }
+        let outcome = match health {
+            Health::Answers => Outcome::Status(200),
+            Health::Fails => Outcome::Status(500),
+            Health::Hangs => return Ok(()),
+        };
+        life.answers.push((self.elapsed + LATENCY, attempt, outcome));
+        Ok(())
+    }
+
+    fn check_bounds(&self, life: &Life) -> Check {
+        let (policy, counters) = (policy(), life.delivery.counters());
+        let lanes = life.delivery.lanes().all(|lane| {
+            lane.billing_owed <= policy.billing_max_per_dsp.max(life.owed_before)
+                && lane.in_flight <= policy.in_flight_per_dsp
+        });
+        let fits = counters.billing_owed <= policy.billing_max.max(life.owed_before)
+            && counters.best_effort_waiting <= policy.best_effort_max
+            && counters.in_flight <= policy.in_flight_max
+            && counters.remembered <= policy.remembered_max;
+        if lanes && fits { Ok(()) } else { Err(format!("beyond a limit: {counters:?}")) }
+    }
+
+    /// Nobody waits for a DSP that is well because others are not.
+    fn check_delays(&self, life: &Life) -> Check {
+        let late = life.fresh.iter().find(|(_, since)| self.elapsed > **since + DELAY_MAX);
+        match late {
+            Some((number, _)) => Err(format!("notice {number} to {WELL} is not tried")),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything is well from here on: what was acknowledged is delivered, by stepping at just
+    /// the moments that delivery asks for.
+    fn recover(&mut self) -> Check {
+        self.recovering = true;
+        self.health = [Health::Answers; DSPS.len()];
+        self.end();
+        for _ in 0..RECOVERY_STEPS {
+            self.step()?;
+            let Some(life) = &self.life else { continue };
+            let asked = life.delivery.wake_at(self.now()).map(|at| at.since(Tick::ZERO));
+            let answer = life.answers.iter().map(|answer| answer.0).min();
+            match asked.into_iter().chain(answer).min() {
+                Some(at) if life.delivery.counters().billing_owed > 0 => {
+                    self.elapsed = self.elapsed.max(at);
+                }
+                _ => return self.check_delivered(),
+            }
+        }
+        Err("recovery has no end".to_owned())
+    }
+
+    fn check_delivered(&mut self) -> Check {
+        let referee = &self.referee;
+        let arrived = |number: &&u8| referee.delivered.contains_key(number);
+        if let Some(number) = referee.acknowledged.iter().find(|number| !arrived(number)) {
+            return Err(format!("beacon {number} was acknowledged and is not delivered"));
+        }
+        // And the journal knows. What a failed commit left behind may come back, and be owed, but
+        // nothing whose beacon was acknowledged.
+        self.end();
+        self.start()?;
+        let Some(life) = &self.life else { return Err("a sound disk starts".to_owned()) };
+        let mut owed = life.delivery.jobs.values().filter_map(|job| number(job.notice.url()));
+        let again = owed.find(|number| self.referee.acknowledged.contains(number));
+        again.map_or(Ok(()), |number| Err(format!("notice {number} is owed once more")))
+    }
+}

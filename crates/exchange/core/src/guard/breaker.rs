@@ -1,0 +1,129 @@
+//! When a DSP is throttled for its errors, by how much, and when it is trusted again. Counts
+//! results; must not know shards or tokens.
+
+use std::num::NonZeroU32;
+
+use units::{Ppm, Tick};
+
+use super::limits::BreakerLimits;
+use super::window::{Counts, Window};
+
+/// Good or bad results that make an interval of probes worth judging, or as many as it yields.
+const PROBES_MIN: u64 = 3;
+
+/// Error throttling of one DSP.
+#[derive(Clone, Debug)]
+pub(super) struct Breaker {
+    limits: BreakerLimits,
+    window: Window,
+    throttled: Option<Throttled>,
+}
+
+/// An interval of probes.
+#[derive(Clone, Copy, Debug)]
+struct Throttled {
+    allowance: NonZeroU32,
+    since: Tick,
+    results: Counts,
+    attempts: u64,
+}
+
+/// What a step of the breaker changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Results are as they should be.
+    None,
+    /// Throttled to so many calls per second; results of calls of before no longer count.
+    Throttled(NonZeroU32),
+    /// Throttled less.
+    Raised(NonZeroU32),
+    /// No longer throttled.
+    Closed,
+}
+
+impl Breaker {
+    pub(super) fn new(limits: BreakerLimits, now: Tick) -> Self {
+        Self { limits, window: Window::new(limits.window, now), throttled: None }
+    }
+
+    /// What is allowed per second, while throttled.
+    pub(super) fn allowance(&self) -> Option<NonZeroU32> {
+        self.throttled.map(|throttled| throttled.allowance)
+    }
+
+    /// Results in the window.
+    pub(super) fn counts(&self) -> Counts {
+        self.window.sum()
+    }
+
+    /// Takes new results and attempts, and judges. `qps_max` is what may be asked at most.
+    pub(super) fn step(
+        &mut self,
+        now: Tick,
+        results: Counts,
+        attempts: u64,
+        qps_max: Option<NonZeroU32>,
+    ) -> Change {
+        self.window.advance(now);
+        self.window.count(results);
+        let Some(throttled) = &mut self.throttled else {
+            let counts = self.window.sum();
+            let is_enough = counts.total() >= u64::from(self.limits.calls_min).max(1);
+            return if is_enough && is_over(counts, self.limits.error_share_max) {
+                self.throttle(now)
+            } else {
+                Change::None
+            };
+        };
+        throttled.results.add(results);
+        throttled.attempts += attempts;
+        self.judge(now, qps_max)
+    }
+
+    fn throttle(&mut self, now: Tick) -> Change {
+        let allowance = self.limits.probe_qps;
+        self.throttled =
+            Some(Throttled { allowance, since: now, results: Counts::default(), attempts: 0 });
+        Change::Throttled(allowance)
+    }
+
+    /// Judges the probes of an interval.
+    fn judge(&mut self, now: Tick, qps_max: Option<NonZeroU32>) -> Change {
+        let limits = self.limits;
+        let Some(throttled) = &mut self.throttled else { return Change::None };
+        let elapsed = now.since(throttled.since);
+        let is_over_now = is_over(throttled.results, limits.error_share_max);
+        let results = throttled.results.total();
+        if is_over_now && results >= u64::from(limits.calls_min).max(PROBES_MIN) {
+            return self.throttle(now);
+        }
+        let yielded = u128::from(limits.probe_qps.get()) * limits.probe_interval.as_nanos();
+        let yielded = u64::try_from(yielded / 1_000_000_000).unwrap_or(u64::MAX);
+        if elapsed < limits.probe_interval || results < PROBES_MIN.min(yielded).max(1) {
+            return Change::None;
+        }
+        if is_over_now {
+            return self.throttle(now);
+        }
+        let wanted = u128::from(throttled.attempts) * 1_000_000_000 / elapsed.as_nanos().max(1);
+        let wanted = qps_max.map_or(wanted, |qps_max| wanted.min(u128::from(qps_max.get())));
+        if u128::from(throttled.allowance.get()) >= wanted {
+            self.throttled = None;
+            self.window.clear();
+            return Change::Closed;
+        }
+        throttled.allowance = throttled.allowance.saturating_add(throttled.allowance.get());
+        throttled.since = now;
+        throttled.results = Counts::default();
+        throttled.attempts = 0;
+        Change::Raised(throttled.allowance)
+    }
+}
+
+fn is_over(counts: Counts, share_max: Ppm) -> bool {
+    let bad = u128::from(counts.bad) * u128::from(Ppm::ONE.get());
+    bad > u128::from(counts.total()) * u128::from(share_max.get())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! One DSP's rights to call, over all shards of the process: accrues them, leases them to shards
+//! after their recent demand, and takes them back. Must not know how messages travel.
+
+use std::num::NonZeroU32;
+
+use units::Tick;
+
+use super::breaker::{Breaker, Change};
+use super::bucket::Bucket;
+use super::lease::{Lease, News};
+use super::limits::{GuardLimits, Rate};
+use super::message::{Grant, Mode, Report};
+use super::share::{Claim, Shares};
+
+/// Steps after which what cannot be divided goes to other shards: long enough that a permit is
+/// used more than it travels.
+const TURN_STEPS: u64 = 10;
+
+/// The rights of one DSP.
+#[derive(Clone, Debug)]
+pub struct Governor {
+    limits: GuardLimits,
+    now: Tick,
+    steps: u64,
+    is_paused: bool,
+    breaker: Option<Breaker>,
+    /// Told apart by shards: calls of before a throttling from those within it.
+    epoch: u32,
+    limit: Option<Bucket>,
+    /// While throttled: the allowance.
+    throttle: Option<Bucket>,
+    leases: Vec<Lease>,
+    token_shares: Shares,
+    reserve_shares: Shares,
+    permit_shares: Shares,
+    claims: Vec<Claim>,
+    parts: Vec<u64>,
+    grants: Vec<Grant>,
+}
+
+/// Whether a DSP is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Up to its limits.
+    Closed,
+    /// To see whether it is well again.
+    Throttled {
+        /// Calls per second, over all shards.
+        allowance: NonZeroU32,
+    },
+    /// Not at all: the operator has paused it.
+    Paused,
+}
+
+/// How things stand, for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Whether it is asked.
+    pub state: State,
+    /// Tokens that nobody holds; absent: calls need none.
+    pub level: Option<u64>,
+    /// Tokens that shards hold, or have used and not yet reported.
+    pub outstanding: u64,
+    /// Calls under way, as last reported.
+    pub in_flight: u64,
+    /// Good results in the breaker's window.
+    pub good: u64,
+    /// Bad results in the breaker's window.
+    pub bad: u64,
+}
+
+impl Governor {
+    /// For so many shards. A rate starts with nothing at hand, for the process before may have used
+    /// its burst a moment ago: shards get first tokens with the first [`step`](Self::step), once
+    /// time has passed. All else is theirs at once, in [`grants`](Self::grants).
+    pub fn new(limits: GuardLimits, shards: usize, now: Tick) -> Self {
+        let mut governor = Self {
+            limits,
+            now,
+            steps: 0,
+            is_paused: false,
+            breaker: limits.breaker.map(|limits| Breaker::new(limits, now)),
+            epoch: 0,
+            limit: limits.rate.map(Bucket::empty),
+            throttle: None,
+            leases: vec![Lease::default(); shards],
+            token_shares: Shares::new(shards),
+            reserve_shares: Shares::new(shards),
+            permit_shares: Shares::new(shards),
+            claims: Vec::with_capacity(shards),
+            parts: vec![0; shards],
+            grants: Vec::with_capacity(shards),
+        };
+        governor.lease();
+        governor
+    }
+
+    /// The same rights under other limits, from the next step on: nothing is minted, and what
+    /// shards hold stays counted. Without a breaker nothing is throttled; one that is there stays
+    /// as it was unless its own limits change.
+    #[must_use]
+    pub fn with_limits(mut self, limits: GuardLimits, now: Tick) -> Self {
+        self.accrue(now);
+        let outstanding = outstanding(&self.leases);
+        self.limit = match (self.limit.take(), limits.rate) {
+            (_, None) => None,
+            (None, Some(rate)) => Some(Bucket::empty(rate)),
+            (Some(mut bucket), Some(rate)) => {
+                bucket.set_rate(rate, outstanding);
+                Some(bucket)
+            }
+        };
+        if self.limits.breaker != limits.breaker {
+            self.breaker = limits.breaker.map(|limits| Breaker::new(limits, self.now));
+            self.end_epoch();
+        }
+        self.limits = limits;
+        self
+    }
+
+    /// Whether calls are to be made. From the next step on shards are told to make none, and give
+    /// back what they hold.
+    pub fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
+    /// Reads reports and leases anew; one grant per shard. Every [`STEP`](super::STEP), with the
+    /// reports that have come since, in any order.
+    ///
+    /// # Panics
+    ///
+    /// When rights were minted: more is at hand and outstanding than the limits allow, or a shard
+    /// has spent what it was not granted.
+    pub fn step(&mut self, now: Tick, reports: &[Report]) -> &[Grant] {
+        self.accrue(now);
+        let mut news = News::default();
+        for report in reports {
+            news.add(self.leases[report.shard].take(report, self.epoch));
+        }
+        self.refund(&news);
+        self.judge(&news);
+        for lease in &mut self.leases {
+            lease.follow_demand();
+        }
+        self.lease();
+        &self.grants
+    }
+
+    /// What shards were last granted, by shard.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// How things stand.
+    pub fn status(&self) -> Status {
+        let throttled = self.breaker.as_ref().and_then(Breaker::allowance);
+        let counts = self.breaker.as_ref().map(Breaker::counts).unwrap_or_default();
+        Status {
+            state: match throttled {
+                _ if self.is_paused => State::Paused,
+                Some(allowance) => State::Throttled { allowance },
+                None => State::Closed,
+            },
+            level: self.tokens_at_hand(),
+            outstanding: outstanding(&self.leases),
+            in_flight: self.leases.iter().map(|lease| u64::from(lease.in_use)).sum(),
+            good: counts.good,
+            bad: counts.bad,
+        }
+    }
+
+    fn accrue(&mut self, now: Tick) {
+        let elapsed = now.since(self.now);
+        self.now = self.now.max(now);
+        let (limit, throttle) = (&mut self.limit, &mut self.throttle);
+        if let Some(limit) = limit {
+            limit.accrue(elapsed, outstanding(&self.leases));
+        }
+        if let Some(throttle) = throttle {
+            throttle.accrue(elapsed, outstanding_in(&self.leases, self.epoch));
+        }
+    }
+
+    fn refund(&mut self, news: &News) {
+        let (limit, throttle) = (&mut self.limit, &mut self.throttle);
+        if let Some(limit) = limit {
+            limit.refund(news.returned, outstanding(&self.leases));
+        }
+        if let Some(throttle) = throttle {
+            throttle.refund(news.returned_in_epoch, outstanding_in(&self.leases, self.epoch));
+        }
+    }
+
+    fn judge(&mut self, news: &News) {
+        let qps_max = self.limits.rate.map(|rate| rate.qps);
+        let Some(breaker) = &mut self.breaker else { return };
+        match breaker.step(self.now, news.results, news.attempts, qps_max) {
+            Change::None => (),
+            Change::Throttled(allowance) => {
+                self.end_epoch();
+                // What was granted before must not add to the probes.
+                for lease in &mut self.leases {
+                    lease.void = lease.granted;
+                }
+                self.throttle = Some(Bucket::empty(Rate::per_second(allowance)));
+            }
+            Change::Raised(allowance) => {
+                let outstanding = outstanding_in(&self.leases, self.epoch);
+                if let Some(throttle) = &mut self.throttle {
+                    throttle.set_rate(Rate::per_second(allowance), outstanding);
+                }
+            }
+            Change::Closed => self.end_epoch(),
+        }
+    }
+
+    fn end_epoch(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.throttle = None;
+    }
+
+    /// Leases what is at hand, and says what is to come back.
+    fn lease(&mut self) {
+        self.steps += 1;
+        let mode = match (&self.limit, &self.throttle) {
+            _ if self.is_paused => Mode::Paused,
+            (_, Some(_)) => Mode::Throttled,
+            (Some(_), None) => Mode::Limited,
+            (None, None) => Mode::Open,
+        };
+        self.grants.clear();
+        for (shard, lease) in self.leases.iter().enumerate() {
+            self.grants.push(Grant {
+                shard,
+                seq: self.steps,
+                mode,
+                epoch: self.epoch,
+                tokens: lease.granted,
+                tokens_void: lease.void,
+                tokens_keep: 0,
+                permits: self.limits.in_flight_max.map(|_| lease.permits_granted),
+                permits_keep: 0,
+            });
+        }
+        if !self.is_paused {
+            self.lease_tokens();
+            self.lease_permits();
+        }
+        self.assert_conserved();
+    }
+
+    /// First what shards want by their recent demand. Of what the burst holds beyond that, half is
+    /// spread as a reserve, for a shard whose demand comes suddenly; all of it where shards are
+    /// many and tokens few.
+    fn lease_tokens(&mut self) {
+        let Some(level) = self.tokens_at_hand() else { return };
+        let burst = [&self.limit, &self.throttle].into_iter().flatten();
+        let burst = burst.map(|bucket| u64::from(bucket.rate().burst.get())).min().unwrap_or(0);
+        let shards = self.leases.len() as u64;
+        let wanted: u64 = self.leases.iter().map(Lease::tokens_wanted).sum();
+        let spare = burst.saturating_sub(wanted);
+        let reserve = if spare < 2 * shards { spare } else { spare / 2 };
+        let reserve = Spread::new(reserve, shards, self.steps / TURN_STEPS);
+        self.claims.clear();
+        for lease in &self.leases {
+            let want = lease.tokens_wanted().saturating_sub(self.held(lease));
+            self.claims.push(Claim { want, weight: lease.weight() });
+        }
+        let left = self.token_shares.divide(level, &self.claims, true, &mut self.parts);
+        self.grant_parts();
+        self.claims.clear();
+        for (shard, lease) in self.leases.iter().enumerate() {
+            let keep = lease.tokens_wanted() + reserve.of(shard as u64);
+            self.grants[shard].tokens_keep = keep;
+            self.claims.push(Claim { want: keep.saturating_sub(self.held(lease)), weight: 1 });
+        }
+        let left = self.reserve_shares.divide(left, &self.claims, true, &mut self.parts);
+        self.grant_parts();
+        for bucket in [&mut self.limit, &mut self.throttle].into_iter().flatten() {
+            bucket.debit(level - left);
+        }
+    }
+
+    fn grant_parts(&mut self) {
+        for (shard, part) in self.parts.iter().enumerate() {
+            self.leases[shard].granted += part;
+            self.grants[shard].tokens = self.leases[shard].granted;
+        }
+    }
+
+    /// Permits are not used up: each step says anew how many are whose, all of them.
+    fn lease_permits(&mut self) {
+        let Some(cap) = self.limits.in_flight_max else { return };
+        let cap = u64::from(cap.get());
+        self.claims.clear();
+        for lease in &mut self.leases {
+            let want = lease.permits_wanted(cap);
+            self.claims.push(Claim { want, weight: lease.weight() });
+        }
+        let turn = self.steps.is_multiple_of(TURN_STEPS);
+        let spare = self.permit_shares.divide(cap, &self.claims, turn, &mut self.parts);
+        let shards = self.leases.len();
+        let spread = Spread::new(spare, shards as u64, self.steps / TURN_STEPS);
+        let held: u64 = self.leases.iter().map(Lease::permits_held).sum();
+        let mut free = cap.saturating_sub(held);
+        // Who comes first when permits are still on their way back differs from step to step.
+        let first = usize::try_from(self.steps % shards.max(1) as u64).unwrap_or(0);
+        for shard in (first..shards).chain(0..first) {
+            let lease = &mut self.leases[shard];
+            let keep = self.parts[shard] + spread.of(shard as u64);
+            let more = keep.saturating_sub(lease.permits_held()).min(free);
+            free -= more;
+            lease.permits_granted += more;
+            self.grants[shard].permits = Some(lease.permits_granted);
+            self.grants[shard].permits_keep = u32::try_from(keep).unwrap_or(u32::MAX - 1);
+        }
+    }
+
+    /// Tokens of the mode in force that a shard may have unused.
+    fn held(&self, lease: &Lease) -> u64 {
+        match self.throttle {
+            Some(_) => lease.outstanding_in(self.epoch),
+            None => lease.outstanding(),
+        }
+    }
+
+    /// Whole tokens that both the limit and the throttle have.
+    fn tokens_at_hand(&self) -> Option<u64> {
+        let buckets = [&self.limit, &self.throttle].into_iter().flatten();
+        buckets.map(Bucket::tokens).min()
+    }
+
+    fn assert_conserved(&self) {
+        if let Some(limit) = &self.limit {
+            limit.assert_conserved(outstanding(&self.leases));
+        }
+        if let Some(throttle) = &self.throttle {
+            throttle.assert_conserved(outstanding_in(&self.leases, self.epoch));
+        }
+    }
+}
+
+fn outstanding(leases: &[Lease]) -> u64 {
+    leases.iter().map(Lease::outstanding).sum()
+}
+
+fn outstanding_in(leases: &[Lease], epoch: u32) -> u64 {
+    leases.iter().map(|lease| lease.outstanding_in(epoch)).sum()
+}
+
+/// Units that nobody wants, spread evenly; those that cannot be divided go round.
+struct Spread {
+    each: u64,
+    one_more: u64,
+    shards: u64,
+    first: u64,
+}
+
+impl Spread {
+    fn new(units: u64, shards: u64, turn: u64) -> Self {
+        let shards = shards.max(1);
+        Self { each: units / shards, one_more: units % shards, shards, first: turn % shards }
+    }
+
+    fn of(&self, shard: u64) -> u64 {
+        let place = (shard + self.shards - self.first) % self.shards;
+        self.each + u64::from(place < self.one_more)
+    }
+}
+
+#[cfg(test)]
+mod tests;

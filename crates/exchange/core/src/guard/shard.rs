@@ -1,0 +1,212 @@
+//! The hot path: whether a shard may call a DSP now, in plain integers. Uses what it was granted
+//! and no more; a shard that hears nothing keeps what it holds. Must not know why it was granted.
+
+use super::message::{EpochCounts, Grant, Mode, Report};
+
+/// Why a call is not made. Declaration order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// The operator has paused the DSP.
+    Paused,
+    /// It fails and is throttled.
+    Breaker,
+    /// The shard has no token.
+    Qps,
+    /// The shard has no free permit.
+    InFlight,
+}
+
+/// How a call ended, as far as the breaker is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A valid answer: bids or none.
+    Good,
+    /// An error, however fast: status, malformed, too large, reset, unreachable.
+    Bad,
+    /// No answer in time.
+    TimedOut {
+        /// Whether the DSP had the time that it was promised at least; else its lateness is ours.
+        had_min_time: bool,
+    },
+    /// Says nothing about the DSP: our caller went away, or no connection of ours was free.
+    Neutral,
+}
+
+/// The right to one call, given back by [`ShardGuard::release`].
+#[derive(Debug)]
+#[must_use = "the call stays in flight until its permit is released"]
+pub struct Permit(());
+
+/// One call whose end is not known yet. It may outlast the call: what an answer says is judged when
+/// its auction closes. One that is dropped counts as [`End::Neutral`].
+#[derive(Debug)]
+pub struct Trial {
+    epoch: u32,
+}
+
+/// What one shard may ask of one DSP.
+#[derive(Debug)]
+pub struct ShardGuard {
+    mode: Mode,
+    /// Tokens in hand.
+    tokens: u64,
+    in_use: u32,
+    /// Calls that may be under way at once.
+    in_use_max: u32,
+    attempts: u64,
+    consumed: u64,
+    in_epoch: EpochCounts,
+    in_use_peak: u32,
+    in_flight_refused: u64,
+    returned: u64,
+    tokens_keep: u64,
+    permits_granted: u64,
+    permits_returned: u64,
+    permits_keep: u32,
+    shard: usize,
+    reports: u64,
+    grant: u64,
+}
+
+impl ShardGuard {
+    /// With its first grant, which a new [`Governor`](super::Governor) has at hand.
+    pub fn new(first: &Grant) -> Self {
+        let mut guard = Self {
+            mode: Mode::Paused,
+            tokens: 0,
+            in_use: 0,
+            in_use_max: 0,
+            attempts: 0,
+            consumed: 0,
+            in_epoch: EpochCounts { epoch: first.epoch, ..EpochCounts::default() },
+            in_use_peak: 0,
+            in_flight_refused: 0,
+            returned: 0,
+            tokens_keep: 0,
+            permits_granted: 0,
+            permits_returned: 0,
+            permits_keep: 0,
+            shard: first.shard,
+            reports: 0,
+            grant: 0,
+        };
+        guard.take(first);
+        guard
+    }
+
+    /// Takes a token and a permit for one call, or neither.
+    pub fn admit(&mut self) -> Result<(Permit, Trial), Refusal> {
+        self.attempts += 1;
+        let needs_token = self.mode != Mode::Open;
+        if needs_token {
+            match self.mode {
+                Mode::Paused => return Err(Refusal::Paused),
+                Mode::Throttled if self.tokens == 0 => return Err(Refusal::Breaker),
+                _ if self.tokens == 0 => return Err(Refusal::Qps),
+                _ => (),
+            }
+        }
+        if self.in_use_max <= self.in_use {
+            self.in_flight_refused += 1;
+            return Err(Refusal::InFlight);
+        }
+        if needs_token {
+            self.tokens -= 1;
+            self.consumed += 1;
+            self.in_epoch.consumed += 1;
+        }
+        self.in_use += 1;
+        self.in_use_peak = self.in_use_peak.max(self.in_use);
+        Ok((Permit(()), Trial { epoch: self.in_epoch.epoch }))
+    }
+
+    /// Counts how the call ended. It may still be in flight: an answer that is late is read on.
+    #[expect(clippy::needless_pass_by_value, reason = "a call ends once")]
+    pub fn settle(&mut self, trial: Trial, end: End) {
+        if trial.epoch != self.in_epoch.epoch {
+            return;
+        }
+        match end {
+            End::Good => self.in_epoch.good += 1,
+            End::Bad | End::TimedOut { had_min_time: true } => self.in_epoch.bad += 1,
+            End::TimedOut { had_min_time: false } | End::Neutral => (),
+        }
+    }
+
+    /// The call is over: its answer was read to the end, or its connection given up.
+    pub fn release(&mut self, permit: Permit) {
+        let _spent = permit;
+        self.in_use = self.in_use.checked_sub(1).expect("a permit is released once");
+    }
+
+    /// Gives back what is to be given back, and tells how things stand. Every
+    /// [`STEP`](super::STEP).
+    pub fn report(&mut self) -> Report {
+        let surplus = self.tokens.saturating_sub(self.tokens_keep);
+        self.tokens -= surplus;
+        self.returned += surplus;
+        self.in_epoch.returned += surplus;
+        let used = if self.in_use_max == u32::MAX { 0 } else { self.in_use };
+        let kept = u64::from(self.permits_keep.max(used));
+        self.permits_returned += self.permits_held().saturating_sub(kept);
+        self.reports += 1;
+        let in_use_peak = std::mem::replace(&mut self.in_use_peak, self.in_use);
+        Report {
+            shard: self.shard,
+            seq: self.reports,
+            attempts: self.attempts,
+            consumed: self.consumed,
+            returned: self.returned,
+            permits_returned: self.permits_returned,
+            in_use: self.in_use,
+            in_use_peak,
+            in_flight_refused: self.in_flight_refused,
+            epoch: self.in_epoch,
+        }
+    }
+
+    /// Takes what was granted; a grant that a later one has overtaken changes nothing.
+    pub fn apply(&mut self, grant: &Grant) {
+        if grant.seq > self.grant {
+            self.take(grant);
+        }
+    }
+
+    /// Calls under way.
+    pub fn in_flight(&self) -> u32 {
+        self.in_use
+    }
+
+    fn take(&mut self, grant: &Grant) {
+        self.grant = grant.seq;
+        self.mode = grant.mode;
+        if grant.epoch != self.in_epoch.epoch {
+            self.in_epoch = EpochCounts { epoch: grant.epoch, ..EpochCounts::default() };
+        }
+        let spent = self.consumed + self.returned;
+        // The oldest tokens are used first: of the void ones, those that are left are at hand.
+        let void = grant.tokens_void.saturating_sub(spent);
+        self.returned += void;
+        self.tokens = grant
+            .tokens
+            .checked_sub(spent + void)
+            .expect("a shard spends at most what it was granted");
+        self.tokens_keep = grant.tokens_keep;
+        self.permits_keep = grant.permits_keep;
+        self.in_use_max = match grant.permits {
+            None => u32::MAX,
+            Some(permits) => {
+                self.permits_granted = permits;
+                let held = u32::try_from(self.permits_held()).unwrap_or(u32::MAX - 1);
+                held.min(self.permits_keep)
+            }
+        };
+    }
+
+    fn permits_held(&self) -> u64 {
+        self.permits_granted - self.permits_returned
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What a shard admits, refuses, counts and gives back.
+
+use super::*;
+
+/// Tokens and permits in plenty.
+fn grant(mode: Mode) -> Grant {
+    Grant {
+        shard: 3,
+        seq: 1,
+        mode,
+        epoch: 0,
+        tokens: 10,
+        tokens_void: 0,
+        tokens_keep: 10,
+        permits: Some(5),
+        permits_keep: 5,
+    }
+}
+
+fn admitted(guard: &mut ShardGuard, calls: usize) -> Vec<Permit> {
+    (0..calls).map(|_| guard.admit().expect("there are rights enough").0).collect()
+}
+
+#[test]
+fn refusals_are_told_in_order() {
+    use Mode::{Limited, Open, Paused, Throttled};
+    let nothing = |mode| Grant { tokens: 0, permits: Some(0), ..grant(mode) };
+    let no_permit = |mode| Grant { permits: Some(0), ..grant(mode) };
+    for (grant, want) in [
+        (nothing(Paused), Some(Refusal::Paused)),
+        (grant(Paused), Some(Refusal::Paused)),
+        (nothing(Throttled), Some(Refusal::Breaker)),
+        (nothing(Limited), Some(Refusal::Qps)),
+        (nothing(Open), Some(Refusal::InFlight)),
+        (no_permit(Throttled), Some(Refusal::InFlight)),
+        (no_permit(Limited), Some(Refusal::InFlight)),
+        (Grant { permits_keep: 0, ..grant(Open) }, Some(Refusal::InFlight)),
+        (Grant { permits: None, permits_keep: 0, ..grant(Limited) }, None),
+        (Grant { permits: None, permits_keep: 0, ..nothing(Open) }, None),
+        (grant(Throttled), None),
+    ] {
+        let mut guard = ShardGuard::new(&grant);
+        assert_eq!(guard.admit().err(), want, "{grant:?}");
+        // A refused call has taken nothing.
+        let report = guard.report();
+        let used = u64::from(want.is_none() && grant.mode != Open);
+        assert_eq!((report.attempts, report.consumed), (1, used), "{grant:?}");
+        assert_eq!(report.in_use, u32::from(want.is_none()));
+    }
+    assert!(Refusal::Paused < Refusal::Breaker && Refusal::Breaker < Refusal::Qps);
+    assert!(Refusal::Qps < Refusal::InFlight);
+}
+
+#[test]
+fn ends_are_counted_once_and_in_their_epoch() {
+    for (end, want) in [
+        (End::Good, (1, 0)),
+        (End::Bad, (0, 1)),
+        (End::TimedOut { had_min_time: true }, (0, 1)),
+        (End::TimedOut { had_min_time: false }, (0, 0)),
+        (End::Neutral, (0, 0)),
+    ] {
+        let mut guard = ShardGuard::new(&grant(Mode::Limited));
+        let (permit, trial) = guard.admit().unwrap();
+        guard.settle(trial, end);
+        assert_eq!(guard.in_flight(), 1);
+        guard.release(permit);
+        assert_eq!(guard.in_flight(), 0);
+        let counts = guard.report().epoch;
+        assert_eq!((counts.good, counts.bad), want, "{end:?}");
+    }
+    let mut guard = ShardGuard::new(&grant(Mode::Limited));
+    let (permit, trial) = guard.admit().unwrap();
+    guard.apply(&Grant { seq: 2, epoch: 1, mode: Mode::Throttled, ..grant(Mode::Limited) });
+    guard.settle(trial, End::Good);
+    guard.release(permit);
+    let report = guard.report();
+    assert_eq!(report.consumed, 1);
+    assert_eq!(report.epoch, EpochCounts { epoch: 1, ..EpochCounts::default() });
+}
+
+#[test]
+fn only_what_is_free_goes_back() {
+    let mut guard = ShardGuard::new(&grant(Mode::Limited));
+    let mut calls = admitted(&mut guard, 4);
+    let keep = |seq, tokens_keep, permits_keep| Grant {
+        seq,
+        tokens_keep,
+        permits_keep,
+        ..grant(Mode::Limited)
+    };
+    guard.apply(&keep(2, 4, 2));
+    let report = guard.report();
+    // Of 10 tokens 4 are used and 4 kept; of 5 permits 4 are in use.
+    assert_eq!((report.consumed, report.returned, report.permits_returned), (4, 2, 1));
+    assert_eq!((report.in_use, report.in_use_peak), (4, 4));
+    // A permit that is to go back is not used again.
+    guard.release(calls.pop().unwrap());
+    assert_eq!(guard.admit().err(), Some(Refusal::InFlight));
+    assert_eq!(guard.report().permits_returned, 2);
+    guard.release(calls.pop().unwrap());
+    guard.release(calls.pop().unwrap());
+    calls.extend(admitted(&mut guard, 1));
+    assert_eq!(guard.admit().err(), Some(Refusal::InFlight));
+    let report = guard.report();
+    assert_eq!((report.permits_returned, report.in_use_peak), (3, 3));
+    assert_eq!((report.in_flight_refused, report.seq), (2, 3));
+    // Two left: one in use, one free.
+    guard.release(calls.pop().unwrap());
+    guard.apply(&keep(3, 4, 0));
+    assert_eq!(guard.report().permits_returned, 4);
+    for call in calls {
+        guard.release(call);
+    }
+    assert_eq!(guard.report().permits_returned, 5);
+}
+
+#[test]
+fn void_tokens_are_given_back_at_once() {
+    // granted, void, used before; left, returned
+    for (tokens, tokens_void, used, left, returned) in [
+        (10, 10, 0, 0, 10),
+        (12, 10, 0, 2, 10),
+        (12, 10, 4, 2, 6),
+        (12, 3, 4, 8, 0),
+        (12, 4, 4, 8, 0),
+    ] {
+        let mut guard = ShardGuard::new(&Grant { permits: None, ..grant(Mode::Limited) });
+        for permit in admitted(&mut guard, used) {
+            guard.release(permit);
+        }
+        let throttled = Grant { tokens, tokens_void, tokens_keep: 99, ..grant(Mode::Throttled) };
+        guard.apply(&Grant { seq: 2, epoch: 1, permits: None, ..throttled });
+        let before = guard.report();
+        assert_eq!((before.returned, before.epoch.returned), (returned, 0));
+        let calls = (0..20).take_while(|_| guard.admit().is_ok()).count();
+        assert_eq!(calls as u64, left);
+        let report = guard.report();
+        assert_eq!((report.epoch.consumed, report.returned), (left, returned));
+    }
+}
+
+#[test]
+fn the_latest_grant_holds_whatever_comes_after() {
+    let mut guard = ShardGuard::new(&grant(Mode::Limited));
+    guard.apply(&Grant { seq: 3, tokens: 12, ..grant(Mode::Paused) });
+    for old in [1, 2, 3] {
+        guard.apply(&Grant { seq: old, tokens: 11, ..grant(Mode::Limited) });
+        assert_eq!(guard.admit().err(), Some(Refusal::Paused));
+    }
+    // What was lost on the way is in what comes next.
+    guard.apply(&Grant {
+        seq: 9,
+        tokens: 30,
+        permits: Some(40),
+        permits_keep: 40,
+        ..grant(Mode::Limited)
+    });
+    assert_eq!((0..50).filter_map(|_| guard.admit().ok()).count(), 30);
+}
+
+#[test]
+#[should_panic(expected = "spends at most what it was granted")]
+fn grants_that_take_back_stop_the_process() {
+    let mut guard = ShardGuard::new(&grant(Mode::Limited));
+    let _calls = admitted(&mut guard, 5);
+    guard.apply(&Grant { seq: 2, tokens: 4, ..grant(Mode::Limited) });
+}

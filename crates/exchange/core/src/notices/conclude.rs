@@ -1,0 +1,430 @@
+//! The end of an auction: the caller's answer, the notices that fire at once, and the tokens of
+//! those that fire later, by what is agreed with the publisher ([`NoticeMode`]).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use openrtb::codes::MediaType;
+use openrtb::{NoticeKind, escaped, members, string};
+
+use super::expiry::Lifetimes;
+use super::markup::{Unmarked, add_beacon};
+use super::on_win::{Fetched, served_on_win};
+use super::token::{Claims, KeyRing};
+use super::url::{NoticeTarget, URL_BYTES_MAX};
+use crate::answer::{Sale, bid_text, response, response_with, seat_name};
+use crate::blocks::format_of;
+use crate::clear::Clearing;
+use crate::judge::{Answer, Judgement};
+use crate::macros::MacroValues;
+use crate::values::{self, Occasion};
+use crate::{Auction, Dsp, Fate, NoticeMode};
+
+/// What the caller's own notices are called with, for the record: nothing of it reaches a DSP but
+/// the loss code of a loss.
+const UPSTREAM_QUERY: &str = "?p=${AUCTION_PRICE}&c=${AUCTION_CURRENCY}&l=${AUCTION_LOSS}\
+                              &m=${AUCTION_MIN_TO_WIN}";
+
+/// An auction that has cleared.
+#[derive(Clone, Copy, Debug)]
+pub struct Cleared<'c, 'a> {
+    /// The answers that were judged.
+    pub answers: &'c [Answer<'a>],
+    /// Of these answers.
+    pub judgement: &'c Judgement<'a>,
+    /// Of the judgement's entries.
+    pub clearing: &'c Clearing,
+    /// Of the clearing's wins and offers.
+    pub sales: &'c [Sale],
+}
+
+/// What notices that fire later are sealed with.
+#[derive(Clone, Copy, Debug)]
+pub struct Sealing<'s> {
+    /// Seals and opens tokens.
+    pub keys: &'s KeyRing,
+    /// Where they are called.
+    pub base: &'s BeaconBase,
+    /// Seconds since the epoch of Unix.
+    pub now_unix_s: u64,
+    /// How long they count.
+    pub lifetimes: &'s Lifetimes,
+    /// Ads that win notices have answered with already.
+    pub fetched: &'s [Fetched],
+}
+
+/// The URL that tokens are put behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BeaconBase(Box<str>);
+
+impl BeaconBase {
+    /// An `http` or `https` URL that ends with a slash, of letters, digits and `-._~:/` alone: it
+    /// stands as it is in HTML, XML and JSON. At most 256 bytes.
+    pub fn parse(url: &str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/".contains(&byte);
+        let is_base = url.len() <= 256 && url.ends_with('/') && url.bytes().all(is_plain);
+        let target = NoticeTarget::parse(url).filter(|_| is_base)?;
+        target.path_and_query.starts_with('/').then(|| Self(url.into()))
+    }
+
+    /// The URL itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What becomes of an auction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conclusion {
+    /// The bid response; `None` when nothing is sold.
+    pub response: Option<String>,
+    /// Notices to send once the response is written.
+    pub now: Vec<Notice>,
+    /// Notices that bids name, and that are not sent.
+    pub unsent: Vec<Unsent>,
+    /// By position of its DSP, why a returned ad has no beacon: it is never billed.
+    pub unmarked: Vec<(usize, Unmarked)>,
+}
+
+/// A notice to a DSP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Position of the DSP in the market.
+    pub dsp: usize,
+    /// Of what.
+    pub kind: NoticeKind,
+    /// To a host that the DSP has declared, macros replaced.
+    pub url: String,
+}
+
+/// A notice that is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsent {
+    /// Position of the DSP in the market.
+    pub dsp: usize,
+    /// Of what.
+    pub kind: NoticeKind,
+    /// Why.
+    pub why: NotSent,
+}
+
+/// Why a notice is not sent. Declaration order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NotSent {
+    /// The JSON string cannot be read.
+    Unreadable,
+    /// Not an absolute URL of HTTP that all readers read alike, or longer than [`URL_BYTES_MAX`].
+    BadUrl,
+    /// To a host that the DSP has not declared.
+    UndeclaredHost,
+    /// An id is longer than a token has room for.
+    Unsealed,
+}
+
+impl NotSent {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 4] =
+        [Self::Unreadable, Self::BadUrl, Self::UndeclaredHost, Self::Unsealed];
+
+    /// The metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::BadUrl => "bad_url",
+            Self::UndeclaredHost => "undeclared_host",
+            Self::Unsealed => "unsealed",
+        }
+    }
+}
+
+/// The notice URL `raw`, JSON text, with macros replaced: only then is its host what it will be.
+pub(super) fn checked_url(
+    dsp: &Dsp,
+    raw: &str,
+    values: &MacroValues<'_>,
+) -> Result<String, NotSent> {
+    let url = string(raw).ok_or(NotSent::Unreadable)?;
+    if url.len() > URL_BYTES_MAX {
+        return Err(NotSent::BadUrl); // Whatever the macros might make of it.
+    }
+    let url = values.substitute(&url);
+    let target = NoticeTarget::parse(&url).ok_or(NotSent::BadUrl)?;
+    if target.is_declared(&dsp.notice_hosts) { Ok(url) } else { Err(NotSent::UndeclaredHost) }
+}
+
+/// Concludes an auction, once: tokens are told apart by auction, bid and kind.
+///
+/// Without `sealing` there are no notices to seal, and every publisher's are passed through. A
+/// test has none at all: what bids say of notices is left out, unless it is passed through.
+pub fn conclude(
+    auction: &Auction<'_>,
+    cleared: &Cleared<'_, '_>,
+    sealing: Option<&Sealing<'_>>,
+) -> Conclusion {
+    let mode = auction.publisher_terms().notices;
+    let Some(sealing) = sealing.filter(|_| mode != NoticeMode::PassThrough) else {
+        let Cleared { answers, judgement, sales, .. } = *cleared;
+        let text = || response(auction, answers, judgement, sales);
+        return Conclusion { response: (!sales.is_empty()).then(text), ..Conclusion::default() };
+    };
+    let mut planner =
+        Planner { auction, cleared, sealing, mode, conclusion: Conclusion::default() };
+    if !cleared.sales.is_empty() {
+        let text = response_with(auction, cleared.judgement, cleared.sales, |out, sale| {
+            planner.write_bid(out, sale);
+        });
+        planner.conclusion.response = Some(text);
+    }
+    if !auction.request.is_test() {
+        planner.tell_losers();
+    }
+    planner.conclusion
+}
+
+struct Planner<'p, 'a> {
+    auction: &'p Auction<'p>,
+    cleared: &'p Cleared<'p, 'a>,
+    sealing: &'p Sealing<'p>,
+    mode: NoticeMode,
+    conclusion: Conclusion,
+}
+
+impl<'p> Planner<'p, '_> {
+    fn tell_losers(&mut self) {
+        let Cleared { judgement, clearing, .. } = *self.cleared;
+        for (index, judged) in judgement.bids.iter().enumerate() {
+            let fate = match judged.verdict {
+                Ok(entry) => clearing.fates[entry],
+                Err(fate) => fate,
+            };
+            let raw = judged.bid.as_ref().and_then(|bid| bid.notice_url(NoticeKind::Loss));
+            let Some(raw) = raw.filter(|_| !matches!(fate, Fate::Won | Fate::Offered)) else {
+                continue;
+            };
+            let values = values::of_loser(self.auction, judgement, index, (fate, clearing));
+            self.send(index, NoticeKind::Loss, raw, &values);
+        }
+    }
+
+    /// Plans a notice for now.
+    fn send(&mut self, bid: usize, kind: NoticeKind, raw: &str, values: &MacroValues<'_>) {
+        let dsp = self.dsp(bid);
+        match checked_url(&self.auction.market.dsps[dsp], raw, values) {
+            Ok(url) => self.conclusion.now.push(Notice { dsp, kind, url }),
+            Err(why) => self.conclusion.unsent.push(Unsent { dsp, kind, why }),
+        }
+    }
+
+    fn dsp(&self, bid: usize) -> usize {
+        self.cleared.answers[self.cleared.judgement.bids[bid].answer].ask.dsp
+    }
+
+    /// The bid as the caller gets it: its own members but its price and its notices, then ours.
+    fn write_bid(&mut self, out: &mut String, sale: &Sale) {
+        let Cleared { answers, judgement, .. } = *self.cleared;
+        let text = bid_text(answers, &judgement.bids[sale.bid]);
+        let members = members(text).expect("a winner has been parsed");
+        let values = values::of_returned(self.auction, judgement, sale, Occasion::Win);
+        let fetched = self.fetched(sale);
+        let mut inline = None;
+        out.push('{');
+        for (key, raw) in &members {
+            match &**key {
+                "nurl" | "burl" | "lurl" => continue,
+                "adm" => {
+                    inline = Some(*raw);
+                    continue;
+                }
+                "price" => drop(write!(out, "\"price\":{}", sale.net)),
+                key => {
+                    out.extend(["\"", &escaped(key), "\":"]);
+                    values.substitute_into(raw, out);
+                }
+            }
+            out.push(',');
+        }
+        out.pop(); // A comma: a bid has a price.
+        match self.mode {
+            _ if self.auction.request.is_test() => write_markup(out, inline, &values),
+            NoticeMode::Final => self.write_final(out, sale, (inline, fetched), &values),
+            NoticeMode::Upstream | NoticeMode::PassThrough => {
+                write_markup(out, inline, &values);
+                self.write_upstream(out, sale);
+            }
+        }
+        out.push('}');
+    }
+
+    fn fetched(&self, sale: &Sale) -> Option<&'p str> {
+        let Cleared { judgement, clearing, .. } = *self.cleared;
+        let win = clearing.wins[sale.imp].filter(|_| sale.fate == Fate::Won)?;
+        assert!(judgement.bids[sale.bid].verdict == Ok(win.entry), "the sale is of this clearing");
+        let is_it = |ad: &&Fetched| (ad.entry, ad.price) == (win.entry, win.price);
+        self.sealing.fetched.iter().find(is_it).map(|ad| &*ad.markup)
+    }
+
+    /// Markup with our beacon; the win notice fires now, if it has not for the markup.
+    fn write_final(
+        &mut self,
+        out: &mut String,
+        sale: &Sale,
+        (inline, fetched): (Option<&str>, Option<&str>),
+        values: &MacroValues<'_>,
+    ) {
+        let judged = &self.cleared.judgement.bids[sale.bid];
+        let bid = judged.bid.as_ref().expect("a winner has been parsed");
+        let win_notice = bid.notice_url(NoticeKind::Win).filter(|_| fetched.is_none());
+        if let Some(raw) = win_notice {
+            self.send(sale.bid, NoticeKind::Win, raw, values);
+        }
+        let dsp = self.dsp(sale.bid);
+        let markup = match (fetched, inline) {
+            (Some(markup), _) => Markup::Fetched(markup),
+            (None, Some(raw)) => Markup::Inline(raw),
+            (None, None) => {
+                self.conclusion.unmarked.push((dsp, Unmarked::Absent));
+                return;
+            }
+        };
+        let format = format_of(self.auction.imps[sale.imp].imp, bid);
+        let format = format.expect("a winner's format is known");
+        let beacon = self.sealed(sale, NoticeKind::Billing);
+        let beacon = beacon.ok_or(Unmarked::Unsealed);
+        let marked = beacon.and_then(|beacon| markup.marked(format, &beacon, values));
+        out.push_str(",\"adm\":");
+        match marked {
+            Ok(marked) => out.push_str(&marked),
+            Err(why) => {
+                self.conclusion.unmarked.push((dsp, why));
+                markup.write_unmarked(out, values);
+            }
+        }
+    }
+
+    /// Notices of our own, behind which the DSP's are sealed.
+    fn write_upstream(&mut self, out: &mut String, sale: &Sale) {
+        for (key, kind) in
+            [("nurl", NoticeKind::Win), ("burl", NoticeKind::Billing), ("lurl", NoticeKind::Loss)]
+        {
+            if let Some(url) = self.sealed(sale, kind) {
+                out.extend([",\"", key, "\":\"", &url, UPSTREAM_QUERY, "\""]);
+            }
+        }
+    }
+
+    /// The URL of ours that fires the DSP's notice of `kind`; there is one even when the DSP names
+    /// none, or one that must not be called.
+    fn sealed(&mut self, sale: &Sale, kind: NoticeKind) -> Option<String> {
+        let judgement = self.cleared.judgement;
+        let bid = judgement.bids[sale.bid].bid.as_ref().expect("a winner has been parsed");
+        let dsp = self.dsp(sale.bid);
+        let occasion = match kind {
+            NoticeKind::Win => Occasion::Win,
+            NoticeKind::Billing => Occasion::Billing,
+            NoticeKind::Loss => Occasion::LossElsewhere,
+        };
+        let mut url = String::new();
+        if let Some(raw) = bid.notice_url(kind) {
+            let values = values::of_returned(self.auction, judgement, sale, occasion);
+            match checked_url(&self.auction.market.dsps[dsp], raw, &values) {
+                Ok(checked) => url = checked,
+                Err(why) => self.conclusion.unsent.push(Unsent { dsp, kind, why }),
+            }
+        }
+        let relays_markup = kind == NoticeKind::Win && served_on_win(bid).is_some();
+        let claims = self.claims(sale, kind, url);
+        let token = claims
+            .map(|claims| Claims { relays_markup, ..claims })
+            .and_then(|claims| self.sealing.keys.seal(&claims));
+        let Some(token) = token else {
+            self.conclusion.unsent.push(Unsent { dsp, kind, why: NotSent::Unsealed });
+            return None;
+        };
+        Some([self.sealing.base.as_str(), &token].concat())
+    }
+
+    /// `None` when the auction's id is not of the kind that serves make: 32 lower-case hexadecimal
+    /// digits.
+    fn claims(&self, sale: &Sale, kind: NoticeKind, url: String) -> Option<Claims<'_>> {
+        let auction = self.auction;
+        let judged = &self.cleared.judgement.bids[sale.bid];
+        let seat = judged.seat.expect("a winner has a seat");
+        let imp = &auction.imps[sale.imp];
+        let bid = judged.bid.as_ref().expect("a winner has been parsed");
+        let format = format_of(imp.imp, bid).expect("a winner's format is known");
+        let lifetime = self.sealing.lifetimes.seconds(auction.request, imp.imp, format);
+        Some(Claims {
+            kind,
+            auction_id: auction_number(auction.id)?,
+            imp: u8::try_from(sale.imp).expect("impressions have a bit each"),
+            bid: u32::try_from(sale.bid).ok()?,
+            dsp: Cow::Borrowed(&*auction.market.dsps[seat.dsp].id),
+            seat: Cow::Borrowed(seat_name(auction, seat)),
+            imp_id: Cow::Borrowed(imp.id),
+            publisher: Cow::Borrowed(auction.request.publisher_id().unwrap_or_default()),
+            paid: sale.paid,
+            paid_currency: judged.currency,
+            net: sale.net,
+            net_currency: auction.currency,
+            revenue: sale.revenue,
+            expires_unix_s: self.sealing.now_unix_s.saturating_add(lifetime.into()),
+            is_test: false,
+            relays_markup: false,
+            url: Cow::Owned(url),
+        })
+    }
+}
+
+fn auction_number(id: &str) -> Option<u128> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_number = id.len() == 32 && id.bytes().all(is_digit);
+    u128::from_str_radix(id, 16).ok().filter(|_| is_number)
+}
+
+/// Markup as it came: JSON text, or a body.
+#[derive(Clone, Copy)]
+enum Markup<'m> {
+    Inline(&'m str),
+    Fetched(&'m str),
+}
+
+impl Markup<'_> {
+    /// The JSON value of `adm`, with macros replaced and `beacon` in it.
+    fn marked(
+        self,
+        format: MediaType,
+        beacon: &str,
+        values: &MacroValues<'_>,
+    ) -> Result<String, Unmarked> {
+        let text = match self {
+            // Native markup as it is, within JSON and not within a string.
+            Self::Inline(raw) if raw.starts_with('{') => {
+                return add_beacon(format, &values.substitute(raw), beacon);
+            }
+            Self::Inline(raw) => string(raw).ok_or(Unmarked::Unreadable)?,
+            Self::Fetched(text) => Cow::Borrowed(text),
+        };
+        let marked = add_beacon(format, &values.substitute(&text), beacon)?;
+        Ok(["\"", &escaped(&marked), "\""].concat())
+    }
+
+    fn write_unmarked(self, out: &mut String, values: &MacroValues<'_>) {
+        match self {
+            Self::Inline(raw) => values.substitute_into(raw, out),
+            Self::Fetched(text) => {
+                out.extend(["\"", &escaped(&values.substitute(text)), "\""]);
+            }
+        }
+    }
+}
+
+/// The member `adm` as it came, with macros replaced.
+fn write_markup(out: &mut String, inline: Option<&str>, values: &MacroValues<'_>) {
+    if let Some(raw) = inline {
+        out.push_str(",\"adm\":");
+        values.substitute_into(raw, out);
+    }
+}
+
+#[cfg(test)]
+mod tests;

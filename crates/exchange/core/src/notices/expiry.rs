@@ -1,0 +1,113 @@
+//! How long after the auction a notice counts, by what is shown where. Section 7.2.
+//!
+//! `bid.exp`, the delay that a bidder puts up with, is advisory and not applied: by 7.2 a later
+//! impression may be billed all the same, and what is agreed about it is no matter of the protocol.
+
+use openrtb::codes::MediaType;
+use openrtb::{BidRequest, Imp};
+
+/// Seconds from auction to billing, by the first kind that holds; the defaults are 7.2's rules of
+/// thumb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Digital out of home (`dooh`): shown long after the auction.
+    pub dooh_s: u32,
+    /// Stitched into a stream by a server (`imp.ssai` 2 or 3).
+    pub stitched_s: u32,
+    /// Interstitials, video and audio.
+    pub interstitial_s: u32,
+    /// Native ads in applications, which may be cached.
+    pub app_native_s: u32,
+    /// Banners in applications, which may be cached.
+    pub app_banner_s: u32,
+    /// All others: browsers.
+    pub web_s: u32,
+    /// Most that a request's own `imp.exp` can ask for.
+    pub exp_max_s: u32,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self {
+            dooh_s: 24 * 3600,
+            stitched_s: 24 * 3600,
+            interstitial_s: 30 * 60,
+            app_native_s: 10 * 60,
+            app_banner_s: 5 * 60,
+            web_s: 60,
+            exp_max_s: 24 * 3600,
+        }
+    }
+}
+
+impl Lifetimes {
+    /// For an ad of `format` on `imp`: `imp.exp` where the caller says it, at most the cap.
+    pub(crate) fn seconds(
+        &self,
+        request: &BidRequest<'_>,
+        imp: &Imp<'_>,
+        format: MediaType,
+    ) -> u32 {
+        if let Some(exp) = imp.exp.filter(|exp| *exp > 0) {
+            return exp.min(self.exp_max_s);
+        }
+        let is_app = request.app.is_some();
+        if request.dooh.is_some() {
+            self.dooh_s
+        } else if matches!(imp.ssai, Some(2 | 3)) {
+            self.stitched_s
+        } else if imp.instl == Some(1) || matches!(format, MediaType::Video | MediaType::Audio) {
+            self.interstitial_s
+        } else if is_app && format == MediaType::Native {
+            self.app_native_s
+        } else if is_app {
+            self.app_banner_s
+        } else {
+            self.web_s
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::{imp, request};
+
+    #[track_caller]
+    fn check(of_request: Value, of_imp: Value, format: MediaType, want: u32) {
+        let mut of_request = of_request;
+        of_request["imp"] = json!([imp(of_imp)]);
+        let body = request(of_request);
+        let request = openrtb::parse_request(&body).unwrap();
+        let lifetimes = Lifetimes { exp_max_s: 4000, ..Lifetimes::default() };
+        assert_eq!(lifetimes.seconds(&request, &request.imps()[0], format), want, "{body}");
+    }
+
+    #[test]
+    fn by_what_is_shown_where() {
+        use MediaType::{Audio, Banner, Native, Video};
+        let (site, app, dooh) = (json!({"site": {}}), json!({"app": {}}), json!({"dooh": {}}));
+        check(site.clone(), json!({}), Banner, 60);
+        check(site.clone(), json!({}), Native, 60);
+        check(json!({}), json!({}), Banner, 60);
+        check(app.clone(), json!({}), Banner, 300);
+        check(app.clone(), json!({}), Native, 600);
+        for format in [Video, Audio] {
+            check(app.clone(), json!({}), format, 1800);
+            check(site.clone(), json!({}), format, 1800);
+        }
+        check(app.clone(), json!({"instl": 1}), Banner, 1800);
+        check(app.clone(), json!({"instl": 0}), Banner, 300);
+        for (ssai, want) in [(0, 1800), (1, 1800), (2, 86_400), (3, 86_400)] {
+            check(site.clone(), json!({"ssai": ssai}), Video, want);
+        }
+        check(dooh.clone(), json!({"instl": 1}), Banner, 86_400);
+        // The caller knows best, within the cap.
+        check(app, json!({"exp": 120}), Banner, 120);
+        check(dooh, json!({"exp": 5}), Video, 5);
+        check(site.clone(), json!({"exp": 4001}), Banner, 4000);
+        check(site, json!({"exp": 0}), Banner, 60);
+    }
+}

@@ -1,0 +1,83 @@
+//! Our beacon in the markup of a banner, a video, an audio or a native ad. What it is a beacon of,
+//! and what becomes of an ad that takes none, is not known here.
+//!
+//! What is added is text of its own at one place per ad: a bidder's markup is neither parsed into a
+//! tree nor written anew, for a tree forgets what browsers and players forgive.
+
+mod html;
+mod vast;
+
+use openrtb::codes::MediaType;
+
+/// Why markup has no beacon. Declaration order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unmarked {
+    /// There is no markup in the bid: the ad is preloaded.
+    Absent,
+    /// The JSON string that it stands in cannot be read.
+    Unreadable,
+    /// Nothing but white space.
+    Empty,
+    /// No VAST or DAAST, or not well-formed.
+    NotVast,
+    /// VAST without an ad: the player shows nothing.
+    NoAd,
+    /// VAST with more ads than any pod.
+    TooManyAds,
+    /// No native markup, or not as the standard has it.
+    NotNative,
+    /// The beacon could not be sealed.
+    Unsealed,
+}
+
+impl Unmarked {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 8] = [
+        Self::Absent,
+        Self::Unreadable,
+        Self::Empty,
+        Self::NotVast,
+        Self::NoAd,
+        Self::TooManyAds,
+        Self::NotNative,
+        Self::Unsealed,
+    ];
+
+    /// The metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Unreadable => "unreadable",
+            Self::Empty => "empty",
+            Self::NotVast => "not_vast",
+            Self::NoAd => "no_ad",
+            Self::TooManyAds => "too_many_ads",
+            Self::NotNative => "not_native",
+            Self::Unsealed => "unsealed",
+        }
+    }
+}
+
+/// `markup` with `beacon` called when the ad is shown. `beacon` is a URL of letters, digits and
+/// `-._~:/`, which need no escape in any of the formats. It grows by at most [`vast::ADS_MAX`]
+/// beacons and some tags.
+pub(crate) fn add_beacon(
+    format: MediaType,
+    markup: &str,
+    beacon: &str,
+) -> Result<String, Unmarked> {
+    if markup.trim_ascii().is_empty() {
+        return Err(Unmarked::Empty);
+    }
+    match format {
+        // A video player in a banner's place may be sent its VAST.
+        MediaType::Banner if !vast::is_vast(markup) => Ok(html::add_pixel(markup, beacon)),
+        MediaType::Banner | MediaType::Video | MediaType::Audio => {
+            vast::add_impression(markup, beacon)
+        }
+        MediaType::Native => openrtb::add_tracker(markup, beacon).ok_or(Unmarked::NotNative),
+    }
+}
+
+#[cfg(test)]
+mod tests;

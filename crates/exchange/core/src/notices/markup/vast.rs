@@ -1,0 +1,305 @@
+//! Where an `Impression` goes in VAST 2 to 4 and DAAST 1: the tokens of XML, checked as far as they
+//! decide which tag is one and what it stands in. Knows no namespace but by its prefix.
+
+use super::Unmarked;
+
+/// Most ads of one document: a pod is shorter, and each gets a beacon.
+pub(super) const ADS_MAX: usize = 16;
+
+/// Deepest nesting: VAST has about ten levels, and its extensions some.
+const DEPTH_MAX: usize = 64;
+
+/// Whether the first element of `xml` is that of VAST or DAAST.
+pub(super) fn is_vast(xml: &str) -> bool {
+    let mut tokens = Tokens { xml, at: 0 };
+    loop {
+        match tokens.next() {
+            Some(Ok(Token::Start { name, .. })) => return is_root(name),
+            Some(Ok(Token::Other { .. })) => (),
+            _ => return false,
+        }
+    }
+}
+
+/// `xml` with an `Impression` of `url` in every `InLine` and `Wrapper`.
+pub(super) fn add_impression(xml: &str, url: &str) -> Result<String, Unmarked> {
+    let places = places(xml)?;
+    let beacon =
+        |prefix: &str| format!("<{prefix}Impression><![CDATA[{url}]]></{prefix}Impression>");
+    let mut out = String::with_capacity(xml.len() + places.len() * (url.len() + 64));
+    let mut at = 0;
+    for place in places {
+        out.push_str(&xml[at..place.at]);
+        out.push_str(&beacon(place.prefix));
+        at = place.at;
+    }
+    out.push_str(&xml[at..]);
+    Ok(out)
+}
+
+/// Where a beacon goes.
+#[derive(Debug)]
+struct Place<'a> {
+    at: usize,
+    /// Of the elements around, its colon included.
+    prefix: &'a str,
+}
+
+/// An `InLine` or `Wrapper` that is open.
+struct Ad<'a> {
+    prefix: &'a str,
+    /// After its tag.
+    start: usize,
+    /// Before its first `Impression`.
+    impression: Option<usize>,
+    /// Before the first of those that follow an `Impression` up to VAST 3.
+    follower: Option<usize>,
+    /// After the last of those that an `Impression` follows in VAST 4.
+    leader: Option<usize>,
+    is_empty: bool,
+}
+
+impl<'a> Ad<'a> {
+    /// Beside an `Impression`, which every ad must have; of one that has none where the schema of
+    /// its version wants it. Up to version 3 that is before `Creatives` and `Extensions`, in
+    /// version 4 after `AdSystem`, `Error` and `Extensions`.
+    fn place(&self, end: usize, is_version_4: bool) -> Place<'a> {
+        let by_schema = if is_version_4 {
+            self.leader.unwrap_or(self.start)
+        } else {
+            self.follower.unwrap_or(end)
+        };
+        Place { at: self.impression.unwrap_or(by_schema), prefix: self.prefix }
+    }
+}
+
+fn places(xml: &str) -> Result<Vec<Place<'_>>, Unmarked> {
+    let mut tokens = Tokens { xml, at: 0 };
+    let mut walk = Walk::default();
+    while let Some(token) = tokens.next() {
+        match token? {
+            Token::Start { name, at, tag, is_empty } => {
+                walk.open(name, at, tag, tokens.at)?;
+                if is_empty {
+                    walk.close(name, tokens.at, tokens.at)?;
+                }
+            }
+            Token::End { name, at } => walk.close(name, at, tokens.at)?,
+            Token::Other { is_content } if is_content && walk.stack.is_empty() => {
+                return Err(Unmarked::NotVast);
+            }
+            Token::Other { .. } => (),
+        }
+    }
+    if !walk.has_root || !walk.stack.is_empty() {
+        return Err(Unmarked::NotVast);
+    }
+    if walk.places.is_empty() { Err(Unmarked::NoAd) } else { Ok(walk.places) }
+}
+
+/// What is known of the document so far.
+#[derive(Default)]
+struct Walk<'a> {
+    has_root: bool,
+    is_version_4: bool,
+    /// Names of the open elements.
+    stack: Vec<&'a str>,
+    ad: Option<Ad<'a>>,
+    places: Vec<Place<'a>>,
+}
+
+impl<'a> Walk<'a> {
+    /// The element `name`, whose tag stands at `at` with `tag` after its name, until `end`.
+    fn open(&mut self, name: &'a str, at: usize, tag: &str, end: usize) -> Result<(), Unmarked> {
+        let (prefix, local) = split_name(name);
+        match (self.stack.len(), &mut self.ad) {
+            (0, _) => {
+                if self.has_root || !is_root(name) {
+                    return Err(Unmarked::NotVast);
+                }
+                self.has_root = true;
+                self.is_version_4 = local == "VAST" && is_version_4(tag);
+            }
+            (2, _) if is_ad(local) && split_name(self.stack[1]).1 == "Ad" => {
+                self.ad = Some(Ad {
+                    prefix,
+                    start: end,
+                    impression: None,
+                    follower: None,
+                    leader: None,
+                    is_empty: true,
+                });
+            }
+            (3, Some(ad)) => {
+                ad.is_empty = false;
+                match local {
+                    "Impression" => drop(ad.impression.get_or_insert(at)),
+                    "Creatives" | "Extensions" => drop(ad.follower.get_or_insert(at)),
+                    _ => (),
+                }
+            }
+            _ => (),
+        }
+        if self.stack.len() == DEPTH_MAX {
+            return Err(Unmarked::NotVast);
+        }
+        self.stack.push(name);
+        Ok(())
+    }
+
+    /// The element `name`, whose end tag stands at `at` until `end`; of an empty element both are
+    /// its end.
+    fn close(&mut self, name: &str, at: usize, end: usize) -> Result<(), Unmarked> {
+        if self.stack.pop() != Some(name) {
+            return Err(Unmarked::NotVast);
+        }
+        match (self.stack.len(), &mut self.ad) {
+            (3, Some(ad)) if matches!(split_name(name).1, "AdSystem" | "Error" | "Extensions") => {
+                ad.leader = Some(end);
+            }
+            (2, ad) => {
+                let Some(ad) = ad.take().filter(|ad| !ad.is_empty) else { return Ok(()) };
+                if self.places.len() == ADS_MAX {
+                    return Err(Unmarked::TooManyAds);
+                }
+                self.places.push(ad.place(at, self.is_version_4));
+            }
+            _ => (),
+        }
+        Ok(())
+    }
+}
+
+fn split_name(name: &str) -> (&str, &str) {
+    name.split_at(name.find(':').map_or(0, |colon| colon + 1))
+}
+
+fn is_root(name: &str) -> bool {
+    matches!(split_name(name).1, "VAST" | "DAAST")
+}
+
+fn is_ad(local: &str) -> bool {
+    matches!(local, "InLine" | "Wrapper")
+}
+
+/// Whether `tag`, the attributes of the root, says version 4 or later.
+fn is_version_4(tag: &str) -> bool {
+    let is_version = |(name, _): &(&str, &str)| *name == "version";
+    let version = attributes(tag).flatten().find(is_version).map(|(_, value)| value);
+    let major = version.and_then(|version| version.trim().split('.').next()?.parse::<u32>().ok());
+    major.is_some_and(|major| major >= 4)
+}
+
+/// The attributes in what stands in a tag after its name; `None` for what is none, at the end.
+fn attributes(tag: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
+    let mut rest = tag.trim_ascii();
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let attribute = split_attribute(rest);
+        rest = attribute.map_or("", |(_, after)| after);
+        Some(attribute.map(|(attribute, _)| attribute))
+    })
+}
+
+fn split_attribute(text: &str) -> Option<((&str, &str), &str)> {
+    let (name, rest) = text.split_once('=')?;
+    let (name, rest) = (name.trim_ascii_end(), rest.trim_ascii_start());
+    let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+    let (value, after) = rest[1..].split_once(quote)?;
+    let is_name = !name.is_empty()
+        && !name.contains(|c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\'' | '<'));
+    let parted = after.is_empty() || after.starts_with(|c: char| c.is_ascii_whitespace());
+    (is_name && parted && !value.contains('<')).then_some(((name, value), after.trim_ascii_start()))
+}
+
+/// A piece of XML.
+enum Token<'a> {
+    /// `tag` is what follows the name; `is_empty` of an element that is closed at once.
+    Start {
+        name: &'a str,
+        at: usize,
+        tag: &'a str,
+        is_empty: bool,
+    },
+    End {
+        name: &'a str,
+        at: usize,
+    },
+    /// Text, CDATA, comments and instructions; whether it may only stand within an element.
+    Other {
+        is_content: bool,
+    },
+}
+
+/// Takes XML apart; after an error nothing more comes of it that counts.
+struct Tokens<'a> {
+    xml: &'a str,
+    at: usize,
+}
+
+impl<'a> Tokens<'a> {
+    fn token(&mut self) -> Option<Token<'a>> {
+        let start = self.at;
+        let rest = &self.xml[start..];
+        if !rest.starts_with('<') {
+            self.at += memchr::memchr(b'<', rest.as_bytes()).unwrap_or(rest.len());
+            let text = &self.xml[start..self.at];
+            let text = if start == 0 { text.trim_start_matches('\u{feff}') } else { text };
+            return Some(Token::Other { is_content: !text.trim_ascii().is_empty() });
+        }
+        for (opens, closes, is_content) in
+            [("<!--", "-->", false), ("<![CDATA[", "]]>", true), ("<?", "?>", false)]
+        {
+            if let Some(inside) = rest.strip_prefix(opens) {
+                let length = memchr::memmem::find(inside.as_bytes(), closes.as_bytes())?;
+                self.at += opens.len() + length + closes.len();
+                return Some(Token::Other { is_content });
+            }
+        }
+        // Neither `<!`: a document type could define entities that hold tags.
+        let end = self.tag_end()?;
+        let inside = &rest[1..end - start - 1];
+        self.at = end;
+        if let Some(name) = inside.strip_prefix('/') {
+            let name = name.trim_ascii_end();
+            return is_name(name).then_some(Token::End { name, at: start });
+        }
+        let (inside, is_empty) = match inside.strip_suffix('/') {
+            Some(inside) => (inside, true),
+            None => (inside, false),
+        };
+        let name_end = inside.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inside.len());
+        let (name, tag) = inside.split_at(name_end);
+        (is_name(name) && attributes(tag).all(|attribute| attribute.is_some()))
+            .then_some(Token::Start { name, at: start, tag, is_empty })
+    }
+
+    /// Where the tag that starts here ends, its `>` included.
+    fn tag_end(&self) -> Option<usize> {
+        let bytes = self.xml.as_bytes();
+        let mut at = self.at;
+        loop {
+            at += memchr::memchr3(b'>', b'"', b'\'', &bytes[at..])?;
+            match bytes[at] {
+                b'>' => return Some(at + 1),
+                quote => at += 1 + memchr::memchr(quote, &bytes[at + 1..])? + 1,
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Result<Token<'a>, Unmarked>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (self.at < self.xml.len()).then(|| self.token().ok_or(Unmarked::NotVast))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_start = |c: char| c.is_alphabetic() || c == '_';
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    name.starts_with(is_start) && name.chars().all(is_part)
+}

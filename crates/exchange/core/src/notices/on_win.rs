@@ -1,0 +1,127 @@
+//! Markup that is served on the win notice (section 4.3.1): a bid without `adm` whose `nurl`
+//! answers with the ad.
+//!
+//! Where ours is the last auction it is fetched before the answer is written:
+//!
+//! - clear;
+//! - [`markup_wanted`] lists the wins that lack theirs;
+//! - each is fetched, and [`check_markup`] holds it to what inline markup is held to;
+//! - a bid whose markup cannot be had is barred ([`Judgement::bar`]), and so on from the start until
+//!   nothing is wanted.
+//!
+//! A barred bid is out before the auction clears, so it sets no price.
+
+use openrtb::{Bid, NoticeKind};
+use units::Cpm;
+
+use super::conclude::{NotSent, checked_url};
+use crate::answer::sale;
+use crate::blocks::{format_of, markup_is_blocked};
+use crate::clear::Clearing;
+use crate::judge::Judgement;
+use crate::values::{self, Occasion};
+use crate::{Auction, Fate, NoticeMode};
+
+/// A win whose ad is not here yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The winner, by position among the entries.
+    pub entry: usize,
+    /// Its DSP, by position in the market.
+    pub dsp: usize,
+    /// The clearing price, in the auction's currency.
+    pub price: Cpm,
+    /// Its win notice, macros replaced: the ad is what it answers. Where it must not be called, the
+    /// bid is to be barred.
+    pub url: Result<String, NotSent>,
+    /// Whether the bid names a preloaded ad (`adid`): it stands even without an answer, and then
+    /// its notice is sent like any other.
+    pub is_preloaded: bool,
+}
+
+/// An ad that a win notice has answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// [`Wanted::entry`].
+    pub entry: usize,
+    /// [`Wanted::price`]: at another price the win is another, and its notice is called again.
+    pub price: Cpm,
+    /// The body.
+    pub markup: String,
+}
+
+/// The wins whose markup must be fetched before the answer is written, and is not among `fetched`.
+///
+/// Under [`NoticeMode::Upstream`] our own win notice relays the ad: listed are those alone whose
+/// URL must not be called. A test fetches nothing, for it has no notices.
+pub fn markup_wanted(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    clearing: &Clearing,
+    fetched: &[Fetched],
+) -> Vec<Wanted> {
+    let mode = auction.publisher_terms().notices;
+    if mode == NoticeMode::PassThrough || auction.request.is_test() {
+        return Vec::new();
+    }
+    let mut wanted = Vec::new();
+    for win in clearing.wins.iter().flatten() {
+        let is_here = |ad: &Fetched| (ad.entry, ad.price) == (win.entry, win.price);
+        let index = judgement.bid_of(win.entry);
+        let bid = judgement.bids[index].bid.as_ref().expect("a winner has been parsed");
+        let Some(raw) = served_on_win(bid).filter(|_| !fetched.iter().any(is_here)) else {
+            continue;
+        };
+        let dsp = judgement.entries[win.entry].seat.dsp;
+        let sale = sale(auction, judgement, clearing, win);
+        let values = values::of_returned(auction, judgement, &sale, Occasion::Win);
+        let url = checked_url(&auction.market.dsps[dsp], raw, &values);
+        let is_preloaded = bid.adid.is_some();
+        let is_listed = match &url {
+            Ok(_) => mode == NoticeMode::Final,
+            Err(_) => !is_preloaded,
+        };
+        if is_listed {
+            wanted.push(Wanted { entry: win.entry, dsp, price: win.price, url, is_preloaded });
+        }
+    }
+    wanted
+}
+
+/// The win notice that answers with the ad, as JSON text.
+pub(super) fn served_on_win<'a>(bid: &Bid<'a>) -> Option<&'a str> {
+    if bid.markup().is_some() { None } else { bid.notice_url(NoticeKind::Win) }
+}
+
+/// Whether the bid's ad is served on a win notice that must not be called.
+pub(crate) fn is_out_of_reach(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    index: usize,
+) -> bool {
+    let judged = &judgement.bids[index];
+    let (Some(bid), Some(seat)) = (&judged.bid, judged.seat) else { return false };
+    let Some(raw) = served_on_win(bid).filter(|_| bid.adid.is_none()) else { return false };
+    let values = values::of_bid(auction, judgement, index);
+    checked_url(&auction.market.dsps[seat.dsp], raw, &values).is_err()
+}
+
+/// Holds fetched markup to what the auction holds inline markup to; the fate is for
+/// [`Judgement::bar`].
+pub fn check_markup(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    entry: usize,
+    markup: &str,
+) -> Result<(), Fate> {
+    if markup.trim_ascii().is_empty() {
+        return Err(Fate::NoMarkup);
+    }
+    let imp = auction.imps[judgement.entries[entry].imp].imp;
+    let bid = judgement.bids[judgement.bid_of(entry)].bid.as_ref();
+    let format = bid.and_then(|bid| format_of(imp, bid)).ok_or(Fate::Format)?;
+    markup_is_blocked(imp, format, markup).map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,343 @@
+//! Beacon tokens: all that must be known when a notice fires, sealed, so that nothing need be kept
+//! until then and no price leaks. What fires, and when, is not known here.
+//!
+//! A token is base64url without padding (RFC 4648, section 5) of
+//!
+//! ```text
+//! version 1 ‖ key id 4 ‖ nonce 24 ‖ XChaCha20-Poly1305(claims) ‖ tag 16
+//! ```
+//!
+//! Version and key id are authenticated as associated data, and the nonce by its use.
+//!
+//! **The nonce** is `auction id 16 ‖ bid 4 ‖ kind 1 ‖ imp 1 ‖ 0 0`, big-endian: no random source is
+//! needed, and the token's id, by which repeated calls are known, is the nonce. It is unique under
+//! a key because its parts are: auction ids are (128 bits, never reused: the caller of
+//! [`crate::Auction::new`] sees to it), within an auction a bid's position in its judgement is, and
+//! an auction is concluded once, which seals at most one token of each kind for a bid. Key ids are
+//! made with a nonce of all ones, which has no kind.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use openrtb::NoticeKind;
+use units::{Cpm, Currency, Nanos};
+
+use super::url::URL_BYTES_MAX;
+
+const VERSION: u8 = 1;
+const KEY_ID_BYTES: usize = 4;
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+const HEAD_BYTES: usize = 1 + KEY_ID_BYTES + NONCE_BYTES;
+
+/// Flags, three prices, two currencies, the expiry, and the lengths of five texts.
+const FIXED_BYTES: usize = 1 + 3 * 8 + 2 * 3 + 8 + 5 * 2;
+
+/// Longest DSP id, seat id, impression id and publisher id.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// Longest token: within what HTTP servers take for a request line.
+pub const TOKEN_BYTES_MAX: usize = 7168;
+
+const _: () = {
+    let sealed = HEAD_BYTES + FIXED_BYTES + 4 * TEXT_BYTES_MAX + URL_BYTES_MAX + TAG_BYTES;
+    assert!(sealed.div_ceil(3) * 4 <= TOKEN_BYTES_MAX, "the longest claims fit a token");
+};
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims<'a> {
+    /// Of what it is the notice.
+    pub kind: NoticeKind,
+    /// The auction.
+    pub auction_id: u128,
+    /// The impression, by position in its request.
+    pub imp: u8,
+    /// The bid, by position in the auction's judgement.
+    pub bid: u32,
+    /// The DSP by its id, which outlives a reconfiguration.
+    pub dsp: Cow<'a, str>,
+    /// Its seat.
+    pub seat: Cow<'a, str>,
+    /// The impression by its id.
+    pub imp_id: Cow<'a, str>,
+    /// Who is paid; empty where the request does not say.
+    pub publisher: Cow<'a, str>,
+    /// What the DSP pays.
+    pub paid: Cpm,
+    /// The currency of the DSP's bid.
+    pub paid_currency: Currency,
+    /// What the caller was told.
+    pub net: Cpm,
+    /// The currency of the auction.
+    pub net_currency: Currency,
+    /// What the DSP owes for all impressions of one display, in the market's currency.
+    pub revenue: Nanos,
+    /// When it stops counting, in seconds since the epoch of Unix.
+    pub expires_unix_s: u64,
+    /// Whether no money moves.
+    pub is_test: bool,
+    /// Whether what the DSP answers is the ad, and ours to hand on.
+    pub relays_markup: bool,
+    /// The DSP's notice URL, with [`crate::LateValues`] still to be put in; empty when it has none:
+    /// that it was called is our own signal all the same.
+    pub url: Cow<'a, str>,
+}
+
+/// What a token is known by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenId(pub [u8; NONCE_BYTES]);
+
+impl fmt::Debug for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Claims<'_> {
+    /// Unique over all tokens.
+    pub fn id(&self) -> TokenId {
+        let mut id = [0; NONCE_BYTES];
+        id[..16].copy_from_slice(&self.auction_id.to_be_bytes());
+        id[16..20].copy_from_slice(&self.bid.to_be_bytes());
+        id[20] = kind_code(self.kind);
+        id[21] = self.imp;
+        TokenId(id)
+    }
+}
+
+/// Why a token is not taken. Declaration order is precedence. Whoever called must not learn which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TokenError {
+    /// No token of a form that was ever sealed.
+    Malformed,
+    /// Sealed, it claims, with a key that is not in the ring (any more).
+    UnknownKey,
+    /// Not sealed by us as it stands.
+    Forged,
+    /// Sealed by us, and too late.
+    Expired,
+}
+
+impl TokenError {
+    /// Every error, in declaration order.
+    pub const ALL: [Self; 4] = [Self::Malformed, Self::UnknownKey, Self::Forged, Self::Expired];
+
+    /// The metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::UnknownKey => "unknown_key",
+            Self::Forged => "forged",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}
+
+impl std::error::Error for TokenError {}
+
+/// Keys that tokens are sealed with: the first seals, all open, so that a new one can be put before
+/// an old one, which stays until the last token it sealed has expired.
+#[derive(Clone)]
+pub struct KeyRing(Vec<Key>);
+
+#[derive(Clone)]
+struct Key {
+    id: [u8; KEY_ID_BYTES],
+    cipher: XChaCha20Poly1305,
+}
+
+impl KeyRing {
+    /// `None` without a key, or where two keys have the same id: most likely they are the same.
+    pub fn new(keys: &[[u8; 32]]) -> Option<Self> {
+        let mut ring: Vec<Key> = Vec::with_capacity(keys.len());
+        for key in keys {
+            let key = Key::new(key);
+            if ring.iter().any(|known| known.id == key.id) {
+                return None;
+            }
+            ring.push(key);
+        }
+        (!ring.is_empty()).then_some(Self(ring))
+    }
+
+    /// The token of `claims`; `None` when a text in it is longer than a token has room for.
+    pub fn seal(&self, claims: &Claims<'_>) -> Option<String> {
+        let key = self.0.first().expect("a ring has a key");
+        let plain = encode(claims)?;
+        let head = [&[VERSION][..], &key.id].concat();
+        let id = claims.id();
+        let payload = Payload { msg: &plain, aad: &head };
+        let sealed = key.cipher.encrypt(&XNonce::from(id.0), payload).ok()?;
+        let token = URL_SAFE_NO_PAD.encode([&head[..], &id.0, &sealed].concat());
+        assert!(token.len() <= TOKEN_BYTES_MAX, "bounded texts fit a token");
+        Some(token)
+    }
+
+    /// What `token` says at `now_unix_s`.
+    pub fn open(&self, token: &str, now_unix_s: u64) -> Result<Claims<'static>, TokenError> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(TokenError::Malformed);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenError::Malformed)?;
+        if bytes.len() < HEAD_BYTES + FIXED_BYTES + TAG_BYTES || bytes[0] != VERSION {
+            return Err(TokenError::Malformed);
+        }
+        let (head, rest) = bytes.split_at(1 + KEY_ID_BYTES);
+        let key = self.0.iter().find(|key| key.id == head[1..]).ok_or(TokenError::UnknownKey)?;
+        let (nonce, sealed) =
+            rest.split_first_chunk::<NONCE_BYTES>().ok_or(TokenError::Malformed)?;
+        let payload = Payload { msg: sealed, aad: head };
+        let plain = key.cipher.decrypt(&XNonce::from(*nonce), payload);
+        let plain = plain.map_err(|_| TokenError::Forged)?;
+        let claims = decode(nonce, &plain).ok_or(TokenError::Malformed)?;
+        if now_unix_s >= claims.expires_unix_s {
+            return Err(TokenError::Expired);
+        }
+        Ok(claims)
+    }
+}
+
+impl fmt::Debug for KeyRing {
+    /// The keys are secret; their ids stand in every token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|key| u32::from_be_bytes(key.id))).finish()
+    }
+}
+
+impl Key {
+    /// Its id is the start of the tag of nothing, under a nonce that no token has.
+    fn new(key: &[u8; 32]) -> Self {
+        let cipher = XChaCha20Poly1305::new(key.into());
+        let tag = cipher.encrypt(&XNonce::from([0xff; NONCE_BYTES]), &[][..]);
+        let tag = tag.expect("nothing can be encrypted");
+        let id = *tag.first_chunk().expect("a tag is longer than a key id");
+        Self { id, cipher }
+    }
+}
+
+const KINDS: [NoticeKind; 3] = [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss];
+
+const fn kind_code(kind: NoticeKind) -> u8 {
+    match kind {
+        NoticeKind::Win => 1,
+        NoticeKind::Billing => 2,
+        NoticeKind::Loss => 3,
+    }
+}
+
+const IS_TEST: u8 = 1;
+const RELAYS_MARKUP: u8 = 2;
+
+/// What the nonce does not say already.
+fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
+    let texts = texts(claims);
+    let mut out =
+        Vec::with_capacity(FIXED_BYTES + texts.iter().map(|text| text.0.len()).sum::<usize>());
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    out.push(flag(claims.is_test, IS_TEST) | flag(claims.relays_markup, RELAYS_MARKUP));
+    for number in
+        [claims.paid.micros(), claims.net.micros(), claims.revenue.get(), claims.expires_unix_s]
+    {
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+    out.extend_from_slice(claims.paid_currency.code().as_bytes());
+    out.extend_from_slice(claims.net_currency.code().as_bytes());
+    for (text, bytes_max) in texts {
+        if text.len() > bytes_max {
+            return None;
+        }
+        out.extend_from_slice(&u16::try_from(text.len()).ok()?.to_be_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+    Some(out)
+}
+
+/// The texts in their order, each with the most bytes it may have.
+fn texts<'c>(claims: &'c Claims<'_>) -> [(&'c str, usize); 5] {
+    [
+        (&claims.dsp, TEXT_BYTES_MAX),
+        (&claims.seat, TEXT_BYTES_MAX),
+        (&claims.imp_id, TEXT_BYTES_MAX),
+        (&claims.publisher, TEXT_BYTES_MAX),
+        (&claims.url, URL_BYTES_MAX),
+    ]
+}
+
+fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
+    let mut id = Reader(nonce);
+    let auction_id = u128::from_be_bytes(id.take()?);
+    let bid = u32::from_be_bytes(id.take()?);
+    let [kind, imp] = id.take()?;
+    let kind = *KINDS.iter().find(|known| kind_code(**known) == kind)?;
+    let mut reader = Reader(plain);
+    let [flags] = reader.take()?;
+    let (paid, net) = (Cpm::new(reader.number()?)?, Cpm::new(reader.number()?)?);
+    let revenue = Nanos::new(reader.number()?);
+    let expires_unix_s = reader.number()?;
+    let (paid_currency, net_currency) = (reader.currency()?, reader.currency()?);
+    let claims = Claims {
+        kind,
+        auction_id,
+        imp,
+        bid,
+        dsp: reader.text(TEXT_BYTES_MAX)?,
+        seat: reader.text(TEXT_BYTES_MAX)?,
+        imp_id: reader.text(TEXT_BYTES_MAX)?,
+        publisher: reader.text(TEXT_BYTES_MAX)?,
+        paid,
+        paid_currency,
+        net,
+        net_currency,
+        revenue,
+        expires_unix_s,
+        is_test: flags & IS_TEST != 0,
+        relays_markup: flags & RELAYS_MARKUP != 0,
+        url: reader.text(URL_BYTES_MAX)?,
+    };
+    let is_known = flags & !(IS_TEST | RELAYS_MARKUP) == 0;
+    (reader.0.is_empty() && id.0 == [0, 0] && is_known).then_some(claims)
+}
+
+/// Bytes not yet read.
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn currency(&mut self) -> Option<Currency> {
+        let code: [u8; 3] = self.take()?;
+        Currency::parse(std::str::from_utf8(&code).ok()?)
+    }
+
+    fn text(&mut self, bytes_max: usize) -> Option<Cow<'static, str>> {
+        let length = usize::from(u16::from_be_bytes(self.take()?));
+        if length > bytes_max {
+            return None;
+        }
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(Cow::Owned(std::str::from_utf8(text).ok()?.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

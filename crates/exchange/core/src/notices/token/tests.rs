@@ -1,0 +1,254 @@
+//! Tokens open to what was sealed, and to nothing else.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixtures::{cpm, currency};
+
+const KEY: [u8; 32] = [7; 32];
+const OTHER: [u8; 32] = [8; 32];
+
+fn ring(keys: &[[u8; 32]]) -> KeyRing {
+    KeyRing::new(keys).expect("the keys differ")
+}
+
+fn claims() -> Claims<'static> {
+    Claims {
+        kind: NoticeKind::Billing,
+        auction_id: 0x0123_4567_89ab_cdef_0011_2233_4455_6677,
+        imp: 3,
+        bid: 70_000,
+        dsp: "alpha".into(),
+        seat: "a1".into(),
+        imp_id: "é\"\n".into(),
+        publisher: "".into(),
+        paid: cpm("2.5"),
+        paid_currency: currency("GBP"),
+        net: cpm("1.25"),
+        net_currency: Currency::USD,
+        revenue: Nanos::new(u64::MAX),
+        expires_unix_s: 1000,
+        is_test: false,
+        relays_markup: true,
+        url: "https://dsp.example/b?t=${AUCTION_IMP_TS}".into(),
+    }
+}
+
+/// Any claims that can be sealed.
+fn any_claims() -> impl Strategy<Value = Claims<'static>> {
+    let text = |bytes_max: usize| {
+        prop_oneof![
+            "\\PC{0,40}",
+            (0..=bytes_max).prop_map(|length| "x".repeat(length)),
+            Just("y".repeat(bytes_max)),
+        ]
+    };
+    let texts = (prop::array::uniform4(text(TEXT_BYTES_MAX)), text(URL_BYTES_MAX));
+    let prices = (0..=Cpm::MAX.micros(), 0..=Cpm::MAX.micros(), any::<u64>());
+    let id = (0usize..3, any::<u128>(), any::<u8>(), any::<u32>());
+    let rest = (1..=u64::MAX, any::<bool>(), any::<bool>());
+    (texts, prices, id, rest).prop_map(|((texts, url), prices, id, rest)| {
+        let [dsp, seat, imp_id, publisher] = texts.map(Cow::Owned);
+        Claims {
+            kind: KINDS[id.0],
+            auction_id: id.1,
+            imp: id.2,
+            bid: id.3,
+            dsp,
+            seat,
+            imp_id,
+            publisher,
+            paid: Cpm::new(prices.0).unwrap(),
+            net: Cpm::new(prices.1).unwrap(),
+            revenue: Nanos::new(prices.2),
+            expires_unix_s: rest.0,
+            is_test: rest.1,
+            relays_markup: rest.2,
+            url: Cow::Owned(url),
+            ..claims()
+        }
+    })
+}
+
+#[test]
+fn a_token_says_what_was_sealed_until_it_expires() {
+    let ring = ring(&[KEY]);
+    let token = ring.seal(&claims()).unwrap();
+    assert_eq!(ring.open(&token, 999), Ok(claims()));
+    for now in [1000, 1001, u64::MAX] {
+        assert_eq!(ring.open(&token, now), Err(TokenError::Expired));
+    }
+    // Neither a price, a name nor a URL shows.
+    let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
+    for secret in ["alpha", "dsp.example", "GBP"] {
+        assert!(memchr::memmem::find(&bytes, secret.as_bytes()).is_none(), "{secret}");
+    }
+    assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
+}
+
+#[test]
+fn keys_rotate() {
+    let (old, new) = (ring(&[KEY]), ring(&[OTHER, KEY]));
+    let token = old.seal(&claims()).unwrap();
+    assert_eq!(new.open(&token, 0), Ok(claims()));
+    let token = new.seal(&claims()).unwrap();
+    assert_eq!(new.open(&token, 0), Ok(claims()));
+    assert_eq!(old.open(&token, 0), Err(TokenError::UnknownKey));
+    assert!(KeyRing::new(&[]).is_none());
+    assert!(KeyRing::new(&[KEY, OTHER, KEY]).is_none());
+    assert!(!format!("{new:?}").contains("8, 8"));
+}
+
+#[test]
+fn what_is_too_long_is_not_sealed() {
+    let ring = ring(&[KEY]);
+    let long = |length: usize| Cow::Owned("x".repeat(length));
+    type Change = fn(&mut Claims<'static>, Cow<'static, str>);
+    let changes: [(Change, usize); 5] = [
+        (|claims, text| claims.dsp = text, TEXT_BYTES_MAX),
+        (|claims, text| claims.seat = text, TEXT_BYTES_MAX),
+        (|claims, text| claims.imp_id = text, TEXT_BYTES_MAX),
+        (|claims, text| claims.publisher = text, TEXT_BYTES_MAX),
+        (|claims, text| claims.url = text, URL_BYTES_MAX),
+    ];
+    for (change, bytes_max) in changes {
+        let with = |length| {
+            let mut claims = claims();
+            change(&mut claims, long(length));
+            ring.seal(&claims)
+        };
+        assert!(with(bytes_max).is_some());
+        assert!(with(bytes_max + 1).is_none());
+        assert!(with(70_000).is_none());
+    }
+}
+
+#[test]
+fn what_is_no_token_is_malformed() {
+    let ring = ring(&[KEY]);
+    let token = ring.seal(&claims()).unwrap();
+    let mut other_version = URL_SAFE_NO_PAD.decode(&token).unwrap();
+    other_version[0] = 2;
+    let least = HEAD_BYTES + FIXED_BYTES + TAG_BYTES;
+    for text in [
+        String::new(),
+        "!".to_owned(),
+        "é".to_owned(),
+        format!("{token}="),
+        format!(" {token}"),
+        format!("{token}\n"),
+        token.replace(['-', '_'], "+"),
+        "A".repeat(TOKEN_BYTES_MAX + 4),
+        URL_SAFE_NO_PAD.encode(vec![VERSION; least - 1]),
+        URL_SAFE_NO_PAD.encode(other_version),
+    ] {
+        assert_eq!(ring.open(&text, 0), Err(TokenError::Malformed), "{text}");
+    }
+    let unknown = URL_SAFE_NO_PAD.encode(vec![VERSION; least]);
+    assert_eq!(ring.open(&unknown, 0), Err(TokenError::UnknownKey));
+}
+
+/// The form is strict even for who holds the key: one text for one token.
+#[test]
+fn sealed_bytes_that_are_no_claims_are_malformed() {
+    let ring = ring(&[KEY]);
+    let plain = encode(&claims()).unwrap();
+    let check = |nonce: [u8; NONCE_BYTES], plain: &[u8], want: Result<(), TokenError>| {
+        let key = &ring.0[0];
+        let head = [&[VERSION][..], &key.id].concat();
+        let payload = Payload { msg: plain, aad: &head };
+        let sealed = key.cipher.encrypt(&XNonce::from(nonce), payload).unwrap();
+        let token = URL_SAFE_NO_PAD.encode([&head[..], &nonce, &sealed].concat());
+        assert_eq!(ring.open(&token, 0).map(drop), want);
+    };
+    let id = claims().id().0;
+    check(id, &plain, Ok(()));
+    let with = |at: usize, byte: u8| {
+        let mut id = id;
+        id[at] = byte;
+        id
+    };
+    for nonce in [with(20, 0), with(20, 4), with(22, 1), with(23, 1)] {
+        check(nonce, &plain, Err(TokenError::Malformed));
+    }
+    let changed = |at: usize, byte: u8| {
+        let mut plain = plain.clone();
+        plain[at] = byte;
+        plain
+    };
+    // An unknown flag, a price beyond any, no currency, a text that runs out, one that is not UTF-8.
+    let first_text = FIXED_BYTES - 10;
+    for plain in [
+        changed(0, 4),
+        changed(1, 0xff),
+        changed(first_text - 1, b'd'),
+        changed(first_text, 0xff),
+        changed(first_text + 1, 0xff),
+        changed(first_text + 2, 0xff),
+        [&plain[..], &[0]].concat(),
+        plain[..plain.len() - 1].to_vec(),
+    ] {
+        check(id, &plain, Err(TokenError::Malformed));
+    }
+}
+
+#[test]
+fn ids_differ_in_every_part() {
+    let ids = [
+        claims(),
+        Claims { kind: NoticeKind::Win, ..claims() },
+        Claims { kind: NoticeKind::Loss, ..claims() },
+        Claims { auction_id: 1, ..claims() },
+        Claims { imp: 4, ..claims() },
+        Claims { bid: 70_001, ..claims() },
+        Claims { bid: 70_000 + (1 << 16), ..claims() },
+    ]
+    .map(|claims| claims.id());
+    for (index, id) in ids.iter().enumerate() {
+        assert!(!ids[..index].contains(id), "{id:?}");
+    }
+    // What is no part of it changes nothing, or repeated calls would not be known.
+    assert_eq!(Claims { url: "x".into(), ..claims() }.id(), ids[0]);
+}
+
+proptest! {
+    #[test]
+    fn what_is_sealed_opens(claims in any_claims()) {
+        let ring = ring(&[KEY, OTHER]);
+        let token = ring.seal(&claims).unwrap();
+        prop_assert!(token.len() <= TOKEN_BYTES_MAX);
+        prop_assert_eq!(ring.open(&token, claims.expires_unix_s - 1), Ok(claims));
+    }
+
+    #[test]
+    fn any_change_is_refused(claims in any_claims(), at in any::<prop::sample::Index>(), bit in 0u32..8) {
+        let ring = ring(&[KEY]);
+        let token = ring.seal(&claims).unwrap();
+        let refused = |text: &str| ring.open(text, 0).is_err();
+        let mut bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
+        let at_byte = at.index(bytes.len());
+        bytes[at_byte] ^= 1 << bit;
+        prop_assert!(refused(&URL_SAFE_NO_PAD.encode(&bytes)));
+        bytes[at_byte] ^= 1 << bit;
+        prop_assert!(refused(&URL_SAFE_NO_PAD.encode(&bytes[..at_byte])));
+        prop_assert!(refused(&URL_SAFE_NO_PAD.encode([&bytes[..], &[bytes[at_byte]]].concat())));
+        // The text too: another spelling of the same bytes would pass for another token.
+        let mut text = token.clone().into_bytes();
+        let at_char = at.index(text.len());
+        text[at_char] ^= 1 << bit;
+        if let Ok(text) = std::str::from_utf8(&text) {
+            prop_assert!(refused(text));
+        }
+        prop_assert!(refused(&token[..at_char]));
+        // Under another key of the same id nothing opens either.
+        let mut other = KeyRing::new(&[OTHER]).unwrap();
+        prop_assert_eq!(other.open(&token, 0), Err(TokenError::UnknownKey));
+        other.0[0].id = ring.0[0].id;
+        prop_assert_eq!(other.open(&token, 0), Err(TokenError::Forged));
+    }
+
+    #[test]
+    fn any_text_is_refused(text in "[A-Za-z0-9_-]{0,400}|\\PC{0,40}") {
+        prop_assert!(ring(&[KEY]).open(&text, 0).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! What macros stand for, by bid and by occasion: who may learn what (section 4.4.1). What a macro
+//! looks like is not known here.
+
+use std::cmp::Ordering;
+
+use units::{Cpm, Ppm, Round};
+
+use crate::answer::{Sale, seat_name};
+use crate::auction::AuctionType;
+use crate::clear::Clearing;
+use crate::judge::Judgement;
+use crate::macros::{MacroValues, Told};
+use crate::{Auction, Fate};
+
+/// Where the values of a returned bid go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// Its markup, and its win notice.
+    Win,
+    /// Its billing notice, which tells when the ad was shown.
+    Billing,
+    /// Its loss notice, should the caller's auction be lost: why is then the caller's to say.
+    LossElsewhere,
+}
+
+/// The values of a bid that is returned to the caller.
+pub(crate) fn of_returned<'s>(
+    auction: &'s Auction<'_>,
+    judgement: &'s Judgement<'_>,
+    sale: &Sale,
+    occasion: Occasion,
+) -> MacroValues<'s> {
+    let values = of_bid(auction, judgement, sale.bid);
+    let won = MacroValues {
+        price: Some(sale.paid),
+        min_to_win: sale.min_to_win,
+        multiplier: Some(auction.imps[sale.imp].multiplier),
+        loss: Told::Value(sale.fate.code()),
+        ..values
+    };
+    match occasion {
+        Occasion::Win => won,
+        Occasion::Billing => MacroValues { imp_ts_ms: Told::Later, ..won },
+        Occasion::LossElsewhere => {
+            MacroValues { price: None, multiplier: None, loss: Told::Later, ..won }
+        }
+    }
+}
+
+/// The values of a bid that has lost: never what the winner pays.
+pub(crate) fn of_loser<'s>(
+    auction: &'s Auction<'_>,
+    judgement: &'s Judgement<'_>,
+    bid: usize,
+    (fate, clearing): (Fate, &Clearing),
+) -> MacroValues<'s> {
+    let min_to_win =
+        if fate.by_price() { least_to_tie(auction, judgement, bid, clearing) } else { None };
+    MacroValues { min_to_win, loss: Told::Value(fate.code()), ..of_bid(auction, judgement, bid) }
+}
+
+/// What is the same whatever became of the bid; the rest is not told.
+pub(crate) fn of_bid<'s>(
+    auction: &'s Auction<'_>,
+    judgement: &'s Judgement<'_>,
+    index: usize,
+) -> MacroValues<'s> {
+    let judged = &judgement.bids[index];
+    let bid = judged.bid.as_ref();
+    MacroValues {
+        auction_id: auction.id,
+        bid_id: judgement.bidids[judged.answer].as_deref().unwrap_or_default(),
+        imp_id: judged.imp.map_or("", |imp| auction.imps[imp].id),
+        seat_id: judged.seat.map_or("", |seat| seat_name(auction, seat)),
+        ad_id: bid.and_then(|bid| bid.adid.as_deref()).unwrap_or_default(),
+        price: None,
+        currency: judged.currency,
+        bid: bid.and_then(|bid| bid.price().ok()),
+        min_to_win: None,
+        multiplier: None,
+        discount: judged.deal.map_or(Ppm::ZERO, |deal| auction.deals[deal].discount()),
+        loss: Told::Nothing,
+        imp_ts_ms: Told::Nothing,
+    }
+}
+
+/// The least bid that would have tied with the winner, in the loser's currency, before its deal's
+/// discount: the winner's price (the specification's tables say 0.91, not the bid of 1.00 behind
+/// it), or the loser's own floor where that is higher, or it is of a higher class. `None` where no
+/// price would have won: the winner is of a higher class, the loser's price is agreed, or nobody
+/// won.
+pub(crate) fn least_to_tie(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    bid: usize,
+    clearing: &Clearing,
+) -> Option<Cpm> {
+    let judged = &judgement.bids[bid];
+    let win = clearing.wins[judged.imp?].as_ref()?;
+    let deal = judged.deal.map(|deal| &auction.deals[deal]);
+    let class = deal.map_or(0, |deal| deal.class);
+    if deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed) {
+        return None;
+    }
+    let floor = judged.floor?;
+    let least = match class.cmp(&judgement.entries[win.entry].class) {
+        Ordering::Less => return None,
+        Ordering::Equal => floor.max(win.price),
+        Ordering::Greater => floor,
+    };
+    in_bid(auction, judgement, bid, least)
+}
+
+/// `worth`, in the auction's currency, as the least price of the bid that makes so much: in its
+/// own currency, before its deal's discount.
+pub(crate) fn in_bid(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    bid: usize,
+    worth: Cpm,
+) -> Option<Cpm> {
+    let judged = &judgement.bids[bid];
+    let rates = &auction.market.rates;
+    let offer = rates.convert(worth, auction.currency, judged.currency, Round::Up)?;
+    judged.deal.map_or(Some(offer), |deal| auction.deals[deal].discount().added_to(offer))
+}

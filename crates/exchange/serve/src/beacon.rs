@@ -1,0 +1,252 @@
+//! Beacons: notices of ours that browsers and callers call, `GET /n/{token}`.
+//!
+//! Whoever calls learns nothing but whether the call was taken: what is forged, altered, expired or
+//! unknown is answered alike.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exchange_core::delivery::{Beacon, BeaconId, Forwarded, Notice, Refusal};
+use exchange_core::{Claims, LateValues, MacroValues, NoticeTarget, Told};
+use http_body_util::Full;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+    USER_AGENT,
+};
+use hyper::{Response, StatusCode, Uri};
+use tokio::sync::oneshot;
+use tracing::debug;
+use units::Ppm;
+
+use crate::notices::{Fetch, Order, Sealer, unix_ms};
+use crate::shard::{Shard, Snapshot};
+
+/// Where beacons are called; what follows is the token.
+pub const BEACON_PATH: &str = "/n/";
+
+/// The smallest transparent picture: 43 bytes of GIF.
+const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// One call of a beacon.
+pub struct Called<'c> {
+    pub shard: &'c Shard,
+    pub snapshot: &'c Snapshot,
+    pub uri: &'c Uri,
+    pub headers: &'c HeaderMap,
+    pub peer: IpAddr,
+}
+
+impl Called<'_> {
+    /// Takes the call, and answers once it is durable.
+    pub async fn answer(&self) -> Response<Full<Bytes>> {
+        let Some(sealer) = self.snapshot.sealer() else { return not_taken() };
+        let token = self.uri.path().strip_prefix(BEACON_PATH).unwrap_or_default();
+        let claims = match sealer.keys.open(token, unix_ms() / 1000) {
+            Ok(claims) => claims,
+            Err(error) => {
+                self.shard.metrics.beacons_refused[error as usize].increment();
+                return not_taken();
+            }
+        };
+        let upstream = Upstream::of(self.uri.query().unwrap_or_default());
+        debug!(kind = ?claims.kind, ?upstream, "a beacon was called");
+        let late = LateValues { imp_ts_ms: Some(unix_ms()), loss: upstream.loss };
+        let url = late.substitute(&claims.url);
+        match self.notice(sealer, &claims, url) {
+            Some(notice) if claims.relays_markup => self.relay(sealer, &claims, notice).await,
+            notice => self.deliver(&claims, notice).await,
+        }
+    }
+
+    /// The DSP's notice; `None` when it has none, or none that may be called by now.
+    fn notice(&self, sealer: &Sealer, claims: &Claims<'_>, url: String) -> Option<Notice> {
+        let dsps = &self.snapshot.config().market.dsps;
+        let dsp = dsps.iter().position(|dsp| *dsp.id == *claims.dsp)?;
+        // What is declared may have changed since it was sealed.
+        NoticeTarget::parse(&url).filter(|target| target.is_declared(&dsps[dsp].notice_hosts))?;
+        let device = self.device(&sealer.proxies_trusted).to_string();
+        let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let id = Arc::clone(&self.snapshot.dsps[dsp].id);
+        Notice::new(id, url, Forwarded::new(Some(&device), agent)).ok()
+    }
+
+    /// Who called: as the last proxy that is not trusted says, if a trusted one did.
+    fn device(&self, trusted: &[crate::notices::Network]) -> IpAddr {
+        let is_trusted = |ip: &IpAddr| trusted.iter().any(|network| network.contains(*ip));
+        let mut device = self.peer;
+        let lines = self.headers.get_all("x-forwarded-for").iter();
+        let hops: Vec<IpAddr> = lines
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(','))
+            .map_while(|hop| hop.trim().parse().ok())
+            .collect();
+        for hop in hops.into_iter().rev() {
+            if !is_trusted(&device) {
+                break;
+            }
+            device = hop;
+        }
+        device
+    }
+
+    async fn deliver(&self, claims: &Claims<'_>, notice: Option<Notice>) -> Response<Full<Bytes>> {
+        // That it was called is our own signal; there may be nobody to tell.
+        let Some(notice) = notice else { return pixel() };
+        let beacon = Beacon {
+            call: 0, // The office numbers them.
+            id: BeaconId::new(claims.id().0),
+            expires_ms: claims.expires_unix_s.saturating_mul(1000),
+            notice,
+        };
+        let (answer, acknowledged) = oneshot::channel();
+        if !self.shard.order(Order::Beacon(Box::new(beacon), answer)) {
+            return busy();
+        }
+        match acknowledged.await {
+            Ok(Ok(_)) => pixel(),
+            Ok(Err(Refusal::Expired)) => not_taken(),
+            Ok(Err(Refusal::Busy | Refusal::Journal)) | Err(_) => busy(),
+        }
+    }
+
+    /// The DSP's answer is the ad: handed on once.
+    async fn relay(
+        &self,
+        sealer: &Sealer,
+        claims: &Claims<'_>,
+        notice: Notice,
+    ) -> Response<Full<Bytes>> {
+        let (done, answered) = oneshot::channel();
+        let expires_ms = claims.expires_unix_s.saturating_mul(1000);
+        let once = Some((BeaconId::new(claims.id().0), expires_ms));
+        let fetch = Fetch { body_max: sealer.markup_bytes_max, once, done };
+        if !self.shard.order(Order::Fetch(notice, fetch)) {
+            return busy();
+        }
+        let Ok(answered) = answered.await else { return not_taken() };
+        match answered {
+            Ok(answered) if answered.status == 200 => match String::from_utf8(answered.body) {
+                Ok(markup) => ad(substituted(claims, &markup)),
+                Err(_) => bad_gateway(),
+            },
+            Ok(_) => bad_gateway(),
+            Err(error) => {
+                debug!(%error, "an ad could not be relayed");
+                bad_gateway()
+            }
+        }
+    }
+}
+
+/// The ad with what the token still knows in place of macros; what it does not is removed (4.4).
+fn substituted(claims: &Claims<'_>, markup: &str) -> String {
+    let auction_id = format!("{:032x}", claims.auction_id);
+    let values = MacroValues {
+        auction_id: &auction_id,
+        bid_id: "",
+        imp_id: &claims.imp_id,
+        seat_id: &claims.seat,
+        ad_id: "",
+        price: Some(claims.paid),
+        currency: claims.paid_currency,
+        bid: None,
+        min_to_win: None,
+        multiplier: None,
+        discount: Ppm::ZERO,
+        loss: Told::Value(0),
+        imp_ts_ms: Told::Nothing,
+    };
+    values.substitute(markup)
+}
+
+/// What the caller's own auction says, for the record: never passed down, but why a bid lost there.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Upstream<'q> {
+    price: &'q str,
+    currency: &'q str,
+    loss: Option<u32>,
+    min_to_win: &'q str,
+}
+
+impl<'q> Upstream<'q> {
+    /// Of the query that our notices carry; whatever else stands there is not looked at.
+    fn of(query: &'q str) -> Self {
+        let mut upstream = Self::default();
+        for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            match key {
+                "p" => upstream.price = value,
+                "c" => upstream.currency = value,
+                // 0 is no reason to have lost.
+                "l" => upstream.loss = value.parse().ok().filter(|code| *code != 0),
+                "m" => upstream.min_to_win = value,
+                _ => (),
+            }
+        }
+        upstream
+    }
+}
+
+fn respond(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Players of video fetch from scripts, in pages of anyone.
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+}
+
+fn pixel() -> Response<Full<Bytes>> {
+    respond(StatusCode::OK, "image/gif", PIXEL)
+}
+
+fn not_taken() -> Response<Full<Bytes>> {
+    respond(StatusCode::NOT_FOUND, "text/plain", "")
+}
+
+fn bad_gateway() -> Response<Full<Bytes>> {
+    respond(StatusCode::BAD_GATEWAY, "text/plain", "")
+}
+
+fn busy() -> Response<Full<Bytes>> {
+    let mut response = respond(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "");
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
+    response
+}
+
+/// An ad: what it is shows at its beginning.
+fn ad(markup: String) -> Response<Full<Bytes>> {
+    let start = markup.trim_start();
+    let kind = if start.starts_with("<?xml") || start.starts_with("<VAST") {
+        "application/xml"
+    } else if start.starts_with('{') {
+        "application/json"
+    } else {
+        "text/html; charset=utf-8"
+    };
+    respond(StatusCode::OK, kind, markup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_upstream_says() {
+        let check = |query: &str, want: (&str, &str, Option<u32>, &str)| {
+            let got = Upstream::of(query);
+            assert_eq!((got.price, got.currency, got.loss, got.min_to_win), want, "{query}");
+        };
+        check("p=1.5&c=USD&l=102&m=1.6", ("1.5", "USD", Some(102), "1.6"));
+        check("p=&c=&l=0&m=", ("", "", None, ""));
+        check("l=-1&p", ("", "", None, ""));
+        check("l=99999999999", ("", "", None, ""));
+        check("", ("", "", None, ""));
+    }
+}

@@ -1,0 +1,274 @@
+//! From answers to the caller's answer: judging, clearing, ads that come with the win notice, and
+//! the notices that follow.
+//!
+//! It makes no decision about money: those are `exchange-core`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use exchange_core::delivery::{BestEffort, Forwarded, Notice};
+use exchange_core::guard::{End, Trial};
+use exchange_core::{
+    Answer, Ask, Auction, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, NotSent,
+    NoticeKind, ResponseFate, Sale, Schedule, Sealing, Wanted, check_markup, clear, conclude,
+    judge, markup_wanted, offer_others, sales,
+};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use crate::fanout::{Outcome, Outcomes};
+use crate::notices::{Answered, CallError, Fetch, Order, Sealer, unix_ms};
+use crate::shard::{Shard, Snapshot};
+
+/// Kept back of the time for ads that come with a win notice, to write the answer in.
+const WRITING: Duration = Duration::from_millis(1);
+
+/// An auction whose answers are in.
+#[derive(Clone, Copy)]
+pub struct Closing<'s> {
+    pub shard: &'s Shard,
+    pub snapshot: &'s Snapshot,
+    pub auction: &'s Auction<'s>,
+}
+
+/// What becomes of it.
+pub struct Closed {
+    /// `None` when nothing is sold.
+    pub response: Option<String>,
+    /// For the office.
+    pub notices: Vec<Order>,
+}
+
+impl Closing<'_> {
+    /// Judges, clears and writes the answer. `trials` are those of `asks`.
+    pub async fn conclude(
+        &self,
+        asks: &[Ask],
+        trials: Vec<Trial>,
+        outcomes: &Outcomes,
+        schedule: &Schedule,
+    ) -> Closed {
+        let answers = self.answers(asks, outcomes);
+        let mut judgement = judge(self.auction, &answers);
+        self.settle(asks, trials, outcomes, &judgement);
+        let sealer = self.snapshot.sealer();
+        let mut fetched = Vec::new();
+        let mut clearing = self.clear(&judgement);
+        if let Some(sealer) = sealer {
+            let until = self.shard.instant(schedule.deadline) - WRITING;
+            let until = until.min(Instant::now() + sealer.markup_timeout);
+            let mut ads = Ads { closing: self, sealer, until, forgone: Vec::new() };
+            while ads.fetch(&mut judgement, &clearing, &mut fetched).await {
+                clearing = self.clear(&judgement);
+            }
+            // No service keeps accounts: every seat may pay.
+            offer_others(self.auction, &judgement, &mut clearing, |_| Ok(()));
+        }
+        let sales = sales(self.auction, &judgement, &clearing);
+        self.count(&judgement, &clearing, &sales);
+        let cleared = Cleared {
+            answers: &answers,
+            judgement: &judgement,
+            clearing: &clearing,
+            sales: &sales,
+        };
+        let sealing = sealer.map(|sealer| Sealing {
+            keys: &sealer.keys,
+            base: &sealer.base,
+            now_unix_s: unix_ms() / 1000,
+            lifetimes: &sealer.lifetimes,
+            fetched: &fetched,
+        });
+        self.notify(conclude(self.auction, &cleared, sealing.as_ref()))
+    }
+
+    fn answers<'o>(&self, asks: &[Ask], outcomes: &'o Outcomes) -> Vec<Answer<'o>> {
+        let mut answers = Vec::with_capacity(asks.len());
+        for (call, (ask, outcome)) in asks.iter().zip(&outcomes.calls).enumerate() {
+            self.snapshot.dsps[ask.dsp].metrics.outcomes[*outcome as usize].increment();
+            if *outcome == Outcome::Answered {
+                answers.push(Answer { ask: *ask, body: outcomes.body(call) });
+            }
+        }
+        answers
+    }
+
+    /// Tells the guards how the calls ended.
+    fn settle(
+        &self,
+        asks: &[Ask],
+        trials: Vec<Trial>,
+        outcomes: &Outcomes,
+        judgement: &Judgement<'_>,
+    ) {
+        let mut responses = judgement.responses.iter();
+        for ((ask, trial), (call, outcome)) in
+            asks.iter().zip(trials).zip(outcomes.calls.iter().enumerate())
+        {
+            let lane = &self.snapshot.dsps[ask.dsp];
+            let content = responses.next_if_answered(*outcome);
+            if let Some(content) = content {
+                lane.metrics.responses[content as usize].increment();
+            }
+            if content == Some(ResponseFate::Malformed) {
+                lane.metrics.errors.note(|| "the bid response cannot be read".to_owned());
+            }
+            let had_min_time = self.snapshot.config().timeout_counts_after <= outcomes.given(call);
+            lane.guard.borrow_mut().settle(trial, end_of(*outcome, content, had_min_time));
+        }
+    }
+
+    fn clear(&self, judgement: &Judgement<'_>) -> Clearing {
+        let auction = self.auction;
+        let (entries, groups) = (&judgement.entries, &judgement.groups);
+        // No service keeps accounts: every seat may pay.
+        clear(entries, groups, auction.imps_len(), auction.increment, |_| Ok(()))
+    }
+
+    /// Counts fates, and what was sold; a test sells nothing.
+    fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing, sales: &[Sale]) {
+        let metrics = &self.shard.metrics;
+        for bid in &judgement.bids {
+            let fate = match bid.verdict {
+                Ok(entry) => clearing.fates[entry],
+                Err(fate) => fate,
+            };
+            metrics.fates[fate as usize].increment();
+        }
+        if self.auction.request.is_test() {
+            metrics.tests.increment();
+            return;
+        }
+        for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
+            metrics.sold.increment();
+            let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
+            let seat = &self.snapshot.dsps[seat.dsp].seats[seat.seat];
+            seat.wins.increment();
+            seat.revenue_nanos.add(sale.revenue.get());
+        }
+    }
+
+    fn notify(&self, conclusion: Conclusion) -> Closed {
+        let Conclusion { response, now, unsent, unmarked } = conclusion;
+        for unsent in unsent {
+            self.snapshot.dsps[unsent.dsp].metrics.unsent[unsent.why as usize].increment();
+        }
+        for (dsp, why) in unmarked {
+            self.snapshot.dsps[dsp].metrics.unmarked[why as usize].increment();
+        }
+        let order = |planned: exchange_core::Notice| {
+            let kind = match planned.kind {
+                NoticeKind::Win => BestEffort::Win,
+                NoticeKind::Loss => BestEffort::Loss,
+                NoticeKind::Billing => return None, // Waits for its beacon.
+            };
+            let notice = self.notice(planned.dsp, planned.url)?;
+            Some(Order::Submit(kind, notice))
+        };
+        Closed { response, notices: now.into_iter().filter_map(order).collect() }
+    }
+
+    fn notice(&self, dsp: usize, url: String) -> Option<Notice> {
+        let lane = &self.snapshot.dsps[dsp];
+        let notice = Notice::new(Arc::clone(&lane.id), url, Forwarded::default());
+        let count = |_| lane.metrics.unsent[NotSent::BadUrl as usize].increment();
+        notice.map_err(count).ok()
+    }
+}
+
+/// What the next of the judged answers was, if this call was answered.
+trait NextIfAnswered {
+    fn next_if_answered(&mut self, outcome: Outcome) -> Option<ResponseFate>;
+}
+
+impl<'j, I: Iterator<Item = &'j ResponseFate>> NextIfAnswered for I {
+    fn next_if_answered(&mut self, outcome: Outcome) -> Option<ResponseFate> {
+        (outcome == Outcome::Answered).then(|| *self.next().expect("each answer was judged"))
+    }
+}
+
+fn end_of(outcome: Outcome, content: Option<ResponseFate>, had_min_time: bool) -> End {
+    match (outcome, content) {
+        (Outcome::Answered, Some(ResponseFate::Malformed | ResponseFate::TooManyBids)) => End::Bad,
+        (Outcome::Answered | Outcome::NoBid, _) => End::Good,
+        (Outcome::Late, _) => End::TimedOut { had_min_time },
+        (Outcome::Saturated | Outcome::Abandoned, _) => End::Neutral,
+        (
+            Outcome::Status
+            | Outcome::Malformed
+            | Outcome::TooLarge
+            | Outcome::Encoded
+            | Outcome::Trickle
+            | Outcome::Reset
+            | Outcome::Unreachable
+            | Outcome::Unresolved,
+            _,
+        ) => End::Bad,
+    }
+}
+
+/// Ads that are served on win notices, fetched while there is time.
+struct Ads<'c> {
+    closing: &'c Closing<'c>,
+    sealer: &'c Sealer,
+    until: Instant,
+    /// Winners that stand without what their notice would have answered.
+    forgone: Vec<usize>,
+}
+
+impl Ads<'_> {
+    /// Fetches what the wins lack; whether the auction must clear again.
+    async fn fetch(
+        &mut self,
+        judgement: &mut Judgement<'_>,
+        clearing: &Clearing,
+        fetched: &mut Vec<Fetched>,
+    ) -> bool {
+        let mut wanted = markup_wanted(self.closing.auction, judgement, clearing, fetched);
+        wanted.retain(|wanted| !self.forgone.contains(&wanted.entry));
+        // All are on their way before the first is waited for.
+        let calls: Vec<_> = wanted.iter().map(|wanted| self.call(wanted)).collect();
+        let mut barred = false;
+        for (Wanted { entry, price, is_preloaded, .. }, call) in wanted.into_iter().zip(calls) {
+            let markup = match call {
+                Some(body) => self.markup(body).await,
+                None => None,
+            };
+            let checked = markup.ok_or(Fate::NoMarkup).and_then(|markup| {
+                check_markup(self.closing.auction, judgement, entry, &markup).map(|()| markup)
+            });
+            match checked {
+                Ok(markup) => fetched.push(Fetched { entry, price, markup }),
+                Err(Fate::NoMarkup) if is_preloaded => self.forgone.push(entry),
+                Err(fate) => {
+                    judgement.bar(entry, fate);
+                    barred = true;
+                }
+            }
+        }
+        barred
+    }
+
+    fn call(&self, wanted: &Wanted) -> Option<oneshot::Receiver<Result<Answered, CallError>>> {
+        let lane = &self.closing.snapshot.dsps[wanted.dsp];
+        let url = match &wanted.url {
+            Ok(url) => url.clone(),
+            Err(why) => {
+                lane.metrics.unsent[*why as usize].increment();
+                return None;
+            }
+        };
+        let notice = self.closing.notice(wanted.dsp, url)?;
+        let (done, body) = oneshot::channel();
+        let fetch = Fetch { body_max: self.sealer.markup_bytes_max, once: None, done };
+        self.closing.shard.order(Order::Fetch(notice, fetch)).then_some(body)
+    }
+
+    async fn markup(&self, body: oneshot::Receiver<Result<Answered, CallError>>) -> Option<String> {
+        let answered = timeout_at(self.until, body).await.ok()?.ok()?.ok()?;
+        if answered.status != 200 {
+            return None;
+        }
+        String::from_utf8(answered.body).ok()
+    }
+}

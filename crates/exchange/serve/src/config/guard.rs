@@ -1,0 +1,117 @@
+//! What is allowed between us and a DSP: calls per second, calls under way, errors.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use exchange_core::guard::{BreakerLimits, GuardLimits, Rate};
+use runtime::config::{Optional, Section, ms, secs};
+
+/// `[exchange.breaker]`: the same for all DSPs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Breaker {
+    limits: BreakerLimits,
+    pub(super) timeout_counts_after: Duration,
+}
+
+impl Breaker {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let limits = BreakerLimits {
+            error_share_max: s.ppm(
+                "error_share_max",
+                "15%",
+                "Share of errors and timeouts of a DSP above which it is only probed.",
+            ),
+            window: s.duration(
+                "window",
+                "10s",
+                secs(1)..=secs(600),
+                "Over how long they are counted.",
+            ),
+            calls_min: s.integer(
+                "calls_min",
+                50,
+                1..=1_000_000_u32,
+                "Fewer results than these in the window say nothing.",
+            ),
+            probe_qps: at_least_one(s.integer(
+                "probe_qps",
+                5,
+                1..=1_000_000_u32,
+                "Calls per second while it is only probed.",
+            )),
+            probe_interval: s.duration(
+                "probe_interval",
+                "1s",
+                ms(200)..=secs(600),
+                "How long probes go on before they are judged; good ones double the calls.",
+            ),
+        };
+        let timeout_counts_after = s.duration(
+            "timeout_counts_after",
+            "20ms",
+            ms(0)..=secs(60),
+            "A DSP that was given less time than this is not to blame for having used it up.",
+        );
+        Self { limits, timeout_counts_after }
+    }
+}
+
+/// The keys of one `[[dsp]]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DspGuard {
+    rate: Option<Rate>,
+    in_flight_max: Option<NonZeroU32>,
+    breaker: bool,
+}
+
+impl DspGuard {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let any = 1..=10_000_000_u32;
+        let qps = s.integer(
+            "qps",
+            Optional(1000),
+            any.clone(),
+            "Most calls per second, over all shards; absent: any number.",
+        );
+        let burst = s.integer(
+            "qps_burst",
+            Optional(1000),
+            any.clone(),
+            "Calls that may be made at once; absent: a second's worth.",
+        );
+        if let (None, Some(burst)) = (qps, burst) {
+            s.problem("qps_burst", burst, "means nothing without `qps`, add it");
+        }
+        let in_flight_max = s.integer(
+            "in_flight_max",
+            Optional(500),
+            any,
+            "Most calls under way at once, over all shards; absent: any number.",
+        );
+        let rate = qps.map(|qps| {
+            let usual = Rate::per_second(at_least_one(qps));
+            Rate { burst: burst.map_or(usual.burst, at_least_one), ..usual }
+        });
+        Self {
+            rate,
+            in_flight_max: in_flight_max.map(at_least_one),
+            breaker: s.boolean(
+                "breaker",
+                true,
+                "Whether it is only probed while it fails, as [exchange.breaker] says.",
+            ),
+        }
+    }
+
+    pub(super) fn limits(&self, breaker: &Breaker) -> GuardLimits {
+        GuardLimits {
+            rate: self.rate,
+            in_flight_max: self.in_flight_max,
+            breaker: self.breaker.then_some(breaker.limits),
+        }
+    }
+}
+
+fn at_least_one(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
+}

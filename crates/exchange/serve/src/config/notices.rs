@@ -1,0 +1,217 @@
+//! `[exchange.notices]`: who fires the notices of DSPs, how they are sealed, and how delivered.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use exchange_core::delivery::Policy;
+use exchange_core::{BeaconBase, Lifetimes, NoticeMode};
+use runtime::config::{Optional, Required, Secret, Section, ms, secs};
+
+use crate::notices::{CallLimits, Network};
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct NoticesConfig {
+    /// The URL that tokens are put behind.
+    pub base: BeaconBase,
+    /// Where the journal is, and the key if none is configured.
+    pub directory: PathBuf,
+    /// Seals and opens tokens.
+    pub key: Option<[u8; 32]>,
+    /// Opens tokens of before.
+    pub key_previous: Option<[u8; 32]>,
+    /// Where a publisher's own does not say otherwise.
+    pub mode: NoticeMode,
+    /// How long tokens count.
+    pub lifetimes: Lifetimes,
+    /// What bounds calls to DSPs.
+    pub calls: CallLimits,
+    /// What bounds delivery.
+    pub policy: Policy,
+    /// Longest wait for an ad that a win notice answers with.
+    pub markup_timeout: Duration,
+    /// Largest such ad.
+    pub markup_bytes_max: usize,
+    /// Whose `x-forwarded-for` is believed.
+    pub proxies_trusted: Vec<Network>,
+}
+
+/// Names of modes.
+pub(super) const MODES: [(&str, NoticeMode); 3] = [
+    ("final", NoticeMode::Final),
+    ("upstream", NoticeMode::Upstream),
+    ("pass_through", NoticeMode::PassThrough),
+];
+
+impl NoticesConfig {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let base = s.parsed(
+            "url",
+            Required("https://exchange.example/n/"),
+            |url| {
+                let remedy = "must be an http or https URL that ends with `/`, of letters, digits and `-._~:/`";
+                BeaconBase::parse(url).ok_or_else(|| remedy.to_owned())
+            },
+            "Where browsers and callers reach /n/ of this exchange; beacons are put behind it.",
+        );
+        let directory = s.text(
+            "directory",
+            "vickrey-notices",
+            "Where billing notices are journalled, and the key is kept if none is given here.",
+        );
+        let key = s.secret(
+            "key",
+            Optional("env:VICKREY_NOTICE_KEY"),
+            "64 hexadecimal digits that seal beacons, the same on all nodes; absent, one is made and kept in `directory`.",
+        );
+        let key = read_key(s, "key", key);
+        let previous = s.secret(
+            "key_previous",
+            Optional("env:VICKREY_NOTICE_KEY_PREVIOUS"),
+            "The key of before, until what it sealed has expired.",
+        );
+        let key_previous = read_key(s, "key_previous", previous);
+        if key.is_some() && key == key_previous {
+            s.problem("key_previous", "***", "is the same as `key`, remove it");
+        }
+        Self {
+            base,
+            directory: directory.into(),
+            key,
+            key_previous,
+            mode: s.one_of(
+                "mode",
+                "final",
+                &MODES,
+                "Who fires notices, where a publisher's own does not say: final (we do, and ours is the last auction), upstream (we do, when the caller fires ours), pass_through (the caller).",
+            ),
+            lifetimes: s.section("lifetimes", "How long beacons count, by what is shown where (7.2).", read_lifetimes),
+            markup_timeout: s.duration(
+                "markup_timeout",
+                "100ms",
+                ms(1)..=secs(10),
+                "Longest wait for an ad that a win notice answers with, where the auction leaves so much.",
+            ),
+            markup_bytes_max: s.bytes(
+                "markup_bytes_max",
+                "64KiB",
+                256..=16 * 1024 * 1024,
+                "Largest such ad.",
+            ),
+            calls: read_calls(s),
+            policy: read_policy(s),
+            proxies_trusted: s.texts(
+                "proxies_trusted",
+                &[],
+                network,
+                "Whose `x-forwarded-for` names the device that called a beacon, as 10.0.0.0/8.",
+            ),
+        }
+    }
+}
+
+fn read_key(s: &mut Section<'_>, key: &str, secret: Option<Secret>) -> Option<[u8; 32]> {
+    let secret = secret?;
+    let bytes = parse_key(secret.expose());
+    if bytes.is_none() {
+        s.problem(key, "***", "must be 64 hexadecimal digits, as of `openssl rand -hex 32`");
+    }
+    bytes
+}
+
+/// 64 hexadecimal digits.
+pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
+    let is_key = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut key = [0; 32];
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)).filter(|_| is_key) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    is_key.then_some(key)
+}
+
+fn read_lifetimes(s: &mut Section<'_>) -> Lifetimes {
+    let mut of = |key: &'static str, default: &'static str, doc: &'static str| {
+        let lifetime: Duration = s.duration(key, default, secs(1)..=secs(30 * 86_400), doc);
+        u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX)
+    };
+    Lifetimes {
+        web_s: of("web", "1m", "Browsers."),
+        app_banner_s: of("app_banner", "5m", "Banners in applications."),
+        app_native_s: of("app_native", "10m", "Native ads in applications."),
+        interstitial_s: of("interstitial", "30m", "Interstitials, video and audio."),
+        stitched_s: of("stitched", "24h", "Stitched into a stream by a server."),
+        dooh_s: of("dooh", "24h", "Digital out of home."),
+        exp_max_s: of("exp_max", "24h", "Most that a request's own `imp.exp` can ask for."),
+    }
+}
+
+fn read_calls(s: &mut Section<'_>) -> CallLimits {
+    CallLimits {
+        timeout: s.duration(
+            "timeout",
+            "4s",
+            ms(10)..=secs(9),
+            "Longest wait for a connection to a DSP's notice host, and for its answer.",
+        ),
+        connections_max: s.integer(
+            "connections_max",
+            8,
+            1..=1024_usize,
+            "Most connections to one notice host.",
+        ),
+        idle_timeout: s.duration(
+            "idle_timeout",
+            "60s",
+            ms(100)..=secs(3600),
+            "An idle connection to one is closed after this long.",
+        ),
+        pipeline_max: s.integer(
+            "pipeline_max",
+            8,
+            1..=64_usize,
+            "Most win and loss notices on a connection that wait for their answers; 1 for hosts that cannot.",
+        ),
+        networks_allowed: s.texts(
+            "networks_allowed",
+            &[],
+            network,
+            "Addresses that notices may be sent to although they are not public, as 10.1.0.0/16.",
+        ),
+    }
+}
+
+fn read_policy(s: &mut Section<'_>) -> Policy {
+    let usual = Policy::default();
+    Policy {
+        billing_horizon: s.duration(
+            "billing_horizon",
+            "1h",
+            secs(60)..=secs(7 * 86_400),
+            "A billing notice that no try has delivered is given up after this long.",
+        ),
+        retries_best_effort: s.integer(
+            "retries",
+            2,
+            0..=100_u32,
+            "Tries of a win or loss notice after the first.",
+        ),
+        billing_max: s.integer(
+            "billing_max",
+            200_000,
+            1..=10_000_000_usize,
+            "Billing notices that may be owed at once; beacons beyond are answered 503.",
+        ),
+        best_effort_max: s.integer(
+            "waiting_max",
+            50_000,
+            1..=10_000_000_usize,
+            "Win and loss notices that may wait at once; those beyond are dropped and counted.",
+        ),
+        ..usual
+    }
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    let remedy = "must be an address or a range, for example \"10.0.0.0/8\"";
+    Network::parse(text).ok_or_else(|| remedy.to_owned())
+}

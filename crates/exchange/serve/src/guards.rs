@@ -1,0 +1,212 @@
+//! The rights to call DSPs, shared out among shards ten times a second by a thread of its own.
+//!
+//! It moves messages; who may call how often is `exchange_core::guard`'s to decide.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::time::Instant;
+
+use exchange_core::guard::{
+    Governor, Grant, GuardLimits, Permit, Report, STEP, ShardGuard, Status,
+};
+use runtime::shutdown::Shutdown;
+use tracing::error;
+use units::Tick;
+
+/// Messages that may wait between a shard and the governors. They are cumulative: one that finds
+/// no room is made up for by the next.
+const MESSAGES_MAX: usize = 16;
+
+/// Names what governs one DSP, from when it is first configured until it is no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GuardId(u64);
+
+type Reports = Box<[(GuardId, Report)]>;
+type Grants = Box<[(GuardId, Grant)]>;
+
+/// A shard's end.
+#[derive(Debug)]
+pub struct ShardLine {
+    reports: rtrb::Producer<Reports>,
+    grants: rtrb::Consumer<Grants>,
+}
+
+/// The governors' end of one shard.
+#[derive(Debug)]
+struct GovernorLine {
+    reports: rtrb::Consumer<Reports>,
+    grants: rtrb::Producer<Grants>,
+}
+
+/// All governors; clones are handles to the same. No shard ever waits for their lock.
+#[derive(Clone, Debug)]
+pub struct Guards(Arc<Mutex<Board>>);
+
+#[derive(Debug)]
+struct Board {
+    origin: Instant,
+    shards: usize,
+    governors: HashMap<GuardId, Governor>,
+    lines: Vec<GovernorLine>,
+    next: u64,
+}
+
+/// Steps the governors until it is dropped.
+#[derive(Debug)]
+pub struct GuardsThread {
+    _stop: mpsc::Sender<()>,
+}
+
+impl Guards {
+    /// Of so many shards, each of which gets its line.
+    pub fn new(shards: usize) -> (Self, Vec<ShardLine>) {
+        let line = |_| {
+            let (reports_in, reports) = rtrb::RingBuffer::new(MESSAGES_MAX);
+            let (grants, grants_out) = rtrb::RingBuffer::new(MESSAGES_MAX);
+            let shard = ShardLine { reports: reports_in, grants: grants_out };
+            (GovernorLine { reports, grants }, shard)
+        };
+        let (lines, ends) = (0..shards).map(line).unzip();
+        let board =
+            Board { origin: Instant::now(), shards, governors: HashMap::new(), lines, next: 0 };
+        (Self(Arc::new(Mutex::new(board))), ends)
+    }
+
+    /// Starts the thread. Should a governor find that rights were minted, the process ends: not to
+    /// ask a DSP is cheap, to ask it more than it allows is not.
+    pub fn start(&self, shutdown: &Shutdown) -> io::Result<GuardsThread> {
+        let (stop, stopped) = mpsc::channel();
+        let (guards, shutdown) = (self.clone(), shutdown.clone());
+        std::thread::Builder::new().name("guards".to_owned()).spawn(move || {
+            while stopped.recv_timeout(STEP) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let stepped = catch_unwind(AssertUnwindSafe(|| guards.lock().step()));
+                if stepped.is_err() {
+                    error!("the rights to call DSPs do not add up; shutting down");
+                    return shutdown.begin();
+                }
+            }
+        })?;
+        Ok(GuardsThread { _stop: stop })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Board> {
+        // A panic within a step ends the process; until then its last state is shown.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Governs one more DSP; with the first grant of each shard.
+    pub fn add(&self, limits: GuardLimits) -> (GuardId, Arc<[Grant]>) {
+        let mut board = self.lock();
+        let id = GuardId(board.next);
+        board.next += 1;
+        let governor = Governor::new(limits, board.shards, board.now());
+        let first = governor.grants().into();
+        board.governors.insert(id, governor);
+        (id, first)
+    }
+
+    /// Other limits from now on.
+    pub fn change(&self, id: GuardId, limits: GuardLimits) {
+        let mut board = self.lock();
+        let now = board.now();
+        if let Some(governor) = board.governors.remove(&id) {
+            board.governors.insert(id, governor.with_limits(limits, now));
+        }
+    }
+
+    /// The DSP is no longer configured.
+    pub fn remove(&self, id: GuardId) {
+        self.lock().governors.remove(&id);
+    }
+
+    /// Whether the DSP is to be asked.
+    pub fn pause(&self, id: GuardId, paused: bool) {
+        if let Some(governor) = self.lock().governors.get_mut(&id) {
+            governor.pause(paused);
+        }
+    }
+
+    /// How things stand with a DSP.
+    pub fn status(&self, id: GuardId) -> Option<Status> {
+        self.lock().governors.get(&id).map(Governor::status)
+    }
+}
+
+impl Board {
+    fn now(&self) -> Tick {
+        Tick::ZERO.after(self.origin.elapsed())
+    }
+
+    fn step(&mut self) {
+        let now = self.now();
+        let mut reports: HashMap<GuardId, Vec<Report>> = HashMap::new();
+        for line in &mut self.lines {
+            while let Ok(message) = line.reports.pop() {
+                for (id, report) in message {
+                    reports.entry(id).or_default().push(report);
+                }
+            }
+        }
+        let mut grants: Vec<Vec<(GuardId, Grant)>> = vec![Vec::new(); self.shards];
+        for (id, governor) in &mut self.governors {
+            let told = reports.get(id).map_or(&[][..], Vec::as_slice);
+            for grant in governor.step(now, told) {
+                grants[grant.shard].push((*id, *grant));
+            }
+        }
+        for (line, grants) in self.lines.iter_mut().zip(grants) {
+            let _ = line.grants.push(grants.into());
+        }
+    }
+}
+
+/// What one shard may ask of one DSP, shared by its calls.
+pub type SharedGuard = Rc<RefCell<ShardGuard>>;
+
+impl ShardLine {
+    /// Applies what was granted and reports, for all of `guards`. To be called every [`STEP`].
+    pub fn turn<'g>(&mut self, guards: impl Iterator<Item = (GuardId, &'g SharedGuard)> + Clone) {
+        let mut granted = HashMap::new();
+        while let Ok(message) = self.grants.pop() {
+            granted.extend(message);
+        }
+        let report = |(id, guard): (GuardId, &SharedGuard)| {
+            let mut guard = guard.borrow_mut();
+            if let Some(grant) = granted.get(&id) {
+                guard.apply(grant);
+            }
+            (id, guard.report())
+        };
+        // Full: the governors are held up, and the next report says it all.
+        let _ = self.reports.push(guards.map(report).collect());
+    }
+}
+
+/// A call under way; ends when dropped.
+pub struct InFlight {
+    guard: SharedGuard,
+    permit: Option<Permit>,
+}
+
+impl InFlight {
+    pub fn new(guard: &SharedGuard, permit: Permit) -> Self {
+        Self { guard: Rc::clone(guard), permit: Some(permit) }
+    }
+}
+
+impl std::fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InFlight")
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let permit = self.permit.take().expect("it is released once, here");
+        self.guard.borrow_mut().release(permit);
+    }
+}

@@ -1,0 +1,357 @@
+//! Where notices are sent from: one thread that is told by the shards, keeps to the rules of
+//! delivery, and calls DSPs.
+//!
+//! It makes no decision about a notice: those are `exchange_core::delivery`'s.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use exchange_core::NoticeTarget;
+use exchange_core::delivery::{
+    Attempt, Beacon, BeaconId, Counters, Delivery, Effect, Event, Kind, LaneView, Notice, Now,
+    Outcome, Refusal,
+};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tracing::{debug, error};
+use units::Tick;
+
+use super::client::{Answered, Call, CallError, Client, Origin};
+use super::journal::{Entry, Journal, JournalError, Order as JournalOrder};
+
+/// Orders of shards that may wait; more are shed, and counted by whoever gives them.
+const ORDERS_MAX: usize = 65_536;
+/// Events taken in one step, so that what is due is not kept waiting.
+const EVENTS_MAX: usize = 4096;
+
+/// Tokens of relayed ads that are remembered.
+const RELAYED_MAX: usize = 1_000_000;
+
+/// What a shard asks for.
+#[derive(Debug)]
+pub enum Order {
+    /// Deliver a win or loss notice.
+    Submit(exchange_core::delivery::BestEffort, Notice),
+    /// A beacon was called; the answer follows once that is durable.
+    Beacon(Box<Beacon>, oneshot::Sender<Acknowledged>),
+    /// Call the notice, and hand its body on.
+    Fetch(Notice, Fetch),
+}
+
+/// A notice that is answered with an ad.
+#[derive(Debug)]
+pub struct Fetch {
+    /// Most bytes of it.
+    pub body_max: usize,
+    /// The token that asks for it, and until when that is remembered: the same is answered once.
+    pub once: Option<(BeaconId, u64)>,
+    /// Hears what came.
+    pub done: oneshot::Sender<Result<Answered, CallError>>,
+}
+
+/// What becomes of a beacon's call.
+pub type Acknowledged = Result<bool, Refusal>;
+
+/// How shards reach the office; clones lead to the same.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    orders: mpsc::Sender<Order>,
+    view: Arc<Mutex<View>>,
+}
+
+/// What the office shows of its work.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Counts and levels.
+    pub counters: Counters,
+    /// By DSP.
+    pub lanes: Vec<LaneView>,
+}
+
+impl Counter {
+    /// Gives an order without waiting; `false`, and it is gone, when too many wait.
+    pub fn order(&self, order: Order) -> bool {
+        self.orders.try_send(order).is_ok()
+    }
+
+    /// What the office has done so far.
+    pub fn view(&self) -> View {
+        self.view.lock().expect("nothing panics while it holds the view").clone()
+    }
+}
+
+/// The running office. It ends once every [`Counter`] is gone: what is owed then stays in the
+/// journal.
+#[derive(Debug)]
+pub struct Office {
+    thread: JoinHandle<()>,
+}
+
+impl Office {
+    /// Starts its threads. `delivery` is as `journal` left it.
+    pub fn start(
+        delivery: Delivery,
+        journal: Journal,
+        client: impl FnOnce() -> Rc<Client> + Send + 'static,
+        clock: Clock,
+    ) -> Result<(Self, Counter), JournalError> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        drop(runtime.map_err(JournalError::Thread)?); // It can be made; it cannot be sent.
+        let (orders, wanted) = mpsc::channel(ORDERS_MAX);
+        let (events, happened) = mpsc::unbounded_channel();
+        let (journal_orders, journalled) = std_mpsc::channel();
+        let tell = events.clone();
+        let journal = journal.start(journalled, move |event| drop(tell.send(event)))?;
+        let view = Arc::new(Mutex::new(View::default()));
+        let shown = Arc::clone(&view);
+        let thread = std::thread::Builder::new()
+            .name("notices".to_owned())
+            .spawn(move || {
+                let runtime =
+                    Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+                let Ok(runtime) = runtime else {
+                    error!("no runtime for notices: none will be sent");
+                    return;
+                };
+                runtime.block_on(async move {
+                    let desk = Desk {
+                        delivery,
+                        client: client(),
+                        journal: journal_orders,
+                        events,
+                        waiting: HashMap::new(),
+                        calls: 0,
+                        safe_before: 0,
+                        relayed: Relayed::default(),
+                        clock,
+                        shown,
+                    };
+                    desk.work(wanted, happened).await;
+                });
+                if journal.join().is_err() {
+                    error!("the journal's thread had panicked");
+                }
+            })
+            .map_err(JournalError::Thread)?;
+        Ok((Self { thread }, Counter { orders, view }))
+    }
+
+    /// Waits for its end, which follows that of the last [`Counter`].
+    pub fn join(self) {
+        if self.thread.join().is_err() {
+            error!("the notices' thread had panicked");
+        }
+    }
+}
+
+/// The two clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Ticks count from now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// What both show.
+    pub fn now(&self) -> Now {
+        Now { tick: Tick::ZERO.after(self.0.elapsed()), unix_ms: unix_ms() }
+    }
+
+    fn instant(&self, tick: Tick) -> Instant {
+        self.0 + tick.since(Tick::ZERO)
+    }
+}
+
+/// Milliseconds since the epoch of Unix.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+struct Desk {
+    delivery: Delivery,
+    client: Rc<Client>,
+    journal: std_mpsc::Sender<JournalOrder>,
+    events: mpsc::UnboundedSender<Event>,
+    /// Calls of beacons that wait for their answer.
+    waiting: HashMap<u64, oneshot::Sender<Acknowledged>>,
+    calls: u64,
+    safe_before: u64,
+    relayed: Relayed,
+    clock: Clock,
+    shown: Arc<Mutex<View>>,
+}
+
+impl Desk {
+    async fn work(
+        mut self,
+        mut wanted: mpsc::Receiver<Order>,
+        mut happened: mpsc::UnboundedReceiver<Event>,
+    ) {
+        let (mut orders, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            let now = self.clock.now();
+            let wake_at = self.delivery.wake_at(now).map(|tick| self.clock.instant(tick));
+            let sleep = async {
+                match wake_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                taken = wanted.recv_many(&mut orders, EVENTS_MAX) => if taken == 0 { return },
+                _ = happened.recv_many(&mut inbox, EVENTS_MAX) => (),
+                () = sleep => (),
+            }
+            for order in orders.drain(..) {
+                self.take(order, &mut inbox);
+            }
+            self.delivery.step(self.clock.now(), &mut inbox, &mut outbox);
+            self.act(&mut outbox);
+            let view =
+                View { counters: self.delivery.counters(), lanes: self.delivery.lanes().collect() };
+            *self.shown.lock().expect("nothing panics while it holds the view") = view;
+        }
+    }
+
+    fn take(&mut self, order: Order, inbox: &mut Vec<Event>) {
+        match order {
+            Order::Submit(kind, notice) => inbox.push(Event::Submit { kind, notice }),
+            Order::Beacon(mut beacon, answer) => {
+                self.calls += 1;
+                beacon.call = self.calls;
+                self.waiting.insert(self.calls, answer);
+                inbox.push(Event::Beacon(beacon));
+            }
+            Order::Fetch(notice, Fetch { body_max, once, done }) => {
+                if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms)) {
+                    return; // Who asks again hears nothing.
+                }
+                if let Some(call) = call(&notice, (false, body_max), done) {
+                    self.client.call(call);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, outbox: &mut Vec<Effect>) {
+        let mut entries = Vec::new();
+        for effect in outbox.drain(..) {
+            match effect {
+                Effect::Journal { ticket, record } => entries.push(Entry { ticket, record }),
+                Effect::Send { attempt, kind, notice } => self.send(attempt, kind, &notice),
+                Effect::Acknowledge { call, duplicate } => self.answer(call, Ok(duplicate)),
+                Effect::Refuse { call, refusal } => self.answer(call, Err(refusal)),
+                Effect::GiveUp { notice, tries, reason, .. } => {
+                    let (dsp, url) = (&**notice.dsp(), notice.url());
+                    error!(dsp, url, tries, ?reason, "a billing notice is given up");
+                }
+            }
+        }
+        // Its thread ends only after this one.
+        if !entries.is_empty() {
+            let _ = self.journal.send(JournalOrder::Append(entries));
+        }
+        let safe_before = self.delivery.safe_before();
+        if safe_before > self.safe_before {
+            self.safe_before = safe_before;
+            let _ = self.journal.send(JournalOrder::RemoveBefore(safe_before));
+        }
+    }
+
+    fn answer(&mut self, call: u64, acknowledged: Acknowledged) {
+        // Whoever called may have gone.
+        let _ = self.waiting.remove(&call).map(|answer| answer.send(acknowledged));
+    }
+
+    fn send(&self, attempt: Attempt, kind: Kind, notice: &Notice) {
+        let (done, answered) = oneshot::channel();
+        // A billing notice that is sent twice may be billed twice.
+        let pipelined = kind != Kind::Billing;
+        let Some(call) = call(notice, (pipelined, 0), done) else {
+            let outcome = Outcome::Forbidden;
+            return drop(self.events.send(Event::Sent { attempt, outcome }));
+        };
+        self.client.call(call);
+        let (events, dsp) = (self.events.clone(), Arc::clone(notice.dsp()));
+        tokio::task::spawn_local(async move {
+            let outcome = match answered.await {
+                Ok(Ok(answered)) => Outcome::Status(answered.status),
+                Ok(Err(CallError::Forbidden(address))) => {
+                    debug!(%dsp, %address, "a notice's host is not to be called");
+                    Outcome::Forbidden
+                }
+                Ok(Err(error)) => {
+                    debug!(%dsp, %error, ?kind, "a notice failed");
+                    Outcome::Failed
+                }
+                Err(_) => Outcome::Failed,
+            };
+            let _ = events.send(Event::Sent { attempt, outcome });
+        });
+    }
+}
+
+/// Tokens whose ad has been asked for, until they expire. A restart forgets them: a DSP may then
+/// be asked for an ad once more.
+#[derive(Debug, Default)]
+struct Relayed {
+    known: BTreeSet<BeaconId>,
+    expiry: BTreeSet<(u64, BeaconId)>,
+}
+
+impl Relayed {
+    /// Whether it is asked for the first time, and there is room to remember it.
+    fn is_first(&mut self, id: BeaconId, expires_ms: u64) -> bool {
+        let now_ms = unix_ms();
+        while let Some((_, expired)) = self.expiry.first().filter(|(at, _)| *at <= now_ms).copied()
+        {
+            self.expiry.pop_first();
+            self.known.remove(&expired);
+        }
+        if self.known.len() >= RELAYED_MAX || !self.known.insert(id) {
+            return false;
+        }
+        self.expiry.insert((expires_ms, id))
+    }
+}
+
+/// The call of a notice; `None` where its URL cannot be called.
+fn call(
+    notice: &Notice,
+    (pipelined, body_max): (bool, usize),
+    done: oneshot::Sender<Result<Answered, CallError>>,
+) -> Option<Call> {
+    let target = NoticeTarget::parse(notice.url())?;
+    let mut head = String::with_capacity(notice.url().len() + 128);
+    head.push_str("GET ");
+    if !target.path_and_query.starts_with('/') {
+        head.push('/');
+    }
+    let host = if target.host.contains(':') {
+        format!("[{}]", target.host)
+    } else {
+        target.host.to_owned()
+    };
+    head.extend([target.path_and_query, " HTTP/1.1\r\nhost: ", &host]);
+    if target.port != if target.is_tls { 443 } else { 80 } {
+        let _ = write!(head, ":{}", target.port);
+    }
+    head.push_str("\r\nuser-agent: vickrey\r\naccept: */*\r\n");
+    for (name, value) in notice.forwarded().headers() {
+        head.extend([name, ": ", value, "\r\n"]);
+    }
+    head.push_str("\r\n");
+    let origin =
+        Origin { is_tls: target.is_tls, host: target.host.to_ascii_lowercase(), port: target.port };
+    Some(Call { origin, head, pipelined, body_max, done })
+}

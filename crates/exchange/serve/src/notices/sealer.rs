@@ -1,0 +1,100 @@
+//! What notices are sealed with, and the key that is made when none is configured.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use exchange_core::{BeaconBase, KeyRing, Lifetimes};
+
+use super::network::Network;
+use crate::config::{ExchangeConfig, parse_key};
+
+/// The file in the journal's directory that holds the key.
+const KEY_NAME: &str = "key";
+
+/// What notices are sealed with, as configured.
+#[derive(Clone)]
+pub struct Sealer {
+    pub keys: KeyRing,
+    pub base: BeaconBase,
+    pub lifetimes: Lifetimes,
+    pub markup_timeout: Duration,
+    pub markup_bytes_max: usize,
+    pub proxies_trusted: Vec<Network>,
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sealer").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl Sealer {
+    /// As configured; `own` is the key that was made, and `None` where there is no office.
+    pub fn of(config: &ExchangeConfig, own: Option<[u8; 32]>) -> Option<Self> {
+        let notices = config.notices.as_ref()?;
+        let first = notices.key.or(own)?;
+        let mut keys = vec![first];
+        // One that was made, while another is configured, may have sealed what is still out.
+        let before = [notices.key_previous, own.filter(|own| *own != first)];
+        keys.extend(before.into_iter().flatten().filter(|key| *key != first));
+        keys.dedup();
+        own?;
+        Some(Self {
+            keys: KeyRing::new(&keys)?,
+            base: notices.base.clone(),
+            lifetimes: notices.lifetimes,
+            markup_timeout: notices.markup_timeout,
+            markup_bytes_max: notices.markup_bytes_max,
+            proxies_trusted: notices.proxies_trusted.clone(),
+        })
+    }
+}
+
+/// The key in `directory`, made at the first start.
+///
+/// # Errors
+///
+/// When it cannot be read or written, or is none.
+pub fn own_key(directory: &Path) -> io::Result<[u8; 32]> {
+    let path = directory.join(KEY_NAME);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let digits: String =
+                rand::random::<[u8; 32]>().iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            writeln!(file, "{digits}")?;
+            // What it seals must be opened after a crash.
+            file.sync_all()?;
+            fs::File::open(directory)?.sync_all()?;
+            digits
+        }
+        Err(error) => return Err(error),
+    };
+    let place = path.display();
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{place} holds no key"));
+    parse_key(text.trim_end()).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_made_once_and_kept_from_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let key = own_key(folder.path()).unwrap();
+        assert_eq!(own_key(folder.path()).unwrap(), key);
+        let path = folder.path().join(KEY_NAME);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_ne!(own_key(tempfile::tempdir().unwrap().path()).unwrap(), key);
+        fs::write(&path, "short").unwrap();
+        let error = own_key(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with("holds no key"), "{error}");
+    }
+}

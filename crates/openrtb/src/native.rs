@@ -1,0 +1,149 @@
+//! Native markup (OpenRTB Native Ads 1.0 to 1.2): where it keeps the URLs that are called when the
+//! ad is shown. Which URL that is, and why, is not known here.
+
+use std::borrow::Cow;
+
+use crate::Text;
+use crate::json::escaped;
+use crate::members::{members, string};
+
+/// The native markup `text`, JSON with or without the outer `native`, with `url` among what is
+/// called when the ad is shown; `None` when it is no such JSON.
+///
+/// Version 1.2 calls `eventtrackers` (event 1, impression; method 1, image), those before it
+/// `imptrackers`. What tells no older version and has only `imptrackers` is given another of these:
+/// a renderer might take the one list or the other, and the bidder's own must not be the other.
+pub fn add_tracker(text: &str, url: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len() + url.len() + 64);
+    write_with_tracker(text, url, true, &mut out)?;
+    Some(out)
+}
+
+fn write_with_tracker(text: &str, url: &str, is_root: bool, out: &mut String) -> Option<()> {
+    let members = members(text)?;
+    let inner = if is_root { value_of(&members, "native")? } else { None };
+    if let Some(inner) = inner {
+        return write_members(&members, "native", out, |out| {
+            write_with_tracker(inner, url, false, out)
+        });
+    }
+    let version = value_of(&members, "ver")?;
+    let (event, imp) = (value_of(&members, "eventtrackers")?, value_of(&members, "imptrackers")?);
+    let url = escaped(url);
+    let (key, list, tracker) = if is_older(version)? || (event.is_none() && imp.is_some()) {
+        ("imptrackers", imp, format!("\"{url}\""))
+    } else {
+        let tracker = format!("{{\"event\":1,\"method\":1,\"url\":\"{url}\"}}");
+        ("eventtrackers", event, tracker)
+    };
+    write_members(&members, key, out, |out| append(list, &tracker, out))
+}
+
+/// The value of `key`, null being absent; `None` when it stands twice: of two, parsers might read
+/// either.
+fn value_of<'a>(members: &[(Text<'_>, &'a str)], key: &str) -> Option<Option<&'a str>> {
+    let mut found = members.iter().filter(|(name, _)| **name == *key).map(|(_, value)| *value);
+    match (found.next(), found.next()) {
+        (value, None) => Some(value.filter(|value| *value != "null")),
+        _ => None,
+    }
+}
+
+/// Whether `ver`, a JSON string or number, is before 1.2.
+fn is_older(ver: Option<&str>) -> Option<bool> {
+    let Some(ver) = ver else { return Some(false) };
+    let version = if ver.starts_with('"') { string(ver)? } else { Cow::Borrowed(ver) };
+    Some(matches!(&*version, "1" | "1.0" | "1.1"))
+}
+
+/// Writes the object again with another value of `key`, at its end.
+fn write_members(
+    members: &[(Text<'_>, &str)],
+    key: &str,
+    out: &mut String,
+    write_value: impl FnOnce(&mut String) -> Option<()>,
+) -> Option<()> {
+    out.push('{');
+    for (name, value) in members.iter().filter(|(name, _)| **name != *key) {
+        out.extend(["\"", &escaped(name), "\":", value, ","]);
+    }
+    out.extend(["\"", key, "\":"]);
+    write_value(out)?;
+    out.push('}');
+    Some(())
+}
+
+/// Writes the array `list`, or a new one, with `element` at its end.
+fn append(list: Option<&str>, element: &str, out: &mut String) -> Option<()> {
+    let inside = list.unwrap_or("[]").strip_prefix('[')?.strip_suffix(']')?;
+    let comma = if inside.trim_ascii().is_empty() { "" } else { "," };
+    out.extend(["[", inside, comma, element, "]"]);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: Option<&str>) {
+        let got = add_tracker(text, "u");
+        assert_eq!(got.as_deref(), want, "{text}");
+        assert!(got.is_none_or(|got| crate::is_json(&got)));
+    }
+
+    const EVENT: &str = r#"{"event":1,"method":1,"url":"u"}"#;
+
+    #[test]
+    fn the_version_and_what_is_there_choose_the_list() {
+        for (text, want) in [
+            ("{}", format!(r#"{{"eventtrackers":[{EVENT}]}}"#)),
+            (r#"{"ver":"1.2"}"#, format!(r#"{{"ver":"1.2","eventtrackers":[{EVENT}]}}"#)),
+            (r#"{"ver":"1.1"}"#, r#"{"ver":"1.1","imptrackers":["u"]}"#.to_owned()),
+            (r#"{"ver":1}"#, r#"{"ver":1,"imptrackers":["u"]}"#.to_owned()),
+            (r#"{"imptrackers":["a"]}"#, r#"{"imptrackers":["a","u"]}"#.to_owned()),
+            (
+                r#"{"imptrackers":[ ],"ver":"1.2"}"#,
+                r#"{"ver":"1.2","imptrackers":[ "u"]}"#.to_owned(),
+            ),
+            (
+                r#"{"eventtrackers":[{}],"imptrackers":["a"]}"#,
+                format!(r#"{{"imptrackers":["a"],"eventtrackers":[{{}},{EVENT}]}}"#),
+            ),
+            (
+                r#"{"eventtrackers":[{}],"ver":"1.1"}"#,
+                r#"{"eventtrackers":[{}],"ver":"1.1","imptrackers":["u"]}"#.to_owned(),
+            ),
+            (r#"{"eventtrackers":null}"#, format!(r#"{{"eventtrackers":[{EVENT}]}}"#)),
+        ] {
+            check(text, Some(&want));
+            // Within the outer object of the older versions, beside which others stay.
+            let outer = format!(r#"{{"native":{text},"x":"\u00e9"}}"#);
+            check(&outer, Some(&format!(r#"{{"x":"\u00e9","native":{want}}}"#)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_native_markup_is_left_alone() {
+        for text in [
+            "",
+            "<p>",
+            "[]",
+            r#"{"native":[]}"#,
+            r#"{"native":"x"}"#,
+            r#"{"ver":"1.1","imptrackers":{}}"#,
+            r#"{"eventtrackers":"x"}"#,
+            r#"{"eventtrackers":[],"eventtrackers":[]}"#,
+            r#"{"native":{},"native":{}}"#,
+            r#"{"ver":"\ud800"}"#,
+        ] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn the_url_is_escaped_once() {
+        let got = add_tracker("{}", "a\"\\😀").unwrap();
+        assert!(got.contains(r#""url":"a\"\\😀""#), "{got}");
+    }
+}

@@ -1,0 +1,54 @@
+//! Messages on their way: late, lost, repeated, overtaken. Knows nothing of what they say.
+
+use crate::Chance;
+
+/// What may happen to a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Longest it takes; each takes its own time, so one may overtake another.
+    pub delay_ms_max: u64,
+    /// How many in a million are lost.
+    pub lost_ppm: u64,
+    /// How many in a million come twice.
+    pub repeated_ppm: u64,
+}
+
+/// Messages on their way.
+#[derive(Debug)]
+pub(super) struct Network<M> {
+    faults: Faults,
+    under_way: Vec<(u64, M)>,
+}
+
+impl<M: Copy> Network<M> {
+    pub(super) fn new(faults: Faults) -> Self {
+        Self { faults, under_way: Vec::new() }
+    }
+
+    /// Sends a message; `false` when it is lost.
+    pub(super) fn send(&mut self, now_ms: u64, message: M, chance: &mut Chance) -> bool {
+        let is_lost = chance.happens(self.faults.lost_ppm);
+        let copies = if chance.happens(self.faults.repeated_ppm) { 2 } else { 1 };
+        for _ in 0..copies {
+            let delay = chance.within(0..=self.faults.delay_ms_max);
+            if !is_lost {
+                self.under_way.push((now_ms + delay, message));
+            }
+        }
+        !is_lost
+    }
+
+    /// Messages that have arrived at a receiver that takes them.
+    pub(super) fn arrived(&mut self, now_ms: u64, takes: impl Fn(&M) -> bool) -> Vec<M> {
+        let mut arrived = Vec::new();
+        self.under_way.retain(|(at, message)| {
+            let is_here = *at <= now_ms && takes(message);
+            if is_here {
+                arrived.push((*at, *message));
+            }
+            !is_here
+        });
+        arrived.sort_by_key(|(at, _)| *at);
+        arrived.into_iter().map(|(_, message)| message).collect()
+    }
+}

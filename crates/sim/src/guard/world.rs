@@ -1,0 +1,222 @@
+//! Lets a setup happen: time passes in ticks, and in each the DSP answers, messages arrive, shards
+//! call and report, and the governor steps.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use exchange_core::guard::{
+    End, Governor, Grant, Permit, Refusal, Report, STEP, ShardGuard, State, Trial,
+};
+use units::Tick;
+
+use super::bug::{Bug, Planted};
+use super::network::Network;
+use super::scenario::Setup;
+use crate::Chance;
+
+/// What happened.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// Calls that were made: when, and by which shard.
+    pub calls: Vec<(u64, usize)>,
+    /// Most calls under way after each that was made.
+    pub in_flight: Vec<(u64, u64)>,
+    /// States of the governor: from when.
+    pub states: Vec<(u64, State)>,
+    /// Calls that were not made: when, by which shard, why.
+    pub refused: Vec<(u64, usize, Refusal)>,
+}
+
+/// What happens to a call, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Settle,
+    Release,
+}
+
+struct Call {
+    shard: usize,
+    permit: Permit,
+    trial: Option<Trial>,
+    end: End,
+    is_of_before_reload: bool,
+}
+
+struct World<'s> {
+    setup: &'s Setup,
+    chance: Chance,
+    planted: Planted,
+    governor: Option<Governor>,
+    shards: Vec<ShardGuard>,
+    /// When in a step each shard reports, and last the governor's step.
+    offsets_ms: Vec<u64>,
+    to_governor: Network<Report>,
+    to_shards: Network<Grant>,
+    calls: BTreeMap<u64, Call>,
+    due: BinaryHeap<Reverse<(u64, Stage, u64)>>,
+    trace: Trace,
+}
+
+/// Runs a setup to its end, with a bug or without.
+pub fn run(setup: &Setup, bug: Bug) -> Trace {
+    let mut world = World::new(setup, bug);
+    let mut now_ms = 0;
+    while now_ms < setup.length_ms {
+        world.tick(now_ms);
+        now_ms += setup.tick_ms;
+    }
+    world.trace
+}
+
+fn tick_at(ms: u64) -> Tick {
+    Tick::ZERO.after(Duration::from_millis(ms))
+}
+
+impl<'s> World<'s> {
+    fn new(setup: &'s Setup, bug: Bug) -> Self {
+        let governor = Governor::new(setup.limits, setup.shards, Tick::ZERO);
+        let mut chance = Chance::new(setup.seed);
+        let step_ms = u64::try_from(STEP.as_millis()).expect("a step is short");
+        let ticks = step_ms / setup.tick_ms;
+        Self {
+            setup,
+            planted: Planted::new(bug, setup.shards),
+            shards: governor.grants().iter().map(ShardGuard::new).collect(),
+            governor: Some(governor),
+            offsets_ms: (0..=setup.shards)
+                .map(|_| chance.within(0..=ticks - 1) * setup.tick_ms)
+                .collect(),
+            chance,
+            to_governor: Network::new(setup.faults),
+            to_shards: Network::new(setup.faults),
+            calls: BTreeMap::new(),
+            due: BinaryHeap::new(),
+            trace: Trace::default(),
+        }
+    }
+
+    fn tick(&mut self, now_ms: u64) {
+        self.answer(now_ms);
+        for shard in 0..self.setup.shards {
+            if self.setup.is_stalled(Some(shard), now_ms) {
+                continue;
+            }
+            // Calls come before grants are read: a shard that wakes uses what it holds first.
+            self.call(shard, now_ms);
+            if self.is_due(shard, now_ms) {
+                let report = self.planted.report(self.shards[shard].report());
+                if !self.to_governor.send(now_ms, report, &mut self.chance) {
+                    self.planted.report_lost(&report);
+                }
+            }
+        }
+        self.deliver_grants(now_ms);
+        self.govern(now_ms);
+    }
+
+    fn is_due(&self, who: usize, now_ms: u64) -> bool {
+        let step_ms = u64::try_from(STEP.as_millis()).expect("a step is short");
+        now_ms % step_ms == self.offsets_ms[who]
+    }
+
+    /// Ends the calls whose time has come; a stalled shard's wait for it.
+    fn answer(&mut self, now_ms: u64) {
+        let mut waiting = Vec::new();
+        while let Some(Reverse((at_ms, stage, id))) = self.due.peek().copied() {
+            if at_ms > now_ms {
+                break;
+            }
+            self.due.pop();
+            let call = self.calls.get_mut(&id).expect("a call is over once");
+            let shard = call.shard;
+            if self.setup.is_stalled(Some(shard), now_ms) {
+                waiting.push(Reverse((now_ms + self.setup.tick_ms, stage, id)));
+                continue;
+            }
+            match stage {
+                Stage::Settle => {
+                    let trial = call.trial.take().expect("a call ends once");
+                    self.shards[shard].settle(trial, call.end);
+                }
+                Stage::Release => self.release(id),
+            }
+        }
+        self.due.extend(waiting);
+    }
+
+    fn release(&mut self, id: u64) {
+        let call = self.calls.remove(&id).expect("a call is over once");
+        if self.planted.releases() && !call.is_of_before_reload {
+            self.shards[call.shard].release(call.permit);
+        }
+    }
+
+    fn call(&mut self, shard: usize, now_ms: u64) {
+        let wanted = self.setup.rate(shard, now_ms) * self.setup.tick_ms;
+        let extra = self.chance.happens(wanted % 1_000 * 1_000);
+        for _ in 0..wanted / 1_000 + u64::from(extra) {
+            match self.shards[shard].admit() {
+                Ok(call) => self.begin(shard, call, now_ms),
+                Err(refusal) => self.trace.refused.push((now_ms, shard, refusal)),
+            }
+        }
+    }
+
+    fn begin(&mut self, shard: usize, (permit, trial): (Permit, Trial), now_ms: u64) {
+        let (end, settle_ms, release_ms) = self.setup.health(now_ms).call(&mut self.chance);
+        let end = self.planted.end(end);
+        let id = self.trace.calls.len() as u64;
+        self.calls.insert(
+            id,
+            Call { shard, permit, trial: Some(trial), end, is_of_before_reload: false },
+        );
+        self.due.push(Reverse((now_ms + settle_ms, Stage::Settle, id)));
+        self.due.push(Reverse((now_ms + release_ms, Stage::Release, id)));
+        self.trace.calls.push((now_ms, shard));
+        self.trace.in_flight.push((now_ms, self.calls.len() as u64));
+    }
+
+    fn deliver_grants(&mut self, now_ms: u64) {
+        let setup = self.setup;
+        let awake = |grant: &Grant| !setup.is_stalled(Some(grant.shard), now_ms);
+        for grant in self.to_shards.arrived(now_ms, awake) {
+            let grant = self.planted.grant(grant);
+            self.shards[grant.shard].apply(&grant);
+        }
+    }
+
+    fn govern(&mut self, now_ms: u64) {
+        if self.setup.is_stalled(None, now_ms) {
+            return;
+        }
+        let mut governor = self.governor.take().expect("there is one between ticks");
+        for (at_ms, limits) in &self.setup.changes {
+            if *at_ms != now_ms {
+                continue;
+            }
+            governor = if self.planted.bug == Bug::ReloadForgets {
+                let fresh = Governor::new(*limits, self.setup.shards, tick_at(now_ms));
+                self.shards = fresh.grants().iter().map(ShardGuard::new).collect();
+                self.calls.values_mut().for_each(|call| call.is_of_before_reload = true);
+                self.to_governor = Network::new(self.setup.faults);
+                self.to_shards = Network::new(self.setup.faults);
+                fresh
+            } else {
+                governor.with_limits(*limits, tick_at(now_ms))
+            };
+        }
+        if self.is_due(self.setup.shards, now_ms) {
+            governor.pause(self.setup.is_paused(now_ms));
+            let reports = self.to_governor.arrived(now_ms, |_| true);
+            for grant in governor.step(tick_at(now_ms), &reports) {
+                self.to_shards.send(now_ms, *grant, &mut self.chance);
+            }
+            let state = governor.status().state;
+            if self.trace.states.last().is_none_or(|(_, last)| *last != state) {
+                self.trace.states.push((now_ms, state));
+            }
+        }
+        self.governor = Some(governor);
+    }
+}
