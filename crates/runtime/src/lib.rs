@@ -1,5 +1,5 @@
 //! What every service stands on: configuration and its reload, shards and their acceptor,
-//! shutdown, metrics, the admin listener and logging.
+//! shutdown, metrics, traces, the admin listener and logging.
 //!
 //! It must not know any service: no auction, no DSP, no budget. A service hands in closures and
 //! names its own keys and metrics.
@@ -13,3 +13,4 @@ pub mod process;
 pub mod reload;
 pub mod shards;
 pub mod shutdown;
+pub mod traces;

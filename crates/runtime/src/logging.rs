@@ -2,11 +2,13 @@
 //!
 //! It must not know what is logged.
 
+use std::fmt;
 use std::io::{IsTerminal, stderr};
 
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::reload;
 
 use crate::config::Section;
 
@@ -26,6 +28,25 @@ pub struct LoggingOptions {
     pub format: Format,
     /// Which events are.
     pub filter: EnvFilter,
+}
+
+/// Logging under way.
+pub struct Logging(SetFilter);
+
+type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
+
+impl Logging {
+    /// From now on, what `filter` lets through is logged.
+    pub fn filter(&self, filter: EnvFilter) {
+        // It can only fail once nothing is logged any more.
+        let _ = (self.0)(filter);
+    }
+}
+
+impl fmt::Debug for Logging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Logging")
+    }
 }
 
 /// Logging was started before in this process.
@@ -66,17 +87,18 @@ pub fn parse_filter(text: &str) -> Result<EnvFilter, String> {
 /// # Errors
 ///
 /// When it was started before.
-pub fn start(options: LoggingOptions) -> Result<(), AlreadyStarted> {
+pub fn start(options: LoggingOptions) -> Result<Logging, AlreadyStarted> {
     let colours = stderr().is_terminal();
-    let subscriber = subscriber(options, stderr, colours);
-    tracing::subscriber::set_global_default(subscriber).map_err(|_| AlreadyStarted)
+    let (subscriber, logging) = subscriber(options, stderr, colours);
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| AlreadyStarted)?;
+    Ok(logging)
 }
 
 fn subscriber<W>(
     options: LoggingOptions,
     writer: W,
     colours: bool,
-) -> Box<dyn Subscriber + Send + Sync>
+) -> (Box<dyn Subscriber + Send + Sync>, Logging)
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -85,8 +107,18 @@ where
         .with_writer(writer)
         .with_ansi(colours);
     match options.format {
-        Format::Human => Box::new(lines.finish()),
-        Format::Json => Box::new(lines.with_ansi(false).json().flatten_event(true).finish()),
+        Format::Human => {
+            let lines = lines.with_filter_reloading();
+            let handle = lines.reload_handle();
+            let logging = Logging(Box::new(move |filter| handle.reload(filter)));
+            (Box::new(lines.finish()), logging)
+        }
+        Format::Json => {
+            let lines = lines.with_ansi(false).json().flatten_event(true).with_filter_reloading();
+            let handle = lines.reload_handle();
+            let logging = Logging(Box::new(move |filter| handle.reload(filter)));
+            (Box::new(lines.finish()), logging)
+        }
     }
 }
 
@@ -113,11 +145,17 @@ mod tests {
 
     /// What is written of three events with these options.
     fn logged(config: &str, colours: bool) -> String {
+        logged_after(config, colours, |_| ())
+    }
+
+    /// The same, once `change` has been made to the logging under way.
+    fn logged_after(config: &str, colours: bool, change: impl FnOnce(&Logging)) -> String {
         let lines = Lines::default();
         let written = lines.clone();
         let options = parse("log.toml", config, LoggingOptions::read).unwrap();
-        let subscriber = subscriber(options, move || lines.clone(), colours);
+        let (subscriber, logging) = subscriber(options, move || lines.clone(), colours);
         tracing::subscriber::with_default(subscriber, || {
+            change(&logging);
             tracing::warn!(seat = "a", "seat left");
             tracing::info!("started");
             tracing::debug!("detail");
@@ -142,6 +180,18 @@ mod tests {
         assert_eq!(events[0]["message"], "seat left");
         assert_eq!(events[0]["seat"], "a");
         assert_eq!(logged("filter = 'off'", false), "");
+    }
+
+    #[test]
+    fn the_filter_changes_while_logging_is_under_way() {
+        for format in ["human", "json"] {
+            let config = format!("format = '{format}'\nfilter = 'info'");
+            let logged = |filter| {
+                let filter = parse_filter(filter).unwrap();
+                logged_after(&config, false, |logging| logging.filter(filter)).lines().count()
+            };
+            assert_eq!((logged("off"), logged("warn"), logged("debug")), (0, 1, 3), "{format}");
+        }
     }
 
     #[test]

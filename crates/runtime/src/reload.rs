@@ -1,4 +1,5 @@
-//! When a configuration is read anew: at SIGHUP, and when a file that it was read from changes.
+//! When a configuration is read anew: at SIGHUP, when an operator asks, and when a file that it was
+//! read from changes.
 //!
 //! Files are looked at, not subscribed to: that works on every file system, through symbolic
 //! links and mounts, and notices what a notification lost. A change counts only once two looks in
@@ -8,12 +9,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use crate::config::{Loaded, Problems, Section, Sources, load_tracked};
@@ -24,6 +26,8 @@ use crate::shutdown::Shutdown;
 pub enum Trigger {
     /// SIGHUP came.
     Signal,
+    /// An operator asked, by a [`ReloadBell`].
+    Asked,
     /// This file, or what this pattern matches, changed, and settled.
     Changed(PathBuf),
 }
@@ -51,6 +55,18 @@ struct Watched {
 pub struct Reload {
     watched: watch::Sender<Watched>,
     triggers: Receiver<Trigger>,
+    bell: ReloadBell,
+}
+
+/// Asks for the configuration to be read anew; clones ask the same [`Reload`].
+#[derive(Clone, Debug)]
+pub struct ReloadBell(Arc<Notify>);
+
+impl ReloadBell {
+    /// Asks, without waiting for it. Asked often before it is read, it is read once.
+    pub fn ring(&self) {
+        self.0.notify_one();
+    }
 }
 
 impl Reload {
@@ -67,15 +83,24 @@ impl Reload {
         let (sender, triggers) = sync_channel(1);
         let (ready, installed) = channel();
         let shutdown = shutdown.clone();
+        let bell = ReloadBell(Arc::default());
+        let asked = Arc::clone(&bell.0);
         std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
             match Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => runtime.block_on(follow(following, &sender, &shutdown, &ready)),
+                Ok(runtime) => {
+                    runtime.block_on(follow((following, &asked), &sender, &shutdown, &ready));
+                }
                 // The receiver waits for exactly one message.
                 Err(error) => drop(ready.send(Err(error))),
             }
         })?;
         installed.recv().unwrap_or_else(|_| Err(io::Error::other("the reload thread died")))?;
-        Ok(Self { watched, triggers })
+        Ok(Self { watched, triggers, bell })
+    }
+
+    /// By which others ask for the configuration to be read anew.
+    pub fn bell(&self) -> ReloadBell {
+        self.bell.clone()
     }
 
     /// Watches these sources from now on: what they are not any more is a change.
@@ -88,9 +113,7 @@ impl Reload {
         self.triggers.recv().ok()
     }
 
-    /// Waits for the next reason, reads the file at `path` by `read`, and watches what was read,
-    /// whether or not it is good; `interval` says how often, of a good one. Of a bad one all
-    /// problems are logged, and the old configuration is to stay. `None` once the process drains.
+    /// Waits for the next reason, and [`load`](Self::load)s. `None` once the process drains.
     pub fn next_load<T>(
         &self,
         path: &Path,
@@ -98,8 +121,22 @@ impl Reload {
         interval: impl Fn(&T) -> Duration,
     ) -> Option<Reloaded<T>> {
         let trigger = self.wait()?;
+        Some(self.load(trigger, path, read, interval))
+    }
+
+    /// Reads the file at `path` by `read`, and watches what was read, whether or not it is good;
+    /// `interval` says how often, of a good one. Of a bad one all problems are logged, and the old
+    /// configuration is to stay.
+    pub fn load<T>(
+        &self,
+        trigger: Trigger,
+        path: &Path,
+        read: impl Fn(&mut Section<'_>) -> T,
+        interval: impl Fn(&T) -> Duration,
+    ) -> Reloaded<T> {
         match &trigger {
             Trigger::Signal => info!("SIGHUP: reading the configuration anew"),
+            Trigger::Asked => info!("an operator asks: reading the configuration anew"),
             Trigger::Changed(path) => {
                 info!("{} changed: reading the configuration anew", path.display());
             }
@@ -113,7 +150,7 @@ impl Reload {
             }
         };
         self.watch(sources, interval);
-        Some(Reloaded { trigger, outcome })
+        Reloaded { trigger, outcome }
     }
 }
 
@@ -127,7 +164,7 @@ pub fn log_problems(problems: &Problems) {
 }
 
 async fn follow(
-    mut watched: watch::Receiver<Watched>,
+    (mut watched, asked): (watch::Receiver<Watched>, &Notify),
     triggers: &SyncSender<Trigger>,
     shutdown: &Shutdown,
     ready: &Sender<io::Result<()>>,
@@ -138,7 +175,7 @@ async fn follow(
     };
     drop(ready.send(Ok(())));
     tokio::select! {
-        () = watch_all(&mut watched, &mut hangup, triggers) => (),
+        () = watch_all(&mut watched, (&mut hangup, asked), triggers) => (),
         _ = shutdown.started() => (),
     }
 }
@@ -146,7 +183,7 @@ async fn follow(
 /// Passes reasons on, until nobody takes them.
 async fn watch_all(
     watched: &mut watch::Receiver<Watched>,
-    hangup: &mut Signal,
+    (hangup, asked): (&mut Signal, &Notify),
     triggers: &SyncSender<Trigger>,
 ) {
     let mut current = watched.borrow_and_update().clone();
@@ -165,6 +202,7 @@ async fn watch_all(
                 Some(()) => Trigger::Signal,
                 None => return,
             },
+            () = asked.notified() => Trigger::Asked,
             () = tokio::time::sleep(current.interval), if !current.interval.is_zero() => {
                 match settling.look(Sources::now) {
                     Some(path) => Trigger::Changed(path),

@@ -4,10 +4,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream as Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
 
 use super::*;
 use crate::config::parse;
 use crate::listen::listen;
+use crate::metrics::Exposition;
+use crate::shutdown::Shutdown;
 
 struct Fixture {
     admin: Admin,
@@ -27,6 +32,7 @@ fn start(config: &str) -> Fixture {
         exposition: Exposition::default(),
         readiness: Readiness::default(),
         shutdown: shutdown.clone(),
+        apis: vec![api(), configuration(Held), document("{}")],
     };
     pages.exposition.add(|page| page.counters("answers", "Answers.")?.value(&[], 42));
     let check = Arc::clone(&warm);
@@ -58,6 +64,61 @@ impl Fixture {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{request}{answer}");
         assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{request}{answer}");
     }
+
+    /// The status and the body of the answer to a request without `host` and the last line.
+    fn ask(&self, request: &str) -> (u16, String) {
+        let (line, headers) = request.split_once('\n').unwrap_or((request, ""));
+        let headers = headers.replace('\n', "\r\n");
+        let headers = if headers.is_empty() { headers } else { headers + "\r\n" };
+        let request = format!("{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{headers}\r\n");
+        let answer = exchange(self.address, &request);
+        let status = answer[9..12].parse().unwrap();
+        (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    }
+
+    /// The status, and the code of an error.
+    #[track_caller]
+    fn check_code(&self, request: &str, status: u16, code: &str) {
+        let (found, body) = self.ask(request);
+        assert_eq!(found, status, "{request}: {body}");
+        let json: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(json["error"]["code"], code, "{request}");
+        assert!(json["error"]["message"].is_string(), "{request}");
+    }
+}
+
+/// A service's part: it shows what it was asked, and one route panics.
+fn api() -> Api {
+    static ROUTES: &[Route<&str>] = &[
+        Route {
+            method: Method::Get,
+            path: "/v1/things/{id}",
+            answer: |state, call| Reply::json(&json!([state, call.parameter("id")])),
+        },
+        Route { method: Method::Put, path: "/v1/things/{id}", answer: |_, _| Reply::nothing() },
+        Route { method: Method::Get, path: "/v1/panic", answer: |_, _| panic!("a defect") },
+    ];
+    Api::new("state", ROUTES)
+}
+
+/// A configuration of which the first reload fails.
+struct Held;
+
+impl Configuration for Held {
+    fn in_force(&self) -> InForce {
+        InForce {
+            generation: 7,
+            loaded_at: SystemTime::UNIX_EPOCH,
+            file: "vickrey.toml".to_owned(),
+            effective: json!({ "admin": { "token": "***" } }),
+            needs_restart: vec!["admin.listen".to_owned()],
+        }
+    }
+
+    fn reload(&self) -> Result<ReloadSummary, ReloadError> {
+        let two = "listen = 1\nconnections_max = 0";
+        Err(parse("vickrey.toml", two, AdminOptions::read).unwrap_err().into())
+    }
 }
 
 #[test]
@@ -69,10 +130,10 @@ fn pages() {
     check("HEAD /metrics", "200 OK", "");
     check("GET /metrics?name[]=x", "200 OK", metrics);
     check("GET /health/live", "200 OK", "live\n");
-    check("GET /", "404 Not Found", "no such page\n");
-    check("GET /metrics/", "404 Not Found", "no such page\n");
-    check("POST /metrics", "405 Method Not Allowed", "only GET\n");
-    check("POST /", "404 Not Found", "no such page\n");
+    for request in ["GET /", "GET /metrics/", "POST /", "GET /v1/things", "GET /v1/things/"] {
+        fixture.check_code(request, 404, "not_found");
+    }
+    fixture.check_code("POST /metrics", 405, "method_not_allowed");
 
     check("GET /health/ready", "503 Service Unavailable", "not ready: warm\n");
     fixture.warm.store(true, Ordering::SeqCst);
@@ -94,6 +155,8 @@ fn headers() {
         exchange(fixture.address, &request)
     };
     assert!(ask("DELETE /metrics").contains("\r\nallow: GET, HEAD\r\n"));
+    assert!(ask("DELETE /v1/things/a").contains("\r\nallow: GET, HEAD, PUT\r\n"));
+    assert!(ask("GET /v1/config").contains("\r\ncache-control: no-store\r\n"));
     let kind = "\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
     assert!(ask("GET /metrics").contains(kind));
     fixture.admin.stop();
@@ -137,4 +200,121 @@ fn connections_beyond_the_limit_are_closed() {
     assert!(matches!(second.read(&mut [0]), Ok(0) | Err(_)));
     assert!(live(&mut first));
     fixture.admin.stop();
+}
+
+#[test]
+fn services_answer_by_their_routes() {
+    let fixture = start("");
+    let things = fixture.ask("GET /v1/things/a%2Fb");
+    assert_eq!(things, (200, "[\"state\",\"a/b\"]\n".to_owned()));
+    assert_eq!(fixture.ask("PUT /v1/things/a"), (204, String::new()));
+    assert_eq!(fixture.ask("GET /v1/openapi.json"), (200, "{}".to_owned()));
+    fixture.check_code("GET /v1/things/%ff", 400, "bad_request");
+    fixture.check_code("POST /v1/things/%ff", 405, "method_not_allowed");
+    fixture.check_code("GET /v1/panic", 500, "defect");
+    assert_eq!(fixture.ask("GET /v1/things/a").0, 200, "a panic ends one answer alone");
+    fixture.admin.stop();
+}
+
+#[test]
+fn the_configuration() {
+    let fixture = start("");
+    let (status, body) = fixture.ask("GET /v1/config");
+    let want = json!({
+        "generation": 7,
+        "loaded_at": "1970-01-01T00:00:00.000Z",
+        "file": "vickrey.toml",
+        "needs_restart": ["admin.listen"],
+        "configuration": { "admin": { "token": "***" } },
+    });
+    assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (200, want));
+    let (status, body) = fixture.ask("POST /v1/reload");
+    let error = &serde_json::from_str::<Value>(&body).unwrap()["error"];
+    assert_eq!((status, &error["code"]), (422, &json!("invalid_configuration")));
+    assert_eq!((&error["count"], error["problems"].as_array().unwrap().len()), (&json!(2), 2));
+    let first = &error["problems"][0];
+    let found = json!([first["key"], first["line"], first["value"]]);
+    assert_eq!(found, json!(["listen", 1, "1"]));
+    fixture.admin.stop();
+}
+
+const TOKEN: &str = "0123456789abcdef";
+
+#[test]
+fn a_token_is_asked_for() {
+    let fixture = start(&format!("token = '{TOKEN}'"));
+    for path in ["/metrics", "/v1/config", "/v1/things/a", "/", "/v1/none", "/healthy"] {
+        let ask = |authorization: &str| {
+            fixture.check_code(&format!("GET {path}{authorization}"), 401, "unauthorized");
+        };
+        ask("");
+        ask("\nauthorization: Bearer");
+        ask("\nauthorization: Bearer ");
+        ask("\nauthorization: Bearer 0123456789abcdeg");
+        ask("\nauthorization: Bearer 0123456789abcde");
+        ask("\nauthorization: Bearer 0123456789abcdef0");
+        ask("\nauthorization: Basic 0123456789abcdef");
+        ask("\nauthorization: Digest 0123456789abcdef");
+        ask("\nauthorization: 0123456789abcdef");
+    }
+    for scheme in ["Bearer ", "bearer ", "BEARER   "] {
+        let request = format!("GET /metrics\nauthorization: {scheme}{TOKEN}");
+        assert_eq!(fixture.ask(&request).0, 200, "{request}");
+    }
+    assert_eq!(fixture.ask("GET /health/live").0, 200);
+    assert_eq!(fixture.ask("GET /health/ready").0, 503);
+    let refused =
+        exchange(fixture.address, "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    assert!(refused.contains("\r\nwww-authenticate: Bearer\r\n"), "{refused}");
+    fixture.admin.stop();
+}
+
+/// Whatever the page's origin, its own included, and with the right token too.
+#[test]
+fn web_pages_change_nothing() {
+    for (config, authorization) in [("", ""), ("token = '0123456789abcdef'", TOKEN)] {
+        let fixture = start(config);
+        let with = format!("authorization: Bearer {authorization}\norigin: http://a");
+        fixture.check_code(&format!("PUT /v1/things/a\n{with}"), 403, "cross_origin");
+        fixture.check_code(&format!("POST /v1/reload\n{with}"), 403, "cross_origin");
+        assert_eq!(fixture.ask(&format!("GET /v1/things/a\n{with}")).0, 200);
+        fixture.admin.stop();
+    }
+}
+
+#[test]
+fn bodies_have_a_limit() {
+    let fixture = start("");
+    let put = |length: usize| {
+        let body = "x".repeat(length);
+        fixture.ask(&format!("PUT /v1/things/a\ncontent-length: {length}\n\n{body}"))
+    };
+    assert_eq!(put(0).0, 204);
+    assert_eq!(put(64 * 1024).0, 204);
+    let (status, body) = put(64 * 1024 + 1);
+    assert_eq!(status, 413, "{body}");
+    assert!(body.contains("body_too_large"), "{body}");
+    fixture.admin.stop();
+}
+
+#[test]
+fn who_is_reached_by_others_has_a_token() {
+    let check = |text: &str, want: &[&str]| {
+        let problems = parse("admin.toml", text, AdminOptions::read).err();
+        let lines = problems.iter().flat_map(|problems| problems.iter().map(ToString::to_string));
+        assert_eq!(lines.collect::<Vec<_>>(), want, "{text}");
+    };
+    let remedy = "is reached by others than this machine: set `admin.token`, for example from \
+                  `openssl rand -hex 32`, or listen on 127.0.0.1";
+    for address in ["0.0.0.0:1", "10.0.0.1:1", "[::]:1"] {
+        let text = format!("listen = \"{address}\"");
+        check(&text, &[&format!("line 1: listen = \"{address}\": {remedy}")]);
+        check(&format!("{text}\ntoken = \"{TOKEN}\""), &[]);
+    }
+    check("listen = \"[::1]:1\"", &[]);
+    check("listen = \"127.1.2.3:1\"", &[]);
+    let short = "line 1: token: has fewer than 16 letters: it can be guessed";
+    check("token = \"0123456789abcde\"", &[short]);
+    let letters = "line 1: token: has letters that no header can bear: use ASCII without spaces";
+    check("token = \"0123456789 abcdef\"", &[letters]);
 }

@@ -161,6 +161,26 @@ fn sighup_reads_anew() {
     }
 }
 
+/// Rung twice while it is not waited for, it is one reason or two, and none is lost.
+#[test]
+fn an_operator_asks() {
+    let files = Files::new();
+    let shutdown = Shutdown::new(Duration::from_secs(3600));
+    let reload = Reload::start(files.sources(), Duration::ZERO, &shutdown).unwrap();
+    reload.bell().ring();
+    reload.bell().ring();
+    let asked = |reload: &Reload| loop {
+        match reload.wait() {
+            // A signal of another test may come first.
+            Some(Trigger::Signal) => (),
+            other => return other,
+        }
+    };
+    assert_eq!(asked(&reload), Some(Trigger::Asked));
+    reload.bell().ring();
+    assert_eq!(asked(&reload), Some(Trigger::Asked));
+}
+
 #[test]
 fn the_end_of_the_process_ends_the_watch() {
     let files = Files::new();

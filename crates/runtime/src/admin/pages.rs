@@ -1,0 +1,71 @@
+//! What every process shows of itself: health and metrics.
+//!
+//! It must not know any service: they add metrics and checks.
+
+use hyper::StatusCode;
+
+use super::readiness::Readiness;
+use super::reply::Reply;
+use super::route::{Api, Method, Route};
+use crate::metrics::{Exposition, MEDIA_TYPE};
+use crate::shutdown::Shutdown;
+
+/// What the admin listener shows.
+#[derive(Debug)]
+pub struct Pages {
+    /// The metrics page.
+    pub exposition: Exposition,
+    /// The checks of `/health/ready`.
+    pub readiness: Readiness,
+    /// A process that drains is not ready.
+    pub shutdown: Shutdown,
+    /// What services add, at paths under `/v1`. The first that has a path answers.
+    pub apis: Vec<Api>,
+}
+
+/// What health and metrics are answered from.
+#[derive(Debug)]
+pub struct Vitals {
+    exposition: Exposition,
+    readiness: Readiness,
+    shutdown: Shutdown,
+}
+
+/// Health and metrics.
+pub static VITALS: &[Route<Vitals>] = &[
+    Route { method: Method::Get, path: "/health/live", answer: |_, _| ok("live") },
+    Route { method: Method::Get, path: "/health/ready", answer: |vitals, _| vitals.ready() },
+    Route { method: Method::Get, path: "/metrics", answer: |vitals, _| vitals.metrics() },
+];
+
+impl Pages {
+    /// All that is answered: health and metrics first.
+    pub(super) fn into_apis(self) -> Vec<Api> {
+        let Self { exposition, readiness, shutdown, apis } = self;
+        let vitals = Api::new(Vitals { exposition, readiness, shutdown }, VITALS);
+        [vitals].into_iter().chain(apis).collect()
+    }
+}
+
+impl Vitals {
+    fn ready(&self) -> Reply {
+        if self.shutdown.is_started() {
+            return Reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining");
+        }
+        match self.readiness.missing()[..] {
+            [] => ok("ready"),
+            ref missing => {
+                let line = format!("not ready: {}", missing.join(", "));
+                Reply::text(StatusCode::SERVICE_UNAVAILABLE, &line)
+            }
+        }
+    }
+
+    fn metrics(&self) -> Reply {
+        Reply::page(MEDIA_TYPE, self.exposition.text())
+    }
+}
+
+fn ok(line: &str) -> Reply {
+    Reply::text(StatusCode::OK, line)
+}

@@ -1,0 +1,147 @@
+//! Answers of the admin listener: text, JSON, and errors, which all have one shape.
+//!
+//! It must not know who answers.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// What is wrong, as programs tell it apart. In the order of precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// 401: no bearer token, or another.
+    Unauthorized,
+    /// 404: no such resource.
+    NotFound,
+    /// 405: the resource does not do that; `allow` says what it does.
+    MethodNotAllowed,
+    /// 400: the path stands for no text.
+    BadRequest,
+    /// 403: a web page would change something.
+    CrossOrigin,
+    /// 413: the body is larger than any that is read.
+    BodyTooLarge,
+    /// 408: the body did not come.
+    BodyTimeout,
+    /// 503: not now, for example because the process drains.
+    Unavailable,
+    /// 422: what was asked for has problems, all of which are told, and nothing was changed.
+    InvalidConfiguration,
+    /// 500: a defect of ours.
+    Defect,
+}
+
+impl ErrorCode {
+    /// As answers have it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::BadRequest => "bad_request",
+            Self::CrossOrigin => "cross_origin",
+            Self::BodyTooLarge => "body_too_large",
+            Self::BodyTimeout => "body_timeout",
+            Self::Unavailable => "unavailable",
+            Self::InvalidConfiguration => "invalid_configuration",
+            Self::Defect => "defect",
+        }
+    }
+
+    /// The status of an answer with it.
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::CrossOrigin => StatusCode::FORBIDDEN,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::InvalidConfiguration => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Defect => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    status: StatusCode,
+    media_type: &'static str,
+    body: Bytes,
+    allow: Option<HeaderValue>,
+}
+
+impl Reply {
+    /// 200 with `value`.
+    pub fn json(value: &Value) -> Self {
+        Self::new(StatusCode::OK, JSON, format!("{value}\n"))
+    }
+
+    /// 200 with JSON that is written already.
+    pub fn json_text(text: &'static str) -> Self {
+        Self::new(StatusCode::OK, JSON, text)
+    }
+
+    /// Text, a line of it.
+    pub fn text(status: StatusCode, line: &str) -> Self {
+        Self::new(status, TEXT, format!("{line}\n"))
+    }
+
+    /// 200 with a text of any media type.
+    pub fn page(media_type: &'static str, text: String) -> Self {
+        Self::new(StatusCode::OK, media_type, text)
+    }
+
+    /// 204.
+    pub fn nothing() -> Self {
+        Self::new(StatusCode::NO_CONTENT, "", "")
+    }
+
+    /// `{"error": {"code": …, "message": …}}`. The message is for people.
+    pub fn error(code: ErrorCode, message: &str) -> Self {
+        Self::error_with(code, message, json!({}))
+    }
+
+    /// The same with further members of `error`.
+    pub fn error_with(code: ErrorCode, message: &str, mut members: Value) -> Self {
+        members["code"] = code.label().into();
+        members["message"] = message.into();
+        let body = json!({ "error": members });
+        Self::new(code.status(), JSON, format!("{body}\n"))
+    }
+
+    fn new(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { status, media_type, body: body.into(), allow: None }
+    }
+
+    /// With the methods that are allowed.
+    pub(super) fn with_allow(self, methods: &str) -> Self {
+        Self { allow: HeaderValue::try_from(methods).ok(), ..self }
+    }
+
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        if !self.media_type.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
+        }
+        if let Some(allow) = self.allow {
+            headers.insert(ALLOW, allow);
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        // It shows a moment, and some of it is for operators only.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}

@@ -1,0 +1,234 @@
+//! Which function answers a request: tables of methods and paths, one for each part of the API.
+//!
+//! It must not know what a route does, nor who may ask: that is server.rs's.
+
+use std::fmt;
+
+use super::reply::{ErrorCode, Reply};
+
+/// What is asked of a resource. `HEAD` is answered wherever [`Get`](Self::Get) is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Shows it.
+    Get,
+    /// Sets it.
+    Put,
+    /// Does it.
+    Post,
+    /// Takes it away.
+    Delete,
+}
+
+impl Method {
+    /// As a request line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// As it stands in an `allow` header.
+    const fn allowed(self) -> &'static str {
+        match self {
+            Self::Get => "GET, HEAD",
+            other => other.name(),
+        }
+    }
+
+    fn answers(self, method: &hyper::Method) -> bool {
+        method.as_str() == self.name() || (self == Self::Get && method == hyper::Method::HEAD)
+    }
+}
+
+/// One resource and one method.
+pub struct Route<S> {
+    /// What is asked.
+    pub method: Method,
+    /// Of which resource; a segment in braces stands for any, as in `/v1/dsps/{id}`.
+    pub path: &'static str,
+    /// Answers with the state of its part of the API. It may take a while, and may panic: then it
+    /// is answered 500.
+    pub answer: fn(&S, &Call) -> Reply,
+}
+
+/// A request that has found its route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    parameters: Vec<(&'static str, String)>,
+}
+
+impl Call {
+    /// What stands in the path where the route has `{name}`, decoded.
+    ///
+    /// # Panics
+    ///
+    /// When the route has no such segment.
+    pub fn parameter(&self, name: &str) -> &str {
+        let found = self.parameters.iter().find(|(known, _)| *known == name);
+        &found.expect("the route's path has the parameter that its function asks for").1
+    }
+}
+
+/// What a route's function answers with, by the route's place in its table.
+type Answer = Box<dyn Fn(usize, &Call) -> Reply + Send + Sync>;
+
+/// One part of the API: a table of routes and the state that they answer from.
+pub struct Api {
+    routes: Vec<(Method, &'static str)>,
+    answer: Answer,
+}
+
+impl Api {
+    /// Answers by `routes` from `state`.
+    pub fn new<S: Send + Sync + 'static>(state: S, routes: &'static [Route<S>]) -> Self {
+        Self {
+            routes: routes.iter().map(|route| (route.method, route.path)).collect(),
+            answer: Box::new(move |index, call| (routes[index].answer)(&state, call)),
+        }
+    }
+
+    /// Answers by the route at `index`.
+    pub(super) fn answer(&self, index: usize, call: &Call) -> Reply {
+        (self.answer)(index, call)
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.routes).finish()
+    }
+}
+
+/// The route of a request: which part of the API, which of its routes, with what in its path.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) api: usize,
+    pub(super) route: usize,
+    pub(super) call: Call,
+}
+
+/// Finds who answers `method` at `path`, which is as it was sent.
+///
+/// # Errors
+///
+/// The answer, when nobody does: 404, 405 with the methods that are allowed, or 400 where a part of
+/// the path cannot be decoded.
+pub(super) fn find<'a>(
+    apis: impl Iterator<Item = &'a Api>,
+    method: &hyper::Method,
+    path: &str,
+) -> Result<Found, Reply> {
+    let mut allowed = Vec::new();
+    for (api, routes) in apis.map(|api| &api.routes).enumerate() {
+        for (route, (known, pattern)) in routes.iter().enumerate() {
+            match (matched(pattern, path), known.answers(method)) {
+                (None, _) => (),
+                (Some(_), false) => allowed.push(known.allowed()),
+                (Some(Ok(parameters)), true) => {
+                    return Ok(Found { api, route, call: Call { parameters } });
+                }
+                (Some(Err(Undecodable)), true) => {
+                    let message = "the path is not UTF-8 once its `%` are decoded";
+                    return Err(Reply::error(ErrorCode::BadRequest, message));
+                }
+            }
+        }
+    }
+    if allowed.is_empty() {
+        let message = "nothing is here; GET /v1/openapi.json says what is where";
+        return Err(Reply::error(ErrorCode::NotFound, message));
+    }
+    let allowed = allowed.join(", ");
+    let message = format!("only {allowed}");
+    Err(Reply::error(ErrorCode::MethodNotAllowed, &message).with_allow(&allowed))
+}
+
+/// A part of a path that stands for no text.
+#[derive(Debug, PartialEq, Eq)]
+struct Undecodable;
+
+type Parameters = Vec<(&'static str, String)>;
+
+/// What `path` has in the braces of `pattern`, where it is of that form.
+fn matched(pattern: &'static str, path: &str) -> Option<Result<Parameters, Undecodable>> {
+    let mut parameters = Ok(Vec::new());
+    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        let (wanted, given) = match (wanted.next(), given.next()) {
+            (None, None) => return Some(parameters),
+            (None, Some(_)) | (Some(_), None) => return None,
+            (Some(wanted), Some(given)) => (wanted, given),
+        };
+        let name = wanted.strip_prefix('{').and_then(|wanted| wanted.strip_suffix('}'));
+        match name {
+            None if wanted != given => return None,
+            None => (),
+            Some(_) if given.is_empty() => return None,
+            Some(name) => match (decoded(given), &mut parameters) {
+                (Some(text), Ok(parameters)) => parameters.push((name, text)),
+                (None, _) => parameters = Err(Undecodable),
+                (_, Err(_)) => (),
+            },
+        }
+    }
+}
+
+/// A segment with its `%` decoded (RFC 3986, section 2.1); nothing where they are broken, or what
+/// comes of them is not UTF-8.
+fn decoded(segment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = str::from_utf8(digits).ok()?;
+        // `from_str_radix` takes a sign.
+        let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| hexadecimal)?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &'static str, path: &str, want: Option<&[(&str, &str)]>) {
+        let found = matched(pattern, path).map(|found| found.expect("a path that can be decoded"));
+        let found = found.as_ref().map(|found| {
+            found.iter().map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>()
+        });
+        assert_eq!(found.as_deref(), want, "{pattern} {path}");
+    }
+
+    #[test]
+    fn paths() {
+        check("/v1/dsps", "/v1/dsps", Some(&[]));
+        check("/v1/dsps", "/v1/dsps/", None);
+        check("/v1/dsps", "/v1/%64sps", None);
+        check("/v1/dsps/{id}", "/v1/dsps/a", Some(&[("id", "a")]));
+        check("/v1/dsps/{id}", "/v1/dsps/", None);
+        check("/v1/dsps/{id}", "/v1/dsps", None);
+        check("/v1/dsps/{id}", "/v1/dsps/a/pause", None);
+        check("/v1/dsps/{id}/pause", "/v1/dsps/a/pause", Some(&[("id", "a")]));
+        check("/v1/dsps/{id}", "/v1/dsps/a%2Fb%20%c3%a9+c", Some(&[("id", "a/b é+c")]));
+    }
+
+    #[test]
+    fn what_cannot_be_decoded() {
+        for segment in ["%", "%4", "a%zz", "%+4", "%ff", "%é"] {
+            assert_eq!(decoded(segment), None, "{segment}");
+            let path = format!("/v1/dsps/{segment}");
+            assert_eq!(matched("/v1/dsps/{id}", &path), Some(Err(Undecodable)), "{segment}");
+        }
+    }
+}

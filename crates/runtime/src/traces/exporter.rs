@@ -1,0 +1,195 @@
+//! The thread that sends what is finished, in batches.
+//!
+//! A batch that the collector does not take for now is tried again a few times, while what is
+//! finished meanwhile waits, and is dropped where it finds no room (OTLP 1.x, section "Failures").
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::{info, warn};
+
+use super::client::Client;
+use super::encoding::{Clocks, rejected, request};
+use super::{Finished, Shared, TracingOptions, count};
+
+/// Spans that are enough for a batch.
+const BATCH_SPANS: usize = 2048;
+/// Longest wait for a batch to fill.
+const BATCH_FILLS: Duration = Duration::from_secs(1);
+/// Attempts to send a batch, and the pause after the first; each further one is twice as long.
+const TRIES_MAX: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What becomes of a batch.
+enum Sent {
+    /// Taken but for so many spans.
+    Taken { rejected: usize },
+    /// Never to be taken.
+    Refused(StatusCode),
+    /// Perhaps later; with the reason.
+    NotNow(String),
+}
+
+pub(super) fn run(
+    options: TracingOptions,
+    shared: &Shared,
+    mut taken: mpsc::UnboundedReceiver<Finished>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build_local(LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return warn!(%error, "no runtime for traces: none will be sent"),
+    };
+    let client = Client::new(&options);
+    let mut exporter = Exporter { shared, client, service_name: options.service_name, well: true };
+    runtime.block_on(async {
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                () = fill(&mut batch, &mut taken) => (),
+                _ = &mut stopped => break,
+            }
+            if exporter.export(std::mem::take(&mut batch), &mut stopped).await.is_err() {
+                break;
+            }
+        }
+        taken.close();
+        while let Ok(finished) = taken.try_recv() {
+            batch.push(finished);
+        }
+        exporter.export_once(&batch).await;
+    });
+    // A name that is slow to resolve must not hold up the end.
+    runtime.shutdown_background();
+}
+
+/// Waits for a trace, and then a while for more. Dropped meanwhile, it leaves in `batch` what it
+/// took.
+async fn fill(batch: &mut Vec<Finished>, taken: &mut mpsc::UnboundedReceiver<Finished>) {
+    let mut fills_until = None;
+    while spans_of(batch) < BATCH_SPANS {
+        let next = match fills_until {
+            None => taken.recv().await,
+            Some(until) => timeout_at(until, taken.recv()).await.ok().flatten(),
+        };
+        let Some(next) = next else { break };
+        batch.push(next);
+        fills_until.get_or_insert_with(|| Instant::now() + BATCH_FILLS);
+    }
+}
+
+/// The exporter was stopped meanwhile.
+struct Stopped;
+
+struct Exporter<'s> {
+    shared: &'s Shared,
+    client: Client,
+    service_name: String,
+    /// Whether the collector took the last batch: changes are logged, not batches.
+    well: bool,
+}
+
+impl Exporter<'_> {
+    /// Sends a batch, trying again where that can help.
+    async fn export(
+        &mut self,
+        batch: Vec<Finished>,
+        stopped: &mut oneshot::Receiver<()>,
+    ) -> Result<(), Stopped> {
+        for tries in 1..=TRIES_MAX {
+            let Sent::NotNow(reason) = self.send(&batch).await else { return Ok(()) };
+            self.tell_sick(&reason);
+            if tries == TRIES_MAX {
+                break;
+            }
+            tokio::select! {
+                () = sleep(PAUSE * (1 << (tries - 1))) => (),
+                _ = &mut *stopped => {
+                    self.export_once(&batch).await;
+                    return Err(Stopped);
+                }
+            }
+        }
+        self.give_up(&batch);
+        Ok(())
+    }
+
+    /// Sends what is left at the end.
+    async fn export_once(&mut self, batch: &[Finished]) {
+        if !batch.is_empty() && matches!(self.send(batch).await, Sent::NotNow(_)) {
+            self.give_up(batch);
+        }
+    }
+
+    fn give_up(&self, batch: &[Finished]) {
+        count(&self.shared.counts.unreachable, spans_of(batch));
+        self.release(batch);
+    }
+
+    /// Makes room for others.
+    fn release(&self, batch: &[Finished]) {
+        self.shared.waiting.fetch_sub(spans_of(batch), Ordering::Relaxed);
+    }
+
+    async fn send(&mut self, batch: &[Finished]) -> Sent {
+        let body = request(&self.service_name, Clocks::now(), batch);
+        let sent = match self.client.post(body).await {
+            Ok((status, answer)) if status.is_success() => {
+                Sent::Taken { rejected: rejected(&answer) }
+            }
+            Ok((status, _)) if may_be_tried_again(status) => Sent::NotNow(status.to_string()),
+            Ok((status, _)) => Sent::Refused(status),
+            Err(error) => Sent::NotNow(error.to_string()),
+        };
+        let (spans, counts) = (spans_of(batch), &self.shared.counts);
+        match &sent {
+            Sent::Taken { rejected } => {
+                let rejected = (*rejected).min(spans);
+                count(&counts.exported, spans - rejected);
+                count(&counts.rejected, rejected);
+                if !self.well {
+                    info!("the collector takes traces again");
+                }
+                self.well = true;
+                self.release(batch);
+            }
+            Sent::Refused(status) => {
+                count(&counts.refused, spans);
+                self.tell_sick(&status.to_string());
+                self.release(batch);
+            }
+            Sent::NotNow(_) => (),
+        }
+        sent
+    }
+
+    fn tell_sick(&mut self, reason: &str) {
+        if self.well {
+            warn!(reason, "the collector does not take traces");
+        }
+        self.well = false;
+    }
+}
+
+/// As OTLP 1.x says, section "Retryable Response Codes".
+fn may_be_tried_again(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+fn spans_of(batch: &[Finished]) -> usize {
+    batch.iter().map(|finished| finished.spans.len()).sum()
+}

@@ -1,0 +1,224 @@
+//! Traces of a sample of what is done, sent to an OpenTelemetry collector (OTLP over HTTP).
+//!
+//! Whoever does the work asks the [`Tracer`] whether it is sampled, adds [`Span`]s with the moments
+//! that it measured anyway, and finishes the [`Trace`]. Off, or not sampled, that is one comparison.
+//! A thread of its own sends what is finished, in batches. What waits for it is bounded, and what
+//! finds no room is dropped and counted: a collector that is slow or dead slows nothing.
+//!
+//! ```
+//! # use std::time::{Duration, Instant};
+//! # use runtime::traces::{Span, Tracer};
+//! # let (tracer, arrival, parsed) = (Tracer::off(), Instant::now(), Instant::now());
+//! if let Some(mut trace) = tracer.sample(0x0123_4567_89ab_cdef, None) {
+//!     let root = trace.root();
+//!     trace.add(root, Span::new("parse", arrival, parsed));
+//!     trace.finish(Span::new("auction", arrival, Instant::now()).with("outcome", "filled"));
+//! }
+//! ```
+//!
+//! It must not know what is traced.
+
+mod client;
+mod encoding;
+mod exporter;
+mod options;
+mod parent;
+mod span;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
+use units::Ppm;
+
+use crate::metrics::{Exposition, Page};
+use parent::Parent;
+
+pub use options::TracingOptions;
+pub use span::{Kind, Span, SpanId, Trace, Value};
+
+/// Most spans that are finished and not yet sent: with their attributes some 20 MB.
+pub const SPANS_WAITING_MAX: usize = 65_536;
+
+/// Most spans of one trace; those beyond are dropped.
+pub const SPANS_PER_TRACE_MAX: usize = 2048;
+
+/// Says what is traced. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct Tracer(Option<Arc<Shared>>);
+
+/// What work and exporter share.
+#[derive(Debug)]
+struct Shared {
+    /// In millionths of all.
+    sample: AtomicU32,
+    callers: bool,
+    finished: mpsc::UnboundedSender<Finished>,
+    waiting: AtomicUsize,
+    counts: Counts,
+}
+
+/// A trace on its way to the exporter; the root comes last.
+#[derive(Debug)]
+struct Finished {
+    trace_id: u128,
+    caller: Option<SpanId>,
+    spans: Vec<span::Placed>,
+}
+
+/// Spans by what became of them.
+#[derive(Debug, Default)]
+struct Counts {
+    exported: AtomicU64,
+    /// The collector took the batch and not these.
+    rejected: AtomicU64,
+    /// The collector answered that it will never take the batch.
+    refused: AtomicU64,
+    /// The collector could not be reached, or was too busy, for too long.
+    unreachable: AtomicU64,
+    /// They found no room.
+    dropped: AtomicU64,
+}
+
+impl Tracer {
+    /// Traces nothing.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Whether anything may be sampled.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Begins the trace of one piece of work, if it is sampled: by its own `id`, which becomes the
+    /// trace's, or because the caller's `traceparent` header (W3C Trace Context) says so; then it
+    /// continues the caller's trace. The same `id` is sampled everywhere or nowhere.
+    #[inline]
+    pub fn sample(&self, id: u128, traceparent: Option<&[u8]>) -> Option<Trace> {
+        let shared = self.0.as_ref()?;
+        shared.sample(id, traceparent)
+    }
+
+    /// Samples this share from now on.
+    pub fn set_sample(&self, share: Ppm) {
+        if let Some(shared) = &self.0 {
+            shared.sample.store(share.get(), Ordering::Relaxed);
+        }
+    }
+
+    /// Adds what became of spans to the page that is scraped.
+    pub fn expose(&self, exposition: &mut Exposition) {
+        if let Some(shared) = self.0.clone() {
+            exposition.add(move |page| shared.expose(page));
+        }
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn sample(self: &Arc<Self>, id: u128, traceparent: Option<&[u8]>) -> Option<Trace> {
+        let caller = traceparent.filter(|_| self.callers).and_then(Parent::parse);
+        let drawn = || is_sampled(id, self.sample.load(Ordering::Relaxed));
+        match caller {
+            Some(caller) if caller.is_sampled => {
+                Some(Trace::continued(Arc::clone(self), id, caller))
+            }
+            _ if drawn() => Some(Trace::own(Arc::clone(self), id)),
+            _ => None,
+        }
+    }
+
+    /// Hands a trace to the exporter, or drops it.
+    fn finish(&self, finished: Finished) {
+        let spans = finished.spans.len();
+        let waiting = self.waiting.fetch_add(spans, Ordering::Relaxed);
+        if waiting + spans > SPANS_WAITING_MAX || self.finished.send(finished).is_err() {
+            self.waiting.fetch_sub(spans, Ordering::Relaxed);
+            self.drop_spans(spans);
+        }
+    }
+
+    fn drop_spans(&self, spans: usize) {
+        count(&self.counts.dropped, spans);
+    }
+
+    fn expose(&self, page: &mut Page<'_>) -> fmt::Result {
+        let mut spans = page.counters("tracing_spans", "Spans by what became of them.")?;
+        for (outcome, count) in [
+            ("exported", &self.counts.exported),
+            ("rejected", &self.counts.rejected),
+            ("refused", &self.counts.refused),
+            ("unreachable", &self.counts.unreachable),
+            ("dropped", &self.counts.dropped),
+        ] {
+            spans.value(&[("outcome", outcome)], count.load(Ordering::Relaxed))?;
+        }
+        let waiting = i64::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        page.gauges("tracing_spans_waiting", "Spans that are finished and not yet sent.")?
+            .value(&[], waiting)
+    }
+}
+
+fn count(counter: &AtomicU64, spans: usize) {
+    counter.fetch_add(spans as u64, Ordering::Relaxed);
+}
+
+/// Whether `id` is in the given share of all, in millionths.
+fn is_sampled(id: u128, share: u32) -> bool {
+    let (high, low) = halves(id);
+    // The high bits of a mixed number are drawn evenly, however ids are counted.
+    let drawn = u128::from(span::mixed(low ^ span::mixed(high))) * u128::from(Ppm::ONE.get());
+    (drawn >> u64::BITS) < u128::from(share)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "each half is what is meant")]
+fn halves(id: u128) -> (u64, u64) {
+    ((id >> u64::BITS) as u64, id as u64)
+}
+
+/// The thread that sends traces.
+#[derive(Debug)]
+pub struct Exporting {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Exporting {
+    /// Sends what is finished, trying once and for no longer than `tracing.timeout`, and ends.
+    pub fn stop(self) {
+        drop(self.stop);
+        if self.thread.join().is_err() {
+            warn!("the thread that sends traces had panicked");
+        }
+    }
+}
+
+/// Starts tracing: the tracer to ask, and the thread that sends.
+///
+/// # Errors
+///
+/// When the thread cannot be started.
+pub fn start(options: TracingOptions) -> io::Result<(Tracer, Exporting)> {
+    let (finished, taken) = mpsc::unbounded_channel();
+    let (stop, stopped) = oneshot::channel();
+    let shared = Arc::new(Shared {
+        sample: AtomicU32::new(options.sample.get()),
+        callers: options.callers,
+        finished,
+        waiting: AtomicUsize::new(0),
+        counts: Counts::default(),
+    });
+    let told = Arc::clone(&shared);
+    let thread = std::thread::Builder::new()
+        .name("traces".to_owned())
+        .spawn(move || exporter::run(options, &told, taken, stopped))?;
+    Ok((Tracer(Some(shared)), Exporting { stop, thread }))
+}

@@ -1,0 +1,80 @@
+//! The keys of `[tracing]`.
+
+use std::time::Duration;
+
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    TRANSFER_ENCODING,
+};
+use units::Ppm;
+
+use crate::config::{HttpUrl, Required, Secret, Section, ms, secs};
+
+/// Header fields that the exporter writes itself.
+const OWN_HEADERS: [HeaderName; 5] =
+    [HOST, CONTENT_TYPE, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION];
+
+/// What is traced, and who is told.
+#[derive(Clone, Debug)]
+pub struct TracingOptions {
+    /// Where the collector takes traces.
+    pub endpoint: HttpUrl,
+    /// The share of all that is traced.
+    pub sample: Ppm,
+    /// Whether callers may have more traced.
+    pub callers: bool,
+    /// What this process is called in traces.
+    pub service_name: String,
+    /// Extra header fields of every request; their values are secrets.
+    pub headers: HeaderMap,
+    /// Longest attempt to send a batch.
+    pub timeout: Duration,
+}
+
+impl TracingOptions {
+    /// Declares and reads the keys of `[tracing]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let endpoint = s.url(
+            "endpoint",
+            Required("http://127.0.0.1:4318/v1/traces"),
+            "Where an OpenTelemetry collector takes traces (OTLP over HTTP, protobuf).",
+        );
+        let headers = s.secret_map(
+            "headers",
+            &[("authorization", "env:OTLP_AUTHORIZATION")],
+            header,
+            "Extra header fields of every request to it; their values are secrets.",
+        );
+        Self {
+            endpoint,
+            sample: s.ppm("sample", "0.1%", "The share of all auctions that is traced."),
+            callers: s.boolean(
+                "callers",
+                true,
+                "Whether an auction is traced too if its `traceparent` says that the caller \
+                 traces it; its trace continues the caller's.",
+            ),
+            service_name: s.text("service_name", "vickrey", "What this process is called there."),
+            headers: headers.into_iter().collect(),
+            timeout: s.duration(
+                "timeout",
+                "10s",
+                ms(10)..=secs(300),
+                "Longest attempt to send a batch.",
+            ),
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that `secret_map` asks for")]
+fn header(name: &str, value: Secret) -> Result<(HeaderName, HeaderValue), String> {
+    let parsed =
+        HeaderName::try_from(name).map_err(|_| format!("`{name}` is not a header name"))?;
+    if OWN_HEADERS.contains(&parsed) {
+        return Err("is written by the exporter itself, remove it".to_owned());
+    }
+    let mut value =
+        HeaderValue::try_from(value.expose()).map_err(|_| "is not a header value".to_owned())?;
+    value.set_sensitive(true);
+    Ok((parsed, value))
+}

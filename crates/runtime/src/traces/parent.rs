@@ -1,0 +1,77 @@
+//! The `traceparent` header: the trace that a caller's request belongs to (W3C Trace Context,
+//! section 3.2).
+
+use super::span::SpanId;
+
+/// A caller's trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parent {
+    pub(super) trace_id: u128,
+    pub(super) span_id: SpanId,
+    pub(super) is_sampled: bool,
+}
+
+impl Parent {
+    /// Reads the header's value; nothing where it is not one, which restarts the trace.
+    pub(super) fn parse(value: &[u8]) -> Option<Self> {
+        let text = str::from_utf8(value).ok()?;
+        let (version, rest) = field(text, 2)?;
+        let (trace_id, rest) = field(rest.strip_prefix('-')?, 32)?;
+        let (span_id, rest) = field(rest.strip_prefix('-')?, 16)?;
+        let (flags, rest) = field(rest.strip_prefix('-')?, 2)?;
+        let ends = match version {
+            0 => rest.is_empty(),
+            0xff => false,
+            // Versions to come may append fields.
+            _ => rest.is_empty() || rest.starts_with('-'),
+        };
+        let span_id = SpanId::new(u64::try_from(span_id).ok()?)?;
+        let is_valid = ends && trace_id != 0;
+        is_valid.then_some(Self { trace_id, span_id, is_sampled: flags & 1 == 1 })
+    }
+}
+
+/// A number of so many lower-case hexadecimal digits, and what follows.
+fn field(text: &str, digits: usize) -> Option<(u128, &str)> {
+    let (field, rest) = text.split_at_checked(digits)?;
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let number = u128::from_str_radix(field, 16).ok()?;
+    field.bytes().all(is_digit).then_some((number, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &str, want: Option<bool>) {
+        let parsed = Parent::parse(value.as_bytes());
+        assert_eq!(parsed.map(|parent| parent.is_sampled), want, "{value}");
+        if let Some(parent) = parsed {
+            assert_eq!(parent.trace_id, 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
+            assert_eq!(Some(parent.span_id), SpanId::new(0x00f0_67aa_0ba9_02b7));
+        }
+    }
+
+    #[test]
+    fn values() {
+        let ids = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
+        check(&format!("00-{ids}-01"), Some(true));
+        check(&format!("00-{ids}-00"), Some(false));
+        check(&format!("00-{ids}-03"), Some(true));
+        check(&format!("00-{ids}-02"), Some(false));
+        check(&format!("cc-{ids}-01-more"), Some(true));
+        check(&format!("cc-{ids}-01"), Some(true));
+        check(&format!("cc-{ids}-01more"), None);
+        check(&format!("00-{ids}-01-more"), None);
+        check(&format!("ff-{ids}-01"), None);
+        check(&format!("00-{}-01", ids.to_uppercase()), None);
+        check("00-00000000000000000000000000000000-00f067aa0ba902b7-01", None);
+        check("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", None);
+        check("00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", None);
+        check("", None);
+        check("00", None);
+        check(&format!("00-{ids}"), None);
+        check("00-é", None);
+    }
+}

@@ -1,0 +1,179 @@
+//! A trace while it is being put together.
+//!
+//! It must not know how it is sent.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::parent::Parent;
+use super::{Finished, SPANS_PER_TRACE_MAX, Shared, halves};
+
+/// Which span of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanId(NonZeroU64);
+
+impl SpanId {
+    /// Not zero, which stands for none.
+    pub(super) fn new(id: u64) -> Option<Self> {
+        NonZeroU64::new(id).map(Self)
+    }
+
+    pub(super) fn bytes(self) -> [u8; 8] {
+        self.0.get().to_be_bytes()
+    }
+}
+
+/// Whom a span's work is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Ourselves.
+    Internal,
+    /// A caller that waits for it.
+    Server,
+    /// Ourselves, done by another, for whom we wait.
+    Client,
+}
+
+/// What an attribute says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A word or a sentence.
+    Text(String),
+    /// A number.
+    Integer(i64),
+    /// Yes or no.
+    Boolean(bool),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Boolean(value)
+    }
+}
+
+/// One piece of the work, from its beginning to its end.
+#[derive(Clone, Debug)]
+pub struct Span {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    pub(super) attributes: Vec<(&'static str, Value)>,
+    pub(super) failed: bool,
+}
+
+impl Span {
+    /// Of [`Kind::Internal`], and well.
+    pub fn new(name: &'static str, start: Instant, end: Instant) -> Self {
+        Self { name, kind: Kind::Internal, start, end, attributes: Vec::new(), failed: false }
+    }
+
+    /// Of another kind.
+    #[must_use]
+    pub fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// With one more attribute.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+        self.attributes.push((key, value.into()));
+        self
+    }
+
+    /// Marked as failed, if it has.
+    #[must_use]
+    pub fn failed(self, failed: bool) -> Self {
+        Self { failed, ..self }
+    }
+}
+
+/// A span and its place in the trace.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) id: SpanId,
+    /// `None` for the root, which the caller's span may be above.
+    pub(super) parent: Option<SpanId>,
+    pub(super) span: Span,
+}
+
+/// The trace of one piece of work. Dropped without being finished, it was never there.
+#[derive(Debug)]
+pub struct Trace {
+    shared: Arc<Shared>,
+    trace_id: u128,
+    caller: Option<SpanId>,
+    /// Ids of this process and piece of work begin here.
+    ids_from: u64,
+    spans: Vec<Placed>,
+    left_out: usize,
+}
+
+impl Trace {
+    pub(super) fn own(shared: Arc<Shared>, id: u128) -> Self {
+        let (high, low) = halves(id);
+        let ids_from = mixed(high) ^ low;
+        // Zero is no trace's id.
+        let trace_id = id.max(1);
+        Self { shared, trace_id, caller: None, ids_from, spans: Vec::new(), left_out: 0 }
+    }
+
+    /// Within the caller's trace. Others within it have other ids, and so other spans.
+    pub(super) fn continued(shared: Arc<Shared>, id: u128, caller: Parent) -> Self {
+        let Parent { trace_id, span_id, is_sampled: _ } = caller;
+        Self { trace_id, caller: Some(span_id), ..Self::own(shared, id) }
+    }
+
+    /// The span that [`finish`](Self::finish) makes.
+    pub fn root(&self) -> SpanId {
+        self.id(0)
+    }
+
+    /// Adds a span below another, and says which it is.
+    pub fn add(&mut self, parent: SpanId, span: Span) -> SpanId {
+        let id = self.id(self.spans.len() + 1);
+        if self.spans.len() + 1 < SPANS_PER_TRACE_MAX {
+            self.spans.push(Placed { id, parent: Some(parent), span });
+        } else {
+            self.left_out += 1;
+        }
+        id
+    }
+
+    /// Ends the trace: it is sent, unless too much waits already. It never waits itself.
+    pub fn finish(mut self, root: Span) {
+        self.spans.push(Placed { id: self.root(), parent: None, span: root });
+        self.shared.drop_spans(self.left_out);
+        let Self { shared, trace_id, caller, spans, .. } = self;
+        shared.finish(Finished { trace_id, caller, spans });
+    }
+
+    fn id(&self, index: usize) -> SpanId {
+        let id = mixed(self.ids_from.wrapping_add((index as u64).wrapping_mul(GOLDEN)));
+        SpanId(NonZeroU64::new(id).unwrap_or(NonZeroU64::MIN))
+    }
+}
+
+/// 2⁶⁴ divided by the golden ratio: multiples of it are far apart.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A permutation that leaves no pattern (Steele, Lea and Flood, `SplitMix64`, 2014).
+pub(super) fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(GOLDEN);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
