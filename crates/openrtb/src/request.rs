@@ -3,9 +3,11 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::imp::Imp;
 use crate::json::at_most;
+use crate::members::members;
 use crate::validate::IMPS_MAX;
 use crate::{Spanned, Text};
 
@@ -72,6 +74,9 @@ pub struct BidRequest<'a> {
     /// Where the request comes from.
     #[serde(borrow)]
     pub source: Option<Spanned<'a, Source<'a>>>,
+    /// Whatever else the caller says; only skipped until it is asked about.
+    #[serde(borrow)]
+    ext: Option<&'a RawValue>,
 }
 
 impl<'a> BidRequest<'a> {
@@ -119,6 +124,13 @@ impl<'a> BidRequest<'a> {
     /// Whether this auction moves no money.
     pub fn is_test(&self) -> bool {
         self.test == Some(1)
+    }
+
+    /// Whether the caller of a test asks how it went: `ext.debug` is 1.
+    pub fn wants_debug(&self) -> bool {
+        let ext = self.ext.filter(|_| self.is_test()).and_then(|ext| members(ext.get()));
+        let is_asked = |(key, value): &(Text<'_>, &str)| &**key == "debug" && *value == "1";
+        ext.is_some_and(|members| members.iter().any(is_asked))
     }
 }
 
@@ -300,4 +312,31 @@ pub struct SupplyChain<'a> {
     /// From the owner of the property to whoever sends this request.
     #[serde(borrow)]
     pub nodes: Option<Spanned<'a, Vec<IgnoredAny>>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse_request;
+
+    #[test]
+    fn debug_is_asked_for_by_tests_alone() {
+        for (more, want) in [
+            (r#","test":1,"ext":{"debug":1}"#, true),
+            (r#","ext":{"a":{"debug":0}, "debug" : 1 },"test":1"#, true),
+            (r#","test":1,"ext":{"\u0064ebug":1}"#, true),
+            (r#","ext":{"debug":1}"#, false),
+            (r#","test":0,"ext":{"debug":1}"#, false),
+            (r#","test":1"#, false),
+            (r#","test":1,"ext":null"#, false),
+            (r#","test":1,"ext":"debug""#, false),
+            (r#","test":1,"ext":[1]"#, false),
+            (r#","test":1,"ext":{"debug":0}"#, false),
+            (r#","test":1,"ext":{"debug":"1"}"#, false),
+            (r#","test":1,"ext":{"a":{"debug":1}}"#, false),
+        ] {
+            let body = format!(r#"{{"id":"r","imp":[{{"id":"1","banner":{{}}}}]{more}}}"#);
+            let request = parse_request(&body).unwrap_or_else(|invalid| panic!("{invalid}"));
+            assert_eq!(request.wants_debug(), want, "{more}");
+        }
+    }
 }

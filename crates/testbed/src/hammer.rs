@@ -2,6 +2,7 @@
 //! intended time of each request, or closed loop with a fixed number in flight. Owns the load and
 //! its measurement; what requests look like is [`crate::traffic`]'s.
 
+mod beacons;
 mod link;
 mod report;
 mod run;
@@ -21,6 +22,7 @@ use hyper::Uri;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+pub use beacons::Beacons;
 pub use report::{Counts, Objectives, Quantiles, Report};
 
 use crate::traffic::Traffic;
@@ -81,6 +83,8 @@ pub struct HammerOptions {
     pub connections_max: usize,
     /// Core for the generating thread; `None` leaves it to the scheduler.
     pub core: Option<usize>,
+    /// Calls these on the connection of their answer, before its next request.
+    pub beacons: Option<Beacons>,
 }
 
 impl HammerOptions {
@@ -95,6 +99,7 @@ impl HammerOptions {
             tmax: None,
             connections_max: 1024,
             core: None,
+            beacons: None,
         }
     }
 }
@@ -178,7 +183,10 @@ fn check(options: &HammerOptions) -> Result<(), Error> {
         _ if matches!(options.length, Length::For(Duration::ZERO) | Length::Count(0)) => {
             "a length above zero"
         }
-        _ => return Ok(()),
+        _ => match options.beacons.as_ref().and_then(Beacons::problem) {
+            Some(problem) => problem,
+            None => return Ok(()),
+        },
     };
     Err(Error::Options(problem))
 }

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use testbed::dsp::{self, DspProfile, Fleet, FleetOptions};
-use testbed::hammer::{self, Counts, Error, HammerOptions, Length, Mode, Objectives, Report};
+use testbed::hammer::{
+    self, Beacons, Counts, Error, HammerOptions, Length, Mode, Objectives, Report,
+};
 use testbed::traffic::{Traffic, TrafficOptions};
 
 fn fleet(profile: DspProfile) -> Fleet {
@@ -38,7 +40,8 @@ fn assert_accounted(counts: &Counts) {
     assert_eq!(counts.sent, ended + counts.abandoned, "{counts:?}");
 }
 
-/// A server that answers every request on every connection with what `reply` makes of its body.
+/// A server that answers every request on every connection with what `reply` makes of its body, or
+/// of its head if it is a GET.
 fn server(reply: fn(&str) -> String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -51,9 +54,11 @@ fn server(reply: fn(&str) -> String) -> SocketAddr {
                     bytes.extend_from_slice(&buffer[..count]);
                     let text = String::from_utf8_lossy(&bytes).into_owned();
                     let Some((_, body)) = text.split_once("\r\n\r\n") else { continue };
-                    if body.len() == testbed::traffic::REFERENCE_BYTES {
+                    let is_get = text.starts_with("GET ");
+                    if is_get || body.len() == testbed::traffic::REFERENCE_BYTES {
                         bytes.clear();
-                        if stream.write_all(reply(body).as_bytes()).is_err() {
+                        let asked = if is_get { &text } else { body };
+                        if stream.write_all(reply(asked).as_bytes()).is_err() {
                             return;
                         }
                     }
@@ -243,6 +248,28 @@ fn a_stopped_run_does_not_wait_for_a_target_that_hangs() {
 }
 
 #[test]
+fn beacons_in_answers_are_called_and_their_failures_counted() {
+    let address = server(|asked| {
+        if asked.starts_with("GET /n/good ") {
+            return "HTTP/1.1 204 No Content\r\n\r\n".to_owned();
+        } else if asked.starts_with("GET ") {
+            return "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned();
+        }
+        let id = id_of(asked);
+        let adm = "http://b.example/n/good http://b.example/n/bad http://c.example/n/other";
+        ok(&format!(r#"{{"id":"{id}","seatbid":[{{"bid":[{{"price":1,"adm":"{adm}"}}]}}]}}"#))
+    });
+    let mut options = options(address, Mode::Closed { in_flight: 2 }, Length::Count(20));
+    for (share_ppm, called, failed) in [(1_000_000, 40, 20), (0, 0, 0)] {
+        let prefix = "http://b.example/n/".to_owned();
+        options.beacons = Some(Beacons { prefix, share_ppm });
+        let counts = run(&options).counts;
+        assert_eq!((counts.ok_bid, counts.errors()), (20, 0), "{counts:?}");
+        assert_eq!((counts.beacons, counts.beacons_failed), (called, failed));
+    }
+}
+
+#[test]
 fn senseless_options_are_refused() {
     let check = |want: &str, edit: &dyn Fn(&mut HammerOptions)| {
         let mut options = HammerOptions::new("http://127.0.0.1:1/openrtb2/auction");
@@ -261,6 +288,9 @@ fn senseless_options_are_refused() {
     check("timeout", &|o| o.timeout = Duration::ZERO);
     check("length", &|o| o.length = Length::Count(0));
     check("length", &|o| o.length = Length::For(Duration::ZERO));
+    check("slash at the end", &|o| {
+        o.beacons = Some(Beacons { prefix: "http://b.example".to_owned(), share_ppm: 1 });
+    });
     check("only http", &|o| o.target = "https://127.0.0.1/".to_owned());
     check("http://host:port/path", &|o| o.target = "127.0.0.1:8080".to_owned());
     check("core 100000", &|o| o.core = Some(100_000));

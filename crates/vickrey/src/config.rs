@@ -13,6 +13,7 @@ use runtime::config::{
 };
 use runtime::logging::LoggingOptions;
 use runtime::shards::ShardsOptions;
+use runtime::traces::TracingOptions;
 
 use crate::exit::{Exit, Failure};
 
@@ -26,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) watch: Duration,
     pub(crate) admin: AdminOptions,
     pub(crate) logging: LoggingOptions,
+    /// `None`: nothing is traced.
+    pub(crate) tracing: Option<TracingOptions>,
     /// `None`: the service is off.
     pub(crate) exchange: Option<ExchangeConfig>,
 }
@@ -51,10 +54,13 @@ impl Config {
             );
             (ShardsOptions::read(s), drain, watch)
         });
-        let admin = s.section("admin", "Health and metrics.", AdminOptions::read);
+        let about = "Health, metrics and the API for operators.";
+        let admin = s.section("admin", about, AdminOptions::read);
         let logging = s.section("log", "Log lines, on stderr.", LoggingOptions::read);
+        let about = "Traces of a sample of auctions, for an OpenTelemetry collector.";
+        let tracing = s.table("tracing", about, TracingOptions::read);
         let exchange = ExchangeConfig::read(s);
-        Self { shards, drain, watch, admin, logging, exchange }
+        Self { shards, drain, watch, admin, logging, tracing, exchange }
     }
 }
 

@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange};
-use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
 use runtime::listen::listen;
-use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
+use runtime::traces::Tracer;
 use testbed::dsp::{DspProfile, Fleet, FleetOptions, LatencySpread, PriceSpread};
 use testbed::hammer::{HammerOptions, Length, Mode, Progress, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
@@ -22,6 +21,7 @@ use testbed::traffic::{Traffic, TrafficOptions};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::hammer::{parse_duration, stop_on_signal};
+use crate::serve::{Operated, sole};
 use summary::{Summary, Totals};
 
 /// Brands behind the simulated seats, so that the summary reads like a market.
@@ -81,8 +81,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let operators = listen(config.admin.listen).map_err(Failure::unavailable)?;
     let url = format!("http://{}{AUCTION_PATH}", callers.local_addr()?);
     let metrics_url = format!("http://{}/metrics", operators.local_addr()?);
-    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown)?;
-    let admin = start_admin(&config.admin, operators, &exchange, &shutdown)?;
+    let exchange = Arc::new(Exchange::start(exchange, &config.shards, callers, &shutdown)?);
+    let operated = Operated { exchange: &exchange, tracer: &Tracer::off(), live: None };
+    let admin = operated.start(&config, operators, &shutdown)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
@@ -96,22 +97,10 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     )?;
     writeln!(out, "\nseen from the caller's side\n{report}")?;
     shutdown.begin();
-    exchange.join()?;
+    sole(exchange).join()?;
     admin.stop();
     fleet.stop()?;
     Ok(Exit::Done)
-}
-
-fn start_admin(
-    options: &AdminOptions,
-    listener: std::net::TcpListener,
-    exchange: &Exchange,
-    shutdown: &Shutdown,
-) -> std::io::Result<Admin> {
-    let mut exposition = Exposition::default();
-    exchange.expose(&mut exposition);
-    let pages = Pages { exposition, readiness: Readiness::default(), shutdown: shutdown.clone() };
-    Admin::start(options, listener, pages)
 }
 
 /// Sends traffic until the time is up or Ctrl-C, and shows what happens meanwhile.

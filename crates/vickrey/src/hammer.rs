@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::shutdown::Shutdown;
-use testbed::hammer::{HammerOptions, Length, Mode, Objectives, Progress, Report};
+use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Objectives, Progress, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::exit::{Exit, Failure, write_file};
@@ -63,6 +63,12 @@ pub(crate) struct HammerArgs {
     /// Core of the generating thread
     #[arg(long)]
     core: Option<usize>,
+    /// Call the beacons in answers, which begin with this URL, at the address of --url
+    #[arg(long, value_name = "URL")]
+    call_beacons: Option<String>,
+    /// Share of answers with bids whose beacons are called, in parts per million
+    #[arg(long, value_name = "PPM", default_value_t = 1_000_000, requires = "call_beacons")]
+    beacons_ppm: u32,
     /// Write the report to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -119,6 +125,10 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
         timeout: args.timeout,
         tmax: args.tmax,
         core: args.core,
+        beacons: args
+            .call_beacons
+            .clone()
+            .map(|prefix| Beacons { prefix, share_ppm: args.beacons_ppm }),
         ..HammerOptions::new(args.url.as_str())
     };
     let stop = Arc::new(AtomicBool::new(false));

@@ -7,7 +7,9 @@ mod config;
 mod demo;
 mod dsp;
 mod exit;
+mod explain;
 mod hammer;
+mod live;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -33,6 +35,9 @@ enum Command {
     /// Check a configuration, or print the default one, its JSON Schema or its reference
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Show how one auction goes: who is asked and why not, every bid's fate, the arithmetic of
+    /// prices, and who would be told what
+    Explain(explain::ExplainArgs),
     /// Run simulated DSPs, to point an exchange at
     Dsp(dsp::DspArgs),
     /// Put load on a service, and measure it
@@ -55,6 +60,7 @@ fn main() -> std::process::ExitCode {
     let ended = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Config(command) => config::run(&command),
+        Command::Explain(args) => explain::run(&args),
         Command::Dsp(args) => dsp::run(&args),
         Command::Hammer(command) => hammer::run(&command),
         Command::Demo(args) => demo::run(&args),

@@ -1,17 +1,28 @@
-//! `vickrey serve`: reads the configuration, binds every port, then starts.
+//! `vickrey serve`: reads the configuration, binds every port, starts, and takes over what the
+//! configuration becomes.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use exchange_serve::{AUCTION_PATH, Exchange};
-use runtime::admin::{Admin, Pages, Readiness};
+use exchange_serve::{AUCTION_PATH, Exchange, api};
+use runtime::admin::{Admin, Pages, Readiness, configuration, document};
+use runtime::config::load_tracked;
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
+use runtime::reload::Reload;
 use runtime::shutdown::Shutdown;
+use runtime::traces::{self, Exporting, Tracer, TracingOptions};
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
+use crate::live::Live;
+
+/// What the admin listener answers, as OpenAPI has it.
+pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -24,7 +35,9 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
-    let mut config = runtime::config::load(&args.config, Config::read).map_err(Failure::usage)?;
+    let (loaded, sources) = load_tracked(&args.config, Config::read);
+    let loaded = loaded.map_err(Failure::usage)?;
+    let mut config = loaded.value;
     if let Some(shards) = args.shards {
         config.shards.shards = shards.into();
     }
@@ -34,7 +47,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
             "{file} switches no service on; add [exchange], as `vickrey config default` has it"
         )));
     };
-    runtime::logging::start(config.logging.clone())?;
+    let logging = runtime::logging::start(config.logging.clone())?;
     if let Err(error) = runtime::process::raise_descriptor_limit() {
         warn!(%error, "the limit of open files stays as it is");
     }
@@ -44,23 +57,76 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let (listening, admin_listening) = (callers.local_addr()?, operators.local_addr()?);
     let shutdown = Shutdown::new(config.drain);
     shutdown.on_signals()?;
+    let reload = Reload::start(sources, config.watch, &shutdown)?;
     if exchange.market.dsps.is_empty() {
         warn!("no [[dsp]] is configured: every request will be answered without a bid");
     }
     let dsps = exchange.market.dsps.len();
-    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown)?;
-    let mut exposition = Exposition::default();
-    exchange.expose(&mut exposition);
-    let pages = Pages { exposition, readiness: Readiness::default(), shutdown: shutdown.clone() };
-    let admin = Admin::start(&config.admin, operators, pages)?;
+    let (tracer, exporting) = start_tracing(config.tracing.take())?;
+    let exchange = Arc::new(Exchange::start(exchange, &config.shards, callers, &shutdown)?);
+    let live =
+        Live::new((&args.config, loaded.effective), reload.bell(), (logging, tracer.clone()));
+    let operated = Operated { exchange: &exchange, tracer: &tracer, live: Some(&live) };
+    let admin = operated.start(&config, operators, &shutdown)?;
     info!(
         "taking bid requests at http://{listening}{AUCTION_PATH}, {dsps} DSPs, {} shards",
         config.shards.shards
     );
     info!("metrics and health at http://{admin_listening}/metrics, /health/live, /health/ready");
-    let ended = exchange.join();
+    live.follow(&reload, &exchange); // Until the drain begins.
+    let ended = sole(exchange).join();
     admin.stop();
+    let _ = exporting.map(Exporting::stop);
     ended?;
     info!("stopped");
     Ok(Exit::Done)
+}
+
+fn start_tracing(options: Option<TracingOptions>) -> std::io::Result<(Tracer, Option<Exporting>)> {
+    let Some(options) = options else { return Ok((Tracer::off(), None)) };
+    let (tracer, exporting) = traces::start(options)?;
+    Ok((tracer, Some(exporting)))
+}
+
+/// What operators see and steer.
+pub(crate) struct Operated<'o> {
+    pub(crate) exchange: &'o Arc<Exchange>,
+    pub(crate) tracer: &'o Tracer,
+    /// `None` where the configuration is no file.
+    pub(crate) live: Option<&'o Live>,
+}
+
+impl Operated<'_> {
+    /// Starts the admin listener.
+    pub(crate) fn start(
+        &self,
+        config: &Config,
+        listener: TcpListener,
+        shutdown: &Shutdown,
+    ) -> std::io::Result<Admin> {
+        let mut exposition = Exposition::default();
+        self.exchange.expose(&mut exposition);
+        self.tracer.expose(&mut exposition);
+        let mut readiness = Readiness::default();
+        readiness.add("names of DSPs", api::names_are_known(self.exchange));
+        let live = self.live.map(|live| configuration(live.clone()));
+        let pages = Pages {
+            exposition,
+            readiness,
+            shutdown: shutdown.clone(),
+            apis: live.into_iter().chain([api::api(self.exchange), document(OPENAPI)]).collect(),
+        };
+        Admin::start(&config.admin, listener, pages)
+    }
+}
+
+/// The exchange, once those who look at it are done: each look is short.
+pub(crate) fn sole(mut exchange: Arc<Exchange>) -> Exchange {
+    loop {
+        match Arc::try_unwrap(exchange) {
+            Ok(sole) => return sole,
+            Err(shared) => exchange = shared,
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -121,7 +121,7 @@ pub fn clear(
 }
 
 /// Entries of each impression, best first.
-fn ranking(entries: &[Entry], imps: usize) -> Vec<Vec<usize>> {
+pub(crate) fn ranking(entries: &[Entry], imps: usize) -> Vec<Vec<usize>> {
     let mut ranked = vec![Vec::new(); imps];
     for (index, entry) in entries.iter().enumerate() {
         ranked[entry.imp].push(index);
@@ -171,11 +171,31 @@ fn reopen_groups(fates: &mut [Fate]) {
 }
 
 fn winner(entries: &[Entry], bids: &[usize], increment: Cpm, fates: &[Fate]) -> Option<Win> {
+    Some(priced(entries, leader(entries, bids, fates)?, increment))
+}
+
+/// The best of `bids`, ranked, whose fate is still open, and the one that sets its price: the best
+/// of another seat, where that is of its class.
+pub(crate) fn leader(
+    entries: &[Entry],
+    bids: &[usize],
+    fates: &[Fate],
+) -> Option<(usize, Option<usize>)> {
     let mut open = bids.iter().copied().filter(|index| fates[*index] == Fate::Won);
     let index = open.next()?;
     let best = &entries[index];
-    let other = open.map(|index| &entries[index]).find(|other| other.seat != best.seat);
-    let rival = other.filter(|other| other.class == best.class).map(|other| other.price);
+    let other = open.find(|other| entries[*other].seat != best.seat);
+    Some((index, other.filter(|other| entries[*other].class == best.class)))
+}
+
+/// What the leader pays.
+pub(crate) fn priced(
+    entries: &[Entry],
+    (index, rival): (usize, Option<usize>),
+    increment: Cpm,
+) -> Win {
+    let best = &entries[index];
+    let rival = rival.map(|rival| entries[rival].price);
     let price = match best.auction_type {
         AuctionType::FirstPrice | AuctionType::Agreed => best.price,
         AuctionType::SecondPrice => {
@@ -183,7 +203,7 @@ fn winner(entries: &[Entry], bids: &[usize], increment: Cpm, fates: &[Fate]) -> 
             best.price.min(best.floor.max(second))
         }
     };
-    Some(Win { entry: index, price, min_to_win: rival.unwrap_or(best.floor).max(best.floor) })
+    Win { entry: index, price, min_to_win: rival.unwrap_or(best.floor).max(best.floor) }
 }
 
 /// The group with the lowest total among those that have bids left and miss a win.

@@ -34,6 +34,8 @@ use std::sync::Arc;
 
 use units::Tick;
 
+use crate::TokenId;
+
 use billing::Purpose;
 use bug::{Bug, planted};
 pub use event::{
@@ -43,9 +45,7 @@ pub use event::{
 pub use journal::{DecodeError, JournalRecord, Settled};
 pub use lanes::LaneView;
 use lanes::Lanes;
-pub use notice::{
-    BeaconId, DSP_BYTES_MAX, Forwarded, HEADER_BYTES_MAX, Notice, NoticeError, URL_BYTES_MAX,
-};
+pub use notice::{DSP_BYTES_MAX, Forwarded, HEADER_BYTES_MAX, Notice, NoticeError, URL_BYTES_MAX};
 pub use policy::Policy;
 pub use replay::Replay;
 use tokens::{State, Tokens};
@@ -55,7 +55,7 @@ use tokens::{State, Tokens};
 struct Job {
     kind: Kind,
     /// Of a billing notice.
-    id: Option<BeaconId>,
+    id: Option<TokenId>,
     /// When its beacon was called, in Unix time.
     accepted_ms: u64,
     lane: usize,
@@ -95,7 +95,7 @@ pub struct Delivery {
     /// Records of [`Purpose::Moved`] among them.
     moving: usize,
     /// Settled, and the journal did not take it.
-    unrecorded: VecDeque<BeaconId>,
+    unrecorded: VecDeque<TokenId>,
     unrecorded_at: Tick,
     billing: Load,
     best_effort: Load,

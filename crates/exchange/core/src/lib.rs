@@ -12,6 +12,7 @@ mod blocks;
 mod clear;
 pub mod delivery;
 mod eligibility;
+pub mod explain;
 mod fate;
 #[cfg(test)]
 mod fixtures;

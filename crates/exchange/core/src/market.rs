@@ -90,6 +90,8 @@ pub struct PublisherTerms {
     pub notices: NoticeMode,
     /// How many bids an impression is answered with.
     pub bids: BidsReturned,
+    /// Whether its tests may ask how they went (`ext.debug`): prices and DSPs are told.
+    pub debug: bool,
 }
 
 /// Who fires the notices of DSPs.

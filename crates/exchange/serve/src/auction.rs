@@ -6,13 +6,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use exchange_core::explain::Explanation;
 use exchange_core::guard::Trial;
 use exchange_core::{Ask, Auction, Refusal, Schedule, eligible, outbound};
+use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
+use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
 use crate::closing::{Closed, Closing};
+use crate::explain::{Record, with_debug};
 use crate::fanout::{Outcome, Question, ask_all};
 use crate::guards::InFlight;
 use crate::notices::Order;
@@ -34,16 +38,32 @@ pub enum Reply {
         id: String,
         /// Why.
         reason: NoBidReason,
+        /// How it went, where the caller asks and may.
+        explanation: Option<Box<Explanation>>,
     },
     /// 400 with a body that says what is wrong.
     Invalid(Invalid),
+    /// Not from whom it may come, or too often.
+    TurnedAway {
+        /// 401, 403 or 429.
+        status: StatusCode,
+        /// For the caller.
+        problem: &'static str,
+    },
 }
 
-/// Holds one auction by the configuration in `snapshot`. `arrival` is when the request's head came.
-pub async fn hold(shard: &Shard, snapshot: &Rc<Snapshot>, body: &[u8], arrival: Instant) -> Reply {
-    let reply = Holding { shard, snapshot, arrival }.reply(body).await;
+/// Holds one auction by the configuration in `snapshot`. `presented` is the caller's key, and
+/// `arrival` when the request's head came.
+pub async fn hold(
+    shard: &Shard,
+    snapshot: &Rc<Snapshot>,
+    (body, presented): (&[u8], Option<&[u8]>),
+    arrival: Instant,
+) -> Reply {
+    let reply = Holding { shard, snapshot, arrival }.reply(body, presented).await;
     match &reply {
         Reply::Bid { .. } => shard.metrics.filled.increment(),
+        Reply::TurnedAway { .. } => (), // Counted with all others that are.
         Reply::NoBid { reason, .. } => shard.metrics.count_no_bid(*reason),
         Reply::Invalid(invalid) => {
             shard.metrics.invalid[invalid.reason as usize].increment();
@@ -68,10 +88,12 @@ struct Inbound<'r> {
     request: &'r BidRequest<'r>,
     body: &'r str,
     parsed: Instant,
+    /// Of an auction that is to be explained.
+    record: Option<&'r Record>,
 }
 
 impl Holding<'_> {
-    async fn reply(self, body: &[u8]) -> Reply {
+    async fn reply(self, body: &[u8], presented: Option<&[u8]>) -> Reply {
         let text = match std::str::from_utf8(body) {
             Ok(text) => text,
             Err(error) => {
@@ -83,22 +105,71 @@ impl Holding<'_> {
             Ok(request) => request,
             Err(invalid) => return Reply::Invalid(invalid),
         };
+        if let Err((status, problem)) = self.admit(request.publisher_id(), presented) {
+            return Reply::TurnedAway { status, problem };
+        }
         let parsed = Instant::now();
         self.shard.metrics.parse.record(parsed - self.arrival);
         let id = self.shard.next_id();
-        let inbound = Inbound { id: &id, request: &request, body: text, parsed };
-        match self.hold(inbound).await {
-            Ok((body, notices)) => Reply::Bid { body, notices },
-            Err(Refusal::Invalid(invalid)) => Reply::Invalid(invalid),
-            Err(Refusal::NoBid(reason)) => {
+        let record = Record::wanted(&request, self.snapshot.config());
+        let record = record.as_ref();
+        let inbound = Inbound { id: &id, request: &request, body: text, parsed, record };
+        let held = self.hold(inbound).await;
+        let reason = match &held {
+            Err(Refusal::NoBid(reason)) => *reason,
+            _ => NoBidReason::Unknown,
+        };
+        let explain = |record: &Record| {
+            record.explain((&id, &request), self.snapshot.config(), reason).ok().map(Box::new)
+        };
+        let explanation = record.and_then(explain);
+        match (held, explanation) {
+            (Ok((body, notices)), None) => Reply::Bid { body, notices },
+            (Ok((body, notices)), Some(explanation)) => {
+                Reply::Bid { body: with_debug(body, *explanation), notices }
+            }
+            (Err(Refusal::Invalid(invalid)), _) => Reply::Invalid(invalid),
+            (Err(Refusal::NoBid(reason)), explanation) => {
                 let id = request.id.as_ref().map_or("\"\"", |id| id.raw());
-                Reply::NoBid { id: id.to_owned(), reason }
+                Reply::NoBid { id: id.to_owned(), reason, explanation }
             }
         }
     }
 
+    /// Whether this caller may sell for this publisher, and now.
+    fn admit(
+        self,
+        publisher: Option<&str>,
+        presented: Option<&[u8]>,
+    ) -> Result<(), (StatusCode, &'static str)> {
+        let config = self.snapshot.config();
+        let Some(terms) = publisher.and_then(|id| config.callers.get(id)) else {
+            let refusal = (StatusCode::FORBIDDEN, "the publisher is not one of ours");
+            return if config.publishers_only { Err(refusal) } else { Ok(()) };
+        };
+        if let Some(key) = &terms.key {
+            let presented = presented.ok_or((
+                StatusCode::UNAUTHORIZED,
+                "the publisher's key is needed: authorization: Bearer, or x-api-key",
+            ))?;
+            // One that takes as long however much of it is right.
+            if !bool::from(key.expose().as_bytes().ct_eq(presented)) {
+                return Err((StatusCode::FORBIDDEN, "the key is not the publisher's"));
+            }
+        }
+        let guard = publisher.and_then(|id| self.snapshot.callers.get(id));
+        let Some(guard) = guard else { return Ok(()) };
+        let (permit, _) = guard
+            .borrow_mut()
+            .admit()
+            .map_err(|_| (StatusCode::TOO_MANY_REQUESTS, "the publisher sends more than it may"))?;
+        // Only how often counts: nothing is under way for longer.
+        guard.borrow_mut().release(permit);
+        Ok(())
+    }
+
     async fn hold(self, inbound: Inbound<'_>) -> Result<(String, Vec<Order>), Refusal> {
-        let Inbound { id, request, body, parsed } = inbound;
+        let Inbound { id, request, body, parsed, record } = inbound;
         let (shard, config) = (self.shard, self.snapshot.config());
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
         let schedule = Schedule::new(shard.tick(self.arrival), tmax, &config.limits)
@@ -108,7 +179,7 @@ impl Holding<'_> {
             return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, &config.market)?;
-        let (asks, rights) = self.eligible(&auction);
+        let (asks, rights) = self.eligible(&auction, record);
         if asks.is_empty() {
             return Err(Refusal::NoBid(NoBidReason::NoEligibleDsp));
         }
@@ -132,6 +203,10 @@ impl Holding<'_> {
         if overshoot > Duration::ZERO {
             self.shard.metrics.overshoot.record(overshoot);
         }
+        if let Some(record) = record {
+            let told = questions.iter().map(|question| question.tmax_ms);
+            record.answered(asks.iter().copied().zip(told), &outcomes);
+        }
         let why = why_nothing(&outcomes.calls);
         shard.keep_room(outcomes.into_room());
         match answer {
@@ -145,7 +220,11 @@ impl Holding<'_> {
     }
 
     /// Who is asked for what, and by what right.
-    fn eligible(&self, auction: &Auction<'_>) -> (Vec<Ask>, Vec<(InFlight, Trial)>) {
+    fn eligible(
+        &self,
+        auction: &Auction<'_>,
+        record: Option<&Record>,
+    ) -> (Vec<Ask>, Vec<(InFlight, Trial)>) {
         let dsps = 0..auction.market.dsps.len();
         let ask = |dsp: usize| {
             let lane = &self.snapshot.dsps[dsp];
@@ -153,7 +232,12 @@ impl Holding<'_> {
                 let (permit, trial) = lane.guard.borrow_mut().admit()?;
                 Ok((ask, (InFlight::new(&lane.guard, permit), trial)))
             });
-            let count = |reason| lane.metrics.not_asked[reason as usize].increment();
+            let count = |reason| {
+                lane.metrics.not_asked[reason as usize].increment();
+                if let Some(record) = record {
+                    record.not_asked(dsp, reason);
+                }
+            };
             admitted.map_err(count).ok()
         };
         dsps.filter_map(ask).unzip()
@@ -187,7 +271,7 @@ impl Holding<'_> {
 }
 
 /// Without a sale: our fault when not one DSP could be asked, else nobody bid enough.
-fn why_nothing(calls: &[Outcome]) -> NoBidReason {
+pub(crate) fn why_nothing(calls: &[Outcome]) -> NoBidReason {
     let never_asked = |outcome: &Outcome| {
         matches!(outcome, Outcome::Unreachable | Outcome::Unresolved | Outcome::Saturated)
     };

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exchange_core::delivery::{Beacon, BeaconId, Forwarded, Notice, Refusal};
+use exchange_core::delivery::{Beacon, Forwarded, Notice, Refusal};
 use exchange_core::{Claims, LateValues, MacroValues, NoticeTarget, Told};
 use http_body_util::Full;
 use hyper::header::{
@@ -55,6 +55,8 @@ impl Called<'_> {
         let url = late.substitute(&claims.url);
         match self.notice(sealer, &claims, url) {
             Some(notice) if claims.relays_markup => self.relay(sealer, &claims, notice).await,
+            // An ad was promised, and its host is no longer the DSP's.
+            None if claims.relays_markup && !claims.url.is_empty() => bad_gateway(),
             notice => self.deliver(&claims, notice).await,
         }
     }
@@ -76,15 +78,11 @@ impl Called<'_> {
         let is_trusted = |ip: &IpAddr| trusted.iter().any(|network| network.contains(*ip));
         let mut device = self.peer;
         let lines = self.headers.get_all("x-forwarded-for").iter();
-        let hops: Vec<IpAddr> = lines
-            .filter_map(|line| line.to_str().ok())
-            .flat_map(|line| line.split(','))
-            .map_while(|hop| hop.trim().parse().ok())
-            .collect();
+        let hops: Vec<&str> =
+            lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).collect();
+        // From the nearest on: what stands before it anyone may have written.
         for hop in hops.into_iter().rev() {
-            if !is_trusted(&device) {
-                break;
-            }
+            let Some(hop) = hop.trim().parse().ok().filter(|_| is_trusted(&device)) else { break };
             device = hop;
         }
         device
@@ -95,7 +93,7 @@ impl Called<'_> {
         let Some(notice) = notice else { return pixel() };
         let beacon = Beacon {
             call: 0, // The office numbers them.
-            id: BeaconId::new(claims.id().0),
+            id: claims.id(),
             expires_ms: claims.expires_unix_s.saturating_mul(1000),
             notice,
         };
@@ -119,7 +117,7 @@ impl Called<'_> {
     ) -> Response<Full<Bytes>> {
         let (done, answered) = oneshot::channel();
         let expires_ms = claims.expires_unix_s.saturating_mul(1000);
-        let once = Some((BeaconId::new(claims.id().0), expires_ms));
+        let once = Some((claims.id(), expires_ms));
         let fetch = Fetch { body_max: sealer.markup_bytes_max, once, done };
         if !self.shard.order(Order::Fetch(notice, fetch)) {
             return busy();

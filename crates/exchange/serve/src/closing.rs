@@ -192,7 +192,8 @@ fn end_of(outcome: Outcome, content: Option<ResponseFate>, had_min_time: bool) -
         (Outcome::Answered, Some(ResponseFate::Malformed | ResponseFate::TooManyBids)) => End::Bad,
         (Outcome::Answered | Outcome::NoBid, _) => End::Good,
         (Outcome::Late, _) => End::TimedOut { had_min_time },
-        (Outcome::Saturated | Outcome::Abandoned, _) => End::Neutral,
+        // Nobody was asked. A name that is not known yet is no fault of the DSP.
+        (Outcome::Saturated | Outcome::Abandoned | Outcome::Unresolved, _) => End::Neutral,
         (
             Outcome::Status
             | Outcome::Malformed
@@ -200,8 +201,7 @@ fn end_of(outcome: Outcome, content: Option<ResponseFate>, had_min_time: bool) -
             | Outcome::Encoded
             | Outcome::Trickle
             | Outcome::Reset
-            | Outcome::Unreachable
-            | Outcome::Unresolved,
+            | Outcome::Unreachable,
             _,
         ) => End::Bad,
     }
@@ -250,6 +250,9 @@ impl Ads<'_> {
     }
 
     fn call(&self, wanted: &Wanted) -> Option<oneshot::Receiver<Result<Answered, CallError>>> {
+        if self.until <= Instant::now() {
+            return None; // No answer could be waited for, and nobody is told of a win in vain.
+        }
         let lane = &self.closing.snapshot.dsps[wanted.dsp];
         let url = match &wanted.url {
             Ok(url) => url.clone(),

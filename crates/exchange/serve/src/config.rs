@@ -5,15 +5,17 @@ mod dsp;
 mod guard;
 mod notices;
 mod terms;
+mod tls;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use exchange_core::guard::GuardLimits;
+use exchange_core::guard::{GuardLimits, Rate};
 use exchange_core::{Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey};
-use runtime::config::{Optional, Section, ms, secs};
+use runtime::config::{Optional, Secret, Section, ms, secs};
 use units::{Currency, Price, Ratio};
 
 use crate::fanout::{EndpointOptions, PoolLimits};
@@ -29,6 +31,10 @@ use guard::Breaker;
 pub struct ExchangeConfig {
     /// Where callers post bid requests.
     pub listen: SocketAddr,
+    /// What callers shake hands with; `None`: they come without TLS.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Whether requests of publishers that are not named are refused.
+    pub publishers_only: bool,
     /// Limits on time.
     pub limits: Limits,
     /// Limits on what callers send.
@@ -49,6 +55,17 @@ pub struct ExchangeConfig {
     pub timeout_counts_after: Duration,
     /// Who fires notices; absent: callers do, for we pass them through.
     pub notices: Option<NoticesConfig>,
+    /// What callers of named publishers are held to, by publisher id.
+    pub callers: HashMap<Box<str>, CallerTerms>,
+}
+
+/// What callers of one publisher are held to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallerTerms {
+    /// What they must present; absent: nothing.
+    pub key: Option<Secret>,
+    /// Most requests per second; absent: any number.
+    pub rate: Option<Rate>,
 }
 
 /// Limits on what callers send.
@@ -78,6 +95,8 @@ pub struct DnsLimits {
 /// What `[exchange]` itself holds.
 struct Own {
     listen: SocketAddr,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    publishers_only: bool,
     limits: Limits,
     inbound: InboundLimits,
     pool: PoolLimits,
@@ -102,7 +121,7 @@ impl ExchangeConfig {
             .tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates, &ids));
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
         let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
-        let publishers = terms::read_publishers(s, mode);
+        let (publishers, callers) = terms::read_publishers(s, mode);
         let deals = terms::read_deals(s, &names);
         let floors = terms::read_floors(s, &rates);
         let own = own?;
@@ -110,6 +129,8 @@ impl ExchangeConfig {
         let (dsps, endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
         Some(Self {
             listen: own.listen,
+            tls: own.tls,
+            publishers_only: own.publishers_only,
             limits: own.limits,
             inbound: own.inbound,
             pool: own.pool,
@@ -139,6 +160,7 @@ impl ExchangeConfig {
             guards,
             timeout_counts_after: own.breaker.timeout_counts_after,
             notices: own.notices,
+            callers,
         })
     }
 }
@@ -150,6 +172,12 @@ impl Own {
                 "listen",
                 "127.0.0.1:8080",
                 "Where callers post bid requests, to /openrtb2/auction.",
+            ),
+            tls: s.table("tls", "TLS towards callers; absent, they come without.", tls::read).flatten(),
+            publishers_only: s.boolean(
+                "publishers_only",
+                false,
+                "Whether requests of publishers that no [[publisher]] names are refused.",
             ),
             limits: read_limits(s),
             inbound: InboundLimits {
@@ -330,20 +358,21 @@ fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
 
 /// Without a configured key one is drawn: fair, but not reproducible elsewhere.
 fn read_tie_key(s: &mut Section<'_>) -> TieKey {
-    let parse = |text: &str| {
-        let remedy = || "must be 32 hexadecimal digits, for example from `openssl rand -hex 16`";
-        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(remedy().to_owned());
-        }
-        let key = u128::from_str_radix(text, 16).map_err(|_| remedy().to_owned())?;
-        Ok(TieKey::new(key.to_be_bytes()))
-    };
-    let key = s.parsed(
+    let secret = s.secret(
         "tie_key",
-        Optional("00112233445566778899aabbccddeeff"),
-        parse,
-        "Secret that orders equal bids; absent, one is drawn at each start.",
+        Optional("env:VICKREY_TIE_KEY"),
+        "32 hexadecimal digits that order equal bids; absent, they are drawn at each start.",
     );
+    let parse = |text: &str| {
+        let is_key = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let key = is_key.then(|| u128::from_str_radix(text, 16).ok()).flatten()?;
+        Some(TieKey::new(key.to_be_bytes()))
+    };
+    let key = secret.as_ref().and_then(|secret| parse(secret.expose()));
+    if secret.is_some() && key.is_none() {
+        let remedy = "must be 32 hexadecimal digits, for example from `openssl rand -hex 16`";
+        s.problem("tie_key", "", remedy);
+    }
     key.unwrap_or_else(|| TieKey::new(rand::random()))
 }
 

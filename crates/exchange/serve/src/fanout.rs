@@ -10,7 +10,7 @@ mod body;
 mod connection;
 mod endpoint;
 mod inbox;
-mod inflate;
+pub mod inflate;
 mod pool;
 mod reactor;
 mod round;

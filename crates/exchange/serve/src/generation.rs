@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use exchange_core::guard::{Grant, GuardLimits};
+use exchange_core::guard::{Grant, GuardLimits, Rate};
 use runtime::metrics::PerShard;
 use tokio::sync::watch;
 
@@ -27,8 +27,18 @@ pub struct Generation {
     pub config: ExchangeConfig,
     /// In the order of `config.market.dsps`.
     pub dsps: Vec<DspInForce>,
+    /// What limits publishers, by id, and what each shard is granted to begin with.
+    pub(crate) callers: HashMap<Box<str>, CallerGuard>,
     /// What seals notices; `None` when we fire none.
     pub(crate) sealer: Option<Sealer>,
+}
+
+/// What limits how often a publisher's callers may ask.
+#[derive(Clone, Debug)]
+pub(crate) struct CallerGuard {
+    pub(crate) guard: GuardId,
+    pub(crate) first_grants: Arc<[Grant]>,
+    rate: Rate,
 }
 
 /// What outlives a reload of one DSP.
@@ -95,7 +105,9 @@ impl Generations {
     ) -> Self {
         let mut known = HashMap::new();
         let sealer = Sealer::of(&config, own_key);
-        let generation = Generation { sealer, ..build(1, config, &mut known, (shards, &guards)) };
+        let callers = callers(&config, &HashMap::new(), &guards);
+        let rest = build(1, config, &mut known, (shards, &guards));
+        let generation = Generation { sealer, callers, ..rest };
         let generations = Self {
             shards,
             resolver,
@@ -129,9 +141,10 @@ impl Generations {
         }
         needs_restart.extend(restart_of_notices(&before.config, &config));
         let sealer = Sealer::of(&config, self.own_key);
-        let rest = (self.shards, &self.guards);
-        let generation =
-            Generation { sealer, ..build(before.number + 1, config, &mut self.known, rest) };
+        let callers = callers(&config, &before.callers, &self.guards);
+        let beside = (self.shards, &self.guards);
+        let rest = build(before.number + 1, config, &mut self.known, beside);
+        let generation = Generation { sealer, callers, ..rest };
         let number = generation.number;
         let of = |generation: &Generation| -> Vec<String> {
             generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string()).collect()
@@ -211,7 +224,38 @@ fn build(
     for gone in std::mem::replace(known, still).into_values() {
         guards.remove(gone.guard);
     }
-    Generation { number, config, dsps, sealer: None }
+    Generation { number, config, dsps, callers: HashMap::new(), sealer: None }
+}
+
+/// What limits publishers, as it was `before` where they still are limited.
+fn callers(
+    config: &ExchangeConfig,
+    before: &HashMap<Box<str>, CallerGuard>,
+    guards: &Guards,
+) -> HashMap<Box<str>, CallerGuard> {
+    let limited = config.callers.iter().filter_map(|(id, terms)| Some((&**id, terms.rate?)));
+    let of = |(id, rate): (&str, Rate)| {
+        let limits = GuardLimits::of_rate(rate);
+        let caller = match before.get(id) {
+            Some(known) if known.rate == rate => known.clone(),
+            Some(known) => {
+                guards.change(known.guard, limits);
+                CallerGuard { rate, ..known.clone() }
+            }
+            None => {
+                let (guard, first_grants) = guards.add(limits);
+                CallerGuard { guard, first_grants, rate }
+            }
+        };
+        (id.into(), caller)
+    };
+    let after: HashMap<_, _> = limited.map(of).collect();
+    for (id, gone) in before {
+        if !after.contains_key(id) {
+            guards.remove(gone.guard);
+        }
+    }
+    after
 }
 
 /// Keys of notices that differ and that only a start takes over: where they are journalled, and how

@@ -4,12 +4,16 @@ use std::convert::Infallible;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use exchange_core::no_bid;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+};
+use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -17,11 +21,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use crate::auction::{self, Reply};
 use crate::beacon::{BEACON_PATH, Called};
 use crate::config::{ExchangeConfig, InboundLimits};
+use crate::explain::with_debug;
 use crate::shard::Shard;
 
 /// Where bid requests are posted.
@@ -48,20 +54,46 @@ pub async fn serve(
     shard: Rc<Shard>,
     drain: impl Future<Output = ()>,
 ) {
-    let inbound = shard.snapshot().config().inbound;
+    let snapshot = shard.snapshot();
+    let InboundLimits { head_timeout, write_timeout, .. } = snapshot.config().inbound;
     // A caller that stops reading would hold its connection for ever: hyper waits to write without
     // a timer, the kernel does not.
     let socket = SockRef::from(&stream);
-    if let Err(error) = socket.set_tcp_user_timeout(Some(inbound.write_timeout)) {
+    if let Err(error) = socket.set_tcp_user_timeout(Some(write_timeout)) {
         debug!(%error, "no write timeout on a connection");
     }
+    let Some(tls) = &snapshot.config().tls else {
+        drop(snapshot);
+        return converse((TokioIo::new(stream), peer), shard, drain).await;
+    };
+    let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
+    match timeout(head_timeout, handshake).await {
+        Ok(Ok(stream)) => {
+            drop(snapshot);
+            converse((TokioIo::new(stream), peer), shard, drain).await;
+        }
+        Ok(Err(error)) => {
+            shard.metrics.handshakes_failed.increment();
+            debug!(%error, "no TLS with a caller");
+        }
+        Err(_) => shard.metrics.handshakes_failed.increment(),
+    }
+}
+
+/// Answers request after request on an open connection.
+async fn converse<S: Read + Write + Unpin>(
+    (stream, peer): (S, IpAddr),
+    shard: Rc<Shard>,
+    drain: impl Future<Output = ()>,
+) {
+    let inbound = shard.snapshot().config().inbound;
     let service = service_fn(|request| handle(request, Rc::clone(&shard), peer));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(inbound.head_timeout)
         .max_headers(HEADERS_MAX)
         .max_buf_size(inbound.head_max)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,
@@ -107,7 +139,8 @@ async fn handle(
     };
     Ok(match body {
         Ok(body) => {
-            let reply = auction::hold(&shard, &snapshot, &body, arrival).await;
+            let presented = presented_key(&head.headers);
+            let reply = auction::hold(&shard, &snapshot, (&body, presented), arrival).await;
             answer(reply, config, &shard)
         }
         Err(turned_away) => {
@@ -128,7 +161,18 @@ fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<
             json(StatusCode::OK, body)
         }
         Reply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
-        Reply::NoBid { id, reason } if config.explain_no_bid => {
+        Reply::TurnedAway { status, problem } => {
+            shard.metrics.turned_away.increment();
+            let mut response = refuse(&TurnedAway::with(status, problem));
+            if status == StatusCode::TOO_MANY_REQUESTS {
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            response
+        }
+        Reply::NoBid { id, reason, explanation: Some(explanation) } => {
+            json(StatusCode::OK, with_debug(no_bid(&id, reason), *explanation))
+        }
+        Reply::NoBid { id, reason, .. } if config.explain_no_bid => {
             json(StatusCode::OK, no_bid(&id, reason))
         }
         Reply::NoBid { .. } => {
@@ -137,6 +181,15 @@ fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<
             response
         }
     }
+}
+
+/// The key that a caller presents, if it does.
+fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
+    let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).and_then(|value| {
+        let (scheme, key) = value.split_at_checked("Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then_some(key.trim_ascii())
+    });
+    bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes))
 }
 
 fn refuse(turned_away: &TurnedAway) -> Response<Full<Bytes>> {

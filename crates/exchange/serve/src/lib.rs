@@ -3,11 +3,13 @@
 //! Owns sockets, configuration and metrics, and moves bytes. It makes no decision about money:
 //! those are `exchange-core`'s.
 
+pub mod api;
 mod auction;
 mod beacon;
 mod closing;
 mod config;
 mod dns;
+pub mod explain;
 mod fanout;
 mod generation;
 mod guards;
@@ -16,9 +18,10 @@ mod metrics;
 mod notices;
 mod service;
 mod shard;
+pub mod trace;
 
 pub use config::{DnsLimits, ExchangeConfig, InboundLimits};
-pub use fanout::{Outcome, PoolLimits, answer};
+pub use fanout::{Outcome, PoolLimits, answer, inflate};
 pub use generation::{DspInForce, Generation, Reloaded};
 pub use http::AUCTION_PATH;
 pub use metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};

@@ -9,13 +9,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use exchange_core::guard::{State, Status};
 use exchange_core::{Fate, NotAsked, NotSent, ResponseFate, TokenError, Unmarked};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
 
 use crate::fanout::Outcome;
-use crate::generation::Generation;
+use crate::generation::{DspInForce, Generation};
+use crate::guards::Guards;
+use crate::notices::Window;
 
 /// What may be in an answer's body, in declaration order, with the metric label.
 const RESPONSES: [(ResponseFate, &str); 4] = [
@@ -47,6 +50,8 @@ pub struct ExchangeMetrics {
     pub abandoned: Counter,
     /// DSP connections whose code panicked; each was closed alone.
     pub reactor_panics: Counter,
+    /// TLS handshakes of callers that came to nothing.
+    pub handshakes_failed: Counter,
     /// Notices that the office had no room for.
     pub notices_refused: Counter,
     /// Beacons that were not taken, by reason.
@@ -154,6 +159,7 @@ impl Default for ExchangeMetrics {
             turned_away: Counter::default(),
             abandoned: Counter::default(),
             reactor_panics: Counter::default(),
+            handshakes_failed: Counter::default(),
             notices_refused: Counter::default(),
             beacons_refused: Default::default(),
             parse: Histogram::default(),
@@ -175,10 +181,20 @@ impl ExchangeMetrics {
     }
 }
 
+/// What is counted beside the shards.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// The rights to call DSPs.
+    pub guards: Guards,
+    /// Delivery of notices.
+    pub office: Option<Window>,
+}
+
 /// Writes the page of all shards.
 pub fn expose(
     generation: &Generation,
     shards: &PerShard<ExchangeMetrics>,
+    beside: &Beside,
     page: &mut Page<'_>,
 ) -> fmt::Result {
     expose_auctions(shards, page)?;
@@ -190,7 +206,94 @@ pub fn expose(
         fates.sum(&labels, shards.iter().map(|shard| &shard.fates[fate as usize]))?;
     }
     expose_dsps(generation, page)?;
+    expose_guards(generation, &beside.guards, page)?;
+    expose_notices(generation, shards, beside, page)?;
     expose_seats(generation, page)
+}
+
+fn expose_guards(generation: &Generation, guards: &Guards, page: &mut Page<'_>) -> fmt::Result {
+    let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
+    let of = |(id, dsp): (_, &DspInForce)| Some((id, guards.status(dsp.guard)?));
+    let known: Vec<(&str, Status)> = ids.zip(&generation.dsps).filter_map(of).collect();
+    let help = "Whether a DSP is asked: 0 it is, 1 it is throttled, 2 it is paused.";
+    let mut states = page.gauges("exchange_dsp_breaker_state", help)?;
+    for (id, status) in &known {
+        let state = match status.state {
+            State::Closed => 0,
+            State::Throttled { .. } => 1,
+            State::Paused => 2,
+        };
+        states.value(&[("dsp", *id)], state)?;
+    }
+    let mut in_flight = page.gauges("exchange_dsp_in_flight", "Calls under way, by DSP.")?;
+    for (id, status) in &known {
+        let calls = i64::try_from(status.in_flight).unwrap_or(i64::MAX);
+        in_flight.value(&[("dsp", *id)], calls)?;
+    }
+    Ok(())
+}
+
+fn expose_notices(
+    generation: &Generation,
+    shards: &PerShard<ExchangeMetrics>,
+    beside: &Beside,
+    page: &mut Page<'_>,
+) -> fmt::Result {
+    let counted = beside.office.as_ref().map(|office| office.view().counters).unwrap_or_default();
+    let mut notices =
+        page.counters("exchange_notices", "Notices to DSPs, by what became of them.")?;
+    for (kind, outcome, count) in [
+        ("billing", "delivered", counted.billing_delivered),
+        ("billing", "given_up", counted.billing_given_up),
+        ("win_or_loss", "delivered", counted.best_effort_delivered),
+        ("win_or_loss", "failed", counted.best_effort_failed),
+        ("win_or_loss", "shed", counted.best_effort_shed),
+    ] {
+        notices.value(&[("kind", kind), ("outcome", outcome)], count)?;
+    }
+    let refused = shards.iter().map(|shard| &shard.notices_refused);
+    notices.sum(&[("kind", "any"), ("outcome", "no_room")], refused)?;
+    let help = "Tries of notices that failed, and may be repeated.";
+    page.counters("exchange_notice_tries_failed", help)?.value(&[], counted.tries_failed)?;
+    let mut waiting = page.gauges("exchange_notices_waiting", "Notices not delivered yet.")?;
+    let level = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    waiting.value(&[("kind", "billing")], level(counted.billing_owed))?;
+    waiting.value(&[("kind", "win_or_loss")], level(counted.best_effort_waiting))?;
+    let mut beacons = page.counters("exchange_beacons", "Calls of beacons, by outcome.")?;
+    for (outcome, count) in [
+        ("accepted", counted.beacons_accepted),
+        ("repeated", counted.beacons_duplicate),
+        ("late", counted.beacons_expired),
+        ("busy", counted.beacons_busy),
+        ("not_journalled", counted.beacons_unjournalled),
+    ] {
+        beacons.value(&[("outcome", outcome)], count)?;
+    }
+    for error in TokenError::ALL {
+        let refused = shards.iter().map(|shard| &shard.beacons_refused[error as usize]);
+        beacons.sum(&[("outcome", error.label())], refused)?;
+    }
+    let dsps = || {
+        let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
+        ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
+    };
+    let help = "Notices that bids name and that are not sent, by reason.";
+    let mut unsent = page.counters("exchange_notices_unsent", help)?;
+    for (id, shards) in dsps() {
+        for why in NotSent::ALL {
+            let counters = shards.iter().map(|dsp| &dsp.unsent[why as usize]);
+            unsent.sum(&[("dsp", id), ("reason", why.label())], counters)?;
+        }
+    }
+    let help = "Ads returned without our beacon, which are never billed, by reason.";
+    let mut unmarked = page.counters("exchange_ads_unmarked", help)?;
+    for (id, shards) in dsps() {
+        for why in Unmarked::ALL {
+            let counters = shards.iter().map(|dsp| &dsp.unmarked[why as usize]);
+            unmarked.sum(&[("dsp", id), ("reason", why.label())], counters)?;
+        }
+    }
+    Ok(())
 }
 
 fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
@@ -210,6 +313,8 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
     let help = "DSP connections whose code panicked; each was closed alone.";
     page.counters("exchange_reactor_panics", help)?
         .sum(&[], shards.iter().map(|shard| &shard.reactor_panics))?;
+    page.counters("exchange_handshakes_failed", "TLS handshakes of callers that failed.")?
+        .sum(&[], shards.iter().map(|shard| &shard.handshakes_failed))?;
     page.counters("exchange_test_auctions", "Auctions held with `test`, which move no money.")?
         .sum(&[], shards.iter().map(|shard| &shard.tests))?;
     let mut impressions =

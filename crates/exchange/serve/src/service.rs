@@ -19,9 +19,9 @@ use crate::fanout::{Reactor, Tls};
 use crate::generation::{Generation, Generations, Reloaded};
 use crate::guards::{GuardId, Guards, GuardsThread};
 use crate::http;
-use crate::metrics::{ExchangeMetrics, expose};
+use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
-    Client, Clock, Counter, Journal, JournalError, Office, View, own_key, unix_ms,
+    Client, Clock, Counter, Journal, JournalError, Office, View, Window, own_key, unix_ms,
 };
 use crate::shard::Shard;
 
@@ -144,7 +144,7 @@ impl Exchange {
 
     /// What has become of notices; `None` when there is no office for them.
     pub fn notices(&self) -> Option<View> {
-        self.office.as_ref().map(|office| office.counter.view())
+        self.office.as_ref().map(|office| office.window.view())
     }
 
     fn guard_of(&self, dsp: &str) -> Option<GuardId> {
@@ -156,9 +156,11 @@ impl Exchange {
     /// Adds its metrics to the page that is scraped.
     pub fn expose(&self, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics.clone());
+        let office = self.office.as_ref().map(|office| office.window.clone());
+        let beside = Beside { guards: self.guards.clone(), office };
         exposition.add(move |page| {
             let generation = Arc::clone(&current.borrow());
-            expose(&generation, &metrics, page)
+            expose(&generation, &metrics, &beside, page)
         });
         let connections = self.shards.metrics();
         exposition.add(move |page| connections.expose(page));
@@ -180,6 +182,7 @@ impl Exchange {
 struct OpenOffice {
     office: Office,
     counter: Counter,
+    window: Window,
     own_key: [u8; 32],
 }
 
@@ -205,8 +208,8 @@ fn open_office(config: &ExchangeConfig) -> Result<Option<OpenOffice>, ExchangeEr
         Client::new(calls, Box::new(resolver), Tls::trusting(None))
     };
     let delivery = replay.finish(clock.now());
-    let (office, counter) = Office::start(delivery, journal, client, clock)?;
-    Ok(Some(OpenOffice { office, counter, own_key }))
+    let (office, counter, window) = Office::start(delivery, journal, client, clock)?;
+    Ok(Some(OpenOffice { office, counter, window, own_key }))
 }
 
 async fn run_shard(

@@ -53,6 +53,8 @@ pub(crate) struct Snapshot {
     generation: Arc<Generation>,
     /// In the order of the market's DSPs.
     pub(crate) dsps: Vec<Lane>,
+    /// What limits publishers, by id.
+    pub(crate) callers: HashMap<Box<str>, SharedGuard>,
 }
 
 /// One DSP as one shard runs it.
@@ -86,7 +88,7 @@ impl Shard {
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
     ) -> Self {
-        let snapshot = snapshot(index, generation, &[], &reactor);
+        let snapshot = snapshot(index, generation, None, &reactor);
         Self {
             index,
             line: RefCell::new(line),
@@ -118,7 +120,7 @@ impl Shard {
     /// New auctions are held by `generation`. A DSP that is reached as before keeps its pool.
     fn adopt(&self, generation: Arc<Generation>) {
         let before = self.snapshot();
-        let after = snapshot(self.index, generation, &before.dsps, &self.reactor);
+        let after = snapshot(self.index, generation, Some(&before), &self.reactor);
         let kept: HashSet<_> = after.dsps.iter().map(|lane| Rc::as_ptr(&lane.pool)).collect();
         for lane in &before.dsps {
             if !kept.contains(&Rc::as_ptr(&lane.pool)) {
@@ -139,7 +141,10 @@ impl Shard {
             for lane in &snapshot.dsps {
                 lane.pool.sweep(now);
             }
-            let guards = snapshot.dsps.iter().map(|lane| (lane.guard_id, &lane.guard));
+            let of_dsps = snapshot.dsps.iter().map(|lane| (lane.guard_id, &lane.guard));
+            let limited = &snapshot.generation.callers;
+            let of_callers = limited.iter().map(|(id, it)| (it.guard, &snapshot.callers[id]));
+            let guards = of_dsps.chain(of_callers);
             self.line.borrow_mut().turn(guards);
             self.retired.borrow_mut().retain(|pool| {
                 pool.sweep(now);
@@ -199,10 +204,12 @@ impl Shard {
 fn snapshot(
     shard: usize,
     generation: Arc<Generation>,
-    before: &[Lane],
+    before: Option<&Snapshot>,
     reactor: &Rc<Reactor>,
 ) -> Snapshot {
     let limits = generation.config.pool;
+    let callers = callers(shard, &generation, before);
+    let before = before.map_or(&[][..], |before| &before.dsps);
     let before: HashMap<_, _> = before.iter().map(|lane| (lane.guard_id, lane)).collect();
     let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
     let lane = |(dsp, id): (&DspInForce, &str)| {
@@ -231,7 +238,25 @@ fn snapshot(
         }
     };
     let dsps = generation.dsps.iter().zip(ids).map(lane).collect();
-    Snapshot { generation, dsps }
+    Snapshot { generation, dsps, callers }
+}
+
+/// What limits publishers, as it was `before` where it is the same.
+fn callers(
+    shard: usize,
+    generation: &Generation,
+    before: Option<&Snapshot>,
+) -> HashMap<Box<str>, SharedGuard> {
+    let known = |id: &str, guard: GuardId| {
+        let before = before?;
+        let same = before.generation.callers.get(id).is_some_and(|known| known.guard == guard);
+        before.callers.get(id).filter(|_| same).map(Rc::clone)
+    };
+    let limited = generation.callers.iter().map(|(id, limited)| {
+        let new = || Rc::new(RefCell::new(ShardGuard::new(&limited.first_grants[shard])));
+        (id.clone(), known(id, limited.guard).unwrap_or_else(new))
+    });
+    limited.collect()
 }
 
 impl Drop for Shard {

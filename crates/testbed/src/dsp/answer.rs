@@ -238,7 +238,7 @@ impl Bidder {
         }
         let mut tracker = String::new();
         if self.profile.notices {
-            notices::write_notices((&self.origin, price), body);
+            notices::write_notices((&self.origin, price), self.profile.loss_notices, body);
             tracker = notices::tracker(&self.origin, price);
         }
         let at_least = (start, self.profile.bid_bytes);

@@ -347,11 +347,12 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
     decoded(&alphabet::STANDARD).or_else(|| decoded(&alphabet::URL_SAFE))
 }
 
-/// Appends `nurl`, `burl` and `lurl` of a bid that offers `offer` micros.
-pub(super) fn write_notices((origin, offer): (&str, u64), body: &mut Vec<u8>) {
+/// Appends `nurl`, `burl` and, `with_loss`, `lurl` of a bid that offers `offer` micros.
+pub(super) fn write_notices((origin, offer): (&str, u64), with_loss: bool, body: &mut Vec<u8>) {
     let mut number = itoa::Buffer::new();
     let offer = number.format(offer).as_bytes();
-    for (key, path) in [("nurl", "/win?"), ("burl", "/bill?"), ("lurl", "/loss?")] {
+    let notices = [("nurl", "/win?"), ("burl", "/bill?"), ("lurl", "/loss?")];
+    for (key, path) in &notices[..if with_loss { 3 } else { 2 }] {
         append(body, &[b",\"", key.as_bytes(), b"\":\"", origin.as_bytes(), path.as_bytes()]);
         append(body, &[QUERY.as_bytes(), offer, b"\""]);
     }

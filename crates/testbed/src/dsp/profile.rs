@@ -53,6 +53,8 @@ pub struct DspProfile {
     /// Whether bids carry `nurl`, `burl` and `lurl` and their markup a tracker, which lead back to
     /// the DSP with macros in them, and are counted.
     pub notices: bool,
+    /// Whether `lurl` is among them.
+    pub loss_notices: bool,
     /// How notices are answered.
     pub notice: NoticeOptions,
     /// Share of bids without markup: their `nurl` returns it.
@@ -89,6 +91,7 @@ impl Default for DspProfile {
             bids_max: 4,
             deal_ppm: 500_000,
             notices: false,
+            loss_notices: true,
             notice: NoticeOptions::default(),
             markup_on_win_ppm: 0,
             markup_latency: Duration::ZERO,

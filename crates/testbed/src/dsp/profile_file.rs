@@ -88,6 +88,7 @@ fn read_dsp(s: &mut Section<'_>, seed: u64) -> (usize, DspProfile) {
             false,
             "Bids carry `nurl`, `burl` and `lurl`, which lead back and are counted.",
         ),
+        loss_notices: s.boolean("loss_notices", true, "Whether `lurl` is among these."),
         notice: s.section("notice", "How notices are answered.", read_notice),
         markup_on_win_ppm: s
             .ppm("markup_on_win", "0%", "Share of bids whose `nurl` returns the markup.")

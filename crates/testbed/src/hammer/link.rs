@@ -43,13 +43,31 @@ impl Link {
         target: &Target,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), Failure> {
-        let mut sender = self.sender(target).await.map_err(Failure::Unconnected)?;
         let request = Request::post(target.path.clone())
             .header(header::HOST, &target.host)
             .header(header::CONTENT_TYPE, "application/json")
             .header("x-openrtb-version", "2.6")
-            .body(Full::new(body))
-            .map_err(|error| Failure::Unconnected(error.to_string()))?;
+            .body(Full::new(body));
+        self.send(target, request).await
+    }
+
+    /// Calls another path of the target, under the same rule.
+    pub(super) async fn visit(
+        &mut self,
+        target: &Target,
+        path: &str,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let request = Request::get(path).header(header::HOST, &target.host);
+        self.send(target, request.body(Full::default())).await
+    }
+
+    async fn send(
+        &mut self,
+        target: &Target,
+        request: Result<Request<Full<Bytes>>, hyper::http::Error>,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let request = request.map_err(|error| Failure::Unconnected(error.to_string()))?;
+        let mut sender = self.sender(target).await.map_err(Failure::Unconnected)?;
         let answer = sender.send_request(request).await;
         let answer = answer.map_err(|error| Failure::Broken(error.to_string()))?;
         let status = answer.status();

@@ -40,6 +40,10 @@ pub struct Counts {
     pub bids: u64,
     /// Sum of their prices, micros CPM, whatever the currency.
     pub price_micros: u64,
+    /// Beacons in answers that were called.
+    pub beacons: u64,
+    /// Of those, the ones not answered with success in time.
+    pub beacons_failed: u64,
     /// Bytes of request bodies.
     pub request_bytes: u64,
     /// Bytes of answer bodies.
@@ -205,6 +209,9 @@ impl fmt::Display for Report {
         row("connection", format!("{unconnected} not connected, {broken} broken"))?;
         if counts.abandoned > 0 {
             row("abandoned", counts.abandoned.to_string())?;
+        }
+        if counts.beacons > 0 {
+            row("beacons", format!("{} called, {} failed", counts.beacons, counts.beacons_failed))?;
         }
         let quantiles = |q: &Quantiles| {
             let [p50, p90, p99, p999, max] = [q.p50, q.p90, q.p99, q.p999, q.max].map(Micros);

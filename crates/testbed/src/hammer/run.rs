@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::beacons::Beacons;
 use super::link::{Failure, Link, Target};
 use super::schedule::{Schedule, Take, Ticket};
 use super::tally::{Tally, quantiles};
@@ -45,6 +46,7 @@ struct Shared {
     target: Target,
     timeout: Duration,
     warm_up: Duration,
+    beacons: Option<Beacons>,
     started: Instant,
     schedule: RefCell<Schedule>,
     tally: RefCell<Tally>,
@@ -69,6 +71,7 @@ pub(super) async fn run(
         target,
         timeout: options.timeout,
         warm_up: options.warm_up,
+        beacons: options.beacons.clone(),
         started,
         schedule: RefCell::new(schedule),
         tally: RefCell::new(Tally::new(options.tmax)),
@@ -209,8 +212,15 @@ impl Shared {
         let (sent_bytes, measured) = (body.len() as u64, u64::from(ticket.measured));
         self.in_flight.set(self.in_flight.get() + measured);
         let call = link.call(&self.target, Bytes::from(body));
+        let mut beacons = Vec::new();
         let (verdict, bytes) = match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok((status, body))) => (judge(status, &body, id.as_str()), body.len() as u64),
+            Ok(Ok((status, body))) => {
+                let verdict = judge(status, &body, id.as_str());
+                if let (Verdict::Bids { .. }, Some(called)) = (&verdict, &self.beacons) {
+                    beacons = called.due(id.as_str(), &body);
+                }
+                (verdict, body.len() as u64)
+            }
             Ok(Err(Failure::Unconnected(problem))) => (Verdict::Unconnected(problem), 0),
             Ok(Err(Failure::Broken(problem))) => (Verdict::Broken(problem), 0),
             Err(_) => {
@@ -226,9 +236,24 @@ impl Shared {
             tally.record((ticket.intended, end), verdict, bytes);
         }
         self.in_flight.set(self.in_flight.get() - measured);
+        for path in beacons {
+            self.call_beacon(link, &path, measured).await;
+        }
         if rest {
             tokio::time::sleep(RECONNECT_PAUSE).await;
         }
+    }
+
+    async fn call_beacon(&self, link: &mut Link, path: &str, measured: u64) {
+        let visit = link.visit(&self.target, path);
+        let answer = tokio::time::timeout(self.timeout, visit).await;
+        let is_taken = matches!(&answer, Ok(Ok((status, _))) if status.is_success());
+        if answer.is_err() {
+            *link = Link::default();
+        }
+        let mut tally = self.tally.borrow_mut();
+        tally.counts.beacons += measured;
+        tally.counts.beacons_failed += if is_taken { 0 } else { measured };
     }
 
     fn progress(&self) -> Progress {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::bug::{Bug, planted};
 use super::event::{Beacon, Effect, Kind, Now, Refusal, Ticket};
 use super::journal::JournalRecord;
-use super::notice::BeaconId;
 use super::tokens::State;
 use super::{Delivery, Job};
+use crate::TokenId;
 
 /// Calls of one beacon that may wait for its record.
 const CALLS_MAX: usize = 16;
@@ -20,10 +20,10 @@ const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
 /// What a record on its way to the journal says.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
-    Accepted(BeaconId),
-    Settled(BeaconId),
+    Accepted(TokenId),
+    Settled(TokenId),
     /// What was durable before, written anew so that old segments can go.
-    Moved(BeaconId),
+    Moved(TokenId),
 }
 
 impl Delivery {
@@ -47,7 +47,7 @@ impl Delivery {
         let Some(lane) = self.room(Kind::Billing, &notice) else {
             return self.refuse(call, Refusal::Busy, outbox);
         };
-        let notice = Arc::new(notice.at_impression(now.unix_ms));
+        let notice = Arc::new(notice);
         let job = self.hold(Job {
             kind: Kind::Billing,
             id: Some(id),
@@ -79,14 +79,14 @@ impl Delivery {
         outbox.push(Effect::Refuse { call, refusal });
     }
 
-    pub(super) fn journal_settled(&mut self, id: BeaconId, outbox: &mut Vec<Effect>) {
+    pub(super) fn journal_settled(&mut self, id: TokenId, outbox: &mut Vec<Effect>) {
         let Some(token) = self.tokens.token(id) else { return };
         let State::Settled { outcome, .. } = token.state else { return };
         let record = JournalRecord::Settled { id, expires_ms: token.expires_ms, outcome };
         self.journal(Purpose::Settled(id), &record, outbox);
     }
 
-    pub(super) fn settled_recorded(&mut self, now: Now, id: BeaconId) {
+    pub(super) fn settled_recorded(&mut self, now: Now, id: TokenId) {
         if let Some(token) = self.tokens.token(id)
             && let State::Settled { recorded, .. } = &mut token.state
         {
@@ -132,7 +132,7 @@ impl Delivery {
     }
 
     /// The record of a beacon is durable: its calls are answered, its notice is sent.
-    fn accepted(&mut self, now: Now, id: BeaconId, outbox: &mut Vec<Effect>) {
+    fn accepted(&mut self, now: Now, id: TokenId, outbox: &mut Vec<Effect>) {
         let Some(token) = self.tokens.token(id) else { return };
         let State::Accepting { job, calls } = &mut token.state else { return };
         let (job, calls) = (*job, std::mem::take(calls));

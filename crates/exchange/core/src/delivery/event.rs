@@ -5,7 +5,8 @@ use std::sync::Arc;
 use units::Tick;
 
 use super::journal::Settled;
-use super::notice::{BeaconId, Notice};
+use super::notice::Notice;
+use crate::TokenId;
 
 /// The two clocks, read by the caller once a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +42,10 @@ pub struct Beacon {
     /// The caller's name for the waiting call.
     pub call: u64,
     /// The nonce of its token, which was found authentic.
-    pub id: BeaconId,
+    pub id: TokenId,
     /// When the token expires, in Unix time.
     pub expires_ms: u64,
-    /// What to send; `${AUCTION_IMP_TS}` may still stand in it.
+    /// What to send: what is the same at each try.
     pub notice: Notice,
 }
 
@@ -158,7 +159,7 @@ pub enum Effect {
     /// A billing notice will not be delivered: money is lost, somebody should know.
     GiveUp {
         /// The beacon's token.
-        id: BeaconId,
+        id: TokenId,
         /// What was owed.
         notice: Arc<Notice>,
         /// How often it was tried since the process started.

@@ -10,7 +10,8 @@
 
 use std::sync::Arc;
 
-use super::notice::{BeaconId, Forwarded, Notice};
+use super::notice::{Forwarded, Notice};
+use crate::TokenId;
 
 const VERSION: u8 = 1;
 const ACCEPTED: u8 = 1;
@@ -33,7 +34,7 @@ pub enum JournalRecord {
     /// A beacon was called: from here on its notice is owed.
     Accepted {
         /// The beacon's token.
-        id: BeaconId,
+        id: TokenId,
         /// When it was called.
         accepted_ms: u64,
         /// When the token expires; until then it is remembered.
@@ -44,7 +45,7 @@ pub enum JournalRecord {
     /// It is owed no more, and still remembered.
     Settled {
         /// The beacon's token.
-        id: BeaconId,
+        id: TokenId,
         /// When the token expires.
         expires_ms: u64,
         /// How it ended.
@@ -97,7 +98,7 @@ impl JournalRecord {
             Self::Accepted { id, accepted_ms, expires_ms, notice } => {
                 out.reserve(64 + notice.bytes());
                 out.push(ACCEPTED);
-                out.extend_from_slice(id.bytes());
+                out.extend_from_slice(&id.0);
                 out.extend_from_slice(&accepted_ms.to_le_bytes());
                 out.extend_from_slice(&expires_ms.to_le_bytes());
                 let dsp = u8::try_from(notice.dsp().len()).expect("a DSP's id is bounded");
@@ -113,7 +114,7 @@ impl JournalRecord {
             }
             Self::Settled { id, expires_ms, outcome } => {
                 out.push(SETTLED);
-                out.extend_from_slice(id.bytes());
+                out.extend_from_slice(&id.0);
                 out.extend_from_slice(&expires_ms.to_le_bytes());
                 out.push(match outcome {
                     Settled::Delivered => DELIVERED,
@@ -137,7 +138,7 @@ impl JournalRecord {
         let record = match rest.byte()? {
             ACCEPTED => Self::decode_accepted(&mut rest)?,
             SETTLED => {
-                let (id, expires_ms) = (BeaconId::new(rest.array()?), rest.number()?);
+                let (id, expires_ms) = (TokenId(rest.array()?), rest.number()?);
                 let outcome = match rest.byte()? {
                     DELIVERED => Settled::Delivered,
                     GIVEN_UP => Settled::GivenUp,
@@ -151,7 +152,7 @@ impl JournalRecord {
     }
 
     fn decode_accepted(rest: &mut Rest<'_>) -> Result<Self, DecodeError> {
-        let id = BeaconId::new(rest.array()?);
+        let id = TokenId(rest.array()?);
         let (accepted_ms, expires_ms) = (rest.number()?, rest.number()?);
         let dsp = rest.byte()?;
         let dsp = Arc::from(rest.text(usize::from(dsp))?);

@@ -4,38 +4,12 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use memchr::memmem;
-
 /// The longest DSP id.
 pub const DSP_BYTES_MAX: usize = 128;
 /// The longest URL.
 pub const URL_BYTES_MAX: usize = 8 * 1024;
 /// The longest header that is forwarded.
 pub const HEADER_BYTES_MAX: usize = 1024;
-
-const IMPRESSION_TIME: &str = "${AUCTION_IMP_TS}";
-const IMPRESSION_TIME_B64: &str = "${AUCTION_IMP_TS:B64}";
-
-/// Names a billable event: the nonce of the sealed token that a beacon carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BeaconId([u8; Self::BYTES]);
-
-impl BeaconId {
-    /// Its length.
-    pub const BYTES: usize = 24;
-
-    /// From the nonce of a token.
-    pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
-        Self(bytes)
-    }
-
-    /// The nonce.
-    pub const fn bytes(&self) -> &[u8; Self::BYTES] {
-        &self.0
-    }
-}
 
 /// The device that a notice is sent on behalf of (7.8, server-side billing notifications).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,25 +105,6 @@ impl Notice {
     /// On whose behalf.
     pub fn forwarded(&self) -> &Forwarded {
         &self.forwarded
-    }
-
-    /// Replaces `${AUCTION_IMP_TS}` (4.4) by when the impression took place, in milliseconds of
-    /// Unix time; a URL that would grow beyond its limit loses the macro instead.
-    pub(crate) fn at_impression(mut self, unix_ms: u64) -> Self {
-        if memmem::find(self.url.as_bytes(), b"${AUCTION_IMP_TS").is_none() {
-            return self;
-        }
-        let text = unix_ms.to_string();
-        let replaced = self
-            .url
-            .replace(IMPRESSION_TIME, &text)
-            .replace(IMPRESSION_TIME_B64, &STANDARD.encode(&text));
-        self.url = if replaced.len() <= URL_BYTES_MAX {
-            replaced
-        } else {
-            self.url.replace(IMPRESSION_TIME, "").replace(IMPRESSION_TIME_B64, "")
-        };
-        self
     }
 
     /// Bytes that it keeps in memory.

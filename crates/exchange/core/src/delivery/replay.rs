@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::bug::{Bug, planted};
 use super::event::{Kind, Now};
 use super::journal::{DecodeError, JournalRecord, Settled};
-use super::notice::{BeaconId, Notice};
+use super::notice::Notice;
 use super::policy::Policy;
 use super::tokens::State;
 use super::{Delivery, Job};
+use crate::TokenId;
 
 /// What the last record of a beacon says.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ enum Last {
 pub struct Replay {
     policy: Policy,
     unix_ms: u64,
-    beacons: BTreeMap<BeaconId, (u64, u64, Last)>,
+    beacons: BTreeMap<TokenId, (u64, u64, Last)>,
     durable: u64,
 }
 

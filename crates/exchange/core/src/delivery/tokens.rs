@@ -8,7 +8,7 @@ use units::Tick;
 
 use super::event::Now;
 use super::journal::Settled;
-use super::notice::BeaconId;
+use crate::TokenId;
 
 /// How far a beacon's notice has come.
 #[derive(Debug)]
@@ -37,10 +37,10 @@ pub(crate) struct Token {
 /// All beacons.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    tokens: BTreeMap<BeaconId, Token>,
-    pins: BTreeMap<u64, BeaconId>,
+    tokens: BTreeMap<TokenId, Token>,
+    pins: BTreeMap<u64, TokenId>,
     /// Of those that need nothing but to be remembered.
-    expiries: BTreeSet<(Tick, BeaconId)>,
+    expiries: BTreeSet<(Tick, TokenId)>,
 }
 
 impl Tokens {
@@ -48,15 +48,15 @@ impl Tokens {
         self.tokens.len()
     }
 
-    pub fn token(&mut self, id: BeaconId) -> Option<&mut Token> {
+    pub fn token(&mut self, id: TokenId) -> Option<&mut Token> {
         self.tokens.get_mut(&id)
     }
 
-    pub fn insert(&mut self, id: BeaconId, expires_ms: u64, state: State) {
+    pub fn insert(&mut self, id: TokenId, expires_ms: u64, state: State) {
         self.tokens.insert(id, Token { expires_ms, state, pin: None });
     }
 
-    pub fn remove(&mut self, id: BeaconId) -> Option<Token> {
+    pub fn remove(&mut self, id: TokenId) -> Option<Token> {
         let token = self.tokens.remove(&id)?;
         if let Some(pin) = token.pin {
             self.pins.remove(&pin);
@@ -65,7 +65,7 @@ impl Tokens {
     }
 
     /// The record at `sequence` is what a start needs of this beacon, instead of an earlier one.
-    pub fn pin(&mut self, id: BeaconId, sequence: u64) {
+    pub fn pin(&mut self, id: TokenId, sequence: u64) {
         let Some(token) = self.tokens.get_mut(&id) else { return };
         if let Some(before) = token.pin.replace(sequence) {
             self.pins.remove(&before);
@@ -79,12 +79,12 @@ impl Tokens {
     }
 
     /// Beacons whose records are oldest.
-    pub fn oldest(&self, count: usize) -> Vec<BeaconId> {
+    pub fn oldest(&self, count: usize) -> Vec<TokenId> {
         self.pins.values().take(count).copied().collect()
     }
 
     /// From here on it only needs to be remembered, until it expires.
-    pub fn expire(&mut self, id: BeaconId, now: Now) {
+    pub fn expire(&mut self, id: TokenId, now: Now) {
         if let Some(token) = self.tokens.get(&id) {
             self.expiries.insert((expiry(token.expires_ms, now), id));
         }

@@ -92,6 +92,11 @@ pub struct Claims<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenId(pub [u8; NONCE_BYTES]);
 
+impl TokenId {
+    /// Its length.
+    pub const BYTES: usize = NONCE_BYTES;
+}
+
 impl fmt::Debug for TokenId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -4,7 +4,7 @@ mod targeting;
 
 use exchange_core::{Dsp, Rates};
 use openrtb::codes::MediaType;
-use runtime::config::{HttpUrl, Optional, Required, Section, ms, secs};
+use runtime::config::{HttpUrl, Optional, Required, Secret, Section, ms, secs};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use units::Currency;
@@ -116,11 +116,11 @@ impl DspOptions {
             gzip: s.boolean("gzip", false, "Whether it is asked to compress its answers."),
             tls,
             guard: DspGuard::read(s),
-            headers: s.map(
+            headers: s.secret_map(
                 "headers",
-                &[("x-api-key", "secret")],
+                &[("x-api-key", "env:DSP_1_KEY")],
                 header,
-                "Extra header fields of every request to it.",
+                "Extra header fields of every request to it; their values are secrets.",
             ),
         }
     }
@@ -222,12 +222,14 @@ pub(super) fn size(text: &str) -> Result<(u32, u32), String> {
     sides.ok_or_else(|| "must be width x height, for example \"300x250\"".to_owned())
 }
 
-fn header(name: &str, value: &str) -> Result<(String, String), String> {
+#[expect(clippy::needless_pass_by_value, reason = "the form that `secret_map` asks for")]
+fn header(name: &str, value: Secret) -> Result<(String, String), String> {
     use hyper::header::{HeaderName, HeaderValue};
     if OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
         return Err("is written by the exchange itself, remove it".to_owned());
     }
     HeaderName::try_from(name).map_err(|_| format!("`{name}` is not a header name"))?;
+    let value = value.expose();
     HeaderValue::try_from(value).map_err(|_| "is not a header value".to_owned())?;
     Ok((name.to_owned(), value.to_owned()))
 }

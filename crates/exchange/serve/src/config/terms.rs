@@ -1,14 +1,16 @@
 //! Terms of trade: pricing, `[[publisher]]`, `[[deal]]` and `[[floor]]`.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
+use exchange_core::guard::Rate;
 use exchange_core::{BidsReturned, DealTerms, FloorRule, NoticeMode, PublisherTerms, Rates};
 use runtime::config::{Optional, Required, Section};
 use units::{Ppm, Price};
 
 use super::dsp::{country, format, size};
 use super::notices::MODES;
-use super::{Ids, check_rate};
+use super::{CallerTerms, Ids, check_rate};
 
 /// How prices are made.
 pub(super) struct Pricing {
@@ -59,7 +61,10 @@ pub(super) type NamedTerms = HashMap<Box<str>, (PublisherTerms, Option<Ppm>)>;
 
 /// `usual` is the mode of notices where a publisher has none of its own; without one there are no
 /// notices of ours.
-pub(super) fn read_publishers(s: &mut Section<'_>, usual: Option<NoticeMode>) -> NamedTerms {
+pub(super) fn read_publishers(
+    s: &mut Section<'_>,
+    usual: Option<NoticeMode>,
+) -> (NamedTerms, HashMap<Box<str>, CallerTerms>) {
     let ids = Ids::default();
     let read = |s: &mut Section<'_>| {
         let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.");
@@ -68,10 +73,32 @@ pub(super) fn read_publishers(s: &mut Section<'_>, usual: Option<NoticeMode>) ->
         let fee = s.ppm("fee", Optional("12.5%"), "Our share, instead of `exchange.fee`.");
         check_fee(s, fee);
         let (notices, bids) = read_notices(s, usual);
-        let terms = PublisherTerms { blocked, notices, bids, ..PublisherTerms::default() };
-        (id.into_boxed_str(), (terms, fee))
+        let debug = s.boolean(
+            "debug",
+            false,
+            "Whether its requests with `test` 1 and `ext.debug` 1 are told how the auction went, prices and DSPs included.",
+        );
+        let terms = PublisherTerms { blocked, notices, bids, debug, ..PublisherTerms::default() };
+        let caller = read_caller(s);
+        let id = id.into_boxed_str();
+        ((id.clone(), (terms, fee)), (id, caller))
     };
-    s.tables("publisher", "Terms with one publisher.", read).into_iter().collect()
+    s.tables("publisher", "Terms with one publisher.", read).into_iter().unzip()
+}
+
+fn read_caller(s: &mut Section<'_>) -> CallerTerms {
+    let key = s.secret(
+        "key",
+        Optional("env:PUBLISHER_KEY"),
+        "What its callers present, as `authorization: Bearer` or `x-api-key`; absent: nothing.",
+    );
+    let qps = s.integer(
+        "qps",
+        Optional(1000),
+        1..=10_000_000_u32,
+        "Most requests per second, over all shards; those beyond are answered 429.",
+    );
+    CallerTerms { key, rate: qps.and_then(NonZeroU32::new).map(Rate::per_second) }
 }
 
 fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, BidsReturned) {

@@ -313,7 +313,9 @@ impl Connection {
     fn deliver(&self, now: Instant, outcome: Outcome, body: &[u8]) {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
         let metrics = self.pool.metrics();
-        metrics.latency.record(now.saturating_duration_since(call.sent_at));
+        let latency = now.saturating_duration_since(call.sent_at);
+        metrics.latency.record(latency);
+        call.inbox.timed(call.slot, latency);
         if !call.inbox.deliver(call.slot, outcome, body) {
             metrics.drained.increment();
         }

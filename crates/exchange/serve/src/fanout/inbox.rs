@@ -95,6 +95,7 @@ pub(super) enum Todo {
 #[derive(Debug)]
 struct Slot {
     outcome: Option<Outcome>,
+    latency: Option<Duration>,
     body: Range<usize>,
     wait_until: Instant,
     retried: bool,
@@ -122,8 +123,8 @@ struct Inner {
 pub struct Outcomes {
     /// By call.
     pub calls: Vec<Outcome>,
-    /// By call: how long it was, or would have been, waited for.
-    given: Vec<Duration>,
+    /// By call: how long it was, or would have been, waited for, and what it took.
+    times: Vec<(Duration, Option<Duration>)>,
     ranges: Vec<Range<usize>>,
     bodies: Vec<u8>,
 }
@@ -136,7 +137,12 @@ impl Outcomes {
 
     /// How long a call was, or would have been, waited for.
     pub fn given(&self, call: usize) -> Duration {
-        self.given[call]
+        self.times[call].0
+    }
+
+    /// From question to answer, of a call that was answered in time.
+    pub fn latency(&self, call: usize) -> Option<Duration> {
+        self.times[call].1
     }
 
     /// The room that the bodies took, empty, for another auction.
@@ -156,6 +162,7 @@ impl Inbox {
         let waiting = calls.len();
         let slot = |(wait_until, in_flight)| Slot {
             outcome: None,
+            latency: None,
             body: 0..0,
             wait_until,
             retried: false,
@@ -206,6 +213,14 @@ impl Inbox {
         slot.outcome = Some(outcome);
         inner.settled();
         true
+    }
+
+    /// Says what the answer took that is about to be delivered.
+    pub(super) fn timed(&self, slot: usize, latency: Duration) {
+        let inner = &mut *self.0.borrow_mut();
+        if let Some(slot) = inner.slots.get_mut(slot).filter(|slot| slot.outcome.is_none()) {
+            slot.latency = Some(latency);
+        }
     }
 
     /// Asks the auction's task to call once more by the same right, which stays where it is when it
@@ -294,7 +309,7 @@ impl Inbox {
         }
         Outcomes {
             calls: slots.iter().map(|slot| slot.outcome.unwrap_or(Outcome::Late)).collect(),
-            given: slots.iter().map(|slot| slot.wait_until - began).collect(),
+            times: slots.iter().map(|slot| (slot.wait_until - began, slot.latency)).collect(),
             ranges: slots.into_iter().map(|slot| slot.body).collect(),
             bodies,
         }

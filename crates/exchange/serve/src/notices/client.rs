@@ -20,6 +20,8 @@ use crate::fanout::Tls;
 
 /// Hosts with calls under way; a DSP that names a host for each notice must not fill the memory.
 const LANES_MAX: usize = 4096;
+/// Calls that may wait for one host: ads are asked for by each auction, however slowly they come.
+const CALLS_MAX: usize = 1024;
 
 /// Who is called, over what.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,8 +77,8 @@ pub enum CallError {
     /// It broke off, or is no HTTP.
     #[error("no usable answer: {0}")]
     Broken(String),
-    /// More hosts are being called than may be.
-    #[error("too many hosts are being called")]
+    /// More hosts are being called than may be, or too many calls wait for this one.
+    #[error("too many calls are under way")]
     Saturated,
 }
 
@@ -121,7 +123,7 @@ pub struct Client {
 struct Lane {
     queue: RefCell<VecDeque<Call>>,
     connections: Cell<usize>,
-    /// Connections that wait for a call.
+    /// Connections that wait for a call and that none has woken.
     idle: Cell<usize>,
     called: Notify,
 }
@@ -142,13 +144,32 @@ impl Client {
         let lane = Rc::clone(lanes.entry(call.origin.clone()).or_default());
         drop(lanes);
         let origin = call.origin.clone();
-        lane.queue.borrow_mut().push_back(call);
+        if !lane.take_in(call) {
+            return;
+        }
         if lane.idle.get() > 0 {
+            lane.idle.set(lane.idle.get() - 1);
             lane.called.notify_one();
         } else if lane.connections.get() < self.limits.connections_max.max(1) {
             lane.connections.set(lane.connections.get() + 1);
             tokio::task::spawn_local(Connection { client: Rc::clone(self), lane, origin }.run());
         }
+    }
+}
+
+impl Lane {
+    /// Whether the call waits its turn; else it has heard that it will have none.
+    fn take_in(&self, call: Call) -> bool {
+        let mut queue = self.queue.borrow_mut();
+        if queue.len() >= CALLS_MAX {
+            queue.retain(|call| !call.done.is_closed());
+        }
+        if queue.len() >= CALLS_MAX {
+            let _ = call.done.send(Err(CallError::Saturated));
+            return false;
+        }
+        queue.push_back(call);
+        true
     }
 }
 
@@ -176,8 +197,9 @@ impl Connection {
             let left = self.exchange(&mut socket, batch).await;
             let Err((left, error)) = left else { continue };
             socket = None;
-            // One that had been idle may have been closed by the peer just then: once more.
-            let left = if reused && !left.is_empty() {
+            // One that had been idle may have been closed by the peer just then: once more. Who has
+            // not answered in time may have been told all the same.
+            let left = if reused && !left.is_empty() && error != CallError::TimedOut {
                 match self.exchange(&mut socket, left).await {
                     Ok(()) => continue,
                     Err((left, error)) => {
@@ -203,8 +225,11 @@ impl Connection {
             self.lane.idle.set(self.lane.idle.get() + 1);
             let called =
                 timeout(self.client.limits.idle_timeout, self.lane.called.notified()).await;
+            if called.is_ok() {
+                continue; // By a call that has counted it as no longer idle.
+            }
             self.lane.idle.set(self.lane.idle.get() - 1);
-            if called.is_err() && self.lane.queue.borrow().is_empty() {
+            if self.lane.queue.borrow().is_empty() {
                 return None;
             }
         }
@@ -212,6 +237,8 @@ impl Connection {
 
     fn take_batch(&self) -> Vec<Call> {
         let mut queue = self.lane.queue.borrow_mut();
+        // Nobody waits any more: an auction has gone on without the ad.
+        queue.retain(|call| !call.done.is_closed());
         let alone = queue.front().is_some_and(|call| !call.pipelined);
         let most = if alone { 1 } else { self.client.limits.pipeline_max.max(1) };
         let together = queue.iter().take(most).take_while(|call| alone || call.pipelined).count();

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use exchange_core::NoticeTarget;
+use exchange_core::{NoticeTarget, TokenId};
 use exchange_core::delivery::{
-    Attempt, Beacon, BeaconId, Counters, Delivery, Effect, Event, Kind, LaneView, Notice, Now,
+    Attempt, Beacon, Counters, Delivery, Effect, Event, Kind, LaneView, Notice, Now,
     Outcome, Refusal,
 };
 use tokio::runtime::{Builder, LocalOptions};
@@ -30,6 +30,8 @@ const ORDERS_MAX: usize = 65_536;
 /// Events taken in one step, so that what is due is not kept waiting.
 const EVENTS_MAX: usize = 4096;
 
+/// How long what waits is still sent when the exchange has ended.
+const CLOSING: Duration = Duration::from_secs(3);
 /// Tokens of relayed ads that are remembered.
 const RELAYED_MAX: usize = 1_000_000;
 
@@ -50,7 +52,7 @@ pub struct Fetch {
     /// Most bytes of it.
     pub body_max: usize,
     /// The token that asks for it, and until when that is remembered: the same is answered once.
-    pub once: Option<(BeaconId, u64)>,
+    pub once: Option<(TokenId, u64)>,
     /// Hears what came.
     pub done: oneshot::Sender<Result<Answered, CallError>>,
 }
@@ -58,12 +60,13 @@ pub struct Fetch {
 /// What becomes of a beacon's call.
 pub type Acknowledged = Result<bool, Refusal>;
 
-/// How shards reach the office; clones lead to the same.
+/// Where orders are given; clones lead to the same. The office ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct Counter {
-    orders: mpsc::Sender<Order>,
-    view: Arc<Mutex<View>>,
-}
+pub struct Counter(mpsc::Sender<Order>);
+
+/// What is seen of the office from outside; it stays when the office has ended.
+#[derive(Clone, Debug, Default)]
+pub struct Window(Arc<Mutex<View>>);
 
 /// What the office shows of its work.
 #[derive(Clone, Debug, Default)]
@@ -77,17 +80,23 @@ pub struct View {
 impl Counter {
     /// Gives an order without waiting; `false`, and it is gone, when too many wait.
     pub fn order(&self, order: Order) -> bool {
-        self.orders.try_send(order).is_ok()
-    }
-
-    /// What the office has done so far.
-    pub fn view(&self) -> View {
-        self.view.lock().expect("nothing panics while it holds the view").clone()
+        self.0.try_send(order).is_ok()
     }
 }
 
-/// The running office. It ends once every [`Counter`] is gone: what is owed then stays in the
-/// journal.
+impl Window {
+    /// What the office has done so far.
+    pub fn view(&self) -> View {
+        self.0.lock().expect("nothing panics while it holds the view").clone()
+    }
+
+    fn show(&self, view: View) {
+        *self.0.lock().expect("nothing panics while it holds the view") = view;
+    }
+}
+
+/// The running office. Once every [`Counter`] is gone it sends what waits, for a while, and ends:
+/// billing notices that are still owed stay in the journal.
 #[derive(Debug)]
 pub struct Office {
     thread: JoinHandle<()>,
@@ -100,7 +109,7 @@ impl Office {
         journal: Journal,
         client: impl FnOnce() -> Rc<Client> + Send + 'static,
         clock: Clock,
-    ) -> Result<(Self, Counter), JournalError> {
+    ) -> Result<(Self, Counter, Window), JournalError> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         drop(runtime.map_err(JournalError::Thread)?); // It can be made; it cannot be sent.
@@ -109,8 +118,8 @@ impl Office {
         let (journal_orders, journalled) = std_mpsc::channel();
         let tell = events.clone();
         let journal = journal.start(journalled, move |event| drop(tell.send(event)))?;
-        let view = Arc::new(Mutex::new(View::default()));
-        let shown = Arc::clone(&view);
+        let window = Window::default();
+        let shown = window.clone();
         let thread = std::thread::Builder::new()
             .name("notices".to_owned())
             .spawn(move || {
@@ -140,7 +149,7 @@ impl Office {
                 }
             })
             .map_err(JournalError::Thread)?;
-        Ok((Self { thread }, Counter { orders, view }))
+        Ok((Self { thread }, Counter(orders), window))
     }
 
     /// Waits for its end, which follows that of the last [`Counter`].
@@ -188,7 +197,7 @@ struct Desk {
     safe_before: u64,
     relayed: Relayed,
     clock: Clock,
-    shown: Arc<Mutex<View>>,
+    shown: Window,
 }
 
 impl Desk {
@@ -198,9 +207,11 @@ impl Desk {
         mut happened: mpsc::UnboundedReceiver<Event>,
     ) {
         let (mut orders, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
+        let mut closing_until = None;
         loop {
             let now = self.clock.now();
             let wake_at = self.delivery.wake_at(now).map(|tick| self.clock.instant(tick));
+            let wake_at = [wake_at, closing_until].into_iter().flatten().min();
             let sleep = async {
                 match wake_at {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -208,7 +219,11 @@ impl Desk {
                 }
             };
             tokio::select! {
-                taken = wanted.recv_many(&mut orders, EVENTS_MAX) => if taken == 0 { return },
+                taken = wanted.recv_many(&mut orders, EVENTS_MAX), if closing_until.is_none() => {
+                    if taken == 0 {
+                        closing_until = Some(Instant::now() + CLOSING);
+                    }
+                }
                 _ = happened.recv_many(&mut inbox, EVENTS_MAX) => (),
                 () = sleep => (),
             }
@@ -217,9 +232,13 @@ impl Desk {
             }
             self.delivery.step(self.clock.now(), &mut inbox, &mut outbox);
             self.act(&mut outbox);
-            let view =
-                View { counters: self.delivery.counters(), lanes: self.delivery.lanes().collect() };
-            *self.shown.lock().expect("nothing panics while it holds the view") = view;
+            let counters = self.delivery.counters();
+            self.shown.show(View { counters, lanes: self.delivery.lanes().collect() });
+            let Some(until) = closing_until else { continue };
+            let is_idle = counters.in_flight == 0 && counters.best_effort_waiting == 0;
+            if is_idle || until <= Instant::now() {
+                return;
+            }
         }
     }
 
@@ -305,13 +324,13 @@ impl Desk {
 /// be asked for an ad once more.
 #[derive(Debug, Default)]
 struct Relayed {
-    known: BTreeSet<BeaconId>,
-    expiry: BTreeSet<(u64, BeaconId)>,
+    known: BTreeSet<TokenId>,
+    expiry: BTreeSet<(u64, TokenId)>,
 }
 
 impl Relayed {
     /// Whether it is asked for the first time, and there is room to remember it.
-    fn is_first(&mut self, id: BeaconId, expires_ms: u64) -> bool {
+    fn is_first(&mut self, id: TokenId, expires_ms: u64) -> bool {
         let now_ms = unix_ms();
         while let Some((_, expired)) = self.expiry.first().filter(|(at, _)| *at <= now_ms).copied()
         {

@@ -2,14 +2,20 @@
 
 mod answers;
 mod bad_input;
+mod browser;
+mod callers;
 mod deadline;
 mod fixtures;
 mod fleet;
+mod guards;
+mod hostile;
 mod life_cycle;
 mod limits;
 mod misbehaviour;
+mod notices;
 mod outbound;
 mod reconnect;
 mod reload;
 mod reuse;
 mod strangers;
+mod tls;

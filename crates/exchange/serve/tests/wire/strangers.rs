@@ -12,7 +12,8 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::fixtures::{Dsp, ID, Running, Setup, banner, bid, bids};
+use crate::fixtures::{Dsp, Host, ID, Running, Setup, banner, bid, bids};
+use crate::notices::{Desk, beacons, bid_at, dsp};
 
 /// Answers in chunks, as hyper does with a body of unknown length.
 async fn bid_on(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
@@ -108,4 +109,32 @@ fn curl_is_answered() {
     let chunked = ["-H", "content-type: text/plain", "-H", "transfer-encoding: chunked"];
     let (status, _) = curl(&exchange, &chunked, banner("").as_bytes()).expect("curl runs");
     assert_eq!(status, "200");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says that it has not run")]
+fn curl_calls_a_beacon() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: curl is not on the PATH");
+        return;
+    }
+    let host = Host::start();
+    let winner = dsp(&[bid_at(&host, "a", serde_json::json!({}))]);
+    let desk = Desk::new();
+    let exchange = desk.start_with("", &[&winner]);
+    let json = ["-H", "content-type: application/json"];
+    let (status, body) = curl(&exchange, &json, banner("").as_bytes()).expect("curl runs");
+    assert_eq!(status, "200", "{body}");
+    let [beacon] = &beacons(&exchange, &body)[..] else { panic!("one beacon in {body}") };
+    let url = format!("http://{}{beacon}", exchange.address);
+    let called = |url: &str| {
+        let told = "%{http_code} %{content_type} %{size_download}";
+        let output = Command::new("curl").args(["-sS", "-o", "-", "-w", told, url]).output();
+        output.expect("curl runs").stdout
+    };
+    let answer = called(&url);
+    assert!(answer.starts_with(b"GIF89a"), "{answer:?}");
+    assert!(answer.ends_with(b"200 image/gif 43"), "{answer:?}");
+    assert!(host.call("/a/bill").head.contains("user-agent: curl/"), "who called is told");
+    assert_eq!(called(&format!("{url}A")), b"404 text/plain 0");
 }

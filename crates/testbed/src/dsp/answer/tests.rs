@@ -62,6 +62,19 @@ fn bids_fit_every_kind_of_generated_request() {
     assert!(on_deals > 50, "{on_deals}");
 }
 
+#[test]
+fn notices_of_loss_can_be_left_out() {
+    let request = br#"{"id":"a","imp":[{"id":"1","banner":{"w":1,"h":2}}]}"#;
+    for loss_notices in [true, false] {
+        let mut bidder = bidder(|profile| {
+            (profile.notices, profile.loss_notices) = (true, loss_notices);
+        });
+        let bids = bids_of(&mut bidder, std::str::from_utf8(request).expect("ASCII"));
+        assert!(bids[0]["nurl"].is_string() && bids[0]["burl"].is_string());
+        assert_eq!(bids[0]["lurl"].is_string(), loss_notices);
+    }
+}
+
 fn check_bid(imp: &Value, bid: &Value) {
     assert_eq!(bid["impid"], imp["id"]);
     assert!(bid["price"].as_f64().is_some_and(|price| price > 0.0));

@@ -39,6 +39,7 @@ fn every_key_of_a_dsp_arrives() {
         bids_max = 5
         deals = "4%"
         notices = true
+        loss_notices = false
         notice = { status = 200, fail_first = 3 }
         markup_on_win = "5%"
         markup_latency = "6ms"
@@ -71,6 +72,7 @@ fn every_key_of_a_dsp_arrives() {
         bids_max: 5,
         deal_ppm: 40_000,
         notices: true,
+        loss_notices: false,
         notice: NoticeOptions { answer: NoticeAnswer::Status(200), fail_first: 3 },
         markup_on_win_ppm: 50_000,
         markup_latency: ms(6),

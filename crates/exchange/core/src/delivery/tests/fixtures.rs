@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use units::Tick;
 
+use crate::TokenId;
 use crate::delivery::*;
 
 /// When the tests begin, in Unix time.
 pub const START_MS: u64 = 1_700_000_000_000;
 
-pub fn id(number: u8) -> BeaconId {
-    BeaconId::new([number; BeaconId::BYTES])
+pub fn id(number: u8) -> TokenId {
+    TokenId([number; TokenId::BYTES])
 }
 
 pub fn notice(dsp: &str, path: &str) -> Notice {
@@ -41,7 +42,7 @@ pub enum Saw {
     Duplicate(u64),
     Refused(u64, Refusal),
     Sent(String),
-    GivenUp(BeaconId, u32, Reason),
+    GivenUp(TokenId, u32, Reason),
 }
 
 pub struct Bench {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::fixtures::{id, notice};
+use crate::TokenId;
 use crate::delivery::*;
 
 fn accepted() -> JournalRecord {
@@ -111,7 +112,7 @@ proptest! {
         headers in proptest::option::of(("[ -~]{0,40}", "[ -~]{0,200}")),
         outcome in any::<bool>(),
     ) {
-        let id = BeaconId::new(bytes);
+        let id = TokenId(bytes);
         let forwarded = headers.as_ref().map_or(Forwarded::default(), |(ip, user_agent)| {
             Forwarded::new(Some(ip), Some(user_agent))
         });

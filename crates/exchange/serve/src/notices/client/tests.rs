@@ -236,6 +236,69 @@ fn a_server_that_hangs_costs_its_own_calls() {
 }
 
 #[test]
+fn a_call_that_was_not_answered_in_time_is_not_made_again() {
+    run(async {
+        // The second call hangs on a connection that had served; another would be one too many.
+        let server = serve(&[&[Do::Answer(1, OK), Do::Hang]]).await;
+        let limits = CallLimits { timeout: Duration::from_millis(50), ..limits() };
+        let client = client(limits, Names(vec![]));
+        let host = ("127.0.0.1", server.address.port());
+        assert_eq!(call(&client, host, "/1", ALONE).await.unwrap(), status(200));
+        assert_eq!(call(&client, host, "/2", ALONE).await.unwrap(), Err(CallError::TimedOut));
+        assert_eq!(server.accepted.get(), 1);
+    });
+}
+
+#[test]
+fn one_idle_connection_does_not_make_calls_wait_for_each_other() {
+    run(async {
+        let server =
+            serve(&[&[Do::Answer(1, OK), Do::Hang], &[Do::Answer(1, OK), Do::Answer(1, OK)]]).await;
+        let client = client(CallLimits { connections_max: 2, ..limits() }, Names(vec![]));
+        let host = ("127.0.0.1", server.address.port());
+        assert_eq!(call(&client, host, "/1", ALONE).await.unwrap(), status(200));
+        let mut hangs = call(&client, host, "/2", ALONE);
+        assert_eq!(call(&client, host, "/3", ALONE).await.unwrap(), status(200));
+        assert_eq!(hangs.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        // And the new one serves on.
+        assert_eq!(call(&client, host, "/4", ALONE).await.unwrap(), status(200));
+        assert_eq!(server.accepted.get(), 2);
+    });
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_is_not_made() {
+    run(async {
+        let mut server = serve(&[&[Do::Answer(1, OK), Do::Answer(1, OK)]]).await;
+        let client = client(limits(), Names(vec![]));
+        let host = ("127.0.0.1", server.address.port());
+        let first = call(&client, host, "/1", ALONE);
+        drop(call(&client, host, "/2", ALONE));
+        let third = call(&client, host, "/3", ALONE);
+        assert_eq!((first.await.unwrap(), third.await.unwrap()), (status(200), status(200)));
+        let heads = [server.read.recv().await.unwrap(), server.read.recv().await.unwrap()];
+        assert!(heads[0].contains("/1") && heads[1].contains("/3"), "{heads:?}");
+    });
+}
+
+#[test]
+fn calls_that_wait_for_a_host_are_bounded() {
+    run(async {
+        let server = serve(&[&[Do::Hang]]).await;
+        let client = client(limits(), Names(vec![]));
+        let host = ("127.0.0.1", server.address.port());
+        let mut waiting: Vec<_> = (0..CALLS_MAX).map(|_| call(&client, host, "/", ALONE)).collect();
+        let refused = call(&client, host, "/", ALONE).await.unwrap();
+        assert_eq!(refused, Err(CallError::Saturated));
+        // Who goes makes room for another.
+        drop(waiting.pop());
+        waiting.push(call(&client, host, "/", ALONE));
+        let turn = waiting.last_mut().unwrap().try_recv();
+        assert_eq!(turn, Err(oneshot::error::TryRecvError::Empty));
+    });
+}
+
+#[test]
 fn addresses_that_are_not_public_are_not_called() {
     run(async {
         let server = serve(&[&[Do::Answer(1, OK)]]).await;

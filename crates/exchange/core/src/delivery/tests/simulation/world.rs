@@ -8,6 +8,7 @@ use eventlog::disk::testing::{Chance, FaultDisk, Faults};
 use eventlog::{Item, Options, Writer};
 use units::Tick;
 
+use crate::TokenId;
 use crate::delivery::tests::fixtures::START_MS;
 use crate::delivery::*;
 
@@ -93,8 +94,8 @@ fn number(url: &str) -> Option<u8> {
     url.rsplit_once("id=")?.1.parse().ok()
 }
 
-fn token(number: u8) -> BeaconId {
-    BeaconId::new([number; BeaconId::BYTES])
+fn token(number: u8) -> TokenId {
+    TokenId([number; TokenId::BYTES])
 }
 
 /// Which DSP a beacon's notice goes to.
@@ -167,7 +168,7 @@ impl World {
         let call = life.serial;
         life.calls.insert(call, number);
         let dsp = DSPS[dsp_of(number)];
-        let url = format!("https://{dsp}.example/?t=${{AUCTION_IMP_TS}}&id={number}");
+        let url = format!("https://{dsp}.example/?id={number}");
         let notice = Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice");
         let id = token(number);
         life.inbox.push(Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice })));
@@ -314,7 +315,7 @@ impl World {
                             self.referee.durable.extend(number(notice.url()));
                         }
                         JournalRecord::Settled { id, .. } => {
-                            self.referee.over_on_record.insert(id.bytes()[0]);
+                            self.referee.over_on_record.insert(id.0[0]);
                         }
                     }
                 }

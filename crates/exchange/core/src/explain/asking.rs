@@ -1,0 +1,197 @@
+//! Who is asked for what, why others are not, and what came of it.
+
+use openrtb::codes::MediaType;
+use openrtb::{BidRequest, bid_texts};
+
+use super::document::{Answer, Asked, Dsp, NotAsked};
+use super::terms::format_name;
+use super::{Call, Came, Held, list, shown};
+use crate::guard::GuardLimits;
+use crate::judge::{BIDS_MAX, ResponseFate};
+use crate::{Dsp as Rules, NotAsked as Reason, Region, Targeting};
+
+impl Held<'_> {
+    pub(super) fn dsps(&self) -> Vec<Dsp> {
+        let mut dsps: Vec<_> = self.hearing.dsps.iter().collect();
+        dsps.sort_by_key(|(dsp, _)| *dsp);
+        dsps.into_iter().map(|(dsp, came)| self.dsp(*dsp, came)).collect()
+    }
+
+    fn dsp(&self, index: usize, came: &Came<'_>) -> Dsp {
+        let mut dsp = Dsp { id: self.dsp_id(index), asked: None, not_asked: None, answer: None };
+        match came {
+            Came::NotAsked(reason) => {
+                let why = self.why_not(index, *reason);
+                dsp.not_asked = Some(NotAsked { reason: reason.label().to_owned(), why });
+            }
+            Came::Asked(call) => {
+                dsp.asked = Some(self.asked(call));
+                dsp.answer = Some(self.answer(call));
+            }
+        }
+        dsp
+    }
+
+    fn asked(&self, call: &Call<'_>) -> Asked {
+        let (imps, deals) = (&self.auction.imps, &self.auction.deals);
+        let is_asked = |set: u128, index: usize| set >> index & 1 == 1;
+        let imps = imps.iter().enumerate();
+        let imps = imps.filter(|(index, _)| is_asked(call.ask.imps.into(), *index));
+        let deals = deals.iter().enumerate();
+        let deals = deals.filter(|(index, _)| is_asked(call.ask.deals.into(), *index));
+        Asked {
+            imps: imps.map(|(_, imp)| shown(imp.id)).collect(),
+            deals: deals.map(|(_, deal)| shown(deal.id)).collect(),
+            tmax_ms: call.tmax_ms,
+        }
+    }
+
+    fn answer(&self, call: &Call<'_>) -> Answer {
+        let index = self.answers.iter().position(|answer| answer.ask.dsp == call.ask.dsp);
+        let why = match (index, call.body) {
+            (Some(index), Some(body)) => content(self.judgement.responses[index], body),
+            _ => call.why.to_owned(),
+        };
+        let bids = self.judgement.bids.iter().filter(|bid| Some(bid.answer) == index);
+        Answer {
+            outcome: call.outcome.to_owned(),
+            why,
+            latency_us: call
+                .latency
+                .map(|latency| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)),
+            bids: bids.count(),
+        }
+    }
+
+    fn why_not(&self, index: usize, reason: Reason) -> String {
+        let request = self.auction.request;
+        let dsp = &self.auction.market.dsps[index];
+        let guard = self.hearing.guards.get(index).copied().unwrap_or(GuardLimits::NONE);
+        match reason {
+            Reason::Publisher => publisher(dsp, request.publisher_id()),
+            Reason::Country => country(dsp, request),
+            Reason::Device => device(&dsp.targeting, request.device_type()),
+            Reason::UserId => {
+                "it wants to know the user, and the request has neither its own id of \
+                               it nor user.id, user.eids or device.ifa"
+                    .to_owned()
+            }
+            Reason::Sampling => {
+                format!("the request is not in its share of {} of all", dsp.targeting.sample)
+            }
+            Reason::Seats => seats(dsp, request),
+            Reason::Impressions => self.impressions(dsp),
+            Reason::Paused => "the operator has paused it".to_owned(),
+            Reason::Breaker => match guard.breaker {
+                Some(breaker) => format!(
+                    "over {} of its answers failed, and it is throttled to probes",
+                    breaker.error_share_max
+                ),
+                None => "its answers fail, and it is throttled to probes".to_owned(),
+            },
+            Reason::Qps => match guard.rate {
+                Some(rate) => format!("it is asked {} times per second already", rate.qps),
+                None => "it is asked as often per second as may be".to_owned(),
+            },
+            Reason::InFlight => match guard.in_flight_max {
+                Some(max) => format!("{max} calls to it are under way already"),
+                None => "as many calls to it are under way as may be".to_owned(),
+            },
+        }
+    }
+
+    fn impressions(&self, dsp: &Rules) -> String {
+        let bought = MediaType::ALL.into_iter().filter(|format| dsp.formats & format.bit() != 0);
+        let bought = list(bought.map(format_name));
+        let sizes = dsp.sizes.iter().map(|(w, h)| format!("{w}x{h}"));
+        let sizes = match dsp.sizes.as_slice() {
+            [] => String::new(),
+            _ => format!(" with banners of {}", list(sizes)),
+        };
+        let private = self.auction.imps.iter().any(|imp| imp.imp.is_private());
+        let private = match private {
+            true => ", or it has none of the deals that a private auction needs",
+            false => "",
+        };
+        format!("no impression has a format and size that it buys: {bought}{sizes}{private}")
+    }
+}
+
+fn content(fate: ResponseFate, body: &[u8]) -> String {
+    let frame = std::str::from_utf8(body).map(bid_texts);
+    match (fate, frame) {
+        (ResponseFate::Malformed, Err(error)) => {
+            format!("the bid response is not UTF-8 at byte {}", error.valid_up_to())
+        }
+        (ResponseFate::Malformed, Ok(Err(invalid))) => {
+            format!("the bid response cannot be read: {}", shown(&invalid.to_string()))
+        }
+        (ResponseFate::Malformed, _) => "the bid response cannot be read".to_owned(),
+        (ResponseFate::TooManyBids, _) => {
+            format!("more than {BIDS_MAX} bids in one response: none is read")
+        }
+        (ResponseFate::NoBid, Ok(Ok(response))) => match response.nbr {
+            Some(nbr) => format!("a bid response without bids, nbr {nbr}"),
+            None => "a bid response without bids".to_owned(),
+        },
+        (ResponseFate::NoBid, _) => "a bid response without bids".to_owned(),
+        (ResponseFate::Bids, _) => "a bid response".to_owned(),
+    }
+}
+
+fn publisher(dsp: &Rules, publisher: Option<&str>) -> String {
+    let Some(id) = publisher else {
+        return format!(
+            "the request names no publisher, and it buys from {} only",
+            list(&dsp.publishers_allowed)
+        );
+    };
+    let told = shown(id);
+    if dsp.publishers_blocked.iter().any(|blocked| **blocked == *id) {
+        return format!("publisher {told} is among those that it blocks");
+    }
+    format!("publisher {told} is not among {}", list(&dsp.publishers_allowed))
+}
+
+fn country(dsp: &Rules, request: &BidRequest<'_>) -> String {
+    let targeting = &dsp.targeting;
+    let Some(country) = request.country() else {
+        return match dsp.countries.as_slice() {
+            [] => "the request tells no country".to_owned(),
+            bought => format!("the request tells no country, and it buys in {} only", list(bought)),
+        };
+    };
+    let is_it = |own: &Box<str>| own.eq_ignore_ascii_case(country);
+    let told = shown(country);
+    if !dsp.countries.is_empty() && !dsp.countries.iter().any(is_it) {
+        return format!("country {told} is not among {}", list(&dsp.countries));
+    }
+    if targeting.countries_blocked.iter().any(is_it) {
+        return format!("country {told} is among those that it blocks");
+    }
+    let of_country = |regions: &[Region]| {
+        list(regions.iter().filter(|own| is_it(&own.country)).map(|own| &own.region))
+    };
+    let region = request.region().map_or_else(|| "none".to_owned(), shown);
+    if targeting.regions.iter().any(|own| is_it(&own.country)) {
+        let bought = of_country(&targeting.regions);
+        return format!("of {told} it buys the regions {bought}, and the request's is {region}");
+    }
+    format!("region {region} of {told} is among those that it blocks")
+}
+
+fn device(targeting: &Targeting, device_type: Option<u32>) -> String {
+    let bought = (0..16).filter(|bit| targeting.device_types >> bit & 1 == 1);
+    let bought = list(bought.map(|bit| bit.to_string()));
+    match device_type {
+        Some(told) => format!("device type {told} is not among {bought}"),
+        None => format!("the request tells no device type, and it buys {bought} only"),
+    }
+}
+
+fn seats(dsp: &Rules, request: &BidRequest<'_>) -> String {
+    let own = list(&dsp.seats);
+    let wseat = request.wseat.as_deref().unwrap_or_default().iter().map(|seat| &**seat);
+    let bseat = request.bseat.as_deref().unwrap_or_default().iter().map(|seat| &**seat);
+    format!("wseat {} and bseat {} leave none of its seats {own}", list(wseat), list(bseat))
+}

@@ -1,0 +1,87 @@
+//! Every bid: what it says, what it is worth, what it had to reach, and its fate.
+
+use openrtb::bid_texts;
+use units::{Cpm, Round};
+
+use super::document::Bid;
+use super::{BIDS_MAX, Held, shown};
+use crate::answer::seat_name;
+use crate::judge::JudgedBid;
+use crate::{AuctionType, Fate};
+
+impl Held<'_> {
+    /// Bids, and how many are left out. Those that are returned are not.
+    pub(super) fn bids(&self) -> (Vec<Bid>, usize) {
+        let is_returned = |bid: usize| self.sales.iter().any(|sale| sale.bid == bid);
+        let bids: Vec<_> = (0..self.judgement.bids.len())
+            .filter(|index| *index < BIDS_MAX || is_returned(*index))
+            .map(|index| self.bid(index))
+            .collect();
+        let omitted = self.judgement.bids.len() - bids.len();
+        (bids, omitted)
+    }
+
+    fn bid(&self, index: usize) -> Bid {
+        let judged = &self.judgement.bids[index];
+        let bid = judged.bid.as_ref();
+        let text = |text: Option<&str>| text.map(shown);
+        let fate = self.fate(index);
+        let price = bid.and_then(|bid| bid.price().ok());
+        // Only what has been judged so far counts for something.
+        let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO);
+        Bid {
+            number: index + 1,
+            dsp: self.dsp_id(self.answers[judged.answer].ask.dsp),
+            seat: self.seat_named(judged).map(|seat| shown(&seat)),
+            id: text(bid.and_then(|bid| bid.id.as_deref())),
+            imp: text(bid.and_then(|bid| bid.impid.as_deref())),
+            deal: text(bid.and_then(|bid| bid.dealid.as_deref())),
+            currency: judged.currency.to_string(),
+            price: price.map(|price| price.to_string()),
+            offer: offer.map(|offer| offer.to_string()),
+            worth: self.worth(judged).map(|worth| worth.to_string()),
+            floor: judged.floor.map(|floor| floor.to_string()),
+            fate: fate.label().to_owned(),
+            code: fate.code(),
+            why: self.why(index, fate),
+        }
+    }
+
+    /// What the offer is in the auction's currency.
+    pub(super) fn worth(&self, judged: &JudgedBid<'_>) -> Option<Cpm> {
+        let rates = &self.auction.market.rates;
+        let offer = Some(judged.offer).filter(|offer| *offer > Cpm::ZERO)?;
+        let worth = rates.convert(offer, judged.currency, self.auction.currency, Round::Down)?;
+        if let Ok(entry) = judged.verdict {
+            let entry = &self.judgement.entries[entry];
+            let counts = entry.auction_type == AuctionType::Agreed || entry.price == worth;
+            assert!(counts, "a bid counts for what it is worth");
+        }
+        Some(worth)
+    }
+
+    /// The seat that the bid names, or the DSP's first, which it then is.
+    pub(super) fn seat_named(&self, judged: &JudgedBid<'_>) -> Option<String> {
+        if let Some(seat) = judged.seat {
+            return Some(seat_name(self.auction, seat).to_owned());
+        }
+        let body = std::str::from_utf8(self.answers[judged.answer].body).ok()?;
+        let seatbids = bid_texts(body).ok()?.seatbid?;
+        Some(seatbids.get(judged.place.0)?.seat.as_deref()?.to_owned())
+    }
+
+    /// A bid as it is spoken of: `bid 2 (beta's seat b1)`.
+    pub(super) fn called(&self, index: usize) -> String {
+        let judged = &self.judgement.bids[index];
+        let dsp = self.dsp_id(self.answers[judged.answer].ask.dsp);
+        match self.seat_named(judged) {
+            Some(seat) => format!("bid {} ({dsp}'s seat {})", index + 1, shown(&seat)),
+            None => format!("bid {} ({dsp})", index + 1),
+        }
+    }
+
+    /// Whether the bid is in when prices are made.
+    pub(super) fn is_in(fate: Fate) -> bool {
+        matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
+    }
+}

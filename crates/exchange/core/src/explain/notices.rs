@@ -1,0 +1,187 @@
+//! The response as it would be sent, and who would be told what.
+//!
+//! Tokens are sealed here with a key that opens nothing elsewhere, opened again to see what is
+//! behind them, and replaced by names: no token of an explanation can ever be called.
+
+use openrtb::{NoticeKind, string};
+
+use super::document::{ForMarkup, Later, NotSent, Notice, Notices, Unmarked};
+use super::{Hearing, Held, NOTICES_MAX};
+use crate::clear::Clearing;
+use crate::judge::Judgement;
+use crate::values::{self, Occasion};
+use crate::{
+    Auction, Claims, Cleared, Conclusion, Fate, KeyRing, NotSent as Unsent, NoticeMode, Sealing,
+    conclude, markup_wanted,
+};
+
+/// Seals what is opened a moment later, and nothing that is ever handed out.
+const KEY: [u8; 32] = *b"explains auctions, seals nothing";
+
+/// Takes winners out whose ad is served on a win notice that must not be called; whether there were
+/// any, and the auction must clear again.
+pub(super) fn bar_unreachable(
+    hearing: &Hearing<'_>,
+    auction: &Auction<'_>,
+    judgement: &mut Judgement<'_>,
+    clearing: &Clearing,
+) -> bool {
+    if hearing.sealed.is_none() {
+        return false;
+    }
+    let wanted = markup_wanted(auction, judgement, clearing, &[]);
+    let mut barred = false;
+    for wanted in wanted.iter().filter(|wanted| wanted.url.is_err() && !wanted.is_preloaded) {
+        judgement.bar(wanted.entry, Fate::NoMarkup);
+        barred = true;
+    }
+    barred
+}
+
+impl Held<'_> {
+    /// The response, the notices, and how many of these are left out.
+    pub(super) fn conclusion(&self) -> (Option<String>, Notices, usize) {
+        let keys = KeyRing::new(&[KEY]).expect("there is a key");
+        let sealing = self.hearing.sealed.map(|(base, lifetimes)| Sealing {
+            keys: &keys,
+            base,
+            now_unix_s: 0,
+            lifetimes,
+            fetched: &[],
+        });
+        let cleared = Cleared {
+            answers: &self.answers,
+            judgement: &self.judgement,
+            clearing: &self.clearing,
+            sales: &self.sales,
+        };
+        let conclusion = conclude(self.auction, &cleared, sealing.as_ref());
+        let mut notices = self.notices(&conclusion, sealing.is_some());
+        let mut response = conclusion.response;
+        if let (Some(text), Some(sealing)) = (&mut response, &sealing) {
+            let (named, later) = named(text, sealing);
+            (*text, notices.later) = (named, later);
+        }
+        if let Some(text) = &response {
+            notices.callers = self.callers(text, sealing.is_some());
+        }
+        let omitted = [
+            cut(&mut notices.for_markup),
+            cut(&mut notices.now),
+            cut(&mut notices.later),
+            cut(&mut notices.callers),
+            cut(&mut notices.not_sent),
+            cut(&mut notices.unmarked),
+        ];
+        (response, notices, omitted.iter().sum())
+    }
+
+    fn notices(&self, conclusion: &Conclusion, are_sealed: bool) -> Notices {
+        let now = conclusion.now.iter().map(|notice| Notice {
+            dsp: self.dsp_id(notice.dsp),
+            kind: kind_name(notice.kind).to_owned(),
+            url: notice.url.clone(),
+        });
+        let not_sent = conclusion.unsent.iter().map(|unsent| NotSent {
+            dsp: self.dsp_id(unsent.dsp),
+            kind: kind_name(unsent.kind).to_owned(),
+            reason: unsent.why.label().to_owned(),
+        });
+        let unmarked = conclusion
+            .unmarked
+            .iter()
+            .map(|(dsp, why)| Unmarked { dsp: self.dsp_id(*dsp), reason: why.label().to_owned() });
+        Notices {
+            for_markup: if are_sealed { self.for_markup() } else { Vec::new() },
+            now: now.collect(),
+            later: Vec::new(),
+            callers: Vec::new(),
+            not_sent: not_sent.collect(),
+            unmarked: unmarked.collect(),
+        }
+    }
+
+    fn for_markup(&self) -> Vec<ForMarkup> {
+        let wanted = markup_wanted(self.auction, &self.judgement, &self.clearing, &[]);
+        let told = wanted.into_iter().map(|wanted| ForMarkup {
+            bid: self.judgement.bid_of(wanted.entry) + 1,
+            problem: wanted.url.as_ref().err().map(|why: &Unsent| why.label().to_owned()),
+            url: wanted.url.ok(),
+        });
+        told.collect()
+    }
+
+    /// The notice URLs of DSPs that stand in the response.
+    fn callers(&self, response: &str, are_sealed: bool) -> Vec<Notice> {
+        if are_sealed && self.auction.publisher_terms().notices != NoticeMode::PassThrough {
+            return Vec::new(); // Those in it are ours.
+        }
+        let mut notices = Vec::new();
+        for sale in &self.sales {
+            let judged = &self.judgement.bids[sale.bid];
+            let values = values::of_returned(self.auction, &self.judgement, sale, Occasion::Win);
+            for kind in [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss] {
+                let raw = judged.bid.as_ref().and_then(|bid| bid.notice_url(kind));
+                let Some(raw) = raw.map(|raw| values.substitute(raw)) else { continue };
+                assert!(response.contains(&raw), "what is told stands in the response");
+                notices.extend(string(&raw).map(|url| Notice {
+                    dsp: self.dsp_id(self.answers[judged.answer].ask.dsp),
+                    kind: kind_name(kind).to_owned(),
+                    url: url.into_owned(),
+                }));
+            }
+        }
+        notices
+    }
+}
+
+/// `response` with each token replaced by a name, and what is behind them.
+fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<Later>) {
+    let base = sealing.base.as_str();
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let mut out = String::with_capacity(response.len());
+    let mut later: Vec<Later> = Vec::new();
+    let mut pieces = response.split(base);
+    out.extend(pieces.next());
+    for piece in pieces {
+        out.push_str(base);
+        let end = piece.bytes().take_while(|byte| is_of_token(byte)).count();
+        let (token, rest) = piece.split_at(end);
+        match sealing.keys.open(token, sealing.now_unix_s) {
+            Ok(claims) => {
+                let name = format!("TOKEN-{}", later.len() + 1);
+                out.push_str(&name);
+                later.push(behind(name, &claims));
+            }
+            // A DSP's own markup may name whatever it likes.
+            Err(_) => out.push_str(token),
+        }
+        out.push_str(rest);
+    }
+    (out, later)
+}
+
+fn behind(token: String, claims: &Claims<'_>) -> Later {
+    Later {
+        token,
+        dsp: super::shown(&claims.dsp),
+        kind: kind_name(claims.kind).to_owned(),
+        url: Some(claims.url.to_string()).filter(|url| !url.is_empty()),
+        relays_markup: claims.relays_markup,
+    }
+}
+
+fn kind_name(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::Win => "win",
+        NoticeKind::Billing => "billing",
+        NoticeKind::Loss => "loss",
+    }
+}
+
+/// Leaves out what is too much, and says how much that was.
+fn cut<T>(list: &mut Vec<T>) -> usize {
+    let omitted = list.len().saturating_sub(NOTICES_MAX);
+    list.truncate(NOTICES_MAX);
+    omitted
+}

@@ -1,0 +1,187 @@
+//! What is on sale and by what terms: floors from net to gross, deals, and the rates in use.
+
+use openrtb::codes::{MediaType, NoBidReason};
+use openrtb::{BidRequest, FloorPrice};
+use units::{Cpm, Currency, Ppm, Round};
+
+use super::document::{Deal, Floor, Imp, NoBid, Rate, Request, Rule, Terms};
+use super::{Hearing, Held, shown};
+use crate::auction::{AuctionDeal, AuctionType, ImpTerms, gross};
+use crate::floors::or_beyond;
+use crate::{Auction, BidsReturned, FloorRule, NoticeMode};
+
+pub(super) fn request(request: &BidRequest<'_>) -> Request {
+    Request {
+        id: shown(request.id.as_ref().map_or("", |id| id)),
+        publisher: request.publisher_id().map(shown),
+        country: request.country().map(shown),
+        tmax_ms: request.tmax.as_ref().map(|tmax| **tmax),
+        test: request.is_test(),
+    }
+}
+
+pub(super) fn terms(hearing: &Hearing<'_>, auction: &Auction<'_>) -> Terms {
+    let terms = auction.publisher_terms();
+    let notices = match terms.notices {
+        NoticeMode::Final if hearing.sealed.is_some() => "final",
+        NoticeMode::Upstream if hearing.sealed.is_some() => "upstream",
+        _ => "pass_through",
+    };
+    let bids_returned = match terms.bids {
+        BidsReturned::All if notices == "upstream" => "all",
+        _ => "winner",
+    };
+    Terms {
+        currency: auction.currency.to_string(),
+        auction_type: auction_type(auction.auction_type).to_owned(),
+        increment: auction.increment.to_string(),
+        fee: terms.fee.to_string(),
+        notices: notices.to_owned(),
+        bids_returned: bids_returned.to_owned(),
+        budgets: "unlimited".to_owned(),
+    }
+}
+
+pub(super) fn auction_type(kind: AuctionType) -> &'static str {
+    match kind {
+        AuctionType::FirstPrice => "first_price",
+        AuctionType::SecondPrice => "second_price",
+        AuctionType::Agreed => "agreed",
+    }
+}
+
+pub(super) fn no_bid(reason: NoBidReason) -> NoBid {
+    let why = match reason {
+        NoBidReason::Unknown => "nobody bid, or no bid was good enough",
+        NoBidReason::TechnicalError => "not one DSP could be reached",
+        NoBidReason::InvalidRequest => "the request is refused",
+        NoBidReason::BlockedPublisher => "the publisher is blocked by configuration",
+        NoBidReason::InsufficientAuctionTime => "tmax leaves DSPs less than exchange.dsp_time_min",
+        NoBidReason::NoEligibleDsp => "no DSP may be asked for any impression of this request",
+        NoBidReason::NoCurrency => "none of the currencies in cur has a rate",
+    };
+    NoBid { nbr: reason.code(), reason: reason.label().to_owned(), why: why.to_owned() }
+}
+
+pub(super) fn imps(auction: &Auction<'_>) -> Vec<Imp> {
+    auction.imps.iter().map(|terms| imp(auction, terms)).collect()
+}
+
+fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> Imp {
+    let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
+    let floor = terms.imp.bidfloor.map(|floor| {
+        let converted = or_beyond(terms.rate.convert(floor.amount, Round::Up));
+        let (net, currency) = (floor.amount, terms.floor_currency);
+        // What counts is what the auction itself has made of it.
+        told((net, currency), converted, terms.fee, terms.floor)
+    });
+    let rule = |(rule, gross): &(&FloorRule, Cpm)| {
+        let (net, currency) = (rule.floor.amount, rule.floor.currency);
+        let rates = &auction.market.rates;
+        let converted = or_beyond(rates.convert(net, currency, auction.currency, Round::Up));
+        Rule { on: on(rule), floor: told((net, currency), converted, terms.fee, *gross) }
+    };
+    Imp {
+        id: shown(terms.id),
+        formats: formats(terms),
+        private: terms.imp.is_private(),
+        multiplier: terms.multiplier.to_string(),
+        floor,
+        floors_by_duration: terms.has_timed_floor(),
+        rules: terms.rules.iter().map(rule).collect(),
+        deals: deals.iter().map(deal).collect(),
+    }
+}
+
+fn told((net, currency): (Cpm, Currency), converted: Cpm, fee: Ppm, gross: Cpm) -> Floor {
+    Floor {
+        net: net.to_string(),
+        currency: currency.to_string(),
+        converted: converted.to_string(),
+        fee: fee.to_string(),
+        gross: gross.to_string(),
+    }
+}
+
+fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
+    let sizes = terms.imp.banner.iter().flat_map(openrtb::Banner::sizes);
+    let sizes: Vec<_> = sizes
+        .filter_map(|size| size.w.zip(size.h))
+        .map(|(w, h)| format!("{w}x{h}"))
+        .take(super::LISTED_MAX)
+        .collect();
+    let offered =
+        MediaType::ALL.into_iter().filter(|format| terms.imp.formats() & format.bit() != 0);
+    let name = |format| match (format, sizes.as_slice()) {
+        (MediaType::Banner, sizes @ [_, ..]) => format!("banner {}", sizes.join(" ")),
+        (format, _) => format_name(format).to_owned(),
+    };
+    offered.map(name).collect()
+}
+
+pub(super) fn format_name(format: MediaType) -> &'static str {
+    match format {
+        MediaType::Banner => "banner",
+        MediaType::Video => "video",
+        MediaType::Audio => "audio",
+        MediaType::Native => "native",
+    }
+}
+
+/// For which bids a rule is; publisher and country are those of the request.
+fn on(rule: &FloorRule) -> String {
+    let format = rule.format.map(|format| format_name(format).to_owned());
+    let size = rule.size.map(|(w, h)| format!("{w}x{h}"));
+    format.into_iter().chain(size).collect::<Vec<_>>().join(" ")
+}
+
+fn deal(deal: &AuctionDeal<'_>) -> Deal {
+    let floor = |floor: FloorPrice<'_>| {
+        let currency = deal.deal.bidfloorcur.as_deref().and_then(Currency::parse);
+        let converted = or_beyond(deal.rate.convert(floor.amount, Round::Up));
+        let gross = or_beyond(gross(floor.amount, deal.rate, deal.fee));
+        told((floor.amount, currency.unwrap_or(Currency::USD)), converted, deal.fee, gross)
+    };
+    let is_agreed = deal.auction_type == AuctionType::Agreed;
+    Deal {
+        id: shown(deal.id),
+        auction_type: auction_type(deal.auction_type).to_owned(),
+        class: deal.class,
+        fee: deal.fee.to_string(),
+        discount: deal.discount().to_string(),
+        floor: deal.deal.bidfloor.filter(|_| !is_agreed).map(floor),
+        agreed: is_agreed.then(|| deal.agreed_price().to_string()),
+    }
+}
+
+impl Held<'_> {
+    /// Every rate that converts something, from whatever it is into the auction's currency.
+    pub(super) fn rates(&self) -> Vec<Rate> {
+        let auction = self.auction;
+        let rules = auction.imps.iter().flat_map(|imp| &imp.rules);
+        let deals = auction.deals.iter().map(|deal| deal.deal.bidfloorcur.as_deref());
+        let used = [auction.market.increment.currency]
+            .into_iter()
+            .chain(auction.imps.iter().map(|imp| imp.floor_currency))
+            .chain(rules.map(|(rule, _)| rule.floor.currency))
+            .chain(deals.map(|code| code.and_then(Currency::parse).unwrap_or(Currency::USD)))
+            .chain(self.judgement.bids.iter().map(|bid| bid.currency))
+            .chain([auction.market.currency]);
+        let mut seen = vec![auction.currency];
+        let mut rates = Vec::new();
+        for from in used {
+            if seen.contains(&from) {
+                continue;
+            }
+            seen.push(from);
+            let unit = Cpm::parse("1", Round::Down).expect("1 is a price");
+            let one = auction.market.rates.convert(unit, from, auction.currency, Round::Down);
+            rates.extend(one.map(|one| Rate {
+                from: from.to_string(),
+                to: auction.currency.to_string(),
+                one: one.to_string(),
+            }));
+        }
+        rates
+    }
+}

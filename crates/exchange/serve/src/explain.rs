@@ -1,0 +1,188 @@
+//! How one auction went, for whoever may ask: what came of each DSP is recorded on the way, and
+//! `exchange_core::explain` makes an explanation of it. Also without any DSP, on answers that are
+//! given.
+//!
+//! It makes no decision about money: those are `exchange-core`'s.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use exchange_core::explain::{Call, Came, Explanation, Hearing, explain};
+use exchange_core::{Ask, Auction, NotAsked, Refusal, Schedule, eligible};
+use openrtb::codes::NoBidReason;
+use openrtb::{BidRequest, Invalid, parse_request};
+use units::Tick;
+
+use crate::auction::why_nothing;
+use crate::config::ExchangeConfig;
+use crate::fanout::{Outcome, Outcomes};
+
+/// Largest `ext.debug`.
+const DEBUG_BYTES_MAX: usize = 1024 * 1024;
+
+/// What came of each DSP in one auction.
+#[derive(Debug, Default)]
+pub(crate) struct Record(RefCell<Vec<(usize, Heard)>>);
+
+#[derive(Debug)]
+enum Heard {
+    NotAsked(NotAsked),
+    Asked { ask: Ask, tmax_ms: u32, outcome: Outcome, latency: Option<Duration>, body: Vec<u8> },
+}
+
+impl Record {
+    /// Of an auction whose caller asks how it goes, and may: a test of a publisher that is trusted
+    /// with prices.
+    pub(crate) fn wanted(request: &BidRequest<'_>, config: &ExchangeConfig) -> Option<Self> {
+        let terms = config.market.publishers.terms(request.publisher_id());
+        (terms.debug && request.wants_debug()).then(Self::default)
+    }
+
+    pub(crate) fn not_asked(&self, dsp: usize, reason: NotAsked) {
+        self.0.borrow_mut().push((dsp, Heard::NotAsked(reason)));
+    }
+
+    /// `calls` are asks with the `tmax` that was told, in the order of `outcomes`.
+    pub(crate) fn answered(&self, calls: impl Iterator<Item = (Ask, u32)>, outcomes: &Outcomes) {
+        let heard = calls.enumerate().map(|(call, (ask, tmax_ms))| {
+            let outcome = outcomes.calls[call];
+            let latency = outcomes.latency(call);
+            (ask.dsp, Heard::asked((ask, tmax_ms), outcome, latency, outcomes.body(call)))
+        });
+        self.0.borrow_mut().extend(heard);
+    }
+
+    /// The explanation of the auction `id`; `no_bid` is why nothing was sold, if nothing was.
+    pub(crate) fn explain(
+        &self,
+        (id, request): (&str, &BidRequest<'_>),
+        config: &ExchangeConfig,
+        no_bid: NoBidReason,
+    ) -> Result<Explanation, Invalid> {
+        let heard = self.0.borrow();
+        let dsps: Vec<_> = heard.iter().map(|(dsp, heard)| (*dsp, heard.came())).collect();
+        let notices = config.notices.as_ref();
+        explain(&Hearing {
+            id,
+            request,
+            market: &config.market,
+            guards: &config.guards,
+            dsps: &dsps,
+            sealed: notices.map(|notices| (&notices.base, &notices.lifetimes)),
+            no_bid,
+        })
+    }
+}
+
+impl Heard {
+    fn asked(
+        (ask, tmax_ms): (Ask, u32),
+        outcome: Outcome,
+        latency: Option<Duration>,
+        body: &[u8],
+    ) -> Self {
+        Self::Asked { ask, tmax_ms, outcome, latency, body: body.to_vec() }
+    }
+
+    fn came(&self) -> Came<'_> {
+        match self {
+            Self::NotAsked(reason) => Came::NotAsked(*reason),
+            Self::Asked { ask, tmax_ms, outcome, latency, body } => Came::Asked(Call {
+                ask: *ask,
+                tmax_ms: *tmax_ms,
+                outcome: outcome.label(),
+                why: sentence(*outcome),
+                latency: *latency,
+                body: (*outcome == Outcome::Answered).then_some(body.as_slice()),
+            }),
+        }
+    }
+}
+
+/// What an outcome means.
+fn sentence(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Answered => "200 with a body",
+        Outcome::NoBid => "204, or 200 without a body",
+        Outcome::Late => "not all there when the auction closed, or its own timeout was over",
+        Outcome::Status => "a status other than 200 and 204",
+        Outcome::Malformed => "not HTTP, or cut off",
+        Outcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
+        Outcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
+        Outcome::Trickle => "it came in crumbs",
+        Outcome::Reset => "the connection broke before the answer began",
+        Outcome::Unreachable => "no connection could be opened",
+        Outcome::Unresolved => "its name has no address",
+        Outcome::Saturated => "as many connections are in use as may be",
+        Outcome::Abandoned => "the caller went away before the auction closed",
+    }
+}
+
+/// `response`, a JSON object without `ext`, with `ext.debug`; bounded whatever there is to explain.
+pub(crate) fn with_debug(mut response: String, mut explanation: Explanation) -> String {
+    let mut debug = serde_json::to_string(&explanation).expect("it is text and numbers");
+    if debug.len() > DEBUG_BYTES_MAX {
+        explanation.response = None;
+        explanation.omitted.response = true;
+        debug = serde_json::to_string(&explanation).expect("it is text and numbers");
+    }
+    if debug.len() > DEBUG_BYTES_MAX {
+        debug = format!(r#"{{"format":{},"too_large":{}}}"#, explanation.format, debug.len());
+    }
+    let end = response.pop();
+    assert!(end == Some('}'), "a response is an object");
+    response.extend([r#","ext":{"debug":"#, &debug, "}}"]);
+    response
+}
+
+/// Explains the auction of `body` that would be held by `config` if each DSP that is asked answered
+/// as `answer` says: what becomes of the call and, where it is [`Outcome::Answered`], with what
+/// body. No time passes, and no limit on calls is reached.
+///
+/// # Errors
+///
+/// When the request is refused: what is wrong with it, and where.
+pub fn rehearse<'d>(
+    config: &ExchangeConfig,
+    body: &str,
+    id: &str,
+    answer: impl Fn(&str) -> (Outcome, &'d [u8]),
+) -> Result<Explanation, Invalid> {
+    let request = parse_request(body)?;
+    let record = Record::default();
+    let no_bid = match ask(config, (id, &request), &record, answer) {
+        Ok(reason) | Err(Refusal::NoBid(reason)) => reason,
+        Err(Refusal::Invalid(invalid)) => return Err(invalid),
+    };
+    record.explain((id, &request), config, no_bid)
+}
+
+/// Records what came of each DSP; returns why nothing is sold, should nothing be.
+fn ask<'d>(
+    config: &ExchangeConfig,
+    (id, request): (&str, &BidRequest<'_>),
+    record: &Record,
+    answer: impl Fn(&str) -> (Outcome, &'d [u8]),
+) -> Result<NoBidReason, Refusal> {
+    let tmax = request.tmax.as_ref().map(|tmax| **tmax);
+    let schedule = Schedule::new(Tick::ZERO, tmax, &config.limits)
+        .ok_or(Refusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
+    let auction = Auction::new(id, request, &config.market)?;
+    let mut outcomes = Vec::new();
+    for (index, dsp) in config.market.dsps.iter().enumerate() {
+        match eligible(&auction, index) {
+            Err(reason) => record.not_asked(index, reason),
+            Ok(ask) => {
+                let (outcome, body) = answer(&dsp.id);
+                let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout);
+                let heard = Heard::asked((ask, tmax_ms), outcome, None, body);
+                record.0.borrow_mut().push((index, heard));
+                outcomes.push(outcome);
+            }
+        }
+    }
+    if outcomes.is_empty() {
+        return Err(Refusal::NoBid(NoBidReason::NoEligibleDsp));
+    }
+    Ok(why_nothing(&outcomes))
+}

@@ -1,0 +1,98 @@
+//! One auction as a trace: a span for each of its phases, and below the wait for DSPs one for each
+//! call.
+//!
+//! It is put together at the end, from moments that the auction measured anyway: one that is not
+//! sampled costs a comparison.
+
+use runtime::traces::{Kind, Span, Tracer};
+use tokio::time::Instant;
+
+use crate::fanout::Outcome;
+
+/// Whose trace it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Traced<'t> {
+    /// Says what is sampled.
+    pub tracer: &'t Tracer,
+    /// The auction's own id, 32 hexadecimal digits, which becomes the trace's.
+    pub id: &'t str,
+    /// The caller's `traceparent` header, as it came.
+    pub traceparent: Option<&'t [u8]>,
+}
+
+/// When each phase of an auction was over, as far as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    /// Its head had come.
+    pub arrival: Instant,
+    /// The request had been read.
+    pub parsed: Instant,
+    /// It was known whom to ask for what.
+    pub asked: Option<Instant>,
+    /// All DSPs had answered, or their time was up.
+    pub closed: Option<Instant>,
+    /// It was known who had won, and what they pay.
+    pub cleared: Option<Instant>,
+    /// The answer had been written down.
+    pub answered: Instant,
+}
+
+/// One call to a DSP.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'c> {
+    /// The DSP's id.
+    pub dsp: &'c str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When; absent, with the auction's close.
+    pub ended: Option<Instant>,
+}
+
+impl Traced<'_> {
+    /// Traces the auction, if it is sampled. `outcome` is what `exchange_auctions_total` counts.
+    pub fn record<'c>(
+        &self,
+        moments: &Moments,
+        outcome: &'static str,
+        calls: impl IntoIterator<Item = Called<'c>>,
+    ) {
+        if !self.tracer.is_on() {
+            return;
+        }
+        let Ok(id) = u128::from_str_radix(self.id, 16) else { return };
+        let Some(mut trace) = self.tracer.sample(id, self.traceparent) else { return };
+        let root = trace.root();
+        let Moments { arrival, parsed, asked, closed, cleared, answered } = *moments;
+        // Where it ended before its time, the last phase is the one that it ended in.
+        let phases = [
+            ("parse", Some(arrival), Some(parsed)),
+            ("ask", Some(parsed), asked),
+            ("collect", asked, closed),
+            ("clear", closed, cleared),
+            ("answer", cleared, Some(answered)),
+        ];
+        let mut collect = None;
+        for (name, start, end) in phases {
+            let Some(start) = start else { continue };
+            let span = Span::new(name, start.into_std(), end.unwrap_or(answered).into_std());
+            let id = trace.add(root, span);
+            if name == "collect" {
+                collect = Some((id, start, end.unwrap_or(answered)));
+            }
+        }
+        if let Some((collect, start, close)) = collect {
+            for Called { dsp, outcome, ended } in calls {
+                let ended = ended.unwrap_or(close);
+                let span = Span::new("call", start.into_std(), ended.into_std())
+                    .of_kind(Kind::Client)
+                    .failed(!matches!(outcome, Outcome::Answered | Outcome::NoBid));
+                trace.add(collect, span.with("dsp", dsp).with("outcome", outcome.label()));
+            }
+        }
+        let span = Span::new("auction", arrival.into_std(), answered.into_std());
+        trace.finish(span.of_kind(Kind::Server).with("outcome", outcome));
+    }
+}
+
+#[cfg(test)]
+mod tests;

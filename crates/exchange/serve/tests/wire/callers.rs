@@ -1,0 +1,109 @@
+//! Who may sell for whom, how often, and over TLS.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::fixtures::{Dsp, Running, Setup, banner, posted, posted_with, until};
+
+fn of(publisher: &str) -> String {
+    banner(&format!(r#","site":{{"publisher":{{"id":"{publisher}"}}}}"#))
+}
+
+fn start(dsp: &Dsp, exchange: &str, publishers: &str) -> Running {
+    let dsps = [(dsp.address, "")];
+    Running::start(&Setup { exchange, dsps: &dsps, rest: publishers, ..Setup::default() })
+}
+
+#[track_caller]
+fn check(exchange: &Running, publisher: &str, headers: &str, want: u16) {
+    let mut caller = exchange.caller();
+    caller.send(&posted_with(headers, of(publisher).as_bytes()));
+    let reply = caller.reply();
+    assert_eq!(reply.status, want, "{publisher} {headers} {reply:?}");
+    if want > 400 {
+        assert!(reply.json()["error"]["problem"].is_string(), "{reply:?}");
+    }
+}
+
+#[test]
+fn a_publisher_with_a_key_is_sold_for_by_those_who_have_it() {
+    let dsp = Dsp::bidding("1.00");
+    let rest = "[[publisher]]\nid = \"locked\"\nkey = \"s3cret\"\n[[publisher]]\nid = \"open\"\n";
+    let exchange = start(&dsp, "", rest);
+    check(&exchange, "locked", "", 401);
+    check(&exchange, "locked", "authorization: Bearer wrong!\r\n", 403);
+    check(&exchange, "locked", "x-api-key: s3cre\r\n", 403);
+    check(&exchange, "locked", "authorization: Basic s3cret\r\n", 401);
+    check(&exchange, "locked", "authorization: Bearer s3cret\r\n", 200);
+    check(&exchange, "locked", "x-api-key: s3cret\r\n", 200);
+    check(&exchange, "open", "", 200);
+    check(&exchange, "unheard-of", "", 200);
+    assert_eq!(exchange.count(|metrics| metrics.turned_away.value()), 4);
+    assert_eq!(dsp.requests(), 4, "nobody is asked for the others");
+}
+
+#[test]
+fn only_publishers_that_are_named_may_sell() {
+    let dsp = Dsp::bidding("1.00");
+    let rest = "[[publisher]]\nid = \"known\"\n";
+    let exchange = start(&dsp, "publishers_only = true\n", rest);
+    check(&exchange, "known", "", 200);
+    check(&exchange, "unheard-of", "", 403);
+    assert_eq!(exchange.auction(&banner("")).status, 403, "none at all is not one of ours");
+}
+
+#[test]
+fn a_publisher_sells_as_often_as_it_may() {
+    let dsp = Dsp::bidding("1.00");
+    let rest = "[[publisher]]\nid = \"limited\"\nqps = 2\n";
+    let exchange = start(&dsp, "", rest);
+    let status = |publisher: &str| exchange.auction(&of(publisher)).status;
+    until("the first rights have come", || status("limited") == 200);
+    let statuses: Vec<_> = (0..50).map(|_| status("limited")).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert!(statuses.iter().all(|status| matches!(status, 200 | 429)));
+    assert_eq!(status("another"), 200);
+    until("rights come again", || status("limited") == 200);
+}
+
+#[test]
+fn callers_come_over_tls() {
+    let names = vec!["localhost".to_owned()];
+    let own = rcgen::generate_simple_self_signed(names).expect("a certificate");
+    let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+    let tls = format!("[exchange.tls]\ncertificate = \"\"\"{certificate}\"\"\"\nkey = \"\"\"{key}\"\"\"\n");
+    let dsp = Dsp::bidding("1.00");
+    let exchange = start(&dsp, "", &tls);
+
+    let mut plain = exchange.caller();
+    plain.send(&posted(&banner("")));
+    assert!(plain.is_closed(), "it speaks no TLS");
+    until("it is counted", || exchange.count(|m| m.handshakes_failed.value()) == 1);
+
+    let mut roots = RootCertStore::empty();
+    roots.add(own.cert.der().clone()).expect("a certificate");
+    let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "localhost".try_into().expect("a name");
+    let session = ClientConnection::new(Arc::new(config), name).expect("a session");
+    let socket = TcpStream::connect(exchange.address).expect("it listens");
+    let mut stream = StreamOwned::new(session, socket);
+    for _ in 0..2 {
+        stream.write_all(&posted(&banner(""))).expect("it reads");
+        let mut answer = Vec::new();
+        let mut byte = [0; 1024];
+        while !answer.ends_with(b"]}]}") {
+            let read = stream.read(&mut byte).expect("it answers");
+            assert_ne!(read, 0, "closed too early");
+            answer.extend_from_slice(&byte[..read]);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+    }
+}

@@ -1,0 +1,253 @@
+//! Every sickness that a simulated DSP knows, beside a healthy DSP: the sick one's own loss, told by
+//! the outcome of its calls, and over once it is well.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use exchange_core::{Fate, ResponseFate};
+use exchange_serve::Outcome;
+use testbed::dsp::{
+    self, ACTS, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Garble, Schedule,
+};
+
+use crate::fixtures::{Running, Setup, banner, posted, until};
+
+const CALLERS: usize = 3;
+const ROUNDS: usize = 4;
+const AUCTIONS: u64 = (CALLERS * ROUNDS) as u64;
+const HEALTHY: usize = 0;
+const SICK: usize = 1;
+
+/// What a sick DSP's calls come to.
+#[derive(Clone, Copy, Debug)]
+enum Want {
+    /// All of them, without a bid that counts.
+    Call(Outcome),
+    /// Answered, with a body that is no response.
+    Response(ResponseFate),
+    /// Answered, with bids of this fate alone.
+    Fate(Fate),
+    /// Answered, with bids as good as any.
+    Bids,
+}
+
+/// A fleet of one healthy DSP and one that will be sick; both bid whenever they can.
+fn fleet(schedule: Schedule) -> Fleet {
+    let healthy = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
+    let sick = DspProfile { schedule, ..healthy.clone() };
+    dsp::start(FleetOptions { dsps: vec![healthy, sick], ..FleetOptions::default() })
+        .expect("a fleet")
+}
+
+/// An exchange that asks both; `keys` are more of the sick one's.
+fn exchange(fleet: &Fleet, keys: &str) -> Running {
+    let keys = format!("seats = [\"seat-1\"]\n{keys}");
+    let [healthy, sick] = *fleet.addresses() else { panic!("two DSPs") };
+    let dsps = [(healthy, "seats = [\"seat-0\"]"), (sick, keys.as_str())];
+    let pool = "drain_timeout = \"50ms\"\nbackoff_min = \"1ms\"\nbackoff_max = \"2ms\"";
+    Running::start(&Setup { pool, dsps: &dsps, ..Setup::default() })
+}
+
+/// Holds [`AUCTIONS`] auctions, [`CALLERS`] at a time; all are filled.
+fn auctions(exchange: &Running) {
+    let mut callers: Vec<_> = (0..CALLERS).map(|_| exchange.caller()).collect();
+    for _ in 0..ROUNDS {
+        for caller in &mut callers {
+            caller.send(&posted(&banner("")));
+        }
+        for caller in &mut callers {
+            assert_eq!(caller.reply().status, 200, "the healthy DSP bids");
+        }
+    }
+}
+
+/// Healthy, sick, healthy.
+#[track_caller]
+fn check(act: &Act, keys: &str, want: Want) {
+    let fleet = fleet(Schedule::default());
+    let exchange = exchange(&fleet, &format!("breaker = false\n{keys}"));
+    auctions(&exchange);
+    let bids = |dsp| exchange.responses(dsp, ResponseFate::Bids);
+    assert_eq!(bids(SICK), AUCTIONS, "{act:?}: well at first");
+    let good = || [Fate::Won, Fate::LostToHigherBid].map(|fate| exchange.fates(fate)).iter().sum();
+    let good_before: u64 = good();
+    fleet.set_behaviour(SICK, act.clone()).expect("a behaviour that makes sense");
+    auctions(&exchange);
+    let counted = match want {
+        Want::Call(outcome) => exchange.outcomes(SICK, outcome),
+        Want::Response(fate) => exchange.responses(SICK, fate),
+        Want::Fate(fate) => exchange.fates(fate),
+        Want::Bids => bids(SICK) - AUCTIONS,
+    };
+    assert!(counted >= AUCTIONS, "{act:?}: {want:?} came {counted} times; {}", told(&exchange));
+    let of_sick = if matches!(want, Want::Bids) { AUCTIONS } else { 0 };
+    // Each bid that counts has won or lost by its price.
+    assert_eq!(good() - good_before, AUCTIONS + of_sick, "{act:?}");
+    fleet.set_behaviour(SICK, Behaviour::HEALTHY).expect("well again");
+    recovers(&exchange);
+    assert_eq!(bids(HEALTHY), exchange.outcomes(HEALTHY, Outcome::Answered));
+    sound(&exchange);
+    let open = |dsp: usize| fleet.stats().dsps[dsp].connections_open;
+    until("connections are few", || open(SICK) <= CALLERS as u64 + 1);
+    assert!(open(HEALTHY) <= CALLERS as u64, "{act:?}: the healthy DSP's are kept");
+}
+
+/// Auctions until the sick DSP bids again.
+#[track_caller]
+fn recovers(exchange: &Running) {
+    let bids = || exchange.responses(SICK, ResponseFate::Bids);
+    let before = bids();
+    until("it bids again", || {
+        assert_eq!(exchange.auction(&banner("")).status, 200);
+        bids() > before
+    });
+}
+
+/// Whatever was sick: no auction was lost, failed or late, nor any call of the healthy DSP.
+#[track_caller]
+fn sound(exchange: &Running) {
+    let auctions: u64 =
+        Outcome::ALL.iter().map(|outcome| exchange.outcomes(HEALTHY, *outcome)).sum();
+    let filled = exchange.count(|metrics| metrics.filled.value());
+    assert_eq!((filled, exchange.outcomes(HEALTHY, Outcome::Answered)), (auctions, auctions));
+    assert_eq!(exchange.count(|metrics| metrics.abandoned.value()), 0);
+    assert_eq!(exchange.count(|metrics| metrics.overshoot.snapshot().count()), 0);
+    assert_eq!(exchange.count(|metrics| metrics.reactor_panics.value()), 0);
+    let calls: u64 = Outcome::ALL.iter().map(|outcome| exchange.outcomes(SICK, *outcome)).sum();
+    assert_eq!(calls, auctions, "each call has one outcome");
+}
+
+/// What its calls came to, for messages.
+fn told(exchange: &Running) -> String {
+    let count = |outcome: &Outcome| format!("{outcome:?} {}", exchange.outcomes(SICK, *outcome));
+    Outcome::ALL.iter().map(count).collect::<Vec<_>>().join(", ")
+}
+
+/// Long enough for a healthy answer on a slow machine, short for those that wait in vain.
+const SHORT: &str = "timeout = \"150ms\"";
+const GZIP: &str = "gzip = true";
+const PLAIN: &str = "gzip = false";
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// By the name of the act: what it does, keys of the DSP, what its calls come to.
+fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
+    use Outcome::{Encoded, Late, Malformed, Reset, Status, TooLarge, Trickle, Unreachable};
+    use Want::{Bids, Call, Fate as Of, Response};
+    let status = |code, body: &str| Act::Status { code, body: body.to_owned() };
+    let drip = |bytes, every, from| Act::Trickle { bytes, every, from };
+    let garbled = |how| Act::Malformed { how: Some(how) };
+    let no_response = Response(ResponseFate::Malformed);
+    let elsewhere = || Act::Redirect { code: 307, to: Some("http://192.0.2.1/".to_owned()) };
+    vec![
+        ("healthy", Act::Healthy, "", Bids),
+        ("status", status(503, "sorry"), "", Call(Status)),
+        ("status", status(404, ""), "", Call(Status)),
+        ("status", status(204, ""), "", Call(Outcome::NoBid)),
+        ("hang", Act::Hang, SHORT, Call(Late)),
+        ("trickle", drip(1, ms(1), DripFrom::Head), "", Call(Trickle)),
+        ("trickle", drip(20, ms(1), DripFrom::Body), "", Call(Trickle)),
+        ("trickle", drip(1, ms(1000), DripFrom::Body), SHORT, Call(Late)),
+        ("trickle", drip(400, ms(1), DripFrom::Body), "", Bids),
+        ("close", Act::Close { at: Cut::Before }, "", Call(Reset)),
+        ("close", Act::Close { at: Cut::Head }, "", Call(Malformed)),
+        ("close", Act::Close { at: Cut::Body }, "", Call(Malformed)),
+        ("reset", Act::Reset { at: Cut::Before }, "", Call(Reset)),
+        ("reset", Act::Reset { at: Cut::Body }, "", Call(Malformed)),
+        ("garbage", Act::Garbage, "", Call(Malformed)),
+        ("malformed", garbled(Garble::Empty), "", Call(Outcome::NoBid)),
+        ("malformed", garbled(Garble::Html), "", no_response),
+        ("malformed", garbled(Garble::Truncated), "", no_response),
+        ("malformed", garbled(Garble::Trailing), "", no_response),
+        ("malformed", garbled(Garble::Encoding), "", no_response),
+        ("malformed", garbled(Garble::Types), "", no_response),
+        ("malformed", garbled(Garble::Number), "", no_response),
+        ("malformed", garbled(Garble::Escape), "", no_response),
+        ("huge", Act::Huge { bytes: Some(64 << 20) }, "", Call(TooLarge)),
+        ("huge", Act::Huge { bytes: None }, "", Call(TooLarge)),
+        ("deep", Act::Deep { levels: 10_000 }, "", no_response),
+        ("wrong_id", Act::WrongId, "", Of(Fate::WrongAuction)),
+        ("wrong_imp", Act::WrongImp, "", Of(Fate::UnknownImp)),
+        (
+            "wrong_currency",
+            Act::WrongCurrency { code: "XTS".to_owned() },
+            "",
+            Of(Fate::CurrencyNotAccepted),
+        ),
+        ("late", Act::Late { by: ms(400) }, SHORT, Call(Late)),
+        ("refused", Act::Refused, "", Call(Unreachable)),
+        ("gzip", Act::Gzip { always: false }, GZIP, Bids),
+        ("gzip", Act::Gzip { always: false }, PLAIN, Bids),
+        ("gzip", Act::Gzip { always: true }, PLAIN, Call(Encoded)),
+        ("gzip_bomb", Act::GzipBomb { inflated: 32 << 20 }, GZIP, Call(TooLarge)),
+        ("gzip_bomb", Act::GzipBomb { inflated: 32 << 20 }, PLAIN, Call(Encoded)),
+        ("bad_gzip", Act::BadGzip, GZIP, Call(Encoded)),
+        ("chunked", Act::Chunked { bytes: 1 }, "", Bids),
+        ("redirect", Act::Redirect { code: 302, to: None }, "", Call(Status)),
+        ("redirect", elsewhere(), "", Call(Status)),
+        ("interim", Act::Interim { code: 103, count: None }, "", Call(TooLarge)),
+        ("interim", Act::Interim { code: 103, count: Some(5) }, "", Call(TooLarge)),
+        ("interim", Act::Interim { code: 103, count: Some(4) }, "", Bids),
+        ("closing", Act::Closing { announced: true }, "", Bids),
+        ("closing", Act::Closing { announced: false }, "", Bids),
+    ]
+}
+
+#[test]
+fn every_sickness_is_named_here() {
+    let known: BTreeSet<_> = ACTS.iter().map(|act| act.name).collect();
+    let here: BTreeSet<_> = table().iter().map(|(name, ..)| *name).collect();
+    assert_eq!(here, known);
+}
+
+#[test]
+fn every_sickness_costs_its_own_dsp_alone() {
+    for (_, act, keys, want) in table() {
+        check(&act, keys, want);
+    }
+}
+
+/// A share of requests is enough to be sick, and the others count.
+#[test]
+fn one_that_is_sick_now_and_then_bids_in_between() {
+    let fleet = fleet(Schedule::default());
+    let exchange = exchange(&fleet, "breaker = false");
+    let act = Act::Status { code: 500, body: String::new() };
+    fleet.set_behaviour(SICK, Behaviour { act, share_ppm: 500_000 }).expect("half of them");
+    for _ in 0..5 {
+        auctions(&exchange);
+    }
+    let (bad, good) =
+        (exchange.outcomes(SICK, Outcome::Status), exchange.outcomes(SICK, Outcome::Answered));
+    assert_eq!(bad + good, 5 * AUCTIONS);
+    // 60 draws of one half: outside of this once in ten million times.
+    assert!((9..=51).contains(&bad), "{bad}");
+    assert_eq!(bad, fleet.stats().dsps[SICK].misbehaved);
+    sound(&exchange);
+}
+
+/// By schedule, and by one sickness after another: each leaves its mark, none lasts.
+#[test]
+fn it_falls_ill_and_recovers_by_schedule() {
+    let well = Behaviour::HEALTHY;
+    let steps = [
+        (ms(300), well.clone()),
+        (ms(300), Act::Status { code: 500, body: String::new() }.into()),
+        (ms(300), Act::Reset { at: Cut::Before }.into()),
+        (ms(300), Act::Refused.into()),
+        (ms(300), Act::Garbage.into()),
+        (ms(300), well),
+    ];
+    let fleet = fleet(Schedule { repeat: true, ..Schedule::steps(steps) });
+    let exchange = exchange(&fleet, "breaker = false");
+    let seen = |outcome| exchange.outcomes(SICK, outcome) > 0;
+    let all = [Outcome::Answered, Outcome::Status, Outcome::Reset, Outcome::Unreachable];
+    until("all of it was seen", || {
+        auctions(&exchange);
+        all.iter().all(|outcome| seen(*outcome)) && seen(Outcome::Malformed)
+    });
+    recovers(&exchange);
+    sound(&exchange);
+}

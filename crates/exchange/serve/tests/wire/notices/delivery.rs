@@ -1,0 +1,170 @@
+//! Billing notices outlive the exchange, and a host that fails costs nobody else anything.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::{Desk, LOOPBACK, beacons, bid_at, dsp};
+use crate::fixtures::{Host, Reaction, Running, Setup, banner, listener, until};
+
+#[test]
+fn what_is_owed_is_billed_after_a_restart_and_once() {
+    let host = Host::start();
+    host.react("/a/bill", Reaction::Status(500));
+    let winner = dsp(&[bid_at(&host, "a", json!({}))]);
+    let desk = Desk::new();
+    let first = desk.start_with("", &[&winner]);
+    let reply = first.auction(&banner(""));
+    let beacon = beacons(&first, &reply.body).pop().expect("a beacon");
+    assert_eq!(first.caller().get(&beacon, "").status, 200, "acknowledged: it is on the disk");
+    until("it has failed", || first.notices().counters.tries_failed == 1);
+    assert_eq!(first.notices().counters.billing_owed, 1);
+    drop(first);
+    host.react("/a/bill", Reaction::Status(204));
+    let failed = host.calls("/a/bill");
+    let second = desk.start_with("", &[&winner]);
+    until("it is delivered", || second.notices().counters.billing_delivered == 1);
+    let calls = host.calls("/a/bill");
+    assert_eq!((failed.len(), calls.len()), (1, 2));
+    assert_eq!(calls[0].target, calls[1].target, "not a macro differs");
+    // Who calls again is told the same, and it is not billed again; nor after another start.
+    assert_eq!(second.caller().get(&beacon, "").status, 200);
+    until("the repeat is known", || second.notices().counters.beacons_duplicate == 1);
+    drop(second);
+    let third = desk.start_with("", &[&winner]);
+    assert_eq!(third.caller().get(&beacon, "").status, 200);
+    until("the repeat is known", || third.notices().counters.beacons_duplicate == 1);
+    let counters = third.notices().counters;
+    assert_eq!((counters.billing_owed, counters.beacons_accepted), (0, 0));
+    assert_eq!(host.calls("/a/bill").len(), 2);
+}
+
+/// Never had the time to be tried: the host was not even there.
+#[test]
+fn what_was_never_tried_is_billed_after_a_restart() {
+    let host = Host::start();
+    let winner = dsp(&[bid_at(&host, "a", json!({}))]);
+    let desk = Desk::new();
+    let address = host.address;
+    let first = desk.start_with("timeout = \"50ms\"", &[&winner]);
+    let reply = first.auction(&banner(""));
+    until("the win is told", || first.notices().counters.best_effort_delivered == 1);
+    drop(host);
+    let beacon = beacons(&first, &reply.body).pop().expect("a beacon");
+    assert_eq!(first.caller().get(&beacon, "").status, 200);
+    drop(first);
+    let host = Host::on(std::net::TcpListener::bind(address).expect("its port is free again"));
+    let second = desk.start_with("", &[&winner]);
+    drop(host.call("/a/bill"));
+    until("it is delivered", || second.notices().counters.billing_delivered == 1);
+}
+
+#[test]
+fn two_exchanges_do_not_share_a_journal() {
+    let winner = dsp(&[]);
+    let desk = Desk::new();
+    let first = desk.start_with("", &[&winner]);
+    let listener = listener();
+    let rest = desk.table(listener.local_addr().expect("an address"), "");
+    let second = Running::try_on(listener, &Setup { rest: &rest, ..Setup::default() });
+    let error = second.expect_err("the journal is in use").to_string();
+    let directory = desk.0.path().display().to_string();
+    assert!(error.contains("exchange.notices.directory") && error.contains(&directory), "{error}");
+    drop(first);
+    drop(desk.start_with("", &[&winner]));
+}
+
+#[test]
+fn a_host_that_hangs_or_fails_holds_up_nobody_else() {
+    for reaction in [Reaction::Hang, Reaction::Status(500), Reaction::Close] {
+        let (bad, good) = (Host::start(), Host::start());
+        for path in ["/a/win", "/a/bill"] {
+            bad.react(path, reaction.clone());
+        }
+        let winner = dsp(&[bid_at(&bad, "a", json!({ "price": 2 }))]);
+        let loser = dsp(&[bid_at(&good, "b", json!({}))]);
+        let desk = Desk::new();
+        let exchange = desk.start_with("timeout = \"500ms\"\nretries = 0", &[&winner, &loser]);
+        for auction in 1..=30 {
+            let reply = exchange.auction(&banner(""));
+            let beacon = &beacons(&exchange, &reply.body)[0];
+            assert_eq!(exchange.caller().get(beacon, "").status, 200);
+            until("the loser is told at once", || good.calls("/b/loss").len() == auction);
+        }
+        until("all of it has been counted", || {
+            let counters = exchange.notices().counters;
+            let billing = (counters.beacons_accepted, counters.billing_owed);
+            billing == (30, 30) && counters.best_effort_delivered == 30
+        });
+        // It is not stormed: after a few failures it is probed, one call at a time.
+        let calls = bad.targets().len();
+        assert!(calls < 60, "{reaction:?}: {calls}");
+    }
+}
+
+/// A mounted file system that ends when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(folder.path())
+            .output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).output();
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says that it has not run")]
+fn a_full_disk_refuses_beacons_and_nothing_else() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("SKIPPED: a file system can be mounted by root alone");
+        return;
+    };
+    let host = Host::start();
+    let winner = dsp(&[bid_at(&host, "a", json!({}))]);
+    let listener = listener();
+    let address = listener.local_addr().expect("an address");
+    let directory = disk.0.path().join("notices");
+    let rest = format!(
+        "[exchange.notices]\nurl = \"http://{address}/n/\"\ndirectory = \"{}\"\n{LOOPBACK}",
+        directory.display()
+    );
+    let dsps = [(winner.address, "")];
+    let exchange = Running::on(listener, &Setup { dsps: &dsps, rest: &rest, ..Setup::default() });
+    let beacon = || {
+        let reply = exchange.auction(&banner(""));
+        beacons(&exchange, &reply.body).pop().expect("a beacon")
+    };
+    assert_eq!(exchange.caller().get(&beacon(), "").status, 200);
+    std::fs::write(disk.0.path().join("filler"), vec![0; 64 << 10]).expect_err("no room for all");
+    let mut refused = None;
+    until("a beacon is refused", || {
+        let beacon = beacon();
+        let reply = exchange.caller().get(&beacon, "");
+        if reply.status == 503 {
+            assert_eq!(reply.header("retry-after"), Some("10"));
+            refused = Some(beacon);
+        }
+        refused.is_some()
+    });
+    until("it is counted", || exchange.notices().counters.beacons_unjournalled > 0);
+    let filled = exchange.count(|metrics| metrics.filled.value());
+    assert_eq!(exchange.auction(&banner("")).status, 200, "auctions go on");
+    assert_eq!(exchange.count(|metrics| metrics.filled.value()), filled + 1);
+    std::fs::remove_file(disk.0.path().join("filler")).expect("there is room again");
+    let refused = refused.expect("one was refused");
+    until("it is taken", || exchange.caller().get(&refused, "").status == 200);
+    until("it is delivered", || {
+        let counters = exchange.notices().counters;
+        counters.billing_owed == 0 && counters.billing_delivered == counters.beacons_accepted
+    });
+}

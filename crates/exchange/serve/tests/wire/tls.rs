@@ -1,0 +1,168 @@
+//! DSPs behind TLS: whom we believe, and that all else is as without.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use exchange_core::ResponseFate;
+use exchange_serve::Outcome;
+use testbed::dsp::{self, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Tls};
+
+use crate::fixtures::{Dsp, Running, Setup, banner, until};
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// One DSP that bids whenever it can, and the certificate of who signed its own.
+fn fleet(profile: DspProfile, listen: IpAddr) -> (Fleet, String) {
+    let (tls, authority) = Tls::generated(LOOPBACK).expect("a certificate");
+    let dsps = vec![DspProfile { no_bid_ppm: 0, seats: vec!["s".to_owned()], ..profile }];
+    let options = FleetOptions { dsps, listen, tls: Some(tls), ..FleetOptions::default() };
+    (dsp::start(options).expect("a fleet"), authority)
+}
+
+/// An exchange that asks `url` as DSP `d0`, whose certificate `authority` has signed, and beside it
+/// a DSP of the same kind as ever.
+fn exchange(url: &str, authority: &str, keys: &str, other: &Dsp) -> Running {
+    let rest = format!(
+        "[[dsp]]\nid = \"d0\"\nurl = \"{url}\"\nca = '''{authority}'''\nseats = [\"s\"]\nbreaker = false\n{keys}\n\
+         [[dsp]]\nid = \"d1\"\nurl = \"http://{}/bid\"\n",
+        other.address
+    );
+    let pool = "backoff_min = \"1ms\"\nbackoff_max = \"1ms\"\ndrain_timeout = \"100ms\"";
+    Running::start(&Setup { pool, rest: &rest, ..Setup::default() })
+}
+
+/// So many auctions, all of them filled.
+fn auctions(exchange: &Running, count: usize, request: &str) {
+    for _ in 0..count {
+        assert_eq!(exchange.auction(request).status, 200);
+    }
+}
+
+#[test]
+fn a_dsp_is_asked_over_one_connection_that_is_kept() {
+    for host in ["127.0.0.1", "localhost"] {
+        let (fleet, authority) = fleet(DspProfile::default(), LOOPBACK);
+        let other = Dsp::bidding("0.01");
+        let url = fleet.url(0).replace("127.0.0.1", host);
+        let exchange = exchange(&url, &authority, "", &other);
+        until("its name is resolved", || {
+            exchange.auction(&banner(""));
+            exchange.outcomes(0, Outcome::Answered) > 0
+        });
+        let before = exchange.responses(0, ResponseFate::Bids);
+        auctions(&exchange, 20, &banner(""));
+        assert_eq!(exchange.responses(0, ResponseFate::Bids), before + 20);
+        assert_eq!(exchange.open(0), 1, "on one connection");
+        assert_eq!(fleet.stats().total().connections_open, 1);
+    }
+}
+
+/// More than any record or socket buffer holds, there and back.
+#[test]
+fn large_requests_and_answers() {
+    let profile = DspProfile { bid_bytes: 700_000, ..DspProfile::default() };
+    let (fleet, authority) = fleet(profile, LOOPBACK);
+    let other = Dsp::bidding("0.01");
+    let exchange = exchange(&fleet.url(0), &authority, "response_bytes_max = \"1MiB\"", &other);
+    let request = banner(&format!(r#","ext":"{}""#, "x".repeat(200_000)));
+    auctions(&exchange, 5, &request);
+    auctions(&exchange, 5, &banner(""));
+    assert_eq!(exchange.responses(0, ResponseFate::Bids), 10);
+    assert_eq!(exchange.count_dsp(0, |dsp| dsp.opened.value()), 1, "kept throughout");
+    assert_eq!(fleet.stats().total().malformed, 0);
+}
+
+#[test]
+fn compressed_answers() {
+    let (fleet, authority) = fleet(DspProfile::default(), LOOPBACK);
+    fleet.set_behaviour(0, Act::Gzip { always: false }).expect("gzip");
+    let other = Dsp::bidding("0.01");
+    for keys in ["gzip = true", "gzip = false"] {
+        let exchange = exchange(&fleet.url(0), &authority, keys, &other);
+        auctions(&exchange, 5, &banner(""));
+        assert_eq!(exchange.responses(0, ResponseFate::Bids), 5, "{keys}");
+    }
+    fleet.set_behaviour(0, Act::GzipBomb { inflated: 32 << 20 }).expect("a bomb");
+    let exchange = exchange(&fleet.url(0), &authority, "gzip = true", &other);
+    auctions(&exchange, 5, &banner(""));
+    assert_eq!(exchange.outcomes(0, Outcome::TooLarge), 5);
+}
+
+/// Who is not who it says it is is not asked, and costs nobody else anything.
+#[test]
+fn a_certificate_that_is_not_good_is_no_connection() {
+    let (trusted, authority) = fleet(DspProfile::default(), LOOPBACK);
+    let (_, another) = Tls::generated(LOOPBACK).expect("a certificate");
+    let (misnamed, of_misnamed) =
+        fleet(DspProfile::default(), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)));
+    let plain = Dsp::bidding("9");
+    let other = Dsp::bidding("1");
+    for (url, authority, asked) in [
+        (trusted.url(0), &another, "by another authority"),
+        (misnamed.url(0), &of_misnamed, "for another address"),
+        (format!("https://{}/bid", plain.address), &authority, "of nobody"),
+    ] {
+        let exchange = exchange(&url, authority, "", &other);
+        for _ in 0..2 {
+            assert_eq!(exchange.auction(&banner("")).price(), "1", "{asked}");
+        }
+        assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 2, "{asked}");
+        assert_eq!(exchange.outcomes(1, Outcome::Answered), 2, "{asked}");
+        let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
+        assert!(errors[0].1.contains("cannot connect"), "{asked}: {errors:?}");
+        assert_eq!(exchange.open(0), 0, "{asked}");
+    }
+    assert_eq!(trusted.stats().total().requests + misnamed.stats().total().requests, 0);
+    assert_eq!(plain.requests(), 0);
+}
+
+/// A handshake that never ends ends with the attempt to connect.
+#[test]
+fn a_handshake_that_hangs_is_given_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = silent.local_addr().expect("an address");
+    let other = Dsp::bidding("1");
+    let rest = format!(
+        "[[dsp]]\nid = \"d0\"\nurl = \"https://{address}/\"\nbreaker = false\n\
+         [[dsp]]\nid = \"d1\"\nurl = \"http://{}/\"\n",
+        other.address
+    );
+    let pool = "connect_timeout = \"50ms\"";
+    let exchange = Running::start(&Setup { pool, rest: &rest, ..Setup::default() });
+    assert_eq!(exchange.auction(&banner("")).price(), "1");
+    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 1);
+    let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
+    assert!(errors[0].1.contains("timed out"), "{errors:?}");
+}
+
+#[test]
+fn sick_answers_cost_as_little_as_in_the_clear() {
+    let drip = Act::Trickle { bytes: 1, every: Duration::from_millis(1), from: DripFrom::Head };
+    for (act, want) in [
+        (Act::Hang, Outcome::Late),
+        (Act::Garbage, Outcome::Malformed),
+        (Act::Close { at: Cut::Before }, Outcome::Reset),
+        (Act::Close { at: Cut::Body }, Outcome::Malformed),
+        (Act::Reset { at: Cut::Body }, Outcome::Malformed),
+        (Act::Huge { bytes: None }, Outcome::TooLarge),
+        (Act::Interim { code: 103, count: None }, Outcome::TooLarge),
+        (drip, Outcome::Trickle),
+    ] {
+        let (fleet, authority) = fleet(DspProfile::default(), LOOPBACK);
+        let other = Dsp::bidding("0.01");
+        let keys = if act == Act::Hang { "timeout = \"100ms\"" } else { "" };
+        let exchange = exchange(&fleet.url(0), &authority, keys, &other);
+        auctions(&exchange, 3, &banner(""));
+        fleet.set_behaviour(0, act.clone()).expect("a behaviour that makes sense");
+        auctions(&exchange, 4, &banner(""));
+        assert_eq!(exchange.outcomes(0, want), 4, "{act:?}");
+        fleet.set_behaviour(0, Behaviour::HEALTHY).expect("well again");
+        let bids = || exchange.responses(0, ResponseFate::Bids);
+        let before = bids();
+        until("it bids again", || {
+            auctions(&exchange, 1, &banner(""));
+            bids() > before
+        });
+        until("connections are few", || fleet.stats().total().connections_open <= 1);
+    }
+}

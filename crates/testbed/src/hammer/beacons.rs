@@ -1,0 +1,90 @@
+//! Beacons in answers: which of them are called, and where they stand. Knows URLs, and neither
+//! bids nor markup.
+
+use memchr::memmem;
+
+use crate::draws::{Draws, PPM};
+
+/// Parts this draw from all others of a request.
+const SEED: u64 = 0x4245_4143;
+
+/// Which URLs in answers are called, as a browser that shows the ads would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beacons {
+    /// `http://host/path/`: what begins like this is a beacon. Called is the target, whatever
+    /// the host.
+    pub prefix: String,
+    /// Share of answers with bids whose beacons are called, in parts per million.
+    pub share_ppm: u32,
+}
+
+impl Beacons {
+    /// What is wrong with these, if anything is.
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        let is_prefix = self.path().is_some_and(|path| path.ends_with('/'));
+        if !is_prefix || !self.prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Some("beacons given as http://host/path/, with a slash at the end");
+        }
+        (self.share_ppm > PPM).then_some("a share of beacons up to 1,000,000 parts per million")
+    }
+
+    /// The prefix from its path on.
+    fn path(&self) -> Option<&str> {
+        let (scheme, rest) = self.prefix.split_once("://")?;
+        let is_known = matches!(scheme, "http" | "https");
+        rest.find('/').filter(|host| is_known && *host > 0).map(|start| &rest[start..])
+    }
+
+    /// Paths to call for the answer to the request `id`: none where the share leaves it out.
+    pub(super) fn due(&self, id: &str, answer: &[u8]) -> Vec<String> {
+        let Some(path) = self.path() else { return Vec::new() };
+        if !Draws::keyed(SEED, id.as_bytes()).happens(self.share_ppm) {
+            return Vec::new();
+        }
+        let rest_of = |start: usize| {
+            // What needs no encoding in a URL (RFC 3986, 2.3) needs no escape in JSON either.
+            let is_unreserved =
+                |byte: &&u8| byte.is_ascii_alphanumeric() || b"-._~".contains(*byte);
+            let rest = answer[start + self.prefix.len()..].iter().take_while(is_unreserved);
+            rest.map(|byte| char::from(*byte)).collect::<String>()
+        };
+        memmem::find_iter(answer, &self.prefix)
+            .map(|start| format!("{path}{}", rest_of(start)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beacons_are_found_where_they_stand() {
+        let beacons = |share_ppm| Beacons { prefix: "http://b.example/n/".to_owned(), share_ppm };
+        let answer = br#"{"adm":"<img src='http://b.example/n/a-_Z9'>","burl":"http://b.example/n/c","nurl":"http://c.example/n/d"}"#;
+        assert_eq!(beacons(PPM).due("1", answer), ["/n/a-_Z9", "/n/c"]);
+        assert_eq!(beacons(PPM).due("1", b"http://b.example/n/"), ["/n/"]);
+        assert_eq!(beacons(PPM).due("1", b"{}"), [""; 0]);
+        assert_eq!(beacons(0).due("1", answer), [""; 0]);
+        let half = |id: u32| !beacons(PPM / 2).due(&id.to_string(), answer).is_empty();
+        let called = (0..1_000).filter(|id| half(*id)).count();
+        assert!((400..600).contains(&called), "{called}");
+    }
+
+    #[test]
+    fn a_prefix_is_a_url_up_to_a_slash() {
+        let check = |prefix: &str, share_ppm, want: bool| {
+            let beacons = Beacons { prefix: prefix.to_owned(), share_ppm };
+            assert_eq!(beacons.problem().is_none(), want, "{prefix} {share_ppm}");
+        };
+        check("http://b.example/n/", PPM, true);
+        check("https://b.example:1/", 0, true);
+        check("http://b.example/n/", PPM + 1, false);
+        check("http://b.example/n", 1, false);
+        check("http://b.example", 1, false);
+        check("http:///n/", 1, false);
+        check("ftp://b.example/n/", 1, false);
+        check("/n/", 1, false);
+        check("http://b.example/n /", 1, false);
+    }
+}

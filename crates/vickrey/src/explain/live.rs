@@ -1,0 +1,115 @@
+//! One auction among the real DSPs, over the real fan-out: an exchange of this process alone, which
+//! is asked once how it went, and ends. The request says that it is a test, to the DSPs too.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use exchange_core::explain::Explanation;
+use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig, api};
+use openrtb::members;
+use runtime::listen::listen;
+use runtime::shards::ShardsOptions;
+use runtime::shutdown::Shutdown;
+
+use super::json;
+use crate::exit::Failure;
+use crate::serve::sole;
+
+/// Longest drain: nothing but the one auction is under way.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Added to the longest auction, for an answer that cannot come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks the DSPs of `config` for `body`, a valid request.
+pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Explanation> {
+    // Nobody else calls it, and nothing of it is kept.
+    config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    config.tls = None;
+    config.publishers_only = false;
+    config.callers.clear();
+    let publishers = &mut config.market.publishers;
+    publishers.others.debug = true;
+    publishers.named.values_mut().for_each(|terms| terms.debug = true);
+    let journal = tempfile::tempdir()?;
+    if let Some(notices) = &mut config.notices {
+        notices.directory = journal.path().to_path_buf();
+    }
+    let patience = config.limits.tmax_max + PATIENCE;
+    let body = asking(body).ok_or_else(|| Failure::usage("the request is no object"))?;
+    let callers = listen(config.listen).map_err(Failure::unavailable)?;
+    let address = callers.local_addr()?;
+    let shutdown = Shutdown::new(DRAIN);
+    let exchange = Exchange::start(config, &ShardsOptions::default(), callers, &shutdown)?;
+    let exchange = Arc::new(exchange);
+    let names_are_known = api::names_are_known(&exchange);
+    while !names_are_known() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let answer = post(address, &body, patience);
+    shutdown.begin();
+    sole(exchange).join()?;
+    explanation(&answer?)
+}
+
+/// The request as a test whose caller asks how it went.
+fn asking(body: &str) -> Option<String> {
+    let request = members(body)?;
+    let ext = request.iter().find(|(key, _)| &**key == "ext").map_or("{}", |(_, raw)| raw);
+    let debug = [("debug", "1")];
+    let ext = json::with(ext, &["debug"], &debug).or_else(|| json::with("{}", &[], &debug))?;
+    json::with(body, &["test", "ext"], &[("test", "1"), ("ext", &ext)])
+}
+
+fn post(address: SocketAddr, body: &str, patience: Duration) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(patience))?;
+    let length = body.len();
+    let head = format!(
+        "POST {AUCTION_PATH} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+fn explanation(answer: &[u8]) -> anyhow::Result<Explanation> {
+    let text = String::from_utf8_lossy(answer);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.lines().next().unwrap_or_default();
+    let mut response: serde_json::Value = serde_json::from_str(body)
+        .map_err(|_| anyhow::anyhow!("our own exchange answered `{status}` without JSON"))?;
+    if let (Some(path), Some(problem)) =
+        (response["error"]["path"].as_str(), response["error"]["problem"].as_str())
+    {
+        return Err(Failure::usage(format!("the request: {path}: {problem}")));
+    }
+    let debug = response["ext"]["debug"].take();
+    if let Some(bytes) = debug["too_large"].as_u64() {
+        let problem = format!("there are {bytes} bytes to explain, too many; sell or ask less");
+        return Err(Failure::unavailable(problem));
+    }
+    Ok(serde_json::from_value(debug)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_made_a_test_and_otherwise_left_alone() {
+        for (body, want) in [
+            (r#"{"id":"r"}"#, r#"{"test":1,"ext":{"debug":1},"id":"r"}"#),
+            (
+                r#"{"id":"r","test":0,"ext":{"a":1.0,"debug":0}}"#,
+                r#"{"test":1,"ext":{"debug":1,"a":1.0},"id":"r"}"#,
+            ),
+            (r#"{"ext":7}"#, r#"{"test":1,"ext":{"debug":1}}"#),
+        ] {
+            assert_eq!(asking(body).as_deref(), Some(want));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Text for a terminal of 100 columns: headings, aligned columns, wrapped lines. Nothing that comes
+//! from outside reaches the terminal but what can be seen.
+
+use std::fmt::Write as _;
+
+/// Longest line.
+pub(super) const WIDTH: usize = 100;
+
+/// How something looks, where there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Plain,
+    Heading,
+    Good,
+    Bad,
+    Faint,
+}
+
+impl Look {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Heading => "\x1b[1m",
+            Self::Good => "\x1b[32m",
+            Self::Bad => "\x1b[31m",
+            Self::Faint => "\x1b[2m",
+        }
+    }
+}
+
+/// A page that grows line by line.
+#[derive(Debug)]
+pub(super) struct Page {
+    text: String,
+    colours: bool,
+}
+
+impl Page {
+    pub(super) const fn new(colours: bool) -> Self {
+        Self { text: String::new(), colours }
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// A heading, with an empty line before all but the first.
+    pub(super) fn heading(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.line(Look::Heading, 0, text);
+    }
+
+    /// `text`, wrapped between words, and within those that are longer than a line.
+    pub(super) fn line(&mut self, look: Look, indent: usize, text: &str) {
+        self.hanging(look, (indent, ""), text);
+    }
+
+    /// `text` after `first`, under which it is continued.
+    pub(super) fn hanging(&mut self, look: Look, (indent, first): (usize, &str), text: &str) {
+        let (first, text) = (visible(first), visible(text));
+        let hang = indent + first.chars().count();
+        let room = WIDTH.saturating_sub(hang).max(20);
+        for (number, piece) in wrapped(&text, room).iter().enumerate() {
+            let lead = if number == 0 { first.as_str() } else { "" };
+            let pad = if number == 0 { indent } else { hang };
+            let line = format!("{:pad$}{lead}{piece}", "");
+            self.write(look, line.trim_end());
+        }
+    }
+
+    /// `text` as it is, cut where the line ends.
+    pub(super) fn cut(&mut self, indent: usize, text: &str) {
+        let text = visible(text);
+        let room = WIDTH - indent;
+        let pad = " ".repeat(indent);
+        if text.chars().count() <= room {
+            return self.write(Look::Plain, &[&pad, text.as_str()].concat());
+        }
+        let kept: String = text.chars().take(room - 1).collect();
+        self.write(Look::Plain, &[&pad, kept.as_str(), "…"].concat());
+    }
+
+    /// Rows in columns as wide as they must be; the last one wraps.
+    pub(super) fn rows(&mut self, indent: usize, rows: &[(Look, Vec<String>)]) {
+        let columns = rows.iter().map(|(_, row)| row.len()).max().unwrap_or_default();
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|(_, row)| row.get(column));
+            cells.map(|cell| visible(cell).chars().count()).max().unwrap_or_default()
+        };
+        // A cell that somebody else has made long must not push the last column off the page.
+        let widths: Vec<_> = (0..columns).map(|column| width(column).min(24)).collect();
+        for (look, row) in rows {
+            let Some((last, cells)) = row.split_last() else { continue };
+            let mut first = String::new();
+            for (cell, width) in cells.iter().zip(&widths) {
+                let _ = write!(first, "{:<width$}  ", clipped(&visible(cell), *width));
+            }
+            self.hanging(*look, (indent, &first), last);
+        }
+    }
+
+    fn write(&mut self, look: Look, line: &str) {
+        let code = if self.colours { look.code() } else { "" };
+        let end = if code.is_empty() { "" } else { "\x1b[0m" };
+        self.text.extend([code, line, end, "\n"]);
+    }
+}
+
+fn clipped(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// `text` without what moves the cursor, colours or turns the direction of writing.
+fn visible(text: &str) -> String {
+    let is_hidden = |char: char| {
+        char.is_control()
+            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+    };
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_hidden(char) {
+            out.extend(char.escape_unicode());
+        } else {
+            out.push(char);
+        }
+    }
+    out
+}
+
+/// Lines of at most `room` characters; at least one.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let mut word: Vec<_> = word.chars().collect();
+        if used > 0 && used + 1 + word.len() > room {
+            lines.push(String::new());
+            used = 0;
+        }
+        let line = lines.last_mut().expect("there is a line");
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        while word.len() > room {
+            let rest = word.split_off(room);
+            lines.last_mut().expect("there is a line").extend(word);
+            lines.push(String::new());
+            word = rest;
+        }
+        used += word.len();
+        lines.last_mut().expect("there is a line").extend(word);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_wrap_between_words_and_within_long_ones() {
+        for (text, want) in [
+            ("", vec![""]),
+            ("a bc def", vec!["a bc", "def"]),
+            ("abcdefghijkl m", vec!["abcde", "fghij", "kl m"]),
+            ("a abcdefg", vec!["a", "abcde", "fg"]),
+        ] {
+            assert_eq!(wrapped(text, 5), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_hidden_reaches_the_terminal() {
+        let mut page = Page::new(false);
+        page.line(Look::Bad, 2, "a\x1b[31mb\u{202e}c\nd\u{85}");
+        assert_eq!(page.into_text(), "  a\\u{1b}[31mb\\u{202e}c\\u{a}d\\u{85}\n");
+    }
+
+    #[test]
+    fn columns_align_and_stay_on_the_page() {
+        let row = |cells: [&str; 3]| (Look::Plain, cells.map(str::to_owned).to_vec());
+        let mut page = Page::new(false);
+        let (long, text) = ("x".repeat(500), "word ".repeat(40));
+        page.rows(2, &[row(["a", "bb", "c"]), row(["aaa", "b", &text]), row([&long, "b", "c"])]);
+        let text = page.into_text();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert_eq!(text.lines().next(), Some(&*format!("  a{:25}bb  c", "")), "{text}");
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        let mut page = Page::new(true);
+        page.line(Look::Good, 0, "won");
+        page.line(Look::Plain, 0, "lost");
+        assert_eq!(page.into_text(), "\x1b[32mwon\x1b[0m\nlost\n");
+    }
+}

@@ -1,0 +1,180 @@
+//! The configuration in force, and what takes its place: at SIGHUP, when its files change, and when
+//! an operator asks. A configuration with problems changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use exchange_serve::{Exchange, Reloaded};
+use runtime::admin::{Configuration, InForce, ReloadError, ReloadSummary};
+use runtime::config::{Difference, Effective, Loaded};
+use runtime::logging::Logging;
+use runtime::reload::{Reload, ReloadBell};
+use runtime::traces::Tracer;
+use tracing::{info, warn};
+
+use crate::config::Config;
+
+/// Longest that an operator waits for files to be read.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Differences that are logged one by one; more are counted.
+const DIFFERENCES_LOGGED: usize = 20;
+
+/// Tables that are read at the start only, and keys of theirs that are taken over all the same.
+const FIXED: [&str; 4] = ["runtime", "admin", "log", "tracing"];
+const TAKEN_OVER: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
+
+/// Whoever waits for the configuration to be read.
+type Asker = SyncSender<Result<ReloadSummary, ReloadError>>;
+
+/// The configuration in force. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Live(Arc<Held>);
+
+struct Held {
+    file: PathBuf,
+    /// What the process was started with.
+    first: Effective,
+    now: Mutex<Now>,
+    askers: Mutex<Vec<Asker>>,
+    bell: ReloadBell,
+    logging: Logging,
+    tracer: Tracer,
+}
+
+struct Now {
+    generation: u64,
+    loaded_at: SystemTime,
+    effective: Effective,
+    needs_restart: Vec<String>,
+}
+
+impl Configuration for Live {
+    fn in_force(&self) -> InForce {
+        let now = self.now();
+        InForce {
+            generation: now.generation,
+            loaded_at: now.loaded_at,
+            file: self.0.file.display().to_string(),
+            effective: now.effective.to_json(),
+            needs_restart: now.needs_restart.clone(),
+        }
+    }
+
+    fn reload(&self) -> Result<ReloadSummary, ReloadError> {
+        let (asker, answer) = sync_channel(1);
+        self.askers().push(asker);
+        self.0.bell.ring();
+        let late = |_| {
+            let why = "the configuration was not read in time, or the process comes to its end";
+            Err(ReloadError::Unavailable(why))
+        };
+        answer.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(late)
+    }
+}
+
+impl Live {
+    /// Generation 1, as read from a file.
+    pub(crate) fn new(
+        (file, effective): (&Path, Effective),
+        bell: ReloadBell,
+        (logging, tracer): (Logging, Tracer),
+    ) -> Self {
+        let now = Now {
+            generation: 1,
+            loaded_at: SystemTime::now(),
+            effective: effective.clone(),
+            needs_restart: Vec::new(),
+        };
+        Self(Arc::new(Held {
+            file: file.to_owned(),
+            first: effective,
+            now: Mutex::new(now),
+            askers: Mutex::default(),
+            bell,
+            logging,
+            tracer,
+        }))
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.now.lock().expect("nothing panics while it holds what is in force")
+    }
+
+    fn askers(&self) -> MutexGuard<'_, Vec<Asker>> {
+        self.0.askers.lock().expect("nothing panics while it holds those who ask")
+    }
+
+    /// Reads the configuration whenever there is a reason to, until the drain begins.
+    pub(crate) fn follow(&self, reload: &Reload, exchange: &Exchange) {
+        while let Some(trigger) = reload.wait() {
+            // Who asks from here on may ask for something newer than what is read now.
+            let askers = std::mem::take(&mut *self.askers());
+            let watch = |config: &Config| config.watch;
+            let read = reload.load(trigger, &self.0.file, Config::read, watch).outcome;
+            let outcome = match read {
+                Ok(loaded) => Ok(self.take_over(loaded, exchange)),
+                Err(problems) => Err(problems.into()),
+            };
+            for asker in askers {
+                // Its patience may have ended.
+                let _ = asker.send(outcome.clone());
+            }
+        }
+    }
+
+    fn take_over(&self, loaded: Loaded<Config>, exchange: &Exchange) -> ReloadSummary {
+        let Loaded { value: config, effective } = loaded;
+        self.0.logging.filter(config.logging.filter);
+        if let Some(tracing) = &config.tracing {
+            self.0.tracer.set_sample(tracing.sample);
+        }
+        let mut needs_restart = fixed(&self.0.first.differences(&effective));
+        let reloaded = match config.exchange {
+            Some(config) => exchange.reload(config),
+            None => {
+                needs_restart.push("exchange".to_owned());
+                Reloaded { number: self.now().generation, ..Reloaded::default() }
+            }
+        };
+        needs_restart.extend(reloaded.needs_restart.iter().map(|key| (*key).to_owned()));
+        let mut now = self.now();
+        let differences = now.effective.differences(&effective);
+        *now = Now {
+            generation: reloaded.number,
+            loaded_at: SystemTime::now(),
+            effective,
+            needs_restart: needs_restart.clone(),
+        };
+        drop(now);
+        log(&reloaded, &differences, &needs_restart);
+        ReloadSummary { generation: reloaded.number, differences, needs_restart }
+    }
+}
+
+/// The keys among differences that only a start takes over.
+fn fixed(differences: &[Difference]) -> Vec<String> {
+    let keys = differences.iter().map(|difference| difference.key.as_str());
+    let fixed = keys.filter(|key| {
+        let table = key.split('.').next().unwrap_or_default();
+        FIXED.contains(&table) && !TAKEN_OVER.contains(key)
+    });
+    fixed.map(str::to_owned).collect()
+}
+
+fn log(reloaded: &Reloaded, differences: &[Difference], needs_restart: &[String]) {
+    let Reloaded { number, added, removed, .. } = reloaded;
+    let changes = differences.len();
+    info!(generation = number, changes, ?added, ?removed, "the configuration is taken over");
+    for difference in differences.iter().take(DIFFERENCES_LOGGED) {
+        info!("{difference}");
+    }
+    if changes > DIFFERENCES_LOGGED {
+        info!("and {} more", changes - DIFFERENCES_LOGGED);
+    }
+    for key in needs_restart {
+        warn!(key, "a changed key takes effect at the next start only");
+    }
+}

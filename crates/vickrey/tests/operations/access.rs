@@ -1,0 +1,74 @@
+//! Who may ask, what is never shown, and when traffic may be sent.
+
+use std::process::{Command, Stdio};
+
+use crate::fixtures::{Server, TOKEN, dsp, table, until};
+
+/// Whatever operators are shown, and whatever is logged, at every level.
+#[test]
+fn secrets_are_nowhere() {
+    let secrets = ["dsp-key-1234", "00112233445566778899aabbccddeeff", TOKEN];
+    let dsp_keys = format!("headers = {{ x-api-key = {:?} }}", secrets[0]);
+    let tables = format!(
+        "tie_key = {:?}\n[log]\nfilter = \"trace\"\n{}",
+        secrets[1],
+        table("d", &dsp().to_string(), &dsp_keys)
+    );
+    let server = Server::start(&tables);
+    assert_eq!(server.auction(), 204);
+    let config = server.get("/v1/config");
+    let masked = [
+        &config["configuration"]["admin"]["token"],
+        &config["configuration"]["exchange"]["tie_key"],
+        &config["configuration"]["dsp"][0]["headers"]["x-api-key"],
+    ];
+    assert_eq!(masked, ["***"; 3]);
+    // Changed, and broken: differences and problems show none either.
+    server.configure("", &tables.replace("1234", "5678"));
+    let changed = server.ask("POST", "/v1/reload", "");
+    assert_eq!(changed.json()["differences"][0]["new"], "***", "{changed:?}");
+    server.configure("", &tables.replace("00112233", "broken"));
+    let broken = server.ask("POST", "/v1/reload", "");
+    assert_eq!(broken.status, 422, "{broken:?}");
+    assert_eq!(broken.json()["error"]["problems"][0]["key"], "exchange.tie_key");
+    let mut shown = server.log() + &changed.body + &broken.body;
+    for path in ["/v1/config", "/v1/dsps", "/v1/notices", "/metrics"] {
+        shown += &server.ask("GET", path, "").body;
+    }
+    for secret in secrets.into_iter().chain(["dsp-key-5678", "broken445566"]) {
+        assert!(!shown.contains(secret), "{secret} in\n{shown}");
+    }
+}
+
+#[test]
+fn others_than_this_machine_need_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vickrey.toml");
+    std::fs::write(&path, "[exchange]\n[admin]\nlisten = \"0.0.0.0:0\"\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_vickrey"))
+        .args(["serve", "--config"])
+        .arg(&path)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("admin.listen = \"0.0.0.0:0\": is reached by others"), "{said}");
+    assert!(said.contains("set `admin.token`"), "{said}");
+}
+
+/// A name that does not resolve; `.invalid` never does (RFC 2606).
+#[test]
+fn names_are_awaited_for_readiness() {
+    let server = Server::start(&table("d", "dsp.invalid:80", ""));
+    let answer = server.ask_as("", "GET", "/health/ready");
+    assert_eq!((answer.status, &*answer.body), (503, "not ready: names of DSPs\n"));
+    assert_eq!(server.ask_as("", "GET", "/health/live").status, 200);
+    let server = Server::start(&table("d", &dsp().to_string(), ""));
+    assert_eq!(server.ask_as("", "GET", "/health/ready").status, 200);
+    // A name that a reload brings does not take readiness away.
+    server.configure("", &table("d", "dsp.invalid:80", ""));
+    assert_eq!(server.ask("POST", "/v1/reload", "").status, 200);
+    until("it is in force", || server.get("/v1/config")["generation"] == 2);
+    assert_eq!(server.ask_as("", "GET", "/health/ready").status, 200);
+}
