@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from driver import machine, report, scenarios, throughput
+from driver import hostile, machine, reload, report, scenarios, throughput, variants
 from driver.programs import Bench, Failed, FleetOptions
 from driver.throughput import Rounds, Scenario
 
@@ -33,10 +33,19 @@ THROUGHPUT = {
         Scenario("all-bid", "all of 50 DSPs bid", FleetOptions(50, bid_percent=100), 0.70),
     )
 }
-SCENARIOS = (*THROUGHPUT, "latency", "memory", "calls")
+SCENARIOS = (
+    *THROUGHPUT,
+    "latency",
+    "memory",
+    "calls",
+    "hostile",
+    "notices",
+    "tls-gzip",
+    "reload",
+)
 
 EPILOG = """\
-scenarios (all of them, where none is named; about 20 minutes):
+scenarios (all of them, where none is named; about 30 minutes):
   dsps-50    auctions per CPU-second, 30 % of 50 DSPs bid; floor, vickrey, Go peers
   dsps-10    the same among 10 DSPs
   dsps-100   the same among 100 DSPs; floor, vickrey
@@ -44,16 +53,21 @@ scenarios (all of them, where none is named; about 20 minutes):
   latency    open loop at 60 % of the closed-loop maximum; deadline, and whether every bid counted
   memory     resident set under load; --soak for ten minutes
   calls      system calls per auction, by strace and perf where they are installed
+  hostile    open loop with ten hostile DSPs among fifty, breaker off, then on; without them
+  notices    auctions per CPU-second with win, billing and loss notices, and without
+  tls-gzip   the same with TLS to DSPs, gzip answers, both, neither; floor, plain and gzip
+  reload     open loop among 1,000 configured DSPs, reloaded every second; and left alone
 
 examples:
   bench/run.py                          everything
   bench/run.py --quick                  one short round of dsps-50, and calls: does it work?
   bench/run.py dsps-50 --rounds 5       one scenario, more rounds
   bench/run.py memory --soak            ten minutes of load
+  bench/run.py hostile --open-seconds 5 does it work?
 
 Needs two cores that nothing else uses. Exit codes: 0 measured (also where a target was missed or a
-figure is void: both are stated), 1 requests went wrong or bids were not counted, 64 usage, 69 a
-program could not run, 130 interrupted; what was measured until then is kept.
+figure is void: both are stated), 1 requests went wrong, bids were not counted or reloads refused,
+64 usage, 69 a program could not run, 130 interrupted; what was measured until then is kept.
 """
 
 
@@ -81,6 +95,20 @@ def arguments() -> argparse.Namespace:
         default=60,
         metavar="S",
         help="length of an open loop [default: 60]",
+    )
+    add(
+        "--open-share",
+        type=percentage,
+        default=scenarios.OPEN_LOOP_SHARE,
+        metavar="PERCENT",
+        help="rate of hostile and reload, of the closed-loop maximum [default: 60]",
+    )
+    add(
+        "--reload-seconds",
+        type=positive,
+        default=20,
+        metavar="S",
+        help="length of a run of reload [default: 20]",
     )
     add("--soak", action="store_true", help="memory over 600 s instead of 60 s")
     add("--soak-seconds", type=positive, metavar="S", help="memory over S seconds")
@@ -152,6 +180,14 @@ def positive(text: str) -> int:
     return number
 
 
+def percentage(text: str) -> float:
+    """A share of 1 to 100 percent, from 0 to 1."""
+    number = positive(text)
+    if number > 100:
+        raise ValueError(text)
+    return number / 100
+
+
 def refuse(problem: str) -> None:
     """Ends for a reason that the user can put right."""
     print(f"error: {problem}", file=sys.stderr)
@@ -214,6 +250,10 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "latency": lambda: scenarios.latency(bench, args.open_seconds, say),
         "memory": lambda: scenarios.memory(bench, soak_s, say),
         "calls": lambda: scenarios.calls(bench, 3, say),
+        "hostile": lambda: hostile.hostile(bench, args.open_seconds, args.open_share, say),
+        "notices": lambda: variants.run(bench, variants.notices(), rounds, say),
+        "tls-gzip": lambda: variants.run(bench, variants.codings(), rounds, say),
+        "reload": lambda: reload.reload(bench, args.reload_seconds, args.open_share, say),
     }
     for name in SCENARIOS:
         if args.scenario and name not in args.scenario:

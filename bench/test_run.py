@@ -1,13 +1,18 @@
 """Tests of the driver's arithmetic: `python3 bench/test_run.py`."""
 
+import io
 import json
 import math
+import tempfile
+import tomllib
 import unittest
+from pathlib import Path
+from unittest.mock import Mock
 
-from driver import figures, report, scenarios, throughput
+from driver import figures, hostile, reload, report, scenarios, throughput, variants
 from driver.figures import CoreTimes
 from driver.machine import ProcessTimes, Reading, label
-from driver.programs import FleetOptions
+from driver.programs import Child, Fleet, FleetOptions, Terms
 
 PROC_STAT = """\
 cpu  300 0 100 1600 0 0 0 0 0 0
@@ -127,9 +132,11 @@ class Outputs(unittest.TestCase):
 
     def test_totals_of_programs(self) -> None:
         said = (
-            "50 DSPs listen\n90 requests: 27 bids, 60 no bids, 2 late, 3 malformed; 2.8 s of CPU\n"
+            "50 DSPs listen\n"
+            "90 requests: 27 answered with 28 bids, 60 without, 2 late, 3 malformed; 2.8 s of CPU\n"
         )
-        want = {"requests": 90, "bids": 27, "no_bids": 60, "late": 2, "malformed": 3}
+        want = {"requests": 90, "bid_answers": 27, "bids": 28, "no_bids": 60}
+        want |= {"late": 2, "malformed": 3}
         self.assertEqual(figures.fleet_totals(said), want)
         with self.assertRaisesRegex(ValueError, "without their totals"):
             figures.fleet_totals("50 DSPs listen\n")
@@ -138,6 +145,38 @@ class Outputs(unittest.TestCase):
             figures.name_value_pairs(said), {"auctions": 9, "cpu_s": 1.5, "auctions_per_cpu_s": 6}
         )
         self.assertEqual(figures.name_value_pairs("nothing"), {})
+
+    def test_notices_of_dsps(self) -> None:
+        said = (
+            "9 requests fell on sick phases\n"
+            "7 calls of nurl: 5 counted, 1 failed, 0 malformed, 1 repeated, 0 overpriced\n"
+            "2 calls of lurl: 2 counted, 0 failed, 0 malformed, 0 repeated, 0 overpriced\n"
+        )
+        found = figures.fleet_notices(said)
+        self.assertEqual(list(found), ["nurl", "lurl"])
+        want = {"counted": 5, "failed": 1, "malformed": 0, "repeated": 1, "overpriced": 0}
+        self.assertEqual(found["nurl"], want)
+        self.assertEqual(figures.fleet_notices("nothing"), {})
+
+    def test_dsps_are_chosen_by_their_ids(self) -> None:
+        page = PAGE.replace('dsp="dsp-1"', 'dsp="hostile-1"')
+        samples = figures.metrics(page)
+        name = "exchange_dsp_calls_total"
+        check = self.assertEqual
+        check(figures.total_of(samples, name, "dsp-"), 7)
+        check(figures.total_of(samples, name, "hostile-"), 14)
+        check(figures.total_of(samples, name, "hostile-", outcome="answered"), 5)
+        check(hostile.calls_of(samples, "hostile"), {"answered": 5, "no_bid": 9})
+        check(figures.asked_share(samples, 7, 3), 1.0)
+        check(figures.asked_share([], 7, 3), None)
+        check(figures.kind_of_thread("shard-11"), "shard")
+        check(figures.kind_of_thread("journal"), "journal")
+
+    def test_bodies_are_as_long_as_their_heads_say(self) -> None:
+        message = b"POST / HTTP/1.1\r\nContent-Length: 3\r\nx: y\r\n\r\n{ }rest"
+        self.assertEqual(figures.http_body(io.BytesIO(message)), b"{ }")
+        with self.assertRaisesRegex(ValueError, "ended in its head"):
+            figures.http_body(io.BytesIO(message[:20]))
 
     def test_tables_of_tools(self) -> None:
         strace = (
@@ -172,6 +211,7 @@ def reading(at_s: float, server_s: float, busy: int) -> Reading:
 def hammer_report(no_bid: int) -> dict:
     """A report of 1000 requests, 10 of which went wrong."""
     counts = {"sent": 995, "unsent": 5, "ok_bid": 990 - no_bid, "no_bid": no_bid, "nbr": 0}
+    counts |= {"beacons": 0, "beacons_failed": 0, "after_tmax": 0}
     times = {"p50": 900, "p90": 950, "p99": 1000, "p999": 2000, "max": 3000}
     return {
         "counts": counts,
@@ -198,7 +238,7 @@ class Windows(unittest.TestCase):
             found = throughput.window(
                 reading(10, 2.0, 500), reading(14, 4.0, 700), hammer_report(0)
             )
-            head = {"program": program, "round": number, "calls_lost": {}}
+            head = {"program": program, "round": number, "calls_lost": {}, "asked": None}
             rounds.append(found | head | {"auctions_per_cpu_s": figure})
         entry = throughput.conclude(scenario, FleetOptions(50, latency_ms=7), 32, rounds)
         self.assertEqual(entry["auctions_per_cpu_s"]["floor"]["median"], 105)
@@ -207,6 +247,11 @@ class Windows(unittest.TestCase):
         rounds[1]["calls_lost"] = {"late": 990}
         want = ["vickrey, round 1: 2% of calls to DSPs came to nothing"]
         self.assertEqual(throughput.notes(50, rounds), want)
+        want = ["x: DSPs were asked 99.8% of the time"]
+        for asked, void, told in [(None, False, []), (0.999, False, []), (0.998, False, want)] + [
+            (0.998, True, [])
+        ]:
+            self.assertEqual(throughput.not_asked("x", {"asked": asked, "void": void}), told)
         page = {"started_at": "now", "machine": {"cores": 2}, "skipped": [], "scenarios": [entry]}
         text = report.markdown(json.loads(json.dumps(page)))
         for part in [
@@ -216,6 +261,353 @@ class Windows(unittest.TestCase):
             "10 of 1000 requests went wrong",
         ]:
             self.assertIn(part, text)
+
+
+PROFILES = """\
+seed = 1
+
+[[dsp]]
+count = 40
+bids = "30%"
+notices = true
+
+# Never answers.
+[[dsp]]
+count = 2
+
+[[dsp.phase]]
+kind = "hang"
+
+[[dsp]]
+
+[[dsp.phase]]
+kind = "reset"
+"""
+
+DSPS = """\
+[[dsp]]
+id = "dsp-0"
+url = "http://127.0.0.1:1/bid"
+seats = ["seat-0"]
+
+[[dsp]]
+id = "dsp-1"
+url = "http://127.0.0.1:2/bid"
+seats = ["seat-1"]
+
+"""
+
+
+class Configurations(unittest.TestCase):
+    def fleet(self, options: FleetOptions) -> Fleet:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "dsps.toml").write_text(DSPS)
+        child = Mock(spec=Child)
+        return Fleet(child, options, folder / "dsps.toml", folder / "urls", folder / "ca.pem")
+
+    def test_hostile_dsps_are_told_from_healthy_ones(self) -> None:
+        healthy, sick = hostile.fleets_of(PROFILES)
+        self.assertEqual((healthy.dsps, healthy.name), (40, "dsp"))
+        self.assertEqual((sick.dsps, sick.name), (3, "hostile"))
+        for side, groups in ((healthy, 1), (sick, 2)):
+            read = tomllib.loads(side.profile_file())
+            self.assertEqual((read["seed"], len(read["dsp"])), (1, groups))
+            self.assertEqual(any("phase" in dsp for dsp in read["dsp"]), side is sick)
+            self.assertFalse(any("notices" in dsp for dsp in read["dsp"]))
+        with self.assertRaisesRegex(ValueError, "no hostile DSPs"):
+            hostile.fleets_of("[[dsp]]\ncount = 4\n")
+
+    def test_the_file_of_the_testbed_has_forty_and_ten(self) -> None:
+        healthy, sick = hostile.fleets_of(hostile.PROFILES.read_text())
+        self.assertEqual((healthy.dsps, sick.dsps), (40, 10))
+        kinds = [dsp["phase"][0]["kind"] for dsp in tomllib.loads(sick.profiles)["dsp"]]
+        self.assertEqual(kinds, ["hang", "trickle", "reset", "malformed", "status"])
+
+    def test_profiles_are_written_only_where_the_command_line_cannot_say_it(self) -> None:
+        self.assertEqual(FleetOptions(50, latency_ms=7).profile_file(), "")
+        text = FleetOptions(50, 80, latency_ms=7, profile="notices = true\n").profile_file()
+        (dsp,) = tomllib.loads(text)["dsp"]
+        self.assertEqual((dsp["count"], dsp["bids"], dsp["notices"]), (50, "80%", True))
+        self.assertEqual(dsp["latency"], {"min": "7ms", "median": "7ms", "p99": "7ms"})
+
+    def test_tables_carry_terms_names_and_authorities(self) -> None:
+        options = FleetOptions(2, name="hostile", tls=True)
+        text = self.fleet(options).configuration(Terms(dsp="breaker = false\n"))
+        dsps = tomllib.loads(text)["dsp"]
+        self.assertEqual([dsp["id"] for dsp in dsps], ["hostile-0", "hostile-1"])
+        self.assertEqual(dsps[0]["seats"], ["hostile-seat-0"])
+        self.assertFalse(dsps[1]["breaker"])
+        self.assertRegex(dsps[1]["ca"], "^file:.*/ca.pem$")
+        plain = self.fleet(FleetOptions(2)).configuration(Terms())
+        self.assertEqual(tomllib.loads(plain)["dsp"][0].keys(), {"id", "url", "seats"})
+
+    def test_reloads_change_connections_places_and_terms(self) -> None:
+        first, second = (
+            tomllib.loads(text)["dsp"] for text in reload.configurations(DSPS, configured=150)
+        )
+        self.assertEqual((len(first), len(second)), (150, 150))
+        ids = [{dsp["id"] for dsp in dsps} for dsps in (first, second)]
+        self.assertEqual([len(each) for each in ids], [150, 150])
+        self.assertEqual(len(ids[0] - ids[1]), 100)
+        asked = [dsp for dsp in first if "publishers_allowed" not in dsp]
+        self.assertEqual([dsp["id"] for dsp in asked], ["dsp-0", "dsp-1"])
+        self.assertNotEqual(first[0], second[0])
+        self.assertEqual(first[1], second[1])
+
+
+def times(p999: float, most: float) -> dict:
+    return {"p50": 0, "p99": 0, "p999": p999, "max": most}
+
+
+def hostile_run(**changes: object) -> dict:
+    """A run that meets every target, at their edges, but for what is changed."""
+    found = throughput.window(reading(10, 2.0, 500), reading(14, 4.0, 700), hammer_report(90))
+    bids = {"bids_sent": 1000, "bids_judged": 998}
+    answers = {"answers_sent": 3000, "answers_counted": 2996, "answers_after_close": 1}
+    answers["answers_share"] = 0.999
+    run = found | {
+        "name": "breaker on",
+        "errors": 0,
+        "counts": found["counts"] | {"sent": 990},
+        "overshoot_hammer_us": times(1000, 10_000),
+        "overshoot_exchange_us": times(512, 4096) | {"missed": 2},
+        "auctions_exchange": {"all": 990, "abandoned": 0, "turned_away": 0, "panics": 0},
+        "healthy": bids | answers,
+        "healthy_calls_in_window": {"answered": 11_400, "no_bid": 28_200},
+        "hostile_calls_in_window": {"late": 7, "reset": 0},
+        "hostile": {"requests": 9},
+    }
+    return run | changes
+
+
+class Hostile(unittest.TestCase):
+    def judged(self, **changes: object) -> dict:
+        base = hostile_run(healthy_calls_in_window={"answered": 12_000}, auctions_per_cpu_s=521.0)
+        run = hostile_run(**changes)
+        return run | hostile.against(run, base, 40)
+
+    def test_targets_hold_at_their_edges(self) -> None:
+        self.assertEqual(set(hostile.verdicts(self.judged()).values()), {True})
+        for name, changes in [
+            ("overshoot_p999_us", {"overshoot_hammer_us": times(1001, 1001)}),
+            ("overshoot_p999_us", {"overshoot_exchange_us": times(1024, 1024)}),
+            ("overshoot_max_us", {"overshoot_hammer_us": times(0, 10_001)}),
+            ("overshoot_max_us", {"overshoot_exchange_us": times(0, 16_384)}),
+            ("lost", {"counts": {"sent": 991}}),
+            ("failed", {"errors": 1}),
+            ("healthy_bids_counted", {"healthy": {"answers_share": 0.9989}}),
+            ("healthy_bids_counted", {"healthy": {"answers_share": None}}),
+            ("healthy_throughput", {"answers_per_s": 237.0}),
+            ("healthy_throughput", {"healthy_calls_in_window": {"answered": 11_399}}),
+            ("auctions_per_cpu_s", {"auctions_per_cpu_s": 494.0}),
+        ]:
+            met = hostile.verdicts(self.judged(**changes))
+            missed = [each for each, is_met in met.items() if not is_met]
+            self.assertEqual(missed, [name], changes)
+
+    def test_bids_that_came_late_are_not_counted(self) -> None:
+        page = "\n".join(
+            f'exchange_dsp_{name}_total{{dsp="{dsp}"{label}}} {count}'
+            for name, dsp, label, count in [
+                ("responses", "dsp-0", ',content="bids"', 27),
+                ("responses", "dsp-0", ',content="no_bid"', 1),
+                ("responses", "hostile-0", ',content="bids"', 9),
+                ("calls", "dsp-0", ',outcome="answered"', 27),
+                ("calls", "dsp-0", ',outcome="no_bid"', 69),
+                ("calls", "dsp-0", ',outcome="late"', 4),
+                ("late_answers", "dsp-0", "", 3),
+                ("late_answers", "hostile-0", "", 5),
+            ]
+        )
+        totals = {"bid_answers": 30, "bids": 30, "no_bids": 70, "requests": 100}
+        found = hostile.books_of_bids(totals, figures.metrics(page))
+        self.assertEqual((found["bids_sent"], found["bids_judged"]), (30, 27))
+        self.assertEqual((found["answers_sent"], found["answers_counted"]), (100, 96))
+        self.assertEqual((found["answers_after_close"], found["answers_share"]), (3, 96 / 97))
+
+    def test_healthy_dsps_that_are_not_asked_are_told(self) -> None:
+        run = self.judged(healthy_calls_in_window={"answered": 30_000, "no_bid": 9_200, "late": 9})
+        self.assertEqual(run["healthy_asked"], 39_209 / (990 * 40))
+        self.assertEqual(run["healthy_in_time"], 39_200 / 39_209)
+        want = ["breaker on: healthy DSPs were asked 99.0% of the time"]
+        self.assertEqual(hostile.problems(run), want)
+
+    def test_a_void_run_is_no_problem_but_a_panic_is(self) -> None:
+        run = self.judged(errors=2, counts={"sent": 995})
+        self.assertEqual(len(hostile.problems(run)), 2)
+        self.assertEqual(hostile.problems(run | {"void": True}), [])
+        run = self.judged(auctions_exchange={"all": 990, "panics": 1}, void=True)
+        self.assertEqual(len(hostile.problems(run)), 1)
+
+    def test_runs_are_written_down(self) -> None:
+        runs = [self.judged(name="without", hostile={}), self.judged(errors=1)]
+        runs = [run | {"met": hostile.verdicts(run)} for run in runs]
+        entry = {
+            "name": "hostile",
+            "kind": "hostile",
+            "title": "title",
+            "closed_loop": runs[0],
+            "closed_loop_in_flight": 96,
+            "share": 0.6,
+            "rate_per_s": 600,
+            "tmax_ms": 250,
+            "targets": hostile.TARGETS,
+            "runs": runs,
+            "void": False,
+        }
+        text = report.hostile(json.loads(json.dumps(entry)))
+        for part in [
+            "open loop at 60 % of it, 600/s",
+            "| auctions failed: none | missed |",
+            "| auctions lost: none | met |",
+            "| late | 0 | 7 | 0 | 7 |",
+            "| 0.99900 |",
+        ]:
+            self.assertIn(part, text)
+        self.assertNotIn("| reset |", text)
+
+
+class Variants(unittest.TestCase):
+    def entry(self, figure: float) -> dict:
+        comparison = variants.notices()
+        measured = []
+        for variant, auctions in zip(comparison.variants, (100, figure, 90, 90), strict=True):
+            found = throughput.window(
+                reading(10, 2.0, 500), reading(14, 4.0, 700), hammer_report(0)
+            )
+            measured.append(
+                found
+                | {
+                    "program": variant.name,
+                    "round": 1,
+                    "errors": 0,
+                    "calls_lost": {},
+                    "asked": 1.0,
+                    "auctions_per_cpu_s": auctions,
+                    "auctions_per_shard_cpu_s": 2 * auctions if variant.beacons else 200,
+                    "notices_seen_by_dsps": {},
+                    "notices_in_window": {"delivered": 0, "not_delivered": 0},
+                }
+            )
+        return variants.conclude(comparison, 7, 32, measured)
+
+    def test_rows_are_shares_of_the_row_they_name(self) -> None:
+        entry = self.entry(95)
+        shares = {name: row["of_base"] for name, row in entry["rows"].items()}
+        want = {"off": 1, "nurl and burl": 0.95, "off, lurl in bids": 1, "and all lurl": 1}
+        self.assertEqual(shares, want)
+        self.assertEqual(entry["rows"]["nurl and burl"]["shards_of_base"], 0.95)
+        self.assertEqual(report.variant(entry, "nurl and burl")["target"], "≥ 0.95: met")
+        worse = self.entry(94)
+        self.assertEqual(report.variant(worse, "nurl and burl")["target"], "≥ 0.95: missed")
+        text = report.variants(json.loads(json.dumps(worse)))
+        self.assertIn("each after 7 ms", text)
+        self.assertIn("≥ 0.95: missed", text)
+
+    def test_what_goes_wrong_with_notices_is_a_problem(self) -> None:
+        (each, *_) = self.entry(95)["rounds"]
+        self.assertEqual(variants.problems(each), [])
+        seen = {"counted": 1, "failed": 0, "malformed": 2, "repeated": 0, "overpriced": 0}
+        wrong = each | {
+            "notices_seen_by_dsps": {"nurl": seen},
+            "counts": each["counts"] | {"beacons": 3, "beacons_failed": 1},
+            "notices_in_window": {"delivered": 1, "not_delivered": 4},
+        }
+        wrong["asked"] = 0.5
+        want = [
+            "off, round 1: DSPs were asked 50.0% of the time",
+            "off, round 1: 1 of 3 beacons failed",
+            "off, round 1: 2 nurl were malformed",
+            "off, round 1: 4 notices not delivered",
+        ]
+        self.assertEqual(variants.problems(wrong), want)
+
+    def test_every_row_has_something_to_be_compared_with(self) -> None:
+        for comparison in (variants.notices(), variants.codings()):
+            known: set[str] = set()
+            for variant in comparison.variants:
+                known.add(variant.name)
+                self.assertIn(variant.base, known)
+            self.assertLessEqual(comparison.targets.keys(), known)
+
+    def test_delivered_notices_are_told_from_the_rest(self) -> None:
+        page = (
+            'exchange_notices_total{kind="billing",outcome="delivered"} 5\n'
+            'exchange_notices_total{kind="best_effort",outcome="delivered"} 6\n'
+            'exchange_notices_total{kind="best_effort",outcome="shed"} 2\n'
+            'exchange_notices_total{kind="any",outcome="no_room"} 1\n'
+        )
+        found = variants.notices_of(figures.metrics(page))
+        self.assertEqual(found, {"delivered": 11, "not_delivered": 3})
+
+
+class Reloads(unittest.TestCase):
+    def run_of(self, **changes: object) -> dict:
+        found = throughput.window(reading(10, 2.0, 500), reading(14, 4.0, 700), hammer_report(0))
+        return (
+            found
+            | {
+                "name": "with",
+                "errors": 0,
+                "lost": 0,
+                "asked": 1.0,
+                "calls_lost": {},
+                "reloads": {"asked": 4, "taken_over": 4, "refused": 0},
+                "overshoot_exchange_us": times(0, 0) | {"missed": 0},
+            }
+            | changes
+        )
+
+    def test_what_must_not_be(self) -> None:
+        missed = times(0, 64) | {"missed": 3.0}
+        for changes, want in [
+            ({}, []),
+            ({"overshoot_exchange_us": missed}, ["with: 3 auctions were past their deadline"]),
+            ({"errors": 2}, ["with: 2 requests went wrong"]),
+            ({"asked": 0.9}, ["with: DSPs were asked 90.0% of the time"]),
+            ({"lost": 1}, ["with: 1 requests are missing from the books"]),
+            ({"errors": 2, "void": True}, []),
+            (
+                {"reloads": {"asked": 4, "taken_over": 3, "refused": 1}, "void": True},
+                ["with: of 4 reloads 3 were taken over and 1 refused"],
+            ),
+        ]:
+            self.assertEqual(reload.problems(self.run_of(**changes)), want, changes)
+
+    def test_runs_are_written_down(self) -> None:
+        entry = {
+            "name": "reload",
+            "kind": "reload",
+            "title": "title",
+            "closed_loop": self.run_of(),
+            "rate_per_s": 600,
+            "seconds": 20,
+            "tmax_ms": 250,
+            "runs": [self.run_of(), self.run_of(errors=1)],
+            "void": False,
+        }
+        text = report.reloaded(json.loads(json.dumps(entry)))
+        for part in ["open loop at 600/s", "| met |", "| missed |"]:
+            self.assertIn(part, text)
+
+    def test_what_the_exchange_says_is_counted(self) -> None:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        file = folder / "vickrey.toml"
+        file.write_text("first")
+        server = Mock()
+        server.configuration, server.child.stderr = file, folder / "err"
+        server.child.stderr.write_text(
+            "INFO the configuration is taken over\nWARN vickrey.toml is refused, the old\n"
+        )
+        reloads = reload.Reloads(server, ("first", "second"))
+        reloads.reload()
+        self.assertEqual(file.read_text(), "second")
+        self.assertEqual(reloads.said(), {"asked": 1, "taken_over": 1, "refused": 1})
+        self.assertTrue(reloads.is_done())
+        reloads.reload()
+        self.assertEqual(file.read_text(), "first")
+        reloads.reload()
+        self.assertFalse(reloads.is_done())
 
 
 if __name__ == "__main__":

@@ -9,9 +9,13 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 # Above this share of its core, the testbed may be what is measured.
 TESTBED_BUSY_MAX = 0.80
+
+# Below it, breakers took healthy DSPs for sick ones, and a run did less than it seems.
+ASKED_MIN = 0.999
 
 # Where raising the latency aims, so that rounds stay below the maximum.
 TESTBED_BUSY_AIM = 0.72
@@ -141,6 +145,18 @@ def total(samples: Sequence[Sample], name: str, **labels: str) -> float:
     return sum(s.value for s in samples if s.name == name and wanted <= s.labels.items())
 
 
+def total_of(samples: Sequence[Sample], name: str, dsps: str, **labels: str) -> int:
+    """Sum of the samples of this name and these labels over the DSPs whose ids begin so."""
+    chosen = [s for s in samples if s.labels.get("dsp", "").startswith(dsps)]
+    return int(total(chosen, name, **labels))
+
+
+def asked_share(samples: Sequence[Sample], auctions: int, dsps: int) -> float | None:
+    """Calls to DSPs over those that so many auctions could make; None where none are counted."""
+    calls = total(samples, "exchange_dsp_calls_total")
+    return ratio(calls, auctions * dsps) if calls else None
+
+
 def sums_by(samples: Sequence[Sample], name: str, label: str) -> dict[str, int]:
     """Sums of the samples of this name by the values of one label."""
     sums: dict[str, int] = {}
@@ -173,14 +189,44 @@ def overshoot_us(samples: Sequence[Sample], auctions: int) -> dict[str, float]:
 
 
 def fleet_totals(stdout: str) -> dict[str, int]:
-    """What `vickrey dsp` says at its end."""
-    names = ("requests", "bids", "no_bids", "late", "malformed")
+    """What `vickrey dsp` says at its end, notices apart."""
+    names = ("requests", "bid_answers", "bids", "no_bids", "late", "malformed")
     match = re.search(
-        r"(\d+) requests: (\d+) bids, (\d+) no bids, (\d+) late, (\d+) malformed", stdout
+        r"(\d+) requests: (\d+) answered with (\d+) bids, (\d+) without, (\d+) late, "
+        r"(\d+) malformed",
+        stdout,
     )
     if match is None:
         raise ValueError(f"the DSPs ended without their totals: {stdout[-200:]!r}")
     return dict(zip(names, map(int, match.groups()), strict=True))
+
+
+def fleet_notices(stdout: str) -> dict[str, dict[str, int]]:
+    """What `vickrey dsp` says of notices at its end, by kind; kinds that were never called are
+    absent."""
+    names = ("counted", "failed", "malformed", "repeated", "overpriced")
+    line = r"\d+ calls of (\w+): " + ", ".join(rf"(\d+) {name}" for name in names)
+    return {
+        found[1]: dict(zip(names, map(int, found.groups()[1:]), strict=True))
+        for found in re.finditer(line, stdout)
+    }
+
+
+def kind_of_thread(name: str) -> str:
+    """Threads that do the same: `shard-0` and `shard-1` are `shard`."""
+    return re.sub(r"-\d+$", "", name)
+
+
+def http_body(reader: BinaryIO) -> bytes:
+    """The body of one HTTP/1.1 message that says its length."""
+    length = 0
+    for line in iter(reader.readline, b"\r\n"):
+        if not line:
+            raise ValueError("the message ended in its head")
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    return reader.read(length)
 
 
 def name_value_pairs(stderr: str) -> dict[str, float]:

@@ -9,7 +9,8 @@ import platform
 import re
 import subprocess
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver import figures
@@ -36,6 +37,7 @@ class Reading:
     fleet: ProcessTimes
     server_core: CoreTimes
     testbed_core: CoreTimes
+    server_threads: dict[str, float] = field(default_factory=dict)
 
 
 def process_times(pid: int) -> ProcessTimes:
@@ -52,14 +54,33 @@ def process_times(pid: int) -> ProcessTimes:
     return ProcessTimes(cpu_s, user / TICKS_PER_S, system / TICKS_PER_S)
 
 
-def read(server_pid: int, fleet_pid: int, cores: tuple[int, int]) -> Reading:
+def thread_times(pid: int) -> dict[str, float]:
+    """CPU seconds of a process by kind of thread; those of threads that have ended are lost."""
+    seconds: dict[str, float] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            kind = figures.kind_of_thread((task / "comm").read_text().strip())
+            spent = figures.schedstat_ns([(task / "schedstat").read_text()]) / 1e9
+        except FileNotFoundError:  # It ended meanwhile.
+            continue
+        seconds[kind] = seconds.get(kind, 0.0) + spent
+    return seconds
+
+
+def read(server_pid: int, fleet_pids: Sequence[int], cores: tuple[int, int]) -> Reading:
     """Reads the server and its core last at the start and the end alike: windows are equal."""
+    fleets = [process_times(pid) for pid in fleet_pids]
     stat = Path("/proc/stat").read_text()
     return Reading(
         server_core=figures.core_times(stat, cores[0]),
         testbed_core=figures.core_times(stat, cores[1]),
-        fleet=process_times(fleet_pid),
+        fleet=ProcessTimes(
+            cpu_s=sum(each.cpu_s for each in fleets),
+            user_s=sum(each.user_s for each in fleets),
+            system_s=sum(each.system_s for each in fleets),
+        ),
         at_s=time.monotonic(),
+        server_threads=thread_times(server_pid),
         server=process_times(server_pid),
     )
 

@@ -8,10 +8,12 @@ import json
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +63,41 @@ class FleetOptions:
     bid_percent: int = 30
     latency_ms: int = 0
     late_ppm: int = 0
+    # Lines of the one `[[dsp]]` of a profile file, which then describes them, but for lateness.
+    profile: str = ""
+    # A whole profile file, which says all of the above itself.
+    profiles: str = ""
+    # Names the process, its files, and, followed by a number, the DSPs.
+    name: str = "dsp"
+    tls: bool = False
+
+    def profile_file(self) -> str:
+        """The profile file that describes them; empty where the command line does."""
+        if self.profiles or not self.profile:
+            return self.profiles
+        latency = f'"{self.latency_ms}ms"'
+        return (
+            f'[[dsp]]\ncount = {self.dsps}\nbids = "{self.bid_percent}%"\n'
+            f"latency = {{ min = {latency}, median = {latency}, p99 = {latency} }}\n"
+            f"{self.profile}\n"
+        )
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a server is to be configured beside its defaults."""
+
+    # TOML that follows `[exchange]`.
+    exchange: str = ""
+    # Lines that each `[[dsp]]` begins with.
+    dsp: str = ""
+    # Whether `[exchange]`'s last table is `[exchange.notices]`, and is to have a directory.
+    journal: bool = False
+    # Arguments of the floor.
+    floor: tuple[str, ...] = ()
+
+
+NO_TERMS = Terms()
 
 
 @dataclass(frozen=True)
@@ -72,6 +109,10 @@ class Load:
     rate_per_s: int | None = None
     tmax_ms: int | None = None
     in_flight: int | None = None
+    # Beacons in answers, which begin with this, are called.
+    beacons: str | None = None
+    # Requests do not ask for https, which the simulated DSPs' notices only are under TLS.
+    insecure: bool = False
 
 
 class Child:
@@ -130,25 +171,52 @@ class Fleet:
     options: FleetOptions
     tables: Path
     urls: Path
+    authority: Path
 
     def totals(self) -> dict[str, int]:
         """Ends the fleet, and says what it has counted."""
         self.child.stop()
         return figures.fleet_totals(self.child.stdout.read_text())
 
+    def notices(self) -> dict[str, dict[str, int]]:
+        """Ends the fleet, and says which notices it has counted."""
+        self.child.stop()
+        return figures.fleet_notices(self.child.stdout.read_text())
+
+    def configuration(self, terms: Terms) -> str:
+        """A `[[dsp]]` table of the exchange for each of them."""
+        first = terms.dsp
+        if self.options.tls:
+            first += f'ca = "file:{self.authority}"\n'
+        text = self.tables.read_text().replace("[[dsp]]\n", "[[dsp]]\n" + first)
+        name = self.options.name
+        if name == FleetOptions.name:
+            return text
+        # Two fleets of one exchange may not share ids.
+        return text.replace('id = "dsp-', f'id = "{name}-').replace('"seat-', f'"{name}-seat-')
+
 
 @contextmanager
 def fleet(bench: Bench, options: FleetOptions) -> Iterator[Fleet]:
     """Simulated DSPs on the testbed's core."""
-    tables, urls = bench.folder / "dsps.toml", bench.folder / "dsps.txt"
-    latency = ",".join([str(options.latency_ms)] * 3)
+    name = f"fleet-{options.name}"
+    tables, urls, authority, profiles = (
+        bench.folder / f"{name}.{kind}" for kind in ("toml", "txt", "pem", "profiles.toml")
+    )
     argv: Argv = [bench.programs / "vickrey", "dsp", "--core", str(bench.testbed_core)]
-    argv += ["--count", str(options.dsps), "--bid-percent", str(options.bid_percent)]
-    argv += ["--latency-ms", latency, "--late-ppm", str(options.late_ppm)]
+    described = options.profile_file()
+    if described:
+        profiles.write_text(described)
+        argv += ["--profiles", profiles]
+    else:
+        latency = ",".join([str(options.latency_ms)] * 3)
+        argv += ["--count", str(options.dsps), "--bid-percent", str(options.bid_percent)]
+        argv += ["--latency-ms", latency, "--late-ppm", str(options.late_ppm)]
+    argv += ["--tls", "--write-ca", authority] if options.tls else []
     argv += ["--write-config", tables, "--write-urls", urls]
-    with Child(bench, "fleet", argv, bench.testbed_core) as child:
+    with Child(bench, name, argv, bench.testbed_core) as child:
         child.wait_for(child.stdout, r"(\d+) DSPs listen")
-        yield Fleet(child, options, tables, urls)
+        yield Fleet(child, options, tables, urls, authority)
 
 
 @dataclass
@@ -158,6 +226,7 @@ class Server:
     child: Child
     url: str
     metrics_url: str | None = None
+    configuration: Path | None = None
 
     def metrics(self) -> list[Sample]:
         """What it counts; nothing for those without metrics."""
@@ -184,14 +253,33 @@ PROGRAMS = {
 }
 
 
+def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
+    """A file for the exchange over all of the fleets, its journal empty."""
+    own = terms.exchange
+    if terms.journal:
+        own += f'directory = "{tempfile.mkdtemp(prefix="journal-", dir=bench.folder)}"\n'
+    return CONFIG + own + "\n" + "".join(fleet.configuration(terms) for fleet in fleets)
+
+
 @contextmanager
-def serving(bench: Bench, program: str, dsps: Fleet) -> Iterator[Server]:
-    """A fresh server over the fleet, with all its threads on the server's core."""
-    file = dsps.urls
+def serving(
+    bench: Bench,
+    program: str,
+    dsps: Fleet | Sequence[Fleet],
+    terms: Terms = NO_TERMS,
+    file_text: str | None = None,
+) -> Iterator[Server]:
+    """A fresh server over one fleet or several, with all its threads on the server's core; with
+    `file_text` for the exchange's whole configuration, where there is one."""
+    fleets = [dsps] if isinstance(dsps, Fleet) else dsps
+    file = bench.folder / ("vickrey.toml" if program == "vickrey" else "urls.txt")
     if program == "vickrey":
-        file = bench.folder / "vickrey.toml"
-        file.write_text(CONFIG + dsps.tables.read_text())
+        file.write_text(file_text or configuration(bench, fleets, terms))
+    else:
+        file.write_text("".join(fleet.urls.read_text() for fleet in fleets))
     executable, *arguments = PROGRAMS[program]
+    if program == "floor":
+        arguments = [*terms.floor, *arguments]
     argv: Argv = [bench.programs / executable, *arguments, file]
     if executable == "go-exchange":
         argv = ["env", "GOMAXPROCS=1", *argv]
@@ -199,7 +287,7 @@ def serving(bench: Bench, program: str, dsps: Fleet) -> Iterator[Server]:
         if program == "vickrey":
             url = child.wait_for(child.stderr, r"taking bid requests at (http://[^\s,]+)")
             metrics = child.wait_for(child.stderr, r"metrics and health at (http://[^\s,]+)")
-            yield Server(child, url, metrics)
+            yield Server(child, url, metrics, file)
         else:
             address = child.wait_for(child.stdout, r"listening on (\S+)\n")
             yield Server(child, f"http://{address}/openrtb2/auction")
@@ -231,6 +319,29 @@ class Hammer:
         return report
 
 
+def insecure_requests(bench: Bench) -> Path:
+    """A file with the reference request, but that it takes insecure ads. The hammer alone knows
+    that request, so one is taken from it."""
+    file = bench.folder / "insecure.jsonl"
+    if file.exists():
+        return file
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(START_S)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        argv: Argv = [bench.programs / "vickrey", "hammer", "exchange", "--url", url]
+        argv += ["--reference", "--count", "1", "--warm-up", "0s", "--in-flight", "1"]
+        with Child(bench, "sample", argv, bench.testbed_core):
+            stream, _ = listener.accept()
+            with stream, stream.makefile("rb") as reader:
+                stream.settimeout(START_S)
+                body = figures.http_body(reader)
+                stream.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    if body.count(b'"secure":1') != 1:
+        raise Failed("the reference request asks for https in another way")
+    file.write_bytes(body.replace(b'"secure":1', b'"secure":0') + b"\n")
+    return file
+
+
 @contextmanager
 def hammering(bench: Bench, url: str, load: Load) -> Iterator[Hammer]:
     """The reference request, over and over, from the testbed's core. There is no warm-up: what
@@ -238,13 +349,15 @@ def hammering(bench: Bench, url: str, load: Load) -> Iterator[Hammer]:
     json_file = bench.folder / "hammer.json"
     json_file.unlink(missing_ok=True)
     argv: Argv = [bench.programs / "vickrey", "hammer", "exchange", "--url", url]
-    argv += ["--reference", "--core", str(bench.testbed_core), "--json", json_file]
+    argv += ["--requests", insecure_requests(bench)] if load.insecure else ["--reference"]
+    argv += ["--core", str(bench.testbed_core), "--json", json_file]
     argv += ["--warm-up", "0s", "--duration", f"{load.seconds}s"]
     if load.rate_per_s:
         argv += ["--rate", str(load.rate_per_s)]
     else:
         argv += ["--in-flight", str(load.in_flight or bench.in_flight)]
     argv += ["--tmax", f"{load.tmax_ms}ms"] if load.tmax_ms else []
+    argv += ["--call-beacons", load.beacons] if load.beacons else []
     with Child(bench, "hammer", argv, bench.testbed_core) as child:
         yield Hammer(child, json_file, time.monotonic() + load.seconds + 60)
 

@@ -19,6 +19,9 @@ def markdown(results: dict) -> str:
         "latency": latency,
         "memory": memory,
         "calls": calls,
+        "hostile": hostile,
+        "variants": variants,
+        "reload": reloaded,
     }
     parts += [write[entry["kind"]](entry) for entry in results["scenarios"]]
     notes = [
@@ -149,7 +152,7 @@ def books_of(run: dict) -> dict[str, object]:
     bids, dsps, seen = run["bids"], run["bids"]["dsps"], run["bids"]["exchange_calls"]
     return {
         "run": run["name"],
-        "DSPs: bids": dsps["bids"],
+        "DSPs: bids": dsps["bid_answers"],
         "no bids": dsps["no_bids"],
         "late": dsps["late"],
         "prompt": bids["prompt"],
@@ -199,3 +202,215 @@ def calls(entry: dict) -> str:
         parts.append(table([tool, *found], rows))
     parts += [f"Skipped: {text}.\n" for text in entry["skipped"]]
     return "\n".join(parts)
+
+
+def share(value: float | None, digits: int = 3) -> str:
+    """A ratio, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def hostile(entry: dict) -> str:
+    """What hostile DSPs did to deadlines, books and cost, beside a run without them."""
+    closed = entry["closed_loop"]
+    text = (
+        f"Capacity, the closed loop of the healthy alone with {entry['closed_loop_in_flight']} in "
+        f"flight: {closed['answers_per_s']:.0f}/s (server {percent(closed['server_busy'])}, "
+        f"testbed core {percent(closed['testbed_core_busy'])}); open loop at "
+        f"{percent(entry['share'])} of it, {entry['rate_per_s']}/s; `tmax` {entry['tmax_ms']} ms.\n"
+    )
+    runs = entry["runs"]
+    times = [
+        [run["name"], name, *quantiles_ms(run[key])]
+        for run in runs
+        for name, key in (
+            ("latency", "latency_us"),
+            ("past tmax, by the hammer", "overshoot_hammer_us"),
+            ("past tmax, by the exchange", "overshoot_exchange_us"),
+        )
+    ]
+    books = [hostile_books(run) for run in runs]
+    costs = [hostile_costs(run) for run in runs]
+    met = hostile_targets(entry)
+    return "\n".join(
+        [
+            f"## {entry['name']}: {entry['title']}{void(entry)}\n",
+            text,
+            table(["run", "ms", "p50", "p99", "p99.9", "max"], times),
+            "Books: requests of the window; answers and bids of healthy DSPs since the start of "
+            "both sides, and the share counted of those that did not come after the close. Of the "
+            "window: calls to healthy DSPs over those that its auctions could make, and the share "
+            "of them that was answered in time.\n",
+            table(list(books[0]), rows_of(books)),
+            "Throughput, and the same as a share of the run without hostile DSPs.\n",
+            table(list(costs[0]), rows_of(costs)),
+            "Calls in the window, by outcome.\n",
+            table(*hostile_calls(runs)),
+            table(list(met[0]), rows_of(met)),
+        ]
+    )
+
+
+def hostile_books(run: dict) -> dict[str, object]:
+    """Requests and bids, by column."""
+    auctions, healthy = run["auctions_exchange"], run["healthy"]
+    return {
+        "run": run["name"],
+        "sent": run["counts"]["sent"],
+        "in the exchange's books": auctions["all"],
+        "lost": run["lost"],
+        "failed": run["failed"],
+        "answers sent": healthy["answers_sent"],
+        "after the close": healthy["answers_after_close"],
+        "counted": healthy["answers_counted"],
+        "of those in time": share(healthy["answers_share"], 5),
+        "bids sent": healthy["bids_sent"],
+        "judged": healthy["bids_judged"],
+        "in the window: asked": share(run["healthy_asked"], 4),
+        "and in time": share(run["healthy_in_time"], 5),
+    }
+
+
+def hostile_costs(run: dict) -> dict[str, object]:
+    """Throughput, by column."""
+    return {
+        "run": run["name"],
+        "answers/s": f"{run['answers_per_s']:.0f}",
+        "of without": share(run["answers_of_base"]),
+        "healthy bids, of without": share(run["healthy_bids_of_base"]),
+        "auctions/CPU-s": f"{run['auctions_per_cpu_s']:.0f}",
+        "of without ": share(run["auctions_per_cpu_s_of_base"]),
+        "server core": percent(run["server_core_busy"]),
+        "testbed core": percent(run["testbed_core_busy"]),
+        "void": "VOID" if run["void"] else "",
+    }
+
+
+def hostile_calls(runs: list[dict]) -> tuple[list[str], list[list[object]]]:
+    """Head and rows: calls to each side by outcome, outcomes that never came left out."""
+    sides = (("healthy", "healthy_calls_in_window"), ("hostile", "hostile_calls_in_window"))
+    columns = [(run["name"], side, run[key]) for run in runs for side, key in sides if run[key]]
+    outcomes = dict.fromkeys(name for *_, calls in columns for name, n in calls.items() if n)
+    rows: list[list[object]] = [
+        [name, *(calls.get(name, 0) for *_, calls in columns)] for name in outcomes
+    ]
+    return ["outcome", *(f"{run}: {side}" for run, side, _ in columns)], rows
+
+
+def hostile_targets(entry: dict) -> list[dict[str, object]]:
+    """Each target beside what the runs with hostile DSPs met."""
+    targets = entry["targets"]
+    names = {
+        "overshoot_p999_us": f"past tmax, p99.9 ≤ {targets['overshoot_p999_us'] / 1000:.0f} ms",
+        "overshoot_max_us": f"past tmax, max ≤ {targets['overshoot_max_us'] / 1000:.0f} ms",
+        "lost": "auctions lost: none",
+        "failed": "auctions failed: none",
+        "healthy_bids_counted": f"healthy bids counted ≥ {targets['healthy_bids_counted']:.1%}",
+        "healthy_throughput": f"answers and healthy bids a second ≥ "
+        f"{targets['healthy_throughput']:.2f} of without",
+        "auctions_per_cpu_s": f"auctions/CPU-s ≥ {targets['healthy_throughput']:.2f} of without",
+    }
+    judged = [run for run in entry["runs"] if run["hostile"]]
+    return [
+        {"target": text}
+        | {
+            run["name"]: "void" if run["void"] else "met" if run["met"][name] else "missed"
+            for run in judged
+        }
+        for name, text in names.items()
+    ]
+
+
+def variants(entry: dict) -> str:
+    """Medians of each row and its share of the row it is compared with, then every round."""
+    rows = [variant(entry, name) for name in entry["rows"]]
+    load = (
+        f"30 % bid, each after {entry['latency_ms']} ms; closed loop, {entry['in_flight']} in "
+        "flight. `shards` are the threads of auctions alone.\n"
+    )
+    parts = [f"## {entry['name']}: {entry['title']}{void(entry)}\n", load]
+    parts.append(table(list(rows[0]), rows_of(rows)))
+    parts.append("".join(f"- {note}\n" for note in entry["notes"]))
+    parts.append(rounds(entry))
+    seen = [notices_seen(each) for each in entry["rounds"] if each["notices_seen_by_dsps"]]
+    if seen:
+        parts.append("Notices, as DSPs counted them since the start of each round.\n")
+        parts.append(table(list(seen[0]), rows_of(seen)))
+    return "\n".join(parts)
+
+
+def variant(entry: dict, name: str) -> dict[str, object]:
+    """One row, by column."""
+    row = entry["rows"][name]
+    target = ""
+    if row["target"] is not None:
+        met = "met" if (row["of_base"] or 0.0) >= row["target"] else "missed"
+        target = f"≥ {row['target']:.2f}: {'void' if entry['void'] else met}"
+    return {
+        "row": name,
+        "auctions/CPU-s, median": f"{row['median']:.0f}",
+        "range": f"{row['min']:.0f}–{row['max']:.0f}",
+        "spread": percent(row["spread"]),
+        "µs of CPU": f"{1e6 / row['median']:.0f}",
+        "compared with": row["base"],
+        "share of it": share(row["of_base"]),
+        "by shards alone": share(row["shards_of_base"]),
+        "target": target,
+    }
+
+
+def notices_seen(each: dict) -> dict[str, object]:
+    """Notices of one round, by column."""
+    seen = each["notices_seen_by_dsps"]
+    return {
+        "round": each["round"],
+        "row": each["program"],
+        "answers with a bid": each["counts"]["ok_bid"],
+        "beacons called": each["counts"]["beacons"],
+        "beacons failed": each["counts"]["beacons_failed"],
+        **{kind: seen.get(kind, {}).get("counted", 0) for kind in ("nurl", "burl", "lurl")},
+        "delivered in the window": each["notices_in_window"]["delivered"],
+        "not delivered": each["notices_in_window"]["not_delivered"],
+    }
+
+
+def reloaded(entry: dict) -> str:
+    """Latency with and without reloads, and what they cost."""
+    closed = entry["closed_loop"]
+    text = (
+        f"Closed-loop maximum {closed['answers_per_s']:.0f}/s; open loop at "
+        f"{entry['rate_per_s']}/s, {entry['seconds']} s a run, `tmax` {entry['tmax_ms']} ms. Each "
+        "reload gives every tenth of the DSPs asked another header, and so new connections, "
+        "replaces a hundred of the others, and changes the rest.\n"
+    )
+    rows: list[dict[str, object]] = []
+    for run in entry["runs"]:
+        p50, p99, p999, most = quantiles_ms(run["latency_us"])
+        over = run["overshoot_exchange_us"]
+        is_met = over["missed"] == 0 and run["errors"] == 0 and run["lost"] == 0
+        rows.append(
+            {
+                "run": run["name"],
+                "reloads": run["reloads"]["taken_over"],
+                "refused": run["reloads"]["refused"],
+                "p50 ms": p50,
+                "p99 ms": p99,
+                "p99.9 ms": p999,
+                "max ms": most,
+                "past the deadline, by the exchange": f"{over['missed']:.0f}",
+                "by the hammer": run["counts"]["after_tmax"],
+                "failed": run["errors"],
+                "lost": run["lost"],
+                "asked": share(run["asked"]),
+                "calls lost": sum(run["calls_lost"].values()),
+                "auctions/CPU-s": f"{run['auctions_per_cpu_s']:.0f}",
+                "testbed core": percent(run["testbed_core_busy"]),
+                "none late, none failed": "void" if run["void"] else "met" if is_met else "missed",
+            }
+        )
+    return "\n".join(
+        [
+            f"## {entry['name']}: {entry['title']}{void(entry)}\n",
+            text,
+            table(list(rows[0]), rows_of(rows)),
+        ]
+    )

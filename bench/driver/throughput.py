@@ -13,6 +13,10 @@ from driver.programs import Bench, Fleet, FleetOptions, Load, Server, fleet, ham
 WARM_UP_S = 2
 PROBE_S = 3
 
+# A start that is no overload, which could trip the breakers of healthy DSPs: handshakes of all the
+# connections that a full load needs take longer than an auction.
+START = Load(1, in_flight=2)
+
 # Above it an answer could not arrive within the requests' 250 ms.
 LATENCY_MS_MAX = 150
 ATTEMPTS_MAX = 12
@@ -48,13 +52,21 @@ class Rounds:
     latency_ms: int = 0
 
 
-def measure(bench: Bench, server: Server, dsps: Fleet, load: Load) -> dict:
+def measure(bench: Bench, server: Server, dsps: Fleet | Sequence[Fleet], load: Load) -> dict:
     """One window: from before the first request of the load to after its last answer."""
-    pids = (server.child.pid, dsps.child.pid)
+    fleets = [dsps] if isinstance(dsps, Fleet) else dsps
+    return window_of(bench, server, fleets, lambda: hammer(bench, server.url, load))
+
+
+def window_of(
+    bench: Bench, server: Server, dsps: Sequence[Fleet], load_it: Callable[[], dict]
+) -> dict:
+    """The same of whatever `load_it` does to the server; it gives the hammer's report."""
+    fleets = [each.child.pid for each in dsps]
     cores = (bench.server_core, bench.testbed_core)
-    before = machine.read(*pids, cores)
-    report = hammer(bench, server.url, load)
-    after = machine.read(*pids, cores)
+    before = machine.read(server.child.pid, fleets, cores)
+    report = load_it()
+    after = machine.read(server.child.pid, fleets, cores)
     return window(before, after, report)
 
 
@@ -83,6 +95,11 @@ def window(before: Reading, after: Reading, report: dict) -> dict:
         "system_share": round(system_s / (user_s + system_s), 3) if user_s + system_s > 0 else 0.0,
         "answers_per_s": round(report["answers_per_s"], 1),
         "latency_us": report["latency_us"],
+        "counts": counts,
+        "server_threads_s": {
+            kind: round(cpu_s - before.server_threads.get(kind, 0.0), 4)
+            for kind, cpu_s in after.server_threads.items()
+        },
         # Past the requests' `tmax`, where the load was told of one.
         "overshoot_hammer_us": report["overshoot_us"],
         "server_busy": round(server_busy, 3),
@@ -100,14 +117,20 @@ def window(before: Reading, after: Reading, report: dict) -> dict:
 def one_round(bench: Bench, program: str, dsps: Fleet, seconds: int, number: int) -> dict:
     """A fresh server, warmed up, measured, and ended."""
     with serving(bench, program, dsps) as server:
+        hammer(bench, server.url, START)
         hammer(bench, server.url, Load(WARM_UP_S))
+        before = server.metrics()
         measured = measure(bench, server, dsps, Load(seconds))
-        calls = figures.sums_by(server.metrics(), "exchange_dsp_calls_total", "outcome")
+        after = server.metrics()
+        calls = figures.sums_by(after, "exchange_dsp_calls_total", "outcome")
+        counts = figures.since(before, after)
+        asked = figures.asked_share(counts, measured["auctions"], dsps.options.dsps)
         server.child.stop()
         said = figures.name_value_pairs(server.child.stderr.read_text())
     lost = {name: int(n) for name, n in said.items() if name in ("failed", "late")}
     lost |= {name: n for name, n in calls.items() if n and name not in ("answered", "no_bid")}
-    return {"program": program, "round": number, **measured, "calls_lost": lost}
+    head = {"program": program, "round": number, "asked": asked}
+    return head | measured | {"calls_lost": lost}
 
 
 def line(measured: dict) -> str:
@@ -143,24 +166,39 @@ def all_rounds(
     return measured
 
 
-def run(bench: Bench, scenario: Scenario, peers: Sequence[str], rounds: Rounds, say: Say) -> dict:
-    """The scenario, its DSPs slowed until no round is void."""
-    programs = scenario.programs(peers)
-    options = replace(scenario.fleet, latency_ms=rounds.latency_ms)
+def settle(
+    bench: Bench, rounds: Rounds, measure_at: Callable[[int, bool], list[dict]]
+) -> tuple[int, list[dict]]:
+    """Measures at latencies of the DSPs that rise until no round is void; which latency it was in
+    the end. `measure_at` is told the latency, and whether a void round may end it early."""
+    latency_ms = rounds.latency_ms
     for attempt in range(ATTEMPTS_MAX):
-        measured = all_rounds(bench, options, programs, rounds, say)
+        measured = measure_at(latency_ms, rounds.search)
         worst = max(measured, key=lambda each: each["testbed_core_busy"])
         if not worst["void"] or not rounds.search:
             break
         own_busy = worst["fleet_busy"] + worst["hammer_busy"]
-        latency_ms = figures.next_latency_ms(
-            options.latency_ms, bench.in_flight, worst["answers_per_s"], own_busy
+        next_ms = figures.next_latency_ms(
+            latency_ms, bench.in_flight, worst["answers_per_s"], own_busy
         )
-        if latency_ms > LATENCY_MS_MAX or attempt == ATTEMPTS_MAX - 1:
+        if next_ms > LATENCY_MS_MAX or attempt == ATTEMPTS_MAX - 1:
             # What is void at any load is measured all the same, and called void.
-            measured = all_rounds(bench, options, programs, replace(rounds, search=False), say)
+            measured = measure_at(latency_ms, False)
             break
-        options = replace(options, latency_ms=latency_ms)
+        latency_ms = next_ms
+    return latency_ms, measured
+
+
+def run(bench: Bench, scenario: Scenario, peers: Sequence[str], rounds: Rounds, say: Say) -> dict:
+    """The scenario, its DSPs slowed until no round is void."""
+    programs = scenario.programs(peers)
+
+    def measure_at(latency_ms: int, search: bool) -> list[dict]:
+        options = replace(scenario.fleet, latency_ms=latency_ms)
+        return all_rounds(bench, options, programs, replace(rounds, search=search), say)
+
+    latency_ms, measured = settle(bench, rounds, measure_at)
+    options = replace(scenario.fleet, latency_ms=latency_ms)
     return conclude(scenario, options, bench.in_flight, measured)
 
 
@@ -206,9 +244,18 @@ def notes(dsps: int, measured: list[dict]) -> list[str]:
 
 def problems(measured: list[dict]) -> list[str]:
     """What is wrong whatever the figures are."""
-    return [
-        f"{each['program']}, round {each['round']}: {each['errors']} of "
-        f"{each['auctions'] + each['errors']} requests went wrong"
-        for each in measured
-        if each["errors"]
-    ]
+    found = []
+    for each in measured:
+        name = f"{each['program']}, round {each['round']}"
+        if each["errors"]:
+            meant = each["auctions"] + each["errors"]
+            found.append(f"{name}: {each['errors']} of {meant} requests went wrong")
+        found += not_asked(name, each)
+    return found
+
+
+def not_asked(name: str, each: dict) -> list[str]:
+    """Whether a round was cheap because breakers kept it from asking."""
+    if each["void"] or each["asked"] is None or each["asked"] >= figures.ASKED_MIN:
+        return []
+    return [f"{name}: DSPs were asked {each['asked']:.1%} of the time"]

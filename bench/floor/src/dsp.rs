@@ -14,14 +14,16 @@ pub(crate) struct Dsp {
 }
 
 impl Dsp {
-    /// Reads `[http://]HOST:PORT[/path]`, and looks the host up, once.
-    pub(crate) fn resolve(url: &str) -> Result<Self> {
+    /// Reads `[http://]HOST:PORT[/path]`, and looks the host up, once. With `gzip`, calls ask for
+    /// answers in it.
+    pub(crate) fn resolve(url: &str, gzip: bool) -> Result<Self> {
         let (host, path) = split(url)?;
         let address = host.to_socket_addrs().ok().and_then(|mut found| found.next());
         let address = address.with_context(|| format!("DSP `{url}`: no address for `{host}`"))?;
+        let accepted = if gzip { "accept-encoding: gzip\r\n" } else { "" };
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
-             x-openrtb-version: 2.6\r\ncontent-length: "
+             {accepted}x-openrtb-version: 2.6\r\ncontent-length: "
         );
         Ok(Self { address, head: head.into_bytes(), idle: Vec::new() })
     }

@@ -16,7 +16,8 @@ use rustix::net::{SocketFlags, accept_with, sockopt};
 
 use crate::client::{Client, Turn};
 use crate::dsp::Dsp;
-use crate::link::{Link, Progress};
+use crate::inflate::Inflater;
+use crate::link::{BODY_BYTES_MAX, Link, Progress};
 use crate::slots::Slots;
 
 /// Client connections held at once; one more is closed as it comes.
@@ -58,6 +59,7 @@ pub(crate) struct Floor {
     ready: Vec<usize>,
     /// Where every answer is read to.
     buffer: Box<[u8]>,
+    inflater: Inflater,
     tally: Tally,
 }
 
@@ -79,6 +81,7 @@ impl Floor {
             links: Slots::new(),
             ready: Vec::new(),
             buffer: vec![0; ANSWER_BYTES].into_boxed_slice(),
+            inflater: Inflater::new(BODY_BYTES_MAX),
             tally: Tally::default(),
         })
     }
@@ -202,7 +205,8 @@ impl Floor {
             (Err(Errno::AGAIN), Some(flags)) if hung_up(flags) => Progress::Failed,
             (Err(Errno::AGAIN), _) | (Ok(()), None) => Progress::Blocked,
             (Ok(()), Some(flags)) => {
-                link.receive(&mut self.buffer, hung_up(flags), &mut client.winner)
+                let room = (&mut *self.buffer, &mut self.inflater);
+                link.receive(room, hung_up(flags), &mut client.winner)
             }
             (Err(_), _) => Progress::Failed,
         };

@@ -12,9 +12,10 @@ use rustix::io::{Errno, read, writev};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 use crate::head::{self, Scan};
+use crate::inflate::Inflater;
 
-/// Bytes that the body of an answer may have.
-const BODY_BYTES_MAX: usize = 256 << 10;
+/// Bytes that the body of an answer may have, inflated or not.
+pub(crate) const BODY_BYTES_MAX: usize = 256 << 10;
 
 pub(crate) struct Link {
     pub(crate) socket: OwnedFd,
@@ -84,7 +85,7 @@ impl Link {
     /// Reads the answer: one `read` unless it comes in pieces. It replaces the winner if larger.
     pub(crate) fn receive(
         &mut self,
-        buffer: &mut [u8],
+        (buffer, inflater): (&mut [u8], &mut Inflater),
         hung_up: bool,
         winner: &mut Vec<u8>,
     ) -> Progress {
@@ -103,7 +104,14 @@ impl Link {
             match head::answer(answer, BODY_BYTES_MAX) {
                 Scan::Whole(body) => {
                     let reusable = !hung_up && body.end == answer.len();
-                    keep_larger(&answer[body], winner);
+                    let body = &answer[body];
+                    // JSON begins otherwise.
+                    let is_gzip = body.starts_with(&[0x1f, 0x8b]);
+                    let Some(body) = (if is_gzip { inflater.gunzip(body) } else { Some(body) })
+                    else {
+                        return Progress::Failed;
+                    };
+                    keep_larger(body, winner);
                     self.inbox.clear();
                     self.call = None;
                     return Progress::Answered { reusable };

@@ -9,6 +9,7 @@ mod client;
 mod dsp;
 mod floor;
 mod head;
+mod inflate;
 mod link;
 mod slots;
 
@@ -40,6 +41,9 @@ struct Arguments {
     /// A file of DSPs, one a line; blank lines and lines that begin with # are skipped.
     #[arg(long)]
     dsps: Option<PathBuf>,
+    /// Ask for answers in gzip, and inflate those that come so.
+    #[arg(long)]
+    gzip: bool,
     /// Pin the process to this core.
     #[arg(long)]
     core: Option<usize>,
@@ -74,7 +78,7 @@ fn resolve(arguments: &Arguments) -> Result<Vec<Dsp>> {
         urls.extend(lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(String::from));
     }
     ensure!(!urls.is_empty(), "no DSP to ask: give --dsp HOST:PORT or --dsps FILE");
-    urls.iter().map(|url| Dsp::resolve(url)).collect()
+    urls.iter().map(|url| Dsp::resolve(url, arguments.gzip)).collect()
 }
 
 /// Binds the process, which has one thread, to one core.

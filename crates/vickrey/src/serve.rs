@@ -63,7 +63,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     }
     let dsps = exchange.market.dsps.len();
     let (tracer, exporting) = start_tracing(config.tracing.take())?;
-    let exchange = Arc::new(Exchange::start(exchange, &config.shards, callers, &shutdown)?);
+    let exchange =
+        Arc::new(Exchange::start(exchange, &config.shards, callers, &shutdown, tracer.clone())?);
     let live =
         Live::new((&args.config, loaded.effective), reload.bell(), (logging, tracer.clone()));
     let operated = Operated { exchange: &exchange, tracer: &tracer, live: Some(&live) };

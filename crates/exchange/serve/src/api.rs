@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use exchange_core::NotAsked;
 use exchange_core::delivery::{Counters, LaneView};
 use exchange_core::guard::{GuardLimits, State, Status};
-use exchange_core::{NotAsked, ResponseFate};
 use runtime::admin::{Api, Call, ErrorCode, Method, Reply, Route, rfc3339};
 use runtime::metrics::{Counter, Snapshot};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ use units::Ppm;
 
 use crate::fanout::Outcome;
 use crate::generation::Generation;
-use crate::metrics::DspMetrics;
+use crate::metrics::{DspMetrics, RESPONSES};
 use crate::service::Exchange;
 
 /// Errors of a DSP that are shown, the last ones.
@@ -140,8 +140,8 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> Value {
         "calls": by_label(&Outcome::ALL.map(Outcome::label), |at| {
             sum(&shards, |shard| &shard.outcomes[at])
         }),
-        "responses": by_label(&RESPONSES.map(label_of), |at| {
-            sum(&shards, |shard| &shard.responses[RESPONSES[at] as usize])
+        "responses": by_label(&RESPONSES.map(|(_, label)| label), |at| {
+            sum(&shards, |shard| &shard.responses[RESPONSES[at].0 as usize])
         }),
         "not_asked": by_label(&NotAsked::ALL.map(NotAsked::label), |at| {
             sum(&shards, |shard| &shard.not_asked[at])
@@ -183,19 +183,6 @@ fn guard(view: &mut Value, limits: &GuardLimits, status: Option<Status>) {
         "now": status.map_or(0, |status| status.in_flight),
         "max": limits.in_flight_max.map(std::num::NonZeroU32::get),
     });
-}
-
-/// What may be in an answer's body.
-const RESPONSES: [ResponseFate; 4] =
-    [ResponseFate::Malformed, ResponseFate::TooManyBids, ResponseFate::NoBid, ResponseFate::Bids];
-
-const fn label_of(fate: ResponseFate) -> &'static str {
-    match fate {
-        ResponseFate::Malformed => "malformed",
-        ResponseFate::TooManyBids => "too_many_bids",
-        ResponseFate::NoBid => "no_bid",
-        ResponseFate::Bids => "bids",
-    }
 }
 
 fn sum(shards: &[&DspMetrics], counter: impl Fn(&DspMetrics) -> &Counter) -> u64 {

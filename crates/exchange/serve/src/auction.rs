@@ -21,6 +21,7 @@ use crate::fanout::{Outcome, Question, ask_all};
 use crate::guards::InFlight;
 use crate::notices::Order;
 use crate::shard::{Shard, Snapshot};
+use crate::trace::{Called, Moments, Traced};
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -52,12 +53,20 @@ pub enum Reply {
     },
 }
 
-/// Holds one auction by the configuration in `snapshot`. `presented` is the caller's key, and
-/// `arrival` when the request's head came.
+/// What a caller presents beside its request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Presented<'p> {
+    /// Its key.
+    pub key: Option<&'p [u8]>,
+    /// `traceparent`: the trace that its request is part of.
+    pub traceparent: Option<&'p [u8]>,
+}
+
+/// Holds one auction by the configuration in `snapshot`. `arrival` is when the request's head came.
 pub async fn hold(
     shard: &Shard,
     snapshot: &Rc<Snapshot>,
-    (body, presented): (&[u8], Option<&[u8]>),
+    (body, presented): (&[u8], Presented<'_>),
     arrival: Instant,
 ) -> Reply {
     let reply = Holding { shard, snapshot, arrival }.reply(body, presented).await;
@@ -90,10 +99,11 @@ struct Inbound<'r> {
     parsed: Instant,
     /// Of an auction that is to be explained.
     record: Option<&'r Record>,
+    traceparent: Option<&'r [u8]>,
 }
 
 impl Holding<'_> {
-    async fn reply(self, body: &[u8], presented: Option<&[u8]>) -> Reply {
+    async fn reply(self, body: &[u8], presented: Presented<'_>) -> Reply {
         let text = match std::str::from_utf8(body) {
             Ok(text) => text,
             Err(error) => {
@@ -105,7 +115,7 @@ impl Holding<'_> {
             Ok(request) => request,
             Err(invalid) => return Reply::Invalid(invalid),
         };
-        if let Err((status, problem)) = self.admit(request.publisher_id(), presented) {
+        if let Err((status, problem)) = self.admit(request.publisher_id(), presented.key) {
             return Reply::TurnedAway { status, problem };
         }
         let parsed = Instant::now();
@@ -113,7 +123,9 @@ impl Holding<'_> {
         let id = self.shard.next_id();
         let record = Record::wanted(&request, self.snapshot.config());
         let record = record.as_ref();
-        let inbound = Inbound { id: &id, request: &request, body: text, parsed, record };
+        let traceparent = presented.traceparent;
+        let inbound =
+            Inbound { id: &id, request: &request, body: text, parsed, record, traceparent };
         let held = self.hold(inbound).await;
         let reason = match &held {
             Err(Refusal::NoBid(reason)) => *reason,
@@ -169,7 +181,7 @@ impl Holding<'_> {
     }
 
     async fn hold(self, inbound: Inbound<'_>) -> Result<(String, Vec<Order>), Refusal> {
-        let Inbound { id, request, body, parsed, record } = inbound;
+        let Inbound { id, request, body, parsed, record, traceparent } = inbound;
         let (shard, config) = (self.shard, self.snapshot.config());
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
         let schedule = Schedule::new(shard.tick(self.arrival), tmax, &config.limits)
@@ -208,10 +220,24 @@ impl Holding<'_> {
             record.answered(asks.iter().copied().zip(told), &outcomes);
         }
         let why = why_nothing(&outcomes.calls);
+        let ending = if answer.response.is_some() { "filled" } else { why.label() };
+        let moments = Moments {
+            arrival: self.arrival,
+            parsed,
+            asked: Some(asked),
+            closed: Some(closed),
+            cleared: Some(answer.cleared),
+            answered: done,
+        };
+        let calls = asks.iter().zip(&outcomes.calls).enumerate().map(|(call, (ask, outcome))| {
+            let ended = outcomes.latency(call).map(|latency| asked + latency);
+            Called { dsp: &config.market.dsps[ask.dsp].id, outcome: *outcome, ended }
+        });
+        Traced { tracer: &shard.tracer, id, traceparent }.record(&moments, ending, calls);
         shard.keep_room(outcomes.into_room());
         match answer {
-            Closed { response: Some(response), notices } => Ok((response, notices)),
-            Closed { response: None, notices } => {
+            Closed { response: Some(response), notices, .. } => Ok((response, notices)),
+            Closed { response: None, notices, .. } => {
                 // Nothing is waited for: those who lost may be told at once.
                 shard.give(notices);
                 Err(Refusal::NoBid(why))

@@ -90,7 +90,10 @@ impl Called<'_> {
 
     async fn deliver(&self, claims: &Claims<'_>, notice: Option<Notice>) -> Response<Full<Bytes>> {
         // That it was called is our own signal; there may be nobody to tell.
-        let Some(notice) = notice else { return pixel() };
+        let Some(notice) = notice else {
+            self.shard.metrics.beacons_untold.increment();
+            return pixel();
+        };
         let beacon = Beacon {
             call: 0, // The office numbers them.
             id: claims.id(),

@@ -37,6 +37,8 @@ pub struct Closed {
     pub response: Option<String>,
     /// For the office.
     pub notices: Vec<Order>,
+    /// When it was known who had won, and what they pay.
+    pub cleared: Instant,
 }
 
 impl Closing<'_> {
@@ -72,6 +74,7 @@ impl Closing<'_> {
             clearing: &clearing,
             sales: &sales,
         };
+        let cleared_at = Instant::now();
         let sealing = sealer.map(|sealer| Sealing {
             keys: &sealer.keys,
             base: &sealer.base,
@@ -79,7 +82,7 @@ impl Closing<'_> {
             lifetimes: &sealer.lifetimes,
             fetched: &fetched,
         });
-        self.notify(conclude(self.auction, &cleared, sealing.as_ref()))
+        self.notify(conclude(self.auction, &cleared, sealing.as_ref()), cleared_at)
     }
 
     fn answers<'o>(&self, asks: &[Ask], outcomes: &'o Outcomes) -> Vec<Answer<'o>> {
@@ -148,7 +151,7 @@ impl Closing<'_> {
         }
     }
 
-    fn notify(&self, conclusion: Conclusion) -> Closed {
+    fn notify(&self, conclusion: Conclusion, cleared: Instant) -> Closed {
         let Conclusion { response, now, unsent, unmarked } = conclusion;
         for unsent in unsent {
             self.snapshot.dsps[unsent.dsp].metrics.unsent[unsent.why as usize].increment();
@@ -165,7 +168,7 @@ impl Closing<'_> {
             let notice = self.notice(planned.dsp, planned.url)?;
             Some(Order::Submit(kind, notice))
         };
-        Closed { response, notices: now.into_iter().filter_map(order).collect() }
+        Closed { response, notices: now.into_iter().filter_map(order).collect(), cleared }
     }
 
     fn notice(&self, dsp: usize, url: String) -> Option<Notice> {

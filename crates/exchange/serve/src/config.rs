@@ -45,6 +45,8 @@ pub struct ExchangeConfig {
     pub dns: DnsLimits,
     /// Whether no bid is answered with 200 and `nbr` instead of 204.
     pub explain_no_bid: bool,
+    /// Whether the market's tie key was drawn, for want of a configured one.
+    pub tie_key_is_drawn: bool,
     /// What the rules need.
     pub market: Market,
     /// Where the DSPs are, in the order of `market.dsps`.
@@ -103,7 +105,7 @@ struct Own {
     dns: DnsLimits,
     explain_no_bid: bool,
     pricing: terms::Pricing,
-    tie_key: TieKey,
+    tie_key: Option<TieKey>,
     supply_chain: Option<SupplyChainNode>,
     breaker: Breaker,
     notices: Option<NoticesConfig>,
@@ -136,6 +138,7 @@ impl ExchangeConfig {
             pool: own.pool,
             dns: own.dns,
             explain_no_bid: own.explain_no_bid,
+            tie_key_is_drawn: own.tie_key.is_none(),
             market: Market {
                 dsps,
                 publishers: Publishers {
@@ -153,7 +156,7 @@ impl ExchangeConfig {
                 increment: own.pricing.increment,
                 deals_first: own.pricing.deals_first,
                 creative_id_required: own.pricing.creative_id_required,
-                tie_key: own.tie_key,
+                tie_key: own.tie_key.unwrap_or_else(|| TieKey::new(rand::random())),
                 supply_chain: own.supply_chain,
             },
             endpoints,
@@ -357,7 +360,7 @@ fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
 }
 
 /// Without a configured key one is drawn: fair, but not reproducible elsewhere.
-fn read_tie_key(s: &mut Section<'_>) -> TieKey {
+fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
     let secret = s.secret(
         "tie_key",
         Optional("env:VICKREY_TIE_KEY"),
@@ -373,7 +376,7 @@ fn read_tie_key(s: &mut Section<'_>) -> TieKey {
         let remedy = "must be 32 hexadecimal digits, for example from `openssl rand -hex 16`";
         s.problem("tie_key", "", remedy);
     }
-    key.unwrap_or_else(|| TieKey::new(rand::random()))
+    key
 }
 
 /// The common currency and what others are worth in it.

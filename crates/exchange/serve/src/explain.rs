@@ -186,3 +186,52 @@ fn ask<'d>(
     }
     Ok(why_nothing(&outcomes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explanation() -> Explanation {
+        let text = "[exchange]\n[[dsp]]\nid = \"a\"\nurl = \"http://127.0.0.1:9/\"\n";
+        let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
+        let config = config.unwrap_or_else(|problems| panic!("{problems}")).expect("it is on");
+        let body = r#"{"id":"r","imp":[{"id":"1","banner":{}}]}"#;
+        rehearse(&config, body, "a1", |_| (Outcome::Late, b"")).expect("the request is right")
+    }
+
+    /// What of `ext.debug` is left.
+    fn debug(explanation: Explanation) -> serde_json::Value {
+        let text = with_debug(r#"{"id":"r"}"#.to_owned(), explanation);
+        assert!(text.len() <= DEBUG_BYTES_MAX + 64, "{}", text.len());
+        let response: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        assert_eq!(response["id"], "r");
+        response["ext"]["debug"].clone()
+    }
+
+    #[test]
+    fn what_is_too_much_is_left_out() {
+        let mut told = explanation();
+        told.response = Some("{}".to_owned());
+        let small = debug(told.clone());
+        assert_eq!(
+            (&small["response"], &small["omitted"]["response"]),
+            (&"{}".into(), &false.into())
+        );
+        told.response = Some("x".repeat(DEBUG_BYTES_MAX));
+        let without = debug(told.clone());
+        assert!(without["response"].is_null() && without["omitted"]["response"] == true);
+        assert_eq!(without["dsps"][0]["answer"]["outcome"], "late");
+        told.auction_id = "x".repeat(DEBUG_BYTES_MAX);
+        let too_large = debug(told);
+        assert_eq!(too_large["format"], 1);
+        assert!(too_large["too_large"].as_u64() > Some(DEBUG_BYTES_MAX as u64), "{too_large}");
+    }
+
+    #[test]
+    fn every_outcome_has_a_sentence_of_its_own() {
+        for outcome in Outcome::ALL {
+            let same = Outcome::ALL.iter().filter(|other| sentence(**other) == sentence(outcome));
+            assert_eq!(same.count(), 1, "{outcome:?}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! A DSP that a reload leaves alone keeps its connections and its counts: both hang on its id and
 //! on how it is reached, not on its place in the file. It must not know how a file is read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -77,6 +77,8 @@ pub(crate) struct Generations {
     guards: Guards,
     /// Kept with the journal, for want of a configured one; `None` when there is no office.
     own_key: Option<[u8; 32]>,
+    /// Ids of DSPs that are not to be asked, whether or not they are configured now.
+    paused: HashSet<String>,
     published: watch::Sender<Arc<Generation>>,
     /// No longer in force, and perhaps still in an auction's hands: freed here, so that no shard
     /// spends its time on that.
@@ -113,6 +115,7 @@ impl Generations {
             resolver,
             guards,
             own_key,
+            paused: HashSet::new(),
             published: watch::Sender::new(Arc::new(generation)),
             known,
             retired: Vec::new(),
@@ -139,13 +142,24 @@ impl Generations {
             needs_restart.push("exchange.listen");
             config.listen = before.config.listen;
         }
+        if config.tie_key_is_drawn && before.config.tie_key_is_drawn {
+            // Drawn at the start, and no other until the next.
+            config.market.tie_key = before.config.market.tie_key;
+        }
         needs_restart.extend(restart_of_notices(&before.config, &config));
-        let sealer = Sealer::of(&config, self.own_key);
+        // Without notices none are sealed any more; what is out is opened until it expires.
+        let sealer = Sealer::of(&config, self.own_key).or_else(|| before.sealer.clone());
         let callers = callers(&config, &before.callers, &self.guards);
         let beside = (self.shards, &self.guards);
         let rest = build(before.number + 1, config, &mut self.known, beside);
         let generation = Generation { sealer, callers, ..rest };
         let number = generation.number;
+        let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
+        for (id, dsp) in ids.zip(&generation.dsps) {
+            if self.paused.contains(id) {
+                self.guards.pause(dsp.guard, true);
+            }
+        }
         let of = |generation: &Generation| -> Vec<String> {
             generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string()).collect()
         };
@@ -160,6 +174,20 @@ impl Generations {
             removed: old.into_iter().filter(|id| !new.contains(id)).collect(),
             needs_restart,
         }
+    }
+
+    /// Stops asking a DSP, or asks it again; `false` when there is none of this id.
+    pub(crate) fn pause(&mut self, id: &str, paused: bool) -> bool {
+        let generation = self.current();
+        let known = generation.config.market.dsps.iter().position(|dsp| *dsp.id == *id);
+        let Some(index) = known else { return false };
+        if paused {
+            self.paused.insert(id.to_owned());
+        } else {
+            self.paused.remove(id);
+        }
+        self.guards.pause(generation.dsps[index].guard, paused);
+        true
     }
 
     fn resolve(&self) {
@@ -326,6 +354,29 @@ mod tests {
         other.listen = "127.0.0.1:1".parse().unwrap();
         assert_eq!(all.replace(other).needs_restart, ["exchange.listen"]);
         assert_eq!(all.current().config.listen.port(), 0, "what is in force stays told");
+    }
+
+    #[test]
+    fn a_drawn_tie_key_outlives_a_reload() {
+        let mut all = generations("");
+        let drawn = all.current().config.market.tie_key;
+        all.replace(config(""));
+        assert!(all.current().config.market.tie_key == drawn);
+        let key = "tie_key = \"00112233445566778899aabbccddeeff\"\n";
+        all.replace(config(key));
+        assert!(all.current().config.market.tie_key != drawn);
+    }
+
+    #[test]
+    fn a_pause_outlasts_the_dsps_absence() {
+        use exchange_core::guard::State;
+        let mut all = generations(&dsp("a", 1, ""));
+        assert!(all.pause("a", true));
+        assert!(!all.pause("b", true), "there is none");
+        all.replace(config(""));
+        all.replace(config(&dsp("a", 1, "")));
+        let guard = all.current().dsps[0].guard;
+        assert_eq!(all.guards.status(guard).unwrap().state, State::Paused);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-use crate::auction::{self, Reply};
+use crate::auction::{self, Presented, Reply};
 use crate::beacon::{BEACON_PATH, Called};
 use crate::config::{ExchangeConfig, InboundLimits};
 use crate::explain::with_debug;
@@ -40,11 +40,18 @@ const HEADERS_MAX: usize = 64;
 struct TurnedAway {
     status: StatusCode,
     problem: String,
+    /// The method that would do.
+    allow: Option<&'static str>,
 }
 
 impl TurnedAway {
     fn with(status: StatusCode, problem: impl Into<String>) -> Self {
-        Self { status, problem: problem.into() }
+        Self { status, problem: problem.into(), allow: None }
+    }
+
+    fn method(allow: &'static str, problem: &str) -> Self {
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Self { allow: Some(allow), ..Self::with(status, problem) }
     }
 }
 
@@ -121,12 +128,13 @@ async fn handle(
         let called = Called { shard: &shard, snapshot: &snapshot, uri, headers, peer };
         return Ok(called.answer().await);
     }
-    let turned_away = if head.uri.path() != AUCTION_PATH {
+    let turned_away = if head.uri.path().starts_with(BEACON_PATH) {
+        Some(TurnedAway::method("GET", "notices are called with GET"))
+    } else if head.uri.path() != AUCTION_PATH {
         let problem = format!("nothing is served here; bid requests are posted to {AUCTION_PATH}");
         Some(TurnedAway::with(StatusCode::NOT_FOUND, problem))
     } else if head.method != Method::POST {
-        let problem = "bid requests are posted";
-        Some(TurnedAway::with(StatusCode::METHOD_NOT_ALLOWED, problem))
+        Some(TurnedAway::method("POST", "bid requests are posted"))
     } else if !is_json(&head.headers) {
         let problem = "content-type is application/json, text/plain or absent";
         Some(TurnedAway::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem))
@@ -139,7 +147,8 @@ async fn handle(
     };
     Ok(match body {
         Ok(body) => {
-            let presented = presented_key(&head.headers);
+            let traceparent = head.headers.get("traceparent").map(HeaderValue::as_bytes);
+            let presented = Presented { key: presented_key(&head.headers), traceparent };
             let reply = auction::hold(&shard, &snapshot, (&body, presented), arrival).await;
             answer(reply, config, &shard)
         }
@@ -195,8 +204,8 @@ fn presented_key(headers: &HeaderMap) -> Option<&[u8]> {
 fn refuse(turned_away: &TurnedAway) -> Response<Full<Bytes>> {
     let problem = openrtb::Invalid::at(openrtb::Reason::NotJson, "", turned_away.problem.as_str());
     let mut response = json(turned_away.status, problem.to_json());
-    if turned_away.status == StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    if let Some(allow) = turned_away.allow {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     }
     response
 }

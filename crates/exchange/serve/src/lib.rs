@@ -18,7 +18,7 @@ mod metrics;
 mod notices;
 mod service;
 mod shard;
-pub mod trace;
+mod trace;
 
 pub use config::{DnsLimits, ExchangeConfig, InboundLimits};
 pub use fanout::{Outcome, PoolLimits, answer, inflate};

@@ -21,7 +21,7 @@ use crate::guards::Guards;
 use crate::notices::Window;
 
 /// What may be in an answer's body, in declaration order, with the metric label.
-const RESPONSES: [(ResponseFate, &str); 4] = [
+pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
     (ResponseFate::Malformed, "malformed"),
     (ResponseFate::TooManyBids, "too_many_bids"),
     (ResponseFate::NoBid, "no_bid"),
@@ -54,6 +54,8 @@ pub struct ExchangeMetrics {
     pub handshakes_failed: Counter,
     /// Notices that the office had no room for.
     pub notices_refused: Counter,
+    /// Beacons that were called, and whose DSP is not to be told.
+    pub beacons_untold: Counter,
     /// Beacons that were not taken, by reason.
     pub beacons_refused: [Counter; TokenError::ALL.len()],
     /// From arrival to a parsed and validated request.
@@ -161,6 +163,7 @@ impl Default for ExchangeMetrics {
             reactor_panics: Counter::default(),
             handshakes_failed: Counter::default(),
             notices_refused: Counter::default(),
+            beacons_untold: Counter::default(),
             beacons_refused: Default::default(),
             parse: Histogram::default(),
             ask: Histogram::default(),
@@ -245,9 +248,9 @@ fn expose_notices(
     for (kind, outcome, count) in [
         ("billing", "delivered", counted.billing_delivered),
         ("billing", "given_up", counted.billing_given_up),
-        ("win_or_loss", "delivered", counted.best_effort_delivered),
-        ("win_or_loss", "failed", counted.best_effort_failed),
-        ("win_or_loss", "shed", counted.best_effort_shed),
+        ("best_effort", "delivered", counted.best_effort_delivered),
+        ("best_effort", "failed", counted.best_effort_failed),
+        ("best_effort", "shed", counted.best_effort_shed),
     ] {
         notices.value(&[("kind", kind), ("outcome", outcome)], count)?;
     }
@@ -258,20 +261,23 @@ fn expose_notices(
     let mut waiting = page.gauges("exchange_notices_waiting", "Notices not delivered yet.")?;
     let level = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     waiting.value(&[("kind", "billing")], level(counted.billing_owed))?;
-    waiting.value(&[("kind", "win_or_loss")], level(counted.best_effort_waiting))?;
+    waiting.value(&[("kind", "best_effort")], level(counted.best_effort_waiting))?;
     let mut beacons = page.counters("exchange_beacons", "Calls of beacons, by outcome.")?;
     for (outcome, count) in [
         ("accepted", counted.beacons_accepted),
-        ("repeated", counted.beacons_duplicate),
-        ("late", counted.beacons_expired),
+        ("duplicate", counted.beacons_duplicate),
         ("busy", counted.beacons_busy),
-        ("not_journalled", counted.beacons_unjournalled),
+        ("unjournalled", counted.beacons_unjournalled),
     ] {
         beacons.value(&[("outcome", outcome)], count)?;
     }
+    let untold = shards.iter().map(|shard| &shard.beacons_untold);
+    beacons.sum(&[("outcome", "nobody_to_tell")], untold)?;
     for error in TokenError::ALL {
-        let refused = shards.iter().map(|shard| &shard.beacons_refused[error as usize]);
-        beacons.sum(&[("outcome", error.label())], refused)?;
+        let refused = shards.iter().map(|shard| shard.beacons_refused[error as usize].value());
+        // Some expire between their opening and their turn at the office.
+        let since = if error == TokenError::Expired { counted.beacons_expired } else { 0 };
+        beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }
     let dsps = || {
         let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);

@@ -9,6 +9,7 @@ use exchange_core::guard::Status;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
+use runtime::traces::Tracer;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::{debug, error};
@@ -63,6 +64,7 @@ impl Exchange {
         options: &ShardsOptions,
         listener: TcpListener,
         shutdown: &Shutdown,
+        tracer: Tracer,
     ) -> Result<Self, ExchangeError> {
         let resolver = Resolver::start().map_err(ExchangeError::Thread)?;
         let (guards, lines) = Guards::new(options.shards);
@@ -82,13 +84,14 @@ impl Exchange {
                 let line = lines[context.index()].lock().expect("nothing panics with it").take();
                 let line = line.expect("a shard starts once");
                 let mut generations = current.clone();
-                let counter = counter.clone();
+                let (counter, tracer) = (counter.clone(), tracer.clone());
                 async move {
                     match Reactor::start(Arc::clone(&counters), context.shutdown()) {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
-                            let seat = (context.index(), line, counter);
-                            let shard = Shard::new(seat, first, counters, reactor);
+                            let seat = (context.index(), line);
+                            let beside = (counter, tracer);
+                            let shard = Shard::new(seat, beside, first, counters, reactor);
                             run_shard(context, Rc::new(shard), generations).await;
                         }
                         Err(error) => {
@@ -130,11 +133,7 @@ impl Exchange {
     /// Stops asking a DSP, or asks it again, until the process ends; `false` when there is none of
     /// this id.
     pub fn pause(&self, dsp: &str, paused: bool) -> bool {
-        let guard = self.guard_of(dsp);
-        if let Some(guard) = guard {
-            self.guards.pause(guard, paused);
-        }
-        guard.is_some()
+        self.generations.lock().expect("nothing panics while it builds").pause(dsp, paused)
     }
 
     /// What a DSP may be asked, and how it fares.
@@ -203,12 +202,15 @@ fn open_office(config: &ExchangeConfig) -> Result<Option<OpenOffice>, ExchangeEr
     }
     let own_key = own_key(&notices.directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
+    let tls = Tls::trusting(notices.authorities.as_ref());
     let client = move || {
         let resolver = SystemNames::new();
-        Client::new(calls, Box::new(resolver), Tls::trusting(None))
+        Client::new(calls, Box::new(resolver), tls)
     };
     let delivery = replay.finish(clock.now());
-    let (office, counter, window) = Office::start(delivery, journal, client, clock)?;
+    // A tenth less than delivery allows, so that it hears of every call in time.
+    let patience = notices.policy.answer_timeout.mul_f64(0.9);
+    let (office, counter, window) = Office::start(delivery, journal, client, (clock, patience))?;
     Ok(Some(OpenOffice { office, counter, window, own_key }))
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use exchange_core::guard::{STEP, ShardGuard};
 use runtime::metrics::Padded;
+use runtime::traces::Tracer;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use units::Tick;
@@ -36,6 +37,8 @@ pub struct Shard {
     line: RefCell<ShardLine>,
     /// Where notices are sent from.
     office: Option<Counter>,
+    /// Says which auctions are traced.
+    pub(crate) tracer: Tracer,
     /// Pools of former generations whose last calls are not over.
     retired: RefCell<Vec<Rc<Pool>>>,
     /// First half of auction ids: no two shards, and no two starts, share it.
@@ -83,7 +86,8 @@ impl Snapshot {
 impl Shard {
     /// Made on the shard's own thread.
     pub fn new(
-        (index, line, office): (usize, ShardLine, Option<Counter>),
+        (index, line): (usize, ShardLine),
+        (office, tracer): (Option<Counter>, Tracer),
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
@@ -93,6 +97,7 @@ impl Shard {
             index,
             line: RefCell::new(line),
             office,
+            tracer,
             metrics,
             reactor,
             snapshot: RefCell::new(Rc::new(snapshot)),

@@ -12,6 +12,7 @@ use openrtb::members;
 use runtime::listen::listen;
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
+use runtime::traces::Tracer;
 
 use super::json;
 use crate::exit::Failure;
@@ -41,7 +42,8 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     let callers = listen(config.listen).map_err(Failure::unavailable)?;
     let address = callers.local_addr()?;
     let shutdown = Shutdown::new(DRAIN);
-    let exchange = Exchange::start(config, &ShardsOptions::default(), callers, &shutdown)?;
+    let exchange =
+        Exchange::start(config, &ShardsOptions::default(), callers, &shutdown, Tracer::off())?;
     let exchange = Arc::new(exchange);
     let names_are_known = api::names_are_known(&exchange);
     while !names_are_known() {

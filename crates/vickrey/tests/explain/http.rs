@@ -9,6 +9,7 @@ use exchange_core::explain::Explanation;
 use exchange_serve::{Exchange, ExchangeConfig};
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
+use runtime::traces::Tracer;
 use serde_json::Value;
 
 use super::{TIE_KEY, explain, text};
@@ -138,7 +139,8 @@ impl Running {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::new(PATIENCE);
-        let exchange = Exchange::start(config, &ShardsOptions::default(), listener, &shutdown);
+        let exchange =
+            Exchange::start(config, &ShardsOptions::default(), listener, &shutdown, Tracer::off());
         Self { address, exchange: Some(exchange.unwrap()), shutdown }
     }
 

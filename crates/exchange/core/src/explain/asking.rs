@@ -38,7 +38,7 @@ impl Held<'_> {
         let imps = imps.iter().enumerate();
         let imps = imps.filter(|(index, _)| is_asked(call.ask.imps.into(), *index));
         let deals = deals.iter().enumerate();
-        let deals = deals.filter(|(index, _)| is_asked(call.ask.deals.into(), *index));
+        let deals = deals.filter(|(index, _)| is_asked(call.ask.deals, *index));
         Asked {
             imps: imps.map(|(_, imp)| shown(imp.id)).collect(),
             deals: deals.map(|(_, deal)| shown(deal.id)).collect(),
@@ -161,12 +161,12 @@ fn country(dsp: &Rules, request: &BidRequest<'_>) -> String {
             bought => format!("the request tells no country, and it buys in {} only", list(bought)),
         };
     };
-    let is_it = |own: &Box<str>| own.eq_ignore_ascii_case(country);
+    let is_it = |own: &str| own.eq_ignore_ascii_case(country);
     let told = shown(country);
-    if !dsp.countries.is_empty() && !dsp.countries.iter().any(is_it) {
+    if !dsp.countries.is_empty() && !dsp.countries.iter().any(|own| is_it(own)) {
         return format!("country {told} is not among {}", list(&dsp.countries));
     }
-    if targeting.countries_blocked.iter().any(is_it) {
+    if targeting.countries_blocked.iter().any(|own| is_it(own)) {
         return format!("country {told} is among those that it blocks");
     }
     let of_country = |regions: &[Region]| {

@@ -1,7 +1,7 @@
 //! Why a bid has its fate, in a sentence with the values that decided.
 
 use openrtb::{Bid, Text, bid_texts};
-use units::Cpm;
+use units::{Cpm, Currency};
 
 use super::{Held, list, shown};
 use crate::clear::Entry;
@@ -64,7 +64,7 @@ impl Held<'_> {
     }
 
     fn of_response(&self, judged: &JudgedBid<'_>, fate: Fate) -> String {
-        let accepted = || list(self.dsp_of(judged).currencies.iter().map(|own| own.code()));
+        let accepted = || list(self.dsp_of(judged).currencies.iter().map(Currency::code));
         match fate {
             Fate::WrongAuction => {
                 let body =

@@ -43,54 +43,56 @@ fn hearing<'h>(
     Hearing { id: AUCTION_ID, request, market, guards: &[], dsps, sealed: None, no_bid }
 }
 
+#[track_caller]
+fn check_not_asked(change: fn(&mut crate::Dsp), more: &Value, want: &str) {
+    let mut market = market();
+    change(&mut market.dsps[0]);
+    let told = explained(&market, &request(more.clone()), &[]);
+    let not_asked = told.dsps[0].not_asked.as_ref().expect("it is not asked");
+    assert_eq!(format!("{}: {}", not_asked.reason, not_asked.why), want);
+    assert!(told.dsps[0].asked.is_none() && told.dsps[1].asked.is_some());
+}
+
 #[test]
-fn who_is_not_asked_is_told_why_with_the_values() {
+fn who_does_not_buy_there_is_told_why_with_the_values() {
     let somewhere = json!({ "device": { "geo": { "country": "USA", "region": "NV" } } });
-    let check = |change: fn(&mut crate::Dsp), more: &Value, want: &str| {
-        let mut market = market();
-        change(&mut market.dsps[0]);
-        let told = explained(&market, &request(more.clone()), &[]);
-        let not_asked = told.dsps[0].not_asked.as_ref().expect("it is not asked");
-        assert_eq!(format!("{}: {}", not_asked.reason, not_asked.why), want);
-        assert!(told.dsps[0].asked.is_none() && told.dsps[1].asked.is_some());
-    };
     let site = json!({ "site": { "publisher": { "id": "p1" } } });
-    check(
+    check_not_asked(
         |dsp| dsp.publishers_allowed = vec!["p2".into(), "p3".into()],
         &site,
         "publisher: publisher p1 is not among [p2, p3]",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.publishers_blocked = vec!["p1".into()],
         &site,
         "publisher: publisher p1 is among those that it blocks",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.publishers_allowed = vec!["p2".into()],
         &json!({}),
         "publisher: the request names no publisher, and it buys from [p2] only",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.countries = vec!["DEU".into()],
         &somewhere,
         "country: country USA is not among [DEU]",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.countries = vec!["DEU".into()],
         &json!({}),
         "country: the request tells no country, and it buys in [DEU] only",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.targeting.countries_blocked = vec!["USA".into()],
         &somewhere,
         "country: country USA is among those that it blocks",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.targeting.regions = vec![Region { country: "USA".into(), region: "CA".into() }],
         &somewhere,
         "country: of USA it buys the regions [CA], and the request's is NV",
     );
-    check(
+    check_not_asked(
         |dsp| {
             dsp.targeting.regions_blocked =
                 vec![Region { country: "USA".into(), region: "NV".into() }];
@@ -98,33 +100,37 @@ fn who_is_not_asked_is_told_why_with_the_values() {
         &somewhere,
         "country: region NV of USA is among those that it blocks",
     );
-    check(
+}
+
+#[test]
+fn who_does_not_buy_this_is_told_why_with_the_values() {
+    check_not_asked(
         |dsp| dsp.targeting.device_types = 0b1_0100,
         &json!({ "device": { "devicetype": 3 } }),
         "device: device type 3 is not among [2, 4]",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.targeting.device_types = 0b1_0000,
         &json!({}),
         "device: the request tells no device type, and it buys [4] only",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.targeting.user_id = UserIdNeed::Required,
         &json!({}),
         "user_id: it wants to know the user, and the request has neither its own id of it nor \
          user.id, user.eids or device.ifa",
     );
-    check(
+    check_not_asked(
         |dsp| dsp.targeting.sample = ppm(0),
         &json!({}),
         "sampling: the request is not in its share of 0% of all",
     );
-    check(
+    check_not_asked(
         |_| (),
         &json!({ "bseat": ["a1", "a2"] }),
         "seats: wseat [] and bseat [a1, a2] leave none of its seats [a1, a2]",
     );
-    check(
+    check_not_asked(
         |dsp| (dsp.formats, dsp.sizes) = (0b11, vec![(1, 2)]),
         &json!({}),
         "impressions: no impression has a format and size that it buys: [banner, video] with \
@@ -165,25 +171,35 @@ fn what_guards_refuse_is_told_with_their_limits() {
 
 /// Why alpha's bid, or the last of them, has its fate.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 fn check_fate(more: Value, body: &str, want: &str) {
     let mut market = market();
     market.dsps[0].currencies.truncate(1);
     let change = merged(&json!({ "imp": [imp(json!({ "bidfloor": 1 }))] }), &more);
     let bodies = [(0, body.to_owned()), (1, response(&[bid(json!({ "price": 5 }))]))];
     let told = explained(&market, &request(change), &bodies);
-    let of_alpha = told.bids.iter().filter(|bid| bid.dsp == "alpha");
-    let last = of_alpha.last().expect("there is a bid");
+    let last = told.bids.iter().rfind(|bid| bid.dsp == "alpha").expect("there is a bid");
     assert_eq!(format!("{} {}: {}", last.fate, last.code, last.why), want);
 }
 
+fn none() -> Value {
+    json!({})
+}
+
+/// A response of one bid, changed.
+fn one(change: Value) -> String {
+    response(&[bid(change)])
+}
+
+/// A response of one bid that is itself changed.
+#[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
+fn whole(change: Value) -> String {
+    let body: Value = serde_json::from_str(&one(none())).expect("JSON");
+    merged(&body, &change).to_string()
+}
+
 #[test]
-fn every_fate_has_its_sentence() {
-    let one = |change: Value| response(&[bid(change)]);
-    let whole = |change: Value| {
-        let body: Value = serde_json::from_str(&one(json!({}))).expect("JSON");
-        merged(&body, &change).to_string()
-    };
-    let none = || json!({});
+fn every_fate_of_form_has_its_sentence() {
     check_fate(
         none(),
         &whole(json!({ "id": "x" })),
@@ -231,6 +247,10 @@ fn every_fate_has_its_sentence() {
         &response(&[bid(none()), bid(none())]),
         "duplicate_bid 3: its id stands earlier in the same response",
     );
+}
+
+#[test]
+fn every_fate_of_seats_has_its_sentence() {
     check_fate(
         none(),
         &whole(json!({ "seatbid": [{ "seat": "z", "bid": [bid(none())] }] })),
@@ -246,6 +266,10 @@ fn every_fate_has_its_sentence() {
         &one(none()),
         "seat_blocked 104: seat a1 is in bseat [a1]",
     );
+}
+
+#[test]
+fn every_fate_of_creatives_has_its_sentence() {
     check_fate(none(), &one(json!({ "w": 1, "h": 2 })), "size 203: 1x2 is not on offer");
     check_fate(none(), &one(json!({ "mtype": 2 })), "format 204: mtype 2 is not on offer");
     check_fate(
@@ -283,6 +307,10 @@ fn every_fate_has_its_sentence() {
         &one(json!({ "adm": "<iframe>" })),
         "ad_type 211: its markup is of a type in btype",
     );
+}
+
+#[test]
+fn every_fate_of_prices_has_its_sentence() {
     check_fate(
         none(),
         &one(json!({ "price": 0.99 })),
@@ -339,6 +367,40 @@ fn every_fate_of_a_deal_has_its_sentence() {
         deals(0, json!({})),
         &under("d", json!({ "price": 1.5 })),
         "below_deal_floor 101: it is worth 1.5 USD, and its deal's floor is 2 USD",
+    );
+}
+
+/// The first line of arithmetic of a second price that a deal of alpha's pays.
+#[track_caller]
+fn check_price(next: &str, want: &str) {
+    let deal = json!({ "id": "d", "bidfloor": 2, "at": 2 });
+    let text = request(json!({ "imp": [imp(json!({ "pmp": { "deals": [deal] } }))] }));
+    let next: Value = serde_json::from_str(next).expect("a number");
+    let own = bid(json!({ "dealid": "d", "price": 5 }));
+    let bodies = [
+        (0, response(&[own, bid(json!({ "id": "b2", "price": 4 }))])),
+        (1, response(&[bid(json!({ "price": next }))])),
+    ];
+    let told = explained(&market(), &text, &bodies);
+    let won = told.clearing[0].won.as_ref().expect("it is won");
+    assert_eq!((won.steps[0].as_str(), won.next), (want, Some(3)), "no bid of its own seat");
+}
+
+#[test]
+fn the_parts_of_a_price_are_told() {
+    check_price(
+        "1",
+        "second price: max(floor 2, next 1 + increment 0.01) = 2, at most the bid 5 → 2 USD gross",
+    );
+    check_price(
+        "3",
+        "second price: max(floor 2, next 3 + increment 0.01) = 3.01, at most the bid 5 → 3.01 USD \
+         gross",
+    );
+    check_price(
+        "4.999",
+        "second price: max(floor 2, next 4.999 + increment 0.01) = 5.009, at most the bid 5 → 5 \
+         USD gross",
     );
 }
 

@@ -140,12 +140,12 @@ impl DspOptions {
     }
 }
 
-/// Who may have signed its certificate, as PEM.
-fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
+/// Who may have signed a certificate, as PEM.
+pub(super) fn read_authorities(s: &mut Section<'_>) -> Option<Authorities> {
     let pem = s.secret(
         "ca",
         Optional("file:/etc/vickrey/dsp-ca.pem"),
-        "Who must have signed its certificate, in PEM; absent: those whom the system trusts.",
+        "Who must have signed certificates, in PEM; absent: those whom the system trusts.",
     )?;
     let certificates: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(pem.expose().as_bytes()).collect();

@@ -7,6 +7,8 @@ use exchange_core::delivery::Policy;
 use exchange_core::{BeaconBase, Lifetimes, NoticeMode};
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 
+use super::dsp::read_authorities;
+use crate::fanout::Authorities;
 use crate::notices::{CallLimits, Network};
 
 /// All of it.
@@ -26,6 +28,8 @@ pub struct NoticesConfig {
     pub lifetimes: Lifetimes,
     /// What bounds calls to DSPs.
     pub calls: CallLimits,
+    /// Who must have signed certificates of notice hosts; absent: those whom the system trusts.
+    pub authorities: Option<Authorities>,
     /// What bounds delivery.
     pub policy: Policy,
     /// Longest wait for an ad that a win notice answers with.
@@ -99,6 +103,7 @@ impl NoticesConfig {
                 "Largest such ad.",
             ),
             calls: read_calls(s),
+            authorities: read_authorities(s),
             policy: read_policy(s),
             proxies_trusted: s.texts(
                 "proxies_trusted",

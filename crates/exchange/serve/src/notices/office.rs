@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use exchange_core::{NoticeTarget, TokenId};
 use exchange_core::delivery::{
-    Attempt, Beacon, Counters, Delivery, Effect, Event, Kind, LaneView, Notice, Now,
-    Outcome, Refusal,
+    Attempt, Beacon, Counters, Delivery, Effect, Event, Kind, LaneView, Notice, Now, Outcome,
+    Refusal,
 };
+use exchange_core::{NoticeTarget, TokenId};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -108,7 +108,7 @@ impl Office {
         delivery: Delivery,
         journal: Journal,
         client: impl FnOnce() -> Rc<Client> + Send + 'static,
-        clock: Clock,
+        (clock, answer_timeout): (Clock, Duration),
     ) -> Result<(Self, Counter, Window), JournalError> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -139,6 +139,7 @@ impl Office {
                         calls: 0,
                         safe_before: 0,
                         relayed: Relayed::default(),
+                        answer_timeout,
                         clock,
                         shown,
                     };
@@ -196,6 +197,8 @@ struct Desk {
     calls: u64,
     safe_before: u64,
     relayed: Relayed,
+    /// Shorter than delivery's own.
+    answer_timeout: Duration,
     clock: Clock,
     shown: Window,
 }
@@ -302,8 +305,11 @@ impl Desk {
         };
         self.client.call(call);
         let (events, dsp) = (self.events.clone(), Arc::clone(notice.dsp()));
+        let patience = self.answer_timeout;
         tokio::task::spawn_local(async move {
-            let outcome = match answered.await {
+            // One that is still queued then is not made: nobody waits for it.
+            let answered = tokio::time::timeout(patience, answered).await;
+            let outcome = match answered.unwrap_or(Ok(Err(CallError::TimedOut))) {
                 Ok(Ok(answered)) => Outcome::Status(answered.status),
                 Ok(Err(CallError::Forbidden(address))) => {
                     debug!(%dsp, %address, "a notice's host is not to be called");

@@ -75,7 +75,9 @@ fn callers_come_over_tls() {
     let names = vec!["localhost".to_owned()];
     let own = rcgen::generate_simple_self_signed(names).expect("a certificate");
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
-    let tls = format!("[exchange.tls]\ncertificate = \"\"\"{certificate}\"\"\"\nkey = \"\"\"{key}\"\"\"\n");
+    let tls = format!(
+        "[exchange.tls]\ncertificate = \"\"\"{certificate}\"\"\"\nkey = \"\"\"{key}\"\"\"\n"
+    );
     let dsp = Dsp::bidding("1.00");
     let exchange = start(&dsp, "", &tls);
 

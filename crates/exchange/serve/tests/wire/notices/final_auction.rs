@@ -96,7 +96,7 @@ fn a_beacon_bills_once() {
     });
     until("it is delivered", || counters().billing_delivered == 1);
     assert_eq!(host.calls("/a/bill").len(), 1);
-    assert_eq!(exchange.scraped("exchange_beacons_total{outcome=\"repeated\"}"), "79");
+    assert_eq!(exchange.scraped("exchange_beacons_total{outcome=\"duplicate\"}"), "79");
 }
 
 const HOPS: &str = "198.51.100.7, 192.0.2.1";

@@ -1,0 +1,193 @@
+"""A configuration of a thousand DSPs that changes every second under load.
+
+Each request is for fifty of them; the others buy from publishers that do not come. Owns the two
+configurations and their exchange; that a reload costs no auction is what is measured.
+"""
+
+import re
+import signal
+import time
+from pathlib import Path
+
+from driver import figures
+from driver.programs import (
+    CONFIG,
+    Bench,
+    Fleet,
+    FleetOptions,
+    Load,
+    Server,
+    Terms,
+    fleet,
+    hammer,
+    hammering,
+    serving,
+)
+from driver.scenarios import DSPS, TMAX_MS
+from driver.throughput import START, WARM_UP_S, Say, line, measure, not_asked, window_of
+
+CONFIGURED = 1000
+RELOAD_EVERY_S = 1.0
+
+# Not looked at: a change of the file is one more reason to read it, and would be counted twice.
+UNWATCHED = "[runtime]\nwatch = \"0s\"\n\n"
+
+TAKEN_OVER, REFUSED = "the configuration is taken over", "is refused"
+
+
+def configurations(tables: str, configured: int = CONFIGURED) -> tuple[str, str]:
+    """Two files of so many DSPs, of which `tables` are asked. From one to the other, every tenth of
+    those asked is sent another header, so its connections are made anew; a hundred of the others
+    make way for a hundred new ones, and the rest have another timeout."""
+    asked = re.split(r"(?m)^(?=\[\[dsp\]\])", tables)[1:]
+    urls = re.findall(r'(?m)^url = "(.+)"$', tables)
+    files = []
+    for number in (0, 1):
+        own = [
+            table.rstrip() + f'\nheaders = {{ x-generation = "{number}" }}\n\n'
+            if place % 10 == 0
+            else table
+            for place, table in enumerate(asked)
+        ]
+        others = []
+        for place in range(configured - len(asked)):
+            name = f"idle-{place}-{number}" if place < 100 else f"idle-{place}"
+            others.append(
+                f'[[dsp]]\nid = "{name}"\nurl = "{urls[place % len(urls)]}"\n'
+                f'publishers_allowed = ["nobody-{place}"]\ntimeout = "{100 + number}ms"\n\n'
+            )
+        files.append(CONFIG + UNWATCHED + "".join(own + others))
+    return files[0], files[1]
+
+
+class Reloads:
+    """Swaps the file of a running exchange and tells it so; counts what it says."""
+
+    def __init__(self, server: Server, files: tuple[str, str]) -> None:
+        if server.configuration is None:
+            raise ValueError("only the exchange has a configuration")
+        self.server, self.files, self.sent = server, files, 0
+        self.file: Path = server.configuration
+
+    def reload(self) -> None:
+        """The other file takes the place of the one there, whole, and the exchange is told."""
+        self.sent += 1
+        fresh = self.file.with_suffix(".fresh")
+        fresh.write_text(self.files[self.sent % 2])
+        fresh.replace(self.file)
+        self.server.child.process.send_signal(signal.SIGHUP)
+
+    def is_done(self) -> bool:
+        """Whether the last one was answered: signals that come meanwhile are one."""
+        said = self.said()
+        return said["taken_over"] + said["refused"] >= said["asked"]
+
+    def said(self) -> dict[str, int]:
+        """Reloads that were asked for, taken over, and refused."""
+        text = self.server.child.stderr.read_text(errors="replace")
+        counts = {"taken_over": text.count(TAKEN_OVER), "refused": text.count(REFUSED)}
+        return {"asked": self.sent} | counts
+
+
+def reload(bench: Bench, seconds: int, share: float, say: Say) -> dict:
+    """The closed-loop maximum, then an open loop at a share of it, without and with reloads."""
+    with fleet(bench, FleetOptions(DSPS)) as dsps:
+        files = configurations(dsps.configuration(Terms()))
+        # What breakers keep from being asked in an overload would look like capacity.
+        tireless = configurations(dsps.configuration(Terms(dsp="breaker = false\n")))[0]
+        with serving(bench, "vickrey", dsps, file_text=tireless) as server:
+            hammer(bench, server.url, START)
+            hammer(bench, server.url, Load(WARM_UP_S))
+            load = Load(min(seconds, 8))
+            closed = {"program": "vickrey"} | measure(bench, server, dsps, load)
+        say(f"  closed loop       {line(closed)}")
+        rate_per_s = max(1, int(share * closed["answers_per_s"]))
+        load = Load(seconds, rate_per_s, TMAX_MS)
+        runs = []
+        for name, is_reloaded in (("without", False), ("with", True)):
+            runs.append({"name": name} | open_loop(bench, dsps, files, load, is_reloaded))
+            say(f"  {run_line(rate_per_s, runs[-1])}")
+    return {
+        "name": "reload",
+        "kind": "reload",
+        "title": f"{CONFIGURED} DSPs, {DSPS} asked, reloaded every {RELOAD_EVERY_S:.0f} s",
+        "closed_loop": closed,
+        "rate_per_s": rate_per_s,
+        "seconds": seconds,
+        "tmax_ms": TMAX_MS,
+        "runs": runs,
+        "void": any(run["void"] for run in runs),
+        "problems": [problem for run in runs for problem in problems(run)],
+    }
+
+
+def open_loop(
+    bench: Bench, dsps: Fleet, files: tuple[str, str], load: Load, is_reloaded: bool
+) -> dict:
+    """A constant rate, with reloads from its first second to its last."""
+    with serving(bench, "vickrey", dsps, file_text=files[0]) as server:
+        hammer(bench, server.url, START)
+        hammer(bench, server.url, Load(WARM_UP_S))
+        before, reloads = server.metrics(), Reloads(server, files)
+
+        def load_it() -> dict:
+            with hammering(bench, server.url, load) as running:
+                while is_reloaded and not running.is_over(RELOAD_EVERY_S):
+                    if reloads.sent < load.seconds - 1 and reloads.is_done():
+                        reloads.reload()
+                return running.report()
+
+        measured = window_of(bench, server, [dsps], load_it)
+        said = wait_for_reloads(reloads)
+        counts = figures.since(before, server.metrics())
+    auctions = int(figures.total(counts, "exchange_auctions_total"))
+    calls = figures.sums_by(counts, "exchange_dsp_calls_total", "outcome")
+    return measured | {
+        "reloads": said,
+        "overshoot_exchange_us": figures.overshoot_us(counts, auctions),
+        "asked": figures.asked_share(counts, auctions, DSPS),
+        "lost": measured["counts"]["sent"] - auctions,
+        "calls_lost": {
+            name: n for name, n in calls.items() if n > 0 and name not in ("answered", "no_bid")
+        },
+    }
+
+
+def wait_for_reloads(reloads: Reloads) -> dict[str, int]:
+    """What came of the reloads, once the last is done or a while has passed."""
+    deadline = time.monotonic() + 5
+    while not reloads.is_done() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return reloads.said()
+
+
+def problems(run: dict) -> list[str]:
+    """What must not be: a void run proves nothing of times, but reloads must work at any load."""
+    said, name = run["reloads"], run["name"]
+    found = []
+    if said["taken_over"] < said["asked"] or said["refused"]:
+        found.append(
+            f"{name}: of {said['asked']} reloads {said['taken_over']} were taken over and "
+            f"{said['refused']} refused"
+        )
+    found += not_asked(name, run)
+    if run["void"]:
+        return found
+    late = int(run["overshoot_exchange_us"]["missed"])
+    found += [f"{name}: {late} auctions were past their deadline"] if late else []
+    found += [f"{name}: {run['errors']} requests went wrong"] if run["errors"] else []
+    found += [f"{name}: {run['lost']} requests are missing from the books"] if run["lost"] else []
+    return found
+
+
+def run_line(rate_per_s: int, run: dict) -> str:
+    """A run, for who watches."""
+    times, said = run["latency_us"], run["reloads"]
+    void = ", VOID" if run["void"] else ""
+    return (
+        f"{run['name']:<8} {rate_per_s}/s, {said['taken_over']} of {said['asked']} reloads taken "
+        f"over, p50 {times['p50']} µs, p99.9 {times['p999']} µs, most {times['max']} µs; past "
+        f"the deadline {run['overshoot_exchange_us']['missed']:.0f} by the exchange, "
+        f"{run['counts']['after_tmax']} by the hammer; failed {run['errors']}, lost {run['lost']}; "
+        f"testbed core {run['testbed_core_busy']:.0%}{void}"
+    )

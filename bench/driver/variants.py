@@ -1,0 +1,219 @@
+"""One thing switched on at a time: notices, TLS, gzip; each beside the same without it.
+
+A variant is a row: a program, its DSPs, its configuration, and the row it is compared with. Rounds
+go through all of them in turn, as those of throughput do.
+"""
+
+from dataclasses import dataclass, replace
+
+from driver import figures
+from driver.programs import Bench, FleetOptions, Load, Terms, fleet, hammer, serving
+from driver.throughput import (
+    PROBE_S,
+    START,
+    WARM_UP_S,
+    Rounds,
+    Say,
+    line,
+    measure,
+    not_asked,
+    settle,
+)
+
+# Beacons are called at the exchange's own address, so the name need not resolve.
+BEACONS = "http://bench.example/n/"
+
+# Threads that take part in an auction; the others of the exchange serve delivery and operators.
+SHARDS = "shard"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row."""
+
+    name: str
+    # The row that it is a share of; its own, where it is one to compare with.
+    base: str
+    fleet: FleetOptions
+    program: str = "vickrey"
+    terms: Terms = Terms()
+    beacons: str | None = None
+    insecure: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A scenario of such rows."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    # Least share of its base for these rows.
+    targets: dict[str, float]
+
+
+def notices() -> Comparison:
+    """No notices; the winner's; and those of all losers too. Beacons in all answers are called."""
+    terms = Terms(
+        exchange=(
+            f'[exchange.notices]\nurl = "{BEACONS}"\nmode = "final"\n'
+            'networks_allowed = ["127.0.0.0/8"]\n'
+        ),
+        journal=True,
+    )
+    winners = FleetOptions(50, profile="notices = true\nloss_notices = false\n")
+    losers = replace(winners, profile="notices = true\n")
+    return Comparison(
+        "notices",
+        "win and billing notices, and those of loss, among 50 DSPs",
+        (
+            "Requests take insecure ads, for the notices are not https.",
+            "Without notices the bids carry the same URLs, and they are passed through.",
+            "With them, `nurl` is called after the answer and `burl` once the beacon is called, "
+            "which the hammer does for every answer with a bid, on the connection of the answer; "
+            "the server's time includes serving the beacon, the journal and the calls to DSPs.",
+        ),
+        (
+            Variant("off", "off", winners, insecure=True),
+            Variant("nurl and burl", "off", winners, "vickrey", terms, BEACONS, True),
+            Variant("off, lurl in bids", "off, lurl in bids", losers, insecure=True),
+            Variant("and all lurl", "off, lurl in bids", losers, "vickrey", terms, BEACONS, True),
+        ),
+        {"nurl and burl": 0.95, "and all lurl": 0.95},
+    )
+
+
+def codings() -> Comparison:
+    """TLS to DSPs, answers in gzip, and both, beside neither."""
+    plain = FleetOptions(50, profile="# As they are.\n")
+    zipped = replace(plain, profile='[[dsp.phase]]\nkind = "gzip"\n')
+    gzip = Terms(dsp="gzip = true\n", floor=("--gzip",))
+    return Comparison(
+        "tls-gzip",
+        "TLS to DSPs and answers in gzip, among 50 DSPs",
+        (
+            "The floor asks for gzip and inflates every answer, as the exchange does. It speaks no "
+            "TLS: those rows are to be set against the plain one.",
+            "Connections to DSPs are kept alive, so handshakes are part of the warm-up.",
+        ),
+        (
+            Variant("floor", "floor", plain, program="floor"),
+            Variant("floor, gzip", "floor", zipped, program="floor", terms=gzip),
+            Variant("plain", "plain", plain),
+            Variant("gzip", "plain", zipped, terms=gzip),
+            Variant("TLS", "plain", replace(plain, tls=True)),
+            Variant("TLS and gzip", "plain", replace(zipped, tls=True), terms=gzip),
+        ),
+        {},
+    )
+
+
+def run(bench: Bench, comparison: Comparison, rounds: Rounds, say: Say) -> dict:
+    """Every variant in turn, round by round, DSPs slowed until no round is void."""
+
+    def measure_at(latency_ms: int, search: bool) -> list[dict]:
+        measured: list[dict] = []
+        if search:
+            probe = one_round(bench, comparison.variants[0], latency_ms, PROBE_S, 0)
+            say(f"  probe at {latency_ms:>3} ms    {line(probe)}")
+            if probe["void"]:
+                return [probe]
+        for number in range(1, rounds.count + 1):
+            for variant in comparison.variants:
+                measured.append(one_round(bench, variant, latency_ms, rounds.seconds, number))
+                say(f"  round {number} at {latency_ms:>3} ms  {line(measured[-1])}")
+                if search and measured[-1]["void"]:
+                    return measured
+        return measured
+
+    latency_ms, measured = settle(bench, rounds, measure_at)
+    return conclude(comparison, latency_ms, bench.in_flight, measured)
+
+
+def one_round(bench: Bench, variant: Variant, latency_ms: int, seconds: int, number: int) -> dict:
+    """Fresh DSPs, a fresh server, warmed up, measured, and ended."""
+    options = replace(variant.fleet, latency_ms=latency_ms)
+    with fleet(bench, options) as dsps:
+        with serving(bench, variant.program, dsps, variant.terms) as server:
+            load = Load(seconds, beacons=variant.beacons, insecure=variant.insecure)
+            gentle = replace(load, seconds=START.seconds, in_flight=START.in_flight)
+            hammer(bench, server.url, gentle)
+            hammer(bench, server.url, replace(load, seconds=WARM_UP_S))
+            before = server.metrics()
+            measured = measure(bench, server, dsps, load)
+            counts = figures.since(before, server.metrics())
+            server.child.stop()
+            said = figures.name_value_pairs(server.child.stderr.read_text())
+        called = dsps.notices()
+    calls = figures.sums_by(counts, "exchange_dsp_calls_total", "outcome")
+    lost = {name: n for name, n in calls.items() if n and name not in ("answered", "no_bid")}
+    lost |= {name: int(said[name]) for name in ("failed",) if said.get(name)}
+    shards_s = measured["server_threads_s"].get(SHARDS, 0.0)
+    return measured | {
+        "program": variant.name,
+        "round": number,
+        "calls_lost": lost,
+        "asked": figures.asked_share(counts, measured["auctions"], options.dsps),
+        "shards_cpu_s": shards_s,
+        "auctions_per_shard_cpu_s": round(measured["auctions"] / shards_s, 1) if shards_s else None,
+        "notices_seen_by_dsps": called,
+        "notices_in_window": notices_of(counts),
+    }
+
+
+def notices_of(counts: list[figures.Sample]) -> dict[str, int]:
+    """Notices that the exchange delivered, and those that came to nothing."""
+    outcomes = figures.sums_by(counts, "exchange_notices_total", "outcome")
+    delivered = outcomes.pop("delivered", 0)
+    return {"delivered": delivered, "not_delivered": sum(outcomes.values())}
+
+
+def conclude(
+    comparison: Comparison, latency_ms: int, in_flight: int, measured: list[dict]
+) -> dict:
+    """Medians over the rounds, and their ratios to those of the rows they are compared with."""
+    rows: dict[str, dict] = {}
+    for variant in comparison.variants:
+        own = [each for each in measured if each["program"] == variant.name]
+        if not own:
+            continue
+        row = figures.spread([each["auctions_per_cpu_s"] for each in own])
+        shards = [each["auctions_per_shard_cpu_s"] or 0.0 for each in own]
+        row["shards_median"] = figures.spread(shards)["median"]
+        base = rows[variant.base] if variant.base != variant.name else row
+        row["base"] = variant.base
+        row["of_base"] = figures.ratio(row["median"], base["median"])
+        row["shards_of_base"] = figures.ratio(row["shards_median"], base["shards_median"])
+        row["target"] = comparison.targets.get(variant.name)
+        rows[variant.name] = row
+    return {
+        "name": comparison.name,
+        "kind": "variants",
+        "title": comparison.title,
+        "latency_ms": latency_ms,
+        "in_flight": in_flight,
+        "void": any(each["void"] for each in measured),
+        "rows": rows,
+        "notes": list(comparison.notes),
+        "rounds": measured,
+        "problems": [problem for each in measured for problem in problems(each)],
+    }
+
+
+def problems(each: dict) -> list[str]:
+    """What is wrong whatever the figures are."""
+    name = f"{each['program']}, round {each['round']}"
+    found = []
+    if each["errors"]:
+        found.append(f"{name}: {each['errors']} requests went wrong")
+    found += not_asked(name, each)
+    beacons = each["counts"]
+    if beacons["beacons_failed"]:
+        found.append(f"{name}: {beacons['beacons_failed']} of {beacons['beacons']} beacons failed")
+    for kind, seen in each["notices_seen_by_dsps"].items():
+        wrong = {name: seen[name] for name in ("malformed", "repeated", "overpriced") if seen[name]}
+        found += [f"{name}: {n} {kind} were {what}" for what, n in wrong.items()]
+    if each["notices_in_window"]["not_delivered"]:
+        found.append(f"{name}: {each['notices_in_window']['not_delivered']} notices not delivered")
+    return found
