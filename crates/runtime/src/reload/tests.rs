@@ -1,9 +1,7 @@
-//! Real files, real signals, and looks that are taken by hand.
+//! Real files, and looks that are taken by hand. Signals are tests/sighup.rs's, in a process of its own.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-
-use rustix::process::{getpid, kill_process};
 
 use super::*;
 use crate::config::{Optional, ms};
@@ -51,15 +49,10 @@ fn read(s: &mut Section<'_>) -> Config {
     (token.map_or_else(String::new, |token| token.expose().to_owned()), ids)
 }
 
-/// The next load that a change of a file is the reason of: signals go to every watch at once.
+/// The next load. No test of this process sends a signal, which every watch would hear.
 fn next_change(files: &Files, reload: &Reload) -> Reloaded<Config> {
-    loop {
-        let main = files.path("vickrey.toml");
-        let next = reload.next_load(&main, read, |_| ms(1)).expect("the process runs");
-        if matches!(next.trigger, Trigger::Changed(_)) {
-            return next;
-        }
-    }
+    let main = files.path("vickrey.toml");
+    reload.next_load(&main, read, |_| ms(1)).expect("the process runs")
 }
 
 #[test]
@@ -143,24 +136,6 @@ fn a_bad_configuration_is_told_and_its_repair_is_noticed() {
     assert_eq!([look(), look()], [None, Some(files.path("key"))]);
 }
 
-#[test]
-fn sighup_reads_anew() {
-    let files = Files::new();
-    let shutdown = Shutdown::new(Duration::ZERO);
-    // Without looks at files, so the signal alone can be the reason.
-    let reload = Reload::start(files.sources(), Duration::ZERO, &shutdown).unwrap();
-    files.write("key", "second");
-    kill_process(getpid(), rustix::process::Signal::HUP).unwrap();
-    let main = files.path("vickrey.toml");
-    let next = reload.next_load(&main, read, |_| Duration::ZERO).unwrap();
-    assert_eq!(next.trigger, Trigger::Signal);
-    assert_eq!(next.outcome.unwrap().value.0, "second");
-    shutdown.begin();
-    while let Some(trigger) = reload.wait() {
-        assert_eq!(trigger, Trigger::Signal);
-    }
-}
-
 /// Rung twice while it is not waited for, it is one reason or two, and none is lost.
 #[test]
 fn an_operator_asks() {
@@ -169,16 +144,9 @@ fn an_operator_asks() {
     let reload = Reload::start(files.sources(), Duration::ZERO, &shutdown).unwrap();
     reload.bell().ring();
     reload.bell().ring();
-    let asked = |reload: &Reload| loop {
-        match reload.wait() {
-            // A signal of another test may come first.
-            Some(Trigger::Signal) => (),
-            other => return other,
-        }
-    };
-    assert_eq!(asked(&reload), Some(Trigger::Asked));
+    assert_eq!(reload.wait(), Some(Trigger::Asked));
     reload.bell().ring();
-    assert_eq!(asked(&reload), Some(Trigger::Asked));
+    assert_eq!(reload.wait(), Some(Trigger::Asked));
 }
 
 #[test]
@@ -186,10 +154,7 @@ fn the_end_of_the_process_ends_the_watch() {
     let files = Files::new();
     let (reload, shutdown) = files.watched();
     shutdown.begin();
-    // A signal of another test may come first.
-    while let Some(trigger) = reload.wait() {
-        assert_eq!(trigger, Trigger::Signal);
-    }
+    assert_eq!(reload.wait(), None);
 }
 
 /// A log that can be read.
