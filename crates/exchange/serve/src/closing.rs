@@ -109,7 +109,8 @@ impl Closing<'_> {
             asks.iter().zip(trials).zip(outcomes.calls.iter().enumerate())
         {
             let lane = &self.snapshot.dsps[ask.dsp];
-            let content = responses.next_if_answered(*outcome);
+            let judged = || *responses.next().expect("each answer was judged");
+            let content = (*outcome == Outcome::Answered).then(judged);
             if let Some(content) = content {
                 lane.metrics.responses[content as usize].increment();
             }
@@ -176,17 +177,6 @@ impl Closing<'_> {
         let notice = Notice::new(Arc::clone(&lane.id), url, Forwarded::default());
         let count = |_| lane.metrics.unsent[NotSent::BadUrl as usize].increment();
         notice.map_err(count).ok()
-    }
-}
-
-/// What the next of the judged answers was, if this call was answered.
-trait NextIfAnswered {
-    fn next_if_answered(&mut self, outcome: Outcome) -> Option<ResponseFate>;
-}
-
-impl<'j, I: Iterator<Item = &'j ResponseFate>> NextIfAnswered for I {
-    fn next_if_answered(&mut self, outcome: Outcome) -> Option<ResponseFate> {
-        (outcome == Outcome::Answered).then(|| *self.next().expect("each answer was judged"))
     }
 }
 

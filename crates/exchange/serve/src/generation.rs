@@ -291,7 +291,8 @@ fn callers(
 fn restart_of_notices(before: &ExchangeConfig, after: &ExchangeConfig) -> Option<&'static str> {
     let fixed = |config: &ExchangeConfig| {
         let notices = config.notices.as_ref()?;
-        Some((notices.directory.clone(), notices.calls.clone(), notices.policy))
+        let trusted = notices.authorities.clone();
+        Some((notices.directory.clone(), notices.calls.clone(), trusted, notices.policy))
     };
     (fixed(before) != fixed(after)).then_some("exchange.notices")
 }

@@ -1,6 +1,6 @@
 //! The thread that sends what is finished, in batches.
 //!
-//! A batch that the collector does not take for now is tried again a few times, while what is
+//! A batch that the collector does not take yet is tried again a few times, while what is
 //! finished meanwhile waits, and is dropped where it finds no room (OTLP 1.x, section "Failures").
 
 use std::sync::atomic::Ordering;

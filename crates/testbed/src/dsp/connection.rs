@@ -328,7 +328,7 @@ impl Connection {
         delay
     }
 
-    /// Sends what the script has for now. `None`: it is over, and the connection has its next
+    /// Sends what the script has at this moment. `None`: it is over, and the connection has its next
     /// phase.
     fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<Step>> {
         if self.pausing {

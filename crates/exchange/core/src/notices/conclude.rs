@@ -206,7 +206,7 @@ impl<'p> Planner<'p, '_> {
         }
     }
 
-    /// Plans a notice for now.
+    /// Plans a notice that is sent at once.
     fn send(&mut self, bid: usize, kind: NoticeKind, raw: &str, values: &MacroValues<'_>) {
         let dsp = self.dsp(bid);
         match checked_url(&self.auction.market.dsps[dsp], raw, values) {
