@@ -18,7 +18,7 @@ use exchange_core::{Limits, Market, PublisherTerms, Publishers, Rates, SupplyCha
 use runtime::config::{Optional, Secret, Section, ms, secs};
 use units::{Currency, Price, Ratio};
 
-use crate::fanout::{EndpointOptions, PoolLimits};
+use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
 
 pub use dsp::DspOptions;
 pub use notices::NoticesConfig;
@@ -290,6 +290,12 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             1..=65_536_usize,
             "Most connections to one DSP from one shard; calls beyond are not made.",
         ),
+        opening_max: s.integer(
+            "opening_max",
+            8,
+            1..=65_536_usize,
+            "Most of them being opened at once, and one more for every four that are open.",
+        ),
         connect_timeout: s.duration(
             "connect_timeout",
             "1s",
@@ -308,19 +314,32 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             ms(0)..=secs(60),
             "How long after its auction a late answer may come before its connection is closed.",
         ),
-        backoff_min: s.duration(
-            "backoff_min",
-            "50ms",
-            ms(1)..=secs(60),
-            "Pause after a failed attempt to connect; it doubles with each further one.",
-        ),
-        backoff_max: s.duration("backoff_max", "5s", ms(1)..=secs(600), "Longest such pause."),
+        backoff: read_backoff(s),
         crumbs_max: s.integer(
             "crumbs_max",
             32,
             0..=1_000_000_u32,
             "How often fewer than 256 bytes of an unfinished answer may come; then it is cut off.",
         ),
+    }
+}
+
+fn read_backoff(s: &mut Section<'_>) -> Backoff {
+    Backoff {
+        barren_max: s.integer(
+            "barren_max",
+            2,
+            0..=1_000_000_u32,
+            "Connections to an address that may end in a row without an answer; with one more, it \
+             is like an address to which none can be opened.",
+        ),
+        min: s.duration(
+            "backoff_min",
+            "50ms",
+            ms(1)..=secs(60),
+            "Pause after a failed attempt to connect; it doubles with each further one.",
+        ),
+        max: s.duration("backoff_max", "5s", ms(1)..=secs(600), "Longest such pause."),
     }
 }
 

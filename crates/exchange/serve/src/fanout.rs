@@ -14,6 +14,7 @@ pub mod inflate;
 mod pool;
 mod reactor;
 mod round;
+mod standing;
 mod tls;
 mod transport;
 
@@ -22,6 +23,7 @@ pub use inbox::{Outcome, Outcomes};
 pub use pool::{Pool, PoolLimits};
 pub use reactor::Reactor;
 pub use round::{Question, ask_all};
+pub use standing::Backoff;
 pub use tls::{Authorities, Tls, TlsOptions};
 
 #[cfg(test)]

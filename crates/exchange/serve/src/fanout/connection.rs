@@ -31,6 +31,17 @@ pub(super) struct Call {
     pub(super) right: Option<InFlight>,
 }
 
+/// What a connection has been good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    /// Nothing was sent on it.
+    Unused,
+    /// No whole answer has come yet.
+    Asked,
+    /// One has.
+    Answered,
+}
+
 /// An open socket and what is under way on it.
 pub(super) struct Connection {
     transport: RefCell<Transport>,
@@ -38,6 +49,9 @@ pub(super) struct Connection {
     pool: Rc<Pool>,
     pub(super) id: u64,
     pub(super) address: SocketAddr,
+    /// When it began to be opened.
+    pub(super) began: Instant,
+    past: Cell<Past>,
     /// In flight from the first byte written until the answer has been read or given up.
     call: RefCell<Option<Call>>,
     answer: RefCell<AnswerReader>,
@@ -58,14 +72,15 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Takes an open socket, and reads from it until either side closes.
+    /// Takes a socket to an address, open since a moment after the time with it, and reads from it
+    /// until either side closes.
     ///
     /// # Errors
     ///
     /// When the kernel will not watch the socket.
     pub(super) fn start(
         transport: Transport,
-        address: SocketAddr,
+        (address, began): (SocketAddr, Instant),
         pool: &Rc<Pool>,
         id: u64,
     ) -> io::Result<Rc<Self>> {
@@ -77,6 +92,8 @@ impl Connection {
                 pool: Rc::clone(pool),
                 id,
                 address,
+                began,
+                past: Cell::new(Past::Unused),
                 call: RefCell::new(None),
                 answer: RefCell::new(answer),
                 crumbs: Cell::new(0),
@@ -104,6 +121,9 @@ impl Connection {
             return Err(call);
         }
         *self.call.borrow_mut() = Some(call);
+        if self.past.get() == Past::Unused {
+            self.past.set(Past::Asked);
+        }
         Ok(())
     }
 
@@ -145,6 +165,11 @@ impl Connection {
     /// Whether it has been idle or carried an answer.
     pub(super) fn is_reused(&self) -> bool {
         self.reused.get()
+    }
+
+    /// What it has been good for.
+    pub(super) fn past(&self) -> Past {
+        self.past.get()
     }
 
     /// Whether a call is on the wire.
@@ -267,6 +292,8 @@ impl Connection {
 
     /// The answer is all there. One that nobody waits for is not worth decompressing.
     fn finish(&self, now: Instant, head: Head, body: &[u8]) {
+        self.past.set(Past::Answered);
+        self.pool.answered(self.address);
         let outcome = match head.status {
             204 => Outcome::NoBid,
             200 if body.is_empty() => Outcome::NoBid,

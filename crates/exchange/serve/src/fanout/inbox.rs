@@ -98,9 +98,18 @@ struct Slot {
     latency: Option<Duration>,
     body: Range<usize>,
     wait_until: Instant,
+    /// When it went out, if it did.
+    sent_at: Option<Instant>,
     retried: bool,
     /// The right to the call, until it is on a connection.
     in_flight: Option<InFlight>,
+}
+
+impl Slot {
+    fn given(&self) -> Duration {
+        let waited = |sent_at| self.wait_until.saturating_duration_since(sent_at);
+        self.sent_at.map_or(Duration::ZERO, waited)
+    }
 }
 
 /// The answers to one auction.
@@ -110,7 +119,6 @@ pub(super) struct Inbox(RefCell<Inner>);
 #[derive(Debug)]
 struct Inner {
     open: bool,
-    began: Instant,
     waiting: usize,
     slots: Vec<Slot>,
     bodies: Vec<u8>,
@@ -123,7 +131,7 @@ struct Inner {
 pub struct Outcomes {
     /// By call.
     pub calls: Vec<Outcome>,
-    /// By call: how long it was, or would have been, waited for, and what it took.
+    /// By call: how long its answer was, or would have been, waited for, and what it took.
     times: Vec<(Duration, Option<Duration>)>,
     ranges: Vec<Range<usize>>,
     bodies: Vec<u8>,
@@ -135,7 +143,8 @@ impl Outcomes {
         &self.bodies[self.ranges[call].clone()]
     }
 
-    /// How long a call was, or would have been, waited for.
+    /// How long the answer to a call was, or would have been, waited for once it was sent; nothing
+    /// for one that never was.
     pub fn given(&self, call: usize) -> Duration {
         self.times[call].0
     }
@@ -165,12 +174,12 @@ impl Inbox {
             latency: None,
             body: 0..0,
             wait_until,
+            sent_at: None,
             retried: false,
             in_flight,
         };
         Self(RefCell::new(Inner {
             open: true,
-            began: Instant::now(),
             waiting,
             slots: calls.map(slot).collect(),
             bodies: room,
@@ -182,6 +191,13 @@ impl Inbox {
     /// The right to the call, for the connection that makes it.
     pub(super) fn take_right(&self, slot: usize) -> Option<InFlight> {
         self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
+    }
+
+    /// The call is on its way.
+    pub(super) fn sent(&self, slot: usize, now: Instant) {
+        if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
+            slot.sent_at = Some(now);
+        }
     }
 
     /// The connection did not make the call after all.
@@ -300,7 +316,6 @@ impl Inbox {
         let todo = std::mem::take(&mut inner.todo);
         let slots = std::mem::take(&mut inner.slots);
         let bodies = std::mem::take(&mut inner.bodies);
-        let began = inner.began;
         drop(inner);
         for todo in todo {
             if let Todo::Send { connection, .. } = todo {
@@ -309,7 +324,7 @@ impl Inbox {
         }
         Outcomes {
             calls: slots.iter().map(|slot| slot.outcome.unwrap_or(Outcome::Late)).collect(),
-            times: slots.iter().map(|slot| (slot.wait_until - began, slot.latency)).collect(),
+            times: slots.iter().map(|slot| (slot.given(), slot.latency)).collect(),
             ranges: slots.into_iter().map(|slot| slot.body).collect(),
             bodies,
         }

@@ -9,33 +9,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::metrics::Padded;
+use rustix::io::Errno;
 use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
-use super::connection::Connection;
+use super::connection::{Connection, Past};
 use super::endpoint::Endpoint;
 use super::inbox::{Inbox, Outcome};
 use super::reactor::Reactor;
+use super::standing::{Backoff, Standings};
 use super::transport::Transport;
 use crate::metrics::DspMetrics;
+
+/// How often a lack of this machine is logged, by pool.
+const LACK_TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// What bounds a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
     /// Most connections to one DSP from one shard, in use or idle.
     pub connections_max: usize,
+    /// Most of them that are being opened at once, beside one for every four that are open.
+    pub opening_max: usize,
     /// Longest attempt to connect.
     pub connect_timeout: Duration,
     /// Idle connections are closed after this long.
     pub idle_timeout: Duration,
     /// How long after its auction a late answer may take to arrive, before its connection goes.
     pub drain_timeout: Duration,
-    /// Pause after a first failed attempt to connect; it doubles with each further one.
-    pub backoff_min: Duration,
-    /// Longest such pause.
-    pub backoff_max: Duration,
+    /// When an address is left alone.
+    pub backoff: Backoff,
     /// How often a few bytes of an answer may come before its connection is closed.
     pub crumbs_max: u32,
 }
@@ -51,19 +56,13 @@ pub struct Pool {
     retired: Cell<bool>,
     idle: RefCell<Vec<Rc<Connection>>>,
     all: RefCell<HashMap<u64, Rc<Connection>>>,
-    /// Calls for which a connection is being opened.
+    /// Calls that wait for a connection, whether opened for them or given back.
     waiting: RefCell<VecDeque<(Rc<Inbox>, usize)>>,
-    opening: Cell<usize>,
+    pub(super) opening: Cell<usize>,
     ids: Cell<u64>,
-    /// Addresses to which no connection could be opened.
-    failing: RefCell<HashMap<SocketAddr, Failure>>,
-}
-
-/// Attempts in a row that came to nothing, and when the next one may be made.
-#[derive(Clone, Copy, Debug)]
-struct Failure {
-    count: u32,
-    retry_at: Instant,
+    standings: RefCell<Standings>,
+    /// When it was last logged that this machine lacks something.
+    lack_told: Cell<Option<Instant>>,
 }
 
 impl Pool {
@@ -85,7 +84,8 @@ impl Pool {
             waiting: RefCell::default(),
             opening: Cell::new(0),
             ids: Cell::new(0),
-            failing: RefCell::default(),
+            standings: RefCell::default(),
+            lack_told: Cell::new(None),
         }
     }
 
@@ -121,39 +121,89 @@ impl Pool {
         self.idle.borrow_mut().pop()
     }
 
-    /// Opens a connection for a call, which hears of it through its inbox.
+    /// Finds a connection for a call, which hears of it through its inbox: the first that is opened
+    /// or given back. As many are being opened as there are calls that wait, within bounds: in a
+    /// burst, waiting for an answer is cheaper than one more connection.
     ///
     /// # Errors
     ///
-    /// Why none can be opened.
-    pub(super) fn open(
+    /// Why there will be none.
+    pub(super) fn seek(
         self: &Rc<Self>,
         now: Instant,
         inbox: &Rc<Inbox>,
         slot: usize,
     ) -> Result<(), Outcome> {
+        if self.waiting.borrow().len() >= self.limits().connections_max {
+            return Err(Outcome::Saturated);
+        }
+        if self.opening.get() < self.opening_max() {
+            self.open(now)?;
+        }
+        self.waiting.borrow_mut().push_back((Rc::clone(inbox), slot));
+        Ok(())
+    }
+
+    fn opening_max(&self) -> usize {
+        self.limits().opening_max + self.all.borrow().len() / 4
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    ///
+    /// Why none can be opened.
+    fn open(self: &Rc<Self>, now: Instant) -> Result<(), Outcome> {
         if self.all.borrow().len() + self.opening.get() >= self.limits().connections_max {
             return Err(Outcome::Saturated);
         }
         let address = self.next_address(now)?;
+        self.standings.borrow_mut().tried(address);
         let id = self.ids.replace(self.ids.get() + 1);
-        self.waiting.borrow_mut().push_back((Rc::clone(inbox), slot));
         self.opening.set(self.opening.get() + 1);
         let pool = Rc::clone(self);
         spawn_local(async move {
             let opened =
                 timeout(pool.limits().connect_timeout, connect(address, &pool.endpoint)).await;
             pool.opening.set(pool.opening.get() - 1);
+            let opened = match opened {
+                Ok(Ok(transport)) => Connection::start(transport, (address, now), &pool, id),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "timed out")),
+            };
             match opened {
-                Ok(Ok(transport)) => match Connection::start(transport, address, &pool, id) {
-                    Ok(connection) => pool.opened(connection),
-                    Err(error) => pool.failed(address, now, &error.to_string()),
-                },
-                Ok(Err(error)) => pool.failed(address, now, &error.to_string()),
-                Err(_) => pool.failed(address, now, "timed out"),
+                Ok(connection) => pool.opened(connection),
+                Err(error) => pool.failed(address, now, &error),
             }
+            pool.open_for_waiting();
         });
         Ok(())
+    }
+
+    /// Opens more where calls wait that no attempt is for.
+    fn open_for_waiting(self: &Rc<Self>) {
+        self.forget_past();
+        let now = Instant::now();
+        while self.opening.get() < self.opening_max().min(self.waiting.borrow().len()) {
+            match self.open(now) {
+                Ok(()) => (),
+                Err(outcome) if self.is_empty() => return self.disappoint(outcome),
+                Err(_) => return, // What is open will be given back.
+            }
+        }
+    }
+
+    /// Calls whose time was up wait no longer.
+    fn forget_past(&self) {
+        self.waiting.borrow_mut().retain(|(inbox, slot)| inbox.is_waiting(*slot));
+    }
+
+    /// There will be no connection for those that wait.
+    fn disappoint(&self, outcome: Outcome) {
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        for (inbox, slot) in waiting {
+            inbox.deliver(slot, outcome, &[]);
+        }
     }
 
     /// The next in turn of the addresses that may be tried now.
@@ -162,53 +212,64 @@ impl Pool {
         if addresses.is_empty() {
             return Err(Outcome::Unresolved);
         }
-        let failing = self.failing.borrow();
-        let may_be_tried = |address: &&SocketAddr| {
-            failing.get(address).is_none_or(|failure| failure.retry_at <= now)
-        };
+        let standings = self.standings.borrow();
         let turn = usize::try_from(self.ids.get()).unwrap_or(0) % addresses.len();
         let (after, before) = addresses.split_at(turn);
         let mut in_turn = before.iter().chain(after);
+        let may_be_tried = |address: &&SocketAddr| standings.allows(**address, now);
         in_turn.find(may_be_tried).copied().ok_or(Outcome::Unreachable)
     }
 
     fn opened(&self, connection: Rc<Connection>) {
-        self.failing.borrow_mut().remove(&connection.address);
         self.metrics().opened.increment();
         self.all.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.metrics().open.change(1);
         self.release(connection, Instant::now());
     }
 
-    /// An attempt that began at `started` has come to nothing.
-    fn failed(&self, address: SocketAddr, started: Instant, error: &str) {
-        // Attempts that were under way together fail together: that is one failure, not many.
-        let known = self.failing.borrow().get(&address).copied();
-        if known.is_none_or(|failure| failure.retry_at <= started) {
-            self.back_off(address, known, error);
-        }
+    /// An attempt that began at `began` has come to nothing.
+    fn failed(&self, address: SocketAddr, began: Instant, error: &io::Error) {
+        self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
+        let outcome = if is_ours(error) {
+            self.standings.borrow_mut().unused(address, began);
+            self.tell_of_lack(address, error);
+            Outcome::Saturated
+        } else {
+            let backoff = self.limits().backoff;
+            let times = (began, Instant::now());
+            let pause = self.standings.borrow_mut().refused(address, times, backoff);
+            self.paused(address, pause, &error.to_string());
+            Outcome::Unreachable
+        };
         let waiting = self.waiting.borrow_mut().pop_front();
         if let Some((inbox, slot)) = waiting {
-            inbox.deliver(slot, Outcome::Unreachable, &[]);
+            inbox.deliver(slot, outcome, &[]);
         }
     }
 
-    fn back_off(&self, address: SocketAddr, known: Option<Failure>, error: &str) {
-        let count = known.map_or(0, |failure| failure.count).saturating_add(1);
-        let limits = self.limits();
-        let doubled = limits.backoff_min.saturating_mul(1 << (count - 1).min(16));
-        let retry_at = Instant::now() + doubled.min(limits.backoff_max);
-        let mut failing = self.failing.borrow_mut();
-        // Names move: addresses that have gone are not remembered.
-        let addresses = self.endpoint.addresses.current();
-        failing.retain(|address, _| addresses.contains(address));
-        failing.insert(address, Failure { count, retry_at });
-        self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
+    /// Every call may meet it: it is told now and then.
+    fn tell_of_lack(&self, address: SocketAddr, error: &io::Error) {
+        let now = Instant::now();
+        if self.lack_told.get().is_none_or(|told| LACK_TOLD_EVERY <= now - told) {
+            self.lack_told.set(Some(now));
+            warn!(%address, %error, "this machine has no room for a connection to a DSP");
+        }
+    }
+
+    /// Tells of a pause that an address is given.
+    fn paused(&self, address: SocketAddr, pause: Option<u32>, error: &str) {
+        let Some(count) = pause else { return };
+        self.standings.borrow_mut().keep(&self.endpoint.addresses.current());
         if count == 1 {
             warn!(%address, error, "DSP cannot be reached; retrying with backoff");
         } else {
             debug!(%address, error, failures = count, "DSP still cannot be reached");
         }
+    }
+
+    /// A whole answer has come from an address.
+    pub(super) fn answered(&self, address: SocketAddr) {
+        self.standings.borrow_mut().answered(address);
     }
 
     /// Gives a connection to a call that waits for one, or keeps it.
@@ -233,9 +294,20 @@ impl Pool {
 
     /// A connection has closed.
     pub(super) fn forget(&self, connection: &Connection) {
-        if self.all.borrow_mut().remove(&connection.id).is_some() {
-            self.idle.borrow_mut().retain(|idle| idle.id != connection.id);
-            self.metrics().open.change(-1);
+        if self.all.borrow_mut().remove(&connection.id).is_none() {
+            return;
+        }
+        self.idle.borrow_mut().retain(|idle| idle.id != connection.id);
+        self.metrics().open.change(-1);
+        let (address, began) = (connection.address, connection.began);
+        match connection.past() {
+            Past::Answered => (),
+            Past::Unused => self.standings.borrow_mut().unused(address, began),
+            Past::Asked => {
+                let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
+                let pause = self.standings.borrow_mut().barren(address, times, backoff);
+                self.paused(address, pause, "connections end without an answer");
+            }
         }
     }
 
@@ -248,6 +320,7 @@ impl Pool {
         for connection in spent {
             connection.close();
         }
+        self.forget_past();
     }
 
     /// Whether nothing is open or being opened.
@@ -264,6 +337,12 @@ impl Pool {
     }
 }
 
+/// Whether it is this machine that has no room for one more connection.
+fn is_ours(error: &io::Error) -> bool {
+    let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
+}
+
 /// Tokio waits for the connection to open; from then on the reactor waits for its answers.
 async fn connect(address: SocketAddr, endpoint: &Endpoint) -> io::Result<Transport> {
     let stream = TcpStream::connect(address).await?;
@@ -277,4 +356,17 @@ async fn connect(address: SocketAddr, endpoint: &Endpoint) -> io::Result<Transpo
         Some(session) => Transport::tls(socket, session),
         None => Transport::plain(socket),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_no_fault_of_a_dsp() {
+        let of = |errno: Errno| is_ours(&io::Error::from(errno));
+        assert!(of(Errno::MFILE) && of(Errno::NFILE) && of(Errno::ADDRNOTAVAIL));
+        assert!(!of(Errno::CONNREFUSED) && !of(Errno::TIMEDOUT) && !of(Errno::HOSTUNREACH));
+        assert!(!is_ours(&io::Error::new(io::ErrorKind::TimedOut, "timed out")));
+    }
 }

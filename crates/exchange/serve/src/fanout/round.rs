@@ -67,7 +67,7 @@ impl Drop for CloseOnDrop {
 }
 
 impl Round<'_> {
-    /// Sends on an idle connection, or opens one.
+    /// Sends on an idle connection, or seeks one.
     fn ask(&self, slot: usize, now: Instant) {
         let pool = self.questions[slot].pool;
         while let Some(connection) = pool.idle() {
@@ -75,12 +75,12 @@ impl Round<'_> {
                 return;
             }
         }
-        self.open(slot, now);
+        self.seek(slot, now);
     }
 
-    fn open(&self, slot: usize, now: Instant) {
+    fn seek(&self, slot: usize, now: Instant) {
         let inbox = &self.guard.0;
-        if let Err(outcome) = self.questions[slot].pool.open(now, inbox, slot) {
+        if let Err(outcome) = self.questions[slot].pool.seek(now, inbox, slot) {
             inbox.deliver(slot, outcome, &[]);
         }
     }
@@ -98,7 +98,14 @@ impl Round<'_> {
         let sent = self
             .bodies
             .write(slot, &question.pool.endpoint.head, |parts| connection.send(call, parts));
-        sent.map_err(|call| inbox.return_right(slot, call.right)).is_ok()
+        match sent {
+            Ok(()) => inbox.sent(slot, now),
+            Err(call) => {
+                inbox.return_right(slot, call.right);
+                return false;
+            }
+        }
+        true
     }
 
     async fn collect(self) -> Outcomes {
@@ -129,14 +136,14 @@ impl Round<'_> {
                 } else if self.send(slot, &connection, now) {
                     // On its way.
                 } else if connection.is_reused() {
-                    self.open(slot, now); // As for one that was idle.
+                    self.seek(slot, now); // As for one that was idle.
                 } else {
                     // A new connection that is dead already: the DSP does not want us.
                     self.guard.0.deliver(slot, Outcome::Reset, &[]);
                 }
             }
             // Another idle connection may be as dead as the last.
-            Todo::Retry { slot } if self.guard.0.is_waiting(slot) => self.open(slot, now),
+            Todo::Retry { slot } if self.guard.0.is_waiting(slot) => self.seek(slot, now),
             Todo::Retry { .. } => (),
         }
     }

@@ -36,17 +36,23 @@ fn with_connection(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>)) {
 
 /// The same, and with the DSP's end of the connection.
 fn with_peer(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>, std::net::TcpStream)) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(LocalSet::new().run_until(async {
+    run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stream = TcpStream::connect(address).await.unwrap();
         let pool = pool();
         let socket = mio::net::TcpStream::from_std(stream.into_std().unwrap());
-        let connection = Connection::start(Transport::plain(socket), address, &pool, 0).unwrap();
+        let connection =
+            Connection::start(Transport::plain(socket), (address, Instant::now()), &pool, 0)
+                .unwrap();
         let peer = listener.accept().await.unwrap().0.into_std().unwrap();
         test(pool, connection, peer).await;
-    }));
+    });
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(LocalSet::new().run_until(test));
 }
 
 fn call(inbox: &Rc<Inbox>) -> Call {
@@ -79,6 +85,20 @@ fn an_answer_is_late_once_the_auction_has_given_it_up() {
     assert!(!late.deliver(0, Outcome::Answered, b"{}"));
     let outcomes = late.close();
     assert_eq!((outcomes.calls[0], outcomes.body(0)), (Outcome::Late, &b""[..]));
+}
+
+/// What kept a call from going out is not held against its DSP.
+#[test]
+fn the_time_given_to_a_dsp_begins_when_its_call_goes_out() {
+    let now = Instant::now();
+    let calls =
+        [(now + Duration::from_millis(250), None), (now + Duration::from_millis(250), None)];
+    let inbox = Inbox::new(calls.into_iter(), Vec::new());
+    inbox.sent(0, now + Duration::from_millis(200));
+    let outcomes = inbox.close();
+    assert_eq!(outcomes.calls, [Outcome::Late, Outcome::Late]);
+    assert_eq!(outcomes.given(0), Duration::from_millis(50));
+    assert_eq!(outcomes.given(1), Duration::ZERO, "it never did");
 }
 
 #[test]
@@ -159,6 +179,30 @@ fn a_retired_pool_keeps_nothing() {
         Rc::clone(&connection).release(Instant::now());
         assert!(connection.is_closed());
         assert!(pool.idle().is_none());
+    });
+}
+
+/// In a burst, connections are opened a few at a time, and go to whoever waits.
+#[test]
+fn connections_are_opened_a_few_at_a_time() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let pool = pool();
+        pool.limit(PoolLimits { opening_max: 2, connections_max: 5, ..pool.limits() });
+        pool.endpoint().addresses.set(vec![listener.local_addr().unwrap()]);
+        let later = Instant::now() + Duration::from_secs(60);
+        let inboxes: Vec<_> = (0..6).map(|_| inbox(later)).collect();
+        let seek = |inbox| pool.seek(Instant::now(), inbox, 0);
+        let sought: Vec<_> = inboxes.iter().map(seek).collect();
+        assert_eq!(sought, [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Err(Outcome::Saturated)]);
+        assert_eq!(pool.opening.get(), 2);
+        // The third is no longer waited for: its connection is another's.
+        inboxes[2].close();
+        for waits in [0, 1, 3, 4] {
+            std::future::poll_fn(|cx| inboxes[waits].poll(cx)).await;
+            assert!(matches!(inboxes[waits].next_todo(), Some(Todo::Send { .. })));
+        }
+        assert_eq!((pool.opening.get(), pool.idle().is_none()), (0, true));
     });
 }
 

@@ -44,7 +44,9 @@ fn exchange(fleet: &Fleet, keys: &str) -> Running {
     let keys = format!("seats = [\"seat-1\"]\n{keys}");
     let [healthy, sick] = *fleet.addresses() else { panic!("two DSPs") };
     let dsps = [(healthy, "seats = [\"seat-0\"]"), (sick, keys.as_str())];
-    let pool = "drain_timeout = \"50ms\"\nbackoff_min = \"1ms\"\nbackoff_max = \"2ms\"";
+    // A connection for each call, whatever became of the last.
+    let pool = "drain_timeout = \"50ms\"\nbackoff_min = \"1ms\"\nbackoff_max = \"2ms\"\n\
+                barren_max = 1000000";
     Running::start(&Setup { pool, dsps: &dsps, ..Setup::default() })
 }
 

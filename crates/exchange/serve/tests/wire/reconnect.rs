@@ -134,6 +134,31 @@ fn attempts_that_fail_together_count_once() {
     until("it is found", || exchange.auction(&banner("")).status == 200);
 }
 
+/// A DSP that takes connections and answers on none is like one that refuses them.
+#[test]
+fn connections_that_bear_no_answer_are_not_opened_for_ever() {
+    let pool = "barren_max = 2\nbackoff_min = \"60s\"\nbackoff_max = \"60s\"";
+    let dying = || Script::once([Step::Read, Step::Reset]);
+    let dsp = Dsp::start([dying()]);
+    let exchange = start(dsp.address, pool);
+    for _ in 0..6 {
+        assert_eq!(exchange.auction(&banner("")).status, 204);
+    }
+    assert_eq!(dsp.accepted(), 3);
+    assert_eq!(exchange.outcomes(0, Outcome::Reset), 3);
+    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 3);
+
+    // One answer, and all is well.
+    let good = Script::once([Step::Read, Step::Write(answer("1.00"))]);
+    let dsp = Dsp::start([dying(), dying(), good, dying()]);
+    let exchange = start(dsp.address, pool);
+    let statuses: Vec<_> = (0..7).map(|_| exchange.auction(&banner("")).status).collect();
+    assert_eq!(statuses, [204, 204, 200, 204, 204, 204, 204]);
+    assert_eq!(dsp.accepted(), 6);
+    assert_eq!(exchange.outcomes(0, Outcome::Reset), 5);
+    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 1);
+}
+
 #[test]
 fn a_pool_grows_to_its_limit_and_no_further() {
     let script = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);

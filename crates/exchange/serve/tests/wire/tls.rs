@@ -27,7 +27,8 @@ fn exchange(url: &str, authority: &str, keys: &str, other: &Dsp) -> Running {
          [[dsp]]\nid = \"d1\"\nurl = \"http://{}/bid\"\n",
         other.address
     );
-    let pool = "backoff_min = \"1ms\"\nbackoff_max = \"1ms\"\ndrain_timeout = \"100ms\"";
+    let pool = "backoff_min = \"1ms\"\nbackoff_max = \"1ms\"\ndrain_timeout = \"100ms\"\n\
+                barren_max = 1000000";
     Running::start(&Setup { pool, rest: &rest, ..Setup::default() })
 }
 
