@@ -324,8 +324,9 @@ def variants(entry: dict) -> str:
     """Medians of each row and its share of the row it is compared with, then every round."""
     rows = [variant(entry, name) for name in entry["rows"]]
     load = (
-        f"30 % bid, each after {entry['latency_ms']} ms; closed loop, {entry['in_flight']} in "
-        "flight. `shards` are the threads of auctions alone.\n"
+        f"30 % bid, each after {entry['latency_ms']} ms; open loop, {entry['rate_per_s']}/s, which "
+        f"is {entry['share']:.0%} of the closed loop of `{entry['paced_by']}`. `shards` are the "
+        "threads of auctions alone.\n"
     )
     parts = [f"## {entry['name']}: {entry['title']}{void(entry)}\n", load]
     parts.append(table(list(rows[0]), rows_of(rows)))

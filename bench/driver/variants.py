@@ -1,7 +1,8 @@
 """One thing switched on at a time: notices, TLS, gzip; each beside the same without it.
 
 A variant is a row: a program, its DSPs, its configuration, and the row it is compared with. Rounds
-go through all of them in turn, as those of throughput do.
+go through all of them in turn, as those of throughput do, but at one rate: a row that answers later
+would do less in a closed loop, and an idle core works in smaller, dearer batches.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ from driver.throughput import (
     line,
     measure,
     not_asked,
-    settle,
 )
 
 # Beacons are called at the exchange's own address, so the name need not resolve.
@@ -49,6 +49,9 @@ class Comparison:
     title: str
     notes: tuple[str, ...]
     variants: tuple[Variant, ...]
+    # The row whose closed loop is the capacity, and the share of it that is offered to all.
+    paced_by: str
+    share: float
     # Least share of its base for these rows.
     targets: dict[str, float]
 
@@ -73,13 +76,17 @@ def notices() -> Comparison:
             "With them, `nurl` is called after the answer and `burl` once the beacon is called, "
             "which the hammer does for every answer with a bid, on the connection of the answer; "
             "the server's time includes serving the beacon, the journal and the calls to DSPs.",
+            "`nurl alone` leaves the beacons uncalled.",
         ),
         (
             Variant("off", "off", winners, insecure=True),
+            Variant("nurl alone", "off", winners, "vickrey", terms, None, True),
             Variant("nurl and burl", "off", winners, "vickrey", terms, BEACONS, True),
             Variant("off, lurl in bids", "off, lurl in bids", losers, insecure=True),
             Variant("and all lurl", "off, lurl in bids", losers, "vickrey", terms, BEACONS, True),
         ),
+        "off",
+        0.5,
         {"nurl and burl": 0.95, "and all lurl": 0.95},
     )
 
@@ -105,39 +112,40 @@ def codings() -> Comparison:
             Variant("TLS", "plain", replace(plain, tls=True)),
             Variant("TLS and gzip", "plain", replace(zipped, tls=True), terms=gzip),
         ),
+        "plain",
+        0.5,
         {},
     )
 
 
 def run(bench: Bench, comparison: Comparison, rounds: Rounds, say: Say) -> dict:
-    """Every variant in turn, round by round, DSPs slowed until no round is void."""
-
-    def measure_at(latency_ms: int, search: bool) -> list[dict]:
-        measured: list[dict] = []
-        if search:
-            probe = one_round(bench, comparison.variants[0], latency_ms, PROBE_S, 0)
-            say(f"  probe at {latency_ms:>3} ms    {line(probe)}")
-            if probe["void"]:
-                return [probe]
-        for number in range(1, rounds.count + 1):
-            for variant in comparison.variants:
-                measured.append(one_round(bench, variant, latency_ms, rounds.seconds, number))
-                say(f"  round {number} at {latency_ms:>3} ms  {line(measured[-1])}")
-                if search and measured[-1]["void"]:
-                    return measured
-        return measured
-
-    latency_ms, measured = settle(bench, rounds, measure_at)
-    return conclude(comparison, latency_ms, bench.in_flight, measured)
+    """Every variant in turn, round by round, at a share of what the core can do."""
+    (paced_by,) = (each for each in comparison.variants if each.name == comparison.paced_by)
+    closed = one_round(bench, paced_by, (rounds.latency_ms, PROBE_S, None), 0)
+    say(f"  closed loop           {line(closed)}")
+    rate_per_s = max(1, int(comparison.share * closed["answers_per_s"]))
+    measured: list[dict] = []
+    for number in range(1, rounds.count + 1):
+        for variant in comparison.variants:
+            pace = (rounds.latency_ms, rounds.seconds, rate_per_s)
+            measured.append(one_round(bench, variant, pace, number))
+            say(f"  round {number} at {rate_per_s:>4}/s    {line(measured[-1])}")
+    return conclude(comparison, rounds.latency_ms, rate_per_s, measured)
 
 
-def one_round(bench: Bench, variant: Variant, latency_ms: int, seconds: int, number: int) -> dict:
-    """Fresh DSPs, a fresh server, warmed up, measured, and ended."""
+def one_round(
+    bench: Bench, variant: Variant, pace: tuple[int, int, int | None], number: int
+) -> dict:
+    """Fresh DSPs, a fresh server, warmed up, measured, and ended. `pace` is the latency of DSPs in
+    milliseconds, how many seconds are measured, and the rate of an open loop."""
+    latency_ms, seconds, rate_per_s = pace
     options = replace(variant.fleet, latency_ms=latency_ms)
     with fleet(bench, options) as dsps:
         with serving(bench, variant.program, dsps, variant.terms) as server:
-            load = Load(seconds, beacons=variant.beacons, insecure=variant.insecure)
-            gentle = replace(load, seconds=START.seconds, in_flight=START.in_flight)
+            load = Load(seconds, rate_per_s, beacons=variant.beacons, insecure=variant.insecure)
+            gentle = replace(
+                load, seconds=START.seconds, rate_per_s=None, in_flight=START.in_flight
+            )
             hammer(bench, server.url, gentle)
             hammer(bench, server.url, replace(load, seconds=WARM_UP_S))
             before = server.metrics()
@@ -170,7 +178,7 @@ def notices_of(counts: list[figures.Sample]) -> dict[str, int]:
 
 
 def conclude(
-    comparison: Comparison, latency_ms: int, in_flight: int, measured: list[dict]
+    comparison: Comparison, latency_ms: int, rate_per_s: int, measured: list[dict]
 ) -> dict:
     """Medians over the rounds, and their ratios to those of the rows they are compared with."""
     rows: dict[str, dict] = {}
@@ -192,7 +200,9 @@ def conclude(
         "kind": "variants",
         "title": comparison.title,
         "latency_ms": latency_ms,
-        "in_flight": in_flight,
+        "rate_per_s": rate_per_s,
+        "share": comparison.share,
+        "paced_by": comparison.paced_by,
         "void": any(each["void"] for each in measured),
         "rows": rows,
         "notes": list(comparison.notes),

@@ -121,8 +121,8 @@ impl Called<'_> {
         let (done, answered) = oneshot::channel();
         let expires_ms = claims.expires_unix_s.saturating_mul(1000);
         let once = Some((claims.id(), expires_ms));
-        let fetch = Fetch { body_max: sealer.markup_bytes_max, once, done };
-        if !self.shard.order(Order::Fetch(notice, fetch)) {
+        let fetch = Fetch { notice, body_max: sealer.markup_bytes_max, once, done };
+        if !self.shard.fetch(fetch) {
             return busy();
         }
         let Ok(answered) = answered.await else { return not_taken() };

@@ -256,8 +256,8 @@ impl Ads<'_> {
         };
         let notice = self.closing.notice(wanted.dsp, url)?;
         let (done, body) = oneshot::channel();
-        let fetch = Fetch { body_max: self.sealer.markup_bytes_max, once: None, done };
-        self.closing.shard.order(Order::Fetch(notice, fetch)).then_some(body)
+        let fetch = Fetch { notice, body_max: self.sealer.markup_bytes_max, once: None, done };
+        self.closing.shard.fetch(fetch).then_some(body)
     }
 
     async fn markup(&self, body: oneshot::Receiver<Result<Answered, CallError>>) -> Option<String> {

@@ -10,5 +10,5 @@ mod wire;
 pub use client::{Answered, CallError, CallLimits, Client, Resolve};
 pub use journal::{Journal, JournalError};
 pub use network::Network;
-pub use office::{Clock, Counter, Fetch, Office, Order, View, Window, unix_ms};
+pub use office::{Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms};
 pub use sealer::{Sealer, own_key};

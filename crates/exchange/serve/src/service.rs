@@ -22,7 +22,7 @@ use crate::guards::{GuardId, Guards, GuardsThread};
 use crate::http;
 use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
-    Client, Clock, Counter, Journal, JournalError, Office, View, Window, own_key, unix_ms,
+    Client, Clock, Counter, Journal, JournalError, Office, Times, View, Window, own_key, unix_ms,
 };
 use crate::shard::Shard;
 
@@ -208,9 +208,9 @@ fn open_office(config: &ExchangeConfig) -> Result<Option<OpenOffice>, ExchangeEr
         Client::new(calls, Box::new(resolver), tls)
     };
     let delivery = replay.finish(clock.now());
-    // A tenth less than delivery allows, so that it hears of every call in time.
-    let patience = notices.policy.answer_timeout.mul_f64(0.9);
-    let (office, counter, window) = Office::start(delivery, journal, client, (clock, patience))?;
+    let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
+    let times = Times { clock, linger: notices.linger, answer_timeout };
+    let (office, counter, window) = Office::start(delivery, journal, client, times)?;
     Ok(Some(OpenOffice { office, counter, window, own_key }))
 }
 

@@ -19,7 +19,7 @@ use crate::fanout::{Pool, Reactor};
 use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, ShardLine, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
-use crate::notices::{Counter, Order, Sealer};
+use crate::notices::{Counter, Fetch, Order, Sealer};
 
 /// Rooms for bodies that are kept, and the largest of them.
 const ROOMS_MAX: usize = 64;
@@ -167,7 +167,16 @@ impl Shard {
 
     /// Gives one order; whether it was taken.
     pub(crate) fn order(&self, order: Order) -> bool {
-        let taken = self.office.as_ref().is_some_and(|office| office.order(order));
+        self.to_office(|office| office.order(order))
+    }
+
+    /// Asks for an ad; whether it will be.
+    pub(crate) fn fetch(&self, fetch: Fetch) -> bool {
+        self.to_office(|office| office.fetch(fetch))
+    }
+
+    fn to_office(&self, give: impl FnOnce(&Counter) -> bool) -> bool {
+        let taken = self.office.as_ref().is_some_and(give);
         if !taken {
             self.metrics.notices_refused.increment();
         }

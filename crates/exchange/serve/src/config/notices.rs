@@ -26,6 +26,8 @@ pub struct NoticesConfig {
     pub mode: NoticeMode,
     /// How long tokens count.
     pub lifetimes: Lifetimes,
+    /// How long beacons and notices are gathered.
+    pub linger: Duration,
     /// What bounds calls to DSPs.
     pub calls: CallLimits,
     /// Who must have signed certificates of notice hosts; absent: those whom the system trusts.
@@ -101,6 +103,12 @@ impl NoticesConfig {
                 "64KiB",
                 256..=16 * 1024 * 1024,
                 "Largest such ad.",
+            ),
+            linger: s.duration(
+                "linger",
+                "10ms",
+                ms(0)..=ms(500),
+                "How long beacons and notices are gathered, to be journalled and sent together; a beacon is answered later by up to twice that.",
             ),
             calls: read_calls(s),
             authorities: read_authorities(s),

@@ -42,13 +42,13 @@ pub enum Order {
     Submit(exchange_core::delivery::BestEffort, Notice),
     /// A beacon was called; the answer follows once that is durable.
     Beacon(Box<Beacon>, oneshot::Sender<Acknowledged>),
-    /// Call the notice, and hand its body on.
-    Fetch(Notice, Fetch),
 }
 
-/// A notice that is answered with an ad.
+/// A notice that is answered with an ad, for which somebody waits.
 #[derive(Debug)]
 pub struct Fetch {
+    /// To be called.
+    pub notice: Notice,
     /// Most bytes of it.
     pub body_max: usize,
     /// The token that asks for it, and until when that is remembered: the same is answered once.
@@ -62,7 +62,16 @@ pub type Acknowledged = Result<bool, Refusal>;
 
 /// Where orders are given; clones lead to the same. The office ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct Counter(mpsc::Sender<Order>);
+pub struct Counter {
+    orders: mpsc::Sender<Order>,
+    fetches: mpsc::Sender<Fetch>,
+}
+
+/// What was given there.
+struct Given {
+    orders: mpsc::Receiver<Order>,
+    fetches: mpsc::Receiver<Fetch>,
+}
 
 /// What is seen of the office from outside; it stays when the office has ended.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +89,12 @@ pub struct View {
 impl Counter {
     /// Gives an order without waiting; `false`, and it is gone, when too many wait.
     pub fn order(&self, order: Order) -> bool {
-        self.0.try_send(order).is_ok()
+        self.orders.try_send(order).is_ok()
+    }
+
+    /// Asks for an ad without waiting; `false` as above.
+    pub fn fetch(&self, fetch: Fetch) -> bool {
+        self.fetches.try_send(fetch).is_ok()
     }
 }
 
@@ -108,12 +122,14 @@ impl Office {
         delivery: Delivery,
         journal: Journal,
         client: impl FnOnce() -> Rc<Client> + Send + 'static,
-        (clock, answer_timeout): (Clock, Duration),
+        times: Times,
     ) -> Result<(Self, Counter, Window), JournalError> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         drop(runtime.map_err(JournalError::Thread)?); // It can be made; it cannot be sent.
-        let (orders, wanted) = mpsc::channel(ORDERS_MAX);
+        let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
+        let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
+        let given = Given { orders: orders_given, fetches: fetches_given };
         let (events, happened) = mpsc::unbounded_channel();
         let (journal_orders, journalled) = std_mpsc::channel();
         let tell = events.clone();
@@ -139,18 +155,17 @@ impl Office {
                         calls: 0,
                         safe_before: 0,
                         relayed: Relayed::default(),
-                        answer_timeout,
-                        clock,
+                        times,
                         shown,
                     };
-                    desk.work(wanted, happened).await;
+                    desk.work(given, happened).await;
                 });
                 if journal.join().is_err() {
                     error!("the journal's thread had panicked");
                 }
             })
             .map_err(JournalError::Thread)?;
-        Ok((Self { thread }, Counter(orders), window))
+        Ok((Self { thread }, Counter { orders, fetches }, window))
     }
 
     /// Waits for its end, which follows that of the last [`Counter`].
@@ -159,6 +174,18 @@ impl Office {
             error!("the notices' thread had panicked");
         }
     }
+}
+
+/// When things are done.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// What delivery goes by.
+    pub clock: Clock,
+    /// How long orders and news are gathered, to be dealt with together: each turn costs wake-ups of
+    /// two threads, and a commit of the journal.
+    pub linger: Duration,
+    /// Longest wait for an answer; shorter than delivery's own, so that it hears of every call.
+    pub answer_timeout: Duration,
 }
 
 /// The two clocks.
@@ -197,23 +224,18 @@ struct Desk {
     calls: u64,
     safe_before: u64,
     relayed: Relayed,
-    /// Shorter than delivery's own.
-    answer_timeout: Duration,
-    clock: Clock,
+    times: Times,
     shown: Window,
 }
 
 impl Desk {
-    async fn work(
-        mut self,
-        mut wanted: mpsc::Receiver<Order>,
-        mut happened: mpsc::UnboundedReceiver<Event>,
-    ) {
+    async fn work(mut self, mut given: Given, mut happened: mpsc::UnboundedReceiver<Event>) {
         let (mut orders, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
         let mut closing_until = None;
+        let mut next_turn = Instant::now();
+        let clock = self.times.clock;
         loop {
-            let now = self.clock.now();
-            let wake_at = self.delivery.wake_at(now).map(|tick| self.clock.instant(tick));
+            let wake_at = self.delivery.wake_at(clock.now()).map(|tick| clock.instant(tick));
             let wake_at = [wake_at, closing_until].into_iter().flatten().min();
             let sleep = async {
                 match wake_at {
@@ -222,7 +244,11 @@ impl Desk {
                 }
             };
             tokio::select! {
-                taken = wanted.recv_many(&mut orders, EVENTS_MAX), if closing_until.is_none() => {
+                Some(fetch) = given.fetches.recv() => {
+                    self.fetch(fetch);
+                    continue;
+                }
+                taken = given.orders.recv_many(&mut orders, EVENTS_MAX), if closing_until.is_none() => {
                     if taken == 0 {
                         closing_until = Some(Instant::now() + CLOSING);
                     }
@@ -230,10 +256,14 @@ impl Desk {
                 _ = happened.recv_many(&mut inbox, EVENTS_MAX) => (),
                 () = sleep => (),
             }
+            self.linger(next_turn, &mut given.fetches).await;
+            next_turn = Instant::now() + self.times.linger;
+            orders.extend(std::iter::from_fn(|| given.orders.try_recv().ok()).take(EVENTS_MAX));
+            inbox.extend(std::iter::from_fn(|| happened.try_recv().ok()).take(EVENTS_MAX));
             for order in orders.drain(..) {
                 self.take(order, &mut inbox);
             }
-            self.delivery.step(self.clock.now(), &mut inbox, &mut outbox);
+            self.delivery.step(clock.now(), &mut inbox, &mut outbox);
             self.act(&mut outbox);
             let counters = self.delivery.counters();
             self.shown.show(View { counters, lanes: self.delivery.lanes().collect() });
@@ -254,14 +284,29 @@ impl Desk {
                 self.waiting.insert(self.calls, answer);
                 inbox.push(Event::Beacon(beacon));
             }
-            Order::Fetch(notice, Fetch { body_max, once, done }) => {
-                if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms)) {
-                    return; // Who asks again hears nothing.
-                }
-                if let Some(call) = call(&notice, (false, body_max), done) {
-                    self.client.call(call);
-                }
+        }
+    }
+
+    /// Waits for more until the next turn; an ad is not kept waiting.
+    async fn linger(&mut self, next_turn: Instant, fetches: &mut mpsc::Receiver<Fetch>) {
+        if next_turn <= Instant::now() {
+            return;
+        }
+        let mut turn = std::pin::pin!(tokio::time::sleep_until(next_turn));
+        loop {
+            tokio::select! {
+                Some(fetch) = fetches.recv() => self.fetch(fetch),
+                () = &mut turn => return,
             }
+        }
+    }
+
+    fn fetch(&mut self, Fetch { notice, body_max, once, done }: Fetch) {
+        if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms)) {
+            return; // Who asks again hears nothing.
+        }
+        if let Some(call) = call(&notice, (false, body_max), done) {
+            self.client.call(call);
         }
     }
 
@@ -305,7 +350,7 @@ impl Desk {
         };
         self.client.call(call);
         let (events, dsp) = (self.events.clone(), Arc::clone(notice.dsp()));
-        let patience = self.answer_timeout;
+        let patience = self.times.answer_timeout;
         tokio::task::spawn_local(async move {
             // One that is still queued then is not made: nobody waits for it.
             let answered = tokio::time::timeout(patience, answered).await;
