@@ -95,7 +95,9 @@ def codings() -> Comparison:
     """TLS to DSPs, answers in gzip, and both, beside neither."""
     plain = FleetOptions(50, profile="# As they are.\n")
     zipped = replace(plain, profile='[[dsp.phase]]\nkind = "gzip"\n')
-    gzip = Terms(dsp="gzip = true\n", floor=("--gzip",))
+    # Hundreds of handshakes at once on the testbed's one core are overload, not sickness.
+    as_is = Terms(dsp="breaker = false\n")
+    gzip = Terms(dsp="breaker = false\ngzip = true\n", floor=("--gzip",))
     return Comparison(
         "tls-gzip",
         "TLS to DSPs and answers in gzip, among 50 DSPs",
@@ -107,13 +109,13 @@ def codings() -> Comparison:
         (
             Variant("floor", "floor", plain, program="floor"),
             Variant("floor, gzip", "floor", zipped, program="floor", terms=gzip),
-            Variant("plain", "plain", plain),
+            Variant("plain", "plain", plain, terms=as_is),
             Variant("gzip", "plain", zipped, terms=gzip),
-            Variant("TLS", "plain", replace(plain, tls=True)),
+            Variant("TLS", "plain", replace(plain, tls=True), terms=as_is),
             Variant("TLS and gzip", "plain", replace(zipped, tls=True), terms=gzip),
         ),
         "plain",
-        0.5,
+        0.4,
         {},
     )
 

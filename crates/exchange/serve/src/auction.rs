@@ -102,6 +102,23 @@ struct Inbound<'r> {
     traceparent: Option<&'r [u8]>,
 }
 
+impl<'r> Inbound<'r> {
+    fn traced<'t>(&self, shard: &'t Shard) -> Traced<'t>
+    where
+        'r: 't,
+    {
+        Traced { tracer: &shard.tracer, id: self.id, traceparent: self.traceparent }
+    }
+}
+
+/// An auction in which somebody may be asked.
+struct Prepared<'a> {
+    schedule: Schedule,
+    auction: Auction<'a>,
+    asks: Vec<Ask>,
+    rights: Vec<(InFlight, Trial)>,
+}
+
 impl Holding<'_> {
     async fn reply(self, body: &[u8], presented: Presented<'_>) -> Reply {
         let text = match std::str::from_utf8(body) {
@@ -126,7 +143,13 @@ impl Holding<'_> {
         let traceparent = presented.traceparent;
         let inbound =
             Inbound { id: &id, request: &request, body: text, parsed, record, traceparent };
-        let held = self.hold(inbound).await;
+        let held = match self.prepare(&inbound) {
+            Ok(prepared) => self.hold(inbound, prepared).await,
+            Err(refusal) => {
+                self.trace_refused(&inbound, &refusal);
+                Err(refusal)
+            }
+        };
         let reason = match &held {
             Err(Refusal::NoBid(reason)) => *reason,
             _ => NoBidReason::Unknown,
@@ -180,11 +203,12 @@ impl Holding<'_> {
         Ok(())
     }
 
-    async fn hold(self, inbound: Inbound<'_>) -> Result<(String, Vec<Order>), Refusal> {
-        let Inbound { id, request, body, parsed, record, traceparent } = inbound;
-        let (shard, config) = (self.shard, self.snapshot.config());
+    /// All that comes before anybody is asked.
+    fn prepare<'a>(&'a self, inbound: &Inbound<'a>) -> Result<Prepared<'a>, Refusal> {
+        let Inbound { id, request, parsed, record, .. } = *inbound;
+        let config = self.snapshot.config();
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
-        let schedule = Schedule::new(shard.tick(self.arrival), tmax, &config.limits)
+        let schedule = Schedule::new(self.shard.tick(self.arrival), tmax, &config.limits)
             .ok_or(Refusal::NoBid(NoBidReason::InsufficientAuctionTime))?;
         // A body that was slow to come has used the time up.
         if !schedule.suffices(self.shard.tick(parsed)) {
@@ -195,6 +219,34 @@ impl Holding<'_> {
         if asks.is_empty() {
             return Err(Refusal::NoBid(NoBidReason::NoEligibleDsp));
         }
+        Ok(Prepared { schedule, auction, asks, rights })
+    }
+
+    /// An auction in which nobody is asked.
+    fn trace_refused(&self, inbound: &Inbound<'_>, refusal: &Refusal) {
+        let reason = match refusal {
+            Refusal::NoBid(reason) => *reason,
+            Refusal::Invalid(_) => NoBidReason::InvalidRequest,
+        };
+        let moments = Moments {
+            arrival: self.arrival,
+            parsed: inbound.parsed,
+            asked: None,
+            closed: None,
+            cleared: None,
+            answered: Instant::now(),
+        };
+        inbound.traced(self.shard).record(&moments, reason.label(), []);
+    }
+
+    async fn hold(
+        self,
+        inbound: Inbound<'_>,
+        prepared: Prepared<'_>,
+    ) -> Result<(String, Vec<Order>), Refusal> {
+        let Inbound { body, parsed, record, .. } = inbound;
+        let Prepared { schedule, auction, asks, rights } = prepared;
+        let (shard, config) = (self.shard, self.snapshot.config());
         let outbound = outbound(&auction, body);
         let (rights, trials) = rights.into_iter().unzip();
         let questions = self.questions(&auction, &schedule, (&asks, rights));
@@ -233,7 +285,7 @@ impl Holding<'_> {
             let ended = outcomes.latency(call).map(|latency| asked + latency);
             Called { dsp: &config.market.dsps[ask.dsp].id, outcome: *outcome, ended }
         });
-        Traced { tracer: &shard.tracer, id, traceparent }.record(&moments, ending, calls);
+        inbound.traced(shard).record(&moments, ending, calls);
         shard.keep_room(outcomes.into_room());
         match answer {
             Closed { response: Some(response), notices, .. } => Ok((response, notices)),

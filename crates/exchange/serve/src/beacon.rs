@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exchange_core::delivery::{Beacon, Forwarded, Notice, Refusal};
-use exchange_core::{Claims, LateValues, MacroValues, NoticeTarget, Told};
+use exchange_core::{Claims, LateValues, MacroValues, NoticeKind, NoticeTarget, Rates, Told};
 use http_body_util::Full;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
@@ -17,7 +17,7 @@ use hyper::header::{
 use hyper::{Response, StatusCode, Uri};
 use tokio::sync::oneshot;
 use tracing::debug;
-use units::Ppm;
+use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
 use crate::notices::{Fetch, Order, Sealer, unix_ms};
 use crate::shard::{Shard, Snapshot};
@@ -57,7 +57,24 @@ impl Called<'_> {
             Some(notice) if claims.relays_markup => self.relay(sealer, &claims, notice).await,
             // An ad was promised, and its host is no longer the DSP's.
             None if claims.relays_markup && !claims.url.is_empty() => bad_gateway(),
-            notice => self.deliver(&claims, notice).await,
+            notice => self.deliver(&claims, notice, &upstream).await,
+        }
+    }
+
+    /// Counts what the upstream pays for a bid that is billed for the first time. A test moves no
+    /// money.
+    fn count(&self, claims: &Claims<'_>, upstream: &Upstream<'_>) {
+        if upstream.price.is_empty() || claims.is_test {
+            return;
+        }
+        let market = &self.snapshot.config().market;
+        let metrics = &self.shard.metrics;
+        match upstream.paid(claims.net_currency, &market.rates, market.currency) {
+            Some(paid) => {
+                metrics.upstream_told.increment();
+                metrics.upstream_nanos.add(paid.get());
+            }
+            None => metrics.upstream_unreadable.increment(),
         }
     }
 
@@ -88,7 +105,12 @@ impl Called<'_> {
         device
     }
 
-    async fn deliver(&self, claims: &Claims<'_>, notice: Option<Notice>) -> Response<Full<Bytes>> {
+    async fn deliver(
+        &self,
+        claims: &Claims<'_>,
+        notice: Option<Notice>,
+        upstream: &Upstream<'_>,
+    ) -> Response<Full<Bytes>> {
         // That it was called is our own signal; there may be nobody to tell.
         let Some(notice) = notice else {
             self.shard.metrics.beacons_untold.increment();
@@ -105,7 +127,12 @@ impl Called<'_> {
             return busy();
         }
         match acknowledged.await {
-            Ok(Ok(_)) => pixel(),
+            Ok(Ok(is_duplicate)) => {
+                if claims.kind == NoticeKind::Billing && !is_duplicate {
+                    self.count(claims, upstream);
+                }
+                pixel()
+            }
             Ok(Err(Refusal::Expired)) => not_taken(),
             Ok(Err(Refusal::Busy | Refusal::Journal)) | Err(_) => busy(),
         }
@@ -186,6 +213,17 @@ impl<'q> Upstream<'q> {
         }
         upstream
     }
+
+    /// What it pays for an impression, in `base`; `None` when it does not say so in a way that can
+    /// be read. `usual` is the currency where it names none.
+    fn paid(&self, usual: Currency, rates: &Rates, base: Currency) -> Option<Nanos> {
+        let price = Cpm::parse(self.price, Round::Down).ok()?;
+        let currency = match self.currency {
+            "" => usual,
+            code => Currency::parse(code)?,
+        };
+        rates.convert(price, currency, base, Round::Down)?.cost(Multiplier::ONE)
+    }
 }
 
 fn respond(
@@ -236,6 +274,8 @@ fn ad(markup: String) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
+    use units::Ratio;
+
     use super::*;
 
     #[test]
@@ -249,5 +289,26 @@ mod tests {
         check("l=-1&p", ("", "", None, ""));
         check("l=99999999999", ("", "", None, ""));
         check("", ("", "", None, ""));
+    }
+
+    #[test]
+    fn what_the_upstream_pays() {
+        let code = |code| Currency::parse(code).unwrap();
+        let rates = Rates::new([
+            (code("USD"), Ratio::parse("1").unwrap()),
+            (code("EUR"), Ratio::parse("1.25").unwrap()),
+        ]);
+        let check = |query: &str, want: Option<u64>| {
+            let paid = Upstream::of(query).paid(code("EUR"), &rates, code("USD"));
+            assert_eq!(paid.map(Nanos::get), want, "{query}");
+        };
+        check("p=4&c=USD", Some(4_000_000));
+        check("p=4&c=EUR", Some(5_000_000));
+        check("p=4&c=", Some(5_000_000));
+        check("p=4&c=JPY", None);
+        check("p=${AUCTION_PRICE}&c=USD", None);
+        check("p=-4&c=USD", None);
+        check("p=1e99&c=USD", None);
+        check("c=USD", None);
     }
 }

@@ -123,9 +123,9 @@ impl ExchangeConfig {
             .tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates, &ids));
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
         let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
-        let (publishers, callers) = terms::read_publishers(s, mode);
+        let named = terms::read_publishers(s, mode, &rates);
         let deals = terms::read_deals(s, &names);
-        let floors = terms::read_floors(s, &rates);
+        let floors = [terms::read_floors(s, &rates), named.floors].concat();
         let own = own?;
         let guards = dsps.iter().map(|dsp| dsp.guard.limits(&own.breaker)).collect();
         let (dsps, endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
@@ -142,7 +142,7 @@ impl ExchangeConfig {
             market: Market {
                 dsps,
                 publishers: Publishers {
-                    named: terms::with_fee(publishers, own.pricing.fee),
+                    named: terms::with_fee(named.terms, own.pricing.fee),
                     others: PublisherTerms {
                         fee: own.pricing.fee,
                         notices: mode.unwrap_or_default(),
@@ -163,7 +163,7 @@ impl ExchangeConfig {
             guards,
             timeout_counts_after: own.breaker.timeout_counts_after,
             notices: own.notices,
-            callers,
+            callers: named.callers,
         })
     }
 }

@@ -56,6 +56,13 @@ pub struct ExchangeMetrics {
     pub notices_refused: Counter,
     /// Beacons that were called, and whose DSP is not to be told.
     pub beacons_untold: Counter,
+    /// What upstream auctions said they pay for billed bids, one impression each, in
+    /// thousand-millionths of the exchange's currency.
+    pub upstream_nanos: Counter,
+    /// Billed bids of which they said so.
+    pub upstream_told: Counter,
+    /// Those of which they said something that is no price.
+    pub upstream_unreadable: Counter,
     /// Beacons that were not taken, by reason.
     pub beacons_refused: [Counter; TokenError::ALL.len()],
     /// From arrival to a parsed and validated request.
@@ -164,6 +171,9 @@ impl Default for ExchangeMetrics {
             handshakes_failed: Counter::default(),
             notices_refused: Counter::default(),
             beacons_untold: Counter::default(),
+            upstream_nanos: Counter::default(),
+            upstream_told: Counter::default(),
+            upstream_unreadable: Counter::default(),
             beacons_refused: Default::default(),
             parse: Histogram::default(),
             ask: Histogram::default(),
@@ -279,6 +289,15 @@ fn expose_notices(
         let since = if error == TokenError::Expired { counted.beacons_expired } else { 0 };
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }
+    let help = "Billed bids of which an upstream auction said what it pays, or no price.";
+    let mut prices = page.counters("exchange_upstream_prices", help)?;
+    prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_told))?;
+    let unreadable = shards.iter().map(|shard| &shard.upstream_unreadable);
+    prices.sum(&[("outcome", "unreadable")], unreadable)?;
+    let help =
+        "What upstream auctions said they pay, in thousand-millionths of the exchange's currency.";
+    let mut paid = page.counters("exchange_upstream_nanos", help)?;
+    paid.sum(&[], shards.iter().map(|shard| &shard.upstream_nanos))?;
     let dsps = || {
         let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
         ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))

@@ -59,15 +59,24 @@ fn check_fee(s: &mut Section<'_>, fee: Option<Ppm>) {
 /// Terms by publisher id. A fee that is absent is the exchange's, which is not known here.
 pub(super) type NamedTerms = HashMap<Box<str>, (PublisherTerms, Option<Ppm>)>;
 
+/// All that `[[publisher]]` says.
+#[derive(Default)]
+pub(super) struct Named {
+    pub(super) terms: NamedTerms,
+    pub(super) callers: HashMap<Box<str>, CallerTerms>,
+    pub(super) floors: Vec<FloorRule>,
+}
+
 /// `usual` is the mode of notices where a publisher has none of its own; without one there are no
 /// notices of ours.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,
     usual: Option<NoticeMode>,
-) -> (NamedTerms, HashMap<Box<str>, CallerTerms>) {
+    rates: &Rates,
+) -> Named {
     let ids = Ids::default();
     let read = |s: &mut Section<'_>| {
-        let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.");
+        let id = s.text("id", Required("pub-1"), "`publisher.id` in requests.").into_boxed_str();
         ids.check(s, &id);
         let blocked = s.boolean("blocked", false, "Whether its requests are refused.");
         let fee = s.ppm("fee", Optional("12.5%"), "Our share, instead of `exchange.fee`.");
@@ -80,10 +89,19 @@ pub(super) fn read_publishers(
         );
         let terms = PublisherTerms { blocked, notices, bids, debug, ..PublisherTerms::default() };
         let caller = read_caller(s);
-        let id = id.into_boxed_str();
-        ((id.clone(), (terms, fee)), (id, caller))
+        let floors = s.tables("floor", "A floor for open bids, for this publisher alone.", |s| {
+            FloorRule { publisher: Some(id.clone()), ..read_floor(s, rates) }
+        });
+        (id, terms, fee, caller, floors)
     };
-    s.tables("publisher", "Terms with one publisher.", read).into_iter().unzip()
+    let mut named = Named::default();
+    for (id, terms, fee, caller, floors) in s.tables("publisher", "Terms with one publisher.", read)
+    {
+        named.terms.insert(id.clone(), (terms, fee));
+        named.callers.insert(id, caller);
+        named.floors.extend(floors);
+    }
+    named
 }
 
 fn read_caller(s: &mut Section<'_>) -> CallerTerms {
@@ -161,24 +179,27 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
 }
 
 pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> {
-    let read = |s: &mut Section<'_>| {
-        let floor = s.price("floor", Required("0.50 USD"), "Lowest price, net of our fee.");
-        if let Err(remedy) = check_rate(rates, floor) {
-            s.problem("floor", floor, remedy);
-        }
-        FloorRule {
-            publisher: s
-                .text("publisher", Optional("pub-1"), "Only for this publisher.")
-                .map(Into::into),
-            format: s.parsed("format", Optional("banner"), format, "Only for bids of this format."),
-            country: s
-                .parsed("country", Optional("DEU"), country, "Only in this country.")
-                .map(Into::into),
-            size: s.parsed("size", Optional("300x250"), size, "Only for banners of this size."),
-            floor,
-        }
-    };
-    s.tables("floor", "A floor for open bids, beside those in requests.", read)
+    s.tables("floor", "A floor for open bids, beside those in requests.", |s| {
+        s.moved("publisher", "publisher.floor");
+        read_floor(s, rates)
+    })
+}
+
+/// A floor for all publishers.
+fn read_floor(s: &mut Section<'_>, rates: &Rates) -> FloorRule {
+    let floor = s.price("floor", Required("0.50 USD"), "Lowest price, net of our fee.");
+    if let Err(remedy) = check_rate(rates, floor) {
+        s.problem("floor", floor, remedy);
+    }
+    FloorRule {
+        publisher: None,
+        format: s.parsed("format", Optional("banner"), format, "Only for bids of this format."),
+        country: s
+            .parsed("country", Optional("DEU"), country, "Only in this country.")
+            .map(Into::into),
+        size: s.parsed("size", Optional("300x250"), size, "Only for banners of this size."),
+        floor,
+    }
 }
 
 /// The terms of named publishers, with our usual fee where they have none of their own.

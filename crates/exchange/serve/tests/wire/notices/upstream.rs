@@ -18,7 +18,7 @@ fn called(exchange: &Running, bid: &Value, key: &str, (price, loss): (&str, &str
         "p=${AUCTION_PRICE}&c=${AUCTION_CURRENCY}&l=${AUCTION_LOSS}&m=${AUCTION_MIN_TO_WIN}"
     );
     let [path] = &beacons(exchange, base)[..] else { panic!("a beacon in {url}") };
-    format!("{path}?p={price}&c=EUR&l={loss}&m=7.77")
+    format!("{path}?p={price}&c=USD&l={loss}&m=7.77")
 }
 
 #[test]
@@ -51,6 +51,9 @@ fn ours_fire_theirs() {
         assert!(!call.head.contains("4.2") && !call.head.contains("7.77"), "{}", call.head);
     }
     until("repeats are known", || exchange.notices().counters.beacons_duplicate == 6);
+    // What is paid above is counted, once, and told to nobody.
+    assert_eq!(exchange.count(|metrics| metrics.upstream_told.value()), 1);
+    assert_eq!(exchange.count(|metrics| metrics.upstream_nanos.value()), 4_200_000);
     assert_eq!(host.targets().len(), 4, "once each: {:?}", host.targets());
 }
 
