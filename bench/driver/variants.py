@@ -115,7 +115,7 @@ def codings() -> Comparison:
             Variant("TLS and gzip", "plain", replace(zipped, tls=True), terms=gzip),
         ),
         "plain",
-        0.4,
+        0.3,
         {},
     )
 

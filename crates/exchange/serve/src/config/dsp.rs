@@ -32,7 +32,7 @@ pub struct DspOptions {
     /// What the rules need.
     pub rules: Dsp,
     url: HttpUrl,
-    headers: Vec<(String, String)>,
+    headers: Vec<(String, Secret)>,
     response_bytes_max: usize,
     gzip: bool,
     tls: Option<TlsOptions>,
@@ -222,14 +222,12 @@ pub(super) fn size(text: &str) -> Result<(u32, u32), String> {
     sides.ok_or_else(|| "must be width x height, for example \"300x250\"".to_owned())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the form that `secret_map` asks for")]
-fn header(name: &str, value: Secret) -> Result<(String, String), String> {
+fn header(name: &str, value: Secret) -> Result<(String, Secret), String> {
     use hyper::header::{HeaderName, HeaderValue};
     if OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
         return Err("is written by the exchange itself, remove it".to_owned());
     }
     HeaderName::try_from(name).map_err(|_| format!("`{name}` is not a header name"))?;
-    let value = value.expose();
-    HeaderValue::try_from(value).map_err(|_| "is not a header value".to_owned())?;
-    Ok((name.to_owned(), value.to_owned()))
+    HeaderValue::try_from(value.expose()).map_err(|_| "is not a header value".to_owned())?;
+    Ok((name.to_owned(), value))
 }

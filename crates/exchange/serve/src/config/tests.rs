@@ -149,6 +149,28 @@ fn terms() {
 }
 
 #[test]
+fn floors_of_a_publisher_are_for_it_alone() {
+    let text = "[exchange]\n[[floor]]\nfloor = \"0.1 USD\"\n[[publisher]]\nid = \"p\"\n\
+                [[publisher.floor]]\nfloor = \"0.5 USD\"\nformat = \"video\"\n\
+                [[publisher.floor]]\nfloor = \"0.2 USD\"\n[[publisher]]\nid = \"q\"\n";
+    let config = parse("vickrey.toml", text, ExchangeConfig::read).unwrap().unwrap();
+    let floors = config.market.floors.iter();
+    let floors: Vec<_> =
+        floors.map(|rule| (rule.publisher.as_deref(), rule.floor.to_string())).collect();
+    let of = |publisher, floor: &str| (publisher, floor.to_owned());
+    assert_eq!(floors, [of(None, "0.1 USD"), of(Some("p"), "0.5 USD"), of(Some("p"), "0.2 USD")]);
+    check(
+        "[[publisher]]\nid = \"p\"\n[[publisher.floor]]\nfloor = \"1 JPY\"",
+        &["line 4: publisher[0].floor[0].floor = \"1 JPY\": has no exchange rate: add JPY to \
+           `currency.rates`"],
+    );
+    check(
+        "[[floor]]\nfloor = \"1 USD\"\npublisher = \"p\"",
+        &["line 3: floor[0].publisher: is now `publisher.floor`, move it there"],
+    );
+}
+
+#[test]
 fn rates() {
     let check_rate = |entry: &str, want: &str| {
         check(&format!("[currency]\nrates = {{ {entry} }}"), &[want]);

@@ -1,8 +1,10 @@
 //! Where a DSP is, and what every request to it begins with.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use runtime::config::Secret;
 use units::Currency;
 
 use super::tls::{TlsOptions, TlsPeer};
@@ -31,7 +33,7 @@ pub struct EndpointOptions {
     /// Path and query, starting with a slash.
     pub path: String,
     /// Extra header fields, checked to be valid.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Secret)>,
     /// In which it may bid.
     pub currencies: Vec<Currency>,
     /// Largest answer body, decompressed or not.
@@ -43,7 +45,6 @@ pub struct EndpointOptions {
 }
 
 /// A DSP as the fan-out sees it.
-#[derive(Debug)]
 pub struct Endpoint {
     /// Head of every request, up to the value of `content-length`.
     pub(crate) head: Box<str>,
@@ -55,6 +56,13 @@ pub struct Endpoint {
     pub(super) tls: Option<TlsPeer>,
 }
 
+impl fmt::Debug for Endpoint {
+    /// Without its head, in which secrets may stand.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
 impl Endpoint {
     /// `addresses` may be filled later.
     pub fn new(options: &EndpointOptions, addresses: Addresses) -> Self {
@@ -64,7 +72,7 @@ impl Endpoint {
             options.path, options.authority
         );
         for (name, value) in &options.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value.expose(), "\r\n"]);
         }
         if options.gzip {
             head.push_str("accept-encoding: gzip\r\n");

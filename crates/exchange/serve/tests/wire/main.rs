@@ -19,3 +19,4 @@ mod reload;
 mod reuse;
 mod strangers;
 mod tls;
+mod traces;
