@@ -23,7 +23,7 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
 }
 
 /// From now on the calling thread, and those that it starts, run when others leave a core idle: for
-/// work that nobody waits for.
+/// work that may wait. There is no way back.
 ///
 /// # Errors
 ///

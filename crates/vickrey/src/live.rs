@@ -108,8 +108,8 @@ impl Live {
     }
 
     /// Reads the configuration whenever there is a reason to, until the drain begins. The calling
-    /// thread stands back from now on: to build a thousand DSPs takes a core 40 ms, and auctions
-    /// come first.
+    /// thread stands back for good: to build a thousand DSPs takes a core 40 ms, and auctions come
+    /// first.
     pub(crate) fn follow(&self, reload: &Reload, exchange: &Exchange) {
         if let Err(error) = runtime::process::stand_back() {
             warn!(%error, "reading the configuration may hold up auctions");

@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 
 use clap::Args;
@@ -74,7 +75,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         config.shards.shards
     );
     info!("metrics and health at http://{admin_listening}/metrics, /health/live, /health/ready");
-    live.follow(&reload, &exchange); // Until the drain begins.
+    // Until the drain begins.
+    std::thread::scope(|scope| {
+        let (live, exchange) = (&live, &exchange);
+        let following = move || live.follow(&reload, exchange);
+        let thread = Builder::new().name("configuration".to_owned());
+        thread.spawn_scoped(scope, following).map(drop)
+    })?;
     let ended = sole(exchange).join();
     admin.stop();
     let _ = exporting.map(Exporting::stop);

@@ -282,7 +282,7 @@ impl Holding<'_> {
             answered: done,
         };
         let calls = asks.iter().zip(&outcomes.calls).enumerate().map(|(call, (ask, outcome))| {
-            let ended = outcomes.latency(call).map(|latency| asked + latency);
+            let ended = outcomes.answered_at(call);
             Called { dsp: &config.market.dsps[ask.dsp].id, outcome: *outcome, ended }
         });
         inbound.traced(shard).record(&moments, ending, calls);
@@ -351,7 +351,8 @@ impl Holding<'_> {
 /// Without a sale: our fault when not one DSP could be asked, else nobody bid enough.
 pub(crate) fn why_nothing(calls: &[Outcome]) -> NoBidReason {
     let never_asked = |outcome: &Outcome| {
-        matches!(outcome, Outcome::Unreachable | Outcome::Unresolved | Outcome::Saturated)
+        use Outcome::{Saturated, Unreachable, Unresolved, Unsent};
+        matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)
     };
     if calls.iter().all(never_asked) { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
 }

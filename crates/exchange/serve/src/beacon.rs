@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exchange_core::delivery::{Beacon, Forwarded, Notice, Refusal};
-use exchange_core::{Claims, LateValues, MacroValues, NoticeKind, NoticeTarget, Rates, Told};
+use exchange_core::{
+    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, Told,
+};
 use http_body_util::Full;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
@@ -19,7 +21,7 @@ use tokio::sync::oneshot;
 use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
-use crate::notices::{Fetch, Order, Sealer, unix_ms};
+use crate::notices::{Acknowledged, Fetch, Order, Sealer, unix_ms};
 use crate::shard::{Shard, Snapshot};
 
 /// Where beacons are called; what follows is the token.
@@ -27,6 +29,9 @@ pub const BEACON_PATH: &str = "/n/";
 
 /// The smallest transparent picture: 43 bytes of GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// Whoever holds the URL can name a price; one so many times ours is none.
+const BELIEVED_MAX: u32 = 100;
 
 /// One call of a beacon.
 pub struct Called<'c> {
@@ -61,21 +66,20 @@ impl Called<'_> {
         }
     }
 
-    /// Counts what the upstream pays for a bid that is billed for the first time. A test moves no
-    /// money.
-    fn count(&self, claims: &Claims<'_>, upstream: &Upstream<'_>) {
-        if upstream.price.is_empty() || claims.is_test {
-            return;
-        }
+    /// What a call of ours by an upstream says that it pays: `Some(None)` where that cannot be
+    /// read, or believed. Where ours is the last auction a browser calls, which pays nothing; and
+    /// a test moves no money.
+    fn paid_above(&self, claims: &Claims<'_>, upstream: &Upstream<'_>) -> Option<Option<Nanos>> {
         let market = &self.snapshot.config().market;
-        let metrics = &self.shard.metrics;
-        match upstream.paid(claims.net_currency, &market.rates, market.currency) {
-            Some(paid) => {
-                metrics.upstream_told.increment();
-                metrics.upstream_nanos.add(paid.get());
-            }
-            None => metrics.upstream_unreadable.increment(),
-        }
+        let terms = market.publishers.terms(Some(&claims.publisher));
+        let is_said = claims.kind == NoticeKind::Billing
+            && terms.notices == NoticeMode::Upstream
+            && !upstream.price.is_empty()
+            && !claims.is_test;
+        is_said.then(|| {
+            let net = (claims.net, claims.net_currency);
+            upstream.paid(net, &market.rates, market.currency)
+        })
     }
 
     /// The DSP's notice; `None` when it has none, or none that may be called by now.
@@ -126,16 +130,40 @@ impl Called<'_> {
         if !self.shard.order(Order::Beacon(Box::new(beacon), answer)) {
             return busy();
         }
+        let acknowledged = match self.paid_above(claims, upstream) {
+            Some(paid) => self.counted(paid, acknowledged),
+            None => acknowledged,
+        };
         match acknowledged.await {
-            Ok(Ok(is_duplicate)) => {
-                if claims.kind == NoticeKind::Billing && !is_duplicate {
-                    self.count(claims, upstream);
-                }
-                pixel()
-            }
+            Ok(Ok(_)) => pixel(),
             Ok(Err(Refusal::Expired)) => not_taken(),
             Ok(Err(Refusal::Busy | Refusal::Journal)) | Err(_) => busy(),
         }
+    }
+
+    /// Counts what is paid above once the beacon is known to be the first of its token, even if the
+    /// caller does not wait for that.
+    fn counted(
+        &self,
+        paid: Option<Nanos>,
+        acknowledged: oneshot::Receiver<Acknowledged>,
+    ) -> oneshot::Receiver<Acknowledged> {
+        let (answer, heard) = oneshot::channel();
+        let metrics = Arc::clone(&self.shard.metrics);
+        tokio::task::spawn_local(async move {
+            let Ok(acknowledged) = acknowledged.await else { return };
+            match paid {
+                _ if acknowledged != Ok(false) => (),
+                Some(paid) => {
+                    metrics.upstream_told.increment();
+                    metrics.upstream_nanos.add(paid.get());
+                }
+                None => metrics.upstream_unreadable.increment(),
+            }
+            // The caller may have gone.
+            let _ = answer.send(acknowledged);
+        });
+        heard
     }
 
     /// The DSP's answer is the ad: handed on once.
@@ -215,14 +243,18 @@ impl<'q> Upstream<'q> {
     }
 
     /// What it pays for an impression, in `base`; `None` when it does not say so in a way that can
-    /// be read. `usual` is the currency where it names none.
-    fn paid(&self, usual: Currency, rates: &Rates, base: Currency) -> Option<Nanos> {
+    /// be read, or names more than [`BELIEVED_MAX`] times what it was offered at, `net`. That
+    /// currency is meant where it names none.
+    fn paid(&self, net: (Cpm, Currency), rates: &Rates, base: Currency) -> Option<Nanos> {
         let price = Cpm::parse(self.price, Round::Down).ok()?;
         let currency = match self.currency {
-            "" => usual,
+            "" => net.1,
             code => Currency::parse(code)?,
         };
-        rates.convert(price, currency, base, Round::Down)?.cost(Multiplier::ONE)
+        let paid = rates.convert(price, currency, base, Round::Down)?;
+        let offered = rates.convert(net.0, net.1, base, Round::Up)?;
+        let is_believed = paid <= offered.saturating_times(BELIEVED_MAX);
+        paid.cost(Multiplier::ONE).filter(|_| is_believed)
     }
 }
 
@@ -299,12 +331,15 @@ mod tests {
             (code("EUR"), Ratio::parse("1.25").unwrap()),
         ]);
         let check = |query: &str, want: Option<u64>| {
-            let paid = Upstream::of(query).paid(code("EUR"), &rates, code("USD"));
+            let net = (Cpm::parse("3", Round::Down).unwrap(), code("EUR"));
+            let paid = Upstream::of(query).paid(net, &rates, code("USD"));
             assert_eq!(paid.map(Nanos::get), want, "{query}");
         };
         check("p=4&c=USD", Some(4_000_000));
         check("p=4&c=EUR", Some(5_000_000));
         check("p=4&c=", Some(5_000_000));
+        check("p=300&c=EUR", Some(375_000_000));
+        check("p=300.000001&c=EUR", None);
         check("p=4&c=JPY", None);
         check("p=${AUCTION_PRICE}&c=USD", None);
         check("p=-4&c=USD", None);

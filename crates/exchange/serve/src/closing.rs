@@ -117,7 +117,8 @@ impl Closing<'_> {
             if content == Some(ResponseFate::Malformed) {
                 lane.metrics.errors.note(|| "the bid response cannot be read".to_owned());
             }
-            let had_min_time = self.snapshot.config().timeout_counts_after <= outcomes.given(call);
+            let least = self.snapshot.config().timeout_counts_after;
+            let had_min_time = outcomes.given(call).is_some_and(|given| least <= given);
             lane.guard.borrow_mut().settle(trial, end_of(*outcome, content, had_min_time));
         }
     }
@@ -186,7 +187,9 @@ fn end_of(outcome: Outcome, content: Option<ResponseFate>, had_min_time: bool) -
         (Outcome::Answered | Outcome::NoBid, _) => End::Good,
         (Outcome::Late, _) => End::TimedOut { had_min_time },
         // Nobody was asked. A name that is not known yet is no fault of the DSP.
-        (Outcome::Saturated | Outcome::Abandoned | Outcome::Unresolved, _) => End::Neutral,
+        (Outcome::Saturated | Outcome::Unsent | Outcome::Abandoned | Outcome::Unresolved, _) => {
+            End::Neutral
+        }
         (
             Outcome::Status
             | Outcome::Malformed

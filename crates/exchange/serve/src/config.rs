@@ -125,7 +125,8 @@ impl ExchangeConfig {
         let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
         let named = terms::read_publishers(s, mode, &rates);
         let deals = terms::read_deals(s, &names);
-        let floors = [terms::read_floors(s, &rates), named.floors].concat();
+        let mut floors = terms::read_floors(s, &rates);
+        floors.extend(named.floors);
         let own = own?;
         let guards = dsps.iter().map(|dsp| dsp.guard.limits(&own.breaker)).collect();
         let (dsps, endpoints) = dsps.into_iter().map(DspOptions::split).unzip();
@@ -288,7 +289,7 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             "connections_max",
             512,
             1..=65_536_usize,
-            "Most connections to one DSP from one shard; calls beyond are not made.",
+            "Most connections to one DSP from one shard, and calls that wait for one; others are not made.",
         ),
         opening_max: s.integer(
             "opening_max",

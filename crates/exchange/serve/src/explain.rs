@@ -113,7 +113,8 @@ fn sentence(outcome: Outcome) -> &'static str {
         Outcome::Reset => "the connection broke before the answer began",
         Outcome::Unreachable => "no connection could be opened",
         Outcome::Unresolved => "its name has no address",
-        Outcome::Saturated => "as many connections are in use as may be",
+        Outcome::Saturated => "as many connections are in use, or calls wait for one, as may be",
+        Outcome::Unsent => "its time was up before a connection was free",
         Outcome::Abandoned => "the caller went away before the auction closed",
     }
 }

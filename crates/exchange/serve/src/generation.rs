@@ -292,7 +292,8 @@ fn restart_of_notices(before: &ExchangeConfig, after: &ExchangeConfig) -> Option
     let fixed = |config: &ExchangeConfig| {
         let notices = config.notices.as_ref()?;
         let trusted = notices.authorities.clone();
-        Some((notices.directory.clone(), notices.calls.clone(), trusted, notices.policy))
+        let (directory, calls) = (notices.directory.clone(), notices.calls.clone());
+        Some((directory, calls, trusted, notices.policy, notices.linger))
     };
     (fixed(before) != fixed(after)).then_some("exchange.notices")
 }
@@ -355,6 +356,24 @@ mod tests {
         other.listen = "127.0.0.1:1".parse().unwrap();
         assert_eq!(all.replace(other).needs_restart, ["exchange.listen"]);
         assert_eq!(all.current().config.listen.port(), 0, "what is in force stays told");
+    }
+
+    #[test]
+    fn how_notices_are_delivered_needs_a_restart() {
+        let notices = |keys: &str| {
+            format!("[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n")
+        };
+        let mut all = generations(&notices(""));
+        for keys in ["linger = \"1ms\"", "retries = 9", "directory = \"x\"", "timeout = \"1s\""] {
+            assert_eq!(
+                all.replace(config(&notices(keys))).needs_restart,
+                ["exchange.notices"],
+                "{keys}"
+            );
+            all.replace(config(&notices("")));
+        }
+        let takes_over = notices("markup_timeout = \"1ms\"");
+        assert!(all.replace(config(&takes_over)).needs_restart.is_empty());
     }
 
     #[test]

@@ -289,7 +289,8 @@ fn expose_notices(
         let since = if error == TokenError::Expired { counted.beacons_expired } else { 0 };
         beacons.value(&[("outcome", error.label())], refused.sum::<u64>() + since)?;
     }
-    let help = "Billed bids of which an upstream auction said what it pays, or no price.";
+    let help =
+        "Bids billed by an upstream, with a `burl`, of which it said what it pays, or no price.";
     let mut prices = page.counters("exchange_upstream_prices", help)?;
     prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_told))?;
     let unreadable = shards.iter().map(|shard| &shard.upstream_unreadable);

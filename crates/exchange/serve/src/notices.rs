@@ -10,5 +10,7 @@ mod wire;
 pub use client::{Answered, CallError, CallLimits, Client, Resolve};
 pub use journal::{Journal, JournalError};
 pub use network::Network;
-pub use office::{Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms};
+pub use office::{
+    Acknowledged, Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms,
+};
 pub use sealer::{Sealer, own_key};

@@ -165,7 +165,7 @@ mod tests {
         check(r#"{"status":200,"body":{}}"#, Err("`body` must be a string, the text of the body"));
         check("7", Err("must be a bid response, a status or an outcome"));
         let outcomes = "no_bid, late, status, malformed, too_large, encoded, trickle, reset, \
-                        unreachable, unresolved, saturated";
+                        unreachable, unresolved, saturated, unsent";
         for name in ["lat", "answered", "abandoned"] {
             let problem = format!("`{name}` is no outcome, expected one of {outcomes}");
             check(&format!("\"{name}\""), Err(&problem));

@@ -293,7 +293,7 @@ impl Connection {
     /// The answer is all there. One that nobody waits for is not worth decompressing.
     fn finish(&self, now: Instant, head: Head, body: &[u8]) {
         self.past.set(Past::Answered);
-        self.pool.answered(self.address);
+        self.pool.answered(self.address, self.began);
         let outcome = match head.status {
             204 => Outcome::NoBid,
             200 if body.is_empty() => Outcome::NoBid,

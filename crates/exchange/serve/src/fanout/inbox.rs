@@ -39,15 +39,18 @@ pub enum Outcome {
     Unreachable,
     /// The name has no address.
     Unresolved,
-    /// As many connections are in use as may be.
+    /// As many connections are in use, or calls wait for one, as may be; or this machine has no room
+    /// for one more.
     Saturated,
+    /// Its time was up before a connection was free for it.
+    Unsent,
     /// The caller went away before the auction closed.
     Abandoned,
 }
 
 impl Outcome {
     /// Every outcome, in declaration order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Answered,
         Self::NoBid,
         Self::Late,
@@ -60,6 +63,7 @@ impl Outcome {
         Self::Unreachable,
         Self::Unresolved,
         Self::Saturated,
+        Self::Unsent,
         Self::Abandoned,
     ];
 
@@ -78,6 +82,7 @@ impl Outcome {
             Self::Unreachable => "unreachable",
             Self::Unresolved => "unresolved",
             Self::Saturated => "saturated",
+            Self::Unsent => "unsent",
             Self::Abandoned => "abandoned",
         }
     }
@@ -106,9 +111,14 @@ struct Slot {
 }
 
 impl Slot {
-    fn given(&self) -> Duration {
-        let waited = |sent_at| self.wait_until.saturating_duration_since(sent_at);
-        self.sent_at.map_or(Duration::ZERO, waited)
+    fn times(&self) -> Times {
+        let Self { wait_until, sent_at, latency, .. } = *self;
+        Times { wait_until, sent_at, latency }
+    }
+
+    /// What it comes to when its time is up.
+    fn overdue(&self) -> Outcome {
+        if self.sent_at.is_some() { Outcome::Late } else { Outcome::Unsent }
     }
 }
 
@@ -126,13 +136,20 @@ struct Inner {
     waker: Option<Waker>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    wait_until: Instant,
+    sent_at: Option<Instant>,
+    latency: Option<Duration>,
+}
+
 /// What became of every call, and the bodies that came in time.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     /// By call.
     pub calls: Vec<Outcome>,
-    /// By call: how long its answer was, or would have been, waited for, and what it took.
-    times: Vec<(Duration, Option<Duration>)>,
+    /// By call.
+    times: Vec<Times>,
     ranges: Vec<Range<usize>>,
     bodies: Vec<u8>,
 }
@@ -143,15 +160,21 @@ impl Outcomes {
         &self.bodies[self.ranges[call].clone()]
     }
 
-    /// How long the answer to a call was, or would have been, waited for once it was sent; nothing
-    /// for one that never was.
-    pub fn given(&self, call: usize) -> Duration {
-        self.times[call].0
+    /// How long the answer to a call was, or would have been, waited for once it was sent.
+    pub fn given(&self, call: usize) -> Option<Duration> {
+        let Times { sent_at, wait_until, .. } = self.times[call];
+        sent_at.map(|sent_at| wait_until.saturating_duration_since(sent_at))
     }
 
-    /// From question to answer, of a call that was answered in time.
+    /// From sending to answer, of a call that was answered in time.
     pub fn latency(&self, call: usize) -> Option<Duration> {
-        self.times[call].1
+        self.times[call].latency
+    }
+
+    /// When the answer came, of such a call.
+    pub fn answered_at(&self, call: usize) -> Option<Instant> {
+        let Times { sent_at, latency, .. } = self.times[call];
+        Some(sent_at? + latency?)
     }
 
     /// The room that the bodies took, empty, for another auction.
@@ -297,7 +320,7 @@ impl Inbox {
         let mut next = None;
         for slot in inner.slots.iter_mut().filter(|slot| slot.outcome.is_none()) {
             if slot.wait_until <= now {
-                slot.outcome = Some(Outcome::Late);
+                slot.outcome = Some(slot.overdue());
                 inner.waiting -= 1;
             } else {
                 next =
@@ -323,8 +346,8 @@ impl Inbox {
             }
         }
         Outcomes {
-            calls: slots.iter().map(|slot| slot.outcome.unwrap_or(Outcome::Late)).collect(),
-            times: slots.iter().map(|slot| (slot.given(), slot.latency)).collect(),
+            calls: slots.iter().map(|slot| slot.outcome.unwrap_or(slot.overdue())).collect(),
+            times: slots.iter().map(Slot::times).collect(),
             ranges: slots.into_iter().map(|slot| slot.body).collect(),
             bodies,
         }

@@ -29,7 +29,7 @@ const LACK_TOLD_EVERY: Duration = Duration::from_secs(10);
 /// What bounds a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Most connections to one DSP from one shard, in use or idle.
+    /// Most connections to one DSP from one shard, in use or idle; as many calls may wait for one.
     pub connections_max: usize,
     /// Most of them that are being opened at once, beside one for every four that are open.
     pub opening_max: usize,
@@ -135,8 +135,12 @@ impl Pool {
         slot: usize,
     ) -> Result<(), Outcome> {
         if self.waiting.borrow().len() >= self.limits().connections_max {
+            self.forget_past();
+        }
+        if self.waiting.borrow().len() >= self.limits().connections_max {
             return Err(Outcome::Saturated);
         }
+        self.next_address(now)?;
         if self.opening.get() < self.opening_max() {
             self.open(now)?;
         }
@@ -230,21 +234,19 @@ impl Pool {
     /// An attempt that began at `began` has come to nothing.
     fn failed(&self, address: SocketAddr, began: Instant, error: &io::Error) {
         self.metrics().errors.note(|| format!("cannot connect to {address}: {error}"));
-        let outcome = if is_ours(error) {
+        if is_ours(error) {
             self.standings.borrow_mut().unused(address, began);
             self.tell_of_lack(address, error);
-            Outcome::Saturated
-        } else {
-            let backoff = self.limits().backoff;
-            let times = (began, Instant::now());
-            let pause = self.standings.borrow_mut().refused(address, times, backoff);
-            self.paused(address, pause, &error.to_string());
-            Outcome::Unreachable
-        };
-        let waiting = self.waiting.borrow_mut().pop_front();
-        if let Some((inbox, slot)) = waiting {
-            inbox.deliver(slot, outcome, &[]);
+            let waiting = self.waiting.borrow_mut().pop_front();
+            if let Some((inbox, slot)) = waiting {
+                inbox.deliver(slot, Outcome::Saturated, &[]);
+            }
+            return;
         }
+        // Another address may serve those that wait, or a connection that is given back.
+        let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
+        let pause = self.standings.borrow_mut().refused(address, times, backoff);
+        self.paused(address, pause, &error.to_string());
     }
 
     /// Every call may meet it: it is told now and then.
@@ -267,9 +269,9 @@ impl Pool {
         }
     }
 
-    /// A whole answer has come from an address.
-    pub(super) fn answered(&self, address: SocketAddr) {
-        self.standings.borrow_mut().answered(address);
+    /// A whole answer has come on a connection to an address.
+    pub(super) fn answered(&self, address: SocketAddr, began: Instant) {
+        self.standings.borrow_mut().answered(address, began);
     }
 
     /// Gives a connection to a call that waits for one, or keeps it.
@@ -302,8 +304,11 @@ impl Pool {
         let (address, began) = (connection.address, connection.began);
         match connection.past() {
             Past::Answered => (),
-            Past::Unused => self.standings.borrow_mut().unused(address, began),
-            Past::Asked => {
+            Past::Unused if connection.is_reused() => {
+                self.standings.borrow_mut().unused(address, began);
+            }
+            // Used, or ended before it could be.
+            Past::Unused | Past::Asked => {
                 let (times, backoff) = ((began, Instant::now()), self.limits().backoff);
                 let pause = self.standings.borrow_mut().barren(address, times, backoff);
                 self.paused(address, pause, "connections end without an answer");
@@ -311,8 +316,9 @@ impl Pool {
         }
     }
 
-    /// Closes what is overdue, idle for too long, or at an address that is no longer the DSP's.
-    pub fn sweep(&self, now: Instant) {
+    /// Closes what is overdue, idle for too long, or at an address that is no longer the DSP's, and
+    /// sees to calls that wait.
+    pub fn sweep(self: &Rc<Self>, now: Instant) {
         let known = self.endpoint.addresses.current();
         let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);
         let is_spent = |connection: &&Rc<Connection>| connection.is_spent(now, idle_before, &known);
@@ -320,7 +326,7 @@ impl Pool {
         for connection in spent {
             connection.close();
         }
-        self.forget_past();
+        self.open_for_waiting();
     }
 
     /// Whether nothing is open or being opened.
@@ -339,7 +345,8 @@ impl Pool {
 
 /// Whether it is this machine that has no room for one more connection.
 fn is_ours(error: &io::Error) -> bool {
-    let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    use Errno as E;
+    let ours = [E::MFILE, E::NFILE, E::NOBUFS, E::NOMEM, E::NOSPC, E::ADDRNOTAVAIL];
     Errno::from_io_error(error).is_some_and(|errno| ours.contains(&errno))
 }
 

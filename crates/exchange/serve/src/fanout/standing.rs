@@ -2,7 +2,7 @@
 //!
 //! Knows no sockets. An address at which nothing can be opened, or where connections end one after
 //! the other without a whole answer, is left alone for a while that doubles; then one connection is
-//! on trial, and the others wait for what becomes of it.
+//! on trial, and no other is opened before it has borne an answer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -55,22 +55,17 @@ impl Standings {
         }
     }
 
-    /// A whole answer has come from it.
-    pub(super) fn answered(&mut self, address: SocketAddr) {
-        if !self.0.is_empty() {
+    /// A whole answer has come on a connection that began to be opened at `began`. One of before a
+    /// pause says nothing of what can be opened now.
+    pub(super) fn answered(&mut self, address: SocketAddr, began: Instant) {
+        if self.0.is_empty() {
+            return;
+        }
+        let Some(standing) = self.0.get_mut(&address) else { return };
+        standing.barren = 0;
+        if standing.pause.is_none_or(|pause| pause.until <= began) {
             self.0.remove(&address);
         }
-    }
-
-    /// No connection could be opened by an attempt that began at `began`; which pause in a row it
-    /// starts, if it does.
-    pub(super) fn refused(
-        &mut self,
-        address: SocketAddr,
-        (began, now): (Instant, Instant),
-        backoff: Backoff,
-    ) -> Option<u32> {
-        self.pause(address, (began, now), backoff)
     }
 
     /// A connection that began to be opened at `began` was used, and has ended without an answer.
@@ -86,7 +81,7 @@ impl Standings {
         if standing.pause.is_none() && standing.barren <= backoff.barren_max {
             return None;
         }
-        self.pause(address, (began, now), backoff)
+        self.refused(address, (began, now), backoff)
     }
 
     /// A connection that began to be opened at `began` has ended unused.
@@ -101,11 +96,9 @@ impl Standings {
         self.0.retain(|address, _| known.contains(address));
     }
 
-    fn pause_mut(&mut self, address: SocketAddr) -> Option<&mut Pause> {
-        self.0.get_mut(&address)?.pause.as_mut()
-    }
-
-    fn pause(
+    /// No connection could be opened by an attempt that began at `began`; which pause in a row it
+    /// starts, if it does.
+    pub(super) fn refused(
         &mut self,
         address: SocketAddr,
         (began, now): (Instant, Instant),
@@ -121,6 +114,10 @@ impl Standings {
         let until = now + doubled.min(backoff.max);
         standing.pause = Some(Pause { count, until, on_trial: false });
         Some(count)
+    }
+
+    fn pause_mut(&mut self, address: SocketAddr) -> Option<&mut Pause> {
+        self.0.get_mut(&address)?.pause.as_mut()
     }
 }
 
@@ -158,9 +155,11 @@ mod tests {
             assert!(!standings.allows(address(), at(until - 1)), "{began}");
             assert!(standings.allows(address(), at(until)), "{began}");
         }
-        standings.answered(address());
+        standings.answered(address(), at(319));
+        assert!(!standings.allows(address(), at(479)), "an old connection, on which it goes on");
+        standings.answered(address(), at(480));
         assert!(standings.allows(address(), at(331)));
-        assert_eq!(standings.refused(address(), (at(331), at(331)), BACKOFF), Some(1));
+        assert_eq!(standings.refused(address(), (at(481), at(481)), BACKOFF), Some(1));
     }
 
     #[test]
@@ -187,7 +186,7 @@ mod tests {
             |standings: &mut Standings, ms| standings.barren(address(), (at(0), at(ms)), BACKOFF);
         assert_eq!(ends(&mut standings, 1), None);
         assert_eq!(ends(&mut standings, 2), None);
-        standings.answered(address());
+        standings.answered(address(), at(0));
         assert_eq!(ends(&mut standings, 3), None);
         assert_eq!(ends(&mut standings, 4), None);
         assert!(standings.allows(address(), at(4)));

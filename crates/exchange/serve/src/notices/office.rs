@@ -233,6 +233,8 @@ impl Desk {
         let (mut orders, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
         let mut closing_until = None;
         let mut next_turn = Instant::now();
+        // Something waits for a call to end, so each end is news to act on.
+        let mut is_crowded = false;
         let clock = self.times.clock;
         loop {
             let wake_at = self.delivery.wake_at(clock.now()).map(|tick| clock.instant(tick));
@@ -256,7 +258,9 @@ impl Desk {
                 _ = happened.recv_many(&mut inbox, EVENTS_MAX) => (),
                 () = sleep => (),
             }
-            self.linger(next_turn, &mut given.fetches).await;
+            if !is_crowded && given.orders.len() + orders.len() < EVENTS_MAX {
+                self.linger(next_turn, &mut given.fetches).await;
+            }
             next_turn = Instant::now() + self.times.linger;
             orders.extend(std::iter::from_fn(|| given.orders.try_recv().ok()).take(EVENTS_MAX));
             inbox.extend(std::iter::from_fn(|| happened.try_recv().ok()).take(EVENTS_MAX));
@@ -266,6 +270,7 @@ impl Desk {
             self.delivery.step(clock.now(), &mut inbox, &mut outbox);
             self.act(&mut outbox);
             let counters = self.delivery.counters();
+            is_crowded = counters.in_flight < counters.best_effort_waiting + counters.billing_owed;
             self.shown.show(View { counters, lanes: self.delivery.lanes().collect() });
             let Some(until) = closing_until else { continue };
             let is_idle = counters.in_flight == 0 && counters.best_effort_waiting == 0;

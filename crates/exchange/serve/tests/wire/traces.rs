@@ -1,4 +1,5 @@
-//! Every auction is traced, whatever becomes of it. How a trace looks is tested where it is made.
+//! Auctions that end are traced, those too in which nobody is asked. How a trace looks is tested
+//! where it is made.
 
 use runtime::metrics::Exposition;
 use runtime::traces::{Tracer, TracingOptions};
