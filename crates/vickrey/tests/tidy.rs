@@ -32,6 +32,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "serde_json",
     "serde_path_to_error",
     "siphasher",
+    "thiserror",
 ];
 
 /// What the text of a core must not contain: time, chance and the world are arguments.

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use openrtb::codes::NoBidReason;
 use openrtb::{bid_texts, escaped, parse_bid};
-use units::{Cpm, Nanos, Round};
+use units::{Cpm, Nanos};
 
-use crate::clear::{Clearing, Entry, Seat, Win};
+use crate::clear::{Clearing, Seat, Win};
 use crate::judge::{Answer, JudgedBid, Judgement};
+use crate::pricing::Prices;
 use crate::values::{self, Occasion};
-use crate::{Auction, AuctionType, Fate};
+use crate::{Auction, Fate};
 
 /// A bid that is returned to the caller, and what it is worth to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +34,8 @@ pub struct Sale {
 
 /// Prices every win, and what is returned beside it. `clearing` is of `judgement`'s entries.
 pub fn sales(auction: &Auction<'_>, judgement: &Judgement<'_>, clearing: &Clearing) -> Vec<Sale> {
-    let mut sales = Vec::with_capacity(clearing.wins.len() + clearing.offered.len());
-    for win in clearing.wins.iter().flatten() {
-        sales.push(sale(auction, judgement, clearing, win));
-        // By impression and rank already.
-        let imp = judgement.entries[win.entry].imp;
-        let beside = clearing.offered.iter().filter(|win| judgement.entries[win.entry].imp == imp);
-        sales.extend(beside.map(|win| sale(auction, judgement, clearing, win)));
-    }
-    sales
+    let returned = clearing.returned(&judgement.entries);
+    returned.into_iter().map(|win| sale(auction, judgement, clearing, win)).collect()
 }
 
 /// Prices one of `clearing`'s wins, or of its offers.
@@ -53,41 +47,14 @@ pub(crate) fn sale(
 ) -> Sale {
     let entry = &judgement.entries[win.entry];
     let bid = judgement.bid_of(win.entry);
-    let judged = &judgement.bids[bid];
-    let terms = &auction.imps[entry.imp];
-    let fee = judged.deal.map_or(terms.fee, |deal| auction.deals[deal].fee);
-    let paid = paid(auction, judged, entry, win.price);
-    assert!(paid <= judged.offer, "conversion never charges above the bid");
+    let terms = judgement.bids[bid].terms(auction).expect("a winner is for an impression");
     let fate = clearing.fates[win.entry];
-    let min_to_win = match fate {
-        Fate::Offered => values::least_to_tie(auction, judgement, bid, clearing),
-        _ => values::in_bid(auction, judgement, bid, win.min_to_win),
-    };
-    let rates = &auction.market.rates;
-    let revenue = rates
-        .convert(win.price, auction.currency, auction.market.currency, Round::Down)
-        .and_then(|price| price.cost(terms.multiplier));
-    Sale {
-        bid,
-        imp: entry.imp,
-        fate,
-        net: fee.taken_from(win.price),
-        paid,
-        min_to_win,
-        revenue: revenue.unwrap_or(Nanos::ZERO),
-    }
-}
-
-/// `price` in the currency of the bid.
-fn paid(auction: &Auction<'_>, judged: &JudgedBid<'_>, entry: &Entry, price: Cpm) -> Cpm {
-    // Who pays its own bid pays just that, not what two conversions make of it.
-    if price == entry.price && entry.auction_type != AuctionType::Agreed {
-        return judged.offer;
-    }
-    let rates = &auction.market.rates;
-    rates
-        .convert(price, auction.currency, judged.currency, Round::Up)
-        .expect("what was converted from the bid's currency converts back")
+    let winner = clearing.wins[entry.imp].as_ref().map(|win| (&judgement.entries[win.entry], win));
+    let prices = terms.prices(auction.currencies(), (entry, win, fate), winner);
+    let prices = prices.expect("what was converted from the bid's currency converts back");
+    let Prices { net, paid, min_to_win, revenue } = prices;
+    assert!(paid <= terms.offer, "conversion never charges above the bid");
+    Sale { bid, imp: entry.imp, fate, net, paid, min_to_win, revenue }
 }
 
 /// The bid response for `sales`, at least one, with all that the winners' bids hold. `answers` are

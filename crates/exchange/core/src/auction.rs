@@ -5,6 +5,7 @@ use openrtb::{BidRequest, Deal, Imp, Invalid, Reason};
 use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Round};
 
 use crate::floors::or_beyond;
+use crate::pricing::Currencies;
 use crate::{DealTerms, FloorRule, Market, PublisherTerms};
 
 /// How a winner's price is made.
@@ -118,6 +119,12 @@ impl<'a> Auction<'a> {
     /// What is agreed with whoever is paid.
     pub fn publisher_terms(&self) -> &'a PublisherTerms {
         self.market.publishers.terms(self.request.publisher_id())
+    }
+
+    /// Between which currencies it converts.
+    pub(crate) fn currencies(&self) -> Currencies<'a> {
+        let Market { rates, currency, .. } = self.market;
+        Currencies { rates, auction: self.currency, base: *currency }
     }
 
     /// How many impressions are on sale.

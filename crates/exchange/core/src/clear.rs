@@ -76,6 +76,21 @@ pub struct Clearing {
     pub fates: Vec<Fate>,
 }
 
+impl Clearing {
+    /// All that the caller is answered with: each winner, and then those beside it. `entries` are
+    /// those that were cleared.
+    pub(crate) fn returned(&self, entries: &[Entry]) -> Vec<&Win> {
+        let mut returned = Vec::with_capacity(self.wins.len() + self.offered.len());
+        for win in self.wins.iter().flatten() {
+            let imp = entries[win.entry].imp;
+            returned.push(win);
+            // By impression and rank already.
+            returned.extend(self.offered.iter().filter(|win| entries[win.entry].imp == imp));
+        }
+        returned
+    }
+}
+
 /// Clears `imps` impressions.
 ///
 /// `authorise` is asked once for each winner at its price; a bid it refuses has the fate that it

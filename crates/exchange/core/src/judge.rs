@@ -2,13 +2,14 @@
 
 use openrtb::codes::MediaType;
 use openrtb::{Bid, BidError, BidResponse, SeatBid, Text, bid_texts, parse_bid, parse_response};
-use units::{Cpm, Currency, Round};
+use units::{Cpm, Currency, Ppm, Round};
 
 use crate::auction::{AuctionDeal, AuctionType, ImpTerms};
 use crate::blocks::{banner_size, check_creative, format_of, is_within};
 use crate::clear::{Entry, Group, Seat};
 use crate::eligibility::{Ask, seat_is_welcome};
 use crate::floors::{Shape, reaches};
+use crate::pricing::Terms;
 use crate::{Auction, Fate};
 
 /// Most bids in one response.
@@ -62,6 +63,24 @@ pub struct JudgedBid<'a> {
     pub floor: Option<Cpm>,
     /// Its entry, or why it has none.
     pub verdict: Result<usize, Fate>,
+}
+
+impl JudgedBid<'_> {
+    /// What it is priced by; `None` when it is for no impression.
+    pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<Terms> {
+        let imp = &auction.imps[self.imp?];
+        let deal = self.deal.map(|deal| &auction.deals[deal]);
+        Some(Terms {
+            currency: self.currency,
+            offer: self.offer,
+            floor: self.floor,
+            fee: deal.map_or(imp.fee, |deal| deal.fee),
+            discount: deal.map_or(Ppm::ZERO, AuctionDeal::discount),
+            class: deal.map_or(0, |deal| deal.class),
+            is_agreed: deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed),
+            multiplier: imp.multiplier,
+        })
+    }
 }
 
 /// Every answer judged.

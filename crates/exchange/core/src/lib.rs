@@ -24,7 +24,9 @@ mod market;
 mod notices;
 mod offer;
 mod offered;
+mod pricing;
 mod rates;
+pub mod record;
 mod schedule;
 mod targeting;
 mod tie;
@@ -49,6 +51,7 @@ pub use notices::{
 pub use offer::outbound;
 pub use offered::{BIDS_RETURNED_MAX, offer_others};
 pub use openrtb::NoticeKind;
+pub use pricing::Terms;
 pub use rates::Rates;
 pub use schedule::{Limits, Schedule};
 pub use targeting::{Region, Targeting, UserIdNeed};

@@ -21,24 +21,40 @@ pub fn offer_others(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
     clearing: &mut Clearing,
+    authorise: impl FnMut(&Win) -> Result<(), Fate>,
+) {
+    if returns_others(auction) {
+        let is_out_of_reach =
+            |entry| markup_is_out_of_reach(auction, judgement, judgement.bid_of(entry));
+        offer_losers(&judgement.entries, clearing, is_out_of_reach, authorise);
+    }
+}
+
+/// Whether the publisher's terms allow for bids beside the winner.
+pub(crate) fn returns_others(auction: &Auction<'_>) -> bool {
+    let terms = auction.publisher_terms();
+    terms.notices == NoticeMode::Upstream && terms.bids == BidsReturned::All
+}
+
+/// The same where the terms allow it. `is_out_of_reach` says of an entry whether its ad is served
+/// on a win notice that must not be called.
+pub(crate) fn offer_losers(
+    entries: &[Entry],
+    clearing: &mut Clearing,
+    is_out_of_reach: impl Fn(usize) -> bool,
     mut authorise: impl FnMut(&Win) -> Result<(), Fate>,
 ) {
-    let terms = auction.publisher_terms();
-    if terms.notices != NoticeMode::Upstream || terms.bids != BidsReturned::All {
-        return;
-    }
     for imp in 0..clearing.wins.len() {
         let Some(win) = clearing.wins[imp] else { continue };
-        if judgement.entries[win.entry].auction_type != AuctionType::FirstPrice {
+        if entries[win.entry].auction_type != AuctionType::FirstPrice {
             continue;
         }
         let mut left = BIDS_RETURNED_MAX - 1;
-        for (index, entry) in ranked_losers(judgement, clearing, imp) {
+        for (index, entry) in ranked_losers(entries, clearing, imp) {
             if left == 0 {
                 break;
             }
-            let bid = judgement.bid_of(index);
-            if markup_is_out_of_reach(auction, judgement, bid) {
+            if is_out_of_reach(index) {
                 continue;
             }
             let offer = Win { entry: index, price: entry.price, min_to_win: win.price };
@@ -55,12 +71,12 @@ pub fn offer_others(
 }
 
 /// Bids on `imp` that lost to its winner and may be returned beside it, the best first.
-fn ranked_losers<'j>(
-    judgement: &'j Judgement<'_>,
+fn ranked_losers<'e>(
+    entries: &'e [Entry],
     clearing: &Clearing,
     imp: usize,
-) -> Vec<(usize, &'j Entry)> {
-    let entries = judgement.entries.iter().enumerate();
+) -> Vec<(usize, &'e Entry)> {
+    let entries = entries.iter().enumerate();
     let may_be_returned = |(index, entry): &(usize, &Entry)| {
         entry.imp == imp
             && entry.group.is_none()

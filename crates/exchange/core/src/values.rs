@@ -1,12 +1,9 @@
 //! What macros stand for, by bid and by occasion: who may learn what (section 4.4.1). What a macro
 //! looks like is not known here.
 
-use std::cmp::Ordering;
-
-use units::{Cpm, Ppm, Round};
+use units::{Cpm, Ppm};
 
 use crate::answer::{Sale, seat_name};
-use crate::auction::AuctionType;
 use crate::clear::Clearing;
 use crate::judge::Judgement;
 use crate::macros::{MacroValues, Told};
@@ -84,12 +81,9 @@ pub(crate) fn of_bid<'s>(
     }
 }
 
-/// The least bid that would have tied with the winner, in the loser's currency, before its deal's
-/// discount: the winner's price (the specification's tables say 0.91, not the bid of 1.00 behind
-/// it), or the loser's own floor where that is higher, or it is of a higher class. `None` where no
-/// price would have won: the winner is of a higher class, the loser's price is agreed, or nobody
-/// won.
-pub(crate) fn least_to_tie(
+/// What would have tied with the winner of its impression; `None` where no price would have won,
+/// or nobody did.
+fn least_to_tie(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
     bid: usize,
@@ -97,30 +91,6 @@ pub(crate) fn least_to_tie(
 ) -> Option<Cpm> {
     let judged = &judgement.bids[bid];
     let win = clearing.wins[judged.imp?].as_ref()?;
-    let deal = judged.deal.map(|deal| &auction.deals[deal]);
-    let class = deal.map_or(0, |deal| deal.class);
-    if deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed) {
-        return None;
-    }
-    let floor = judged.floor?;
-    let least = match class.cmp(&judgement.entries[win.entry].class) {
-        Ordering::Less => return None,
-        Ordering::Equal => floor.max(win.price),
-        Ordering::Greater => floor,
-    };
-    in_bid(auction, judgement, bid, least)
-}
-
-/// `worth`, in the auction's currency, as the least price of the bid that makes so much: in its
-/// own currency, before its deal's discount.
-pub(crate) fn in_bid(
-    auction: &Auction<'_>,
-    judgement: &Judgement<'_>,
-    bid: usize,
-    worth: Cpm,
-) -> Option<Cpm> {
-    let judged = &judgement.bids[bid];
-    let rates = &auction.market.rates;
-    let offer = rates.convert(worth, auction.currency, judged.currency, Round::Up)?;
-    judged.deal.map_or(Some(offer), |deal| auction.deals[deal].discount().added_to(offer))
+    let winner = (&judgement.entries[win.entry], win);
+    judged.terms(auction)?.least_to_tie(auction.currencies(), winner)
 }

@@ -50,6 +50,22 @@ fn the_answer_byte_for_byte() {
 }
 
 #[test]
+fn a_deals_own_fee_is_taken_instead_of_the_publishers() {
+    let mut market = market();
+    market.publishers.others = PublisherTerms { fee: ppm(100_000), ..PublisherTerms::default() };
+    let of = |fee| DealTerms { fee, ..DealTerms::default() };
+    market.deals.insert("own".into(), of(Some(ppm(200_000))));
+    market.deals.insert("none".into(), of(None));
+    let deals = json!({ "deals": [{ "id": "own" }, { "id": "none" }] });
+    let request = request(json!({ "at": 1, "imp": [imp(json!({ "pmp": deals }))] }));
+    for (deal, net) in [(json!("own"), "1.6"), (json!("none"), "1.8"), (json!(null), "1.8")] {
+        let body = dsp_response(&[bid(json!({ "dealid": deal }))]);
+        let (sales, _) = sell(&market, &request, &[(0, body)]);
+        assert_eq!((sales[0].net, sales[0].paid), (cpm(net), cpm("2")), "{deal}");
+    }
+}
+
+#[test]
 fn winners_stand_under_their_seats() {
     let three =
         json!({ "imp": [imp(json!({})), imp(json!({ "id": "2" })), imp(json!({ "id": "3" }))] });
