@@ -1,17 +1,19 @@
-//! Any bytes as a segment of the log: what is found tiles them, in order, and a log that finds
-//! such a file starts, tells what it lost, and goes on.
+//! Any bytes as a segment of the log and as its index: what is found tiles them, in order, a log
+//! that finds such a file starts, tells what it lost, and goes on, and the index misleads nobody.
 #![no_main]
 
 use eventlog::disk::testing::FaultDisk;
-use eventlog::{Found, HEADER_BYTES, Identity, Item, OpenError, Options, Scan, Writer, encode_header};
+use eventlog::{
+    Entry, Found, HEADER_BYTES, Identity, Index, Item, OpenError, Options, Reader, Scan, Writer,
+    encode_header,
+};
 use libfuzzer_sys::fuzz_target;
 
-const IDENTITY: Identity = Identity { epoch: 1, first: 1 };
+const IDENTITY: Identity = Identity { epoch: 1, first: 1, node: 0 };
 
 fn tiles(bytes: &[u8]) -> u64 {
-    let mut scan = Scan::new(IDENTITY);
     let (mut position, mut last, mut records) = (HEADER_BYTES, 0, 0);
-    while let Some(found) = scan.next(bytes) {
+    for found in Scan::whole(IDENTITY, bytes) {
         let (place, sequence) = match found {
             Found::Record(frame) => {
                 records += 1;
@@ -44,6 +46,49 @@ fn open(disk: &FaultDisk) -> Option<(Writer<FaultDisk>, Vec<u64>)> {
     }
 }
 
+/// Numbers of `data`, small ones often, as an index of the segment.
+fn index(data: &[u8]) -> Index {
+    let mut numbers = data.chunks(2).map(|bytes| match *bytes {
+        [low, high] if high > 0xf0 => u64::from(low) << (high % 64),
+        [low, high] => u64::from(low) | u64::from(high) << 8,
+        _ => 0,
+    });
+    let mut number = || numbers.next().unwrap_or(0);
+    let last_offset = usize::try_from(number()).unwrap_or(usize::MAX);
+    let mut entries = Vec::new();
+    let [last, first_time_ms, last_time_ms, min_time_ms, max_time_ms] =
+        std::array::from_fn(|_| number());
+    let kinds = [(1, u32::try_from(last).unwrap_or(u32::MAX))].into();
+    for _ in 0..number() % 4 {
+        let [sequence, offset, before_ms] = std::array::from_fn(|_| number());
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        entries.push(Entry { sequence, offset, before_ms });
+    }
+    Index {
+        identity: IDENTITY,
+        last,
+        last_offset,
+        first_time_ms,
+        last_time_ms,
+        min_time_ms,
+        max_time_ms,
+        kinds,
+        entries,
+    }
+}
+
+/// Sequences from `first` on, by a reader that seeks it.
+fn seek(disk: &FaultDisk, first: u64) -> Vec<u64> {
+    let reader = Reader::with_window(disk, 64).expect("memory does not fail");
+    let items = reader.seek(first).expect("memory does not fail");
+    items
+        .filter_map(|item| match item.expect("memory does not fail") {
+            Item::Record(record) => Some(record.sequence),
+            Item::Corruption(_) | Item::Torn(_) => None,
+        })
+        .collect()
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((with_header, rest)) = data.split_first() else { return };
     let mut bytes = Vec::new();
@@ -56,9 +101,20 @@ fuzz_target!(|data: &[u8]| {
     disk.put(&IDENTITY.file_name(), &bytes);
     let Some((mut writer, before)) = open(&disk) else { return };
     assert!(before.len() as u64 <= records);
-    let Ok(sequence) = writer.append(1, b"goes on") else { panic!("it fits") };
+    let Ok(sequence) = writer.append(1, 0, b"goes on") else { panic!("it fits") };
     writer.commit().expect("memory does not fail");
     drop(writer);
+    // The segment is sealed now, and this is what it finds beside it: any bytes, or any index.
+    let index = index(rest);
+    let encoded = index.encode();
+    if let Some(read) = Index::decode(&encoded, IDENTITY) {
+        assert_eq!(read, index);
+    }
+    let beside = if with_header % 4 < 2 { encoded } else { rest.to_vec() };
+    disk.put(&IDENTITY.index_name(), &beside);
     let (_, after) = open(&disk).expect("it was opened before");
     assert_eq!(after, before.into_iter().chain([sequence]).collect::<Vec<_>>());
+    let first = 1 + u64::from(*with_header) % sequence;
+    let wanted: Vec<_> = after.into_iter().filter(|sequence| *sequence >= first).collect();
+    assert_eq!(seek(&disk, first), wanted);
 });

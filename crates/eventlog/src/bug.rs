@@ -20,6 +20,14 @@ pub(crate) enum Bug {
     TrustPageCache,
     /// Taking the tail of a segment for good though a later segment overrules it.
     KeepOverruled,
+    /// Taking the newest file for the newest segment without looking at it.
+    TrustNewestName,
+    /// Believing an index without holding it against its segment.
+    TrustIndex,
+    /// Removing the oldest segments whatever is still wanted of them.
+    RemoveWanted,
+    /// Removing segments before it is durable that they are not wanted.
+    RemoveUndeclared,
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ pub trait Disk {
 }
 
 /// An open file, written at places that its writer names.
+#[expect(clippy::len_without_is_empty, reason = "an empty file is no case of its own")]
 pub trait DiskFile {
     /// Writes all of `bytes` at `offset`; after an error any part of it may have been written.
     ///
@@ -66,13 +67,26 @@ pub trait DiskFile {
     /// Those of the file system, a full one among them.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Everything in the file, which must be at most `bytes_max` long.
+    /// Reads some of what stands at `offset` into `bytes`, and tells how much; 0 at the end only.
     ///
     /// # Errors
-    /// Those of the file system; [`io::ErrorKind::FileTooLarge`].
-    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>>;
+    /// Those of the file system.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
 
-    /// Cuts the file to `bytes`.
+    /// Bytes in the file.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Asks for room for the first `bytes` of the file, whose length stays; does nothing where
+    /// that is not known.
+    ///
+    /// # Errors
+    /// Those of the file system, a full one among them.
+    fn allocate(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Cuts the file to `bytes`, and gives back room that was asked for behind them.
     ///
     /// # Errors
     /// Those of the file system.

@@ -5,23 +5,38 @@
 //! owns a [`Writer`] appends what came in, commits once, and answers all at once.
 //!
 //! **What holds:** a record whose [`Writer::commit`] returned is found by every later start, with
-//! its sequence and its bytes, until [`Writer::remove_before`] takes it away; sequences have no
-//! holes; what is found was appended. Where the medium itself lost something, the place is told.
+//! its sequence and its bytes, until [`Writer::remove_before`] or [`Writer::retain`] takes it away;
+//! sequences have no holes; what is found was appended. Where the medium itself lost something,
+//! the place is told.
 //!
-//! A record is named by its sequence among the durable ones, and by epoch and sequence among all
-//! that were ever tried: a new epoch begins at each start and after each failed commit.
+//! [`Writer::open_at_end`] starts by the newest segment alone, [`Reader::seek`] and
+//! [`Reader::from_time`] by an index beside each sealed one, on which nothing else depends.
+//!
+//! A record is named by its sequence among a node's durable ones, and by node, epoch and sequence
+//! among all that were ever tried: a new epoch begins at each start, after each failed commit, and
+//! wherever a segment without records is given up.
 
 mod bug;
 pub mod disk;
+mod index;
+mod item;
 mod reader;
+mod scan;
 mod segment;
+mod source;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use reader::{Corruption, Item, Problem, ReadError, Reader, Record, Torn};
+pub use index::{Entry, INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_VERSION, Index};
+pub use item::{Corruption, Item, Problem, ReadError, Record, Torn};
+pub use reader::{Reader, segments};
+pub use scan::{Found, Scan, Step, Window};
 pub use segment::{
-    FORMAT_VERSION, FRAME_BYTES, Found, Frame, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX,
-    SEGMENT_BYTES_LIMIT, Scan, encode_frame, encode_header,
+    FORMAT_VERSION, FRAME_BYTES, Frame, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX,
+    SEGMENT_BYTES_LIMIT, encode_frame, encode_header,
 };
-pub use writer::{AppendError, CommitError, OpenError, Options, Recovery, Writer};
+pub use source::WINDOW_BYTES;
+pub use writer::{
+    AppendError, CommitError, OpenError, Options, Recovery, Removed, RetainError, Writer,
+};

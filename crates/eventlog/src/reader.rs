@@ -1,130 +1,30 @@
 //! Reads a log's segments in order: every sound record once, and a word about everything else.
 //!
-//! Changes nothing on the disk and holds at most a few segments in memory. Decides what is a torn
+//! Changes nothing on the disk and holds a window of one segment in memory. Decides what is a torn
 //! tail and what is damage: records carry how far the log was durable when they were appended, so
 //! bytes that a later record proves durable are missed, and what nothing proves was never
 //! acknowledged, or stands in the last batch, where the two cannot be told apart.
 
+mod seek;
+
 use std::collections::VecDeque;
-use std::io;
+use std::ops::Range;
 
 use crate::bug::{Bug, planted};
 use crate::disk::{Disk, DiskFile};
-use crate::segment::{
-    self, Found, Frame, HEADER_BYTES, Header, Identity, SEGMENT_BYTES_LIMIT, Scan,
-};
+use crate::index::Builder;
+use crate::item::{Corruption, Item, Problem, ReadError, Record, Torn};
+use crate::scan::{Found, Scan};
+use crate::segment::{Frame, HEADER_BYTES, Header, Identity, aligned};
+use crate::source::{Source, WINDOW_BYTES};
 
-/// A record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The writer's incarnation that appended it.
-    pub epoch: u64,
-    /// Its number; one more than that of the record before.
-    pub sequence: u64,
-    /// The owner's.
-    pub kind: u8,
-    /// The owner's.
-    pub payload: Vec<u8>,
-}
+use seek::Wanted;
+pub(crate) use seek::{latest_ms, trusted_index};
 
-/// What is wrong at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// The segment's header is not one; its records were looked for all the same.
-    #[error("the header is damaged")]
-    Header,
-    /// Bytes that are no record.
-    #[error("no record stands here")]
-    Garbage,
-    /// A record whose payload changed.
-    #[error("the payload of record {sequence} is damaged")]
-    Payload {
-        /// Which.
-        sequence: u64,
-    },
-    /// Records that were durable and are nowhere.
-    #[error("records {from} to {through} are missing")]
-    Missing {
-        /// The first of them.
-        from: u64,
-        /// The last of them.
-        through: u64,
-    },
-    /// A record that was there before, in a segment that does not belong here.
-    #[error("record {sequence} stands here once more")]
-    Repeated {
-        /// Which.
-        sequence: u64,
-    },
-}
-
-/// Durable bytes that the medium did not keep, or a file that is not the log's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{segment}, byte {offset}: {problem} ({bytes} bytes)")]
-pub struct Corruption {
-    /// Name of the file.
-    pub segment: String,
-    /// Where it begins.
-    pub offset: u64,
-    /// How many bytes are concerned.
-    pub bytes: u64,
-    /// What is wrong.
-    pub problem: Problem,
-}
-
-/// The end of what was written before a crash: bytes that were not acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{segment}, byte {offset}: {bytes} bytes of an unfinished write, {records} sound records among them"
-)]
-pub struct Torn {
-    /// Name of the file.
-    pub segment: String,
-    /// Where it begins.
-    pub offset: u64,
-    /// How many bytes there are.
-    pub bytes: u64,
-    /// Sound records behind the first that is not: dropped with it, for sequences have no holes.
-    pub records: u64,
-}
-
-/// What a reader comes upon.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// A sound record.
-    Record(Record),
-    /// Something durable was lost.
-    Corruption(Corruption),
-    /// An unfinished write; nothing comes after it.
-    Torn(Torn),
-}
-
-/// Why reading ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The file system failed.
-    #[error("{name} cannot be read: {source}")]
-    Io {
-        /// The file, or the directory.
-        name: String,
-        /// What the file system said.
-        source: io::Error,
-    },
-    /// Written by a later release.
-    #[error("{name} has format version {version}, known is {known}: use the release that wrote it",
-        known = segment::FORMAT_VERSION)]
-    Version {
-        /// The file.
-        name: String,
-        /// Its version.
-        version: u32,
-    },
-}
-
-/// A segment in memory.
-struct Loaded {
+/// A segment of which no more than the header was read, unless that is damaged.
+struct Listed {
     identity: Identity,
-    bytes: Vec<u8>,
+    length: usize,
     header: Header,
     /// A segment of this log beyond doubt: a good header, or a sound record under a bad one.
     /// What is not overrules nothing.
@@ -132,8 +32,8 @@ struct Loaded {
 }
 
 /// The segment that is read.
-struct Current {
-    loaded: Loaded,
+struct Current<F> {
+    source: Source<F>,
     scan: Scan,
     /// First sequence of the next segment: what is here from there on was written over by it.
     limit: Option<u64>,
@@ -143,70 +43,179 @@ struct Current {
 }
 
 /// The last segment with something of this log in it.
-pub(crate) struct Tail {
-    pub identity: Identity,
-    pub bytes: Vec<u8>,
+pub(crate) struct Tail<F> {
+    pub source: Source<F>,
+    pub good: Good,
+}
+
+/// How far the last segment is good.
+#[derive(Clone, Debug)]
+pub(crate) struct Good {
     /// Where its good records end.
     pub end: usize,
+    /// From here to the end no later record proves them durable.
+    pub unproven: usize,
+    /// Of the good records.
+    pub index: Builder,
+    last: u64,
+}
+
+impl Good {
+    fn add(&mut self, frame: &Frame, end: usize) {
+        if self.last <= frame.durable {
+            self.unproven = frame.offset;
+        }
+        (self.last, self.end) = (frame.sequence, end);
+        self.index.add(frame.offset, frame.sequence, (frame.kind, frame.time_ms));
+    }
 }
 
 /// Iterates over a directory.
 pub struct Reader<'a, D: Disk> {
     disk: &'a D,
+    window_bytes: usize,
+    /// Entries of the index that is gathered of the newest segment.
+    index_every_bytes: usize,
     names: VecDeque<Identity>,
-    loaded: VecDeque<Loaded>,
-    current: Option<Current>,
+    listed: VecDeque<Listed>,
+    current: Option<Current<D::File>>,
     ready: VecDeque<Item>,
     next: Option<u64>,
-    tail: Option<Tail>,
+    good: Option<Good>,
+    tail: Option<Source<D::File>>,
     keep_from: u64,
     segments: Vec<Identity>,
     unborn: Vec<String>,
     epoch_max: u64,
+    wanted: Wanted,
+    indexes: Vec<Identity>,
+    orphans: Vec<Identity>,
 }
 
 /// What a start needs to know of the files, once they were read.
-pub(crate) struct Files {
+pub(crate) struct Files<F> {
     /// The newest segment.
-    pub tail: Option<Tail>,
+    pub tail: Option<Tail<F>>,
     /// All segments in order, those first of which nothing is wanted.
     pub segments: Vec<Identity>,
     /// Files whose creation was cut short.
     pub unborn: Vec<String>,
     /// Records below are not wanted.
     pub keep_from: u64,
+    /// Segments that have an index.
+    pub indexes: Vec<Identity>,
+    /// Segments that are gone, and left their index.
+    pub orphans: Vec<Identity>,
 }
 
 impl<'a, D: Disk> Reader<'a, D> {
-    /// Over what is in the directory now.
+    /// Over what is in the directory now, which is the log of the node that its newest segment
+    /// names.
     ///
     /// # Errors
-    /// [`ReadError::Io`] when it cannot be listed.
+    /// [`ReadError::Io`] when it cannot be listed; [`ReadError::Version`].
     pub fn new(disk: &'a D) -> Result<Self, ReadError> {
-        let listed = disk.list().map_err(|source| ReadError::Io { name: disk.place(), source })?;
-        let mut names: Vec<_> =
-            listed.iter().filter_map(|name| Identity::from_file_name(name)).collect();
-        names.sort_unstable();
+        Self::with_window(disk, WINDOW_BYTES)
+    }
+
+    /// As [`Self::new`], holding `window_bytes` of a segment in memory, or one record.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`].
+    pub fn with_window(disk: &'a D, window_bytes: usize) -> Result<Self, ReadError> {
+        Self::over(disk, segments(disk)?, window_bytes)
+    }
+
+    /// Over the log of `node`, for its writer.
+    pub(crate) fn of_node(
+        disk: &'a D,
+        node: u32,
+        (window_bytes, index_every_bytes): (usize, usize),
+    ) -> Result<Self, ReadError> {
+        let listed = list(disk)?;
+        let names = sorted(&listed, Identity::from_file_name);
+        match names.last() {
+            Some(newest) if newest.node != node => {
+                let name = newest.file_name();
+                Err(ReadError::OtherNode { name, node: newest.node, known: node })
+            }
+            _ => {
+                let (indexes, orphans) = sorted(&listed, Identity::from_index_name)
+                    .into_iter()
+                    .partition(|index| names.binary_search(index).is_ok());
+                let reader = Self::over(disk, names, window_bytes)?;
+                Ok(Self { index_every_bytes, indexes, orphans, ..reader })
+            }
+        }
+    }
+
+    fn over(disk: &'a D, mut names: Vec<Identity>, window_bytes: usize) -> Result<Self, ReadError> {
+        let node = names.last().map(|newest| newest.node);
+        let (mut reader, mut others) = (Self::empty(disk, window_bytes), Vec::new());
+        names.retain(|name| {
+            let own = Some(name.node) == node;
+            others.extend((!own).then_some(*name));
+            own
+        });
+        for other in others {
+            let bytes = Source::open(disk, other, 0)?.length();
+            reader.corrupt(other, 0..bytes, Problem::OtherNode { node: other.node });
+        }
         let (keep_from, teller) = keep_from(disk, &names)?;
         // What was removed may be back after a loss of power.
         let wanted = |at: &usize| {
             names[at + 1..teller.max(at + 1)].iter().all(|next| next.first > keep_from)
         };
         let first = (0..names.len()).find(wanted).unwrap_or(0);
-        let segments = names.drain(..first).collect();
-        Ok(Self {
+        reader.segments = names.drain(..first).collect();
+        reader.keep_from = keep_from;
+        reader.epoch_max = names.last().map_or(0, |identity| identity.epoch);
+        reader.names = names.into();
+        Ok(reader)
+    }
+
+    fn empty(disk: &'a D, window_bytes: usize) -> Self {
+        Self {
             disk,
-            keep_from,
-            epoch_max: names.last().map_or(0, |identity| identity.epoch),
-            names: names.into(),
-            loaded: VecDeque::new(),
+            window_bytes,
+            index_every_bytes: usize::MAX,
+            wanted: Wanted::default(),
+            indexes: Vec::new(),
+            orphans: Vec::new(),
+            names: VecDeque::new(),
+            listed: VecDeque::new(),
             current: None,
             ready: VecDeque::new(),
             next: None,
+            good: None,
             tail: None,
-            segments,
+            keep_from: 0,
+            segments: Vec::new(),
             unborn: Vec::new(),
-        })
+            epoch_max: 0,
+        }
+    }
+
+    /// Passes over all segments but the newest, of which it reads no more than the headers. One
+    /// whose header is damaged is none then, for its records would have to be looked for.
+    pub(crate) fn skip_to_newest(&mut self) -> Result<(), ReadError> {
+        let mut newest = None;
+        for (at, identity) in self.names.iter().enumerate().rev() {
+            if self.examine(*identity)?.trusted || planted(Bug::TrustNewestName) {
+                newest = Some(at);
+                break;
+            }
+        }
+        let older: Vec<_> = self.names.drain(..newest.unwrap_or(0)).collect();
+        for identity in older {
+            let source = Source::open(self.disk, identity, self.window_bytes)?;
+            if is_good(source.header()?) {
+                self.segments.push(identity);
+            } else if source.length() <= HEADER_BYTES {
+                self.unborn.push(identity.file_name());
+            }
+        }
+        Ok(())
     }
 
     /// Sequence that comes after all that was read.
@@ -220,50 +229,63 @@ impl<'a, D: Disk> Reader<'a, D> {
     }
 
     /// To be called after the last item.
-    pub(crate) fn finish(self) -> Files {
-        let Self { tail, segments, unborn, keep_from, .. } = self;
-        Files { tail, segments, unborn, keep_from }
+    pub(crate) fn finish(self) -> Files<D::File> {
+        let Self { tail, good, segments, unborn, keep_from, indexes, orphans, .. } = self;
+        let tail = tail.zip(good).map(|(source, good)| Tail { source, good });
+        Files { tail, segments, unborn, keep_from, indexes, orphans }
     }
 
-    /// Reads the next file of the list into memory.
-    fn load(&mut self) -> Result<bool, ReadError> {
+    /// Looks at a file's header, and for a record if that is damaged.
+    fn examine(&self, identity: Identity) -> Result<Listed, ReadError> {
+        let mut source = Source::open(self.disk, identity, self.window_bytes)?;
+        let header = source.header()?;
+        let trusted = is_good(header) || has_record(&mut source)?;
+        Ok(Listed { identity, length: source.length(), header, trusted })
+    }
+
+    /// Looks at the next file of the list.
+    fn list(&mut self) -> Result<bool, ReadError> {
         let Some(identity) = self.names.pop_front() else { return Ok(false) };
-        let (bytes, header) = read(self.disk, identity)?;
-        let trusted = is_good(header) || has_record(identity, &bytes);
-        if !trusted && bytes.len() <= HEADER_BYTES {
+        let listed = self.examine(identity)?;
+        if !listed.trusted && listed.length <= HEADER_BYTES {
             // A segment's header is durable before anything is written behind it.
             self.unborn.push(identity.file_name());
         } else {
-            self.loaded.push_back(Loaded { identity, bytes, header, trusted });
+            self.listed.push_back(listed);
         }
         Ok(true)
     }
 
     /// Moves on to the next segment, when there is one.
     fn advance(&mut self) -> Result<bool, ReadError> {
-        while !self.loaded.iter().skip(1).any(|loaded| loaded.trusted) && self.load()? {}
-        let Some(loaded) = self.loaded.pop_front() else { return Ok(false) };
-        if !is_good(loaded.header) {
-            let bytes = if loaded.trusted { HEADER_BYTES } else { loaded.bytes.len() };
-            self.corrupt(loaded.identity, 0..bytes, Problem::Header);
+        while !self.listed.iter().skip(1).any(|listed| listed.trusted) && self.list()? {}
+        let Some(Listed { identity, length, header, trusted }) = self.listed.pop_front() else {
+            return Ok(false);
+        };
+        if !is_good(header) {
+            let bytes = if trusted { HEADER_BYTES } else { length };
+            self.corrupt(identity, 0..bytes, Problem::Header);
         }
-        if !loaded.trusted {
+        if !trusted {
             return Ok(true);
         }
         let limit =
-            self.loaded.iter().find(|later| later.trusted).map(|later| later.identity.first);
-        let scan = Scan::new(loaded.identity);
-        self.next.get_or_insert(loaded.identity.first);
-        self.segments.push(loaded.identity);
+            self.listed.iter().find(|later| later.trusted).map(|later| later.identity.first);
+        let source = Source::open(self.disk, identity, self.window_bytes)?;
+        self.next.get_or_insert(identity.first);
+        self.segments.push(identity);
+        let Some(start) = self.start_within(&source, limit) else { return Ok(true) };
+        let scan = Scan::starting_at(identity, source.length(), start);
         if limit.is_none() {
-            let (identity, end) = (loaded.identity, HEADER_BYTES);
-            self.tail = Some(Tail { identity, bytes: Vec::new(), end });
+            let (end, last) = (HEADER_BYTES, identity.first - 1);
+            let index = Builder::new(identity, self.index_every_bytes);
+            self.good = Some(Good { end, unproven: end, index, last });
         }
-        self.current = Some(Current { loaded, scan, limit, proven: None });
+        self.current = Some(Current { source, scan, limit, proven: None });
         Ok(true)
     }
 
-    fn corrupt(&mut self, identity: Identity, bytes: std::ops::Range<usize>, problem: Problem) {
+    fn corrupt(&mut self, identity: Identity, bytes: Range<usize>, problem: Problem) {
         self.ready.push_back(Item::Corruption(Corruption {
             segment: identity.file_name(),
             offset: bytes.start as u64,
@@ -273,20 +295,17 @@ impl<'a, D: Disk> Reader<'a, D> {
     }
 
     /// Takes one step within the current segment.
-    fn step(&mut self, mut current: Current) {
-        let identity = current.loaded.identity;
+    fn step(&mut self, mut current: Current<D::File>) -> Result<(), ReadError> {
+        let identity = current.source.identity();
         let next = self.next_sequence();
-        match current.scan.next(&current.loaded.bytes) {
-            None => self.end(current, None),
+        match current.source.next(&mut current.scan)? {
+            None => return self.end(current, None),
             Some(Found::Record(frame)) if overruled(&current, frame.sequence) => {
-                self.end(current, None);
+                return self.end(current, None);
             }
-            Some(Found::Record(frame)) => {
-                self.record(&current, &frame);
-                self.current = Some(current);
-            }
+            Some(Found::Record(frame)) => self.record(&current, &frame),
             Some(Found::BadPayload { bytes, sequence }) => {
-                if current.proven() < sequence {
+                if current.proven()? < sequence {
                     return self.end(current, Some(bytes.start));
                 }
                 if sequence > next {
@@ -295,20 +314,20 @@ impl<'a, D: Disk> Reader<'a, D> {
                 }
                 self.corrupt(identity, bytes, Problem::Payload { sequence });
                 self.next = Some(next.max(sequence + 1));
-                self.current = Some(current);
             }
             Some(Found::Garbage { bytes }) => {
-                if current.proven() < next {
+                if current.proven()? < next {
                     return self.end(current, Some(bytes.start));
                 }
                 self.corrupt(identity, bytes, Problem::Garbage);
-                self.current = Some(current);
             }
         }
+        self.current = Some(current);
+        Ok(())
     }
 
-    fn record(&mut self, current: &Current, frame: &Frame) {
-        let (identity, next) = (current.loaded.identity, self.next_sequence());
+    fn record(&mut self, current: &Current<D::File>, frame: &Frame) {
+        let (identity, next) = (current.source.identity(), self.next_sequence());
         let place = frame.offset..frame.payload.end;
         if frame.sequence < next {
             return self.corrupt(identity, place, Problem::Repeated { sequence: frame.sequence });
@@ -318,75 +337,88 @@ impl<'a, D: Disk> Reader<'a, D> {
             self.corrupt(identity, frame.offset..frame.offset, problem);
         }
         self.next = Some(frame.sequence + 1);
-        if let Some(tail) = &mut self.tail {
-            tail.end = frame.payload.end.next_multiple_of(4).min(current.loaded.bytes.len());
+        if let Some(good) = &mut self.good {
+            good.add(frame, aligned(frame.payload.end).min(current.source.length()));
+        }
+        if frame.sequence < self.wanted.sequence || frame.time_ms < self.wanted.time_ms {
+            return;
         }
         self.ready.push_back(Item::Record(Record {
             epoch: identity.epoch,
             sequence: frame.sequence,
+            time_ms: frame.time_ms,
             kind: frame.kind,
-            payload: current.loaded.bytes[frame.payload.clone()].to_vec(),
+            payload: current.source.held(&frame.payload).to_vec(),
         }));
     }
 
     /// Ends the current segment, at `torn` when an unfinished write begins there.
-    fn end(&mut self, current: Current, torn: Option<usize>) {
-        let Loaded { identity, bytes, .. } = current.loaded;
+    fn end(&mut self, mut current: Current<D::File>, torn: Option<usize>) -> Result<(), ReadError> {
+        let (identity, length) = (current.source.identity(), current.source.length());
         if let Some(limit) = current.limit {
             let from = self.next_sequence();
             if from < limit {
                 let problem = Problem::Missing { from, through: limit - 1 };
-                self.corrupt(identity, bytes.len()..bytes.len(), problem);
+                self.corrupt(identity, length..length, problem);
                 self.next = Some(limit);
             }
-            return;
+            return Ok(());
         }
         if let Some(offset) = torn {
-            let mut rest = Scan::new(identity);
-            let found = std::iter::from_fn(|| rest.next(&bytes));
-            let behind =
-                |found: &Found| matches!(found, Found::Record(frame) if frame.offset > offset);
+            let mut records = 0;
+            while let Some(found) = current.source.next(&mut current.scan)? {
+                records += u64::from(matches!(found, Found::Record(_)));
+            }
             self.ready.push_back(Item::Torn(Torn {
                 segment: identity.file_name(),
                 offset: offset as u64,
-                records: found.filter(behind).count() as u64,
-                bytes: (bytes.len() - offset) as u64,
+                records,
+                bytes: (length - offset) as u64,
             }));
         }
-        if let Some(tail) = &mut self.tail {
-            tail.bytes = bytes;
+        self.tail = Some(current.source);
+        Ok(())
+    }
+}
+
+impl<F: DiskFile> Current<F> {
+    fn proven(&mut self) -> Result<u64, ReadError> {
+        if let Some(proven) = self.proven {
+            return Ok(proven);
         }
-    }
-}
-
-impl Current {
-    fn proven(&mut self) -> u64 {
-        let (scan, loaded) = (&self.scan, &self.loaded);
-        *self.proven.get_or_insert_with(|| {
-            let mut scan = scan.clone();
-            let found = std::iter::from_fn(|| scan.next(&loaded.bytes));
-            let durable = found.filter_map(|found| match found {
-                Found::Record(frame) => Some(frame.durable),
-                Found::BadPayload { .. } | Found::Garbage { .. } => None,
-            });
-            let here = durable.max().unwrap_or(0).max(loaded.identity.first - 1);
-            match self.limit {
-                // The next segment began behind what was durable, and overrules the rest.
-                Some(limit) => limit - 1,
-                None => here,
+        let mut proven = self.source.identity().first - 1;
+        match self.limit {
+            // The next segment began behind what was durable, and overrules the rest.
+            Some(limit) => proven = limit - 1,
+            None => {
+                let mut scan = self.scan.clone();
+                while let Some(found) = self.source.next(&mut scan)? {
+                    if let Found::Record(frame) = found {
+                        proven = proven.max(frame.durable);
+                    }
+                }
             }
-        })
+        }
+        Ok(*self.proven.insert(proven))
     }
 }
 
-fn read<D: Disk>(disk: &D, identity: Identity) -> Result<(Vec<u8>, Header), ReadError> {
-    let name = identity.file_name();
-    let read = disk.open(&name).and_then(|file| file.read(SEGMENT_BYTES_LIMIT));
-    let bytes = read.map_err(|source| ReadError::Io { name: name.clone(), source })?;
-    match segment::read_header(&bytes, identity) {
-        Header::Version(version) => Err(ReadError::Version { name, version }),
-        header => Ok((bytes, header)),
-    }
+/// Every segment in a directory, of whichever node, in order.
+///
+/// # Errors
+/// [`ReadError::Io`] when it cannot be listed.
+pub fn segments<D: Disk>(disk: &D) -> Result<Vec<Identity>, ReadError> {
+    Ok(sorted(&list(disk)?, Identity::from_file_name))
+}
+
+fn list<D: Disk>(disk: &D) -> Result<Vec<String>, ReadError> {
+    disk.list().map_err(|source| ReadError::Io { name: disk.place(), source })
+}
+
+fn sorted(listed: &[String], parse: impl Fn(&str) -> Option<Identity>) -> Vec<Identity> {
+    let mut names: Vec<_> = listed.iter().filter_map(|name| parse(name)).collect();
+    names.sort_unstable();
+    names
 }
 
 fn is_good(header: Header) -> bool {
@@ -396,20 +428,25 @@ fn is_good(header: Header) -> bool {
 /// What the newest sound header says is still wanted, and how many names there are up to it.
 fn keep_from<D: Disk>(disk: &D, names: &[Identity]) -> Result<(u64, usize), ReadError> {
     for (at, identity) in names.iter().enumerate().rev() {
-        if let (_, Header::Good { keep_from }) = read(disk, *identity)? {
+        if let Header::Good { keep_from } = Source::open(disk, *identity, 0)?.header()? {
             return Ok((keep_from, at + 1));
         }
     }
     Ok((0, 0))
 }
 
-fn overruled(current: &Current, sequence: u64) -> bool {
+fn overruled<F>(current: &Current<F>, sequence: u64) -> bool {
     current.limit.is_some_and(|limit| sequence >= limit) && !planted(Bug::KeepOverruled)
 }
 
-fn has_record(identity: Identity, bytes: &[u8]) -> bool {
-    let mut scan = Scan::new(identity);
-    std::iter::from_fn(|| scan.next(bytes)).any(|found| matches!(found, Found::Record(_)))
+fn has_record<F: DiskFile>(source: &mut Source<F>) -> Result<bool, ReadError> {
+    let mut scan = Scan::new(source.identity(), source.length());
+    while let Some(found) = source.next(&mut scan)? {
+        if matches!(found, Found::Record(_)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl<D: Disk> Iterator for Reader<'_, D> {
@@ -420,16 +457,16 @@ impl<D: Disk> Iterator for Reader<'_, D> {
             if let Some(item) = self.ready.pop_front() {
                 return Some(Ok(item));
             }
-            if let Some(current) = self.current.take() {
-                self.step(current);
-                continue;
-            }
-            match self.advance() {
+            let moved = match self.current.take() {
+                Some(current) => self.step(current).map(|()| true),
+                None => self.advance(),
+            };
+            match moved {
                 Ok(true) => (),
                 Ok(false) => return None,
                 Err(error) => {
                     self.names.clear();
-                    self.loaded.clear();
+                    self.listed.clear();
                     return Some(Err(error));
                 }
             }

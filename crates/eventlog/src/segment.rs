@@ -1,4 +1,5 @@
-//! What stands in a segment: a header, then frames. Pure; the bytes may be anything.
+//! What stands in a segment: a header, then frames. Pure; the bytes may be anything. How frames
+//! are found among them is `scan`'s.
 //!
 //! All integers are little-endian. The first [`HEADER_BYTES`] keep their layout in every version:
 //!
@@ -6,10 +7,11 @@
 //! |---|---|---|
 //! | 0 | 8 | magic |
 //! | 8 | 4 | format version |
-//! | 12 | 4 | CRC32C of the other 36 bytes |
+//! | 12 | 4 | CRC32C of the other 40 bytes |
 //! | 16 | 8 | epoch |
 //! | 24 | 8 | sequence of the first record |
 //! | 32 | 8 | lowest sequence that was still wanted when the segment began |
+//! | 40 | 4 | node that wrote it |
 //!
 //! Frames begin at multiples of 4, padded with zeros:
 //!
@@ -18,13 +20,14 @@
 //! | 0 | 8 | sequence, from 1 |
 //! | 8 | 4 | bytes of payload |
 //! | 12 | 4 | by how much the sequence is ahead of the last that was durable when it was appended |
-//! | 16 | 4 | kind, and three zeros |
-//! | 20 | 4 | CRC32C of the payload, begun from that of the header's other fields |
-//! | 24 | 4 | CRC32C of epoch, first sequence, place in the file, and bytes 0 to 24 |
-//! | 28 | n | payload |
+//! | 16 | 8 | time, in Unix milliseconds, as its owner gave it: it orders nothing |
+//! | 24 | 4 | kind, and three zeros |
+//! | 28 | 4 | CRC32C of the payload, begun from that of the header's other fields |
+//! | 32 | 4 | CRC32C of node, epoch, first sequence, place in the file, and bytes 0 to 32 |
+//! | 36 | n | payload |
 //!
-//! The header's own check lets a reader step over a damaged payload and know what it lost, and
-//! finds the next frame after damage in one pass. Place and identity are in it, so that a copy of
+//! The frame header's own check lets a reader step over a damaged payload and know what it lost,
+//! and finds the next frame after damage in one pass. Place and identity are in it, so that a copy of
 //! a frame within a payload is not taken for one. Checks are against accidents; they do not
 //! authenticate.
 
@@ -33,19 +36,21 @@ use std::ops::Range;
 use crate::bug::{Bug, planted};
 
 /// Bytes before the first frame.
-pub const HEADER_BYTES: usize = 40;
+pub const HEADER_BYTES: usize = 44;
 /// Bytes of a frame before its payload.
-pub const FRAME_BYTES: usize = 28;
+pub const FRAME_BYTES: usize = 36;
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// No segment is longer; a longer file is not read.
 pub const SEGMENT_BYTES_LIMIT: u64 = 1 << 30;
 /// The version that is written, and the only one that is read.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"vkrylog\n";
-const ALIGN: usize = 4;
+/// Frames begin at multiples of this.
+pub(crate) const ALIGN: usize = 4;
 const SUFFIX: &str = ".segment";
+const INDEX_SUFFIX: &str = ".index";
 
 const _: () = assert!(FRAME_BYTES.is_multiple_of(ALIGN) && HEADER_BYTES.is_multiple_of(ALIGN));
 const _: () =
@@ -58,28 +63,56 @@ pub struct Identity {
     pub epoch: u64,
     /// Sequence of its first record.
     pub first: u64,
+    /// Which node of a cluster wrote it. A directory is one node's.
+    pub node: u32,
 }
 
 impl Identity {
-    /// Name of the file.
+    /// Name of the file. Names sort as the segments follow each other.
     pub fn file_name(self) -> String {
-        format!("{:010}-{:020}{SUFFIX}", self.epoch, self.first)
+        self.name(SUFFIX)
+    }
+
+    /// Name of the file that holds its index.
+    pub fn index_name(self) -> String {
+        self.name(INDEX_SUFFIX)
+    }
+
+    fn name(self, suffix: &str) -> String {
+        format!("{:010}-{:020}-{:010}{suffix}", self.epoch, self.first, self.node)
     }
 
     /// From the name of a file; `None` when it is no segment's.
     pub fn from_file_name(name: &str) -> Option<Self> {
-        let (epoch, first) = name.strip_suffix(SUFFIX)?.split_once('-')?;
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let known = digits(epoch) && digits(first);
-        let identity = Self { epoch: epoch.parse().ok()?, first: first.parse().ok()? };
-        (known && identity.first > 0 && identity.file_name() == name).then_some(identity)
+        Self::from_name(name, SUFFIX)
+    }
+
+    /// From the name of an index; `None` when it is none's.
+    pub(crate) fn from_index_name(name: &str) -> Option<Self> {
+        Self::from_name(name, INDEX_SUFFIX)
+    }
+
+    fn from_name(name: &str, suffix: &str) -> Option<Self> {
+        let mut fields = name.strip_suffix(suffix)?.splitn(3, '-');
+        let mut digits =
+            || fields.next().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let (epoch, first, node) = (digits()?, digits()?, digits()?);
+        let identity = Self {
+            epoch: epoch.parse().ok()?,
+            first: first.parse().ok()?,
+            node: node.parse().ok()?,
+        };
+        (identity.first > 0 && identity.name(suffix) == name).then_some(identity)
     }
 
     /// Beginning of the checks of its frames.
     fn check_at(self, offset: usize) -> u32 {
-        let check = crc32c::crc32c(&self.epoch.to_le_bytes());
-        let check = crc32c::crc32c_append(check, &self.first.to_le_bytes());
-        crc32c::crc32c_append(check, &(offset as u64).to_le_bytes())
+        let mut place = [0; 28];
+        place[..4].copy_from_slice(&self.node.to_le_bytes());
+        place[4..12].copy_from_slice(&self.epoch.to_le_bytes());
+        place[12..20].copy_from_slice(&self.first.to_le_bytes());
+        place[20..].copy_from_slice(&(offset as u64).to_le_bytes());
+        crc32c::crc32c(&place)
     }
 }
 
@@ -104,7 +137,8 @@ pub fn encode_header(identity: Identity, keep_from: u64) -> [u8; HEADER_BYTES] {
     header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&identity.epoch.to_le_bytes());
     header[24..32].copy_from_slice(&identity.first.to_le_bytes());
-    header[32..].copy_from_slice(&keep_from.to_le_bytes());
+    header[32..40].copy_from_slice(&keep_from.to_le_bytes());
+    header[40..].copy_from_slice(&identity.node.to_le_bytes());
     let check = header_check(&header);
     header[12..16].copy_from_slice(&check.to_le_bytes());
     header
@@ -138,6 +172,8 @@ pub struct Frame {
     pub sequence: u64,
     /// Every sequence up to here was durable when it was appended.
     pub durable: u64,
+    /// Unix milliseconds, as the owner gave it.
+    pub time_ms: u64,
     /// The owner's.
     pub kind: u8,
     /// Where its payload stands.
@@ -150,7 +186,7 @@ pub fn encode_frame(
     out: &mut Vec<u8>,
     (identity, offset): (Identity, usize),
     (sequence, durable): (u64, u64),
-    kind: u8,
+    (kind, time_ms): (u8, u64),
     payload: &[u8],
 ) {
     let length = u32::try_from(payload.len()).expect("a payload is at most a MiB");
@@ -159,122 +195,51 @@ pub fn encode_frame(
     header[..8].copy_from_slice(&sequence.to_le_bytes());
     header[8..12].copy_from_slice(&length.to_le_bytes());
     header[12..16].copy_from_slice(&ahead.to_le_bytes());
-    header[16] = kind;
-    let check = crc32c::crc32c_append(crc32c::crc32c(&header[..20]), payload);
-    header[20..24].copy_from_slice(&check.to_le_bytes());
-    let check = crc32c::crc32c_append(identity.check_at(offset), &header[..24]);
-    header[24..].copy_from_slice(&check.to_le_bytes());
+    header[16..24].copy_from_slice(&time_ms.to_le_bytes());
+    header[24] = kind;
+    let check = crc32c::crc32c_append(crc32c::crc32c(&header[..28]), payload);
+    header[28..32].copy_from_slice(&check.to_le_bytes());
+    let check = crc32c::crc32c_append(identity.check_at(offset), &header[..32]);
+    header[32..].copy_from_slice(&check.to_le_bytes());
     out.extend_from_slice(&header);
     out.extend_from_slice(payload);
     out.resize(out.len().next_multiple_of(ALIGN), 0);
 }
 
-/// What a scan comes upon.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// A sound record.
-    Record(Frame),
-    /// A record that is what its header says, but for its payload.
-    BadPayload {
-        /// The bytes it takes.
-        bytes: Range<usize>,
-        /// Which record is lost.
-        sequence: u64,
-    },
-    /// Bytes that are no frame.
-    Garbage {
-        /// Which.
-        bytes: Range<usize>,
-    },
+/// The frame whose header stands at `offset` of a segment of `length` bytes, when that header is
+/// sound and the frame fits. Of its payload nothing is known yet.
+pub(crate) fn decode_frame(
+    (identity, offset): (Identity, usize),
+    length: usize,
+    header: &[u8; FRAME_BYTES],
+) -> Option<Frame> {
+    let check = crc32c::crc32c_append(identity.check_at(offset), &header[..32]);
+    if check != u32_at(header, 32) && !planted(Bug::SkipCheck) {
+        return None;
+    }
+    let sequence = u64_at(header, 0);
+    let durable = sequence.checked_sub(u64::from(u32_at(header, 12)))?;
+    let bytes = usize::try_from(u32_at(header, 8)).ok()?;
+    let payload = offset + FRAME_BYTES..(offset + FRAME_BYTES).checked_add(bytes)?;
+    let fits = bytes <= PAYLOAD_BYTES_MAX && payload.end <= length;
+    let clean = header[25..28] == [0; 3] && durable < sequence;
+    let (time_ms, kind) = (u64_at(header, 16), header[24]);
+    (fits && clean).then_some(Frame { offset, sequence, durable, time_ms, kind, payload })
 }
 
-/// Walks the frames of a segment: linear in its length whatever it holds.
-#[derive(Clone, Debug)]
-pub struct Scan {
-    identity: Identity,
-    position: usize,
-    /// Last sequence that was told by a sound header.
-    last: u64,
-    /// Where `last` ended.
-    last_end: usize,
+pub(crate) fn payload_is_sound(header: &[u8; FRAME_BYTES], payload: &[u8]) -> bool {
+    let check = crc32c::crc32c_append(crc32c::crc32c(&header[..28]), payload);
+    check == u32_at(header, 28) || planted(Bug::SkipCheck)
 }
 
-impl Scan {
-    /// Over the frames of a segment.
-    pub fn new(identity: Identity) -> Self {
-        Self {
-            identity,
-            position: HEADER_BYTES,
-            last: identity.first.saturating_sub(1),
-            last_end: HEADER_BYTES,
-        }
-    }
-
-    /// The next thing in `bytes`, which is the whole segment at each call.
-    pub fn next(&mut self, bytes: &[u8]) -> Option<Found> {
-        if self.position >= bytes.len() {
-            return None;
-        }
-        let start = self.position;
-        loop {
-            if let Some(frame) = self.frame_at(bytes, self.position) {
-                if self.position > start {
-                    return Some(Found::Garbage { bytes: start..self.position });
-                }
-                return Some(self.step_over(bytes, frame));
-            }
-            self.position += ALIGN;
-            if self.position >= bytes.len() {
-                self.position = bytes.len();
-                return Some(Found::Garbage { bytes: start..bytes.len() });
-            }
-        }
-    }
-
-    fn step_over(&mut self, bytes: &[u8], frame: Frame) -> Found {
-        let end = frame.payload.end.next_multiple_of(ALIGN).min(bytes.len());
-        (self.position, self.last_end, self.last) = (end, end, frame.sequence);
-        let header = &bytes[frame.offset..frame.offset + FRAME_BYTES];
-        let check = crc32c::crc32c(&header[..20]);
-        let check = crc32c::crc32c_append(check, &bytes[frame.payload.clone()]);
-        if check == u32_at(header, 20) || planted(Bug::SkipCheck) {
-            Found::Record(frame)
-        } else {
-            Found::BadPayload { bytes: frame.offset..end, sequence: frame.sequence }
-        }
-    }
-
-    /// The frame at `offset`, when its header is sound and it can stand there.
-    fn frame_at(&self, bytes: &[u8], offset: usize) -> Option<Frame> {
-        let header = bytes.get(offset..)?.first_chunk::<FRAME_BYTES>()?;
-        let check = crc32c::crc32c_append(self.identity.check_at(offset), &header[..24]);
-        if check != u32_at(header, 24) && !planted(Bug::SkipCheck) {
-            return None;
-        }
-        let sequence = u64_at(header, 0);
-        let durable = sequence.checked_sub(u64::from(u32_at(header, 12)))?;
-        let length = usize::try_from(u32_at(header, 8)).ok()?;
-        let payload = offset + FRAME_BYTES..offset + FRAME_BYTES + length;
-        // As many records may be missing as could have stood in the bytes that were skipped.
-        let skipped = (offset - self.last_end) / FRAME_BYTES;
-        let ahead = sequence.checked_sub(self.last)?;
-        let fits = length <= PAYLOAD_BYTES_MAX && payload.end <= bytes.len();
-        let plausible = ahead >= 1 && ahead - 1 <= skipped as u64 && durable < sequence;
-        let clean = header[17..20] == [0; 3];
-        (fits && plausible && clean).then(|| Frame {
-            offset,
-            sequence,
-            durable,
-            kind: header[16],
-            payload,
-        })
-    }
+pub(crate) const fn aligned(end: usize) -> usize {
+    end.next_multiple_of(ALIGN)
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(*bytes[at..].first_chunk().expect("the field is within its header"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("the field is within its header"))
 }

@@ -4,3 +4,5 @@ mod damage;
 mod faults;
 mod files;
 mod format;
+mod retention;
+mod seek;

@@ -3,14 +3,22 @@
 //! Owns which segment is written and what counts as durable. Its owner decides when to commit,
 //! and answers nobody before [`Writer::commit`] has returned.
 
+mod retention;
+
 use std::io;
 
 use crate::bug::{Bug, planted};
 use crate::disk::{Disk, DiskFile};
-use crate::reader::{Item, ReadError, Reader, Tail};
-use crate::segment::{
-    self, Found, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT, Scan,
-};
+use crate::index::{Builder, Index};
+use crate::item::{Item, ReadError};
+use crate::reader::{Reader, Tail};
+use crate::segment::{self, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT};
+use crate::source::WINDOW_BYTES;
+
+pub use retention::{Removed, RetainError};
+
+/// How much is written at once when a tail is written once more.
+const REWRITE_BYTES: usize = 1 << 20;
 
 /// How a log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +28,33 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Bytes that may be appended between commits; at most half of [`SEGMENT_BYTES_LIMIT`].
     pub batch_bytes_max: usize,
+    /// Which node of a cluster this is; its directory is no other's.
+    pub node: u32,
+    /// How much of a segment is in memory while it is read at the start; a record where that is
+    /// more.
+    pub window_bytes: usize,
+    /// How far entries of a segment's index are apart; they are fewer where they would be too many.
+    pub index_every_bytes: usize,
+    /// Whether the file system is asked to set a segment's bytes aside when it begins, so that
+    /// they lie together and are there. Where it cannot, the segment grows as it is written.
+    pub preallocate: bool,
+}
+
+impl Options {
+    /// Of a node alone.
+    pub const DEFAULT: Self = Self {
+        segment_bytes: 16 << 20,
+        batch_bytes_max: 8 << 20,
+        node: 0,
+        window_bytes: WINDOW_BYTES,
+        index_every_bytes: 256 << 10,
+        preallocate: false,
+    };
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20, batch_bytes_max: 8 << 20 }
+        Self::DEFAULT
     }
 }
 
@@ -47,7 +77,7 @@ pub enum OpenError {
         /// What the file system said.
         source: io::Error,
     },
-    /// A segment could not be read.
+    /// A segment could not be read, or is not this node's.
     #[error("{place}: {source}")]
     Read {
         /// The directory.
@@ -97,6 +127,14 @@ pub struct Recovery {
     pub rewritten_bytes: u64,
 }
 
+/// How much of a log a start reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Everything,
+    /// Headers, and the newest segment.
+    Newest,
+}
+
 /// The segment that is written.
 struct Active<F> {
     file: F,
@@ -116,6 +154,8 @@ pub struct Writer<D: Disk> {
     /// Sequence of the next record.
     next: u64,
     batch: Vec<u8>,
+    /// Of the segment that is written, the batch included.
+    index: Option<Builder>,
     active: Option<Active<D::File>>,
     /// A file that was created and could not be begun.
     spare: Option<(Identity, D::File)>,
@@ -131,10 +171,37 @@ impl<D: Disk> Writer<D> {
     ///
     /// # Errors
     /// The directory is held by another process, or cannot be read or written, or holds a segment
-    /// of a later release. No record is lost by it.
+    /// of a later release, or its newest segment is another node's. No record is lost by it.
     pub fn open(
         disk: D,
         options: Options,
+        visit: impl FnMut(Item),
+    ) -> Result<(Self, Recovery), OpenError> {
+        Self::start(disk, options, Reading::Everything, visit)
+    }
+
+    /// As [`Self::open`], and finds the same end, but reads only the headers of all segments and
+    /// the newest one, which alone `visit` is shown: however long the log, it starts at once. What
+    /// is sealed is verified by whom reads it. Twice the newest segment is read if that is damaged
+    /// and longer than the window.
+    ///
+    /// A segment with a damaged header is not looked at. It stays until a full open has seen it
+    /// and then is not wanted.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_at_end(
+        disk: D,
+        options: Options,
+        visit: impl FnMut(Item),
+    ) -> Result<(Self, Recovery), OpenError> {
+        Self::start(disk, options, Reading::Newest, visit)
+    }
+
+    fn start(
+        disk: D,
+        options: Options,
+        reading: Reading,
         mut visit: impl FnMut(Item),
     ) -> Result<(Self, Recovery), OpenError> {
         let place = disk.place();
@@ -145,7 +212,12 @@ impl<D: Disk> Writer<D> {
         };
         let mut recovery = Recovery::default();
         let read_failed = |source| OpenError::Read { place: place.clone(), source };
-        let mut reader = Reader::new(&disk).map_err(read_failed)?;
+        let bounds = (options.window_bytes, options.index_every_bytes);
+        let reader = Reader::of_node(&disk, options.node, bounds);
+        let mut reader = reader.map_err(read_failed)?;
+        if reading == Reading::Newest {
+            reader.skip_to_newest().map_err(read_failed)?;
+        }
         for item in reader.by_ref() {
             let item = item.map_err(read_failed)?;
             match item {
@@ -157,9 +229,19 @@ impl<D: Disk> Writer<D> {
         }
         let (durable, epoch) = (reader.next_sequence() - 1, reader.epoch_max() + 1);
         let files = reader.finish();
-        if let Some(tail) = files.tail {
-            let name = tail.identity.file_name();
-            recovery.rewritten_bytes = settle(&disk, &tail).map_err(failed(name))?;
+        if let Some(mut tail) = files.tail {
+            let name = tail.source.identity().file_name();
+            let trims = options.preallocate;
+            recovery.rewritten_bytes = settle(&mut tail, trims).map_err(failed(name))?;
+            // It will not be written any more, so it is sealed.
+            let known = files.indexes.contains(&tail.source.identity());
+            if let Some(index) = tail.good.index.finish().filter(|_| !known) {
+                write_index(&disk, &index);
+            }
+        }
+        for orphan in files.orphans {
+            // It is in nobody's way, and tried again at every start.
+            let _left = disk.remove(&orphan.index_name());
         }
         for name in files.unborn {
             disk.remove(&name).map_err(failed(name))?;
@@ -172,11 +254,13 @@ impl<D: Disk> Writer<D> {
             options: Options {
                 segment_bytes: options.segment_bytes.min(SEGMENT_BYTES_LIMIT / 2),
                 batch_bytes_max: options.batch_bytes_max.min(batch_limit()),
+                ..options
             },
             epoch,
             durable,
             next,
             batch: Vec::new(),
+            index: None,
             active: None,
             spare: None,
             segments: files.segments,
@@ -200,11 +284,12 @@ impl<D: Disk> Writer<D> {
         self.segments.len()
     }
 
-    /// Appends a record to the batch, and tells its sequence should the batch be committed.
+    /// Appends a record to the batch, and tells its sequence should the batch be committed. The
+    /// time, Unix milliseconds, is kept with it and may be any.
     ///
     /// # Errors
     /// The payload is too long, or the batch is full.
-    pub fn append(&mut self, kind: u8, payload: &[u8]) -> Result<u64, AppendError> {
+    pub fn append(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<u64, AppendError> {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(AppendError::TooLong { bytes: payload.len() });
         }
@@ -216,9 +301,12 @@ impl<D: Disk> Writer<D> {
             Some(active) => (active.identity, active.length),
             None => (self.upcoming(), HEADER_BYTES),
         };
-        let place = (identity, base + self.batch.len());
-        let sequence = self.next;
-        segment::encode_frame(&mut self.batch, place, (sequence, self.durable), kind, payload);
+        let (offset, sequence) = (base + self.batch.len(), self.next);
+        let (numbers, about) = ((sequence, self.durable), (kind, time_ms));
+        segment::encode_frame(&mut self.batch, (identity, offset), numbers, about, payload);
+        let every = self.options.index_every_bytes;
+        let index = self.index.get_or_insert_with(|| Builder::new(identity, every));
+        index.add(offset, sequence, about);
         self.next += 1;
         Ok(sequence)
     }
@@ -235,9 +323,10 @@ impl<D: Disk> Writer<D> {
             Ok(()) => {
                 self.durable = self.next - 1;
                 self.batch.clear();
-                let full =
-                    |active: &Active<D::File>| active.length as u64 >= self.options.segment_bytes;
-                self.active = self.active.take().filter(|active| !full(active));
+                let length = self.active.as_ref().map_or(0, |active| active.length as u64);
+                if length >= self.options.segment_bytes {
+                    self.seal();
+                }
                 Ok(self.durable)
             }
             Err(_) if planted(Bug::AcknowledgeEarly) => {
@@ -249,6 +338,20 @@ impl<D: Disk> Writer<D> {
                 let records = self.next - 1 - self.durable;
                 Err(CommitError { segment: self.abandon(), records, source })
             }
+        }
+    }
+
+    /// Ends the segment that is written.
+    fn seal(&mut self) {
+        if let Some(mut active) = self.active.take()
+            && self.options.preallocate
+            && (active.length as u64) < self.options.segment_bytes
+        {
+            // What was set aside behind it is not needed.
+            let _untrimmed = active.file.truncate(active.length as u64);
+        }
+        if let Some(index) = self.index.take().and_then(Builder::finish) {
+            write_index(&self.disk, &index);
         }
     }
 
@@ -272,12 +375,15 @@ impl<D: Disk> Writer<D> {
                 break;
             }
             self.segments.remove(0);
+            // One that stays is found to be an orphan at the next start.
+            let _left = self.disk.remove(&oldest.index_name());
         }
     }
 
     /// The segment that the next batch begins, when none is open.
     fn upcoming(&self) -> Identity {
-        let next = Identity { epoch: self.epoch, first: self.durable + 1 };
+        let (epoch, first, node) = (self.epoch, self.durable + 1, self.options.node);
+        let next = Identity { epoch, first, node };
         self.spare.as_ref().map_or(next, |(identity, _)| *identity)
     }
 
@@ -315,6 +421,10 @@ impl<D: Disk> Writer<D> {
             self.spare = Some((identity, file));
             return Err(error);
         }
+        if self.options.preallocate {
+            // What is not set aside is found missing by the write that needs it.
+            let _growing = file.allocate(self.options.segment_bytes);
+        }
         if !planted(Bug::SkipDirectorySync) {
             // Should this fail the file stays, with no record in it; its name may never be durable.
             self.disk.sync_directory()?;
@@ -333,6 +443,8 @@ impl<D: Disk> Writer<D> {
             let _uncut = active.file.truncate(active.length as u64);
         }
         self.batch.clear();
+        // It counts records that are not there: this segment stays without.
+        self.index = None;
         self.next = self.durable + 1;
         self.epoch += 1;
         identity.file_name()
@@ -351,28 +463,35 @@ fn in_use(place: &str, source: io::Error) -> OpenError {
     }
 }
 
+/// Writes an index beside its segment, when that can be done: nothing depends on it, so it is not
+/// made durable either, and its check tells whether all of it is there.
+fn write_index<D: Disk>(disk: &D, index: &Index) {
+    let name = index.identity.index_name();
+    let Ok(mut file) = disk.create(&name) else { return };
+    if file.write_at(0, &index.encode()).is_err() {
+        let _left = disk.remove(&name);
+    }
+}
+
 /// Cuts the newest segment behind its last good record, and makes that durable, however much of
 /// it was before. What no later record proves durable is written once more: after a failed sync
 /// the page cache shows bytes that the medium does not have, and would never write them again.
-fn settle<D: Disk>(disk: &D, tail: &Tail) -> io::Result<u64> {
-    let mut scan = Scan::new(tail.identity);
-    let frames: Vec<_> = std::iter::from_fn(|| scan.next(&tail.bytes[..tail.end]))
-        .filter_map(|found| match found {
-            Found::Record(frame) => Some(frame),
-            Found::BadPayload { .. } | Found::Garbage { .. } => None,
-        })
-        .collect();
-    let proven = frames.last().map_or(0, |frame| frame.durable);
-    let unproven = frames.iter().find(|frame| frame.sequence > proven);
-    let from = unproven.map_or(tail.end, |frame| frame.offset);
-    let mut file = disk.open(&tail.identity.file_name())?;
-    if tail.end < tail.bytes.len() {
-        file.truncate(tail.end as u64)?;
+fn settle<F: DiskFile>(tail: &mut Tail<F>, trims: bool) -> io::Result<u64> {
+    let Tail { source, good } = tail;
+    // To cut a file at its end gives back what was set aside behind that.
+    if good.end < source.length() || trims {
+        source.truncate(good.end)?;
     }
     if planted(Bug::TrustPageCache) {
         return Ok(0);
     }
-    file.write_at(from as u64, &tail.bytes[from..tail.end])?;
-    file.sync_data()?;
-    Ok((tail.end - from) as u64)
+    let mut at = good.unproven;
+    while at < good.end {
+        let piece = at..good.end.min(at + REWRITE_BYTES);
+        let bytes = source.reread(piece.clone())?;
+        source.file().write_at(at as u64, &bytes)?;
+        at = piece.end;
+    }
+    source.file().sync_data()?;
+    Ok((good.end - good.unproven) as u64)
 }

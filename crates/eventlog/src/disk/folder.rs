@@ -5,6 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
 use super::{Disk, DiskFile};
 
 /// Who holds the directory, as text: its process.
@@ -95,15 +98,24 @@ impl DiskFile for File {
         self.write_all_at(bytes, offset)
     }
 
-    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let length = self.metadata()?.len();
-        if length > bytes_max {
-            return Err(io::ErrorKind::FileTooLarge.into());
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match FileExt::read_at(self, bytes, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                read => return read,
+            }
         }
-        let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let mut bytes = vec![0; length];
-        self.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn allocate(&mut self, bytes: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&*self, FallocateFlags::KEEP_SIZE, 0, bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            allocated => Ok(allocated?),
+        }
     }
 
     fn truncate(&mut self, bytes: u64) -> io::Result<()> {

@@ -14,6 +14,8 @@ use super::{Disk, DiskFile};
 
 /// The unit in which writes tear.
 const SECTOR_BYTES: usize = 64;
+/// Longer reads are done in part.
+const SHORT_READ_BYTES: usize = 1_000;
 
 /// One call in how many fails; 0 never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +79,7 @@ struct Inode {
     unsynced: Vec<Op>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct State {
     chance: Chance,
     faults: Faults,
@@ -93,6 +95,8 @@ struct State {
     /// Calls until everything fails.
     fuse: Option<u64>,
     calls: u64,
+    bytes_read: u64,
+    longest_read: usize,
 }
 
 /// The disk. Clones are the same disk.
@@ -138,6 +142,8 @@ impl FaultDisk {
             space: None,
             fuse: None,
             calls: 0,
+            bytes_read: 0,
+            longest_read: 0,
         })))
     }
 
@@ -164,6 +170,21 @@ impl FaultDisk {
     /// Calls that changed something or were to, so far.
     pub fn calls(&self) -> u64 {
         self.0.borrow().calls
+    }
+
+    /// Bytes that were read from files so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.0.borrow().bytes_read
+    }
+
+    /// The most bytes that a single call was to read so far.
+    pub fn longest_read(&self) -> usize {
+        self.0.borrow().longest_read
+    }
+
+    /// Another disk with the same on it, and the same before it.
+    pub fn copy(&self) -> Self {
+        Self(Rc::new(RefCell::new(self.0.borrow().clone())))
     }
 
     /// The process ended and starts again; the machine went on, and shows what was written.
@@ -387,12 +408,27 @@ impl DiskFile for FaultFile {
         result
     }
 
-    fn read(&self, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let bytes = self.disk.0.borrow().inodes[self.inode].visible.clone();
-        if bytes.len() as u64 > bytes_max {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(bytes)
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let state = &mut *self.disk.0.borrow_mut();
+        let visible = &state.inodes[self.inode].visible;
+        let offset = usize::try_from(offset).expect("files fit memory").min(visible.len());
+        // As a kernel may, it gives less than was asked for when that is much.
+        let most = if bytes.len() > SHORT_READ_BYTES { bytes.len() / 2 } else { bytes.len() };
+        let count = most.min(visible.len() - offset);
+        bytes[..count].copy_from_slice(&visible[offset..offset + count]);
+        state.bytes_read += count as u64;
+        state.longest_read = state.longest_read.max(bytes.len());
+        Ok(count)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.0.borrow().inodes[self.inode].visible.len() as u64)
+    }
+
+    fn allocate(&mut self, _: u64) -> io::Result<()> {
+        let state = &mut *self.disk.0.borrow_mut();
+        state.enter(self.boot)?;
+        state.chance_of(state.faults.other)
     }
 
     fn truncate(&mut self, bytes: u64) -> io::Result<()> {

@@ -3,7 +3,8 @@
 use crate::disk::testing::{Chance, FaultDisk};
 use crate::*;
 
-const OPTIONS: Options = Options { segment_bytes: 300, batch_bytes_max: 1 << 20 };
+const OPTIONS: Options =
+    Options { segment_bytes: 340, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
 
 fn payload(sequence: u64) -> Vec<u8> {
     format!("payload of {sequence}").into_bytes()
@@ -14,7 +15,7 @@ fn log(records: u64) -> FaultDisk {
     let disk = FaultDisk::new(9);
     let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).expect("an empty disk");
     for sequence in 1..=records {
-        assert_eq!(writer.append(1, &payload(sequence)), Ok(sequence));
+        assert_eq!(writer.append(1, 0, &payload(sequence)), Ok(sequence));
         if sequence % 2 == 0 {
             writer.commit().expect("nothing fails");
         }
@@ -38,8 +39,12 @@ fn read(disk: &FaultDisk) -> (Vec<u64>, Vec<Item>) {
     (sequences, others)
 }
 
+fn segments_of(disk: &FaultDisk) -> Vec<String> {
+    segments(disk).expect("a directory").into_iter().map(Identity::file_name).collect()
+}
+
 fn change(disk: &FaultDisk, segment: usize, edit: impl FnOnce(&mut Vec<u8>)) -> String {
-    let name = disk.names()[segment].clone();
+    let name = segments_of(disk)[segment].clone();
     let mut bytes = disk.bytes(&name).expect("the file is there");
     edit(&mut bytes);
     disk.put(&name, &bytes);
@@ -87,12 +92,13 @@ fn a_rotten_segment_header_loses_no_record() {
 fn a_segment_cut_short_or_lost_is_told() {
     for cut in [true, false] {
         let disk = log(18);
-        let of = |at: usize| Identity::from_file_name(&disk.names()[at]).expect("a segment").first;
+        let of =
+            |at: usize| Identity::from_file_name(&segments_of(&disk)[at]).expect("a segment").first;
         let (from, end) = (of(1), of(2));
         if cut {
             change(&disk, 1, |bytes| bytes.truncate(HEADER_BYTES));
         } else {
-            let name = disk.names()[1].clone();
+            let name = segments_of(&disk)[1].clone();
             disk::Disk::remove(&disk, &name).unwrap();
         }
         let (sequences, others) = read(&disk);
@@ -136,7 +142,7 @@ fn rot_in_the_last_batch_is_told_as_torn() {
 #[test]
 fn files_of_others_are_told_and_left_alone() {
     let disk = log(6);
-    let foreign = Identity { epoch: 9, first: 2 }.file_name();
+    let foreign = Identity { epoch: 9, first: 2, node: 0 }.file_name();
     disk.put(&foreign, &[b'?'; 100]);
     disk.put("notes.txt", b"not ours at all");
     let (sequences, others) = read(&disk);
@@ -149,9 +155,9 @@ fn files_of_others_are_told_and_left_alone() {
 
 #[test]
 fn a_file_whose_creation_was_cut_short_is_cleared_away() {
-    for left in [&b""[..], &[0; 40], b"vkrylog\n"] {
+    for left in [&b""[..], &[0; HEADER_BYTES], b"vkrylog\n"] {
         let disk = log(6);
-        let name = Identity { epoch: 2, first: 3 }.file_name();
+        let name = Identity { epoch: 2, first: 3, node: 0 }.file_name();
         disk.put(&name, left);
         let (sequences, others) = read(&disk);
         assert_eq!((sequences.len(), others.len()), (6, 0));
@@ -164,15 +170,100 @@ fn a_file_whose_creation_was_cut_short_is_cleared_away() {
 fn a_segment_of_a_later_release_starts_nothing() {
     let disk = log(6);
     change(&disk, 0, |bytes| {
-        bytes[8] = 2;
-        let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..40]);
+        bytes[8] = 3;
+        let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..HEADER_BYTES]);
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
     });
-    let name = disk.names()[0].clone();
+    let name = segments_of(&disk)[0].clone();
     let error = Writer::open(disk, OPTIONS, |_| ()).err().expect("it is refused");
     let want =
-        format!("memory: {name} has format version 2, known is 1: use the release that wrote it");
+        format!("memory: {name} has format version 3, known is 2: use the release that wrote it");
     assert_eq!(error.to_string(), want);
+}
+
+#[test]
+fn segments_of_other_nodes_are_told_or_refused_by_name() {
+    let other = Identity { epoch: 1, first: 2, node: 7 };
+    let mut bytes = encode_header(other, 0).to_vec();
+    encode_frame(&mut bytes, (other, HEADER_BYTES), (2, 1), (1, 0), b"of node 7");
+
+    let disk = log(12);
+    disk.put(&other.file_name(), &bytes);
+    // By its name it comes before the newest segment, and overrules nothing.
+    let (sequences, others) = read(&disk);
+    assert_eq!(sequences, (1..=12).collect::<Vec<_>>());
+    let want = [(0, Problem::OtherNode { node: 7 })];
+    assert_eq!(others.iter().map(problem).collect::<Vec<_>>(), want);
+    let (writer, recovery) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    assert_eq!((writer.durable(), recovery.corruptions), (12, 1));
+    drop(writer);
+
+    let newest = Identity { epoch: 9, ..other };
+    disk.put(&newest.file_name(), &bytes);
+    for at_end in [false, true] {
+        let open = if at_end { Writer::open_at_end } else { Writer::open };
+        let error = open(disk.clone(), OPTIONS, |_| ()).err().expect("it is refused");
+        let want = format!(
+            "memory: {} was written by node 7, this is node 0: name the directory of this node, \
+             or the node that wrote it",
+            newest.file_name()
+        );
+        assert_eq!(error.to_string(), want);
+    }
+}
+
+/// Memory is bounded by the window whatever is in the segments, and what is found is the same.
+#[test]
+fn a_window_of_any_size_finds_the_same() {
+    for seed in 0..1_000 {
+        let disk = log(20);
+        let mut chance = Chance::new(seed);
+        for _ in 0..chance.below(4) {
+            let segment = chance.index(segments_of(&disk).len());
+            change(&disk, segment, |bytes| {
+                let place = chance.index(bytes.len());
+                bytes[place] ^= 1 << chance.below(8);
+            });
+        }
+        let items = |window: usize| -> Vec<Item> {
+            let reader = Reader::with_window(&disk, window).expect("a directory");
+            reader.map(|item| item.expect("nothing fails")).collect()
+        };
+        let window = chance.index(400);
+        let in_parts = items(window);
+        let longest = FRAME_BYTES + payload(20).len();
+        assert!(disk.longest_read() <= window.max(longest), "seed {seed}");
+        assert_eq!(in_parts, items(WINDOW_BYTES), "seed {seed}, window {window}");
+    }
+}
+
+/// What a later record proves durable is left as it is.
+#[test]
+fn only_the_last_batch_is_written_once_more() {
+    let disk = log(6);
+    let of_two = 2 * (FRAME_BYTES + payload(6).len()).next_multiple_of(4);
+    for at_end in [false, true] {
+        let open = if at_end { Writer::open_at_end } else { Writer::open };
+        let (_, recovery) = open(disk.clone(), OPTIONS, |_| ()).unwrap();
+        assert_eq!(recovery.rewritten_bytes, of_two as u64);
+    }
+}
+
+#[test]
+fn a_start_at_the_end_reads_one_segment() {
+    let disk = log(2_000);
+    let names = segments_of(&disk);
+    assert!(names.len() > 200);
+    let newest = disk.bytes(&names[names.len() - 1]).unwrap().len();
+    let before = disk.bytes_read();
+    let mut seen = Vec::new();
+    let (writer, recovery) =
+        Writer::open_at_end(disk.clone(), OPTIONS, |item| seen.push(item)).unwrap();
+    let read = disk.bytes_read() - before;
+    assert!(read <= (newest + 2 * HEADER_BYTES * names.len()) as u64, "{read} bytes");
+    assert_eq!((writer.durable(), writer.epoch(), writer.segments()), (2_000, 2, names.len()));
+    assert_eq!(recovery.records, seen.len() as u64);
+    assert!(matches!(seen.last(), Some(Item::Record(record)) if record.sequence == 2_000));
 }
 
 #[test]
@@ -181,7 +272,7 @@ fn rot_anywhere_is_never_silent() {
     for seed in 0..2_000 {
         let disk = log(20);
         let mut chance = Chance::new(seed);
-        let segment = chance.index(disk.names().len());
+        let segment = chance.index(segments_of(&disk).len());
         let mut place = 0;
         change(&disk, segment, |bytes| {
             place = chance.index(bytes.len());
@@ -190,7 +281,7 @@ fn rot_anywhere_is_never_silent() {
         let (sequences, others) = read(&disk);
         // Padding holds nothing; all else is missed, or told.
         assert!(sequences == whole || !others.is_empty(), "seed {seed}: byte {place}");
-        let last_segment = segment + 1 == disk.names().len();
+        let last_segment = segment + 1 == segments_of(&disk).len();
         let lost = whole.len() - sequences.len();
         assert!(lost <= 1 || last_segment && lost <= 2, "seed {seed}: {lost} lost to one byte");
     }

@@ -5,11 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bug::{Bug, plant};
 use crate::disk::testing::{Chance, FaultDisk, Faults};
-use crate::{Item, Options, Record, Writer};
+use crate::{HEADER_BYTES, Item, Options, Reader, Record, Writer};
 
 const SEEDS: u64 = 2_000;
 const LIVES: u64 = 6;
-const OPTIONS: Options = Options { segment_bytes: 2_000, batch_bytes_max: 4_000 };
+const OPTIONS: Options = Options {
+    segment_bytes: 2_000,
+    batch_bytes_max: 4_000,
+    index_every_bytes: 500,
+    ..Options::DEFAULT
+};
 
 /// What the owner of the log knows of it, kept outside of the disk.
 #[derive(Default)]
@@ -67,7 +72,8 @@ impl Model {
         self.serial += 1;
         let mut payload = self.serial.to_le_bytes().to_vec();
         payload.resize(8 + chance.index(300), b'x');
-        let sequence = writer.append(1, &payload).map_err(|error| error.to_string())?;
+        let time_ms = self.serial ^ chance.below(64);
+        let sequence = writer.append(1, time_ms, &payload).map_err(|error| error.to_string())?;
         if self.acknowledged.contains_key(&sequence) {
             return Err(format!("sequence {sequence} was given once more"));
         }
@@ -82,6 +88,17 @@ impl Model {
             let before = writer.durable().saturating_sub(chance.below(20));
             self.given_away = self.given_away.max(before);
             writer.remove_before(before);
+            return Ok(());
+        }
+        if chance.once_in(8) {
+            let keep_from = writer.durable().saturating_sub(chance.below(20));
+            let bytes_max = (!chance.once_in(3)).then(|| chance.below(8_000));
+            let older_than_ms = chance.once_in(2).then(|| chance.below(self.serial + 64));
+            if (bytes_max, older_than_ms) != (None, None) {
+                self.given_away = self.given_away.max(keep_from);
+            }
+            // It may fail, as all else; what is wanted stays in any case.
+            drop(writer.retain(bytes_max, older_than_ms, keep_from));
             return Ok(());
         }
         let mut batch = BTreeMap::new();
@@ -103,7 +120,7 @@ impl Model {
 
 /// One log through several lives.
 fn run(seed: u64) -> Check {
-    let disk = FaultDisk::new(seed);
+    let mut disk = FaultDisk::new(seed);
     let mut chance = Chance::new(!seed);
     let mut model = Model::default();
     for _ in 0..LIVES {
@@ -115,10 +132,19 @@ fn run(seed: u64) -> Check {
             drop(Writer::open(disk.clone(), OPTIONS, |_| ()));
             end(&disk, &mut chance);
         }
+        let (window_bytes, preallocate) = (chance.index(5_000), chance.once_in(2));
+        let options = Options { window_bytes, preallocate, ..OPTIONS };
+        let copy = disk.copy();
         let mut items = Vec::new();
-        let opened = Writer::open(disk.clone(), OPTIONS, |item| items.push(item));
+        let opened = Writer::open(disk.clone(), options, |item| items.push(item));
         let (mut writer, _) = opened.map_err(|error| error.to_string())?;
         model.found(items)?;
+        same_from(&disk, &mut chance)?;
+        let at_end = same_end(&disk, &writer, &copy, options)?;
+        if chance.once_in(2) {
+            // The log goes on as the quick start left it.
+            (writer, disk) = (at_end, copy);
+        }
         let faulty = chance.once_in(2);
         let rate = |chance: &mut Chance| if faulty { 2 + chance.below(10) } else { 0 };
         let (write, sync, other) = (rate(&mut chance), rate(&mut chance), rate(&mut chance));
@@ -148,6 +174,65 @@ fn run(seed: u64) -> Check {
     Ok(())
 }
 
+/// A reader that starts somewhere finds what one that starts at the beginning does from there on.
+fn same_from(disk: &FaultDisk, chance: &mut Chance) -> Check {
+    let records = |reader: Reader<'_, FaultDisk>| {
+        let items = reader.filter_map(Result::ok);
+        items.filter(|item| matches!(item, Item::Record(_))).collect::<Vec<_>>()
+    };
+    let reader = || Reader::new(disk).map_err(|error| error.to_string());
+    let all = records(reader()?);
+    let (sequence, time_ms) = (chance.below(100), chance.below(100));
+    let got =
+        records(reader()?.seek(sequence).map_err(|error| error.to_string())?.from_time(time_ms));
+    let wanted = all.into_iter().filter(|item| match item {
+        Item::Record(record) => record.sequence >= sequence && record.time_ms >= time_ms,
+        Item::Corruption(_) | Item::Torn(_) => false,
+    });
+    let want: Vec<_> = wanted.collect();
+    if got != want {
+        return Err(format!("from {sequence}, {time_ms} ms: {} of {}", got.len(), want.len()));
+    }
+    Ok(())
+}
+
+/// A start that reads the newest segment only, on a copy of the disk: it finds the same end, does
+/// the same to the files, and reads no more.
+fn same_end(
+    disk: &FaultDisk,
+    full: &Writer<FaultDisk>,
+    copy: &FaultDisk,
+    options: Options,
+) -> Result<Writer<FaultDisk>, String> {
+    let whole = Options { window_bytes: Options::DEFAULT.window_bytes, ..options };
+    let (counted, before) = (copy.copy(), copy.bytes_read());
+    let opened = Writer::open_at_end(counted.clone(), whole, |_| ());
+    drop(opened.map_err(|error| error.to_string())?);
+    let lengths = copy.names().into_iter().filter(|name| name.ends_with(".segment"));
+    let lengths: Vec<_> =
+        lengths.map(|name| copy.bytes(&name).map_or(0, |bytes| bytes.len())).collect();
+    let newest = lengths.iter().rfind(|length| **length > HEADER_BYTES).copied().unwrap_or(0);
+    let (read, most) = (counted.bytes_read() - before, newest + 3 * HEADER_BYTES * lengths.len());
+    if read > most as u64 {
+        return Err(format!("a start at the end read {read} bytes, of {lengths:?}"));
+    }
+    let opened = Writer::open_at_end(copy.clone(), options, |_| ());
+    let (quick, _) = opened.map_err(|error| error.to_string())?;
+    let ends = [&quick, full].map(|writer| (writer.durable(), writer.epoch(), writer.segments()));
+    if ends[0] != ends[1] {
+        return Err(format!("a start at the end finds {:?}, a full one {:?}", ends[0], ends[1]));
+    }
+    let files = |disk: &FaultDisk| {
+        disk.names().into_iter().map(|name| (disk.bytes(&name), name)).collect::<Vec<_>>()
+    };
+    for disk in [disk, &counted] {
+        if files(disk) != files(copy) {
+            return Err("a start at the end leaves other files".to_owned());
+        }
+    }
+    Ok(quick)
+}
+
 fn end(disk: &FaultDisk, chance: &mut Chance) {
     if chance.once_in(3) { disk.restart_process() } else { disk.lose_power() }
 }
@@ -173,6 +258,9 @@ fn planted_bugs_are_found() {
         Bug::ReuseSequence,
         Bug::TrustPageCache,
         Bug::KeepOverruled,
+        Bug::TrustNewestName,
+        Bug::RemoveWanted,
+        Bug::RemoveUndeclared,
     ];
     for bug in bugs {
         plant(Some(bug));
@@ -186,19 +274,19 @@ fn planted_bugs_are_found() {
 fn a_full_disk_refuses_and_heals_without_a_restart() {
     let disk = FaultDisk::new(1);
     let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
-    writer.append(1, b"before").unwrap();
+    writer.append(1, 0, b"before").unwrap();
     assert_eq!(writer.commit().unwrap(), 1);
     disk.set_space(Some(80));
     for _ in 0..30 {
-        writer.append(1, &[7; 100]).unwrap();
-        writer.append(1, &[8; 100]).unwrap();
+        writer.append(1, 0, &[7; 100]).unwrap();
+        writer.append(1, 0, &[8; 100]).unwrap();
         let error = writer.commit().unwrap_err();
         assert_eq!(error.source.kind(), std::io::ErrorKind::StorageFull);
         assert_eq!((error.records, writer.durable()), (2, 1));
     }
     assert!(disk.names().len() <= 2, "tries leave one file at most: {:?}", disk.names());
     disk.set_space(None);
-    assert_eq!(writer.append(1, b"after").unwrap(), 2, "no sequence is skipped");
+    assert_eq!(writer.append(1, 0, b"after").unwrap(), 2, "no sequence is skipped");
     assert_eq!(writer.commit().unwrap(), 2);
     drop(writer);
     disk.lose_power();

@@ -1,9 +1,12 @@
 //! On the machine's own file system: what the other tests show in memory, once for real.
 
-use crate::disk::{Disk, Folder};
-use crate::{Item, OpenError, Options, Record, Writer};
+use std::os::unix::fs::MetadataExt;
 
-const OPTIONS: Options = Options { segment_bytes: 500, batch_bytes_max: 1 << 20 };
+use crate::disk::{Disk, Folder};
+use crate::{Identity, Item, OpenError, Options, Record, Writer};
+
+const OPTIONS: Options =
+    Options { segment_bytes: 500, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
 
 fn open(folder: &Folder) -> (Writer<Folder>, Vec<Record>) {
     let mut records = Vec::new();
@@ -31,7 +34,7 @@ fn records_survive_and_epochs_begin() {
         let sequences = records.iter().map(|record| record.sequence);
         assert!(sequences.eq(1..=20 * (life - 1)));
         for number in 0..20_u64 {
-            let sequence = writer.append(5, &[b'p'; 40]).unwrap();
+            let sequence = writer.append(5, 0, &[b'p'; 40]).unwrap();
             assert_eq!(sequence, 20 * (life - 1) + number + 1);
             assert_eq!(writer.commit().unwrap(), sequence);
         }
@@ -45,7 +48,7 @@ fn old_segments_go_and_sequences_go_on() {
     let folder = Folder::new(temporary.path()).unwrap();
     let (mut writer, _) = open(&folder);
     for _ in 0..50 {
-        writer.append(1, &[b'p'; 40]).unwrap();
+        writer.append(1, 0, &[b'p'; 40]).unwrap();
         writer.commit().unwrap();
     }
     let before = segments(&folder);
@@ -53,7 +56,7 @@ fn old_segments_go_and_sequences_go_on() {
     assert_eq!(segments(&folder), before, "not before a durable header says so");
     let rotated = |writer: &mut Writer<Folder>| {
         for _ in 0..10 {
-            writer.append(1, &[b'p'; 40]).unwrap();
+            writer.append(1, 0, &[b'p'; 40]).unwrap();
             writer.commit().unwrap();
         }
     };
@@ -70,7 +73,7 @@ fn old_segments_go_and_sequences_go_on() {
     drop(writer);
     let (mut writer, records) = open(&folder);
     assert!(segments(&folder) <= 2 && records[0].sequence > 55, "what was durable then is gone");
-    assert_eq!(writer.append(1, b"").unwrap(), 71);
+    assert_eq!(writer.append(1, 0, b"").unwrap(), 71);
 }
 
 #[test]
@@ -97,14 +100,48 @@ fn what_cannot_be_appended_is_said() {
     let options = Options { batch_bytes_max: 200, ..OPTIONS };
     let (mut writer, _) = Writer::open(folder, options, |_| ()).unwrap();
     let long = vec![0; crate::PAYLOAD_BYTES_MAX + 1];
-    let error = writer.append(1, &long).unwrap_err();
+    let error = writer.append(1, 0, &long).unwrap_err();
     assert_eq!(error.to_string(), "a payload of 1048577 bytes, at most 1048576 are written");
-    assert_eq!(writer.append(1, &[1; 100]), Ok(1));
+    assert_eq!(writer.append(1, 0, &[1; 100]), Ok(1));
     assert_eq!(
-        writer.append(1, &[1; 100]).unwrap_err().to_string(),
+        writer.append(1, 0, &[1; 100]).unwrap_err().to_string(),
         "the batch is full: commit first"
     );
     assert_eq!(writer.commit().unwrap(), 1);
-    assert_eq!(writer.append(1, &long[1..]), Ok(2), "alone in its batch a record may be longer");
+    assert_eq!(writer.append(1, 0, &long[1..]), Ok(2), "alone in its batch a record may be longer");
     assert_eq!(writer.commit().unwrap(), 2);
+}
+
+fn segments_of(folder: &Folder) -> Vec<Identity> {
+    crate::segments(folder).expect("the folder is there")
+}
+
+/// Where the file system can set room aside; elsewhere the log is written all the same.
+#[test]
+fn room_is_set_aside_and_given_back() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path()).unwrap();
+    let room: u64 = 1 << 20;
+    let options = Options { segment_bytes: room, preallocate: true, ..OPTIONS };
+    let probe = std::fs::File::create(temporary.path().join("probe")).unwrap();
+    let keep_size = rustix::fs::FallocateFlags::KEEP_SIZE;
+    let can = rustix::fs::fallocate(&probe, keep_size, 0, room).is_ok();
+    let (mut writer, _) = Writer::open(folder.clone(), options, |_| ()).unwrap();
+    writer.append(1, 0, b"first").unwrap();
+    writer.commit().unwrap();
+    let name = segments_of(&folder)[0].file_name();
+    let file = || std::fs::metadata(temporary.path().join(&name)).unwrap();
+    let taken = || file().blocks() * 512;
+    assert!(file().len() < 100, "it is as long as what was written");
+    assert!(!can || taken() >= room, "{} bytes", taken());
+    drop(writer);
+    let (mut writer, recovery) = Writer::open(folder.clone(), options, |_| ()).unwrap();
+    assert_eq!((writer.durable(), recovery.torn), (1, false));
+    assert!(taken() < room, "what is sealed takes no room that it does not need");
+    writer.append(1, 0, b"second").unwrap();
+    writer.commit().unwrap();
+    assert_eq!(writer.retain(Some(0), None, 2).unwrap().segments.len(), 1);
+    let name = segments_of(&folder)[0].file_name();
+    let sealed = std::fs::metadata(temporary.path().join(name)).unwrap();
+    assert!(sealed.blocks() * 512 < room, "nor when that is early");
 }

@@ -1,20 +1,29 @@
 //! The bytes of a segment, to the letter: what was once written must be read for ever.
 
+use std::ops::Range;
+
 use crate::segment::{Header, read_header};
 use crate::*;
 
-const IDENTITY: Identity = Identity { epoch: 3, first: 7 };
+const IDENTITY: Identity = Identity { epoch: 3, first: 7, node: 2 };
+const TIME_MS: u64 = 1_700_000_000_123;
 
 fn segment(records: &[(u64, u64, u8, &[u8])]) -> Vec<u8> {
     let mut bytes = encode_header(IDENTITY, 5).to_vec();
     for (sequence, durable, kind, payload) in records {
         let offset = bytes.len();
-        encode_frame(&mut bytes, (IDENTITY, offset), (*sequence, *durable), *kind, payload);
+        encode_frame(
+            &mut bytes,
+            (IDENTITY, offset),
+            (*sequence, *durable),
+            (*kind, TIME_MS),
+            payload,
+        );
     }
     bytes
 }
 
-fn hex(bytes: &[u8]) -> Vec<String> {
+pub(super) fn hex(bytes: &[u8]) -> Vec<String> {
     let digits = |word: &[u8]| word.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.chunks(8).map(digits).collect()
 }
@@ -24,18 +33,21 @@ fn golden_bytes() {
     let bytes = segment(&[(7, 6, 1, b"first"), (8, 6, 2, b"")]);
     let want = [
         "766b72796c6f670a",
-        "01000000a70a4a65",
+        "0200000081a2214b",
         "0300000000000000",
         "0700000000000000",
         "0500000000000000",
-        "0700000000000000",
-        "0500000001000000",
-        "01000000c92f04f9",
-        "78c7c08c66697273",
-        "7400000008000000",
-        "0000000000000000",
-        "0200000002000000",
-        "e844292eb54ae09b",
+        "0200000007000000",
+        "0000000005000000",
+        "010000007b68e5cf",
+        "8b01000001000000",
+        "593a617845b3d51f",
+        "6669727374000000",
+        "0800000000000000",
+        "0000000002000000",
+        "7b68e5cf8b010000",
+        "02000000ca715f21",
+        "5b1ff919",
     ];
     assert_eq!(hex(&bytes), want);
     assert_eq!(read_header(&bytes, IDENTITY), Header::Good { keep_from: 5 });
@@ -44,18 +56,23 @@ fn golden_bytes() {
 #[test]
 fn names_say_which_segment_it_is() {
     #[track_caller]
-    fn check(name: &str, want: Option<(u64, u64)>) {
+    fn check(name: &str, want: Option<(u64, u64, u32)>) {
         let got = Identity::from_file_name(name);
-        assert_eq!(got.map(|identity| (identity.epoch, identity.first)), want, "{name}");
+        let want = want.map(|(epoch, first, node)| Identity { epoch, first, node });
+        assert_eq!(got, want, "{name}");
     }
-    check("0000000003-00000000000000000007.segment", Some((3, 7)));
-    assert_eq!(IDENTITY.file_name(), "0000000003-00000000000000000007.segment");
-    check("0000000003-00000000000000000007.segment.old", None);
-    check("0000000003-00000000000000000000.segment", None);
-    check("3-7.segment", None);
-    check("+000000003-00000000000000000007.segment", None);
+    check("0000000003-00000000000000000007-0000000002.segment", Some((3, 7, 2)));
+    assert_eq!(IDENTITY.file_name(), "0000000003-00000000000000000007-0000000002.segment");
+    check("0000000003-00000000000000000007-0000000002.segment.old", None);
+    check("0000000003-00000000000000000007-0000000002.index", None);
+    check("0000000003-00000000000000000007-4294967296.segment", None);
+    check("0000000003-00000000000000000007.segment", None);
+    check("0000000003-00000000000000000000-0000000002.segment", None);
+    check("3-7-2.segment", None);
+    check("+000000003-00000000000000000007-0000000002.segment", None);
+    check("0000000003-00000000000000000007-0000000002-1.segment", None);
     check("lock", None);
-    let far = Identity { epoch: u64::MAX, first: u64::MAX };
+    let far = Identity { epoch: u64::MAX, first: u64::MAX, node: u32::MAX };
     assert_eq!(Identity::from_file_name(&far.file_name()), Some(far));
 }
 
@@ -63,13 +80,14 @@ fn names_say_which_segment_it_is() {
 fn headers_of_others_are_told_apart() {
     let good = encode_header(IDENTITY, 5);
     let mut later = good;
-    later[8] = 2;
+    later[8] = 3;
     assert_eq!(read_header(&later, IDENTITY), Header::Damaged, "the check covers the version");
     let check = crc32c::crc32c_append(crc32c::crc32c(&later[..12]), &later[16..]);
     later[12..16].copy_from_slice(&check.to_le_bytes());
-    assert_eq!(read_header(&later, IDENTITY), Header::Version(2));
+    assert_eq!(read_header(&later, IDENTITY), Header::Version(3));
     assert_eq!(read_header(&good, Identity { epoch: 4, ..IDENTITY }), Header::Damaged);
-    assert_eq!(read_header(&good[..39], IDENTITY), Header::Damaged);
+    assert_eq!(read_header(&good, Identity { node: 3, ..IDENTITY }), Header::Damaged);
+    assert_eq!(read_header(&good[..HEADER_BYTES - 1], IDENTITY), Header::Damaged);
     for at in 0..HEADER_BYTES {
         let mut bytes = good;
         bytes[at] ^= 1;
@@ -78,8 +96,7 @@ fn headers_of_others_are_told_apart() {
 }
 
 fn scan(bytes: &[u8]) -> Vec<Found> {
-    let mut scan = Scan::new(IDENTITY);
-    std::iter::from_fn(|| scan.next(bytes)).collect()
+    Scan::whole(IDENTITY, bytes).collect()
 }
 
 /// Which records are found when the byte at each place in turn is another one.
@@ -125,13 +142,61 @@ fn a_copy_within_a_payload_is_no_record() {
     assert_eq!(records, [(8, &b"real"[..])]);
 }
 
+/// Sound by its checks, and made by a release that knows more.
+#[test]
+fn a_frame_with_bytes_that_are_not_known_is_no_record() {
+    for at in 24..28 {
+        let mut bytes = segment(&[(7, 6, 0, b"")]);
+        bytes[HEADER_BYTES + at] = 1;
+        let mut place = IDENTITY.node.to_le_bytes().to_vec();
+        for number in [IDENTITY.epoch, IDENTITY.first, HEADER_BYTES as u64] {
+            place.extend(number.to_le_bytes());
+        }
+        let frame = &mut bytes[HEADER_BYTES..];
+        let check = crc32c::crc32c(&frame[..28]);
+        frame[28..32].copy_from_slice(&check.to_le_bytes());
+        place.extend(&frame[..32]);
+        frame[32..36].copy_from_slice(&crc32c::crc32c(&place).to_le_bytes());
+        let known = matches!(scan(&bytes)[..], [Found::Record(_)]);
+        assert_eq!(known, at == 24, "byte {at}: only the first is the kind");
+    }
+}
+
+/// The same frames, of another node: nothing of it is a record here.
+#[test]
+fn frames_of_another_node_are_no_records() {
+    let bytes = segment(&[(7, 6, 1, b"one"), (8, 7, 1, b"two")]);
+    let other = Identity { node: 3, ..IDENTITY };
+    let found: Vec<_> = Scan::whole(other, &bytes).collect();
+    assert_eq!(found, [Found::Garbage { bytes: HEADER_BYTES..bytes.len() }]);
+}
+
+/// As a file would be read: each time no more is shown than was asked for, and `more`.
+fn scan_by_parts(bytes: &[u8], more: usize) -> Vec<Found> {
+    let mut scan = Scan::new(IDENTITY, bytes.len());
+    let (mut window, mut all) = (0..0, Vec::new());
+    loop {
+        let Range { start, end } = window;
+        match scan.next(Window { base: start, bytes: &bytes[start..end] }) {
+            Step::Found(found) => all.push(found),
+            Step::Need(range) => {
+                assert!(range.end <= bytes.len() && range.len() <= FRAME_BYTES + PAYLOAD_BYTES_MAX);
+                assert!(range.start < start || range.end > end, "it was shown {range:?}");
+                window = range.start..(range.end + more).min(bytes.len());
+            }
+            Step::End => return all,
+        }
+    }
+}
+
 proptest::proptest! {
-    /// Whatever the bytes, what is found tiles them, in order.
+    /// Whatever the bytes, what is found tiles them, in order, and is the same by parts.
     #[test]
     fn a_scan_tiles_any_bytes(
         noise in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
         cut in 0_usize..400,
         at in 0_usize..400,
+        more in 0_usize..200,
     ) {
         let mut bytes = segment(&[(7, 6, 1, b"abc"), (8, 6, 1, &noise), (9, 8, 1, b"end")]);
         bytes.truncate(bytes.len().min(HEADER_BYTES + cut));
@@ -139,6 +204,7 @@ proptest::proptest! {
         if at >= HEADER_BYTES && at < end {
             bytes[at..end].copy_from_slice(&noise[..end - at]);
         }
+        proptest::prop_assert_eq!(scan_by_parts(&bytes, more), scan(&bytes));
         let mut position = HEADER_BYTES;
         let mut last = 6;
         for found in scan(&bytes) {

@@ -13,6 +13,8 @@ use eventlog::{AppendError, Item, OpenError, Options, Writer};
 use exchange_core::delivery::{Event, Ticket};
 use tracing::{error, info, warn};
 
+use super::office::unix_ms;
+
 /// The one kind of record that this log holds.
 const KIND: u8 = 1;
 
@@ -104,11 +106,12 @@ fn append(
     tell: &impl Fn(Event),
 ) {
     let mut batch = Vec::new();
+    let time_ms = unix_ms();
     for Entry { ticket, record } in entries {
-        let mut appended = writer.append(KIND, &record);
+        let mut appended = writer.append(KIND, time_ms, &record);
         if appended == Err(AppendError::BatchFull) {
             commit(writer, &mut batch, failing, tell);
-            appended = writer.append(KIND, &record);
+            appended = writer.append(KIND, time_ms, &record);
         }
         match appended {
             Ok(sequence) => batch.push((ticket, sequence)),

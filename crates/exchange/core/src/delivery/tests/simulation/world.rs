@@ -12,7 +12,8 @@ use crate::TokenId;
 use crate::delivery::tests::fixtures::START_MS;
 use crate::delivery::*;
 
-const OPTIONS: Options = Options { segment_bytes: 1_500, batch_bytes_max: 100_000 };
+const OPTIONS: Options =
+    Options { segment_bytes: 1_500, batch_bytes_max: 100_000, ..Options::DEFAULT };
 const DSPS: [&str; 4] = ["moody", "sick", "ill", "well"];
 const WELL: &str = "well";
 /// A DSP that is well answers so fast.
@@ -287,7 +288,7 @@ impl World {
             match effect {
                 Effect::Journal { ticket, record } => {
                     let sequence =
-                        life.writer.append(1, &record).map_err(|error| error.to_string())?;
+                        life.writer.append(1, 0, &record).map_err(|error| error.to_string())?;
                     appended.push((ticket, sequence));
                     written
                         .push(JournalRecord::decode(&record).map_err(|error| error.to_string())?);

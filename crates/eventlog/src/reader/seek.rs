@@ -1,0 +1,122 @@
+//! Where a reader starts that does not want all records: by the segments' names, and by what
+//! stands beside them.
+//!
+//! Owns when an index is believed. An index shortens the way; what is told comes from segments.
+
+use super::{Reader, is_good};
+use crate::bug::{Bug, planted};
+use crate::disk::{Disk, DiskFile};
+use crate::index::{Entry, Index};
+use crate::item::ReadError;
+use crate::scan::{Found, Scan};
+use crate::segment::{FRAME_BYTES, Frame, HEADER_BYTES, decode_frame};
+use crate::source::Source;
+
+/// Which records are told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    /// Those from here on.
+    pub sequence: u64,
+    /// Of them, those of this time or later.
+    pub time_ms: u64,
+}
+
+impl<D: Disk> Reader<'_, D> {
+    /// Tells records from `sequence` on only, and reads as little as it can of what is before.
+    /// Damage there may be told or not. To be called before the first item.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`].
+    pub fn seek(mut self, sequence: u64) -> Result<Self, ReadError> {
+        self.wanted.sequence = sequence;
+        // Where firsts do not ascend some file is not what its name says.
+        if self.next.is_some()
+            || !self.listed.is_empty()
+            || !self.names.iter().is_sorted_by_key(|name| name.first)
+        {
+            return Ok(self);
+        }
+        let before = self.names.partition_point(|name| name.first <= sequence);
+        for at in (0..before).rev() {
+            if is_good(Source::open(self.disk, self.names[at], 0)?.header()?) {
+                self.names.drain(..at);
+                break;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Tells records of `time_ms` or later only, wherever clocks put them, and reads as little as
+    /// it can of the others. Damage among those may be told or not. To be called before the first
+    /// item; after [`Self::seek`] both hold.
+    #[must_use]
+    pub fn from_time(mut self, time_ms: u64) -> Self {
+        self.wanted.time_ms = time_ms;
+        self
+    }
+
+    /// Where to start in a segment that has just come up, and of which sequence: its first frame,
+    /// or one before which nothing is wanted. `None` when nothing in it is.
+    pub(super) fn start_within(
+        &mut self,
+        source: &Source<D::File>,
+        limit: Option<u64>,
+    ) -> Option<(usize, u64)> {
+        let (wanted, first) = (self.wanted, source.identity().first);
+        let whole = (HEADER_BYTES, first);
+        let in_turn = self.next == Some(first) && (wanted.sequence > first || wanted.time_ms > 0);
+        // The newest segment is always looked at: its end is told.
+        let Some(limit) = limit.filter(|_| in_turn) else { return Some(whole) };
+        let Some(index) = trusted_index(self.disk, source, limit) else { return Some(whole) };
+        if index.last < wanted.sequence || index.max_time_ms < wanted.time_ms {
+            self.next = Some(limit);
+            return None;
+        }
+        let stands = |entry: &Entry| stands(source, entry.offset, entry.sequence).is_some();
+        let entry = index.start(wanted.sequence, wanted.time_ms).filter(stands);
+        let Some(entry) = entry else { return Some(whole) };
+        self.next = Some(entry.sequence);
+        Some((entry.offset, entry.sequence))
+    }
+}
+
+/// The index of a sealed segment, once the segment bears it out: the next one begins where it
+/// ends, and the last record stands where it says, of the time that it says.
+pub(crate) fn trusted_index<D: Disk>(
+    disk: &D,
+    source: &Source<D::File>,
+    limit: u64,
+) -> Option<Index> {
+    let index = Index::read(disk, source.identity())?;
+    if planted(Bug::TrustIndex) {
+        return Some(index);
+    }
+    let last = stands(source, index.last_offset, index.last)?;
+    let whole = index.last.checked_add(1) == Some(limit);
+    (whole && last.time_ms == index.last_time_ms).then_some(index)
+}
+
+/// The latest time of a segment's sound records before sequence `end`; `None` when there is none.
+pub(crate) fn latest_ms<F: DiskFile>(
+    source: &mut Source<F>,
+    end: u64,
+) -> Result<Option<u64>, ReadError> {
+    let mut scan = Scan::new(source.identity(), source.length());
+    let mut latest = None;
+    while let Some(found) = source.next(&mut scan)? {
+        if let Found::Record(frame) = found
+            && frame.sequence < end
+        {
+            latest = latest.max(Some(frame.time_ms));
+        }
+    }
+    Ok(latest)
+}
+
+/// The frame of a record, when it stands at a place.
+fn stands<F: DiskFile>(source: &Source<F>, offset: usize, sequence: u64) -> Option<Frame> {
+    // Should the file fail the scan will say so.
+    let header = source.exactly::<FRAME_BYTES>(offset).ok()??;
+    let frame = decode_frame((source.identity(), offset), source.length(), &header)?;
+    (frame.sequence == sequence).then_some(frame)
+}

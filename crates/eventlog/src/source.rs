@@ -1,0 +1,153 @@
+//! A segment's bytes from its file, a window at a time: memory does not grow with the segment.
+//!
+//! Knows what a header is; of frames only that a scan asks for their bytes.
+
+use std::io;
+use std::ops::Range;
+
+use crate::disk::{Disk, DiskFile};
+use crate::item::ReadError;
+use crate::scan::{Found, Scan, Step, Window};
+use crate::segment::{
+    FRAME_BYTES, HEADER_BYTES, Header, Identity, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT,
+    read_header,
+};
+
+/// How much of a segment is held in memory, when its owner does not say.
+pub const WINDOW_BYTES: usize = 4 << 20;
+
+const _: () = assert!(FRAME_BYTES + PAYLOAD_BYTES_MAX <= WINDOW_BYTES, "a frame fits the window");
+
+/// A segment that is read. Holds `window_bytes` of it, or one frame where that is more.
+pub(crate) struct Source<F> {
+    file: F,
+    identity: Identity,
+    length: usize,
+    window_bytes: usize,
+    base: usize,
+    window: Vec<u8>,
+}
+
+impl<F: DiskFile> Source<F> {
+    pub fn open<D: Disk<File = F>>(
+        disk: &D,
+        identity: Identity,
+        window_bytes: usize,
+    ) -> Result<Self, ReadError> {
+        let opened = disk.open(&identity.file_name()).and_then(|file| Ok((file.len()?, file)));
+        let (length, file) = opened.map_err(failed(identity))?;
+        let known = usize::try_from(length).ok().filter(|_| length <= SEGMENT_BYTES_LIMIT);
+        let length = known.ok_or_else(|| failed(identity)(io::ErrorKind::FileTooLarge.into()))?;
+        Ok(Self { file, identity, length, window_bytes, base: 0, window: Vec::new() })
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Bytes of the file when it was opened.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The header alone, without a window.
+    pub fn header(&self) -> Result<Header, ReadError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let bytes = &mut bytes[..self.length.min(HEADER_BYTES)];
+        self.fill(0, bytes)?;
+        match read_header(bytes, self.identity) {
+            Header::Version(version) => {
+                Err(ReadError::Version { name: self.identity.file_name(), version })
+            }
+            header => Ok(header),
+        }
+    }
+
+    /// Bytes at `offset`, which may be anywhere, without a window; `None` beyond the end.
+    pub fn exactly<const N: usize>(&self, offset: usize) -> Result<Option<[u8; N]>, ReadError> {
+        if offset.checked_add(N).is_none_or(|end| end > self.length) {
+            return Ok(None);
+        }
+        let mut bytes = [0; N];
+        self.fill(offset, &mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// The next thing that `scan` finds.
+    pub fn next(&mut self, scan: &mut Scan) -> Result<Option<Found>, ReadError> {
+        loop {
+            match scan.next(Window { base: self.base, bytes: &self.window }) {
+                Step::Found(found) => return Ok(Some(found)),
+                Step::Need(range) => self.hold(range)?,
+                Step::End => return Ok(None),
+            }
+        }
+    }
+
+    /// What stands in `range`, which the window holds: that of a record just found, or held.
+    pub fn held(&self, range: &Range<usize>) -> &[u8] {
+        &self.window[range.start - self.base..range.end - self.base]
+    }
+
+    /// Moves the window so that it holds `range`, which lies within the segment.
+    pub fn hold(&mut self, range: Range<usize>) -> Result<(), ReadError> {
+        let end = self.base + self.window.len();
+        if self.base <= range.start && range.end <= end {
+            return Ok(());
+        }
+        if self.base <= range.start && range.start < end {
+            self.window.drain(..range.start - self.base);
+        } else {
+            self.window.clear();
+        }
+        self.base = range.start;
+        let wanted = range.len().max(self.window_bytes).min(self.length - self.base);
+        let kept = self.window.len().min(wanted);
+        self.window.resize(wanted, 0);
+        let mut window = std::mem::take(&mut self.window);
+        let filled = self.fill(self.base + kept, &mut window[kept..]);
+        if filled.is_ok() {
+            self.window = window;
+        }
+        filled
+    }
+
+    /// A copy of what stands in `range`, from the window where that still holds it.
+    pub fn reread(&mut self, range: Range<usize>) -> io::Result<Vec<u8>> {
+        match self.hold(range.clone()) {
+            Ok(()) => Ok(self.held(&range).to_vec()),
+            Err(ReadError::Io { source, .. }) => Err(source),
+            Err(other) => Err(io::Error::other(other)),
+        }
+    }
+
+    /// Cuts the file behind `length`.
+    pub fn truncate(&mut self, length: usize) -> io::Result<()> {
+        self.file.truncate(length as u64)?;
+        self.length = length;
+        self.window.truncate(length.saturating_sub(self.base));
+        Ok(())
+    }
+
+    /// For whom writes into it.
+    pub fn file(&mut self) -> &mut F {
+        &mut self.file
+    }
+
+    fn fill(&self, offset: usize, bytes: &mut [u8]) -> Result<(), ReadError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let read = self.file.read_at((offset + done) as u64, &mut bytes[done..]);
+            match read.map_err(failed(self.identity))? {
+                // Somebody cut the file since it was opened.
+                0 => return Err(failed(self.identity)(io::ErrorKind::UnexpectedEof.into())),
+                more => done += more,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(identity: Identity) -> impl Fn(io::Error) -> ReadError {
+    move |source| ReadError::Io { name: identity.file_name(), source }
+}
