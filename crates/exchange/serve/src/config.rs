@@ -16,7 +16,7 @@ use std::time::Duration;
 use exchange_core::guard::{GuardLimits, Rate};
 use exchange_core::{Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey};
 use runtime::config::{Optional, Secret, Section, ms, secs};
-use units::{Currency, Price, Ratio};
+use units::{Currency, Ppm, Price, Ratio};
 
 use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
 
@@ -297,6 +297,7 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             1..=65_536_usize,
             "Most of them being opened at once, and one more for every four that are open.",
         ),
+        handshake_share: read_handshake_share(s),
         connect_timeout: s.duration(
             "connect_timeout",
             "1s",
@@ -323,6 +324,20 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             "How often fewer than 256 bytes of an unfinished answer may come; then it is cut off.",
         ),
     }
+}
+
+fn read_handshake_share(s: &mut Section<'_>) -> Ppm {
+    const LEAST: Ppm = Ppm::new(10_000).expect("1 % is a share");
+    let share = s.ppm(
+        "handshake_share",
+        "25%",
+        "Most of a shard's time that TLS handshakes with DSPs may take, at least 1%; calls wait.",
+    );
+    if share < LEAST {
+        let value = format!("\"{}ppm\"", share.get());
+        s.problem("handshake_share", value, "leaves TLS no time to connect; 1% is the least");
+    }
+    share
 }
 
 fn read_backoff(s: &mut Section<'_>) -> Backoff {

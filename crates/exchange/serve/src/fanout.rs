@@ -9,6 +9,7 @@ pub mod answer;
 mod body;
 mod connection;
 mod endpoint;
+mod handshakes;
 mod inbox;
 pub mod inflate;
 mod pool;

@@ -54,6 +54,13 @@ fn exchange() {
          dsp_time_min need 20ms",
     );
     check("[exchange]\ntmax_max = \"20ms\"", &[]);
+    check(
+        "[exchange.pool]\nhandshake_share = \"0.9%\"",
+        &[
+            "line 2: exchange.pool.handshake_share = \"0.9%\": leaves TLS no time to connect; 1% is the least",
+        ],
+    );
+    check("[exchange.pool]\nhandshake_share = \"1%\"", &[]);
     check_exchange("fee = \"100%\"", "fee = \"100%\": leaves the publisher nothing, must be less");
     check("[exchange]\nfee = \"99.9999%\"", &[]);
     check_exchange(

@@ -1,7 +1,8 @@
 //! The bodies of one round. DSPs that see the same are sent the same: what several share is joined
-//! once, which spares each write a dozen small parts; what one alone sees is written in parts.
+//! once, with room for the head of each before it, so that a request is one piece; what one alone
+//! sees is written in parts.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::io::IoSlice;
 
 use openrtb::{Outbound, View};
@@ -17,13 +18,15 @@ pub(super) struct Bodies<'q> {
     distinct: Vec<Body<'q>>,
     /// By question: which of the distinct bodies.
     of: Vec<usize>,
+    /// Length of the longest head.
+    head_room: usize,
 }
 
 struct Body<'q> {
     question: &'q Question<'q>,
     is_shared: bool,
-    /// What follows the head: length, blank line and the body.
-    joined: OnceCell<String>,
+    /// Room for a head; length, blank line and the body. Empty until it is first wanted.
+    joined: RefCell<Vec<u8>>,
 }
 
 impl<'q> Bodies<'q> {
@@ -32,8 +35,10 @@ impl<'q> Bodies<'q> {
             outbound,
             distinct: Vec::with_capacity(4),
             of: Vec::with_capacity(questions.len()),
+            head_room: 0,
         };
         for question in questions {
+            bodies.head_room = bodies.head_room.max(question.pool.endpoint.head.len());
             let same = bodies.distinct.iter_mut().position(|body| {
                 let same = sees_the_same(body.question, question);
                 body.is_shared |= same;
@@ -41,36 +46,46 @@ impl<'q> Bodies<'q> {
             });
             bodies.of.push(same.unwrap_or(bodies.distinct.len()));
             if same.is_none() {
-                bodies.distinct.push(Body { question, is_shared: false, joined: OnceCell::new() });
+                bodies.distinct.push(Body {
+                    question,
+                    is_shared: false,
+                    joined: RefCell::default(),
+                });
             }
         }
         bodies
     }
 
-    /// Hands the parts of a whole request to `write`.
+    /// Hands the parts of the whole request for `question`, which is at `slot`, to `write`; it tells
+    /// `tmax_ms`, no more than the question's.
     pub(super) fn write<T>(
         &self,
-        slot: usize,
-        head: &str,
+        (slot, question): (usize, &Question<'_>),
+        tmax_ms: u32,
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let body = &self.distinct[self.of[slot]];
-        if body.is_shared {
-            let rest = body.joined.get_or_init(|| self.join(body.question));
-            let parts = [head, rest].map(|part| IoSlice::new(part.as_bytes()));
-            return write(&parts);
+        if !body.is_shared || tmax_ms != question.tmax_ms {
+            return self.write_parts(question, tmax_ms, write);
         }
-        self.write_parts(body.question, head, write)
+        let head = question.pool.endpoint.head.as_bytes();
+        let mut joined = body.joined.borrow_mut();
+        if joined.is_empty() {
+            *joined = self.join(question);
+        }
+        let start = self.head_room - head.len();
+        joined[start..self.head_room].copy_from_slice(head);
+        write(&[IoSlice::new(&joined[start..])])
     }
 
     fn write_parts<T>(
         &self,
         question: &Question<'_>,
-        head: &str,
+        tmax_ms: u32,
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let mut tmax = itoa::Buffer::new();
-        let view = view(question, tmax.format(question.tmax_ms));
+        let view = view(question, tmax.format(tmax_ms));
         // Head, length and blank line come first; the body's parts follow.
         let mut parts = [IoSlice::new(&[]); PARTS_MAX];
         let (mut used, mut length) = (3, 0);
@@ -89,21 +104,22 @@ impl<'q> Bodies<'q> {
         }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(length);
-        parts[0] = IoSlice::new(head.as_bytes());
+        parts[0] = IoSlice::new(question.pool.endpoint.head.as_bytes());
         parts[1] = IoSlice::new(digits.as_bytes());
         parts[2] = IoSlice::new(b"\r\n\r\n");
         write(&parts[..used])
     }
 
-    fn join(&self, question: &Question<'_>) -> String {
+    fn join(&self, question: &Question<'_>) -> Vec<u8> {
         let mut tmax = itoa::Buffer::new();
         let view = view(question, tmax.format(question.tmax_ms));
         let mut length = 0;
         self.outbound.for_each(&view, |slice| length += slice.len());
-        let mut joined = String::with_capacity(length + 16);
-        joined.push_str(itoa::Buffer::new().format(length));
-        joined.push_str("\r\n\r\n");
-        self.outbound.for_each(&view, |slice| joined.push_str(slice));
+        let mut joined = Vec::with_capacity(self.head_room + length + 24);
+        joined.resize(self.head_room, 0);
+        joined.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        joined.extend_from_slice(b"\r\n\r\n");
+        self.outbound.for_each(&view, |slice| joined.extend_from_slice(slice.as_bytes()));
         joined
     }
 }

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
+use units::Ppm;
 
 use super::connection::{Connection, Past};
 use super::endpoint::Endpoint;
@@ -33,6 +34,8 @@ pub struct PoolLimits {
     pub connections_max: usize,
     /// Most of them that are being opened at once, beside one for every four that are open.
     pub opening_max: usize,
+    /// Share of a shard's time that handshakes with all DSPs may take.
+    pub handshake_share: Ppm,
     /// Longest attempt to connect.
     pub connect_timeout: Duration,
     /// Idle connections are closed after this long.
@@ -167,21 +170,40 @@ impl Pool {
         self.opening.set(self.opening.get() + 1);
         let pool = Rc::clone(self);
         spawn_local(async move {
-            let opened =
-                timeout(pool.limits().connect_timeout, connect(address, &pool.endpoint)).await;
+            let transport = pool.connect(address).await;
             pool.opening.set(pool.opening.get() - 1);
-            let opened = match opened {
-                Ok(Ok(transport)) => Connection::start(transport, (address, now), &pool, id),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "timed out")),
-            };
-            match opened {
-                Ok(connection) => pool.opened(connection),
+            let start = |transport| Connection::start(transport, (address, now), &pool, id);
+            match transport.and_then(|transport| transport.map(start).transpose()) {
+                Ok(Some(connection)) => pool.opened(connection),
+                Ok(None) => pool.standings.borrow_mut().unused(address, now),
                 Err(error) => pool.failed(address, now, &error),
             }
             pool.open_for_waiting();
         });
         Ok(())
+    }
+
+    /// Connects, and shakes hands in turn; `None` when nobody waits for it by then.
+    async fn connect(&self, address: SocketAddr) -> io::Result<Option<Transport>> {
+        let limits = self.limits();
+        let Some(tls) = &self.endpoint.tls else {
+            let socket = within(limits.connect_timeout, connect(address)).await?;
+            return Ok(Some(Transport::plain(mio_socket(socket)?)));
+        };
+        let handshakes = &self.reactor.handshakes;
+        let turn = handshakes.turn(limits.handshake_share).await;
+        self.forget_past();
+        if self.waiting.borrow().is_empty() {
+            handshakes.forgo(turn);
+            return Ok(None);
+        }
+        let opening = async {
+            let socket = connect(address).await?;
+            let (session, took) = tls.shake_hands(&socket).await?;
+            handshakes.end(turn, took);
+            Ok(Transport::tls(mio_socket(socket)?, session))
+        };
+        within(limits.connect_timeout, opening).await.map(Some)
     }
 
     /// Opens more where calls wait that no attempt is for.
@@ -274,13 +296,14 @@ impl Pool {
         self.standings.borrow_mut().answered(address, began);
     }
 
-    /// Gives a connection to a call that waits for one, or keeps it.
+    /// Gives a connection to the call that has waited least, for it leaves its DSP the most time; or
+    /// keeps it.
     pub(super) fn release(&self, mut connection: Rc<Connection>, now: Instant) {
         if connection.is_closed() {
             return;
         }
         loop {
-            let waiting = self.waiting.borrow_mut().pop_front();
+            let waiting = self.waiting.borrow_mut().pop_back();
             let Some((inbox, slot)) = waiting else { break };
             match inbox.offer(slot, connection) {
                 Ok(()) => return,
@@ -351,18 +374,19 @@ fn is_ours(error: &io::Error) -> bool {
 }
 
 /// Tokio waits for the connection to open; from then on the reactor waits for its answers.
-async fn connect(address: SocketAddr, endpoint: &Endpoint) -> io::Result<Transport> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let session = match &endpoint.tls {
-        Some(tls) => Some(tls.shake_hands(&stream).await?),
-        None => None,
-    };
-    let socket = mio::net::TcpStream::from_std(stream.into_std()?);
-    Ok(match session {
-        Some(session) => Transport::tls(socket, session),
-        None => Transport::plain(socket),
-    })
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect(address).await?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+fn mio_socket(socket: TcpStream) -> io::Result<mio::net::TcpStream> {
+    socket.into_std().map(mio::net::TcpStream::from_std)
+}
+
+async fn within<T>(limit: Duration, opening: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "timed out");
+    timeout(limit, opening).await.unwrap_or_else(|_| Err(timed_out()))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::connection::Connection;
+use super::handshakes::Handshakes;
 use super::inflate::Inflater;
 use super::transport::Transport;
 use crate::metrics::ExchangeMetrics;
@@ -37,6 +38,8 @@ pub struct Reactor {
     metrics: Arc<Padded<ExchangeMetrics>>,
     /// Compressed answers are read in turn.
     pub(super) inflater: RefCell<Inflater>,
+    /// Those of all pools take turns.
+    pub(super) handshakes: Handshakes,
 }
 
 /// By token. A token is free again once its connection has closed: an event that was meant for the
@@ -66,6 +69,7 @@ impl Reactor {
             connections: RefCell::default(),
             metrics,
             inflater: RefCell::default(),
+            handshakes: Handshakes::new(Instant::now()),
         });
         let running = Rc::clone(&reactor);
         let shutdown = shutdown.clone();

@@ -1,6 +1,7 @@
 //! One round of questions: every DSP asked at once, and waited for together.
 
 use std::cell::Cell;
+use std::io::IoSlice;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -22,7 +23,7 @@ pub struct Question<'q> {
     pub imps: ImpMask,
     /// Deals on offer.
     pub deals: DealMask,
-    /// The `tmax` it is told, in milliseconds.
+    /// The `tmax` it is told, in milliseconds; less what passes before its call goes out.
     pub tmax_ms: u32,
     /// JSON string: what it calls the user.
     pub buyeruid: Option<&'q str>,
@@ -43,8 +44,8 @@ pub async fn ask_all(
     let calls = questions.iter().map(|question| (question.wait_until, question.right.take()));
     let inbox = Rc::new(Inbox::new(calls, room));
     let bodies = Bodies::new(outbound, questions);
-    let round = Round { bodies, questions, guard: CloseOnDrop(inbox) };
     let now = Instant::now();
+    let round = Round { bodies, questions, began: now, guard: CloseOnDrop(inbox) };
     for slot in 0..questions.len() {
         round.ask(slot, now);
     }
@@ -54,6 +55,8 @@ pub async fn ask_all(
 struct Round<'r> {
     bodies: Bodies<'r>,
     questions: &'r [Question<'r>],
+    /// When `tmax` was told.
+    began: Instant,
     guard: CloseOnDrop,
 }
 
@@ -95,9 +98,10 @@ impl Round<'_> {
             drain_until: question.wait_until + question.pool.limits().drain_timeout,
             right: inbox.take_right(slot),
         };
-        let sent = self
-            .bodies
-            .write(slot, &question.pool.endpoint.head, |parts| connection.send(call, parts));
+        let waited = u32::try_from((now - self.began).as_millis()).unwrap_or(u32::MAX);
+        let tmax_ms = question.tmax_ms.saturating_sub(waited);
+        let send = |parts: &[IoSlice<'_>]| connection.send(call, parts);
+        let sent = self.bodies.write((slot, question), tmax_ms, send);
         match sent {
             Ok(()) => inbox.sent(slot, now),
             Err(call) => {

@@ -1,24 +1,36 @@
 //! What real sockets show only by chance: races between an inbox, its close and its connections.
 
+use std::cell::Cell;
+use std::io::{Read as _, Write as _};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use exchange_core::{Auction, outbound};
+use openrtb::parse_request;
 use runtime::shutdown::Shutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
+use units::Ppm;
 
 use super::connection::{Call, Connection};
 use super::inbox::{Inbox, Outcome, Todo};
 use super::transport::Transport;
-use super::{Addresses, Endpoint, Pool, PoolLimits, Reactor};
+use super::{Addresses, Endpoint, Pool, PoolLimits, Question, Reactor, ask_all};
 use crate::config::ExchangeConfig;
 
+fn config(url: &str) -> ExchangeConfig {
+    let text = format!("[exchange]\n[[dsp]]\nid = \"d\"\nurl = \"{url}\"\n");
+    runtime::config::parse("test.toml", &text, ExchangeConfig::read).unwrap().unwrap()
+}
+
 fn pool() -> Rc<Pool> {
-    let text = "[exchange]\n[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:1/bid\"\n";
-    let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
-    let config = config.unwrap().unwrap();
+    pool_to("http://127.0.0.1:1/bid")
+}
+
+fn pool_to(url: &str) -> Rc<Pool> {
+    let config = config(url);
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
     let reactor = Reactor::start(Arc::default(), &Shutdown::new(Duration::ZERO)).unwrap();
     Rc::new(Pool::new(endpoint, config.pool, reactor, Arc::default()))
@@ -144,7 +156,6 @@ fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
 /// Each costs a turn of the shard; a few are usual, for heads and bodies come apart.
 #[test]
 fn crumbs_are_borne_up_to_their_limit() {
-    use std::io::Write as _;
     with_peer(async |pool, connection, mut peer| {
         pool.limit(PoolLimits { crumbs_max: 3, ..pool.limits() });
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
@@ -204,6 +215,81 @@ fn connections_are_opened_a_few_at_a_time() {
         }
         assert_eq!((pool.opening.get(), pool.idle().is_none()), (0, true));
     });
+}
+
+/// Nobody waits for the handshake any more when its turn comes.
+#[test]
+fn a_handshake_that_nobody_waits_for_is_not_begun() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listener.into_std().unwrap();
+        let pool = pool_to("https://127.0.0.1:1/bid");
+        pool.endpoint().addresses.set(vec![listener.local_addr().unwrap()]);
+        let handshakes = &pool.reactor.handshakes;
+        let busy = handshakes.turn(Ppm::ONE).await;
+        handshakes.end(busy, Duration::from_millis(50));
+        let inbox = inbox(Instant::now() + Duration::from_secs(60));
+        assert_eq!(pool.seek(Instant::now(), &inbox, 0), Ok(()));
+        assert_eq!(pool.opening.get(), 1);
+        inbox.close();
+        while pool.opening.get() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let error = listener.accept().expect_err("nobody comes");
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        assert!(pool.seek(Instant::now(), &inbox, 0).is_ok(), "no fault of the DSP");
+    });
+}
+
+/// What it is told is what is left.
+#[test]
+fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
+    let body = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}],"tmax":1000}"#;
+    let request = parse_request(body).unwrap();
+    let config = config("http://127.0.0.1:1/bid");
+    with_peer(async |pool, connection, mut peer| {
+        let auction = Auction::new("1", &request, &config.market).unwrap();
+        let outbound = outbound(&auction, body);
+        let question = || Question {
+            pool: &pool,
+            imps: 1,
+            deals: 0,
+            tmax_ms: 900,
+            buyeruid: None,
+            wait_until: Instant::now() + Duration::from_millis(900),
+            right: Cell::new(None),
+        };
+        pool.limit(PoolLimits { opening_max: 0, ..pool.limits() });
+        pool.endpoint().addresses.set(vec![connection.address]);
+        tokio::time::pause();
+        // Alike: those that do not wait share a body.
+        let questions = [question(), question()];
+        let dsp = async {
+            tokio::time::advance(Duration::from_millis(300)).await;
+            Rc::clone(&connection).release(Instant::now());
+            let first = come(&mut peer).await;
+            assert!(first.contains(r#""tmax":600"#), "{first}");
+            tokio::time::advance(Duration::from_millis(100)).await;
+            peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+            connection.on_readable(&mut [0; 1024], Instant::now(), false);
+            let second = come(&mut peer).await;
+            assert!(second.contains(r#""tmax":500"#), "{second}");
+            connection.close();
+        };
+        let (outcomes, ()) = tokio::join!(ask_all(&outbound, &questions, Vec::new()), dsp);
+        assert_eq!(outcomes.calls, [Outcome::Reset, Outcome::NoBid], "the last to wait is first");
+    });
+}
+
+/// What comes to the peer next.
+async fn come(peer: &mut std::net::TcpStream) -> String {
+    let mut bytes = [0; 2048];
+    loop {
+        match peer.read(&mut bytes) {
+            Ok(read) => return String::from_utf8_lossy(&bytes[..read]).into_owned(),
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
 }
 
 /// Offered, and not used before the auction ended.

@@ -4,6 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
@@ -81,12 +82,17 @@ impl TlsPeer {
         Self { server_name: options.server_name.clone(), tls }
     }
 
-    /// Shakes hands on an open socket.
+    /// Shakes hands on an open socket; with how long this thread was busy with it.
     ///
     /// # Errors
     ///
     /// When the peer's certificate is not good, or the connection breaks.
-    pub(super) async fn shake_hands(&self, socket: &TcpStream) -> io::Result<ClientConnection> {
+    pub(super) async fn shake_hands(
+        &self,
+        socket: &TcpStream,
+    ) -> io::Result<(ClientConnection, Duration)> {
+        let mut busy_since = Instant::now();
+        let mut took = Duration::ZERO;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let config = Arc::clone(&self.tls.0);
         let session = ClientConnection::new(config, self.server_name.clone());
@@ -95,12 +101,15 @@ impl TlsPeer {
         session.set_buffer_limit(None);
         let mut socket = NonBlocking(socket);
         while session.is_handshaking() || session.wants_write() {
+            took += busy_since.elapsed();
             if session.wants_write() {
                 socket.0.writable().await?;
+                busy_since = Instant::now();
                 would_block_is_zero(session.write_tls(&mut socket))?;
                 continue;
             }
             socket.0.readable().await?;
+            busy_since = Instant::now();
             match session.read_tls(&mut socket) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 read => would_block_is_zero(read)?,
@@ -111,7 +120,7 @@ impl TlsPeer {
                 return Err(invalid(error));
             }
         }
-        Ok(session)
+        Ok((session, took + busy_since.elapsed()))
     }
 }
 
