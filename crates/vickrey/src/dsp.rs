@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -88,7 +88,8 @@ pub(crate) struct DspArgs {
     /// Core of the first thread
     #[arg(long)]
     core: Option<usize>,
-    /// Write a `[[dsp]]` table for each to this file, to append to a configuration
+    /// Write a `[[dsp]]` table for each to this file, to append to a configuration; it trusts the
+    /// file of --write-ca
     #[arg(long, value_name = "FILE")]
     write_config: Option<PathBuf>,
     /// Write each one's URL to this file, a line each
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {
-        write_file(file, &configuration(&dsps, &urls))?;
+        write_file(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;
     }
     if let Some(file) = &args.write_urls {
         write_file(file, &(urls.join("\n") + "\n"))?;
@@ -202,9 +203,14 @@ fn tls(args: &DspArgs) -> anyhow::Result<Option<Tls>> {
     Ok(Some(tls))
 }
 
-/// A `[[dsp]]` table of an exchange for each.
-fn configuration(dsps: &[DspProfile], urls: &[String]) -> String {
+/// A `[[dsp]]` table of an exchange for each, with the file of the authority that it is to trust.
+fn configuration(
+    dsps: &[DspProfile],
+    urls: &[String],
+    authority: Option<&Path>,
+) -> anyhow::Result<String> {
     let mut text = String::new();
+    let authority = authority.map(std::path::absolute).transpose()?;
     for (index, (profile, url)) in dsps.iter().zip(urls).enumerate() {
         let quoted: Vec<_> = profile.seats.iter().map(|seat| format!("\"{seat}\"")).collect();
         let seats = match quoted.as_slice() {
@@ -215,9 +221,12 @@ fn configuration(dsps: &[DspProfile], urls: &[String]) -> String {
         if profile.currency != "USD" {
             let _ = writeln!(text, "currencies = [\"{}\"]", profile.currency);
         }
+        if let Some(file) = &authority {
+            let _ = writeln!(text, "ca = {:?}", format!("file:{}", file.display()));
+        }
         text.push('\n');
     }
-    text
+    Ok(text)
 }
 
 fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {

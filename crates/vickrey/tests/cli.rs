@@ -301,14 +301,25 @@ fn logged(lines: &mut impl Iterator<Item = std::io::Result<String>>, before: &st
 /// Serve, DSPs and hammer as three processes, as in README; health and metrics; SIGTERM.
 #[test]
 fn serve_dsp_and_hammer_work_together() {
+    work_together(&[]);
+}
+
+/// What is written for the exchange says whom to trust.
+#[test]
+fn they_work_together_over_tls() {
+    work_together(&["--tls", "--write-ca", "ca.pem"]);
+}
+
+fn work_together(more: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let tables = folder.path().join("dsps.toml");
-    let dsps = Running::start(
+    let mut dsps = Running::start(
         vickrey()
+            .current_dir(&folder)
             .args(["dsp", "--count", "5", "--bid-percent", "100", "--write-config"])
-            .arg(&tables),
+            .arg(&tables)
+            .args(more),
     );
-    let mut dsps = dsps;
     let mut first = String::new();
     BufReader::new(dsps.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("5 DSPs listen"), "{first}");
