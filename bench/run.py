@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from driver import hostile, machine, reload, report, scenarios, throughput, variants
+from driver import cold, hostile, machine, reload, report, scenarios, throughput, variants
 from driver.programs import Bench, Failed, FleetOptions
 from driver.throughput import Rounds, Scenario
 
@@ -42,6 +42,7 @@ SCENARIOS = (
     "notices",
     "tls-gzip",
     "reload",
+    "cold",
 )
 
 EPILOG = """\
@@ -55,8 +56,9 @@ scenarios (all of them, where none is named; about 30 minutes):
   calls      system calls per auction, by strace and perf where they are installed
   hostile    open loop with ten hostile DSPs among fifty, breaker off, then on; without them
   notices    auctions per CPU-second with win, billing and loss notices, and without
-  tls-gzip   the same with TLS to DSPs, gzip answers, both, neither; floor, plain and gzip
+  tls-gzip   the same with TLS to DSPs, gzip answers, both, neither; the floor beside each
   reload     open loop among 1,000 configured DSPs, reloaded every second; and left alone
+  cold       the first seconds of an exchange without a connection, plain and over TLS
 
 examples:
   bench/run.py                          everything
@@ -254,6 +256,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "notices": lambda: variants.run(bench, variants.notices(), rounds, say),
         "tls-gzip": lambda: variants.run(bench, variants.codings(), rounds, say),
         "reload": lambda: reload.reload(bench, args.reload_seconds, args.open_share, say),
+        "cold": lambda: cold.cold(bench, rounds, say),
     }
     for name in SCENARIOS:
         if args.scenario and name not in args.scenario:

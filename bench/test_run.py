@@ -6,13 +6,14 @@ import math
 import tempfile
 import tomllib
 import unittest
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
 from driver import figures, hostile, reload, report, scenarios, throughput, variants
 from driver.figures import CoreTimes
 from driver.machine import ProcessTimes, Reading, label
-from driver.programs import Child, Fleet, FleetOptions, Terms
+from driver.programs import Child, Fleet, FleetOptions, Load, Terms, floor_arguments
 
 PROC_STAT = """\
 cpu  300 0 100 1600 0 0 0 0 0 0
@@ -263,6 +264,52 @@ class Windows(unittest.TestCase):
             self.assertIn(part, text)
 
 
+class Verdicts(unittest.TestCase):
+    """What the hammer saw is in every verdict, not beside it."""
+
+    def test_costs(self) -> None:
+        scenario = throughput.Scenario("dsps-50", "title", FleetOptions(50), 0.80)
+        for figure, errors, void, want in [
+            (80, 0, False, "met"),
+            (79, 0, False, "missed"),
+            (80, 0, True, "void"),
+            (80, 3, False, "missed, 3 requests went wrong"),
+            (80, 3, True, "void, 3 requests went wrong"),
+        ]:
+            rounds = []
+            for program, cost, wrong in [("floor", 100, 1), ("vickrey", figure, errors)]:
+                found = throughput.window(
+                    reading(10, 2.0, 500), reading(14, 4.0, 700), hammer_report(0)
+                )
+                found |= {"program": program, "round": 1, "calls_lost": {}, "asked": None}
+                rounds.append(found | {"errors": wrong, "auctions_per_cpu_s": cost, "void": void})
+            entry = throughput.conclude(scenario, FleetOptions(50), 32, rounds)
+            told = report.medians(entry, "vickrey")["target"]
+            self.assertEqual(told, f"≥ 0.80: {want}", (figure, errors, void))
+
+    def test_latency(self) -> None:
+        for exchange_us, hammer_us, errors, want in [
+            (1000, 1000, 0, True),
+            (1024, 0, 0, False),
+            (0, 1001, 0, False),
+            (0, 0, 1, False),
+        ]:
+            run = {"overshoot_exchange_us": times(exchange_us, 5000), "errors": errors}
+            run |= {"overshoot_hammer_us": times(hammer_us, 5000)}
+            self.assertEqual(scenarios.is_in_time(run), want, (exchange_us, hammer_us, errors))
+
+    def test_memory(self) -> None:
+        entry = {"name": "memory", "title": "title", "target_mib": 100, "samples": []}
+        entry |= {"first_kib": 1024, "last_kib": 2048, "slope_kib_per_minute": 0.0}
+        for max_kib, errors, want in [
+            (102_400, 0, "| 0 | ≤ 100 MiB: met |"),
+            (102_401, 0, "| 0 | ≤ 100 MiB: missed |"),
+            (102_400, 7, "| 7 | ≤ 100 MiB: missed |"),
+        ]:
+            text = report.memory(entry | {"max_kib": max_kib, "errors": errors})
+            self.assertIn(want, text)
+
+
 PROFILES = """\
 seed = 1
 
@@ -330,15 +377,19 @@ class Configurations(unittest.TestCase):
         self.assertEqual((dsp["count"], dsp["bids"], dsp["notices"]), (50, "80%", True))
         self.assertEqual(dsp["latency"], {"min": "7ms", "median": "7ms", "p99": "7ms"})
 
-    def test_tables_carry_terms_names_and_authorities(self) -> None:
+    def test_tables_carry_terms_and_names(self) -> None:
         options = FleetOptions(2, name="hostile", tls=True)
         text = self.fleet(options).configuration(Terms(dsp="breaker = false\n"))
         dsps = tomllib.loads(text)["dsp"]
         self.assertEqual([dsp["id"] for dsp in dsps], ["hostile-0", "hostile-1"])
         self.assertEqual(dsps[0]["seats"], ["hostile-seat-0"])
         self.assertFalse(dsps[1]["breaker"])
-        self.assertRegex(dsps[1]["ca"], "^file:.*/ca.pem$")
-        plain = self.fleet(FleetOptions(2)).configuration(Terms())
+        plain = self.fleet(FleetOptions(2))
+        gzip = Terms(floor=("--gzip",))
+        self.assertEqual(floor_arguments([plain], gzip), ["--gzip"])
+        (trusted,) = floor_arguments([self.fleet(options), plain], Terms())
+        self.assertRegex(trusted, "^--ca=.*/ca.pem$")
+        plain = plain.configuration(Terms())
         self.assertEqual(tomllib.loads(plain)["dsp"][0].keys(), {"id", "url", "seats"})
 
     def test_reloads_change_connections_places_and_terms(self) -> None:
@@ -440,7 +491,8 @@ class Hostile(unittest.TestCase):
         self.assertEqual(len(hostile.problems(run)), 1)
 
     def test_runs_are_written_down(self) -> None:
-        runs = [self.judged(name="without", hostile={}), self.judged(errors=1)]
+        counts = self.judged()["counts"] | {"after_tmax": 7}
+        runs = [self.judged(name="without", hostile={}), self.judged(errors=1, counts=counts)]
         runs = [run | {"met": hostile.verdicts(run)} for run in runs]
         entry = {
             "name": "hostile",
@@ -459,6 +511,8 @@ class Hostile(unittest.TestCase):
         for part in [
             "open loop at 60 % of it, 600/s",
             "| auctions failed: none | missed |",
+            "| past tmax, p99.9 ≤ 1 ms | met |",
+            "| 990 | 990 | 0 | 1 | 2 | 7 |",
             "| auctions lost: none | met |",
             "| late | 0 | 7 | 0 | 7 |",
             "| 0.99900 |",
@@ -469,11 +523,17 @@ class Hostile(unittest.TestCase):
 
 class Variants(unittest.TestCase):
     def entry(self, figure: float) -> dict:
-        comparison = variants.notices()
+        return self.concluded(variants.notices(), (100, 97, figure, 90, 90))
+
+    def concluded(
+        self,
+        comparison: variants.Comparison,
+        rows: Sequence[float],
+        calls_lost: Mapping[str, dict[str, int]] | None = None,
+    ) -> dict:
+        """One round, with these auctions per CPU-second."""
         measured = []
-        for variant, auctions in zip(
-            comparison.variants, (100, 97, figure, 90, 90), strict=True
-        ):
+        for variant, auctions in zip(comparison.variants, rows, strict=True):
             found = throughput.window(
                 reading(10, 2.0, 500), reading(14, 4.0, 700), hammer_report(0)
             )
@@ -483,7 +543,7 @@ class Variants(unittest.TestCase):
                     "program": variant.name,
                     "round": 1,
                     "errors": 0,
-                    "calls_lost": {},
+                    "calls_lost": (calls_lost or {}).get(variant.name, {}),
                     "asked": 1.0,
                     "auctions_per_cpu_s": auctions,
                     "auctions_per_shard_cpu_s": 2 * auctions if variant.beacons else 200,
@@ -506,6 +566,43 @@ class Variants(unittest.TestCase):
         text = report.variants(json.loads(json.dumps(worse)))
         self.assertIn("each after 7 ms; open loop, 900/s, which is 50% of the closed loop of `off`", text)
         self.assertIn("≥ 0.95: missed", text)
+
+    def test_a_target_is_not_met_by_requests_that_went_wrong(self) -> None:
+        entry = self.entry(95)
+        row = next(each for each in entry["rounds"] if each["program"] == "nurl and burl")
+        row["errors"] = 2
+        told = report.variant(entry, "nurl and burl")["target"]
+        self.assertEqual(told, "≥ 0.95: missed, 2 requests went wrong")
+        self.assertEqual(report.variant(entry, "and all lurl")["target"], "≥ 0.95: met")
+
+    def test_every_row_of_codings_has_a_floor_with_the_same(self) -> None:
+        comparison = variants.codings()
+        by_name = {variant.name: variant for variant in comparison.variants}
+        own = [variant for variant in comparison.variants if variant.program == "vickrey"]
+        self.assertEqual([each.name for each in own], ["plain", "gzip", "TLS", "TLS and gzip"])
+        for each in own:
+            floor = by_name[each.floor]
+            self.assertEqual((floor.program, floor.fleet), ("floor", each.fleet))
+            self.assertEqual("gzip = true" in each.terms.dsp, "--gzip" in floor.terms.floor)
+            self.assertEqual("gzip" in each.fleet.profile, "--gzip" in floor.terms.floor)
+        entry = self.concluded(comparison, (100, 80, 90, 60, 50, 25, 40, 18))
+        shares = {name: row["of_floor"] for name, row in entry["rows"].items() if row["floor"]}
+        self.assertEqual(shares, {"plain": 0.8, "gzip": 60 / 90, "TLS": 0.5, "TLS and gzip": 0.45})
+        column = "of the floor with the same"
+        self.assertEqual(report.variant(entry, "TLS")[column], "0.500")
+        self.assertEqual(report.variant(entry, "TLS")["share of it"], "0.312")
+        self.assertEqual(report.variant(entry, "floor, TLS")[column], "–")
+        self.assertNotIn(column, report.variant(self.entry(95), "off"))
+        self.assertIn(column, report.variants(json.loads(json.dumps(entry))))
+
+    def test_calls_that_came_to_nothing_are_noted(self) -> None:
+        comparison = variants.codings()
+        # Of 990 auctions among 50 DSPs.
+        for lost, want in [(495, []), (496, ["floor, TLS, round 1: 1% of calls to DSPs"])]:
+            calls = {"floor, TLS": {"failed": lost}}
+            entry = self.concluded(comparison, [100] * 8, calls)
+            told = entry["notes"][len(comparison.notes) :]
+            self.assertEqual([note.partition(" came")[0] for note in told], want)
 
     def test_what_goes_wrong_with_notices_is_a_problem(self) -> None:
         (each, *_) = self.entry(95)["rounds"]
@@ -555,17 +652,60 @@ class Reloads(unittest.TestCase):
                 "lost": 0,
                 "asked": 1.0,
                 "calls_lost": {},
+                "is_reloaded": True,
                 "reloads": {"asked": 4, "taken_over": 4, "refused": 0},
                 "overshoot_exchange_us": times(0, 0) | {"missed": 0},
+                "overshoot_hammer_us": times(0, 0),
             }
             | changes
         )
 
-    def test_what_must_not_be(self) -> None:
-        missed = times(0, 64) | {"missed": 3.0}
+    # Three auctions past the deadline by the exchange's clock, and forty by the hammer's.
+    LATE_BY_EXCHANGE = {"overshoot_exchange_us": times(0, 64) | {"missed": 3.0}}
+    LATE_BY_HAMMER = {"counts": hammer_report(0)["counts"] | {"after_tmax": 40}}
+
+    def test_a_run_is_met_only_if_both_clocks_saw_nothing_late(self) -> None:
         for changes, want in [
             ({}, []),
-            ({"overshoot_exchange_us": missed}, ["with: 3 auctions were past their deadline"]),
+            (self.LATE_BY_EXCHANGE, ["late_by_exchange"]),
+            (self.LATE_BY_HAMMER, ["late_by_hammer"]),
+            ({"errors": 1}, ["failed"]),
+            ({"lost": 1}, ["lost"]),
+            # More than was sent is no better.
+            ({"lost": -1}, ["lost"]),
+            ({"reloads": {"asked": 4, "taken_over": 3, "refused": 0}}, ["reloads"]),
+            ({"reloads": {"asked": 4, "taken_over": 4, "refused": 1}}, ["reloads"]),
+            ({"reloads": {"asked": 0, "taken_over": 0, "refused": 0}}, ["reloaded"]),
+        ]:
+            met = reload.verdicts(self.run_of(**changes))
+            self.assertEqual([name for name, is_met in met.items() if not is_met], want, changes)
+        nothing = {"asked": 0, "taken_over": 0, "refused": 0}
+        alone = self.run_of(is_reloaded=False, reloads=nothing)
+        self.assertTrue(all(reload.verdicts(alone).values()))
+        with self.assertRaisesRegex(ValueError, "told of no deadline"):
+            reload.verdicts(self.run_of(overshoot_hammer_us=None))
+
+    def test_all_runs_must_meet_it(self) -> None:
+        good = self.run_of()
+        for changes, want in [
+            ({}, True),
+            (self.LATE_BY_EXCHANGE, False),
+            (self.LATE_BY_HAMMER, False),
+            ({"errors": 1}, False),
+        ]:
+            bad = self.run_of(**changes)
+            for runs in ([good, bad], [bad, good]):
+                self.assertEqual(self.entry(runs)["met"], want, changes)
+
+    def test_what_must_not_be(self) -> None:
+        late = "with: 3 auctions were past their deadline by the exchange"
+        late_too = "with: 40 auctions were past their deadline by the hammer"
+        for changes, want in [
+            ({}, []),
+            (self.LATE_BY_EXCHANGE, [late]),
+            (self.LATE_BY_HAMMER, [late_too]),
+            (self.LATE_BY_EXCHANGE | self.LATE_BY_HAMMER, [late, late_too]),
+            (self.LATE_BY_HAMMER | {"void": True}, []),
             ({"errors": 2}, ["with: 2 requests went wrong"]),
             ({"asked": 0.9}, ["with: DSPs were asked 90.0% of the time"]),
             ({"lost": 1}, ["with: 1 requests are missing from the books"]),
@@ -577,21 +717,32 @@ class Reloads(unittest.TestCase):
         ]:
             self.assertEqual(reload.problems(self.run_of(**changes)), want, changes)
 
+    def entry(self, runs: list[dict]) -> dict:
+        entry = reload.conclude(self.run_of(), Load(20, 600, 250), runs)
+        return json.loads(json.dumps(entry))
+
     def test_runs_are_written_down(self) -> None:
-        entry = {
-            "name": "reload",
-            "kind": "reload",
-            "title": "title",
-            "closed_loop": self.run_of(),
-            "rate_per_s": 600,
-            "seconds": 20,
-            "tmax_ms": 250,
-            "runs": [self.run_of(), self.run_of(errors=1)],
-            "void": False,
-        }
-        text = report.reloaded(json.loads(json.dumps(entry)))
-        for part in ["open loop at 600/s", "| met |", "| missed |"]:
-            self.assertIn(part, text)
+        def told(*runs: dict) -> tuple[str, list[str], list[str]]:
+            """The verdict on all, and those on each; the counts by each clock."""
+            text = report.reloaded(self.entry(list(runs)))
+            self.assertIn("open loop at 600/s", text)
+            head, _, *rows = [
+                [cell.strip() for cell in line.split("|")]
+                for line in text.splitlines()
+                if line.startswith("|")
+            ]
+            clocks = [f"past tmax, by the {clock}" for clock in ("exchange", "hammer")]
+            counts = [row[head.index(clock)] for row in rows for clock in clocks]
+            verdicts = [row[head.index("none late, none failed")] for row in rows]
+            return text.split("**")[1], verdicts, counts
+
+        good, late = self.run_of(), self.run_of(**self.LATE_BY_HAMMER)
+        check = self.assertEqual
+        check(told(good, good), ("met", ["met", "met"], ["0", "0", "0", "0"]))
+        check(told(good, late), ("missed", ["met", "missed"], ["0", "0", "0", "40"]))
+        late = self.run_of(**self.LATE_BY_EXCHANGE)
+        check(told(late, good), ("missed", ["missed", "met"], ["3", "0", "0", "0"]))
+        check(told(good, good | {"void": True})[:2], ("void", ["met", "void"]))
 
     def test_what_the_exchange_says_is_counted(self) -> None:
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))

@@ -188,6 +188,23 @@ def overshoot_us(samples: Sequence[Sample], auctions: int) -> dict[str, float]:
     return {"missed": misses} | {key: quantile(share) for key, share in shares.items()}
 
 
+def past_deadline(run: Mapping) -> dict[str, int]:
+    """How many auctions of a run under a `tmax` were past it, by each of two clocks. The exchange's
+    runs from when it had the request to when it had the answer; the hammer's, which is the
+    caller's, from when the request was due to when the answer was there."""
+    if run["overshoot_hammer_us"] is None:
+        raise ValueError("the hammer was told of no deadline")
+    return {
+        "exchange": int(run["overshoot_exchange_us"]["missed"]),
+        "hammer": run["counts"]["after_tmax"],
+    }
+
+
+def worst_overshoot_us(run: Mapping, quantile: str) -> float:
+    """A quantile of the time past the deadline, by the clock that saw the worse."""
+    return max(run[f"overshoot_{clock}_us"][quantile] for clock in ("exchange", "hammer"))
+
+
 def fleet_totals(stdout: str) -> dict[str, int]:
     """What `vickrey dsp` says at its end, notices apart."""
     names = ("requests", "bid_answers", "bids", "no_bids", "late", "malformed")

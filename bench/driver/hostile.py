@@ -203,11 +203,10 @@ def against(run: dict, base: dict, healthy: int) -> dict:
 
 def verdicts(run: dict) -> dict[str, bool]:
     """Which targets a run met. Both sides must have seen no overshoot beyond the limit."""
-    hammer_us, exchange_us = run["overshoot_hammer_us"], run["overshoot_exchange_us"]
-    worst = {name: max(hammer_us[name], exchange_us[name]) for name in ("p999", "max")}
     return {
-        "overshoot_p999_us": worst["p999"] <= TARGETS["overshoot_p999_us"],
-        "overshoot_max_us": worst["max"] <= TARGETS["overshoot_max_us"],
+        "overshoot_p999_us": figures.worst_overshoot_us(run, "p999")
+        <= TARGETS["overshoot_p999_us"],
+        "overshoot_max_us": figures.worst_overshoot_us(run, "max") <= TARGETS["overshoot_max_us"],
         "lost": run["lost"] == TARGETS["lost"],
         "failed": run["failed"] == TARGETS["failed"],
         "healthy_bids_counted": (run["healthy"]["answers_share"] or 0.0)
@@ -222,13 +221,15 @@ def verdicts(run: dict) -> dict[str, bool]:
 def run_line(rate_per_s: int, run: dict) -> str:
     """A run, for who watches."""
     hammer_us, exchange_us = run["overshoot_hammer_us"], run["overshoot_exchange_us"]
+    late = figures.past_deadline(run)
     counted, asked = run["healthy"]["answers_share"] or 0, run["healthy_asked"] or 0
     of_base = run["auctions_per_cpu_s_of_base"] or 0
     void = ", VOID" if run["void"] else ""
     return (
         f"{run['name']:<12} {rate_per_s}/s, past the deadline p99.9 {exchange_us['p999']:.0f} and "
-        f"{hammer_us['p999']} µs, at most {exchange_us['max']:.0f} and {hammer_us['max']} µs "
-        f"(exchange, hammer); lost {run['lost']}, failed {run['failed']}; healthy answers counted "
+        f"{hammer_us['p999']} µs, at most {exchange_us['max']:.0f} and {hammer_us['max']} µs, "
+        f"{late['exchange']} and {late['hammer']} auctions (exchange, hammer); lost {run['lost']}, "
+        f"failed {run['failed']}; healthy answers counted "
         f"{counted:.3%}, asked {asked:.2%}; auctions per CPU-second "
         f"{run['auctions_per_cpu_s']:.0f}, {of_base:.2f} of without; server "
         f"{run['server_busy']:.0%}, testbed core {run['testbed_core_busy']:.0%}{void}"

@@ -185,10 +185,7 @@ class Fleet:
 
     def configuration(self, terms: Terms) -> str:
         """A `[[dsp]]` table of the exchange for each of them."""
-        first = terms.dsp
-        if self.options.tls:
-            first += f'ca = "file:{self.authority}"\n'
-        text = self.tables.read_text().replace("[[dsp]]\n", "[[dsp]]\n" + first)
+        text = self.tables.read_text().replace("[[dsp]]\n", "[[dsp]]\n" + terms.dsp)
         name = self.options.name
         if name == FleetOptions.name:
             return text
@@ -261,6 +258,12 @@ def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
     return CONFIG + own + "\n" + "".join(fleet.configuration(terms) for fleet in fleets)
 
 
+def floor_arguments(fleets: Sequence[Fleet], terms: Terms) -> list[str]:
+    """How the floor speaks to these fleets: the URLs say whether over TLS, this whom to trust."""
+    authorities = [f"--ca={fleet.authority}" for fleet in fleets if fleet.options.tls]
+    return [*terms.floor, *authorities]
+
+
 @contextmanager
 def serving(
     bench: Bench,
@@ -279,7 +282,7 @@ def serving(
         file.write_text("".join(fleet.urls.read_text() for fleet in fleets))
     executable, *arguments = PROGRAMS[program]
     if program == "floor":
-        arguments = [*terms.floor, *arguments]
+        arguments = [*floor_arguments(fleets, terms), *arguments]
     argv: Argv = [bench.programs / executable, *arguments, file]
     if executable == "go-exchange":
         argv = ["env", "GOMAXPROCS=1", *argv]

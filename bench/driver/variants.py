@@ -7,7 +7,7 @@ would do less in a closed loop, and an idle core works in smaller, dearer batche
 
 from dataclasses import dataclass, replace
 
-from driver import figures
+from driver import figures, throughput
 from driver.programs import Bench, FleetOptions, Load, Terms, fleet, hammer, serving
 from driver.throughput import (
     PROBE_S,
@@ -39,6 +39,8 @@ class Variant:
     terms: Terms = Terms()
     beacons: str | None = None
     insecure: bool = False
+    # The row of the floor with the same DSPs, if there is one.
+    floor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,28 +94,31 @@ def notices() -> Comparison:
 
 
 def codings() -> Comparison:
-    """TLS to DSPs, answers in gzip, and both, beside neither."""
+    """TLS to DSPs, answers in gzip, and both, beside neither; each behind a floor with the same."""
     plain = FleetOptions(50, profile="# As they are.\n")
     zipped = replace(plain, profile='[[dsp.phase]]\nkind = "gzip"\n')
-    # Hundreds of handshakes at once on the testbed's one core are overload, not sickness.
-    as_is = Terms(dsp="breaker = false\n")
-    gzip = Terms(dsp="breaker = false\ngzip = true\n", floor=("--gzip",))
+    as_is = Terms()
+    gzip = Terms(dsp="gzip = true\n", floor=("--gzip",))
+    rows: list[Variant] = []
+    for name, floor, options, terms in (
+        ("plain", "floor", plain, as_is),
+        ("gzip", "floor, gzip", zipped, gzip),
+        ("TLS", "floor, TLS", replace(plain, tls=True), as_is),
+        ("TLS and gzip", "floor, TLS and gzip", replace(zipped, tls=True), gzip),
+    ):
+        rows.append(Variant(floor, "floor", options, "floor", terms))
+        rows.append(Variant(name, "plain", options, terms=terms, floor=floor))
     return Comparison(
         "tls-gzip",
         "TLS to DSPs and answers in gzip, among 50 DSPs",
         (
-            "The floor asks for gzip and inflates every answer, as the exchange does. It speaks no "
-            "TLS: those rows are to be set against the plain one.",
+            "Each floor has the codings of the row after it: it asks for gzip and inflates every "
+            "answer, and speaks TLS by the same library, provider and versions. What the exchange "
+            "adds is the difference of the two rows' µs; the dearer the codings, the nearer to 1 "
+            "their ratio.",
             "Connections to DSPs are kept alive, so handshakes are part of the warm-up.",
         ),
-        (
-            Variant("floor", "floor", plain, program="floor"),
-            Variant("floor, gzip", "floor", zipped, program="floor", terms=gzip),
-            Variant("plain", "plain", plain, terms=as_is),
-            Variant("gzip", "plain", zipped, terms=gzip),
-            Variant("TLS", "plain", replace(plain, tls=True), terms=as_is),
-            Variant("TLS and gzip", "plain", replace(zipped, tls=True), terms=gzip),
-        ),
+        tuple(rows),
         "plain",
         0.3,
         {},
@@ -182,8 +187,10 @@ def notices_of(counts: list[figures.Sample]) -> dict[str, int]:
 def conclude(
     comparison: Comparison, latency_ms: int, rate_per_s: int, measured: list[dict]
 ) -> dict:
-    """Medians over the rounds, and their ratios to those of the rows they are compared with."""
+    """Medians over the rounds, and their ratios to those of the rows they are compared with, each
+    of which comes before them."""
     rows: dict[str, dict] = {}
+    notes = list(comparison.notes)
     for variant in comparison.variants:
         own = [each for each in measured if each["program"] == variant.name]
         if not own:
@@ -195,7 +202,11 @@ def conclude(
         row["base"] = variant.base
         row["of_base"] = figures.ratio(row["median"], base["median"])
         row["shards_of_base"] = figures.ratio(row["shards_median"], base["shards_median"])
+        row["floor"] = variant.floor
+        floor = rows[variant.floor] if variant.floor else None
+        row["of_floor"] = figures.ratio(row["median"], floor["median"]) if floor else None
         row["target"] = comparison.targets.get(variant.name)
+        notes += throughput.notes(variant.fleet.dsps, own)
         rows[variant.name] = row
     return {
         "name": comparison.name,
@@ -207,7 +218,7 @@ def conclude(
         "paced_by": comparison.paced_by,
         "void": any(each["void"] for each in measured),
         "rows": rows,
-        "notes": list(comparison.notes),
+        "notes": notes,
         "rounds": measured,
         "problems": [problem for each in measured for problem in problems(each)],
     }

@@ -1,7 +1,7 @@
 //! The event loop: one edge-triggered epoll instance, from accepted request to written answer.
 //!
 //! Every connection is registered once, for everything, and never touched again: an auction in
-//! the steady state costs one `read` and one `write` for the client, one `writev` and one `read`
+//! the steady state costs one `read` and one `write` for the client, one `send` and one `recv`
 //! for each DSP, and its share of `epoll_wait`.
 
 use std::io;
@@ -16,16 +16,13 @@ use rustix::net::{SocketFlags, accept_with, sockopt};
 
 use crate::client::{Client, Turn};
 use crate::dsp::Dsp;
-use crate::inflate::Inflater;
-use crate::link::{BODY_BYTES_MAX, Link, Progress};
+use crate::link::{Link, Progress, Room};
 use crate::slots::Slots;
 
 /// Client connections held at once; one more is closed as it comes.
 const CLIENTS_MAX: u16 = 4096;
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1024;
-/// Room for one answer; a larger one comes in pieces.
-const ANSWER_BYTES: usize = 64 << 10;
 
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
@@ -57,9 +54,7 @@ pub(crate) struct Floor {
     links: Slots<Link>,
     /// Clients that have more to do than their last event said.
     ready: Vec<usize>,
-    /// Where every answer is read to.
-    buffer: Box<[u8]>,
-    inflater: Inflater,
+    room: Room,
     tally: Tally,
 }
 
@@ -80,8 +75,7 @@ impl Floor {
             clients: Slots::new(),
             links: Slots::new(),
             ready: Vec::new(),
-            buffer: vec![0; ANSWER_BYTES].into_boxed_slice(),
-            inflater: Inflater::new(BODY_BYTES_MAX),
+            room: Room::new(),
             tally: Tally::default(),
         })
     }
@@ -110,6 +104,8 @@ impl Floor {
                     self.advance(client);
                 }
             }
+            self.clients.free_removed();
+            self.links.free_removed();
         }
     }
 
@@ -151,38 +147,86 @@ impl Floor {
         }
     }
 
-    /// Calls every DSP, each on its warmest idle link or else on a fresh one.
+    /// Calls every DSP, each on its warmest idle link, or else on the next that is free or new.
     fn fan_out(&mut self, client_id: usize) {
         let client = self.clients.at(client_id).expect("its request was just read");
         client.waiting = self.dsps.len();
         for dsp in 0..self.dsps.len() {
             self.tally.calls += 1;
             match self.dsps[dsp].idle.pop() {
-                Some(link) => {
-                    self.links.at(link).expect("idle links are open").reuse(client_id);
-                    self.drive(link, None);
-                }
-                None => self.call_afresh(dsp, client_id),
+                Some(link) => self.call_on(link, client_id),
+                None => self.wait_for_link(dsp, client_id),
             }
         }
     }
 
-    fn call_afresh(&mut self, dsp: usize, client: usize) {
-        let data = LINK | self.links.next() as u64;
-        let opened = Link::open(dsp, &self.dsps[dsp].address, client)
-            .and_then(|link| watch(&self.epoll, &link.socket, data).map(|()| link));
-        match opened {
-            Ok(link) => {
-                self.tally.opened += 1;
-                self.links.insert(link);
+    fn call_on(&mut self, link: usize, client: usize) {
+        self.links.at(link).expect("links that wait for work are open").begin(client);
+        self.drive(link, None);
+    }
+
+    fn wait_for_link(&mut self, dsp: usize, client: usize) {
+        self.dsps[dsp].waiting.push_back(client);
+        self.open(dsp);
+    }
+
+    /// Opens a link where calls wait, one at a time: were there one for each call, handshakes would
+    /// delay answers, so that more calls found no link and began more handshakes.
+    fn open(&mut self, dsp: usize) {
+        while !self.dsps[dsp].is_opening && !self.dsps[dsp].waiting.is_empty() {
+            let data = LINK | self.links.next() as u64;
+            let begun = Link::open(dsp, &self.dsps[dsp])
+                .and_then(|link| watch(&self.epoll, &link.socket, data).map(|()| link));
+            match begun {
+                Ok(link) => {
+                    self.dsps[dsp].is_opening = true;
+                    self.tally.opened += 1;
+                    self.links.insert(link);
+                }
+                Err(_) => self.fail_first(dsp),
             }
-            Err(_) => self.fail(client),
+        }
+    }
+
+    fn on_opening(&mut self, id: usize, flags: EventFlags) {
+        let link = self.links.at(id).expect("the caller saw the link");
+        let dsp = link.dsp;
+        let is_open = match link.go_on_opening(&mut self.room) {
+            Err(Errno::AGAIN) => return,
+            // No event would tell of an end that was there before the call.
+            done => done.is_ok() && !hung_up(flags),
+        };
+        self.dsps[dsp].is_opening = false;
+        if is_open {
+            self.release(id);
+        } else {
+            self.links.remove(id);
+            self.fail_first(dsp);
+        }
+        self.open(dsp);
+    }
+
+    /// A link can carry another call: the one that has waited longest, if any.
+    fn release(&mut self, id: usize) {
+        let dsp = self.links.at(id).expect("the caller saw the link").dsp;
+        match self.dsps[dsp].waiting.pop_front() {
+            Some(client) => self.call_on(id, client),
+            None => self.dsps[dsp].idle.push(id),
+        }
+    }
+
+    /// Gives up the call that has waited longest.
+    fn fail_first(&mut self, dsp: usize) {
+        if let Some(client) = self.dsps[dsp].waiting.pop_front() {
+            self.fail(client);
         }
     }
 
     fn on_link(&mut self, id: usize, flags: EventFlags) {
         let Some(link) = self.links.at(id) else { return };
-        if link.call.is_some() {
+        if !link.is_open {
+            self.on_opening(id, flags);
+        } else if link.call.is_some() {
             self.drive(id, Some(flags));
         } else if hung_up(flags) || flags.contains(EventFlags::IN) {
             // Closed while idle, or speaking out of turn.
@@ -197,23 +241,23 @@ impl Floor {
         let link = self.links.at(id).expect("the caller saw the link");
         let client_id = link.call.as_ref().expect("the caller saw the call").client;
         let client = self.clients.at(client_id).expect("a client outlives its auction");
-        let dsp = &mut self.dsps[link.dsp];
+        let dsp = &self.dsps[link.dsp];
         let [length, body] = client.call();
-        let progress = match (link.send([&dsp.head, length, body]), event) {
+        let sent = link.send([&dsp.head, length, body], &mut self.room);
+        let progress = match (sent, event) {
             // An answer before the end of the question is none: the link cannot be told apart
             // from a broken one, and is read only once the call is out.
             (Err(Errno::AGAIN), Some(flags)) if hung_up(flags) => Progress::Failed,
             (Err(Errno::AGAIN), _) | (Ok(()), None) => Progress::Blocked,
             (Ok(()), Some(flags)) => {
-                let room = (&mut *self.buffer, &mut self.inflater);
-                link.receive(room, hung_up(flags), &mut client.winner)
+                link.receive(&mut self.room, hung_up(flags), &mut client.winner)
             }
             (Err(_), _) => Progress::Failed,
         };
         match progress {
             Progress::Blocked => (),
             Progress::Answered { reusable: true } => {
-                dsp.idle.push(id);
+                self.release(id);
                 self.answered(client_id);
             }
             Progress::Answered { reusable: false } => {
@@ -229,7 +273,7 @@ impl Floor {
         let link = self.links.remove(id).expect("the caller saw the link");
         if link.is_stale() {
             self.tally.retried += 1;
-            self.call_afresh(link.dsp, client);
+            self.wait_for_link(link.dsp, client);
         } else {
             self.fail(client);
         }

@@ -12,20 +12,23 @@ mod head;
 mod inflate;
 mod link;
 mod slots;
+mod tls;
 
 use std::io::{Write as _, stderr, stdout};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+use rustls::RootCertStore;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::dsp::Dsp;
+use crate::dsp::{Dsp, Terms};
 use crate::floor::{Floor, Tally};
 
 /// The least a whole auction can cost: raw epoll, one thread, no parsing, no rules.
@@ -35,7 +38,7 @@ struct Arguments {
     /// Where bid requests arrive; port 0 lets the kernel choose.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// A DSP to ask, as HOST:PORT[/path]; repeat for more.
+    /// A DSP to ask, as [http://]HOST:PORT[/path], or over TLS with https://; repeat for more.
     #[arg(long)]
     dsp: Vec<String>,
     /// A file of DSPs, one a line; blank lines and lines that begin with # are skipped.
@@ -44,6 +47,9 @@ struct Arguments {
     /// Ask for answers in gzip, and inflate those that come so.
     #[arg(long)]
     gzip: bool,
+    /// Certificates, as PEM, of the authorities that sign those of DSPs at https.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Pin the process to this core.
     #[arg(long)]
     core: Option<usize>,
@@ -78,7 +84,20 @@ fn resolve(arguments: &Arguments) -> Result<Vec<Dsp>> {
         urls.extend(lines.filter(|l| !l.is_empty() && !l.starts_with('#')).map(String::from));
     }
     ensure!(!urls.is_empty(), "no DSP to ask: give --dsp HOST:PORT or --dsps FILE");
-    urls.iter().map(|url| Dsp::resolve(url, arguments.gzip)).collect()
+    let terms = Terms { gzip: arguments.gzip, roots: roots(arguments)? };
+    let dsps = urls.iter().map(|url| Dsp::resolve(url, &terms)).collect::<Result<Vec<_>>>()?;
+    let some_secure = dsps.iter().any(|dsp| dsp.peer.is_some());
+    ensure!(some_secure || terms.roots.is_none(), "--ca means nothing without a DSP at https");
+    Ok(dsps)
+}
+
+/// The authorities of `--ca`.
+fn roots(arguments: &Arguments) -> Result<Option<Arc<RootCertStore>>> {
+    let Some(path) = &arguments.ca else { return Ok(None) };
+    let pem = std::fs::read(path)
+        .with_context(|| format!("cannot read the authorities {}", path.display()))?;
+    let roots = tls::authorities(&pem);
+    roots.map(Some).with_context(|| format!("--ca {}", path.display()))
 }
 
 /// Binds the process, which has one thread, to one core.

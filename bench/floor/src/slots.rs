@@ -1,23 +1,24 @@
 //! Slots that connections live in: a stable index for each, reused once free.
 //!
-//! An event may name a slot whose owner has gone or changed since the kernel queued it. No
-//! generation guards against that: an event is only a hint, and what is true of a socket is what
-//! its next system call says.
+//! An event may name a slot whose owner has gone since the kernel gave it out. So that it names no
+//! other owner, a slot is free only once all events that were given out are dealt with.
 
 /// Indexed storage with a free list.
 pub(crate) struct Slots<T> {
     entries: Vec<Option<T>>,
     free: Vec<usize>,
+    /// Empty, but not free yet.
+    left: Vec<usize>,
 }
 
 impl<T> Slots<T> {
     pub(crate) fn new() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self { entries: Vec::new(), free: Vec::new(), left: Vec::new() }
     }
 
     /// How many slots are taken.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+        self.entries.len() - self.free.len() - self.left.len()
     }
 
     /// The index that the next [`Slots::insert`] will use.
@@ -40,7 +41,30 @@ impl<T> Slots<T> {
 
     pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
         let entry = self.entries.get_mut(index)?.take()?;
-        self.free.push(index);
+        self.left.push(index);
         Some(entry)
+    }
+
+    /// No event is left that could name a removed entry.
+    pub(crate) fn free_removed(&mut self) {
+        self.free.append(&mut self.left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slots;
+
+    #[test]
+    fn indexes_are_used_again_only_once_they_are_free() {
+        let mut slots = Slots::new();
+        assert_eq!((slots.insert('a'), slots.insert('b')), (0, 1));
+        assert_eq!((slots.remove(0), slots.remove(0)), (Some('a'), None));
+        assert_eq!((slots.len(), slots.next()), (1, 2));
+        assert_eq!((slots.insert('c'), slots.at(0)), (2, None));
+        slots.free_removed();
+        assert_eq!((slots.len(), slots.next()), (2, 0));
+        assert_eq!((slots.insert('d'), slots.next()), (0, 3));
+        assert_eq!((slots.at(0).copied(), slots.at(3).copied()), (Some('d'), None));
     }
 }

@@ -1,12 +1,17 @@
 //! The floor as a child process, and a blocking client to talk to it.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use tempfile::NamedTempFile;
+
+use crate::stub::Dsp;
+use crate::wire::Tls;
 
 /// Longer than any answer takes: a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -15,22 +20,39 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Floor {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// Read at its start.
+    _authority: NamedTempFile,
 }
 
 impl Floor {
-    pub(crate) fn start(dsps: impl IntoIterator<Item = SocketAddr>) -> Self {
-        let dsps = dsps.into_iter().map(|address| format!("--dsp=http://{address}/bid"));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_bench-floor"))
-            .args(dsps)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the floor was built");
+    pub(crate) fn start(dsps: &[Dsp]) -> Self {
+        Self::of(dsps.iter().map(|dsp| dsp.url.clone()), &[])
+    }
+
+    /// With these DSPs, whose authority it trusts, and these arguments.
+    pub(crate) fn of(urls: impl IntoIterator<Item = String>, more: &[&str]) -> Self {
+        Self::trusting(&Tls::authority(), urls, more)
+    }
+
+    /// The same, with another authority, as PEM.
+    pub(crate) fn trusting(
+        authority: &str,
+        urls: impl IntoIterator<Item = String>,
+        more: &[&str],
+    ) -> Self {
+        let authority = file_of(authority);
+        let dsps: Vec<_> = urls.into_iter().map(|url| format!("--dsp={url}")).collect();
+        let mut command = command(&dsps);
+        if dsps.iter().any(|dsp| dsp.contains("https://")) {
+            command.arg("--ca").arg(authority.path());
+        }
+        let mut child = command.args(more).spawn().expect("the floor was built");
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("it is piped");
         BufReader::new(stdout).read_line(&mut line).expect("the floor says where it listens");
         let address = line.trim().strip_prefix("listening on ").expect("one known line");
-        Self { child, address: address.parse().expect("an address") }
+        let address = address.parse().expect("an address");
+        Self { child, address, _authority: authority }
     }
 
     /// Stops it by signal; what it counted, by name.
@@ -52,6 +74,32 @@ impl Drop for Floor {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The floor with these arguments, its output piped.
+fn command(arguments: &[impl AsRef<OsStr>]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-floor"));
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What a floor that does not start with these arguments says.
+pub(crate) fn refusal(arguments: &[&str]) -> String {
+    let mut child = command(arguments).spawn().expect("the floor was built");
+    let stdout = child.stdout.as_mut().expect("it is piped");
+    let is_up = BufReader::new(stdout).read_line(&mut String::new()).expect("text") > 0;
+    // One that listens would do so for ever.
+    let _ = child.kill();
+    let done = child.wait_with_output().expect("it ends");
+    assert!(!is_up && !done.status.success(), "{arguments:?} is refused");
+    String::from_utf8(done.stderr).expect("text")
+}
+
+/// A file that holds this, removed when dropped.
+pub(crate) fn file_of(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a temporary folder");
+    file.write_all(text.as_bytes()).expect("room for a few bytes");
+    file
 }
 
 /// A client connection.
@@ -76,9 +124,9 @@ impl Client {
 
     /// The body of the next answer, none for 204.
     pub(crate) fn answer(&mut self) -> Option<String> {
-        let (status, body) = read_message(&mut self.0).expect("the floor answers");
-        match status.as_str() {
-            "HTTP/1.1 200 OK" => Some(body),
+        let answer = read_message(&mut self.0).expect("the floor answers");
+        match answer.head[0].as_str() {
+            "HTTP/1.1 200 OK" => Some(answer.body),
             "HTTP/1.1 204 No Content" => None,
             other => panic!("unexpected answer `{other}`"),
         }
@@ -108,9 +156,22 @@ pub(crate) fn request(body: &str) -> String {
     format!("POST /openrtb2/auction HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The first line and the body of an HTTP message; none when the peer is gone.
-pub(crate) fn read_message(reader: &mut BufReader<impl Read>) -> Option<(String, String)> {
-    let mut lines = Vec::new();
+/// An HTTP message.
+pub(crate) struct Message {
+    /// Its lines.
+    head: Vec<String>,
+    body: String,
+}
+
+impl Message {
+    pub(crate) fn has(&self, line: &str) -> bool {
+        self.head.iter().any(|own| own == line)
+    }
+}
+
+/// The next message; none when the peer is gone.
+pub(crate) fn read_message(reader: &mut BufReader<impl Read>) -> Option<Message> {
+    let mut head = Vec::new();
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
@@ -119,14 +180,14 @@ pub(crate) fn read_message(reader: &mut BufReader<impl Read>) -> Option<(String,
         if line.trim().is_empty() {
             break;
         }
-        lines.push(line.trim().to_owned());
+        head.push(line.trim().to_owned());
     }
-    let length = lines.iter().find_map(|line| {
+    let length = head.iter().find_map(|line| {
         line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok()
     });
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body).ok()?;
-    Some((lines.swap_remove(0), String::from_utf8(body).ok()?))
+    Some(Message { head, body: String::from_utf8(body).ok()? })
 }
 
 /// Room for the connections that a test of the connection limit holds.

@@ -1,12 +1,16 @@
-//! Simulated DSPs, one thread for each connection, each with one manner of answering.
+//! Simulated DSPs, one thread for each connection, each with one manner of answering, over either
+//! wire.
 
 use std::io::{BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
-use crate::harness::read_message;
+use crate::harness::{Message, read_message};
+use crate::wire::{Stream, Wire};
 
 /// How a DSP answers every call.
 #[derive(Debug, Clone, Copy)]
@@ -17,65 +21,145 @@ pub(crate) enum Manner {
     Bid(&'static str),
     /// 200 with a body of so many bytes.
     BidOf(usize),
-    /// 200, each byte in a segment of its own.
+    /// 200 with this body in gzip, or 204 where gzip is not asked for.
+    Gzip(&'static str),
+    /// 200, each byte in a segment of its own, and under TLS in a record.
     Dribble(&'static str),
-    /// 200, and the connection closed behind it.
+    /// 200, and the connection closed behind it, under TLS with a farewell.
     BidAndClose(&'static str),
+    /// 200, and a farewell behind it, but the socket stays open. Needs TLS.
+    BidAndFarewell(&'static str),
+    /// Half of an answer, and a farewell, but the socket stays open. Needs TLS.
+    HalfAndFarewell,
+    /// 200 under new keys, the other side's keys to be changed too. Needs TLS 1.3.
+    BidUnderNewKeys(&'static str),
+    /// 200 to the first call of a connection, with half of another answer behind it in the same
+    /// segment; the connection is closed once another call has come.
+    BidAndHalf(&'static str),
+    /// 200 to the first call of a connection, which is closed once another has come.
+    BidOnce(&'static str),
+    /// 200 to the first call of a connection, and half of the bytes of that to another.
+    BidOnceAndHalf(&'static str),
     /// The call is read and the connection closed.
     HangUp,
     /// 200 without a length, which the floor does not speak.
     Chunked,
 }
 
-/// Starts a DSP; it lives as long as the test process.
-pub(crate) fn dsp(manner: Manner) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || serve(&stream, manner));
-        }
-    });
-    address
+/// A DSP that listens for the life of the test process.
+pub(crate) struct Dsp {
+    pub(crate) address: SocketAddr,
+    pub(crate) url: String,
 }
 
-/// An address that refuses connections: bound, so that nobody else can take it, but not listening.
-pub(crate) fn refused() -> SocketAddr {
+impl Dsp {
+    pub(crate) fn start(manner: Manner, wire: &Wire) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let url = format!("{}://{address}/bid", wire.scheme());
+        let wire = wire.clone();
+        thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                let wire = wire.clone();
+                thread::spawn(move || serve(wire.accept(socket), manner));
+            }
+        });
+        Self { address, url }
+    }
+}
+
+/// The URL of an address that refuses connections: bound, so that nobody else can take it, but not
+/// listening.
+pub(crate) fn refused() -> String {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("sockets are left");
     bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback has a free port");
     let address = getsockname(&socket).expect("it is bound");
     std::mem::forget(socket); // Held for the life of the test process.
-    address.try_into().expect("an address of the family it was bound in")
+    let address: SocketAddr = address.try_into().expect("of the family that it was bound in");
+    format!("http://{address}/bid")
 }
 
-fn serve(stream: &TcpStream, manner: Manner) {
-    stream.set_nodelay(true).expect("a TCP socket");
+fn serve(stream: Stream, manner: Manner) {
     let mut reader = BufReader::new(stream);
-    while read_message(&mut reader).is_some() {
-        let (answer, keep) = match manner {
-            Manner::NoBid => ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), true),
-            Manner::Bid(body) | Manner::Dribble(body) => (bid(body), true),
-            Manner::BidOf(bytes) => (bid(&"y".repeat(bytes)), true),
-            Manner::BidAndClose(body) => (bid(body), false),
-            Manner::HangUp => (String::new(), false),
-            Manner::Chunked => {
-                let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-                (format!("{head}2\r\n{{}}\r\n0\r\n\r\n"), true)
-            }
-        };
-        let piece = if matches!(manner, Manner::Dribble(_)) { 1 } else { usize::MAX };
-        let mut writer = stream;
-        for bytes in answer.as_bytes().chunks(piece) {
-            if writer.write_all(bytes).is_err() {
+    let mut calls = 0;
+    while let Some(call) = read_message(&mut reader) {
+        calls += 1;
+        let stream = reader.get_mut();
+        if calls == 1 {
+            stream.log_handshake();
+        }
+        match answer(&call, (manner, calls), stream) {
+            Some(Then::Stay) => (),
+            Some(Then::Close) => return stream.say_farewell(),
+            Some(Then::Linger) => {
+                stream.say_farewell();
+                stream.wait_for_the_end();
                 return;
             }
-        }
-        if !keep {
-            return;
+            // The floor has gone.
+            None => return,
         }
     }
 }
 
-fn bid(body: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+/// What a DSP does once it has answered.
+enum Then {
+    Stay,
+    Close,
+    /// Says farewell and keeps the socket open.
+    Linger,
+}
+
+fn answer(call: &Message, (manner, calls): (Manner, u32), stream: &mut Stream) -> Option<Then> {
+    use Manner::*;
+    let is_gzip = call.has("accept-encoding: gzip");
+    let (bytes, then) = match manner {
+        NoBid => (no_bid(), Then::Stay),
+        Gzip(_) if !is_gzip => (no_bid(), Then::Stay),
+        Gzip(body) => (bid(&gzip(body)), Then::Stay),
+        Bid(body) | Dribble(body) | BidUnderNewKeys(body) => (bid(body.as_bytes()), Then::Stay),
+        BidOf(bytes) => (bid(&vec![b'y'; bytes]), Then::Stay),
+        BidAndClose(body) => (bid(body.as_bytes()), Then::Close),
+        BidAndFarewell(body) => (bid(body.as_bytes()), Then::Linger),
+        HalfAndFarewell => {
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_vec(), Then::Linger)
+        }
+        BidOnce(_) | BidAndHalf(_) if calls > 1 => (Vec::new(), Then::Close),
+        BidAndHalf(body) => {
+            let answer = bid(body.as_bytes());
+            stream.write_and_half(&answer, &answer).ok()?;
+            (Vec::new(), Then::Stay)
+        }
+        BidOnceAndHalf(body) if calls > 1 => {
+            stream.write_and_half(&[], &bid(body.as_bytes())).ok()?;
+            return None;
+        }
+        BidOnce(body) | BidOnceAndHalf(body) => (bid(body.as_bytes()), Then::Stay),
+        HangUp => return None,
+        Chunked => {
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            (format!("{head}2\r\n{{}}\r\n0\r\n\r\n").into_bytes(), Then::Stay)
+        }
+    };
+    if matches!(manner, BidUnderNewKeys(_)) {
+        stream.change_keys();
+    }
+    let piece = if matches!(manner, Dribble(_)) { 1 } else { usize::MAX };
+    bytes.chunks(piece).try_for_each(|bytes| stream.write_all(bytes)).ok()?;
+    Some(then)
+}
+
+fn no_bid() -> Vec<u8> {
+    b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
+}
+
+fn bid(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn gzip(body: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(body.as_bytes()).expect("a Vec takes all");
+    encoder.finish().expect("a Vec takes all")
 }
