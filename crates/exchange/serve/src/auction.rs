@@ -261,14 +261,18 @@ impl Holding<'_> {
         let closing = Closing { shard, snapshot: self.snapshot, auction: &auction };
         let answer = closing.conclude(&asks, trials, &outcomes, &schedule).await;
         let done = Instant::now();
-        self.shard.metrics.clear.record(done - closed);
+        self.shard.metrics.clear.record(answer.cleared - closed);
+        self.shard.metrics.answer.record(done - answer.cleared);
         self.shard.metrics.total.record(done - self.arrival);
         let overshoot = self.shard.tick(done).since(schedule.deadline);
         if overshoot > Duration::ZERO {
             self.shard.metrics.overshoot.record(overshoot);
         }
         if let Some(record) = record {
-            let told = questions.iter().map(|question| question.tmax_ms);
+            let told = questions
+                .iter()
+                .enumerate()
+                .map(|(call, question)| outcomes.tmax_ms(call).unwrap_or(question.tmax_ms));
             record.answered(asks.iter().copied().zip(told), &outcomes);
         }
         let why = why_nothing(&outcomes.calls);

@@ -5,11 +5,12 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use exchange_core::delivery::{Beacon, Forwarded, Notice, Refusal};
+use exchange_core::delivery::{Beacon, BestEffort, Forwarded, Notice, Refusal};
 use exchange_core::{
-    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, Told,
+    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId, Told,
 };
 use http_body_util::Full;
 use hyper::header::{
@@ -18,6 +19,7 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode, Uri};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
@@ -29,6 +31,10 @@ pub const BEACON_PATH: &str = "/n/";
 
 /// The smallest transparent picture: 43 bytes of GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// Longest wait of a caller for an ad that its win notice answers with; calls of its host may be
+/// many.
+const RELAYED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whoever holds the URL can name a price; one so many times ours is none.
 const BELIEVED_MAX: u32 = 100;
@@ -62,7 +68,16 @@ impl Called<'_> {
             Some(notice) if claims.relays_markup => self.relay(sealer, &claims, notice).await,
             // An ad was promised, and its host is no longer the DSP's.
             None if claims.relays_markup && !claims.url.is_empty() => bad_gateway(),
-            notice => self.deliver(&claims, notice, &upstream).await,
+            // That it was called is our own signal; there may be nobody to tell.
+            None => {
+                self.shard.metrics.beacons_untold.increment();
+                pixel()
+            }
+            Some(notice) => match claims.kind {
+                NoticeKind::Win => self.tell(BestEffort::Win, &claims, notice),
+                NoticeKind::Loss => self.tell(BestEffort::Loss, &claims, notice),
+                NoticeKind::Billing => self.bill(&claims, notice, &upstream).await,
+            },
         }
     }
 
@@ -109,23 +124,22 @@ impl Called<'_> {
         device
     }
 
-    async fn deliver(
+    /// What moves no money is told as well as may be.
+    fn tell(&self, kind: BestEffort, claims: &Claims<'_>, notice: Notice) -> Response<Full<Bytes>> {
+        let order = Order::SubmitOnce(kind, notice, once(claims));
+        if self.shard.order(order) { pixel() } else { busy() }
+    }
+
+    /// What does is acknowledged once it is durable.
+    async fn bill(
         &self,
         claims: &Claims<'_>,
-        notice: Option<Notice>,
+        notice: Notice,
         upstream: &Upstream<'_>,
     ) -> Response<Full<Bytes>> {
-        // That it was called is our own signal; there may be nobody to tell.
-        let Some(notice) = notice else {
-            self.shard.metrics.beacons_untold.increment();
-            return pixel();
-        };
-        let beacon = Beacon {
-            call: 0, // The office numbers them.
-            id: claims.id(),
-            expires_ms: claims.expires_unix_s.saturating_mul(1000),
-            notice,
-        };
+        let (id, expires_ms) = once(claims);
+        let call = 0; // The office numbers them.
+        let beacon = Beacon { call, id, expires_ms, notice };
         let (answer, acknowledged) = oneshot::channel();
         if !self.shard.order(Order::Beacon(Box::new(beacon), answer)) {
             return busy();
@@ -174,13 +188,13 @@ impl Called<'_> {
         notice: Notice,
     ) -> Response<Full<Bytes>> {
         let (done, answered) = oneshot::channel();
-        let expires_ms = claims.expires_unix_s.saturating_mul(1000);
-        let once = Some((claims.id(), expires_ms));
+        let once = Some(once(claims));
         let fetch = Fetch { notice, body_max: sealer.markup_bytes_max, once, done };
         if !self.shard.fetch(fetch) {
             return busy();
         }
-        let Ok(answered) = answered.await else { return not_taken() };
+        let Ok(answered) = timeout(RELAYED_WITHIN, answered).await else { return bad_gateway() };
+        let Ok(answered) = answered else { return not_taken() };
         match answered {
             Ok(answered) if answered.status == 200 => match String::from_utf8(answered.body) {
                 Ok(markup) => ad(substituted(claims, &markup)),
@@ -193,6 +207,11 @@ impl Called<'_> {
             }
         }
     }
+}
+
+/// By what a token is known when it is called again, and until when, in Unix milliseconds.
+fn once(claims: &Claims<'_>) -> (TokenId, u64) {
+    (claims.id(), claims.expires_unix_s.saturating_mul(1000))
 }
 
 /// The ad with what the token still knows in place of macros; what it does not is removed (4.4).

@@ -123,7 +123,8 @@ impl ExchangeConfig {
             .tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates, &ids));
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
         let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
-        let named = terms::read_publishers(s, mode, &rates);
+        let is_local = own.as_ref().is_some_and(|own| own.listen.ip().is_loopback());
+        let named = terms::read_publishers(s, (mode, &rates), is_local);
         let deals = terms::read_deals(s, &names);
         let mut floors = terms::read_floors(s, &rates);
         floors.extend(named.floors);

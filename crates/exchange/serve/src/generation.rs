@@ -11,7 +11,7 @@ use exchange_core::guard::{Grant, GuardLimits, Rate};
 use runtime::metrics::PerShard;
 use tokio::sync::watch;
 
-use crate::config::ExchangeConfig;
+use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::dns::{Name, Resolver};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
 use crate::guards::{GuardId, Guards};
@@ -77,6 +77,8 @@ pub(crate) struct Generations {
     guards: Guards,
     /// Kept with the journal, for want of a configured one; `None` when there is no office.
     own_key: Option<[u8; 32]>,
+    /// What the office runs by, whatever the configuration has come to say.
+    notices: Option<NoticesConfig>,
     /// Ids of DSPs that are not to be asked, whether or not they are configured now.
     paused: HashSet<String>,
     published: watch::Sender<Arc<Generation>>,
@@ -85,10 +87,13 @@ pub(crate) struct Generations {
     retired: Vec<Arc<Generation>>,
 }
 
+/// Host, port, and how.
+type Reached = (String, u16, EndpointOptions);
+
 /// A configured DSP.
 #[derive(Debug)]
 struct Known {
-    reached: (String, u16, EndpointOptions),
+    reached: Reached,
     endpoint: Arc<Endpoint>,
     limits: GuardLimits,
     guard: GuardId,
@@ -108,14 +113,17 @@ impl Generations {
         let mut known = HashMap::new();
         let sealer = Sealer::of(&config, own_key);
         let callers = callers(&config, &HashMap::new(), &guards);
-        let rest = build(1, config, &mut known, (shards, &guards));
+        let notices = config.notices.clone();
+        let paused = HashSet::new();
+        let rest = build(1, config, &mut known, (shards, &guards, &paused));
         let generation = Generation { sealer, callers, ..rest };
         let generations = Self {
             shards,
             resolver,
             guards,
             own_key,
-            paused: HashSet::new(),
+            notices,
+            paused,
             published: watch::Sender::new(Arc::new(generation)),
             known,
             retired: Vec::new(),
@@ -146,20 +154,14 @@ impl Generations {
             // Drawn at the start, and no other until the next.
             config.market.tie_key = before.config.market.tie_key;
         }
-        needs_restart.extend(restart_of_notices(&before.config, &config));
+        needs_restart.extend(restart_of_notices(self.notices.as_ref(), config.notices.as_ref()));
         // Without notices none are sealed any more; what is out is opened until it expires.
         let sealer = Sealer::of(&config, self.own_key).or_else(|| before.sealer.clone());
         let callers = callers(&config, &before.callers, &self.guards);
-        let beside = (self.shards, &self.guards);
+        let beside = (self.shards, &self.guards, &self.paused);
         let rest = build(before.number + 1, config, &mut self.known, beside);
         let generation = Generation { sealer, callers, ..rest };
         let number = generation.number;
-        let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
-        for (id, dsp) in ids.zip(&generation.dsps) {
-            if self.paused.contains(id) {
-                self.guards.pause(dsp.guard, true);
-            }
-        }
         let of = |generation: &Generation| -> Vec<String> {
             generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string()).collect()
         };
@@ -209,14 +211,14 @@ fn build(
     number: u64,
     config: ExchangeConfig,
     known: &mut HashMap<Box<str>, Known>,
-    (shards, guards): (usize, &Guards),
+    (shards, guards, paused): (usize, &Guards, &HashSet<String>),
 ) -> Generation {
     let mut still = HashMap::with_capacity(config.market.dsps.len());
     let mut dsps = Vec::with_capacity(config.market.dsps.len());
     let configured = config.market.dsps.iter().zip(&config.endpoints).zip(&config.guards);
     for ((rules, reached), limits) in configured {
         let mut dsp = known.remove(&rules.id).unwrap_or_else(|| {
-            let (guard, first_grants) = guards.add(*limits);
+            let (guard, first_grants) = guards.add(*limits, paused.contains(&*rules.id));
             Known {
                 reached: reached.clone(),
                 endpoint: endpoint(reached),
@@ -232,7 +234,7 @@ fn build(
             dsp.limits = *limits;
         }
         if dsp.reached != *reached {
-            dsp.endpoint = endpoint(reached);
+            dsp.endpoint = endpoint_after(&dsp, reached);
             dsp.reached = reached.clone();
         }
         let mut seat = |name: &str| {
@@ -271,7 +273,7 @@ fn callers(
                 CallerGuard { rate, ..known.clone() }
             }
             None => {
-                let (guard, first_grants) = guards.add(limits);
+                let (guard, first_grants) = guards.add(limits, false);
                 CallerGuard { guard, first_grants, rate }
             }
         };
@@ -286,24 +288,35 @@ fn callers(
     after
 }
 
-/// Keys of notices that differ and that only a start takes over: where they are journalled, and how
-/// they are delivered.
-fn restart_of_notices(before: &ExchangeConfig, after: &ExchangeConfig) -> Option<&'static str> {
-    let fixed = |config: &ExchangeConfig| {
-        let notices = config.notices.as_ref()?;
+/// Keys of notices that only a start takes over, where `office` runs by others: where they are
+/// journalled, and how they are delivered.
+fn restart_of_notices(
+    office: Option<&NoticesConfig>,
+    after: Option<&NoticesConfig>,
+) -> Option<&'static str> {
+    let fixed = |notices: &NoticesConfig| {
         let trusted = notices.authorities.clone();
         let (directory, calls) = (notices.directory.clone(), notices.calls.clone());
-        Some((directory, calls, trusted, notices.policy, notices.linger))
+        (directory, calls, trusted, notices.policy, notices.linger)
     };
-    (fixed(before) != fixed(after)).then_some("exchange.notices")
+    (office.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
 
-fn endpoint((host, port, options): &(String, u16, EndpointOptions)) -> Arc<Endpoint> {
+fn endpoint((host, port, options): &Reached) -> Arc<Endpoint> {
     let addresses = Addresses::default();
     if let Ok(address) = host.parse() {
         addresses.set(vec![SocketAddr::new(address, *port)]);
     }
     Arc::new(Endpoint::new(options, addresses))
+}
+
+/// The same DSP reached in another way: its addresses stay where they are.
+fn endpoint_after(known: &Known, reached: &Reached) -> Arc<Endpoint> {
+    let place = |(host, port, _): &Reached| (host.clone(), *port);
+    if place(&known.reached) != place(reached) {
+        return endpoint(reached);
+    }
+    Arc::new(Endpoint::new(&reached.2, known.endpoint.addresses.clone()))
 }
 
 #[cfg(test)]
@@ -349,6 +362,20 @@ mod tests {
         assert!(!Arc::ptr_eq(&first.dsps[2].endpoint, &second.dsps[1].endpoint));
     }
 
+    /// Names are resolved by and by: until then nobody could be asked.
+    #[test]
+    fn a_dsp_that_is_reached_in_another_way_keeps_its_addresses() {
+        let named =
+            |rest: &str| format!("[[dsp]]\nid = \"a\"\nurl = \"http://dsp.invalid:{rest}\"\n");
+        let mut all = generations(&named("1/bid"));
+        let known = SocketAddr::from(([192, 0, 2, 1], 1));
+        all.current().dsps[0].endpoint.addresses.set(vec![known]);
+        all.replace(config(&named("1/other")));
+        assert_eq!(*all.current().dsps[0].endpoint.addresses.current(), [known]);
+        all.replace(config(&named("2/other")));
+        assert!(all.current().dsps[0].endpoint.addresses.current().is_empty(), "elsewhere");
+    }
+
     #[test]
     fn what_cannot_change_is_told() {
         let mut all = generations("");
@@ -370,7 +397,9 @@ mod tests {
                 ["exchange.notices"],
                 "{keys}"
             );
-            all.replace(config(&notices("")));
+            let again = all.replace(config(&notices(keys)));
+            assert_eq!(again.needs_restart, ["exchange.notices"], "{keys} is not in force yet");
+            assert!(all.replace(config(&notices(""))).needs_restart.is_empty(), "{keys} is gone");
         }
         let takes_over = notices("markup_timeout = \"1ms\"");
         assert!(all.replace(config(&takes_over)).needs_restart.is_empty());
@@ -395,8 +424,10 @@ mod tests {
         assert!(!all.pause("b", true), "there is none");
         all.replace(config(""));
         all.replace(config(&dsp("a", 1, "")));
-        let guard = all.current().dsps[0].guard;
-        assert_eq!(all.guards.status(guard).unwrap().state, State::Paused);
+        let dsp = &all.current().dsps[0];
+        assert_eq!(all.guards.status(dsp.guard).unwrap().state, State::Paused);
+        let mut first = exchange_core::guard::ShardGuard::new(&dsp.first_grants[0]);
+        assert!(first.admit().is_err(), "not even before the governors' next step");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Instant;
 
@@ -42,17 +43,27 @@ struct GovernorLine {
     grants: rtrb::Producer<Grants>,
 }
 
-/// All governors; clones are handles to the same. No shard ever waits for their lock.
+/// All governors; clones are handles to the same. No shard ever waits for their lock: shards have
+/// their lines. Whoever builds a generation may be slow, and must not keep the rights of all DSPs
+/// from being renewed meanwhile: it takes the lock for one DSP at a time, with nothing left to build.
 #[derive(Clone, Debug)]
-pub struct Guards(Arc<Mutex<Board>>);
+pub struct Guards(Arc<Shared>);
 
 #[derive(Debug)]
-struct Board {
+struct Shared {
     origin: Instant,
     shards: usize,
-    governors: HashMap<GuardId, Governor>,
+    /// Governors built so far; each is named by its number.
+    built: AtomicU64,
+    board: Mutex<Board>,
+}
+
+/// What the lock is for. It takes governors as they come: to build one it knows neither the time
+/// nor how many shards there are.
+#[derive(Debug)]
+struct Board {
+    governors: HashMap<GuardId, Box<Governor>>,
     lines: Vec<GovernorLine>,
-    next: u64,
 }
 
 /// Steps the governors until it is dropped.
@@ -71,9 +82,9 @@ impl Guards {
             (GovernorLine { reports, grants }, shard)
         };
         let (lines, ends) = (0..shards).map(line).unzip();
-        let board =
-            Board { origin: Instant::now(), shards, governors: HashMap::new(), lines, next: 0 };
-        (Self(Arc::new(Mutex::new(board))), ends)
+        let board = Mutex::new(Board { governors: HashMap::new(), lines });
+        let shared = Shared { origin: Instant::now(), shards, built: AtomicU64::new(0), board };
+        (Self(Arc::new(shared)), ends)
     }
 
     /// Starts the thread. Should a governor find that rights were minted, the process ends: not to
@@ -83,7 +94,7 @@ impl Guards {
         let (guards, shutdown) = (self.clone(), shutdown.clone());
         std::thread::Builder::new().name("guards".to_owned()).spawn(move || {
             while stopped.recv_timeout(STEP) == Err(mpsc::RecvTimeoutError::Timeout) {
-                let stepped = catch_unwind(AssertUnwindSafe(|| guards.lock().step()));
+                let stepped = catch_unwind(AssertUnwindSafe(|| guards.step()));
                 if stepped.is_err() {
                     error!("the rights to call DSPs do not add up; shutting down");
                     return shutdown.begin();
@@ -95,32 +106,46 @@ impl Guards {
 
     fn lock(&self) -> MutexGuard<'_, Board> {
         // A panic within a step ends the process; until then its last state is shown.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.board.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Governs one more DSP; with the first grant of each shard.
-    pub fn add(&self, limits: GuardLimits) -> (GuardId, Arc<[Grant]>) {
+    fn now(&self) -> Tick {
+        Tick::ZERO.after(self.0.origin.elapsed())
+    }
+
+    fn step(&self) {
         let mut board = self.lock();
-        let id = GuardId(board.next);
-        board.next += 1;
-        let governor = Governor::new(limits, board.shards, board.now());
+        board.step(self.now());
+    }
+
+    /// Governs one more DSP, which may be one that is not to be asked; with the first grant of each
+    /// shard.
+    pub fn add(&self, limits: GuardLimits, paused: bool) -> (GuardId, Arc<[Grant]>) {
+        let mut governor = Box::new(Governor::new(limits, self.0.shards, self.now()));
+        if paused {
+            governor.pause(true);
+            governor.step(self.now(), &[]);
+        }
         let first = governor.grants().into();
-        board.governors.insert(id, governor);
+        let id = GuardId(self.0.built.fetch_add(1, Ordering::Relaxed));
+        self.lock().governors.insert(id, governor);
         (id, first)
     }
 
-    /// Other limits from now on.
+    /// Other limits from now on, for the same governor: what shards tell and hold stays counted.
     pub fn change(&self, id: GuardId, limits: GuardLimits) {
         let mut board = self.lock();
-        let now = board.now();
-        if let Some(governor) = board.governors.remove(&id) {
-            board.governors.insert(id, governor.with_limits(limits, now));
+        let now = self.now();
+        if let Some(mut governor) = board.governors.remove(&id) {
+            *governor = governor.with_limits(limits, now);
+            board.governors.insert(id, governor);
         }
     }
 
     /// The DSP is no longer configured.
     pub fn remove(&self, id: GuardId) {
-        self.lock().governors.remove(&id);
+        let gone = self.lock().governors.remove(&id);
+        drop(gone); // The lock is free again.
     }
 
     /// Whether the DSP is to be asked.
@@ -132,17 +157,12 @@ impl Guards {
 
     /// How things stand with a DSP.
     pub fn status(&self, id: GuardId) -> Option<Status> {
-        self.lock().governors.get(&id).map(Governor::status)
+        self.lock().governors.get(&id).map(|governor| governor.status())
     }
 }
 
 impl Board {
-    fn now(&self) -> Tick {
-        Tick::ZERO.after(self.origin.elapsed())
-    }
-
-    fn step(&mut self) {
-        let now = self.now();
+    fn step(&mut self, now: Tick) {
         let mut reports: HashMap<GuardId, Vec<Report>> = HashMap::new();
         for line in &mut self.lines {
             while let Ok(message) = line.reports.pop() {
@@ -151,7 +171,7 @@ impl Board {
                 }
             }
         }
-        let mut grants: Vec<Vec<(GuardId, Grant)>> = vec![Vec::new(); self.shards];
+        let mut grants: Vec<Vec<(GuardId, Grant)>> = vec![Vec::new(); self.lines.len()];
         for (id, governor) in &mut self.governors {
             let told = reports.get(id).map_or(&[][..], Vec::as_slice);
             for grant in governor.step(now, told) {
@@ -210,3 +230,6 @@ impl Drop for InFlight {
         self.guard.borrow_mut().release(permit);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,6 +73,8 @@ pub struct ExchangeMetrics {
     pub collect: Histogram,
     /// From the close to the answer's bytes.
     pub clear: Histogram,
+    /// From knowing who pays what to the answer: writing it, and its notices.
+    pub answer: Histogram,
     /// From arrival to the answer's bytes.
     pub total: Histogram,
     /// By how much an answer's bytes missed arrival + `tmax`; nothing is recorded when in time.
@@ -179,6 +181,7 @@ impl Default for ExchangeMetrics {
             ask: Histogram::default(),
             collect: Histogram::default(),
             clear: Histogram::default(),
+            answer: Histogram::default(),
             total: Histogram::default(),
             overshoot: Histogram::default(),
             fates: std::array::from_fn(|_| Counter::default()),
@@ -356,6 +359,7 @@ fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt
     phases.sum(&[("phase", "ask")], shards.iter().map(|shard| &shard.ask))?;
     phases.sum(&[("phase", "collect")], shards.iter().map(|shard| &shard.collect))?;
     phases.sum(&[("phase", "clear")], shards.iter().map(|shard| &shard.clear))?;
+    phases.sum(&[("phase", "answer")], shards.iter().map(|shard| &shard.answer))?;
     phases.sum(&[("phase", "total")], shards.iter().map(|shard| &shard.total))?;
     let help = "By how much answers missed arrival + tmax; only misses are recorded.";
     page.histograms("exchange_overshoot_seconds", help)?

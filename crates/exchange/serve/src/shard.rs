@@ -153,7 +153,8 @@ impl Shard {
             self.line.borrow_mut().turn(guards);
             self.retired.borrow_mut().retain(|pool| {
                 pool.sweep(now);
-                !pool.is_empty()
+                // Auctions of before may use it yet.
+                Rc::strong_count(pool) > 1 || !pool.is_empty()
             });
         }
     }

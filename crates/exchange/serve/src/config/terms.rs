@@ -68,11 +68,11 @@ pub(super) struct Named {
 }
 
 /// `usual` is the mode of notices where a publisher has none of its own; without one there are no
-/// notices of ours.
+/// notices of ours. Where `is_local`, nobody beyond this machine can send requests.
 pub(super) fn read_publishers(
     s: &mut Section<'_>,
-    usual: Option<NoticeMode>,
-    rates: &Rates,
+    (usual, rates): (Option<NoticeMode>, &Rates),
+    is_local: bool,
 ) -> Named {
     let ids = Ids::default();
     let read = |s: &mut Section<'_>| {
@@ -89,6 +89,9 @@ pub(super) fn read_publishers(
         );
         let terms = PublisherTerms { blocked, notices, bids, debug, ..PublisherTerms::default() };
         let caller = read_caller(s);
+        if debug && caller.key.is_none() && !is_local {
+            s.problem("debug", "true", "would tell anybody what DSPs bid: set `key` too");
+        }
         let floors = s.tables("floor", "A floor for open bids, for this publisher alone.", |s| {
             FloorRule { publisher: Some(id.clone()), ..read_floor(s, rates) }
         });

@@ -44,6 +44,18 @@ fn without_its_section_the_service_is_off() {
     assert!(parse("vickrey.toml", DSP, ExchangeConfig::read).unwrap().is_none());
 }
 
+/// What DSPs bid is nobody's business who can name a publisher.
+#[test]
+fn how_an_auction_went_is_told_under_a_key() {
+    let with = |listen: &str, keys: &str| {
+        format!("[exchange]\nlisten = \"{listen}\"\n[[publisher]]\nid = \"p\"\n{keys}")
+    };
+    check(&with("127.0.0.1:80", "debug = true"), &[]);
+    let why = "line 5: publisher[0].debug = true: would tell anybody what DSPs bid: set `key` too";
+    check(&with("0.0.0.0:80", "debug = true"), &[why]);
+    check(&with("0.0.0.0:80", "debug = true\nkey = \"a-long-enough-key-of-32-characters\""), &[]);
+}
+
 #[test]
 fn exchange() {
     check_exchange("tmax = \"1ms\"", "tmax = \"1ms\": unknown key, remove it");

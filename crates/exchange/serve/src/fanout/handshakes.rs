@@ -74,10 +74,11 @@ impl Handshakes {
         self.account.set(Account { owed, at, cost: (cost * 7 + took) / 8 });
     }
 
-    /// The handshake is no longer wanted.
-    pub(super) fn forgo(&self, Turn(set_aside): Turn) {
-        let account = self.account.get();
-        self.account.set(Account { owed: account.owed.saturating_sub(set_aside), ..account });
+    /// The handshake came to nothing, after so much of the shard's time: it says nothing of what one
+    /// costs.
+    pub(super) fn forgo(&self, Turn(set_aside): Turn, took: Duration) {
+        let Account { owed, at, cost } = self.account.get();
+        self.account.set(Account { owed: (owed + took).saturating_sub(set_aside), at, cost });
     }
 }
 
@@ -136,13 +137,17 @@ mod tests {
         assert!(handshakes.begin(start + wait, QUARTER).is_ok());
     }
 
+    /// A DSP that never answers must not make handshakes look cheap, nor a costly failure be free.
     #[test]
-    fn what_is_forgone_costs_nothing() {
+    fn what_fails_is_charged_and_says_nothing_of_the_cost() {
         let start = Instant::now();
         let handshakes = Handshakes::new(start);
         for _ in 0..100 {
-            handshakes.forgo(handshakes.begin(start, QUARTER).unwrap());
+            handshakes.forgo(handshakes.begin(start, QUARTER).unwrap(), Duration::ZERO);
         }
+        assert_eq!(handshakes.account.get().cost, COST_AT_FIRST);
+        handshakes.forgo(handshakes.begin(start, QUARTER).unwrap(), ms(10));
+        assert_eq!(handshakes.begin(start, QUARTER).unwrap_err(), ms(32), "8 ms at a quarter");
     }
 
     #[tokio::test(start_paused = true)]

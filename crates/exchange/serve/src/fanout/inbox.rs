@@ -105,6 +105,8 @@ struct Slot {
     wait_until: Instant,
     /// When it went out, if it did.
     sent_at: Option<Instant>,
+    /// What its DSP was told then.
+    tmax_ms: Option<u32>,
     retried: bool,
     /// The right to the call, until it is on a connection.
     in_flight: Option<InFlight>,
@@ -112,8 +114,8 @@ struct Slot {
 
 impl Slot {
     fn times(&self) -> Times {
-        let Self { wait_until, sent_at, latency, .. } = *self;
-        Times { wait_until, sent_at, latency }
+        let Self { wait_until, sent_at, tmax_ms, latency, .. } = *self;
+        Times { wait_until, sent_at, tmax_ms, latency }
     }
 
     /// What it comes to when its time is up.
@@ -140,6 +142,7 @@ struct Inner {
 struct Times {
     wait_until: Instant,
     sent_at: Option<Instant>,
+    tmax_ms: Option<u32>,
     latency: Option<Duration>,
 }
 
@@ -158,6 +161,11 @@ impl Outcomes {
     /// The body of a call that was [`Outcome::Answered`].
     pub fn body(&self, call: usize) -> &[u8] {
         &self.bodies[self.ranges[call].clone()]
+    }
+
+    /// The `tmax` that a call told its DSP, in milliseconds; `None` when it never went out.
+    pub fn tmax_ms(&self, call: usize) -> Option<u32> {
+        self.times[call].tmax_ms
     }
 
     /// How long the answer to a call was, or would have been, waited for once it was sent.
@@ -198,6 +206,7 @@ impl Inbox {
             body: 0..0,
             wait_until,
             sent_at: None,
+            tmax_ms: None,
             retried: false,
             in_flight,
         };
@@ -216,10 +225,11 @@ impl Inbox {
         self.0.borrow_mut().slots.get_mut(slot)?.in_flight.take()
     }
 
-    /// The call is on its way.
-    pub(super) fn sent(&self, slot: usize, now: Instant) {
+    /// The call is on its way, and tells its DSP this `tmax`.
+    pub(super) fn sent(&self, slot: usize, now: Instant, tmax_ms: u32) {
         if let Some(slot) = self.0.borrow_mut().slots.get_mut(slot) {
             slot.sent_at = Some(now);
+            slot.tmax_ms = Some(tmax_ms);
         }
     }
 

@@ -143,9 +143,16 @@ impl Pool {
         if self.waiting.borrow().len() >= self.limits().connections_max {
             return Err(Outcome::Saturated);
         }
-        self.next_address(now)?;
-        if self.opening.get() < self.opening_max() {
-            self.open(now)?;
+        let opening = if self.opening.get() < self.opening_max() {
+            self.open(now)
+        } else {
+            self.next_address(now).map(drop)
+        };
+        match opening {
+            // What is open will be given back.
+            Ok(()) | Err(Outcome::Saturated) => (),
+            Err(_) if self.has_proven() => (),
+            Err(outcome) => return Err(outcome),
         }
         self.waiting.borrow_mut().push_back((Rc::clone(inbox), slot));
         Ok(())
@@ -194,16 +201,21 @@ impl Pool {
         let turn = handshakes.turn(limits.handshake_share).await;
         self.forget_past();
         if self.waiting.borrow().is_empty() {
-            handshakes.forgo(turn);
+            handshakes.forgo(turn, Duration::ZERO);
             return Ok(None);
         }
+        let took = Cell::new(Duration::ZERO);
         let opening = async {
             let socket = connect(address).await?;
-            let (session, took) = tls.shake_hands(&socket).await?;
-            handshakes.end(turn, took);
+            let session = tls.shake_hands(&socket, &took).await?;
             Ok(Transport::tls(mio_socket(socket)?, session))
         };
-        within(limits.connect_timeout, opening).await.map(Some)
+        let opened = within(limits.connect_timeout, opening).await;
+        match opened {
+            Ok(_) => handshakes.end(turn, took.get()),
+            Err(_) => handshakes.forgo(turn, took.get()),
+        }
+        opened.map(Some)
     }
 
     /// Opens more where calls wait that no attempt is for.
@@ -213,10 +225,17 @@ impl Pool {
         while self.opening.get() < self.opening_max().min(self.waiting.borrow().len()) {
             match self.open(now) {
                 Ok(()) => (),
-                Err(outcome) if self.is_empty() => return self.disappoint(outcome),
-                Err(_) => return, // What is open will be given back.
+                // What is open will be given back.
+                Err(Outcome::Saturated) => return,
+                Err(_) if self.opening.get() > 0 || self.has_proven() => return,
+                Err(outcome) => return self.disappoint(outcome),
             }
         }
+    }
+
+    /// Whether an open connection has borne an answer: a call that waits will have it by and by.
+    fn has_proven(&self) -> bool {
+        self.all.borrow().values().any(|open| open.past() == Past::Answered)
     }
 
     /// Calls whose time was up wait no longer.
@@ -283,7 +302,6 @@ impl Pool {
     /// Tells of a pause that an address is given.
     fn paused(&self, address: SocketAddr, pause: Option<u32>, error: &str) {
         let Some(count) = pause else { return };
-        self.standings.borrow_mut().keep(&self.endpoint.addresses.current());
         if count == 1 {
             warn!(%address, error, "DSP cannot be reached; retrying with backoff");
         } else {
@@ -345,6 +363,7 @@ impl Pool {
         let known = self.endpoint.addresses.current();
         let idle_before = now.checked_sub(self.limits().idle_timeout).unwrap_or(now);
         let is_spent = |connection: &&Rc<Connection>| connection.is_spent(now, idle_before, &known);
+        self.standings.borrow_mut().keep(&known);
         let spent: Vec<_> = self.all.borrow().values().filter(is_spent).cloned().collect();
         for connection in spent {
             connection.close();

@@ -98,18 +98,23 @@ impl Round<'_> {
             drain_until: question.wait_until + question.pool.limits().drain_timeout,
             right: inbox.take_right(slot),
         };
-        let waited = u32::try_from((now - self.began).as_millis()).unwrap_or(u32::MAX);
-        let tmax_ms = question.tmax_ms.saturating_sub(waited);
+        let tmax_ms = self.tmax_ms(slot, now);
         let send = |parts: &[IoSlice<'_>]| connection.send(call, parts);
         let sent = self.bodies.write((slot, question), tmax_ms, send);
         match sent {
-            Ok(()) => inbox.sent(slot, now),
+            Ok(()) => inbox.sent(slot, now, tmax_ms),
             Err(call) => {
                 inbox.return_right(slot, call.right);
                 return false;
             }
         }
         true
+    }
+
+    /// What a DSP is told that is asked now.
+    fn tmax_ms(&self, slot: usize, now: Instant) -> u32 {
+        let waited = u32::try_from((now - self.began).as_millis()).unwrap_or(u32::MAX);
+        self.questions[slot].tmax_ms.saturating_sub(waited)
     }
 
     async fn collect(self) -> Outcomes {
@@ -136,6 +141,9 @@ impl Round<'_> {
         match todo {
             Todo::Send { slot, connection } => {
                 if !self.guard.0.is_waiting(slot) {
+                    connection.release(now);
+                } else if self.tmax_ms(slot, now) == 0 {
+                    self.guard.0.deliver(slot, Outcome::Unsent, &[]);
                     connection.release(now);
                 } else if self.send(slot, &connection, now) {
                     // On its way.

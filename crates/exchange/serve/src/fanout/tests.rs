@@ -106,7 +106,7 @@ fn the_time_given_to_a_dsp_begins_when_its_call_goes_out() {
     let calls =
         [(now + Duration::from_millis(250), None), (now + Duration::from_millis(250), None)];
     let inbox = Inbox::new(calls.into_iter(), Vec::new());
-    inbox.sent(0, now + Duration::from_millis(200));
+    inbox.sent(0, now + Duration::from_millis(200), 40);
     let outcomes = inbox.close();
     assert_eq!(outcomes.calls, [Outcome::Late, Outcome::Unsent]);
     assert_eq!(outcomes.given(0), Some(Duration::from_millis(50)));
@@ -263,22 +263,29 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
         pool.endpoint().addresses.set(vec![connection.address]);
         tokio::time::pause();
         // Alike: those that do not wait share a body.
-        let questions = [question(), question()];
+        let questions = [Question { tmax_ms: 400, ..question() }, question(), question()];
         let dsp = async {
             tokio::time::advance(Duration::from_millis(300)).await;
             Rc::clone(&connection).release(Instant::now());
-            let first = come(&mut peer).await;
-            assert!(first.contains(r#""tmax":600"#), "{first}");
+            let request = come(&mut peer).await;
+            assert!(request.contains(r#""tmax":600"#), "{request}");
             tokio::time::advance(Duration::from_millis(100)).await;
-            peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-            connection.on_readable(&mut [0; 1024], Instant::now(), false);
-            let second = come(&mut peer).await;
-            assert!(second.contains(r#""tmax":500"#), "{second}");
-            connection.close();
+            answer(&mut peer, &connection);
+            let request = come(&mut peer).await;
+            assert!(request.contains(r#""tmax":500"#), "{request}");
+            answer(&mut peer, &connection);
         };
         let (outcomes, ()) = tokio::join!(ask_all(&outbound, &questions, Vec::new()), dsp);
-        assert_eq!(outcomes.calls, [Outcome::Reset, Outcome::NoBid], "the last to wait is first");
+        // The last to wait is the first to be asked; the first has no time left.
+        assert_eq!(outcomes.calls, [Outcome::Unsent, Outcome::NoBid, Outcome::NoBid]);
+        assert!(pool.idle().is_some());
     });
+}
+
+/// No bid.
+fn answer(peer: &mut std::net::TcpStream, connection: &Rc<Connection>) {
+    peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+    connection.on_readable(&mut [0; 1024], Instant::now(), false);
 }
 
 /// What comes to the peer next.

@@ -2,6 +2,7 @@
 //!
 //! It must not know what is said once the handshake is done.
 
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,7 +83,7 @@ impl TlsPeer {
         Self { server_name: options.server_name.clone(), tls }
     }
 
-    /// Shakes hands on an open socket; with how long this thread was busy with it.
+    /// Shakes hands on an open socket; tells by and by how long this thread was busy with it.
     ///
     /// # Errors
     ///
@@ -90,9 +91,9 @@ impl TlsPeer {
     pub(super) async fn shake_hands(
         &self,
         socket: &TcpStream,
-    ) -> io::Result<(ClientConnection, Duration)> {
+        took: &Cell<Duration>,
+    ) -> io::Result<ClientConnection> {
         let mut busy_since = Instant::now();
-        let mut took = Duration::ZERO;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let config = Arc::clone(&self.tls.0);
         let session = ClientConnection::new(config, self.server_name.clone());
@@ -101,7 +102,7 @@ impl TlsPeer {
         session.set_buffer_limit(None);
         let mut socket = NonBlocking(socket);
         while session.is_handshaking() || session.wants_write() {
-            took += busy_since.elapsed();
+            took.set(took.get() + busy_since.elapsed());
             if session.wants_write() {
                 socket.0.writable().await?;
                 busy_since = Instant::now();
@@ -117,10 +118,12 @@ impl TlsPeer {
             if let Err(error) = session.process_new_packets() {
                 // The peer is told why, if it still listens.
                 drop(session.write_tls(&mut socket));
+                took.set(took.get() + busy_since.elapsed());
                 return Err(invalid(error));
             }
         }
-        Ok((session, took + busy_since.elapsed()))
+        took.set(took.get() + busy_since.elapsed());
+        Ok(session)
     }
 }
 

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::network::{Network, is_public};
-use super::wire::{self, Socket};
+use super::wire::{ReceiveError, Socket};
 use crate::fanout::Tls;
 
-/// Hosts with calls under way; a DSP that names a host for each notice must not fill the memory.
+/// Hosts with connections; a DSP that names a host for each notice must not fill the memory.
 const LANES_MAX: usize = 4096;
 /// Calls that may wait for one host: ads are asked for by each auction, however slowly they come.
 const CALLS_MAX: usize = 1024;
@@ -116,6 +116,7 @@ pub struct Client {
     resolver: Box<dyn Resolve>,
     tls: Tls,
     lanes: RefCell<HashMap<Origin, Rc<Lane>>>,
+    lanes_max: usize,
 }
 
 /// The calls to one host.
@@ -126,18 +127,31 @@ struct Lane {
     /// Connections that wait for a call and that none has woken.
     idle: Cell<usize>,
     called: Notify,
+    /// It had to make way for another host.
+    is_over: Cell<bool>,
+}
+
+/// Why calls of a batch have no answer.
+enum Break {
+    /// There is no connection, or no answer in time: none of them has a better chance.
+    All(CallError),
+    /// The answer to the first of them cannot be used, nor the connection any further.
+    First(CallError),
+    /// The connection ended before the first of them was answered.
+    Unanswered,
 }
 
 impl Client {
     /// `tls` says whom to trust.
     pub fn new(limits: CallLimits, resolver: Box<dyn Resolve>, tls: Tls) -> Rc<Self> {
-        Rc::new(Self { limits, resolver, tls, lanes: RefCell::default() })
+        Rc::new(Self { limits, resolver, tls, lanes: RefCell::default(), lanes_max: LANES_MAX })
     }
 
     /// Makes a call, on the thread's `LocalSet` or local runtime.
     pub fn call(self: &Rc<Self>, call: Call) {
         let mut lanes = self.lanes.borrow_mut();
-        if lanes.len() >= LANES_MAX && !lanes.contains_key(&call.origin) {
+        let is_full = lanes.len() >= self.lanes_max && !lanes.contains_key(&call.origin);
+        if is_full && !end_an_idle_one(&mut lanes) {
             let _ = call.done.send(Err(CallError::Saturated));
             return;
         }
@@ -157,7 +171,22 @@ impl Client {
     }
 }
 
+/// Makes room for a host: one that nobody calls at the moment loses its connections, and no more.
+/// Whether there was any.
+fn end_an_idle_one(lanes: &mut HashMap<Origin, Rc<Lane>>) -> bool {
+    let idle = lanes.iter().find(|(_, lane)| lane.is_idle()).map(|(origin, _)| origin.clone());
+    let Some(lane) = idle.and_then(|origin| lanes.remove(&origin)) else { return false };
+    lane.is_over.set(true);
+    lane.idle.set(0);
+    lane.called.notify_waiters();
+    true
+}
+
 impl Lane {
+    fn is_idle(&self) -> bool {
+        self.idle.get() == self.connections.get() && self.queue.borrow().is_empty()
+    }
+
     /// Whether the call waits its turn; else it has heard that it will have none.
     fn take_in(&self, call: Call) -> bool {
         let mut queue = self.queue.borrow_mut();
@@ -183,8 +212,13 @@ struct Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.lane.connections.set(self.lane.connections.get() - 1);
-        if self.lane.connections.get() == 0 && self.lane.queue.borrow().is_empty() {
-            self.client.lanes.borrow_mut().remove(&self.origin);
+        if self.lane.connections.get() > 0 || !self.lane.queue.borrow().is_empty() {
+            return;
+        }
+        let mut lanes = self.client.lanes.borrow_mut();
+        // One that made way for another may have been called anew, over other connections.
+        if lanes.get(&self.origin).is_some_and(|lane| Rc::ptr_eq(lane, &self.lane)) {
+            lanes.remove(&self.origin);
         }
     }
 }
@@ -193,30 +227,39 @@ impl Connection {
     async fn run(self) {
         let mut socket = None;
         while let Some(batch) = self.next_batch().await {
-            let reused = socket.is_some();
-            let left = self.exchange(&mut socket, batch).await;
-            let Err((left, error)) = left else { continue };
-            socket = None;
-            // One that had been idle may have been closed by the peer just then: once more. Who has
-            // not answered in time may have been told all the same.
-            let left = if reused && !left.is_empty() && error != CallError::TimedOut {
-                match self.exchange(&mut socket, left).await {
-                    Ok(()) => continue,
-                    Err((left, error)) => {
-                        socket = None;
-                        fail(left, &error);
-                        continue;
-                    }
+            self.make(&mut socket, batch).await;
+        }
+    }
+
+    /// Makes the calls of a batch, over as many connections as that takes.
+    async fn make(&self, socket: &mut Option<Socket>, mut batch: VecDeque<Call>) {
+        if let Some(open) = socket
+            && !open.is_quiet().await
+        {
+            *socket = None;
+        }
+        loop {
+            let (was_open, unanswered) = (socket.is_some(), batch.len());
+            let Err(broken) = self.exchange(socket, &mut batch).await else { return };
+            *socket = None;
+            let had_served = was_open || batch.len() < unanswered;
+            match broken {
+                // The peer may have closed it just then, and not read what came: once more.
+                Break::Unanswered if had_served => (),
+                Break::Unanswered => {
+                    let error = CallError::Broken(ReceiveError::Unanswered.to_string());
+                    fail(batch.pop_front(), &error);
                 }
-            } else {
-                left
-            };
-            fail(left, &error);
+                Break::First(error) => fail(batch.pop_front(), &error),
+                Break::All(error) => return fail(batch, &error),
+            }
+            // Those behind it had no chance yet; some may wait no more.
+            batch.retain(|call| !call.done.is_closed());
         }
     }
 
     /// The calls that leave together; `None` when none come for long.
-    async fn next_batch(&self) -> Option<Vec<Call>> {
+    async fn next_batch(&self) -> Option<VecDeque<Call>> {
         loop {
             let batch = self.take_batch();
             if !batch.is_empty() {
@@ -225,6 +268,9 @@ impl Connection {
             self.lane.idle.set(self.lane.idle.get() + 1);
             let called =
                 timeout(self.client.limits.idle_timeout, self.lane.called.notified()).await;
+            if self.lane.is_over.get() {
+                return None;
+            }
             if called.is_ok() {
                 continue; // By a call that has counted it as no longer idle.
             }
@@ -235,7 +281,7 @@ impl Connection {
         }
     }
 
-    fn take_batch(&self) -> Vec<Call> {
+    fn take_batch(&self) -> VecDeque<Call> {
         let mut queue = self.lane.queue.borrow_mut();
         // Nobody waits any more: an auction has gone on without the ad.
         queue.retain(|call| !call.done.is_closed());
@@ -245,40 +291,27 @@ impl Connection {
         queue.drain(..together).collect()
     }
 
-    /// Makes the calls of a batch. On an error, those without an answer come back.
+    /// Makes the calls of a batch, which those that are answered leave.
     async fn exchange(
         &self,
         socket: &mut Option<Socket>,
-        batch: Vec<Call>,
-    ) -> Result<(), (Vec<Call>, CallError)> {
-        let mut batch = VecDeque::from(batch);
-        let done = self.exchange_all(socket, &mut batch).await;
-        done.map_err(|error| (batch.into(), error))
-    }
-
-    async fn exchange_all(
-        &self,
-        socket: &mut Option<Socket>,
         batch: &mut VecDeque<Call>,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), Break> {
         let patience = self.client.limits.timeout;
-        let in_time = |done: Result<io::Result<()>, _>| match done {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(CallError::Broken(error.to_string())),
-            Err(tokio::time::error::Elapsed { .. }) => Err(CallError::TimedOut),
-        };
         while !batch.is_empty() {
             let open = match socket {
                 Some(open) => open,
-                None => socket.insert(self.connect().await?),
+                None => socket.insert(self.connect().await.map_err(Break::All)?),
             };
             let heads: String = batch.iter().map(|call| call.head.as_str()).collect();
-            in_time(timeout(patience, open.send(heads.as_bytes())).await)?;
-            loop {
-                let Some(call) = batch.front() else { return Ok(()) };
-                let answered = timeout(patience, open.receive(call.body_max)).await;
-                let answered = answered.map_err(|_| CallError::TimedOut)?;
-                let (answered, goes_on) = answered.map_err(|error| broken(&error))?;
+            match timeout(patience, open.send(heads.as_bytes())).await {
+                Ok(Ok(())) => (),
+                Ok(Err(_)) => return Err(Break::Unanswered),
+                Err(_) => return Err(Break::All(CallError::TimedOut)),
+            }
+            while let Some(call) = batch.front() {
+                let answered = open.receive(call.body_max, patience).await;
+                let (answered, goes_on) = answered.map_err(|error| Break::of(&error))?;
                 let call = batch.pop_front().expect("it is at the front");
                 // Whoever asked may have gone.
                 let _ = call.done.send(Ok(answered));
@@ -292,11 +325,12 @@ impl Connection {
     }
 
     async fn connect(&self) -> Result<Socket, CallError> {
-        let connected = timeout(self.client.limits.timeout, self.connect_to_any()).await;
+        let until = Instant::now() + self.client.limits.timeout;
+        let connected = timeout_at(until, self.connect_to_any(until)).await;
         connected.unwrap_or(Err(CallError::TimedOut))
     }
 
-    async fn connect_to_any(&self) -> Result<Socket, CallError> {
+    async fn connect_to_any(&self, until: Instant) -> Result<Socket, CallError> {
         let addresses = match self.origin.host.parse() {
             Ok(address) => vec![address],
             Err(_) => self
@@ -307,17 +341,25 @@ impl Connection {
                 .map_err(CallError::Unresolved)?,
         };
         let mut last = CallError::Unresolved("it has no address".to_owned());
-        for address in addresses {
-            // Judged where it is used: a name may mean another address from one moment to the next.
-            let allowed = &self.client.limits.networks_allowed;
-            if !is_public(address) && !allowed.iter().any(|network| network.contains(address)) {
-                last = CallError::Forbidden(address);
-                continue;
-            }
-            match self.connect_to(SocketAddr::new(address, self.origin.port)).await {
-                Ok(socket) => return Ok(socket),
-                Err(error) => last = CallError::Unreachable(error.to_string()),
-            }
+        // Judged where it is used: a name may mean another address from one moment to the next.
+        let networks = &self.client.limits.networks_allowed;
+        let is_allowed = |address: &IpAddr| {
+            is_public(*address) || networks.iter().any(|network| network.contains(*address))
+        };
+        let (allowed, forbidden): (Vec<_>, Vec<_>) = addresses.into_iter().partition(is_allowed);
+        if let Some(address) = forbidden.last() {
+            last = CallError::Forbidden(*address);
+        }
+        for (at, address) in allowed.iter().enumerate() {
+            // One that says nothing must leave time for those behind it.
+            let left = until.saturating_duration_since(Instant::now());
+            let share = if at + 1 < allowed.len() { left / 2 } else { left };
+            let connecting = self.connect_to(SocketAddr::new(*address, self.origin.port));
+            last = match timeout(share, connecting).await {
+                Ok(Ok(socket)) => return Ok(socket),
+                Ok(Err(error)) => CallError::Unreachable(error.to_string()),
+                Err(_) => CallError::TimedOut,
+            };
         }
         Err(last)
     }
@@ -334,11 +376,19 @@ impl Connection {
     }
 }
 
-fn broken(error: &wire::ReceiveError) -> CallError {
-    CallError::Broken(error.to_string())
+impl Break {
+    fn of(error: &ReceiveError) -> Self {
+        match error {
+            ReceiveError::Unanswered => Self::Unanswered,
+            ReceiveError::TimedOut => Self::All(CallError::TimedOut),
+            ReceiveError::Io(_) | ReceiveError::Answer(_) => {
+                Self::First(CallError::Broken(error.to_string()))
+            }
+        }
+    }
 }
 
-fn fail(calls: Vec<Call>, error: &CallError) {
+fn fail(calls: impl IntoIterator<Item = Call>, error: &CallError) {
     for call in calls {
         let _ = call.done.send(Err(error.clone()));
     }

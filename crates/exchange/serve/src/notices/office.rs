@@ -32,7 +32,7 @@ const EVENTS_MAX: usize = 4096;
 
 /// How long what waits is still sent when the exchange has ended.
 const CLOSING: Duration = Duration::from_secs(3);
-/// Tokens of relayed ads that are remembered.
+/// Tokens of relayed ads, wins and losses that are remembered.
 const RELAYED_MAX: usize = 1_000_000;
 
 /// What a shard asks for.
@@ -40,6 +40,8 @@ const RELAYED_MAX: usize = 1_000_000;
 pub enum Order {
     /// Deliver a win or loss notice.
     Submit(exchange_core::delivery::BestEffort, Notice),
+    /// The same, of a token that may be called again until it expires, in Unix milliseconds.
+    SubmitOnce(exchange_core::delivery::BestEffort, Notice, (TokenId, u64)),
     /// A beacon was called; the answer follows once that is durable.
     Beacon(Box<Beacon>, oneshot::Sender<Acknowledged>),
 }
@@ -146,9 +148,10 @@ impl Office {
                     return;
                 };
                 runtime.block_on(async move {
+                    let client = client();
                     let desk = Desk {
                         delivery,
-                        client: client(),
+                        call: move |call| client.call(call),
                         journal: journal_orders,
                         events,
                         waiting: HashMap::new(),
@@ -214,9 +217,10 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-struct Desk {
+struct Desk<C> {
     delivery: Delivery,
-    client: Rc<Client>,
+    /// Makes a call of a DSP.
+    call: C,
     journal: std_mpsc::Sender<JournalOrder>,
     events: mpsc::UnboundedSender<Event>,
     /// Calls of beacons that wait for their answer.
@@ -228,12 +232,11 @@ struct Desk {
     shown: Window,
 }
 
-impl Desk {
+impl<C: Fn(Call)> Desk<C> {
     async fn work(mut self, mut given: Given, mut happened: mpsc::UnboundedReceiver<Event>) {
         let (mut orders, mut inbox, mut outbox) = (Vec::new(), Vec::new(), Vec::new());
         let mut closing_until = None;
         let mut next_turn = Instant::now();
-        // Something waits for a call to end, so each end is news to act on.
         let mut is_crowded = false;
         let clock = self.times.clock;
         loop {
@@ -269,9 +272,11 @@ impl Desk {
             }
             self.delivery.step(clock.now(), &mut inbox, &mut outbox);
             self.act(&mut outbox);
-            let counters = self.delivery.counters();
-            is_crowded = counters.in_flight < counters.best_effort_waiting + counters.billing_owed;
-            self.shown.show(View { counters, lanes: self.delivery.lanes().collect() });
+            let mut counters = self.delivery.counters();
+            counters.beacons_duplicate += self.relayed.repeated;
+            let lanes: Vec<_> = self.delivery.lanes().collect();
+            is_crowded = lanes.iter().any(waits_for_calls);
+            self.shown.show(View { counters, lanes });
             let Some(until) = closing_until else { continue };
             let is_idle = counters.in_flight == 0 && counters.best_effort_waiting == 0;
             if is_idle || until <= Instant::now() {
@@ -283,6 +288,11 @@ impl Desk {
     fn take(&mut self, order: Order, inbox: &mut Vec<Event>) {
         match order {
             Order::Submit(kind, notice) => inbox.push(Event::Submit { kind, notice }),
+            Order::SubmitOnce(kind, notice, (id, expires_ms)) => {
+                if self.relayed.is_first(id, expires_ms) {
+                    inbox.push(Event::Submit { kind, notice });
+                }
+            }
             Order::Beacon(mut beacon, answer) => {
                 self.calls += 1;
                 beacon.call = self.calls;
@@ -311,7 +321,7 @@ impl Desk {
             return; // Who asks again hears nothing.
         }
         if let Some(call) = call(&notice, (false, body_max), done) {
-            self.client.call(call);
+            (self.call)(call);
         }
     }
 
@@ -324,20 +334,29 @@ impl Desk {
                 Effect::Acknowledge { call, duplicate } => self.answer(call, Ok(duplicate)),
                 Effect::Refuse { call, refusal } => self.answer(call, Err(refusal)),
                 Effect::GiveUp { notice, tries, reason, .. } => {
-                    let (dsp, url) = (&**notice.dsp(), notice.url());
-                    error!(dsp, url, tries, ?reason, "a billing notice is given up");
+                    // Its URL holds a price.
+                    let dsp = &**notice.dsp();
+                    let host = NoticeTarget::parse(notice.url()).map(|target| target.host);
+                    error!(dsp, host, tries, ?reason, "a billing notice is given up");
                 }
             }
         }
-        // Its thread ends only after this one.
         if !entries.is_empty() {
-            let _ = self.journal.send(JournalOrder::Append(entries));
+            self.append(entries);
         }
         let safe_before = self.delivery.safe_before();
         if safe_before > self.safe_before {
             self.safe_before = safe_before;
             let _ = self.journal.send(JournalOrder::RemoveBefore(safe_before));
         }
+    }
+
+    fn append(&self, entries: Vec<Entry>) {
+        let sent = self.journal.send(JournalOrder::Append(entries));
+        let Err(std_mpsc::SendError(JournalOrder::Append(lost))) = sent else { return };
+        // Its thread ends only after this one, unless it panics; then no beacon is promised anything.
+        let tickets = lost.into_iter().map(|entry| entry.ticket).collect();
+        let _ = self.events.send(Event::JournalFailed(tickets));
     }
 
     fn answer(&mut self, call: u64, acknowledged: Acknowledged) {
@@ -353,7 +372,7 @@ impl Desk {
             let outcome = Outcome::Forbidden;
             return drop(self.events.send(Event::Sent { attempt, outcome }));
         };
-        self.client.call(call);
+        (self.call)(call);
         let (events, dsp) = (self.events.clone(), Arc::clone(notice.dsp()));
         let patience = self.times.answer_timeout;
         tokio::task::spawn_local(async move {
@@ -376,10 +395,19 @@ impl Desk {
     }
 }
 
-/// Tokens whose ad has been asked for, until they expire. A restart forgets them: a DSP may then
-/// be asked for an ad once more.
+/// Whether notices may wait for calls of a DSP to end, so that each end is news to act on. Those of a
+/// DSP that fails wait for their retry, however long: meanwhile the others' gather as ever.
+fn waits_for_calls(lane: &LaneView) -> bool {
+    let held = lane.billing_owed + lane.best_effort_waiting;
+    0 < lane.in_flight && lane.in_flight < held && lane.failures == 0
+}
+
+/// Tokens whose ad has been asked for, or whose win or loss has been told, until they expire. A
+/// restart forgets them: a DSP may then be asked, or told, once more.
 #[derive(Debug, Default)]
 struct Relayed {
+    /// Called again.
+    repeated: u64,
     known: BTreeSet<TokenId>,
     expiry: BTreeSet<(u64, TokenId)>,
 }
@@ -393,9 +421,14 @@ impl Relayed {
             self.expiry.pop_first();
             self.known.remove(&expired);
         }
-        if self.known.len() >= RELAYED_MAX || !self.known.insert(id) {
+        if self.known.contains(&id) {
+            self.repeated += 1;
             return false;
         }
+        if self.known.len() >= RELAYED_MAX {
+            return false;
+        }
+        self.known.insert(id);
         self.expiry.insert((expires_ms, id))
     }
 }
@@ -430,3 +463,6 @@ fn call(
         Origin { is_tls: target.is_tls, host: target.host.to_ascii_lowercase(), port: target.port };
     Some(Call { origin, head, pipelined, body_max, done })
 }
+
+#[cfg(test)]
+mod tests;

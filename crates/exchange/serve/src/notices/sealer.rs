@@ -13,6 +13,8 @@ use crate::config::{ExchangeConfig, parse_key};
 
 /// The file in the journal's directory that holds the key.
 const KEY_NAME: &str = "key";
+/// Its name until all of it is on the disk: a start that ends midway must not hold up the next.
+const KEY_NAME_UNFINISHED: &str = "key.unfinished";
 
 /// What notices are sealed with, as configured.
 #[derive(Clone)]
@@ -65,11 +67,17 @@ pub fn own_key(directory: &Path) -> io::Result<[u8; 32]> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let digits: String =
                 rand::random::<[u8; 32]>().iter().map(|byte| format!("{byte:02x}")).collect();
+            let unfinished = directory.join(KEY_NAME_UNFINISHED);
+            match fs::remove_file(&unfinished) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => (),
+            }
             let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
             writeln!(file, "{digits}")?;
             // What it seals must be opened after a crash.
             file.sync_all()?;
+            fs::rename(&unfinished, &path)?;
             fs::File::open(directory)?.sync_all()?;
             digits
         }
@@ -96,5 +104,16 @@ mod tests {
         fs::write(&path, "short").unwrap();
         let error = own_key(folder.path()).unwrap_err().to_string();
         assert!(error.ends_with("holds no key"), "{error}");
+    }
+
+    #[test]
+    fn a_start_that_ended_midway_does_not_hold_up_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(KEY_NAME_UNFINISHED), "0123").unwrap();
+        let key = own_key(folder.path()).unwrap();
+        assert_eq!(own_key(folder.path()).unwrap(), key);
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(Result::unwrap).collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert_eq!(left[0].file_name(), KEY_NAME);
     }
 }

@@ -169,16 +169,48 @@ fn a_pool_grows_to_its_limit_and_no_further() {
         caller.send(&posted(&banner("")));
     }
     dsp.request(1);
-    assert_eq!(exchange.auction(&banner("")).status, 204);
-    assert_eq!(exchange.outcomes(0, Outcome::Saturated), 1);
-    dsp.permit();
-    dsp.permit();
-    for caller in &mut callers {
+    // As many may wait.
+    let mut waiting = [exchange.caller(), exchange.caller()];
+    for caller in &mut waiting {
+        caller.send(&posted(&banner("")));
+    }
+    until("both are refused what a third would be", || {
+        exchange.auction(&banner(r#","tmax":30"#));
+        exchange.outcomes(0, Outcome::Saturated) > 0
+    });
+    for _ in 0..4 {
+        dsp.permit();
+    }
+    for caller in callers.iter_mut().chain(&mut waiting) {
         assert_eq!(caller.reply().price(), "1");
     }
     dsp.permit();
     assert_eq!(exchange.auction(&banner("")).price(), "1", "there is room again");
     assert_eq!((dsp.accepted(), exchange.open(0)), (2, 2));
+}
+
+/// It takes one connection and ends every other: calls wait for the one.
+#[test]
+fn a_connection_that_has_borne_answers_is_waited_for() {
+    let good = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);
+    let dsp = Dsp::start([good, Script::once([Step::Read])]);
+    let exchange =
+        start(dsp.address, "barren_max = 0\nbackoff_min = \"60s\"\nbackoff_max = \"60s\"");
+    dsp.permit();
+    assert_eq!(exchange.auction(&banner("")).price(), "1");
+    let mut busy = exchange.caller();
+    busy.send(&posted(&banner("")));
+    dsp.request(1);
+    assert_eq!(exchange.auction(&banner("")).status, 204, "on a second connection");
+    assert_eq!(exchange.outcomes(0, Outcome::Reset), 1);
+    let mut waits = exchange.caller();
+    waits.send(&posted(&banner("")));
+    dsp.permit();
+    assert_eq!(busy.reply().price(), "1");
+    dsp.request(3);
+    dsp.permit();
+    assert_eq!(waits.reply().price(), "1");
+    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 0);
 }
 
 /// Auctions at the same moment use connections of their own, and all of them afterwards.

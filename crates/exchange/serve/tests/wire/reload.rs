@@ -1,6 +1,10 @@
 //! Another configuration, while auctions are under way.
 
-use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
+use exchange_serve::Outcome;
+
+use crate::fixtures::{
+    Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, posted_with, until,
+};
 
 fn setup<'s>(dsps: &'s [(std::net::SocketAddr, &'s str)], exchange: &'s str) -> Setup<'s> {
     Setup { exchange, dsps, ..Setup::default() }
@@ -47,4 +51,72 @@ fn limits_on_callers_change_with_it() {
     exchange.reload(&setup(&[], "body_max = \"1KiB\"\n"));
     let large = banner(&format!(",\"ext\":\"{}\"", "x".repeat(1024)));
     until("the limit holds", || exchange.auction(&large).status == 413);
+}
+
+/// Fees, endpoints, limits and rates change all the while.
+#[test]
+fn no_auction_is_lost_to_a_reload() {
+    const AUCTIONS: usize = 200;
+    let (first, second) = (Dsp::bidding("1.00"), Dsp::bidding("2.00"));
+    let all = |number: usize| {
+        let keys =
+            ["", "headers = { x-a = \"1\" }", "qps = 100000", "timeout = \"9s\""][number % 4];
+        [(first.address, keys), (second.address, "")]
+    };
+    let exchange = Running::start(&setup(&all(0), ""));
+    std::thread::scope(|threads| {
+        let caller = || {
+            let mut caller = exchange.caller();
+            (0..AUCTIONS).map(|_| caller.post(&banner(""))).filter(|it| it.price() != "2").count()
+        };
+        let callers = [(); 3].map(|()| threads.spawn(caller));
+        let mut number = 0;
+        while !callers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            number += 1;
+            exchange.reload(&setup(&all(number), ""));
+        }
+        assert!(number > 3, "{number} reloads");
+        assert_eq!(callers.map(|caller| caller.join().expect("no panic")), [0; 3]);
+    });
+    let asked = exchange.outcomes(1, Outcome::Answered);
+    assert_eq!(asked, 3 * AUCTIONS as u64, "the one that stays is asked in each");
+}
+
+#[test]
+fn rates_change_with_it() {
+    let dsp = Dsp::start([Script::answering(ok(
+        &bids(&bid("1.00")).replace("\"seatbid\"", "\"cur\":\"EUR\",\"seatbid\"")
+    ))]);
+    let dsps = [(dsp.address, "currencies = [\"EUR\"]")];
+    let at = |rest| Setup { dsps: &dsps, rest, ..Setup::default() };
+    let exchange = Running::start(&at("[currency]\nrates = { EUR = \"1.25\" }\n"));
+    let request = banner(r#","at":1,"cur":["USD"]"#);
+    assert_eq!(exchange.auction(&request).price(), "1.25");
+    exchange.reload(&at("[currency]\nrates = { EUR = \"1.5\" }\n"));
+    until("the new rate holds", || exchange.auction(&request).price() == "1.5");
+}
+
+/// Its request has begun by the old configuration, and goes out after the pool had been empty.
+#[test]
+fn what_an_auction_of_before_opens_is_closed_in_time() {
+    let hangs = Dsp::start([Script::once([Step::Read, Step::Read])]);
+    let other = Dsp::bidding("1.00");
+    let pool = "drain_timeout = \"1ms\"\nidle_timeout = \"100ms\"";
+    let dsps = [(hangs.address, "timeout = \"20ms\""), (other.address, "")];
+    let exchange = Running::start(&Setup { dsps: &dsps, pool, ..Setup::default() });
+    let body = banner("");
+    let mut slow = exchange.caller();
+    let request = posted_with("expect: 100-continue\r\n", body.as_bytes());
+    let (head, body) = request.split_at(request.len() - body.len());
+    slow.send(head);
+    assert_eq!(slow.try_reply().expect("an answer").expect("an answer").status, 100);
+    let moved = [(other.address, ""), (other.address, "")];
+    exchange.reload(&Setup { dsps: &moved, pool, ..Setup::default() });
+    // Pools are swept meanwhile: this one's connection has been idle for too long.
+    until("the new one is in force", || exchange.auction(&banner("")).status == 200);
+    exchange.until_open(0, 0);
+    slow.send(body);
+    hangs.request(0);
+    assert_eq!(slow.reply().status, 200);
+    hangs.until_ended(1);
 }

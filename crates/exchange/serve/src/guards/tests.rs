@@ -1,0 +1,150 @@
+//! Governors on a simulated clock, while generations of DSPs come and go.
+
+use std::time::Duration;
+
+use exchange_core::guard::{End, Refusal, State};
+
+use super::*;
+use crate::config::ExchangeConfig;
+use crate::dns::Resolver;
+use crate::generation::Generations;
+
+/// Longest wait for what must happen; nothing that works takes a hundredth of it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// DSPs by id, with more keys of each.
+fn config(dsps: &[(&str, &str)]) -> ExchangeConfig {
+    let mut text = "[exchange]\nlisten = \"127.0.0.1:0\"\n".to_owned();
+    text.push_str("[exchange.breaker]\nwindow = \"60s\"\ncalls_min = 5\nprobe_qps = 20\n");
+    for (id, keys) in dsps {
+        let url = "http://127.0.0.1:1/bid";
+        text.push_str(&format!("[[dsp]]\nid = \"{id}\"\nurl = \"{url}\"\n{keys}\n"));
+    }
+    let config = runtime::config::parse("test.toml", &text, ExchangeConfig::read);
+    config.unwrap_or_else(|problems| panic!("{problems}")).expect("the service is on")
+}
+
+/// One shard and its governors.
+struct Bench {
+    guards: Guards,
+    all: Generations,
+    line: ShardLine,
+    /// The shard's end of each DSP, by id.
+    shard: HashMap<String, (GuardId, SharedGuard)>,
+    now: Tick,
+}
+
+impl Bench {
+    fn new(dsps: &[(&str, &str)]) -> Self {
+        let (guards, mut lines) = Guards::new(1);
+        let resolver = Resolver::start().expect("a thread");
+        let all = Generations::new(config(dsps), 1, (resolver, guards.clone()), None);
+        // What limits change by the real clock is past by this one, and brings nothing.
+        let now = Tick::ZERO.after(Duration::from_secs(3600));
+        let line = lines.pop().expect("one for each shard");
+        let mut bench = Self { guards, all, line, shard: HashMap::new(), now };
+        bench.adopt();
+        bench
+    }
+
+    fn reload(&mut self, dsps: &[(&str, &str)]) {
+        self.all.replace(config(dsps));
+        self.adopt();
+    }
+
+    /// As a shard does: what it has of a DSP that stays, it keeps.
+    fn adopt(&mut self) {
+        let generation = self.all.current();
+        let ids = generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string());
+        let mut before = std::mem::take(&mut self.shard);
+        for (id, dsp) in ids.zip(&generation.dsps) {
+            let known = before.remove(&id).filter(|(guard, _)| *guard == dsp.guard);
+            let new = || Rc::new(RefCell::new(ShardGuard::new(&dsp.first_grants[0])));
+            let guard = known.map_or_else(new, |(_, guard)| guard);
+            self.shard.insert(id, (dsp.guard, guard));
+        }
+    }
+
+    /// A turn of the shard's and a step of the governors'.
+    fn step(&mut self) {
+        self.line.turn(self.shard.values().map(|(id, guard)| (*id, guard)));
+        self.now = self.now.after(STEP);
+        self.guards.lock().step(self.now);
+    }
+
+    fn call(&self, dsp: &str, end: End) -> Result<(), Refusal> {
+        let mut guard = self.shard[dsp].1.borrow_mut();
+        let (permit, trial) = guard.admit()?;
+        guard.settle(trial, end);
+        guard.release(permit);
+        Ok(())
+    }
+
+    fn status(&self, dsp: &str) -> Status {
+        self.guards.status(self.shard[dsp].0).expect("it is governed")
+    }
+}
+
+#[test]
+fn a_reload_leaves_alone_how_things_stand_with_those_that_stay() {
+    let limited = "qps = 20\nqps_burst = 50";
+    let before = [("limited", limited), ("failing", ""), ("paused", ""), ("goes", "")];
+    let mut bench = Bench::new(&before);
+    assert!(bench.all.pause("paused", true));
+    (0..30).for_each(|_| bench.step());
+    for _ in 0..7 {
+        assert_eq!(bench.call("limited", End::Good), Ok(()));
+        assert_eq!(bench.call("failing", End::Bad), Ok(()));
+    }
+    (0..3).for_each(|_| bench.step());
+    let of = |bench: &Bench| ["limited", "failing", "paused"].map(|dsp| bench.status(dsp));
+    let stood = of(&bench);
+    let [at_limit, failing, paused] = stood;
+    assert!(at_limit.level.is_some_and(|level| 0 < level && level < 50), "{at_limit:?}");
+    assert!(0 < at_limit.outstanding && at_limit.good == 7, "{at_limit:?}");
+    assert!(matches!(failing.state, State::Throttled { .. }), "{failing:?}");
+    assert_eq!(paused.state, State::Paused);
+    // They stand elsewhere in the file, among others, one of which has an old id.
+    let after =
+        [("new", limited), ("paused", ""), ("limited", limited), ("failing", ""), ("goes", "")];
+    bench.reload(&after[..4]);
+    assert_eq!(of(&bench), stood);
+    bench.reload(&after);
+    assert_eq!(of(&bench), stood);
+    // A limit that changes takes nothing else along.
+    let other = "in_flight_max = 3";
+    bench.reload(&[("limited", limited), ("failing", other), ("paused", other)]);
+    assert_eq!(of(&bench), stood);
+    // And what shards tell is understood still.
+    bench.step();
+    assert_eq!(bench.call("paused", End::Good), Err(Refusal::Paused));
+    assert_eq!(bench.call("limited", End::Good), Ok(()));
+    while bench.call("failing", End::Good) != Err(Refusal::Breaker) {}
+    (0..2).for_each(|_| bench.step());
+    assert_eq!(bench.status("limited").good, 8);
+}
+
+/// A generation of many DSPs takes its time; rights are renewed all the same.
+#[test]
+fn governors_are_built_while_others_step() {
+    let (guards, _lines) = Guards::new(2);
+    let stepping = guards.lock();
+    let (added, hears) = mpsc::channel();
+    let builder = guards.clone();
+    let adding = std::thread::spawn(move || {
+        let (id, first) = builder.add(GuardLimits::NONE, false);
+        added.send((id, first.len())).expect("the test waits for it");
+    });
+    let began = Instant::now();
+    while guards.0.built.load(Ordering::Relaxed) == 0 {
+        assert!(began.elapsed() < PATIENCE, "waited in vain until it is built");
+        std::thread::yield_now();
+    }
+    assert!(hears.try_recv().is_err(), "it is put in when the step is over");
+    drop(stepping);
+    let (id, grants) = hears.recv_timeout(PATIENCE).expect("it is put in");
+    assert_eq!((grants, guards.status(id).map(|status| status.state)), (2, Some(State::Closed)));
+    adding.join().expect("it does not panic");
+    guards.remove(id);
+    assert_eq!(guards.status(id), None);
+}
