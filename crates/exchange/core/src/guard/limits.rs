@@ -26,12 +26,6 @@ impl GuardLimits {
     pub const fn of_rate(rate: Rate) -> Self {
         Self { rate: Some(rate), ..Self::NONE }
     }
-
-    /// Whether nothing is limited: then reports may be left out, and grants matter only when the
-    /// DSP is paused and when that ends.
-    pub fn are_none(&self) -> bool {
-        *self == Self::NONE
-    }
 }
 
 impl Default for GuardLimits {
