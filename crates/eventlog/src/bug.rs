@@ -1,5 +1,6 @@
-//! Faults that the tests plant in the log, to see that they would be found. Outside of this
-//! package's own tests there are none, and the questions below cost nothing.
+//! Faults that the tests plant in the log, to see that they would be found, and moments at which
+//! they let other threads work. Outside of this package's own tests there are none, and the
+//! questions below cost nothing.
 
 /// A mistake that an implementation of a log could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +29,36 @@ pub(crate) enum Bug {
     RemoveWanted,
     /// Removing segments before it is durable that they are not wanted.
     RemoveUndeclared,
+    /// Telling producers that records are durable before their commit has returned.
+    AcknowledgeBeforeCommit,
+    /// Not keeping records whose commit failed.
+    LoseRetained,
+    /// Not counting as lost what a failed commit took with it.
+    ForgetGap,
+    /// Counting what was shed once more after a failed commit.
+    RepeatGap,
+}
+
+/// Where a test lets another thread's work happen, as if it were just there.
+#[cfg(test)]
+pub(crate) fn meanwhile() {
+    if let Some(happens) = MEANWHILE.take() {
+        happens();
+    }
+}
+
+#[cfg(not(test))]
+pub(crate) const fn meanwhile() {}
+
+/// What happens the next time that this thread comes to such a place.
+#[cfg(test)]
+pub(crate) fn happen(what: impl FnOnce() + 'static) {
+    MEANWHILE.set(Some(Box::new(what)));
 }
 
 #[cfg(test)]
 thread_local! {
+    static MEANWHILE: std::cell::Cell<Option<Box<dyn FnOnce()>>> = const { std::cell::Cell::new(None) };
     static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 

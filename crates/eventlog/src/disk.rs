@@ -1,15 +1,17 @@
 //! What the log asks of a file system, so that tests can put a worse one underneath.
 //!
 //! Knows nothing of segments or records. Two implementations: [`Folder`] on the machine's disk,
-//! and `testing::FaultDisk` in memory.
+//! and `testing::FaultDisk` in memory; [`Timed`] measures another.
 
 mod folder;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod timed;
 
 use std::io;
 
 pub use folder::Folder;
+pub use timed::{SyncMeter, Timed, TimedFile};
 
 /// One directory of files, used by one log at a time.
 pub trait Disk {
@@ -39,7 +41,7 @@ pub trait Disk {
     /// Those of the file system; a file of the name exists.
     fn create(&self, name: &str) -> io::Result<Self::File>;
 
-    /// An existing file, open for reading and writing.
+    /// An existing file, open for reading, and for writing where the directory is.
     ///
     /// # Errors
     /// Those of the file system.

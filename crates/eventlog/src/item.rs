@@ -132,3 +132,10 @@ pub enum ReadError {
         known: u32,
     },
 }
+
+impl ReadError {
+    /// Whether a file is gone, as happens beside a writer that removes old ones.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}

@@ -1,8 +1,9 @@
 //! A durable segmented log: framed records, group commit, recovery.
 //!
 //! Owns what stands in the files, what is durable when, and what is found again after a crash.
-//! Knows nothing of what a record means, who waits for it, or when to commit: the thread that
-//! owns a [`Writer`] appends what came in, commits once, and answers all at once.
+//! Knows nothing of what a record means. A [`Writer`] knows neither who waits for a record nor when
+//! to commit: whoever owns it appends what came in, commits once, and answers all at once. The
+//! [`lane`]s do so for many threads that must not wait.
 //!
 //! **What holds:** a record whose [`Writer::commit`] returned is found by every later start, with
 //! its sequence and its bytes, until [`Writer::remove_before`] or [`Writer::retain`] takes it away;
@@ -20,6 +21,7 @@ mod bug;
 pub mod disk;
 mod index;
 mod item;
+pub mod lane;
 mod reader;
 mod scan;
 mod segment;

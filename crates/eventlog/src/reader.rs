@@ -5,6 +5,8 @@
 //! bytes that a later record proves durable are missed, and what nothing proves was never
 //! acknowledged, or stands in the last batch, where the two cannot be told apart.
 
+mod follow;
+mod listing;
 mod seek;
 
 use std::collections::VecDeque;
@@ -18,6 +20,9 @@ use crate::scan::{Found, Scan};
 use crate::segment::{Frame, HEADER_BYTES, Header, Identity, aligned};
 use crate::source::{Source, WINDOW_BYTES};
 
+use follow::Place;
+pub use listing::segments;
+use listing::{keep_from, list, sorted};
 use seek::Wanted;
 pub(crate) use seek::{latest_ms, trusted_index};
 
@@ -90,6 +95,8 @@ pub struct Reader<'a, D: Disk> {
     wanted: Wanted,
     indexes: Vec<Identity>,
     orphans: Vec<Identity>,
+    /// Where a reader goes on that follows.
+    place: Option<Place>,
 }
 
 /// What a start needs to know of the files, once they were read.
@@ -193,6 +200,7 @@ impl<'a, D: Disk> Reader<'a, D> {
             segments: Vec::new(),
             unborn: Vec::new(),
             epoch_max: 0,
+            place: None,
         }
     }
 
@@ -246,7 +254,11 @@ impl<'a, D: Disk> Reader<'a, D> {
     /// Looks at the next file of the list.
     fn list(&mut self) -> Result<bool, ReadError> {
         let Some(identity) = self.names.pop_front() else { return Ok(false) };
-        let listed = self.examine(identity)?;
+        let listed = match self.examine(identity) {
+            // It was removed since, and so were those before it.
+            Err(error) if error.is_not_found() => return Ok(true),
+            listed => listed?,
+        };
         if !listed.trusted && listed.length <= HEADER_BYTES {
             // A segment's header is durable before anything is written behind it.
             self.unborn.push(identity.file_name());
@@ -262,6 +274,7 @@ impl<'a, D: Disk> Reader<'a, D> {
         let Some(Listed { identity, length, header, trusted }) = self.listed.pop_front() else {
             return Ok(false);
         };
+        self.passed(identity);
         if !is_good(header) {
             let bytes = if trusted { HEADER_BYTES } else { length };
             self.corrupt(identity, 0..bytes, Problem::Header);
@@ -271,10 +284,17 @@ impl<'a, D: Disk> Reader<'a, D> {
         }
         let limit =
             self.listed.iter().find(|later| later.trusted).map(|later| later.identity.first);
-        let source = Source::open(self.disk, identity, self.window_bytes)?;
+        let source = match Source::open(self.disk, identity, self.window_bytes) {
+            Err(error) if error.is_not_found() => {
+                self.next = None;
+                return Ok(true);
+            }
+            opened => opened?,
+        };
         self.next.get_or_insert(identity.first);
         self.segments.push(identity);
         let Some(start) = self.start_within(&source, limit) else { return Ok(true) };
+        self.came_to(identity, start.0);
         let scan = Scan::starting_at(identity, source.length(), start);
         if limit.is_none() {
             let (end, last) = (HEADER_BYTES, identity.first - 1);
@@ -329,6 +349,7 @@ impl<'a, D: Disk> Reader<'a, D> {
     fn record(&mut self, current: &Current<D::File>, frame: &Frame) {
         let (identity, next) = (current.source.identity(), self.next_sequence());
         let place = frame.offset..frame.payload.end;
+        self.came_to(identity, aligned(frame.payload.end));
         if frame.sequence < next {
             return self.corrupt(identity, place, Problem::Repeated { sequence: frame.sequence });
         }
@@ -356,15 +377,19 @@ impl<'a, D: Disk> Reader<'a, D> {
     fn end(&mut self, mut current: Current<D::File>, torn: Option<usize>) -> Result<(), ReadError> {
         let (identity, length) = (current.source.identity(), current.source.length());
         if let Some(limit) = current.limit {
-            let from = self.next_sequence();
+            let (next, follows) = (self.next_sequence(), self.place.is_some());
+            let from = if follows { next.max(self.keep_from) } else { next };
             if from < limit {
                 let problem = Problem::Missing { from, through: limit - 1 };
                 self.corrupt(identity, length..length, problem);
-                self.next = Some(limit);
             }
+            // What was told from there on had not been made durable, and never was.
+            self.next = Some(if follows { limit } else { next.max(limit) });
             return Ok(());
         }
-        if let Some(offset) = torn {
+        if let Some(offset) = torn
+            && self.place.is_none()
+        {
             let mut records = 0;
             while let Some(found) = current.source.next(&mut current.scan)? {
                 records += u64::from(matches!(found, Found::Record(_)));
@@ -403,36 +428,8 @@ impl<F: DiskFile> Current<F> {
     }
 }
 
-/// Every segment in a directory, of whichever node, in order.
-///
-/// # Errors
-/// [`ReadError::Io`] when it cannot be listed.
-pub fn segments<D: Disk>(disk: &D) -> Result<Vec<Identity>, ReadError> {
-    Ok(sorted(&list(disk)?, Identity::from_file_name))
-}
-
-fn list<D: Disk>(disk: &D) -> Result<Vec<String>, ReadError> {
-    disk.list().map_err(|source| ReadError::Io { name: disk.place(), source })
-}
-
-fn sorted(listed: &[String], parse: impl Fn(&str) -> Option<Identity>) -> Vec<Identity> {
-    let mut names: Vec<_> = listed.iter().filter_map(|name| parse(name)).collect();
-    names.sort_unstable();
-    names
-}
-
 fn is_good(header: Header) -> bool {
     matches!(header, Header::Good { .. })
-}
-
-/// What the newest sound header says is still wanted, and how many names there are up to it.
-fn keep_from<D: Disk>(disk: &D, names: &[Identity]) -> Result<(u64, usize), ReadError> {
-    for (at, identity) in names.iter().enumerate().rev() {
-        if let Header::Good { keep_from } = Source::open(disk, *identity, 0)?.header()? {
-            return Ok((keep_from, at + 1));
-        }
-    }
-    Ok((0, 0))
 }
 
 fn overruled<F>(current: &Current<F>, sequence: u64) -> bool {
@@ -464,6 +461,11 @@ impl<D: Disk> Iterator for Reader<'_, D> {
             match moved {
                 Ok(true) => (),
                 Ok(false) => return None,
+                Err(error) if self.was_cut(&error) => {
+                    if let Err(error) = self.resume() {
+                        return Some(Err(error));
+                    }
+                }
                 Err(error) => {
                     self.names.clear();
                     self.listed.clear();

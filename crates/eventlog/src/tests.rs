@@ -1,8 +1,10 @@
-//! The log on a disk that fails, on a real one, and its bytes.
+//! The log on a disk that fails, on a real one, and its bytes; its lanes, stepped and threaded.
 
 mod damage;
 mod faults;
 mod files;
+mod follow;
 mod format;
+mod lane;
 mod retention;
 mod seek;

@@ -1,8 +1,10 @@
 //! The one writer of a log: appends into memory, commits in groups, recovers at its start.
 //!
 //! Owns which segment is written and what counts as durable. Its owner decides when to commit,
-//! and answers nobody before [`Writer::commit`] has returned.
+//! and answers nobody before [`Writer::commit`] has returned. Whoever answers nobody may
+//! [`Writer::flush`] meanwhile, and commit more rarely.
 
+mod open;
 mod retention;
 
 use std::io;
@@ -10,15 +12,11 @@ use std::io;
 use crate::bug::{Bug, planted};
 use crate::disk::{Disk, DiskFile};
 use crate::index::{Builder, Index};
-use crate::item::{Item, ReadError};
-use crate::reader::{Reader, Tail};
-use crate::segment::{self, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT};
+use crate::segment::{self, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX};
 use crate::source::WINDOW_BYTES;
 
+pub use open::{OpenError, Recovery};
 pub use retention::{Removed, RetainError};
-
-/// How much is written at once when a tail is written once more.
-const REWRITE_BYTES: usize = 1 << 20;
 
 /// How a log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,35 +56,6 @@ impl Default for Options {
     }
 }
 
-/// Why a log was not opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Somebody else writes it.
-    #[error("{place} is in use by {holder}: end it, or name another directory")]
-    InUse {
-        /// The directory.
-        place: String,
-        /// Who holds it.
-        holder: String,
-    },
-    /// The file system failed.
-    #[error("{place}: {source}")]
-    Io {
-        /// The file, or the directory.
-        place: String,
-        /// What the file system said.
-        source: io::Error,
-    },
-    /// A segment could not be read, or is not this node's.
-    #[error("{place}: {source}")]
-    Read {
-        /// The directory.
-        place: String,
-        /// Which, and why.
-        source: ReadError,
-    },
-}
-
 /// Why a record was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
@@ -114,27 +83,6 @@ pub struct CommitError {
     pub source: io::Error,
 }
 
-/// What a start found, beside what it handed to its visitor.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovery {
-    /// Sound records.
-    pub records: u64,
-    /// Places where something durable was lost.
-    pub corruptions: u64,
-    /// Whether an unfinished write was cut off.
-    pub torn: bool,
-    /// Bytes that were written and synced once more, because nothing proved them durable.
-    pub rewritten_bytes: u64,
-}
-
-/// How much of a log a start reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    Everything,
-    /// Headers, and the newest segment.
-    Newest,
-}
-
 /// The segment that is written.
 struct Active<F> {
     file: F,
@@ -153,7 +101,10 @@ pub struct Writer<D: Disk> {
     durable: u64,
     /// Sequence of the next record.
     next: u64,
+    /// What was appended since the last commit or flush.
     batch: Vec<u8>,
+    /// Bytes before the batch that stand in the file and are not durable.
+    flushed: usize,
     /// Of the segment that is written, the batch included.
     index: Option<Builder>,
     active: Option<Active<D::File>>,
@@ -166,109 +117,6 @@ pub struct Writer<D: Disk> {
 }
 
 impl<D: Disk> Writer<D> {
-    /// Opens the log in `disk`'s directory. `visit` is shown everything in it, in order; it must
-    /// not act on it before this returns, for then only all of it is durable.
-    ///
-    /// # Errors
-    /// The directory is held by another process, or cannot be read or written, or holds a segment
-    /// of a later release, or its newest segment is another node's. No record is lost by it.
-    pub fn open(
-        disk: D,
-        options: Options,
-        visit: impl FnMut(Item),
-    ) -> Result<(Self, Recovery), OpenError> {
-        Self::start(disk, options, Reading::Everything, visit)
-    }
-
-    /// As [`Self::open`], and finds the same end, but reads only the headers of all segments and
-    /// the newest one, which alone `visit` is shown: however long the log, it starts at once. What
-    /// is sealed is verified by whom reads it. Twice the newest segment is read if that is damaged
-    /// and longer than the window.
-    ///
-    /// A segment with a damaged header is not looked at. It stays until a full open has seen it
-    /// and then is not wanted.
-    ///
-    /// # Errors
-    /// Those of [`Self::open`].
-    pub fn open_at_end(
-        disk: D,
-        options: Options,
-        visit: impl FnMut(Item),
-    ) -> Result<(Self, Recovery), OpenError> {
-        Self::start(disk, options, Reading::Newest, visit)
-    }
-
-    fn start(
-        disk: D,
-        options: Options,
-        reading: Reading,
-        mut visit: impl FnMut(Item),
-    ) -> Result<(Self, Recovery), OpenError> {
-        let place = disk.place();
-        let lock = disk.lock().map_err(|source| in_use(&place, source))?;
-        let failed = |name: String| {
-            let place = format!("{place}/{name}");
-            move |source| OpenError::Io { place, source }
-        };
-        let mut recovery = Recovery::default();
-        let read_failed = |source| OpenError::Read { place: place.clone(), source };
-        let bounds = (options.window_bytes, options.index_every_bytes);
-        let reader = Reader::of_node(&disk, options.node, bounds);
-        let mut reader = reader.map_err(read_failed)?;
-        if reading == Reading::Newest {
-            reader.skip_to_newest().map_err(read_failed)?;
-        }
-        for item in reader.by_ref() {
-            let item = item.map_err(read_failed)?;
-            match item {
-                Item::Record(_) => recovery.records += 1,
-                Item::Corruption(_) => recovery.corruptions += 1,
-                Item::Torn(_) => recovery.torn = true,
-            }
-            visit(item);
-        }
-        let (durable, epoch) = (reader.next_sequence() - 1, reader.epoch_max() + 1);
-        let files = reader.finish();
-        if let Some(mut tail) = files.tail {
-            let name = tail.source.identity().file_name();
-            let trims = options.preallocate;
-            recovery.rewritten_bytes = settle(&mut tail, trims).map_err(failed(name))?;
-            // It will not be written any more, so it is sealed.
-            let known = files.indexes.contains(&tail.source.identity());
-            if let Some(index) = tail.good.index.finish().filter(|_| !known) {
-                write_index(&disk, &index);
-            }
-        }
-        for orphan in files.orphans {
-            // It is in nobody's way, and tried again at every start.
-            let _left = disk.remove(&orphan.index_name());
-        }
-        for name in files.unborn {
-            disk.remove(&name).map_err(failed(name))?;
-        }
-        disk.sync_directory().map_err(failed(String::new()))?;
-        let next = if planted(Bug::ReuseSequence) { durable.max(1) } else { durable + 1 };
-        let writer = Self {
-            disk,
-            _lock: lock,
-            options: Options {
-                segment_bytes: options.segment_bytes.min(SEGMENT_BYTES_LIMIT / 2),
-                batch_bytes_max: options.batch_bytes_max.min(batch_limit()),
-                ..options
-            },
-            epoch,
-            durable,
-            next,
-            batch: Vec::new(),
-            index: None,
-            active: None,
-            spare: None,
-            segments: files.segments,
-            keep_from: files.keep_from,
-        };
-        Ok((writer, recovery))
-    }
-
     /// The last durable sequence; 0 when there is none.
     pub fn durable(&self) -> u64 {
         self.durable
@@ -293,15 +141,16 @@ impl<D: Disk> Writer<D> {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(AppendError::TooLong { bytes: payload.len() });
         }
-        let fits = self.batch.len() + segment::FRAME_BYTES + payload.len();
-        if fits > self.options.batch_bytes_max && !self.batch.is_empty() {
+        let begun = self.flushed + self.batch.len();
+        let fits = begun + segment::FRAME_BYTES + payload.len();
+        if fits > self.options.batch_bytes_max && begun > 0 {
             return Err(AppendError::BatchFull);
         }
         let (identity, base) = match &self.active {
             Some(active) => (active.identity, active.length),
             None => (self.upcoming(), HEADER_BYTES),
         };
-        let (offset, sequence) = (base + self.batch.len(), self.next);
+        let (offset, sequence) = (base + begun, self.next);
         let (numbers, about) = ((sequence, self.durable), (kind, time_ms));
         segment::encode_frame(&mut self.batch, (identity, offset), numbers, about, payload);
         let every = self.options.index_every_bytes;
@@ -316,13 +165,12 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// The file system failed: see [`CommitError`].
     pub fn commit(&mut self) -> Result<u64, CommitError> {
-        if self.batch.is_empty() {
+        if self.is_committed() {
             return Ok(self.durable);
         }
-        match self.write() {
+        match self.write().and_then(|()| self.sync()) {
             Ok(()) => {
                 self.durable = self.next - 1;
-                self.batch.clear();
                 let length = self.active.as_ref().map_or(0, |active| active.length as u64);
                 if length >= self.options.segment_bytes {
                     self.seal();
@@ -334,11 +182,30 @@ impl<D: Disk> Writer<D> {
                 let _failed = self.abandon();
                 Ok(last)
             }
-            Err(source) => {
-                let records = self.next - 1 - self.durable;
-                Err(CommitError { segment: self.abandon(), records, source })
-            }
+            Err(source) => Err(self.failed(source)),
         }
+    }
+
+    /// Writes what was appended, for readers to see: it is durable after the next commit, and
+    /// outlives this process, though not the machine.
+    ///
+    /// # Errors
+    /// The file system failed: what was flushed since the last commit is lost as well, see
+    /// [`CommitError`].
+    pub fn flush(&mut self) -> Result<(), CommitError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.write().map_err(|source| self.failed(source))
+    }
+
+    fn is_committed(&self) -> bool {
+        self.batch.is_empty() && self.flushed == 0
+    }
+
+    fn failed(&mut self, source: io::Error) -> CommitError {
+        let records = self.next - 1 - self.durable;
+        CommitError { segment: self.abandon(), records, source }
     }
 
     /// Ends the segment that is written.
@@ -388,11 +255,21 @@ impl<D: Disk> Writer<D> {
     }
 
     fn write(&mut self) -> io::Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
         if self.active.is_none() {
             self.active = Some(self.create()?);
         }
         let active = self.active.as_mut().expect("a segment was just opened");
-        active.file.write_at(active.length as u64, &self.batch)?;
+        active.file.write_at((active.length + self.flushed) as u64, &self.batch)?;
+        self.flushed += self.batch.len();
+        self.batch.clear();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let active = self.active.as_mut().expect("what was written stands in a segment");
         if !planted(Bug::DropSync) {
             let synced = active.file.sync_data();
             if planted(Bug::RetrySync) && synced.is_err() {
@@ -401,7 +278,7 @@ impl<D: Disk> Writer<D> {
                 synced?;
             }
         }
-        active.length += self.batch.len();
+        active.length += std::mem::take(&mut self.flushed);
         Ok(())
     }
 
@@ -443,23 +320,12 @@ impl<D: Disk> Writer<D> {
             let _uncut = active.file.truncate(active.length as u64);
         }
         self.batch.clear();
+        self.flushed = 0;
         // It counts records that are not there: this segment stays without.
         self.index = None;
         self.next = self.durable + 1;
         self.epoch += 1;
         identity.file_name()
-    }
-}
-
-fn batch_limit() -> usize {
-    usize::try_from(SEGMENT_BYTES_LIMIT / 2).unwrap_or(usize::MAX)
-}
-
-fn in_use(place: &str, source: io::Error) -> OpenError {
-    let place = place.to_owned();
-    match source.kind() {
-        io::ErrorKind::WouldBlock => OpenError::InUse { place, holder: source.to_string() },
-        _ => OpenError::Io { place, source },
     }
 }
 
@@ -471,27 +337,4 @@ fn write_index<D: Disk>(disk: &D, index: &Index) {
     if file.write_at(0, &index.encode()).is_err() {
         let _left = disk.remove(&name);
     }
-}
-
-/// Cuts the newest segment behind its last good record, and makes that durable, however much of
-/// it was before. What no later record proves durable is written once more: after a failed sync
-/// the page cache shows bytes that the medium does not have, and would never write them again.
-fn settle<F: DiskFile>(tail: &mut Tail<F>, trims: bool) -> io::Result<u64> {
-    let Tail { source, good } = tail;
-    // To cut a file at its end gives back what was set aside behind that.
-    if good.end < source.length() || trims {
-        source.truncate(good.end)?;
-    }
-    if planted(Bug::TrustPageCache) {
-        return Ok(0);
-    }
-    let mut at = good.unproven;
-    while at < good.end {
-        let piece = at..good.end.min(at + REWRITE_BYTES);
-        let bytes = source.reread(piece.clone())?;
-        source.file().write_at(at as u64, &bytes)?;
-        at = piece.end;
-    }
-    source.file().sync_data()?;
-    Ok((good.end - good.unproven) as u64)
 }

@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("openrtb", &["units"]),
     ("runtime", &["units"]),
-    ("exchange-core", &["openrtb", "units"]),
+    ("events", &[]),
+    ("exchange-core", &["events", "openrtb", "units"]),
     ("exchange-serve", &["eventlog", "exchange-core", "openrtb", "runtime", "units"]),
     // The other side shares no protocol code with what it tests.
     ("eventlog", &[]),

@@ -17,6 +17,8 @@ const LOCK_NAME: &str = "lock";
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// Nothing in it is changed, nor held.
+    read_only: bool,
 }
 
 impl Folder {
@@ -32,7 +34,21 @@ impl Folder {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         }
-        Ok(Self { path })
+        Ok(Self { path, read_only: false })
+    }
+
+    /// The directory at `path` for whoever reads it, while another process may write: nothing is
+    /// made, changed or locked, and files need no more than the right to be read.
+    pub fn read_only(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), read_only: true }
+    }
+
+    fn may_change(&self) -> io::Result<()> {
+        if self.read_only {
+            let reason = "this directory was opened for reading";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        Ok(())
     }
 }
 
@@ -45,6 +61,7 @@ impl Disk for Folder {
     }
 
     fn lock(&self) -> io::Result<File> {
+        self.may_change()?;
         let path = self.path.join(LOCK_NAME);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -77,18 +94,21 @@ impl Disk for Folder {
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
+        self.may_change()?;
         OpenOptions::new().read(true).write(true).create_new(true).open(self.path.join(name))
     }
 
     fn open(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(self.path.join(name))
+        OpenOptions::new().read(true).write(!self.read_only).open(self.path.join(name))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.may_change()?;
         fs::remove_file(self.path.join(name))
     }
 
     fn sync_directory(&self) -> io::Result<()> {
+        self.may_change()?;
         File::open(&self.path)?.sync_all()
     }
 }

@@ -38,9 +38,14 @@ impl<D: Disk> Reader<'_, D> {
         }
         let before = self.names.partition_point(|name| name.first <= sequence);
         for at in (0..before).rev() {
-            if is_good(Source::open(self.disk, self.names[at], 0)?.header()?) {
-                self.names.drain(..at);
-                break;
+            match Source::open(self.disk, self.names[at], 0).and_then(|source| source.header()) {
+                Ok(header) if is_good(header) => {
+                    self.names.drain(..at);
+                    break;
+                }
+                Err(error) if !error.is_not_found() => return Err(error),
+                // Somebody removed it, and all before it.
+                Ok(_) | Err(_) => (),
             }
         }
         Ok(self)

@@ -105,6 +105,10 @@ impl Model {
         for _ in 0..=chance.below(5) {
             let (sequence, payload) = self.append(writer, chance)?;
             batch.insert(sequence, payload);
+            if chance.once_in(6) && writer.flush().is_err() {
+                self.refused = true;
+                return Ok(());
+            }
         }
         let committed = writer.commit();
         self.refused = committed.is_err();

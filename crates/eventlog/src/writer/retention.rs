@@ -52,7 +52,7 @@ impl<D: Disk> Writer<D> {
         keep_from_sequence: u64,
     ) -> Result<Removed, RetainError> {
         let mut removed = Removed::default();
-        if !self.batch.is_empty() {
+        if !self.is_committed() {
             return Ok(removed);
         }
         let lengths = self.lengths()?;

@@ -1,210 +1,41 @@
-//! What an auction was cleared from, and the same computed again from that alone.
+//! The record of an auction: what it was cleared from and what came of it, written as it ends, and
+//! held again from that alone.
 //!
-//! Facts are what the rules of clearing look at, after all that is done to each bid alone: no
-//! request, no answer, no configuration is needed to hold the auction once more. How they are
-//! written down is not known here.
+//! [`encode`] writes a record straight from an auction, into a buffer that is used again.
+//! [`AuctionRecord`] is one read back, and [`replay`] holds it once more by the rules and by the
+//! [`GenerationFacts`] that it names: fates and prices are the same, bit for bit, or the difference
+//! is told. [`Masks`] take out of a request what must not be recorded with it.
+//!
+//! What a record says is in `proto/`; where records are kept is not known here.
 
-use units::{Cpm, Currency};
-
-use crate::answer::Sale;
-use crate::clear::{Entry, Group, clear};
-use crate::judge::Judgement;
-use crate::notices::markup_is_out_of_reach;
-use crate::offered::{offer_losers, returns_others};
-use crate::pricing::{Currencies, Prices, Terms};
-use crate::{Auction, Fate, Rates};
-
-/// What an auction was cleared from.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// The auction's currency.
-    pub currency: Currency,
-    /// That in which revenue is counted.
-    pub base: Currency,
-    /// What currencies were worth.
-    pub rates: Rates,
-    /// What a second price adds, in the auction's currency.
-    pub increment: Cpm,
-    /// How many impressions were on sale.
-    pub imps: usize,
-    /// All bids of all answers, in the order of their judgement.
-    pub bids: Vec<BidFacts>,
-    /// Groups among the entries.
-    pub groups: Vec<Group>,
-    /// Whom an account refused, in the order of asking.
-    pub refusals: Vec<Refused>,
-    /// Whether losers could be returned beside the winners.
-    pub returns_others: bool,
-}
-
-/// One bid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BidFacts {
-    /// What took part, or why it did not.
-    pub verdict: Result<Entry, Fate>,
-    /// What it is priced by; `None` when it is for no impression.
-    pub terms: Option<Terms>,
-    /// Whether its ad is served on a win notice that must not be called.
-    pub is_out_of_reach: bool,
-}
-
-/// A winner that could not pay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// By position among the entries.
-    pub entry: usize,
-    /// What it would have had to pay, in the auction's currency.
-    pub price: Cpm,
-    /// What became of it.
-    pub fate: Fate,
-}
-
-/// What came of an auction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recomputed {
-    /// By bid.
-    pub fates: Vec<Fate>,
-    /// Bids that were returned.
-    pub sales: Vec<Sale>,
-}
-
-/// Facts that no auction has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsound {
-    /// For an impression that is not on sale.
-    #[error("bid {bid} is for impression {imp} of {imps}")]
-    Imp {
-        /// The bid, by position.
-        bid: usize,
-        /// The impression.
-        imp: usize,
-        /// How many there are.
-        imps: usize,
-    },
-    /// In a group that is not there.
-    #[error("bid {bid} is of group {group} of {groups}")]
-    Group {
-        /// The bid, by position.
-        bid: usize,
-        /// The group.
-        group: usize,
-        /// How many there are.
-        groups: usize,
-    },
-    /// A group that wants an impression that is not on sale.
-    #[error("group {group} wants impression {imp} of {imps}")]
-    GroupImp {
-        /// The group, by position.
-        group: usize,
-        /// The impression.
-        imp: usize,
-        /// How many there are.
-        imps: usize,
-    },
-    /// It takes part, and nothing says what it pays.
-    #[error("bid {bid} takes part without terms")]
-    Terms {
-        /// The bid, by position.
-        bid: usize,
-    },
-    /// What it pays cannot be told in its own currency, or is more than its offer.
-    #[error("the price of bid {bid} cannot be told in its currency")]
-    Price {
-        /// The bid, by position.
-        bid: usize,
-    },
-}
-
-impl Facts {
-    /// Of an auction whose answers were judged; `refusals` are those of its clearing, and of what
-    /// was offered beside its winners.
-    pub fn of(auction: &Auction<'_>, judgement: &Judgement<'_>, refusals: Vec<Refused>) -> Self {
-        let returns_others = returns_others(auction);
-        let bids = judgement.bids.iter().enumerate().map(|(index, judged)| BidFacts {
-            verdict: judged.verdict.map(|entry| judgement.entries[entry]),
-            terms: judged.terms(auction),
-            is_out_of_reach: returns_others && markup_is_out_of_reach(auction, judgement, index),
-        });
-        let Currencies { rates, auction: currency, base } = auction.currencies();
-        Self {
-            currency,
-            base,
-            rates: rates.clone(),
-            increment: auction.increment,
-            imps: auction.imps_len(),
-            bids: bids.collect(),
-            groups: judgement.groups.clone(),
-            refusals,
-            returns_others,
-        }
-    }
-
-    /// Holds the auction once more.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot have been one.
-    pub fn recompute(&self) -> Result<Recomputed, Unsound> {
-        self.check()?;
-        let part = |(bid, facts): (usize, &BidFacts)| Some((bid, facts.verdict.ok()?));
-        let (bids, entries): (Vec<usize>, Vec<Entry>) =
-            self.bids.iter().enumerate().filter_map(part).unzip();
-        let authorise = |entry: usize, price: Cpm| {
-            let is_it = |refused: &&Refused| (refused.entry, refused.price) == (entry, price);
-            self.refusals.iter().find(is_it).map_or(Ok(()), |refused| Err(refused.fate))
-        };
-        let mut clearing = clear(&entries, &self.groups, self.imps, self.increment, |win| {
-            authorise(win.entry, win.price)
-        });
-        if self.returns_others {
-            let is_out_of_reach = |entry: usize| self.bids[bids[entry]].is_out_of_reach;
-            offer_losers(&entries, &mut clearing, is_out_of_reach, |win| {
-                authorise(win.entry, win.price)
-            });
-        }
-        let currencies = Currencies { rates: &self.rates, auction: self.currency, base: self.base };
-        let sale = |win: &crate::Win| {
-            let (bid, entry, fate) =
-                (bids[win.entry], &entries[win.entry], clearing.fates[win.entry]);
-            let winner = clearing.wins[entry.imp].as_ref().map(|win| (&entries[win.entry], win));
-            let terms = self.bids[bid].terms.ok_or(Unsound::Terms { bid })?;
-            let prices = terms.prices(currencies, (entry, win, fate), winner);
-            let prices = prices.filter(|prices| prices.paid <= terms.offer);
-            let Prices { net, paid, min_to_win, revenue } = prices.ok_or(Unsound::Price { bid })?;
-            Ok(Sale { bid, imp: entry.imp, fate, net, paid, min_to_win, revenue })
-        };
-        let sales: Result<_, _> = clearing.returned(&entries).into_iter().map(sale).collect();
-        let mut cleared = clearing.fates.iter().copied();
-        let fate = |bid: &BidFacts| match bid.verdict {
-            Ok(_) => cleared.next().expect("each entry has a fate"),
-            Err(fate) => fate,
-        };
-        Ok(Recomputed { fates: self.bids.iter().map(fate).collect(), sales: sales? })
-    }
-
-    /// That what clearing takes for granted is so.
-    fn check(&self) -> Result<(), Unsound> {
-        let (imps, groups) = (self.imps, self.groups.len());
-        for (group, wanted) in self.groups.iter().enumerate() {
-            if let Some(&imp) = wanted.imps.iter().find(|imp| imps <= **imp) {
-                return Err(Unsound::GroupImp { group, imp, imps });
-            }
-        }
-        for (bid, facts) in self.bids.iter().enumerate() {
-            let Ok(entry) = facts.verdict else { continue };
-            if imps <= entry.imp {
-                return Err(Unsound::Imp { bid, imp: entry.imp, imps });
-            }
-            if let Some(group) = entry.group.filter(|group| groups <= *group) {
-                return Err(Unsound::Group { bid, group, groups });
-            }
-            if facts.terms.is_none() {
-                return Err(Unsound::Terms { bid });
-            }
-        }
-        Ok(())
-    }
-}
-
+mod auction;
+mod codes;
+mod decode;
+mod difference;
+mod elements;
+mod encode;
+mod facts;
+mod generation;
+mod mask;
+mod replay;
 #[cfg(test)]
 mod tests;
+
+pub use auction::{
+    AuctionRecord, BidRecord, CallRecord, DealRecord, GroupRecord, ImpRecord, RefusalRecord,
+    SaleRecord, TermsRecord,
+};
+pub use decode::DecodeError;
+pub use difference::{Change, Difference, Subject};
+pub use encode::{Call, Full, Judged, Kept, Moments, Proceedings, encode};
+pub use events::v1::{CallOutcome, Ending};
+pub use facts::{BidFacts, Facts, Recomputed, Refusals, Refused, Unsound};
+pub use generation::{DspFacts, GenerationFacts, InForce, Unrecordable, encode_generation};
+pub use mask::{GeoMask, Masks};
+pub use replay::{Replayed, replay};
+
+/// Longest id in a record, in bytes: longer ones are cut.
+pub const ID_BYTES_MAX: usize = 256;
+
+/// Most bids in a record that can be recomputed.
+pub const BIDS_MAX: usize = 1 << 16;

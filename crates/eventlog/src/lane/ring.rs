@@ -1,0 +1,352 @@
+//! A shard's end of its ring: hands over records, or is told at once that it cannot.
+//!
+//! Owns what is taken, refused and shed, and the words that both ends share. Allocates nothing and
+//! waits for nobody. How the other end empties it is `outlet`'s.
+//!
+//! In the ring a record is [`HEADER_BYTES`] of header, then its payload. Integers are
+//! little-endian:
+//!
+//! | at | bytes | header |
+//! |---|---|---|
+//! | 0 | 4 | bytes of payload |
+//! | 4 | 4 | kind, and three zeros |
+//! | 8 | 8 | time |
+//! | 16 | 8 | how many records this ring had shed before |
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::bell::{Bell, WakeAt};
+use super::status::{Count, LaneShared};
+use super::{Cause, Counters, GAP_KIND, State};
+use crate::segment::PAYLOAD_BYTES_MAX;
+
+/// Bytes of a record in a ring before its payload.
+pub(super) const HEADER_BYTES: usize = 24;
+/// No ring is shorter.
+const RING_BYTES_MIN: usize = 256;
+
+/// A record's place among those that its ring took, from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(pub u64);
+
+/// Why the durable lane did not take a record. The order is precedence: the first that holds is
+/// told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It never fits.
+    #[error("a payload of {bytes} bytes, at most {max} fit the ring")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest that fits.
+        max: usize,
+    },
+    /// Nothing is taken any more.
+    #[error("the log is closed")]
+    Closed,
+    /// Until a commit succeeds; the log tries by itself.
+    #[error("the log is not written since {since_ms} (Unix ms): {}", cause.text())]
+    Failing {
+        /// Why.
+        cause: Cause,
+        /// When the first commit failed, in Unix milliseconds.
+        since_ms: u64,
+    },
+    /// Until the log thread has caught up.
+    #[error("the ring has no room: the disk is slower than what is handed over")]
+    Full,
+}
+
+/// What a ring's owner is told, on the log thread: it must neither wait nor panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// More of its records are durable.
+    Durable {
+        /// Up to here all are.
+        through: Position,
+        /// How many more.
+        records: u64,
+        /// Sequence of the last of them. They stand in the log one after another.
+        sequence: u64,
+    },
+    /// The lane is not written. What was handed over and is not durable yet may be later.
+    Failing {
+        /// Why.
+        cause: Cause,
+        /// Unix milliseconds.
+        since_ms: u64,
+    },
+    /// It is again.
+    Writing,
+}
+
+/// Who is told.
+pub type Tell = Box<dyn FnMut(Told) + Send>;
+
+/// What both ends share, each part on lines of its own.
+#[derive(Debug)]
+pub(super) struct RingShared {
+    pub capacity: usize,
+    pub shard: ShardSide,
+    pub log: LogSide,
+}
+
+/// What the shard writes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct ShardSide {
+    /// Records that were taken.
+    pub accepted: Count,
+    refused_full: Count,
+    refused_state: Count,
+    too_long: Count,
+    /// Records that were left out.
+    shed: AtomicU64,
+    /// Bytes for which there was no room; the log thread puts it back to 0 when there is.
+    full_for: AtomicU64,
+}
+
+/// What the log thread writes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct LogSide {
+    /// Records that are durable.
+    pub durable: AtomicU64,
+    pub wake_at: WakeAt,
+    pub bytes_high: Count,
+}
+
+impl RingShared {
+    pub fn is_full(&self) -> bool {
+        self.shard.full_for.load(Ordering::Relaxed) > 0
+    }
+
+    /// The log thread found so much room.
+    pub fn has_room(&self, bytes: usize) {
+        let wanted = self.shard.full_for.load(Ordering::Relaxed);
+        if wanted > 0 && wanted <= bytes as u64 {
+            let full_for = &self.shard.full_for;
+            // Where that fails the shard was there just now.
+            let _tried = full_for.compare_exchange(wanted, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// How many were shed; whatever was handed over before the last of them is visible then.
+    pub fn shed(&self) -> u64 {
+        self.shard.shed.load(Ordering::Acquire)
+    }
+
+    pub fn count(&self, counters: &mut Counters) {
+        counters.refused_full += self.shard.refused_full.read();
+        counters.refused_state += self.shard.refused_state.read();
+        counters.too_long += self.shard.too_long.read();
+        counters.shed += self.shed();
+        counters.ring_bytes_high = counters.ring_bytes_high.max(self.log.bytes_high.read());
+    }
+}
+
+/// What the ends of both lanes have in common.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    bytes: rtrb::Producer<u8>,
+    shared: Arc<RingShared>,
+    lane: Arc<LaneShared>,
+    bell: Arc<Bell>,
+    /// Bytes handed over.
+    written: u64,
+    /// Records handed over.
+    accepted: u64,
+    /// Records left out.
+    shed: u64,
+}
+
+/// There was no room, for so many bytes.
+struct NoRoom(usize);
+
+impl Inlet {
+    /// A ring of `bytes`, and its other end.
+    pub fn new(
+        bytes: usize,
+        lane: &Arc<LaneShared>,
+        bell: &Arc<Bell>,
+    ) -> (Self, rtrb::Consumer<u8>, Arc<RingShared>) {
+        let (producer, consumer) = rtrb::RingBuffer::new(bytes.max(RING_BYTES_MIN));
+        let shared = Arc::new(RingShared {
+            capacity: consumer.buffer().capacity(),
+            shard: ShardSide::default(),
+            log: LogSide::default(),
+        });
+        lane.add(Arc::clone(&shared));
+        let inlet = Self {
+            bytes: producer,
+            shared: Arc::clone(&shared),
+            lane: Arc::clone(lane),
+            bell: Arc::clone(bell),
+            written: 0,
+            accepted: 0,
+            shed: 0,
+        };
+        (inlet, consumer, shared)
+    }
+
+    fn payload_bytes_max(&self) -> usize {
+        PAYLOAD_BYTES_MAX.min(self.shared.capacity - HEADER_BYTES)
+    }
+
+    fn put(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<(), NoRoom> {
+        assert!(kind != GAP_KIND, "kind {GAP_KIND} is that of gaps");
+        let length = HEADER_BYTES + payload.len();
+        let Ok(mut chunk) = self.bytes.write_chunk(length) else {
+            return Err(NoRoom(length));
+        };
+        let bytes = u32::try_from(payload.len()).expect("a payload is at most a MiB");
+        let mut header = [0; HEADER_BYTES];
+        header[..4].copy_from_slice(&bytes.to_le_bytes());
+        header[4] = kind;
+        header[8..16].copy_from_slice(&time_ms.to_le_bytes());
+        header[16..].copy_from_slice(&self.shed.to_le_bytes());
+        let (one, two) = chunk.as_mut_slices();
+        let mut rest = [one, two];
+        fill(&mut rest, &header);
+        fill(&mut rest, payload);
+        // Before the record can be seen, so that whoever sees it finds it counted.
+        self.accepted += 1;
+        self.shared.shard.accepted.set(self.accepted);
+        chunk.commit_all();
+        self.written += length as u64;
+        self.shared.log.wake_at.reached(self.written, || self.bell.ring());
+        Ok(())
+    }
+
+    fn no_room(&self, NoRoom(bytes): &NoRoom) {
+        self.shared.shard.full_for.store(*bytes as u64, Ordering::Relaxed);
+    }
+
+    fn state(&self) -> State {
+        let wanted = self.shared.shard.full_for.load(Ordering::Relaxed);
+        match self.lane.state() {
+            State::Writing if wanted > self.bytes.slots() as u64 => State::Full,
+            state => state,
+        }
+    }
+}
+
+/// Writes `bytes` into the beginning of what is left of a chunk.
+fn fill(rest: &mut [&mut [u8]; 2], bytes: &[u8]) {
+    let mut bytes = bytes;
+    for part in rest {
+        let (here, behind) = bytes.split_at(bytes.len().min(part.len()));
+        let (written, left) = std::mem::take(part).split_at_mut(here.len());
+        written.copy_from_slice(here);
+        (*part, bytes) = (left, behind);
+    }
+}
+
+/// A shard's end of a ring of the durable lane.
+#[derive(Debug)]
+pub struct DurableRing(pub(super) Inlet);
+
+impl DurableRing {
+    /// Hands over a record. It is durable once [`Self::is_durable`] says so of its position, and
+    /// not before.
+    ///
+    /// # Errors
+    /// It was not taken, and nothing of it will be in the log: see [`Refused`].
+    ///
+    /// # Panics
+    /// `kind` is [`GAP_KIND`].
+    pub fn push(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<Position, Refused> {
+        let inlet = &mut self.0;
+        let (max, counts) = (inlet.payload_bytes_max(), &inlet.shared.shard);
+        if payload.len() > max {
+            counts.too_long.add(1);
+            return Err(Refused::TooLong { bytes: payload.len(), max });
+        }
+        let refused = match inlet.lane.state() {
+            State::Closed => Some(Refused::Closed),
+            State::Failing { cause, since_ms } => Some(Refused::Failing { cause, since_ms }),
+            State::Full | State::Writing => None,
+        };
+        if let Some(refused) = refused {
+            counts.refused_state.add(1);
+            return Err(refused);
+        }
+        match inlet.put(kind, time_ms, payload) {
+            Ok(()) => Ok(Position(inlet.accepted)),
+            Err(no_room) => {
+                inlet.shared.shard.refused_full.add(1);
+                inlet.no_room(&no_room);
+                Err(Refused::Full)
+            }
+        }
+    }
+
+    /// Up to where this ring's records are durable.
+    pub fn durable(&self) -> Position {
+        Position(self.0.shared.log.durable.load(Ordering::Acquire))
+    }
+
+    /// Whether the record that got this position is durable.
+    pub fn is_durable(&self, position: Position) -> bool {
+        position <= self.durable()
+    }
+
+    /// Whether records are taken. Where it is not [`State::Writing`] nothing must be authorised
+    /// that needs a record.
+    pub fn state(&self) -> State {
+        self.0.state()
+    }
+
+    /// The longest payload that fits.
+    pub fn payload_bytes_max(&self) -> usize {
+        self.0.payload_bytes_max()
+    }
+}
+
+/// A shard's end of a ring of the firehose.
+#[derive(Debug)]
+pub struct FirehoseRing(pub(super) Inlet);
+
+impl FirehoseRing {
+    /// Hands over a record, or leaves it out, counted, and tells which. One that is longer than
+    /// the ring is left out as well. Once the lane is closed nothing tells of what comes.
+    ///
+    /// # Panics
+    /// `kind` is [`GAP_KIND`].
+    pub fn offer(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> bool {
+        let inlet = &mut self.0;
+        if inlet.lane.state() == State::Closed {
+            inlet.shared.shard.refused_state.add(1);
+            return false;
+        }
+        if payload.len() > inlet.payload_bytes_max() {
+            inlet.shared.shard.too_long.add(1);
+        } else {
+            match inlet.put(kind, time_ms, payload) {
+                Ok(()) => return true,
+                Err(no_room) => inlet.no_room(&no_room),
+            }
+        }
+        inlet.shed += 1;
+        inlet.shared.shard.shed.store(inlet.shed, Ordering::Release);
+        // A gap is worth as much waking as a ring that is full.
+        inlet.shared.log.wake_at.reached(u64::MAX - 1, || inlet.bell.ring());
+        false
+    }
+
+    /// How many records this ring left out.
+    pub fn shed(&self) -> u64 {
+        self.0.shed
+    }
+
+    /// Whether records are taken; they are while the lane fails, as long as the ring has room.
+    pub fn state(&self) -> State {
+        self.0.state()
+    }
+
+    /// The longest payload that fits.
+    pub fn payload_bytes_max(&self) -> usize {
+        self.0.payload_bytes_max()
+    }
+}

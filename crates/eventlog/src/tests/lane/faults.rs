@@ -1,0 +1,424 @@
+//! Thousands of lives of both lanes on disks that fail, lose, tear, fill and stop, with several
+//! rings each. What a ring was told is durable is found, at the sequence it was told; a ring's
+//! records are found in order, once, and none that it did not take; gaps tell exactly what is
+//! missing; whatever was wrong heals without a restart. And planted bugs are found.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::OPTIONS;
+use crate::bug::{Bug, plant};
+use crate::disk::SyncMeter;
+use crate::disk::testing::{Chance, FaultDisk, Faults};
+use crate::lane::{
+    DurableRing, FirehoseRing, GAP_KIND, Gap, Keeper, LaneKind, LaneOptions, Now, Pace, Refused,
+    Retention, Setup, State, Tell, Told,
+};
+use crate::{Item, Record, Writer};
+
+const SEEDS: u64 = 1_000;
+const LIVES: u64 = 4;
+const RINGS: u32 = 3;
+
+type Check = Result<(), String>;
+
+/// A ring, named by the life that it was part of and its number.
+type Name = (u64, u32);
+
+/// What a ring of the durable lane went through.
+#[derive(Default)]
+struct Taken {
+    /// Payloads by position, from 1.
+    payloads: Vec<Vec<u8>>,
+    /// Sequences that were told, by position, from 1.
+    sequences: Vec<u64>,
+    /// Up to which position whoever asked was told that they are durable.
+    acknowledged: usize,
+}
+
+/// What a ring of the firehose went through.
+#[derive(Default)]
+struct Offered {
+    records: u64,
+    /// Every one of them is in the log or told to be missing.
+    settled: bool,
+}
+
+/// What is known outside of the disks.
+#[derive(Default)]
+struct Model {
+    taken: BTreeMap<Name, Taken>,
+    offered: BTreeMap<Name, Offered>,
+    /// Below this durable records may be gone.
+    keep_from: u64,
+    /// Whether old segments of the firehose go.
+    forgets: bool,
+}
+
+fn payload((life, ring): Name, serial: u64, length: usize) -> Vec<u8> {
+    let mut payload = Vec::new();
+    payload.extend(life.to_le_bytes());
+    payload.extend(ring.to_le_bytes());
+    payload.extend(serial.to_le_bytes());
+    let filler = (serial..).map(|number| number.to_le_bytes()[0]);
+    payload.extend(filler.take(length));
+    payload
+}
+
+fn number<const N: usize>(payload: &[u8], at: usize) -> Result<[u8; N], String> {
+    let bytes = payload.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.copied().ok_or_else(|| format!("a record of {} bytes", payload.len()))
+}
+
+/// Whose record it is, and which.
+fn parse(payload: &[u8]) -> Result<(Name, u64), String> {
+    let life = u64::from_le_bytes(number(payload, 0)?);
+    let ring = u32::from_le_bytes(number(payload, 8)?);
+    Ok(((life, ring), u64::from_le_bytes(number(payload, 12)?)))
+}
+
+impl Model {
+    fn durable_found(&self, records: &[Record]) -> Check {
+        let found: BTreeMap<_, _> =
+            records.iter().map(|record| (record.sequence, &record.payload)).collect();
+        for (name, taken) in &self.taken {
+            for (told, payload) in taken.sequences.iter().zip(&taken.payloads) {
+                if *told >= self.keep_from && found.get(told) != Some(&payload) {
+                    return Err(format!("{name:?}: acknowledged record {told} is lost"));
+                }
+            }
+            for payload in &taken.payloads[taken.sequences.len()..taken.acknowledged] {
+                if !records.iter().any(|record| record.payload == *payload) {
+                    return Err(format!("{name:?}: an acknowledged record is lost"));
+                }
+            }
+        }
+        // Where the beginning may be gone, any record may be the first.
+        let mut last = BTreeMap::<Name, u64>::new();
+        for record in records {
+            let (name, position) = parse(&record.payload)?;
+            let index = usize::try_from(position - 1).map_err(|error| error.to_string())?;
+            let taken = self.taken.get(&name).and_then(|taken| taken.payloads.get(index));
+            if taken != Some(&record.payload) {
+                return Err(format!("{name:?}: record {position} was never taken"));
+            }
+            let first = if self.keep_from == 0 { 1 } else { position };
+            let want = last.get(&name).map_or(first, |last| last + 1);
+            if position != want {
+                return Err(format!("{name:?}: record {position} where {want} should be"));
+            }
+            last.insert(name, position);
+        }
+        Ok(())
+    }
+
+    fn firehose_found(&self, records: &[Record]) -> Check {
+        // Of each ring, which record comes next; of those whose beginning is gone it is not known.
+        let mut next = BTreeMap::<Name, u64>::new();
+        for record in records {
+            if record.kind == GAP_KIND {
+                let gap = Gap::decode(&record.payload).ok_or("no gap")?;
+                // A life's number is its time.
+                let name = (record.time_ms, gap.shard);
+                let first = (!self.forgets).then_some(1);
+                if let Some(next) = next.get(&name).copied().or(first) {
+                    self.fits(name, next, next + gap.lost)?;
+                }
+                next.entry(name).and_modify(|next| *next += gap.lost);
+                if let Some(first) = first {
+                    next.entry(name).or_insert(first + gap.lost);
+                }
+                continue;
+            }
+            let (name, serial) = parse(&record.payload)?;
+            let first = if self.forgets { serial } else { 1 };
+            let want = next.get(&name).copied().unwrap_or(first);
+            if serial != want {
+                return Err(format!("{name:?}: offered record {serial} where {want} should be"));
+            }
+            self.fits(name, serial, serial + 1)?;
+            if record.payload != payload(name, serial, record.payload.len() - 20) {
+                return Err(format!("{name:?}: record {serial} is another"));
+            }
+            next.insert(name, serial + 1);
+        }
+        for (name, offered) in self.offered.iter().filter(|(_, offered)| offered.settled) {
+            let first = if self.forgets { None } else { Some(1) };
+            if let Some(next) = next.get(name).copied().or(first)
+                && next != offered.records + 1
+            {
+                let records = offered.records;
+                return Err(format!("{name:?}: {records} were offered, {next} comes next"));
+            }
+        }
+        Ok(())
+    }
+
+    fn fits(&self, name: Name, from: u64, to: u64) -> Check {
+        let offered = self.offered.get(&name).map_or(0, |offered| offered.records);
+        if to > offered + 1 {
+            return Err(format!("{name:?}: {from} to {to} of {offered}"));
+        }
+        Ok(())
+    }
+}
+
+/// One life of the log: its rings, and what they hear.
+struct Life {
+    number: u64,
+    keeper: Keeper<FaultDisk>,
+    durable: Vec<DurableRing>,
+    firehose: Vec<FirehoseRing>,
+    told: Arc<Mutex<Vec<(u32, Told)>>>,
+    now: Now,
+}
+
+impl Life {
+    fn begin(number: u64, setups: [Setup<FaultDisk>; 2], chance: &mut Chance) -> Self {
+        let [durable, firehose] = setups;
+        let mut keeper = Keeper::new(durable, firehose, Box::new(|_| ()));
+        let told = Arc::<Mutex<Vec<(u32, Told)>>>::default();
+        let hear = |ring: u32| -> Tell {
+            let told = Arc::clone(&told);
+            Box::new(move |what| told.lock().expect("nobody panicked").push((ring, what)))
+        };
+        let mut bytes = || 256 + chance.index(1_500);
+        let durable =
+            (0..RINGS).map(|ring| keeper.durable_ring(bytes(), Some(hear(ring)))).collect();
+        let firehose = (0..RINGS).map(|ring| keeper.firehose_ring(ring, bytes())).collect();
+        let now = Now { tick: Duration::from_secs(1), unix_ms: number };
+        Self { number, keeper, durable, firehose, told, now }
+    }
+
+    /// Shards hand over what comes.
+    fn hand_over(&mut self, model: &mut Model, chance: &mut Chance) -> Check {
+        for _ in 0..chance.below(12) {
+            let ring = chance.index(self.durable.len());
+            let name = (self.number, u32::try_from(ring).expect("few"));
+            let length = if chance.once_in(20) { chance.index(2_500) } else { chance.index(120) };
+            if chance.once_in(2) {
+                let end = &mut self.durable[ring];
+                let taken = model.taken.entry(name).or_default();
+                let payload = payload(name, taken.payloads.len() as u64 + 1, length);
+                let state = end.state();
+                match end.push(1, self.now.unix_ms, &payload) {
+                    Ok(position) => {
+                        taken.payloads.push(payload);
+                        if position.0 != taken.payloads.len() as u64 || end.is_durable(position) {
+                            return Err(format!("{name:?}: {position:?} is not durable"));
+                        }
+                        if matches!(state, State::Failing { .. }) {
+                            return Err(format!("{name:?}: taken while {state:?}"));
+                        }
+                    }
+                    Err(Refused::Full) if end.state() == State::Full => (),
+                    Err(Refused::Failing { .. }) if matches!(state, State::Failing { .. }) => (),
+                    Err(Refused::TooLong { max, .. }) if payload.len() > max => (),
+                    Err(refused) => return Err(format!("{name:?}: {refused} while {state:?}")),
+                }
+            } else {
+                let offered = model.offered.entry(name).or_default();
+                offered.records += 1;
+                let payload = payload(name, offered.records, length);
+                self.firehose[ring].offer(1, self.now.unix_ms, &payload);
+            }
+        }
+        Ok(())
+    }
+
+    /// A step, and what rings heard of it.
+    fn step(&mut self, model: &mut Model, passed: Duration) -> Check {
+        self.now.tick += passed;
+        self.keeper.step(self.now);
+        for (ring, told) in std::mem::take(&mut *self.told.lock().expect("nobody panicked")) {
+            let Told::Durable { through, records, sequence } = told else { continue };
+            let taken = model.taken.entry((self.number, ring)).or_default();
+            taken.sequences.extend(sequence + 1 - records..=sequence);
+            if taken.sequences.len() as u64 != through.0 {
+                return Err(format!("{ring}: {through:?} after {}", taken.sequences.len()));
+            }
+        }
+        for (ring, end) in (0..).zip(&self.durable) {
+            let taken = model.taken.entry((self.number, ring)).or_default();
+            let durable = usize::try_from(end.durable().0).expect("few");
+            if durable < taken.sequences.len() || durable > taken.payloads.len() {
+                return Err(format!("{ring}: {durable} durable of {}", taken.payloads.len()));
+            }
+            taken.acknowledged = taken.acknowledged.max(durable);
+        }
+        Ok(())
+    }
+
+    /// Nothing fails any more: soon all is written, and nobody had to start it again.
+    fn heal(&mut self, model: &mut Model) -> Check {
+        for _ in 0..60 {
+            self.step(model, Duration::from_millis(500))?;
+        }
+        if !self.keeper.is_settled() {
+            return Err(format!("nothing fails, and {:?} is left", self.keeper.left()));
+        }
+        for kind in [LaneKind::Durable, LaneKind::Firehose] {
+            let state = self.keeper.lane(kind).state();
+            if state != State::Writing {
+                return Err(format!("nothing fails, and {} is {state:?}", kind.name()));
+            }
+        }
+        for ring in 0..RINGS {
+            let taken = model.taken.entry((self.number, ring)).or_default();
+            if taken.sequences.len() != taken.payloads.len() {
+                return Err(format!("{ring}: settled, and not acknowledged"));
+            }
+            model.offered.entry((self.number, ring)).or_default().settled = true;
+        }
+        self.counted(model)
+    }
+
+    /// Counters tell what happened.
+    fn counted(&self, model: &Model) -> Check {
+        let sum = |count: fn(&Taken) -> usize| {
+            let own = model.taken.range((self.number, 0)..=(self.number, u32::MAX));
+            own.map(|(_, taken)| count(taken) as u64).sum::<u64>()
+        };
+        let durable = self.keeper.lane(LaneKind::Durable).counters();
+        if durable.records != sum(|taken| taken.payloads.len()) || durable.gaps > 0 {
+            return Err(format!("{durable:?}"));
+        }
+        let firehose = self.keeper.lane(LaneKind::Firehose).counters();
+        let offered: u64 = model
+            .offered
+            .range((self.number, 0)..=(self.number, u32::MAX))
+            .map(|(_, offered)| offered.records)
+            .sum();
+        let shed: u64 = self.firehose.iter().map(FirehoseRing::shed).sum();
+        if firehose.records + firehose.lost != offered
+            || firehose.shed != shed
+            || firehose.lost < shed
+        {
+            return Err(format!("{firehose:?} of {offered}"));
+        }
+        Ok(())
+    }
+}
+
+fn options(chance: &mut Chance, forgets: bool) -> LaneOptions {
+    let mut pace = |after: u64| Pace {
+        after: Duration::from_millis(chance.below(after)),
+        bytes: 1 + chance.index(3_000),
+    };
+    let (gather, commit) = (pace(10), pace(60));
+    let retention = Retention {
+        bytes_max: forgets.then_some(3_000),
+        every: Duration::from_millis(chance.below(30)),
+        ..Retention::ALL
+    };
+    LaneOptions { gather, commit, retention, ..OPTIONS }
+}
+
+fn open(disk: &FaultDisk, options: LaneOptions) -> Result<(Setup<FaultDisk>, Vec<Record>), String> {
+    let mut records = Vec::new();
+    let mut problem = None;
+    let opened = Writer::open(disk.clone(), options.writer, |item| match item {
+        Item::Record(record) => records.push(record),
+        Item::Torn(_) => (),
+        Item::Corruption(corruption) => problem = Some(format!("no rot, yet {corruption}")),
+    });
+    let (writer, _) = opened.map_err(|error| error.to_string())?;
+    match problem {
+        Some(problem) => Err(problem),
+        None => Ok((Setup { writer, options, meter: SyncMeter::default().into() }, records)),
+    }
+}
+
+fn make_worse(disk: &FaultDisk, chance: &mut Chance) {
+    let faulty = chance.once_in(2);
+    let rate = |chance: &mut Chance| if faulty { 2 + chance.below(12) } else { 0 };
+    let (write, sync, other) = (rate(chance), rate(chance), rate(chance));
+    disk.set_faults(Faults { write, sync, other });
+    if chance.once_in(4) {
+        disk.set_space(Some(chance.index(12_000)));
+    }
+}
+
+fn make_well(disk: &FaultDisk) {
+    disk.set_faults(Faults::default());
+    disk.set_space(None);
+}
+
+/// One log through several lives.
+fn run(seed: u64) -> Check {
+    let mut chance = Chance::new(!seed);
+    let disks = [FaultDisk::new(seed), FaultDisk::new(seed.rotate_left(32) ^ 1)];
+    let forgets = chance.once_in(3);
+    let mut model = Model { forgets, ..Model::default() };
+    for number in 1..=LIVES {
+        disks.iter().for_each(make_well);
+        let (durable, found) = open(&disks[0], options(&mut chance, true))?;
+        model.durable_found(&found)?;
+        let (firehose, found) = open(&disks[1], options(&mut chance, forgets))?;
+        model.firehose_found(&found)?;
+        let mut life = Life::begin(number, [durable, firehose], &mut chance);
+        disks.iter().for_each(|disk| make_worse(disk, &mut chance));
+        disks[chance.index(2)].stop_after(1 + chance.below(120));
+        let stopped = || disks.iter().any(FaultDisk::has_stopped);
+        for _ in 0..40 {
+            if chance.once_in(30) {
+                disks.iter().for_each(make_well);
+            }
+            if chance.once_in(20) {
+                let lane = life.keeper.lane(LaneKind::Durable);
+                model.keep_from = model.keep_from.max(lane.sequence().saturating_sub(5));
+                lane.keep_from(model.keep_from);
+            }
+            life.hand_over(&mut model, &mut chance)?;
+            life.step(&mut model, Duration::from_millis(chance.below(12)))?;
+            if stopped() {
+                break;
+            }
+        }
+        if !stopped() && chance.once_in(2) {
+            disks.iter().for_each(make_well);
+            disks.iter().for_each(|disk| disk.stop_after(u64::MAX));
+            life.heal(&mut model)?;
+        }
+        drop(life);
+        let restart = chance.once_in(3);
+        let end = if restart { FaultDisk::restart_process } else { FaultDisk::lose_power };
+        disks.iter().for_each(end);
+    }
+    disks.iter().for_each(make_well);
+    let (_, found) = open(&disks[0], OPTIONS)?;
+    model.durable_found(&found)?;
+    let (_, found) = open(&disks[1], OPTIONS)?;
+    model.firehose_found(&found)
+}
+
+/// The first seed that finds something wrong.
+fn search() -> Option<(u64, String)> {
+    (0..SEEDS).find_map(|seed| run(seed).err().map(|problem| (seed, problem)))
+}
+
+#[test]
+fn what_rings_were_told_is_found_and_gaps_are_exact() {
+    assert_eq!(search(), None);
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let bugs = [
+        (Bug::DropSync, "missing"),
+        (Bug::AcknowledgeEarly, "is lost"),
+        (Bug::AcknowledgeBeforeCommit, "is lost"),
+        (Bug::LoseRetained, "is lost"),
+        (Bug::ForgetGap, "should be"),
+        (Bug::RepeatGap, "should be"),
+    ];
+    for (bug, want) in bugs {
+        plant(Some(bug));
+        let found = search();
+        plant(None);
+        let (seed, problem) =
+            found.unwrap_or_else(|| panic!("{bug:?} went unnoticed in {SEEDS} runs"));
+        assert!(problem.contains(want), "{bug:?}, seed {seed}: {problem}");
+    }
+}

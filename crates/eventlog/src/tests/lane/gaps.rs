@@ -1,0 +1,167 @@
+//! Gaps: their bytes, and that they tell what is missing, where it is.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::{OPTIONS, Rig, texts};
+use crate::bug::happen;
+use crate::disk::testing::Faults;
+use crate::lane::{FirehoseRing, Gap, LaneKind, LaneOptions};
+
+const SHARD: u32 = 7;
+
+/// A firehose that commits what it writes, and a ring that takes two records of 100 bytes.
+fn rig(options: LaneOptions) -> (Rig, FirehoseRing) {
+    let mut rig = Rig::new(OPTIONS, options);
+    let ring = rig.keeper.firehose_ring(SHARD, 300);
+    (rig, ring)
+}
+
+const AT_ONCE: LaneOptions = LaneOptions { commit: LaneOptions::DURABLE.commit, ..OPTIONS };
+
+fn long(text: &str) -> Vec<u8> {
+    format!("{text:_<100}").into_bytes()
+}
+
+/// What the log says, without the filling.
+fn said(rig: &Rig) -> Vec<String> {
+    texts(&rig.firehose).into_iter().map(|text| text.trim_end_matches('_').to_owned()).collect()
+}
+
+#[test]
+fn what_is_shed_is_told_where_it_is_missing() {
+    let (mut rig, mut ring) = rig(AT_ONCE);
+    let taken: Vec<_> =
+        ["a", "b", "c", "d"].iter().map(|text| ring.offer(1, 0, &long(text))).collect();
+    assert_eq!(taken, [true, true, false, false]);
+    assert_eq!(ring.shed(), 2);
+    assert!(ring.offer(1, 0, b"short"), "there is room for less");
+    rig.step();
+    assert_eq!(said(&rig), ["a", "b", "2 lost of 7", "short"]);
+    assert!(ring.offer(1, 0, b"next"));
+    rig.step_after(OPTIONS.gather.after);
+    assert_eq!(said(&rig)[4..], ["next"], "it is told once");
+    let counters = rig.lane(LaneKind::Firehose).counters();
+    assert_eq!((counters.records, counters.shed), (4, 2));
+    assert_eq!((counters.gaps, counters.lost), (1, 2));
+}
+
+#[test]
+fn a_ring_that_falls_silent_has_its_gap_told() {
+    let (mut rig, mut ring) = rig(AT_ONCE);
+    for text in ["a", "b", "c"] {
+        ring.offer(1, 0, &long(text));
+    }
+    rig.step();
+    assert_eq!(said(&rig), ["a", "b", "1 lost of 7"]);
+    rig.step_after(OPTIONS.gather.after);
+    assert!(!ring.offer(1, 0, &[0; 1_000]), "it never fits");
+    assert_eq!(rig.keeper.wakes(), 1);
+    rig.step_after(OPTIONS.gather.after);
+    rig.step_after(OPTIONS.gather.after);
+    assert_eq!(said(&rig), ["a", "b", "1 lost of 7", "1 lost of 7"]);
+    assert_eq!(rig.lane(LaneKind::Firehose).counters().too_long, 1);
+    assert!(rig.keeper.is_settled());
+}
+
+/// What was written and not yet committed goes with the segment when the disk fails.
+#[test]
+fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
+    let (mut rig, mut ring) = rig(OPTIONS);
+    for text in ["a", "b", "shed"] {
+        ring.offer(1, 0, &long(text));
+    }
+    rig.step();
+    assert_eq!(said(&rig), ["a", "b", "1 lost of 7"], "it is written for readers to see");
+    assert_eq!(rig.lane(LaneKind::Firehose).counters().commits, 0, "and not durable");
+    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    // The next commit fails, and takes with it what was never synced, the gap too.
+    rig.step_after(OPTIONS.commit.after);
+    assert_eq!(rig.heard.take(), ["Failing { lane: Firehose"]);
+    ring.offer(1, 0, &long("c"));
+    ring.offer(1, 0, &long("d"));
+    assert!(!ring.offer(1, 0, &long("shed too")), "its ring is what holds records now");
+    // It is tried in vain, and what is lost stays known.
+    for _ in 0..5 {
+        rig.step_after(OPTIONS.retry_max);
+    }
+    rig.firehose.set_faults(Faults::default());
+    rig.step_after(OPTIONS.retry_max);
+    assert_eq!(rig.heard.take(), ["Healed { lane: Firehose"]);
+    assert_eq!(said(&rig), ["3 lost of 7", "c", "d", "1 lost of 7"]);
+    let counters = rig.lane(LaneKind::Firehose).counters();
+    assert_eq!((counters.records, counters.shed, counters.gaps, counters.lost), (2, 2, 2, 4));
+    assert_eq!(counters.commit_failures, 6);
+}
+
+/// While the log thread looks, a shard may fill its ring once more, and shed.
+#[test]
+fn a_gap_is_not_told_before_what_came_before_it() {
+    let (mut rig, ring) = rig(AT_ONCE);
+    let ring = Rc::new(RefCell::new(ring));
+    for text in ["b", "c", "d"] {
+        let ring = Rc::clone(&ring);
+        happen(move || {
+            let mut ring = ring.borrow_mut();
+            assert!(ring.offer(1, 0, &long(text)) && ring.offer(1, 0, &long("next")));
+            assert!(!ring.offer(1, 0, &long("shed")));
+        });
+        rig.step_after(OPTIONS.gather.after);
+        rig.step_after(OPTIONS.gather.after);
+    }
+    let each = |text| [text, "next", "1 lost of 7"];
+    assert_eq!(said(&rig), [each("b"), each("c"), each("d")].concat());
+}
+
+#[test]
+fn each_ring_has_its_own_gaps() {
+    let (mut rig, mut ring) = rig(AT_ONCE);
+    let mut other = rig.keeper.firehose_ring(8, 300);
+    for text in ["a", "b", "c"] {
+        ring.offer(1, 0, &long(text));
+    }
+    for text in ["k", "l", "m", "n"] {
+        other.offer(1, 0, &long(text));
+    }
+    rig.step();
+    assert_eq!(said(&rig), ["a", "b", "1 lost of 7", "k", "l", "2 lost of 8"]);
+}
+
+#[test]
+fn golden_bytes_of_a_gap() {
+    let gap = Gap { shard: 0x0102_0304, lost: 0x1112_1314_1516_1718 };
+    let bytes = gap.encode();
+    assert_eq!(
+        bytes,
+        [0x0d, 4, 3, 2, 1, 0x11, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11],
+        "field 1 of 32 bits, field 2 of 64"
+    );
+    assert_eq!(Gap::decode(&bytes), Some(gap));
+    for length in 0..bytes.len() {
+        assert_eq!(Gap::decode(&bytes[..length]), None, "{length} bytes");
+    }
+    let longer: Vec<_> = bytes.into_iter().chain([0x18, 1]).collect();
+    assert_eq!(Gap::decode(&longer), Some(gap), "a field more");
+    for tag in [0, 5] {
+        let mut other = bytes;
+        other[tag] ^= 1;
+        assert_eq!(Gap::decode(&other), None, "byte {tag}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_gap_or_none(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+        if let Some(gap) = Gap::decode(&bytes) {
+            prop_assert_eq!(&gap.encode()[..], &bytes[..14]);
+        }
+    }
+
+    #[test]
+    fn every_gap_comes_back(shard: u32, lost: u64) {
+        let gap = Gap { shard, lost };
+        prop_assert_eq!(Gap::decode(&gap.encode()), Some(gap));
+    }
+}

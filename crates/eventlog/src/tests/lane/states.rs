@@ -1,0 +1,320 @@
+//! States: what is refused and why, disks that fill and heal, what goes, what is counted, the end.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::{MS, OPTIONS, Rig, records, texts};
+use crate::disk::testing::Faults;
+use crate::lane::{
+    Cause, Counters, DurableRing, LaneKind, LaneOptions, Left, Next, Pace, Position, Refused,
+    Retention, State, Told,
+};
+
+fn refused(ring: &mut DurableRing, bytes: usize) -> String {
+    ring.push(1, 0, &vec![b'x'; bytes]).expect_err("it is refused").to_string()
+}
+
+#[test]
+fn refusals_say_why_in_order() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(300, None);
+    let lane = rig.lane(LaneKind::Durable);
+    let too_long = "a payload of 277 bytes, at most 276 fit the ring";
+    assert_eq!(ring.payload_bytes_max(), 276);
+    assert_eq!(refused(&mut ring, 277), too_long);
+    assert_eq!(ring.push(1, 0, &[b'a'; 276]), Ok(Position(1)), "it fills the ring");
+    assert_eq!((ring.state(), lane.state()), (State::Writing, State::Writing));
+    let full = "the ring has no room: the disk is slower than what is handed over";
+    assert_eq!(refused(&mut ring, 0), full);
+    assert_eq!(refused(&mut ring, 277), too_long);
+    assert_eq!((ring.state(), lane.state()), (State::Full, State::Full));
+    rig.step();
+    assert_eq!((ring.state(), lane.state()), (State::Writing, State::Writing));
+    rig.durable.set_space(Some(0));
+    assert_eq!(ring.push(1, 0, &[b'b'; 276]), Ok(Position(2)));
+    assert_eq!(refused(&mut ring, 0), full);
+    rig.step();
+    let failing = State::Failing { cause: Cause::DiskFull, since_ms: 5_000 };
+    assert_eq!((ring.state(), lane.state()), (failing, failing));
+    let text = "the log is not written since 5000 (Unix ms): its disk is full";
+    assert_eq!(refused(&mut ring, 0), text);
+    assert_eq!(refused(&mut ring, 277), too_long);
+    rig.keeper.close();
+    assert_eq!(refused(&mut ring, 0), "the log is closed");
+    assert_eq!(refused(&mut ring, 277), too_long);
+    assert_eq!((ring.state(), lane.state()), (State::Closed, State::Closed));
+    let counters = lane.counters();
+    assert_eq!((counters.too_long, counters.refused_full, counters.refused_state), (4, 2, 2));
+}
+
+/// Nobody has to come and try: once there is room the lane is not full any more.
+#[test]
+fn a_ring_that_was_full_is_forgiven_by_the_log() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let lane = rig.lane(LaneKind::Firehose);
+    let mut ring = rig.keeper.firehose_ring(0, 300);
+    assert!(ring.offer(1, 0, &[0; 100]) && !ring.offer(1, 0, &[0; 200]));
+    assert!(ring.offer(1, 0, b""), "there is room for less");
+    assert_eq!((ring.state(), lane.state()), (State::Full, State::Full));
+    rig.step();
+    assert_eq!((ring.state(), lane.state()), (State::Full, State::Full), "it gathers yet");
+    rig.step_after(MS);
+    assert_eq!(ring.state(), State::Writing, "it sees for itself");
+    rig.step_after(MS);
+    assert_eq!(lane.state(), State::Writing);
+}
+
+#[test]
+fn a_full_disk_heals_without_a_restart() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let (tell, told) = mpsc::channel();
+    let tell = move |what| tell.send(what).expect("somebody listens");
+    let mut ring = rig.keeper.durable_ring(10_000, Some(Box::new(tell)));
+    let mut firehose = rig.keeper.firehose_ring(0, 10_000);
+    ring.push(1, 0, b"before").unwrap();
+    rig.step_after(MS);
+    rig.step_after(MS);
+    assert_eq!(ring.durable(), Position(1));
+    rig.durable.set_space(Some(100));
+    for text in ["unlucky", "too"] {
+        ring.push(1, 0, format!("{text:_<100}").as_bytes()).unwrap();
+    }
+    let mut next = rig.step_after(MS);
+    // It is tried again, ever more rarely.
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        let wait = rig.wait(next).expect("it tries by itself");
+        waits.push(wait.as_millis());
+        let calls = rig.durable.calls();
+        rig.step_after(wait / 2);
+        assert_eq!(rig.durable.calls(), calls, "not before its time");
+        next = rig.step_after(wait - wait / 2);
+        assert!(rig.durable.calls() > calls);
+        assert!(matches!(ring.push(1, 0, b"refused"), Err(Refused::Failing { .. })));
+        assert_eq!(ring.durable(), Position(1));
+    }
+    assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000]);
+    assert!(rig.durable.names().len() <= 3, "tries leave no files: {:?}", rig.durable.names());
+    // The other lane has a disk of its own.
+    assert!(firehose.offer(1, 0, b"goes on"));
+    rig.step_after(MS);
+    rig.step_after(MS);
+    assert_eq!(texts(&rig.firehose), ["goes on"]);
+    rig.durable.set_space(None);
+    rig.step_after(OPTIONS.retry_max);
+    assert_eq!((ring.state(), ring.durable()), (State::Writing, Position(3)));
+    assert_eq!(ring.push(1, 0, b"after"), Ok(Position(4)));
+    rig.step_after(MS);
+    rig.step_after(MS);
+    assert!(ring.is_durable(Position(4)));
+    let found = texts(&rig.durable);
+    let found: Vec<_> = found.iter().map(|text| text.trim_end_matches('_')).collect();
+    assert_eq!(found, ["before", "unlucky", "too", "after"]);
+    assert_eq!(rig.heard.take(), ["Failing { lane: Durable", "Healed { lane: Durable"]);
+    let told: Vec<_> = told.try_iter().collect();
+    let durable = |through, records, sequence| Told::Durable {
+        through: Position(through),
+        records,
+        sequence,
+    };
+    let failing = Told::Failing { cause: Cause::DiskFull, since_ms: 5_003 };
+    let want = [durable(1, 1, 1), failing, durable(3, 2, 3), Told::Writing, durable(4, 1, 4)];
+    assert_eq!(told, want);
+    let counters = rig.lane(LaneKind::Durable).counters();
+    assert_eq!((counters.commits, counters.commit_failures), (3, 11));
+}
+
+#[test]
+fn a_disk_that_fails_otherwise_is_told_apart() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(1_000, None);
+    rig.durable.set_faults(Faults { sync: 1, ..Faults::default() });
+    ring.push(1, 0, b"a").unwrap();
+    rig.step_after(MS);
+    rig.step_after(MS);
+    let refused = ring.push(1, 0, b"b").unwrap_err();
+    let (cause, since_ms) = (Cause::Disk, rig.now.unix_ms);
+    assert_eq!(refused, Refused::Failing { cause, since_ms });
+    assert_eq!(refused.to_string(), "the log is not written since 5002 (Unix ms): its disk fails");
+}
+
+#[test]
+fn old_segments_go_when_their_owner_gave_them_away() {
+    let retention =
+        Retention { bytes_max: Some(6_000), every: Duration::from_secs(10), ..Retention::ALL };
+    let mut rig = Rig::new(LaneOptions { retention, ..OPTIONS }, OPTIONS);
+    let lane = rig.lane(LaneKind::Durable);
+    let mut ring = rig.keeper.durable_ring(10_000, None);
+    rig.step();
+    for _ in 0..100 {
+        ring.push(1, 0, &[b'x'; 164]).unwrap();
+        rig.step_after(MS);
+        rig.step_after(MS);
+    }
+    assert_eq!(ring.durable(), Position(100));
+    assert_eq!((records(&rig.durable).len(), lane.counters().segments), (100, 10));
+    let next = rig.step();
+    assert!(rig.wait(next).is_some_and(|wait| wait <= retention.every), "it looks by itself");
+    rig.step_after(retention.every);
+    assert_eq!(records(&rig.durable).len(), 100, "the owner needs all");
+    assert_eq!(rig.heard.take(), Vec::<String>::new());
+    lane.keep_from(45);
+    rig.step_after(retention.every - MS);
+    assert_eq!(records(&rig.durable).len(), 100, "not before its time");
+    rig.step_after(MS);
+    assert_eq!(records(&rig.durable)[0].sequence, 41, "the segment that holds 45 stays");
+    lane.keep_from(u64::MAX);
+    rig.step_after(retention.every);
+    assert_eq!(records(&rig.durable)[0].sequence, 81, "2 segments are not longer than that");
+    assert_eq!(rig.heard.take(), ["Removed { lane: Durable"; 2]);
+    let counters = lane.counters();
+    assert_eq!((counters.segments, counters.removed_bytes), (4, 8 * 2_044));
+    assert_eq!(ring.push(1, 0, b"goes on"), Ok(Position(101)));
+    rig.step_after(MS);
+    rig.step_after(MS);
+    assert_eq!(ring.durable(), Position(101));
+}
+
+/// What is written is committed first, for there is no going between the two.
+#[test]
+fn old_segments_go_in_the_midst_of_a_group() {
+    let retention = Retention { bytes_max: Some(0), every: MS * 100, ..Retention::ALL };
+    let commit = Pace { after: Duration::from_secs(3_600), bytes: 1_000 };
+    let mut rig = Rig::new(OPTIONS, LaneOptions { retention, commit, ..OPTIONS });
+    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    rig.step();
+    for _ in 0..10 {
+        assert!(ring.offer(1, 0, &[b'x'; 976]));
+        rig.step_after(MS);
+    }
+    assert!(ring.offer(1, 0, b"begun"));
+    rig.step_after(MS);
+    rig.step_after(MS);
+    let lane = rig.lane(LaneKind::Firehose);
+    assert_eq!(lane.counters().commits, 10);
+    assert_eq!(rig.keeper.left(), Left { durable: 0, firehose: 1 });
+    rig.step_after(retention.every);
+    assert_eq!(lane.counters().commits, 11);
+    assert_eq!(rig.heard.take(), ["Removed { lane: Firehose"]);
+    assert_eq!(rig.keeper.left(), Left::default());
+}
+
+/// Of the firehose nobody needs anything, and it goes while it is written.
+#[test]
+fn the_firehose_goes_by_age() {
+    let retention = Retention {
+        age_max: Some(Duration::from_secs(60)),
+        every: Duration::from_secs(1),
+        ..Retention::ALL
+    };
+    let mut rig = Rig::new(OPTIONS, LaneOptions { retention, ..OPTIONS });
+    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    for _ in 0..200 {
+        assert!(ring.offer(1, rig.now.unix_ms, &[b'x'; 364]));
+        rig.step_after(Duration::from_secs(1));
+        rig.step_after(MS);
+    }
+    let oldest = rig.now.unix_ms - records(&rig.firehose)[0].time_ms;
+    assert!((60_000..90_000).contains(&oldest), "{oldest} ms");
+    assert!(rig.lane(LaneKind::Firehose).counters().removed_bytes > 0);
+}
+
+#[test]
+fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
+    let retention = Retention { bytes_max: Some(0), every: MS * 100, ..Retention::ALL };
+    let mut rig = Rig::new(LaneOptions { retention, ..OPTIONS }, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(10_000, None);
+    rig.step();
+    for _ in 0..20 {
+        ring.push(1, 0, &[b'x'; 364]).unwrap();
+        rig.step_after(MS);
+        rig.step_after(MS);
+    }
+    rig.lane(LaneKind::Durable).keep_from(u64::MAX);
+    rig.durable.set_faults(Faults { other: 1, ..Faults::default() });
+    rig.step_after(retention.every);
+    assert_eq!(rig.heard.take(), ["RetainFailed { lane: Durable"]);
+    assert_eq!(rig.lane(LaneKind::Durable).counters().retention_failures, 1);
+    assert_eq!(ring.state(), State::Writing, "records are still written");
+    rig.durable.set_faults(Faults::default());
+    rig.step_after(retention.every);
+    assert_eq!(rig.heard.take(), ["Removed { lane: Durable"]);
+    assert_eq!(records(&rig.durable)[0].sequence, 16, "the newest stays");
+}
+
+#[test]
+fn what_happened_is_counted() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let lane = rig.lane(LaneKind::Durable);
+    assert_eq!(lane.counters(), Counters::default());
+    let mut rings = [300, 400].map(|bytes| rig.keeper.durable_ring(bytes, None));
+    for ring in &mut rings {
+        ring.push(1, 0, &[b'x'; 100]).unwrap();
+    }
+    rings[1].push(1, 0, &[b'x'; 100]).unwrap();
+    rig.step_after(MS);
+    let want = Counters {
+        records: 3,
+        bytes: 300,
+        commits: 1,
+        ring_bytes_high: 248,
+        segments: 1,
+        ..Counters::default()
+    };
+    assert_eq!(lane.counters(), want);
+}
+
+#[test]
+fn the_end_writes_what_is_left_at_once() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(1_000, None);
+    let mut firehose = rig.keeper.firehose_ring(3, 300);
+    ring.push(1, 0, b"last").unwrap();
+    for _ in 0..3 {
+        firehose.offer(1, 0, &[b'f'; 100]);
+    }
+    assert_eq!(rig.keeper.left(), Left { durable: 1, firehose: 2 });
+    rig.keeper.close();
+    rig.step();
+    assert!(rig.keeper.is_settled());
+    assert_eq!(rig.keeper.left(), Left::default());
+    assert!(ring.is_durable(Position(1)));
+    assert_eq!(texts(&rig.durable), ["last"]);
+    assert_eq!(texts(&rig.firehose)[2], "1 lost of 3");
+    assert_eq!(rig.lane(LaneKind::Firehose).counters().commits, 1);
+}
+
+#[test]
+fn the_end_tries_a_failing_disk_and_tells_what_is_left() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(1_000, None);
+    rig.durable.set_space(Some(0));
+    ring.push(1, 0, b"stuck").unwrap();
+    rig.step_after(MS);
+    let next = rig.step_after(MS);
+    assert!(rig.wait(next).is_some_and(|wait| wait > Duration::ZERO));
+    rig.keeper.close();
+    let calls = rig.durable.calls();
+    rig.step();
+    assert!(rig.durable.calls() > calls, "once more, at once");
+    assert!(!rig.keeper.is_settled());
+    assert_eq!(rig.keeper.left(), Left { durable: 1, firehose: 0 });
+    rig.durable.set_space(None);
+    rig.step_after(OPTIONS.retry_max);
+    assert!(rig.keeper.is_settled() && ring.is_durable(Position(1)));
+    assert_eq!(ring.state(), State::Closed, "it stays so");
+}
+
+/// However the keeper ends, nobody hands over what nobody writes.
+#[test]
+fn without_a_keeper_the_lanes_are_closed() {
+    let mut rig = Rig::new(OPTIONS, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(1_000, None);
+    let mut firehose = rig.keeper.firehose_ring(0, 1_000);
+    let lane = rig.lane(LaneKind::Firehose);
+    assert_eq!(rig.step(), Next::Woken);
+    drop(rig);
+    assert_eq!(ring.push(1, 0, b"a"), Err(Refused::Closed));
+    assert!(!firehose.offer(1, 0, b"a"));
+    assert_eq!((lane.state(), lane.counters().refused_state), (State::Closed, 1));
+}

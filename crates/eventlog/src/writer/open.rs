@@ -1,0 +1,207 @@
+//! How a writer starts: it reads what is there, settles what nothing proves durable, and goes on
+//! behind it in a new epoch.
+//!
+//! Owns what of a log is believed at a start. What is written from then on is the writer's.
+
+use std::io;
+
+use super::{Options, Writer, write_index};
+use crate::bug::{Bug, planted};
+use crate::disk::{Disk, DiskFile};
+use crate::item::{Item, ReadError};
+use crate::reader::{Reader, Tail};
+use crate::segment::SEGMENT_BYTES_LIMIT;
+
+/// How much is written at once when a tail is written once more.
+const REWRITE_BYTES: usize = 1 << 20;
+
+/// Why a log was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Somebody else writes it.
+    #[error("{place} is in use by {holder}: end it, or name another directory")]
+    InUse {
+        /// The directory.
+        place: String,
+        /// Who holds it.
+        holder: String,
+    },
+    /// The file system failed.
+    #[error("{place}: {source}")]
+    Io {
+        /// The file, or the directory.
+        place: String,
+        /// What the file system said.
+        source: io::Error,
+    },
+    /// A segment could not be read, or is not this node's.
+    #[error("{place}: {source}")]
+    Read {
+        /// The directory.
+        place: String,
+        /// Which, and why.
+        source: ReadError,
+    },
+}
+
+/// What a start found, beside what it handed to its visitor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Sound records.
+    pub records: u64,
+    /// Places where something durable was lost.
+    pub corruptions: u64,
+    /// Whether an unfinished write was cut off.
+    pub torn: bool,
+    /// Bytes that were written and synced once more, because nothing proved them durable.
+    pub rewritten_bytes: u64,
+}
+
+/// How much of a log a start reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Everything,
+    /// Headers, and the newest segment.
+    Newest,
+}
+
+impl<D: Disk> Writer<D> {
+    /// Opens the log in `disk`'s directory. `visit` is shown everything in it, in order; it must
+    /// not act on it before this returns, for then only all of it is durable.
+    ///
+    /// # Errors
+    /// The directory is held by another process, or cannot be read or written, or holds a segment
+    /// of a later release, or its newest segment is another node's. No record is lost by it.
+    pub fn open(
+        disk: D,
+        options: Options,
+        visit: impl FnMut(Item),
+    ) -> Result<(Self, Recovery), OpenError> {
+        Self::start(disk, options, Reading::Everything, visit)
+    }
+
+    /// As [`Self::open`], and finds the same end, but reads only the headers of all segments and
+    /// the newest one, which alone `visit` is shown: however long the log, it starts at once. What
+    /// is sealed is verified by whom reads it. Twice the newest segment is read if that is damaged
+    /// and longer than the window.
+    ///
+    /// A segment with a damaged header is not looked at. It stays until a full open has seen it
+    /// and then is not wanted.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_at_end(
+        disk: D,
+        options: Options,
+        visit: impl FnMut(Item),
+    ) -> Result<(Self, Recovery), OpenError> {
+        Self::start(disk, options, Reading::Newest, visit)
+    }
+
+    fn start(
+        disk: D,
+        options: Options,
+        reading: Reading,
+        mut visit: impl FnMut(Item),
+    ) -> Result<(Self, Recovery), OpenError> {
+        let place = disk.place();
+        let lock = disk.lock().map_err(|source| in_use(&place, source))?;
+        let failed = |name: String| {
+            let place = format!("{place}/{name}");
+            move |source| OpenError::Io { place, source }
+        };
+        let mut recovery = Recovery::default();
+        let read_failed = |source| OpenError::Read { place: place.clone(), source };
+        let bounds = (options.window_bytes, options.index_every_bytes);
+        let reader = Reader::of_node(&disk, options.node, bounds);
+        let mut reader = reader.map_err(read_failed)?;
+        if reading == Reading::Newest {
+            reader.skip_to_newest().map_err(read_failed)?;
+        }
+        for item in reader.by_ref() {
+            let item = item.map_err(read_failed)?;
+            match item {
+                Item::Record(_) => recovery.records += 1,
+                Item::Corruption(_) => recovery.corruptions += 1,
+                Item::Torn(_) => recovery.torn = true,
+            }
+            visit(item);
+        }
+        let (durable, epoch) = (reader.next_sequence() - 1, reader.epoch_max() + 1);
+        let files = reader.finish();
+        if let Some(mut tail) = files.tail {
+            let name = tail.source.identity().file_name();
+            let trims = options.preallocate;
+            recovery.rewritten_bytes = settle(&mut tail, trims).map_err(failed(name))?;
+            // It will not be written any more, so it is sealed.
+            let known = files.indexes.contains(&tail.source.identity());
+            if let Some(index) = tail.good.index.finish().filter(|_| !known) {
+                write_index(&disk, &index);
+            }
+        }
+        for orphan in files.orphans {
+            // It is in nobody's way, and tried again at every start.
+            let _left = disk.remove(&orphan.index_name());
+        }
+        for name in files.unborn {
+            disk.remove(&name).map_err(failed(name))?;
+        }
+        disk.sync_directory().map_err(failed(String::new()))?;
+        let next = if planted(Bug::ReuseSequence) { durable.max(1) } else { durable + 1 };
+        let writer = Self {
+            disk,
+            _lock: lock,
+            options: Options {
+                segment_bytes: options.segment_bytes.min(SEGMENT_BYTES_LIMIT / 2),
+                batch_bytes_max: options.batch_bytes_max.min(batch_limit()),
+                ..options
+            },
+            epoch,
+            durable,
+            next,
+            batch: Vec::new(),
+            flushed: 0,
+            index: None,
+            active: None,
+            spare: None,
+            segments: files.segments,
+            keep_from: files.keep_from,
+        };
+        Ok((writer, recovery))
+    }
+}
+
+fn batch_limit() -> usize {
+    usize::try_from(SEGMENT_BYTES_LIMIT / 2).unwrap_or(usize::MAX)
+}
+
+fn in_use(place: &str, source: io::Error) -> OpenError {
+    let place = place.to_owned();
+    match source.kind() {
+        io::ErrorKind::WouldBlock => OpenError::InUse { place, holder: source.to_string() },
+        _ => OpenError::Io { place, source },
+    }
+}
+
+/// Cuts the newest segment behind its last good record, and makes that durable, however much of
+/// it was before. What no later record proves durable is written once more: after a failed sync
+/// the page cache shows bytes that the medium does not have, and would never write them again.
+fn settle<F: DiskFile>(tail: &mut Tail<F>, trims: bool) -> io::Result<u64> {
+    let Tail { source, good } = tail;
+    // To cut a file at its end gives back what was set aside behind that.
+    if good.end < source.length() || trims {
+        source.truncate(good.end)?;
+    }
+    if planted(Bug::TrustPageCache) {
+        return Ok(0);
+    }
+    let mut at = good.unproven;
+    while at < good.end {
+        let piece = at..good.end.min(at + REWRITE_BYTES);
+        let bytes = source.reread(piece.clone())?;
+        source.file().write_at(at as u64, &bytes)?;
+        at = piece.end;
+    }
+    source.file().sync_data()?;
+    Ok((good.end - good.unproven) as u64)
+}

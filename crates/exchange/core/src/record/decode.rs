@@ -1,0 +1,350 @@
+//! From bytes to the record of an auction. The bytes may be anything: what they point to is there,
+//! what they count has a limit, and what they say of how it ended does not contradict itself.
+
+use events::{Field, Malformed, Reader, check_version, fields};
+use openrtb::{DEALS_MAX, IMPS_MAX};
+
+use crate::Fate;
+use crate::record::codes::Coded;
+use crate::record::elements::{
+    answer, bid, call, deal, group, imp, moments, not_asked, refusal, sale, terms,
+};
+use crate::record::encode::all;
+use crate::record::{AuctionRecord, BIDS_MAX, CallOutcome, Ending, Moments};
+
+/// Most DSPs in a record.
+pub(super) const DSPS_MAX: usize = 1 << 16;
+
+/// Why bytes are not the record of an auction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Not a record, or of a version that is not known.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// Within one of a list.
+    #[error("{list}[{at}]: {why}")]
+    Element {
+        /// The list, as the schema names it.
+        list: &'static str,
+        /// Which of its elements.
+        at: usize,
+        /// What is wrong with it.
+        why: Malformed,
+    },
+    /// An element of a list names what is not there.
+    #[error("{list}[{at}] names {what}[{position}], and there are {len}")]
+    Position {
+        /// The list, as the schema names it.
+        list: &'static str,
+        /// Which of its elements.
+        at: usize,
+        /// The list that it names one of.
+        what: &'static str,
+        /// By this position, from 0.
+        position: usize,
+        /// Where so many are.
+        len: usize,
+    },
+    /// An element of a list contradicts itself, or the rest.
+    #[error("{list}[{at}] {what}")]
+    Contradiction {
+        /// The list, as the schema names it.
+        list: &'static str,
+        /// Which of its elements.
+        at: usize,
+        /// How.
+        what: &'static str,
+    },
+    /// More of something than any auction has.
+    #[error("more than {max} {list}")]
+    TooMany {
+        /// The list, as the schema names it.
+        list: &'static str,
+        /// How many there may be.
+        max: usize,
+    },
+    /// What no auction is without.
+    #[error("it has no {0}")]
+    Absent(&'static str),
+    /// It ended in one way and holds what comes of another.
+    #[error("it ended otherwise than its {0} say")]
+    Ending(&'static str),
+}
+
+impl<'b> AuctionRecord<'b> {
+    /// Reads a record.
+    ///
+    /// # Errors
+    ///
+    /// When it is none, or of a version that is not known.
+    pub fn decode(record: &'b [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::of_record(record)?;
+        let mut decoder = Decoder::default();
+        let mut last = 0;
+        while let Some(field) = reader.next_in_order(&mut last)? {
+            decoder.take(field)?;
+        }
+        decoder.finish()
+    }
+}
+
+/// A record as far as it has been read: fields stand in the order of their numbers, so that what an
+/// element names has been read before it.
+struct Decoder<'b> {
+    record: AuctionRecord<'b>,
+    version: u64,
+    ending: Option<Ending>,
+    /// The call that the last bid was of.
+    call: Option<usize>,
+}
+
+impl Default for Decoder<'_> {
+    fn default() -> Self {
+        let record = AuctionRecord {
+            id: "",
+            caller_id: "",
+            generation: 0,
+            arrival_unix_us: 0,
+            moments: Moments::default(),
+            publisher: None,
+            is_test: false,
+            tmax_ms: None,
+            ending: Ending::Unspecified,
+            nbr: None,
+            terms: None,
+            imps: Vec::new(),
+            deals: Vec::new(),
+            not_asked: Vec::new(),
+            calls: Vec::new(),
+            bids: Vec::new(),
+            groups: Vec::new(),
+            refusals: Vec::new(),
+            sales: Vec::new(),
+            bids_left_out: 0,
+            request: None,
+            answers: Vec::new(),
+        };
+        Self { record, version: 0, ending: None, call: None }
+    }
+}
+
+impl<'b> Decoder<'b> {
+    fn take(&mut self, field: Field<'b>) -> Result<(), DecodeError> {
+        use fields::auction as number;
+        let record = &mut self.record;
+        match field.number {
+            number::VERSION => self.version = field.uint()?,
+            number::ID => record.id = field.text()?,
+            number::CALLER_ID => record.caller_id = field.text()?,
+            number::GENERATION => record.generation = field.uint()?,
+            number::ARRIVAL_UNIX_US => record.arrival_unix_us = field.uint()?,
+            number::MOMENTS => record.moments = moments(field.message()?)?,
+            number::PUBLISHER => record.publisher = Some(field.text()?),
+            number::IS_TEST => record.is_test = field.flag()?,
+            number::TMAX_MS => record.tmax_ms = Some(field.uint32()?),
+            number::ENDING => self.ending = Some(Ending::read(field)?),
+            number::NBR => record.nbr = Some(field.uint32()?),
+            number::TERMS => record.terms = Some(terms(field.message()?)?),
+            number::IMPS => push(&mut record.imps, ("imps", IMPS_MAX), field, imp)?,
+            number::DEALS => push(&mut record.deals, ("deals", DEALS_MAX), field, deal)?,
+            number::NOT_ASKED => {
+                push(&mut record.not_asked, ("not_asked", DSPS_MAX), field, not_asked)?;
+            }
+            number::CALLS => {
+                let imps = all(record.imps.len());
+                let call = |field| call(field, imps);
+                push(&mut record.calls, ("calls", DSPS_MAX), field, call)?;
+                self.check_call()?;
+            }
+            number::BIDS => {
+                // Only who does not say is of the auction's currency.
+                let auction = record.terms.ok_or(DecodeError::Absent("terms"))?.currency;
+                let bid = |field| bid(field, auction);
+                push(&mut record.bids, ("bids", BIDS_MAX), field, bid)?;
+                self.check_bid()?;
+            }
+            number::GROUPS => push(&mut record.groups, ("groups", BIDS_MAX), field, group)?,
+            number::REFUSALS => {
+                push(&mut record.refusals, ("refusals", BIDS_MAX), field, refusal)?;
+            }
+            number::SALES => push(&mut record.sales, ("sales", BIDS_MAX), field, sale)?,
+            number::BIDS_LEFT_OUT => record.bids_left_out = field.position()?,
+            number::REQUEST => record.request = Some(field.bytes()?),
+            number::ANSWERS => push(&mut record.answers, ("answers", DSPS_MAX), field, answer)?,
+            _ => (), // Of a later release, which says that it may be overlooked.
+        }
+        Ok(())
+    }
+
+    fn check_call(&self) -> Result<(), DecodeError> {
+        let Some((last, before)) = self.record.calls.split_last() else { return Ok(()) };
+        let (at, ask) = (before.len(), &last.call.ask);
+        let wrong = |what| DecodeError::Contradiction { list: "calls", at, what };
+        if before.last().is_some_and(|before| ask.dsp <= before.call.ask.dsp) {
+            return Err(wrong("stands before one of a DSP that comes first"));
+        }
+        let deals = self.record.deals.len();
+        let beyond = u32::try_from(deals).ok().and_then(|deals| ask.deals.checked_shr(deals));
+        if ask.imps & !all(self.record.imps.len()) != 0 || beyond.is_some_and(|rest| rest != 0) {
+            return Err(wrong("is for what was not on sale"));
+        }
+        Ok(())
+    }
+
+    /// Whatever of a bid depends on what stands before it.
+    fn check_bid(&mut self) -> Result<(), DecodeError> {
+        let record = &self.record;
+        let Some((bid, before)) = record.bids.split_last() else { return Ok(()) };
+        let at = before.len();
+        let within = |what, position: Option<usize>, len| match position {
+            Some(position) if len <= position => {
+                Err(DecodeError::Position { list: "bids", at, what, position, len })
+            }
+            _ => Ok(()),
+        };
+        within("imps", bid.imp, record.imps.len())?;
+        within("deals", bid.deal, record.deals.len())?;
+        let wrong = |what| Err(DecodeError::Contradiction { list: "bids", at, what });
+        let is_its = |call: usize| record.calls[call].call.ask.dsp == bid.dsp;
+        if !self.call.is_some_and(is_its) {
+            self.call = record.calls.binary_search_by_key(&bid.dsp, |call| call.call.ask.dsp).ok();
+        }
+        let answered = |call: usize| record.calls[call].call.outcome == CallOutcome::Answered;
+        if !self.call.is_some_and(answered) {
+            return wrong("is of a DSP that did not answer");
+        }
+        if bid.deal.is_some_and(|deal| Some(record.deals[deal].imp) != bid.imp) {
+            return wrong("is under a deal on another impression");
+        }
+        let is_of_clearing = bid.group.is_some() || bid.barred.is_some() || bid.is_out_of_reach;
+        if bid.worth.is_none() && (is_of_clearing || Fate::BelowDealFloor < bid.fate) {
+            return wrong("took no part, and has the fate of one that did");
+        }
+        let is_below = matches!(bid.fate, Fate::BelowFloor | Fate::BelowDealFloor);
+        if bid.worth.is_none() && bid.floor.is_some() && !is_below {
+            return wrong("came to its floor, and was out before");
+        }
+        let can_take_part = bid.imp.is_some()
+            && bid.seat.is_some()
+            && bid.price.is_some()
+            && bid.floor.is_some()
+            && (Fate::BelowDealFloor < bid.fate || bid.barred == Some(bid.fate));
+        if bid.worth.is_some() && !can_take_part {
+            return wrong("took part, and has not what that needs");
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<AuctionRecord<'b>, DecodeError> {
+        check_version(self.version)?;
+        let record = AuctionRecord { ending: self.ending.ok_or(ABSENT_ENDING)?, ..self.record };
+        record.check_deals()?;
+        record.check_groups()?;
+        record.check_refusals()?;
+        record.check_sales()?;
+        record.check_ending()?;
+        Ok(record)
+    }
+}
+
+const ABSENT_ENDING: DecodeError = DecodeError::Absent("ending");
+
+impl AuctionRecord<'_> {
+    fn check_deals(&self) -> Result<(), DecodeError> {
+        let len = self.imps.len();
+        for (at, deal) in self.deals.iter().enumerate() {
+            check_position(("deals", at), "imps", deal.imp, len)?;
+        }
+        Ok(())
+    }
+
+    fn check_groups(&self) -> Result<(), DecodeError> {
+        for (at, group) in self.groups.iter().enumerate() {
+            for imp in &group.imps {
+                check_position(("groups", at), "imps", *imp, self.imps.len())?;
+            }
+        }
+        for (at, bid) in self.bids.iter().enumerate() {
+            if let Some(group) = bid.group {
+                check_position(("bids", at), "groups", group, self.groups.len())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_refusals(&self) -> Result<(), DecodeError> {
+        let mut next = 0;
+        for (at, refusal) in self.refusals.iter().enumerate() {
+            check_position(("refusals", at), "bids", refusal.bid, self.bids.len())?;
+            let what = if self.bids[refusal.bid].worth.is_none() {
+                "is of a bid that took no part"
+            } else if refusal.question < next {
+                "answers a question that was asked before"
+            } else {
+                next = refusal.question + 1;
+                continue;
+            };
+            return Err(DecodeError::Contradiction { list: "refusals", at, what });
+        }
+        Ok(())
+    }
+
+    fn check_sales(&self) -> Result<(), DecodeError> {
+        for (at, sale) in self.sales.iter().enumerate() {
+            check_position(("sales", at), "bids", sale.bid, self.bids.len())?;
+            let bid = &self.bids[sale.bid];
+            if bid.worth.is_none() || !matches!(bid.fate, Fate::Won | Fate::Offered) {
+                let what = "is of a bid that was not sold";
+                return Err(DecodeError::Contradiction { list: "sales", at, what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it holds what one that ended so has, and nothing else.
+    fn check_ending(&self) -> Result<(), DecodeError> {
+        let (is_sold, is_refused) = (!self.sales.is_empty(), self.ending == Ending::Refused);
+        if is_sold != (self.ending == Ending::Filled) {
+            return Err(DecodeError::Ending("sales"));
+        }
+        let has_bids = !self.bids.is_empty() || self.bids_left_out > 0;
+        if has_bids && !self.was_held() {
+            return Err(DecodeError::Ending("bids"));
+        }
+        if is_refused && !self.calls.is_empty() {
+            return Err(DecodeError::Ending("calls"));
+        }
+        if !is_refused && self.terms.is_none() {
+            return Err(DecodeError::Absent("terms"));
+        }
+        Ok(())
+    }
+}
+
+fn check_position(
+    (list, at): (&'static str, usize),
+    what: &'static str,
+    position: usize,
+    len: usize,
+) -> Result<(), DecodeError> {
+    if position < len {
+        return Ok(());
+    }
+    Err(DecodeError::Position { list, at, what, position, len })
+}
+
+/// Reads one more of a list.
+fn push<'b, T>(
+    elements: &mut Vec<T>,
+    (list, max): (&'static str, usize),
+    field: Field<'b>,
+    read: impl FnOnce(Reader<'b>) -> Result<T, Malformed>,
+) -> Result<(), DecodeError> {
+    let at = elements.len();
+    if at == max {
+        return Err(DecodeError::TooMany { list, max });
+    }
+    let element = field.message().and_then(read);
+    elements.push(element.map_err(|why| DecodeError::Element { list, at, why })?);
+    Ok(())
+}

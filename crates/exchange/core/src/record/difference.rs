@@ -1,0 +1,115 @@
+//! What differs between a record and the same auction held once more, for people to read.
+
+use std::fmt;
+
+use crate::record::Unsound;
+
+/// Changes that are listed; the rest is counted.
+const CHANGES_MAX: usize = 32;
+
+/// Why a record is not what its own auction comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// It is of another generation of the configuration.
+    Generation {
+        /// Which it names.
+        recorded: u64,
+        /// Which was given.
+        given: u64,
+    },
+    /// It cannot have been an auction.
+    Unsound(Unsound),
+    /// It says otherwise than the rules.
+    Changed {
+        /// Where and how, in the order of the record; at least one.
+        changes: Vec<Change>,
+        /// How many are not listed.
+        more: usize,
+    },
+}
+
+/// One value that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Of what.
+    pub subject: Subject,
+    /// What people call it: a bid's DSP, seat and id; an impression's or a deal's id.
+    pub name: String,
+    /// Which of its values.
+    pub field: &'static str,
+    /// What the record says.
+    pub recorded: String,
+    /// What the rules make of the rest.
+    pub recomputed: String,
+}
+
+/// What a value is of: by position in the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The auction as a whole.
+    Auction,
+    /// An impression.
+    Imp(usize),
+    /// A deal.
+    Deal(usize),
+    /// A DSP that was not asked.
+    NotAsked(usize),
+    /// A call.
+    Call(usize),
+    /// A bid.
+    Bid(usize),
+    /// A sale.
+    Sale(usize),
+}
+
+impl Difference {
+    /// `None` when nothing changed.
+    pub(super) fn of(mut changes: Vec<Change>) -> Option<Self> {
+        let more = changes.len().saturating_sub(CHANGES_MAX);
+        changes.truncate(CHANGES_MAX);
+        (!changes.is_empty()).then_some(Self::Changed { changes, more })
+    }
+}
+
+impl std::error::Error for Difference {}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Generation { recorded, given } => write!(
+                f,
+                "it was held by generation {recorded} of the configuration, this is {given}"
+            ),
+            Self::Unsound(unsound) => write!(f, "it cannot have been an auction: {unsound}"),
+            Self::Changed { changes, more } => {
+                for (index, change) in changes.iter().enumerate() {
+                    let end = if index > 0 { "\n" } else { "" };
+                    write!(f, "{end}{change}")?;
+                }
+                if *more > 0 {
+                    write!(f, "\n… and {more} more")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { subject, name, field, recorded, recomputed } = self;
+        match subject {
+            Subject::Auction => f.write_str("auction")?,
+            Subject::Imp(at) => write!(f, "imps[{at}]")?,
+            Subject::Deal(at) => write!(f, "deals[{at}]")?,
+            Subject::NotAsked(at) => write!(f, "not_asked[{at}]")?,
+            Subject::Call(at) => write!(f, "calls[{at}]")?,
+            Subject::Bid(at) => write!(f, "bids[{at}]")?,
+            Subject::Sale(at) => write!(f, "sales[{at}]")?,
+        }
+        if !name.is_empty() {
+            write!(f, " ({name})")?;
+        }
+        write!(f, " {field}: recorded {recorded}, recomputed {recomputed}")
+    }
+}

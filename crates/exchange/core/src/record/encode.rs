@@ -1,0 +1,420 @@
+//! Writes the record of an auction straight from the auction: what it was cleared from, and what
+//! came of it. Nothing is allocated once the buffer has room, save for bids whose ads are served on
+//! win notices where bids are returned beside winners: their notice URLs are looked at.
+
+use std::time::Duration;
+
+use events::{RECORD_BYTES_MAX, VERSION, Writer, fields};
+use openrtb::BidRequest;
+use openrtb::codes::NoBidReason;
+use units::{Cpm, Multiplier};
+
+use crate::auction::{AuctionDeal, ImpTerms, gross};
+use crate::floors::or_beyond;
+use crate::record::codes::Coded;
+use crate::record::facts::is_out_of_reach;
+use crate::record::{BIDS_MAX, CallOutcome, Ending, ID_BYTES_MAX, Refused};
+use crate::{Ask, Auction, AuctionType, Cleared, NotAsked, Sale};
+
+/// Room for what ends a record, and for a key and a length.
+const MARGIN: usize = 16;
+
+/// An auction that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Proceedings<'p> {
+    /// Our id of it.
+    pub id: &'p str,
+    /// What the caller sent, validated.
+    pub request: &'p BidRequest<'p>,
+    /// The generation of the configuration by which it was held.
+    pub generation: u64,
+    /// When the request's head came, in microseconds of Unix time.
+    pub arrival_unix_us: u64,
+    /// When its phases were over.
+    pub moments: Moments,
+    /// How it ended.
+    pub ending: Ending,
+    /// Why nothing was sold, if nothing was.
+    pub no_bid: Option<NoBidReason>,
+    /// `None` when it was refused before its terms were known.
+    pub auction: Option<&'p Auction<'p>>,
+    /// `None` when its answers were not judged.
+    pub judged: Option<Judged<'p>>,
+    /// What is recorded of the bodies themselves.
+    pub full: Full<'p>,
+}
+
+/// When each phase of an auction was over, from its arrival, as far as it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moments {
+    /// The request had been read.
+    pub parsed: Option<Duration>,
+    /// It was known whom to ask for what.
+    pub asked: Option<Duration>,
+    /// All DSPs had answered, or their time was up.
+    pub closed: Option<Duration>,
+    /// It was known who had won, and what they pay.
+    pub cleared: Option<Duration>,
+    /// The answer had been written down.
+    pub answered: Option<Duration>,
+    /// What was then left until the deadline, in microseconds; below 0, it was too late.
+    pub left_us: i64,
+}
+
+/// Answers that were judged, and what came of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<'p> {
+    /// Answers, judgement, clearing and sales.
+    pub cleared: Cleared<'p, 'p>,
+    /// What accounts refused in that clearing, and in what was offered beside it.
+    pub refusals: &'p [Refused],
+}
+
+/// What is recorded of bodies, where the auction is sampled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Full<'p> {
+    /// The request's body, once [masked](crate::record::Masks::apply).
+    pub request: Option<&'p [u8]>,
+    /// Whether the bodies of answers are recorded too.
+    pub answers: bool,
+}
+
+/// A DSP that was asked, and what became of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// For what.
+    pub ask: Ask,
+    /// The `tmax` that it was to be told.
+    pub tmax_ms: u32,
+    /// What became of it.
+    pub outcome: CallOutcome,
+    /// When it was sent, from the auction's arrival; `None` when it was not.
+    pub sent: Option<Duration>,
+    /// From sending to answer, of one that was answered in time.
+    pub latency: Option<Duration>,
+}
+
+/// How much of an auction was recorded. A record has at most [`RECORD_BYTES_MAX`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    /// All that was to be.
+    Whole,
+    /// All but bodies, which would have made it too long.
+    WithoutBodies,
+    /// Of bids only those that were sold: it cannot be recomputed.
+    SoldBidsOnly,
+}
+
+/// Writes the record of an auction behind what `out` holds. `not_asked` and `calls` are the DSPs that
+/// it came to, by position in the market; both in market order.
+///
+/// Returns how much of it was recorded; `None`, and nothing is written, when not even its calls fit.
+pub fn encode(
+    proceedings: &Proceedings<'_>,
+    not_asked: impl IntoIterator<Item = (usize, NotAsked)>,
+    calls: impl IntoIterator<Item = Call>,
+    out: &mut Vec<u8>,
+) -> Option<Kept> {
+    let mut record = Writer::new(out);
+    write_head(&mut record, proceedings);
+    if let Some(auction) = proceedings.auction {
+        write_auction(&mut record, auction);
+    }
+    for (dsp, reason) in not_asked {
+        record.message(fields::auction::NOT_ASKED, |out| {
+            out.position(fields::not_asked::DSP, dsp);
+            out.uint(fields::not_asked::REASON, reason.number());
+        });
+    }
+    let mut judged = Answered::new(proceedings.judged.as_ref());
+    for call in calls {
+        let imps = proceedings.auction.map_or(0, Auction::imps_len);
+        record.message(fields::auction::CALLS, |out| write_call(out, &call, imps, &mut judged));
+    }
+    let mut kept = Kept::Whole;
+    if let (Some(auction), Some(judged)) = (proceedings.auction, &proceedings.judged) {
+        kept = Bids { auction, judged }.write(&mut record);
+    }
+    if record.len() + MARGIN > RECORD_BYTES_MAX {
+        record.truncate(0);
+        return None;
+    }
+    kept = kept.max(write_bodies(&mut record, proceedings));
+    record.finish();
+    Some(kept)
+}
+
+fn write_head(record: &mut Writer<'_>, proceedings: &Proceedings<'_>) {
+    use fields::auction as field;
+    let request = proceedings.request;
+    record.uint(field::VERSION, VERSION.into());
+    record.text(field::ID, cut(proceedings.id));
+    record.text(field::CALLER_ID, request.id.as_ref().map_or("", |id| cut(id)));
+    record.uint(field::GENERATION, proceedings.generation);
+    record.uint(field::ARRIVAL_UNIX_US, proceedings.arrival_unix_us);
+    record.message(field::MOMENTS, |out| write_moments(out, &proceedings.moments));
+    record.present_text(field::PUBLISHER, request.publisher_id().map(cut));
+    record.flag(field::IS_TEST, request.is_test());
+    record.present_uint(field::TMAX_MS, request.tmax.as_ref().map(|tmax| u64::from(**tmax)));
+    record.uint(field::ENDING, proceedings.ending.number());
+    record.present_uint(field::NBR, proceedings.no_bid.map(|reason| reason.code().into()));
+}
+
+fn write_moments(out: &mut Writer<'_>, moments: &Moments) {
+    use fields::moments as field;
+    out.present_uint(field::PARSED_US, moments.parsed.map(micros));
+    out.present_uint(field::ASKED_US, moments.asked.map(micros));
+    out.present_uint(field::CLOSED_US, moments.closed.map(micros));
+    out.present_uint(field::CLEARED_US, moments.cleared.map(micros));
+    out.present_uint(field::ANSWERED_US, moments.answered.map(micros));
+    out.sint(field::LEFT_US, moments.left_us);
+}
+
+fn write_auction(record: &mut Writer<'_>, auction: &Auction<'_>) {
+    record.message(fields::auction::TERMS, |out| {
+        use fields::terms as field;
+        let terms = auction.publisher_terms();
+        out.text(field::CURRENCY, auction.currency.code());
+        out.uint(field::AUCTION_TYPE, auction.auction_type.number());
+        out.uint(field::INCREMENT_MICROS, auction.increment.micros());
+        out.uint(field::NOTICES, terms.notices.number());
+        out.uint(field::BIDS_RETURNED, terms.bids.number());
+    });
+    for imp in &auction.imps {
+        record.message(fields::auction::IMPS, |out| write_imp(out, imp));
+    }
+    for (imp, terms) in auction.imps.iter().enumerate() {
+        let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
+        for deal in deals {
+            record.message(fields::auction::DEALS, |out| write_deal(out, imp, deal));
+        }
+    }
+}
+
+fn write_imp(out: &mut Writer<'_>, imp: &ImpTerms<'_>) {
+    use fields::imp as field;
+    let shown = Some(imp.shown_floor()).filter(|shown| *shown != imp.floor);
+    out.text(field::ID, cut(imp.id));
+    out.uint(field::FORMATS, imp.imp.formats().into());
+    out.flag(field::IS_PRIVATE, imp.imp.is_private());
+    out.uint(field::BIDFLOOR_MICROS, imp.floor.micros());
+    out.present_uint(field::SHOWN_FLOOR_MICROS, shown.map(Cpm::micros));
+    out.uint(field::FEE_PPM, imp.fee.get().into());
+    if imp.multiplier != Multiplier::ONE {
+        out.uint(field::MULTIPLIER_MILLIONTHS, millionths(imp.multiplier));
+    }
+}
+
+fn write_deal(out: &mut Writer<'_>, imp: usize, deal: &AuctionDeal<'_>) {
+    use fields::deal as field;
+    let plain =
+        |floor: openrtb::FloorPrice<'_>| or_beyond(gross(floor.amount, deal.rate, deal.fee));
+    let floor = match deal.auction_type {
+        AuctionType::Agreed => Some(deal.agreed_price()),
+        _ => deal.deal.bidfloor.map(plain),
+    };
+    out.position(field::IMP, imp);
+    out.text(field::ID, cut(deal.id));
+    out.uint(field::AUCTION_TYPE, deal.auction_type.number());
+    out.uint(field::CLASS, deal.class.into());
+    out.uint(field::FEE_PPM, deal.fee.get().into());
+    out.uint(field::DISCOUNT_PPM, deal.discount().get().into());
+    out.present_uint(field::FLOOR_MICROS, floor.map(Cpm::micros));
+}
+
+fn write_call(out: &mut Writer<'_>, call: &Call, imps: usize, judged: &mut Answered<'_>) {
+    use fields::call as field;
+    let Call { ask, tmax_ms, outcome, sent, latency } = *call;
+    out.position(field::DSP, ask.dsp);
+    if ask.imps != all(imps) {
+        out.uint(field::IMPS, ask.imps);
+    }
+    let deals = (0..u128::BITS).filter(|deal| ask.deals >> deal & 1 == 1);
+    out.packed(field::DEALS, deals.map(u64::from));
+    out.uint(field::TMAX_MS, tmax_ms.into());
+    out.uint(field::OUTCOME, outcome.number());
+    out.present_uint(field::SENT_US, sent.map(micros));
+    out.present_uint(field::LATENCY_US, latency.map(micros));
+    if outcome == CallOutcome::Answered {
+        out.uint(field::RESPONSE, judged.response_of(ask.dsp));
+    }
+}
+
+/// A set of so many impressions.
+pub(super) const fn all(imps: usize) -> u64 {
+    if imps < 64 { (1 << imps) - 1 } else { u64::MAX }
+}
+
+/// What answers were, in the order in which they came to be judged: that of the calls.
+struct Answered<'p> {
+    judged: Option<&'p Judged<'p>>,
+    next: usize,
+}
+
+impl<'p> Answered<'p> {
+    const fn new(judged: Option<&'p Judged<'p>>) -> Self {
+        Self { judged, next: 0 }
+    }
+
+    /// The code of what the answer of `dsp` was; 0 when it was not judged.
+    fn response_of(&mut self, dsp: usize) -> u64 {
+        let Some(Judged { cleared, .. }) = self.judged else { return 0 };
+        let answer = cleared.answers.get(self.next).filter(|answer| answer.ask.dsp == dsp);
+        if answer.is_none() {
+            return 0;
+        }
+        self.next += 1;
+        cleared.judgement.responses[self.next - 1].number()
+    }
+}
+
+/// Bids and what came of them.
+#[derive(Clone, Copy)]
+struct Bids<'p> {
+    auction: &'p Auction<'p>,
+    judged: &'p Judged<'p>,
+}
+
+impl Bids<'_> {
+    /// All of them, or those alone that were sold.
+    fn write(self, record: &mut Writer<'_>) -> Kept {
+        let before = record.len();
+        if self.write_all(record).is_some() {
+            return Kept::Whole;
+        }
+        record.truncate(before);
+        self.write_sold(record);
+        Kept::SoldBidsOnly
+    }
+
+    /// `None` when it has become too much.
+    fn write_all(self, record: &mut Writer<'_>) -> Option<()> {
+        use fields::auction as field;
+        let Judged { cleared, refusals } = *self.judged;
+        let bids = cleared.judgement.bids.len();
+        let fits = |record: &Writer<'_>| record.len() + MARGIN <= RECORD_BYTES_MAX;
+        for bid in 0..bids {
+            record.message(field::BIDS, |out| self.write_bid(out, bid, true));
+            if !fits(record) {
+                return None;
+            }
+        }
+        for group in &cleared.judgement.groups {
+            record.message(field::GROUPS, |out| {
+                out.packed(fields::group::IMPS, group.imps.iter().map(|imp| *imp as u64));
+                out.flag(fields::group::IS_POSSIBLE, group.possible);
+            });
+        }
+        for refused in refusals {
+            record.message(field::REFUSALS, |out| self.write_refusal(out, refused));
+        }
+        for sale in cleared.sales {
+            record.message(field::SALES, |out| self.write_sale(out, sale, sale.bid));
+        }
+        (fits(record) && bids <= BIDS_MAX).then_some(())
+    }
+
+    fn write_sold(self, record: &mut Writer<'_>) {
+        use fields::auction as field;
+        let Cleared { judgement, sales, .. } = self.judged.cleared;
+        for sale in sales {
+            record.message(field::BIDS, |out| self.write_bid(out, sale.bid, false));
+        }
+        for (bid, sale) in sales.iter().enumerate() {
+            record.message(field::SALES, |out| self.write_sale(out, sale, bid));
+        }
+        record.position(field::BIDS_LEFT_OUT, judgement.bids.len() - sales.len());
+    }
+
+    fn write_bid(self, out: &mut Writer<'_>, index: usize, with_group: bool) {
+        use fields::bid as field;
+        let Cleared { answers, judgement, clearing, .. } = self.judged.cleared;
+        let judged = &judgement.bids[index];
+        let bid = judged.bid.as_ref();
+        let entry = judged.verdict.map(|entry| (&judgement.entries[entry], clearing.fates[entry]));
+        let price = bid.and_then(|bid| bid.price().ok());
+        out.position(field::DSP, answers[judged.answer].ask.dsp);
+        out.present_position(field::SEAT, judged.seat.map(|seat| seat.seat));
+        out.present_position(field::IMP, judged.imp);
+        out.text(field::ID, bid.and_then(|bid| bid.id.as_deref()).map_or("", cut));
+        if judged.currency != self.auction.currency {
+            out.text(field::CURRENCY, judged.currency.code());
+        }
+        out.present_uint(field::PRICE_MICROS, price.map(Cpm::micros));
+        out.present_position(field::DEAL, judged.deal);
+        out.present_uint(field::FLOOR_MICROS, judged.floor.map(Cpm::micros));
+        if let Ok((entry, _)) = entry {
+            out.present_uint(field::WORTH_MICROS, Some(entry.price.micros()));
+            out.fixed64(field::TIE, entry.tie);
+            out.present_position(field::GROUP, entry.group.filter(|_| with_group));
+            out.uint(field::BARRED, entry.barred.map_or(0, Coded::number));
+            let out_of_reach = is_out_of_reach(self.auction, judgement, index);
+            out.flag(field::IS_OUT_OF_REACH, out_of_reach);
+        }
+        out.uint(field::FATE, entry.map_or_else(|fate| fate, |(_, fate)| fate).number());
+    }
+
+    fn write_refusal(self, out: &mut Writer<'_>, refused: &Refused) {
+        use fields::refusal as field;
+        out.position(field::QUESTION, refused.question);
+        out.position(field::BID, self.judged.cleared.judgement.bid_of(refused.entry));
+        out.uint(field::PRICE_MICROS, refused.price.micros());
+        out.uint(field::FATE, refused.fate.number());
+    }
+
+    fn write_sale(self, out: &mut Writer<'_>, sale: &Sale, bid: usize) {
+        use fields::sale as field;
+        out.position(field::BID, bid);
+        out.uint(field::PRICE_MICROS, self.clearing_price(sale).micros());
+        out.uint(field::NET_MICROS, sale.net.micros());
+        out.uint(field::PAID_MICROS, sale.paid.micros());
+        out.present_uint(field::MIN_TO_WIN_MICROS, sale.min_to_win.map(Cpm::micros));
+        out.uint(field::REVENUE_NANOS, sale.revenue.get());
+    }
+
+    fn clearing_price(self, sale: &Sale) -> Cpm {
+        let Cleared { judgement, clearing, .. } = self.judged.cleared;
+        let entry = judgement.bids[sale.bid].verdict.expect("what is sold took part");
+        let wins = clearing.wins.iter().flatten().chain(&clearing.offered);
+        let mut of_entry = wins.filter(|win| win.entry == entry);
+        of_entry.next().expect("a sale is of a win").price
+    }
+}
+
+/// Bodies, as far as they are wanted and there is room.
+fn write_bodies(record: &mut Writer<'_>, proceedings: &Proceedings<'_>) -> Kept {
+    let Full { request, answers } = proceedings.full;
+    let answers = proceedings.judged.as_ref().filter(|_| answers);
+    let answers = answers.map_or(&[][..], |judged| judged.cleared.answers);
+    let bodies = request.into_iter().chain(answers.iter().map(|answer| answer.body));
+    let len: usize = bodies.map(|body| body.len() + MARGIN).sum();
+    if record.len() + len + MARGIN > RECORD_BYTES_MAX {
+        return Kept::WithoutBodies;
+    }
+    record.present_bytes(fields::auction::REQUEST, request);
+    for answer in answers {
+        record.message(fields::auction::ANSWERS, |out| {
+            out.position(fields::answer::DSP, answer.ask.dsp);
+            out.bytes(fields::answer::BODY, answer.body);
+        });
+    }
+    Kept::Whole
+}
+
+fn micros(duration: Duration) -> u64 {
+    u32::try_from(duration.as_micros()).unwrap_or(u32::MAX).into()
+}
+
+/// A price of one unit costs as many nanos as the multiplier has millionths.
+fn millionths(multiplier: Multiplier) -> u64 {
+    const UNIT: Cpm = match Cpm::new(1_000_000) {
+        Some(unit) => unit,
+        None => Cpm::ZERO,
+    };
+    UNIT.cost(multiplier).expect("a million viewers pay less than 2^64 nanos").get()
+}
+
+/// The start of an id.
+pub(super) fn cut(id: &str) -> &str {
+    if id.len() <= ID_BYTES_MAX { id } else { &id[..id.floor_char_boundary(ID_BYTES_MAX)] }
+}

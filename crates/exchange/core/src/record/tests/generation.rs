@@ -1,0 +1,71 @@
+//! What the record of a generation says, and when there is none.
+
+use events::RECORD_BYTES_MAX;
+
+use super::limits::BODY;
+use super::*;
+
+#[test]
+fn a_generation_says_what_is_in_force() {
+    let mut market = market();
+    market.deals.insert(
+        "d".into(),
+        DealTerms { dsps: vec![0, 2], fee: Some(ppm(1)), ..DealTerms::default() },
+    );
+    market.deals_first = true;
+    let named = PublisherTerms { blocked: true, fee: ppm(7), ..PublisherTerms::default() };
+    market.publishers.named.insert("p".into(), named);
+    let facts = recorded_generation(&market);
+    assert_eq!((facts.number, facts.since_unix_ms), (GENERATION, 1_779_999_000_000));
+    assert_eq!((facts.base, facts.increment), (market.currency, market.increment));
+    assert_eq!((facts.deals_first, facts.creative_id_required), (true, true));
+    assert_eq!((&facts.deals, &facts.publishers.named), (&market.deals, &market.publishers.named));
+    assert_eq!(facts.publishers.others, market.publishers.others);
+    for (dsp, of) in facts.dsps.iter().zip(&market.dsps) {
+        let DspFacts { id, seats, currencies, timeout } = dsp;
+        assert_eq!((id, seats, currencies), (&of.id, &of.seats, &of.currencies));
+        assert_eq!(*timeout, of.timeout);
+    }
+    assert_eq!(facts.dsps.len(), 3);
+    assert_eq!(facts.toml.as_deref(), Some(&b"[exchange]\n"[..]));
+    for code in ["EUR", "GBP", "JPY", "USD"] {
+        let code = currency(code);
+        assert_eq!(facts.rates.ratio(code, facts.base), market.rates.ratio(code, market.currency));
+    }
+}
+
+#[test]
+fn a_generation_that_would_say_otherwise_is_not_recorded() {
+    let market = market();
+    let check = |rates: &[(&str, &'static str)], want: &str| {
+        let rates: Vec<_> = rates.iter().map(|(code, worth)| (currency(code), *worth)).collect();
+        let mut out = Vec::new();
+        let got = encode_generation(&in_force(&market, &rates), &mut out);
+        assert_eq!(got.map_err(|error| error.to_string()), Err(want.to_owned()));
+        assert!(out.is_empty());
+    };
+    check(&[("EUR", "1.09"), RATES[1]], "the rate of EUR is not the one in force");
+    check(&[RATES[0]], "the rate of GBP is not the one in force");
+    check(&[RATES[0], ("GBP", "x")], "the rate of GBP is not the one in force");
+    check(&[RATES[0], RATES[1], ("CHF", "1.1")], "the rate of CHF is not the one in force");
+    check(&[RATES[0], RATES[1], ("USD", "1")], "the rate of USD is not the one in force");
+}
+
+#[test]
+fn a_file_that_is_too_long_is_left_out() {
+    let mut market = market();
+    let rates = rates_in(&market);
+    let with = |market: &Market, toml: &[u8]| {
+        let mut out = Vec::new();
+        encode_generation(&InForce { toml, ..in_force(market, &rates) }, &mut out).map(|()| out)
+    };
+    let record = with(&market, &BODY[..RECORD_BYTES_MAX - 1000]).unwrap();
+    let facts = GenerationFacts::decode(&record).unwrap();
+    assert_eq!(facts.toml.map(|toml| toml.len()), Some(RECORD_BYTES_MAX - 1000));
+    let record = with(&market, &BODY[..]).unwrap();
+    let facts = GenerationFacts::decode(&record).unwrap();
+    assert_eq!((facts.toml, facts.dsps.len()), (None, 3));
+    market.dsps[0].seats = vec!["s".repeat(1000).into(); 1100];
+    let error = with(&market, b"").unwrap_err();
+    assert!(matches!(error, Unrecordable::TooLong(len) if len > RECORD_BYTES_MAX), "{error}");
+}

@@ -1,0 +1,161 @@
+//! Records of version 1, byte for byte: files hold such bytes, so that they never change. Another
+//! version has files of its own beside these.
+
+use super::*;
+use crate::fixtures::cpm;
+
+const AUCTION: &[u8] = include_bytes!("../../../../../events/golden/v1/auction.bin");
+const GENERATION_RECORD: &[u8] = include_bytes!("../../../../../events/golden/v1/generation.bin");
+
+/// Three DSPs, of which one is not asked; deals of every kind, a group, a refusal, bids beside a
+/// winner, and bids that took no part.
+fn case() -> Case {
+    let mut market = market();
+    let deal = |discount, priority| DealTerms {
+        discount: ppm(discount),
+        priority,
+        ..DealTerms::default()
+    };
+    market.deals.insert("better".into(), deal(50_000, Some(3)));
+    market
+        .deals
+        .insert("mine".into(), DealTerms { dsps: vec![0], fee: Some(ppm(1)), ..deal(0, None) });
+    market.publishers.others.fee = ppm(100_000);
+    let pub_1 = PublisherTerms {
+        fee: ppm(200_000),
+        notices: NoticeMode::Upstream,
+        bids: BidsReturned::All,
+        ..PublisherTerms::default()
+    };
+    market.publishers.named.insert("pub-1".into(), pub_1);
+    market.dsps[1].countries = vec!["DEU".into()];
+    let deals = json!([
+        { "id": "agreed", "at": 3, "bidfloor": 3.1 },
+        { "id": "better", "at": 1, "bidfloor": 0.5, "bidfloorcur": "EUR" },
+    ]);
+    let imps = [
+        imp(json!({ "id": "top", "bidfloor": 0.8, "pmp": { "deals": deals } })),
+        imp(json!({ "id": "side", "bidfloor": 0.5, "qty": { "multiplier": 2.5 } })),
+    ];
+    let request = request(json!({
+        "imp": imps, "at": 1, "tmax": 120,
+        "site": { "publisher": { "id": "pub-1" } },
+    }));
+    let of = |id: &str, impid: &str, price: f64, deal: Option<&str>| {
+        bid(json!({ "id": id, "impid": impid, "price": price, "dealid": deal }))
+    };
+    let alpha = json!({ "id": AUCTION_ID, "cur": "USD", "seatbid": [
+        { "seat": "a1", "bid": [
+            of("open", "top", 2.5, None),
+            of("deal", "top", 2.0, Some("better")),
+            of("agreed", "top", 3.5, Some("agreed")),
+            of("low", "side", 0.1, None),
+            of("elsewhere", "nowhere", 1.0, None),
+        ] },
+        { "seat": "a2", "group": 1, "bid": [
+            of("both-1", "top", 1.2, None),
+            of("both-2", "side", 1.2, None),
+        ] },
+        { "seat": "a9", "bid": [of("stranger", "side", 1.0, None)] },
+    ] });
+    let gamma = json!({ "id": AUCTION_ID, "cur": "EUR", "seatbid": [
+        { "bid": [
+            of("dear", "side", 7.0, None),
+            of("next", "side", 0.9, None),
+            json!({ "id": "no-price", "impid": "side", "adm": "<p>", "crid": "c" }),
+            json!({ "id": 3 }),
+        ] },
+    ] });
+    Case {
+        market,
+        request,
+        bodies: vec![(0, alpha.to_string()), (2, gamma.to_string())],
+        bars: false,
+        refuses: 7,
+    }
+}
+
+fn golden() -> Held {
+    held_with(&case(), &|proceedings| {
+        proceedings.full = Full { request: Some(br#"{"id":"caller-1"}"#), answers: false };
+    })
+}
+
+#[test]
+fn an_auction_keeps_its_bytes() {
+    let held = golden();
+    assert_eq!(held.kept, Some(Kept::Whole));
+    assert!(
+        held.record == AUCTION,
+        "version 1 is written as ever: {:?}",
+        v1::Auction::decode(&*held.record)
+    );
+    let record = AuctionRecord::decode(AUCTION).unwrap();
+    let generation = GenerationFacts::decode(GENERATION_RECORD).unwrap();
+    assert_eq!(replay(&record, &generation), Ok(Replayed::Same));
+    assert_eq!(v1::Auction::decode(AUCTION).unwrap().encode_to_vec(), AUCTION);
+}
+
+#[test]
+fn a_generation_keeps_its_bytes() {
+    let market = case().market;
+    let rates = rates_in(&market);
+    let mut record = Vec::new();
+    encode_generation(&in_force(&market, &rates), &mut record).unwrap();
+    let message = v1::Generation::decode(&*record);
+    assert!(record == GENERATION_RECORD, "version 1 is written as ever: {message:?}");
+    assert_eq!(message.unwrap().encode_to_vec(), GENERATION_RECORD);
+}
+
+/// What stands in the file, in words: bytes alone could be wrong from the start.
+#[test]
+fn the_golden_auction_says_what_happened() {
+    let record = AuctionRecord::decode(AUCTION).unwrap();
+    assert_eq!((record.id, record.caller_id), (AUCTION_ID, "caller-1"));
+    assert_eq!(
+        (record.publisher, record.tmax_ms, record.is_test),
+        (Some("pub-1"), Some(120), false)
+    );
+    assert_eq!((record.ending, record.nbr), (Ending::Filled, None));
+    assert_eq!(record.not_asked, [(1, NotAsked::Country)]);
+    let called: Vec<_> = record.calls.iter().map(|call| call.call.ask.dsp).collect();
+    assert_eq!(called, [0, 2]);
+    let imps: Vec<_> =
+        record.imps.iter().map(|imp| (imp.id, imp.bidfloor, imp.multiplier.to_string())).collect();
+    assert_eq!(imps, [("top", cpm("1"), "1".to_owned()), ("side", cpm("0.625"), "2.5".to_owned())]);
+    let deals: Vec<_> = record
+        .deals
+        .iter()
+        .map(|deal| (deal.id, deal.auction_type, deal.class, deal.floor))
+        .collect();
+    let agreed = ("agreed", AuctionType::Agreed, 0, Some(cpm("3.1")));
+    assert_eq!(deals, [agreed, ("better", AuctionType::FirstPrice, 3, Some(cpm("0.675")))]);
+    use Fate::{
+        BelowFloor, BudgetExhausted, GroupIncomplete, LostToDeal, Malformed, NoPrice, Offered,
+        SeatUndeclared, UnknownImp, Won,
+    };
+    let bids: Vec<_> = record.bids.iter().map(|bid| (bid.id, bid.fate)).collect();
+    let want = [
+        ("open", Offered),
+        ("deal", Won),
+        ("agreed", LostToDeal),
+        ("low", BelowFloor),
+        ("elsewhere", UnknownImp),
+        ("both-1", GroupIncomplete),
+        ("both-2", GroupIncomplete),
+        ("stranger", SeatUndeclared),
+        ("dear", BudgetExhausted),
+        ("next", Won),
+        ("no-price", NoPrice),
+        ("", Malformed),
+    ];
+    assert_eq!(bids, want);
+    let sold: Vec<_> = record.sales.iter().map(|sale| (sale.bid, sale.price, sale.paid)).collect();
+    let next = (9, cpm("0.972"), cpm("0.9"));
+    assert_eq!(sold, [(1, cpm("1.9"), cpm("1.9")), (0, cpm("2.5"), cpm("2.5")), next]);
+    assert_eq!(record.sales[2].revenue.to_string(), "0.00243");
+    let refused: Vec<_> =
+        record.refusals.iter().map(|refusal| (refusal.bid, refusal.price)).collect();
+    assert_eq!(refused, [(8, cpm("7.56"))]);
+    assert_eq!(record.request, Some(&br#"{"id":"caller-1"}"#[..]));
+}

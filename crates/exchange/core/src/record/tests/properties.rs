@@ -1,0 +1,175 @@
+//! Auctions of all kinds are the same when they are held again: from their facts, and from their
+//! records.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::fixtures::cpm;
+
+const AUCTIONS: u64 = 3000;
+
+/// Rates are not compared: these are the same from the start.
+fn assert_same(got: &Facts, want: &Facts, seed: u64) {
+    let bare = |facts: &Facts| {
+        let Facts { currency, base, increment, imps, returns_others, .. } = *facts;
+        let Facts { bids, groups, refusals, .. } = facts.clone();
+        (currency, base, increment, imps, returns_others, bids, groups, refusals)
+    };
+    assert_eq!(bare(got), bare(want), "seed {seed}");
+}
+
+#[test]
+fn an_auction_is_the_same_again() {
+    let mut seen: BTreeMap<Fate, usize> = BTreeMap::new();
+    let (mut unsold, mut refused) = (0, 0);
+    for seed in 0..AUCTIONS {
+        let held = held(&Case::drawn(seed));
+        assert_eq!(held.kept, Some(Kept::Whole), "seed {seed}");
+        // From its facts.
+        assert_eq!(held.facts.recompute().as_ref(), Ok(&held.result), "seed {seed}");
+        // From its record: the same facts, and the same result.
+        let record = AuctionRecord::decode(&held.record).expect("it was just written");
+        let facts = record.facts(&held.generation).expect("nothing differs");
+        assert_same(&facts.expect("bids were judged"), &held.facts, seed);
+        assert_eq!(replay(&record, &held.generation), Ok(Replayed::Same), "seed {seed}");
+        assert_told(&record, &held, seed);
+        unsold += u64::from(held.result.sales.is_empty());
+        refused += held.facts.refusals.len();
+        for fate in held.result.fates {
+            *seen.entry(fate).or_default() += 1;
+        }
+    }
+    use Fate::{
+        BelowDealFloor, BelowFloor, BudgetExhausted, GroupIncomplete, LostToDeal, LostToHigherBid,
+        NoMarkup, Offered, PrivateAuction, UnknownImp, Won,
+    };
+    for fate in [
+        Won,
+        Offered,
+        LostToHigherBid,
+        LostToDeal,
+        GroupIncomplete,
+        BudgetExhausted,
+        BelowFloor,
+        BelowDealFloor,
+        NoMarkup,
+        PrivateAuction,
+        UnknownImp,
+    ] {
+        assert!(seen.get(&fate).is_some_and(|times| *times >= 50), "{fate:?}: {seen:?}");
+    }
+    assert!(unsold > 20 && refused > 100, "{unsold} {refused}");
+}
+
+/// What was computed, and what was told, stands in the record.
+fn assert_told(record: &AuctionRecord<'_>, held: &Held, seed: u64) {
+    let fates: Vec<_> = record.bids.iter().map(|bid| bid.fate).collect();
+    assert_eq!(fates, held.result.fates, "seed {seed}");
+    let sold = record.sales.iter().map(|sale| {
+        let bid = &record.bids[sale.bid];
+        let SaleRecord { bid: index, net, paid, min_to_win, revenue, price } = *sale;
+        let imp = bid.imp.expect("it is for one");
+        let fate = bid.fate;
+        (crate::Sale { bid: index, imp, fate, net, paid, min_to_win, revenue }, price)
+    });
+    let (sales, prices): (Vec<_>, Vec<_>) = sold.unzip();
+    assert_eq!((&sales, &prices), (&held.result.sales, &held.result.prices), "seed {seed}");
+    let calls: Vec<_> = record.calls.iter().map(|call| call.call).collect();
+    assert_eq!((&calls, &record.not_asked), (&held.calls, &held.not_asked), "seed {seed}");
+    for CallRecord { call, response } in &record.calls {
+        let answered = call.outcome == CallOutcome::Answered;
+        assert_eq!(response.is_some(), answered, "seed {seed}");
+    }
+}
+
+/// Field by field in the order of the schema, with nothing at its default: any other writer of
+/// protobuf comes to the same bytes.
+#[test]
+fn prost_reads_a_record_and_writes_the_same() {
+    for seed in 0..200 {
+        let held = held(&Case::drawn(seed));
+        let message = v1::Auction::decode(&*held.record).expect("it is protobuf");
+        assert_eq!(message.encode_to_vec(), held.record, "seed {seed}");
+        assert_eq!(written(&message), held.record, "seed {seed}");
+        assert_eq!(message.bids.len(), held.facts.bids.len(), "seed {seed}");
+    }
+}
+
+/// What changes a price changes what comes of it: nothing that clearing looks at is left out.
+#[test]
+fn a_changed_fact_is_noticed() {
+    let (mut prices, mut refusals) = (0, 0);
+    for seed in 0..300 {
+        let Held { facts, result, .. } = held(&Case::drawn(seed));
+        for sale in result.sales.iter().filter(|sale| sale.fate == Fate::Won) {
+            let entry = facts.bids[sale.bid].verdict.unwrap();
+            if entry.auction_type != AuctionType::FirstPrice {
+                continue; // Its price is another's.
+            }
+            let mut changed = facts.clone();
+            let terms = changed.bids[sale.bid].terms.as_mut().unwrap();
+            terms.offer = units::Cpm::new(terms.offer.micros() + 1).unwrap();
+            assert_ne!(changed.recompute().as_ref(), Ok(&result));
+            let mut changed = facts.clone();
+            let dearer = units::Cpm::new(entry.price.micros() + 1).unwrap();
+            changed.bids[sale.bid].verdict = Ok(crate::Entry { price: dearer, ..entry });
+            assert_ne!(changed.recompute().as_ref(), Ok(&result));
+            prices += 1;
+        }
+        let mut changed = facts.clone();
+        changed.refusals.clear();
+        if !facts.refusals.is_empty() {
+            assert_ne!(changed.recompute().as_ref(), Ok(&result));
+            refusals += 1;
+        }
+    }
+    assert!(prices > 50 && refusals > 20, "{prices} {refusals}");
+}
+
+#[test]
+fn facts_that_no_auction_has_are_told() {
+    let Held { facts, .. } = held(&Case::of_one_bid());
+    assert!(facts.recompute().is_ok());
+    let check = |change: &dyn Fn(&mut Facts), want: Unsound| {
+        let mut facts = facts.clone();
+        change(&mut facts);
+        assert_eq!(facts.recompute().unwrap_err(), want);
+    };
+    let entry = facts.bids[0].verdict.unwrap();
+    let with = |entry: crate::Entry| move |facts: &mut Facts| facts.bids[0].verdict = Ok(entry);
+    check(&|facts| facts.imps = 0, Unsound::Imp { bid: 0, imp: 0, imps: 0 });
+    check(&|facts| facts.bids[0].terms = None, Unsound::Terms { bid: 0 });
+    let grouped = crate::Entry { group: Some(0), ..entry };
+    check(&with(grouped), Unsound::Group { bid: 0, group: 0, groups: 0 });
+    let too_dear = crate::Entry { floor: cpm("9"), ..entry };
+    check(&with(too_dear), Unsound::Floor { bid: 0 });
+    let wanting = |facts: &mut Facts| {
+        facts.groups.push(crate::Group { imps: vec![0, 9], possible: true, tie: 0 });
+    };
+    check(&wanting, Unsound::GroupImp { group: 0, imp: 9, imps: 1 });
+    let poorer = |facts: &mut Facts| {
+        let verdict = Ok(crate::Entry { auction_type: AuctionType::Agreed, ..entry });
+        let terms = facts.bids[0].terms.map(|terms| crate::Terms { offer: cpm("0.01"), ..terms });
+        facts.bids[0] = BidFacts { verdict, terms, ..facts.bids[0] };
+    };
+    check(&poorer, Unsound::Price { bid: 0 });
+    let never_asked =
+        Refused { question: 1, entry: 0, price: cpm("2"), fate: Fate::BudgetExhausted };
+    check(&|facts| facts.refusals.push(never_asked), Unsound::Refusal { refusal: 0 });
+}
+
+/// An account that has paid once may refuse the same the next time.
+#[test]
+fn refusals_know_their_question() {
+    let win = |entry| Win { entry, price: cpm("2"), min_to_win: cpm("1") };
+    let mut refusals = Refusals::default();
+    assert_eq!(refusals.note(&win(3), Ok(())), Ok(()));
+    let no = Err(Fate::BudgetExhausted);
+    assert_eq!(refusals.note(&win(3), no), no);
+    let refused = Refused { question: 1, entry: 3, price: cpm("2"), fate: Fate::BudgetExhausted };
+    assert_eq!(refusals.refused(), [refused]);
+    refusals.restart();
+    assert!(refusals.refused().is_empty());
+    assert_eq!(refusals.note(&win(0), no), no);
+    assert_eq!(refusals.refused()[0].question, 0);
+}
