@@ -22,9 +22,10 @@ pub use retention::{Removed, RetainError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// A segment that has grown this long is the last of its file; at most half of
-    /// [`SEGMENT_BYTES_LIMIT`].
+    /// [`SEGMENT_BYTES_LIMIT`](crate::SEGMENT_BYTES_LIMIT).
     pub segment_bytes: u64,
-    /// Bytes that may be appended between commits; at most half of [`SEGMENT_BYTES_LIMIT`].
+    /// Bytes that may be appended between commits; at most half of
+    /// [`SEGMENT_BYTES_LIMIT`](crate::SEGMENT_BYTES_LIMIT).
     pub batch_bytes_max: usize,
     /// Which node of a cluster this is; its directory is no other's.
     pub node: u32,

@@ -116,8 +116,9 @@ fn any_market(dice: &mut Dice) -> Market {
     };
     let named = PublisherTerms { fee: ppm(250_000), ..PublisherTerms::default() };
     market.publishers.named.insert("pub-1".into(), named);
-    // Sometimes nobody but alpha is asked for banners.
-    market.dsps[1].formats = if dice.one_in(8) { 0b1110 } else { 0b1111 };
+    // Sometimes beta is not asked for banners, and gamma for nothing else.
+    market.dsps[1].formats = dice.one_of(&[0b1111, 0b1111, 0b1111, 0b1110]);
+    market.dsps[2].formats = dice.one_of(&[0b1111, 0b0001]);
     market
 }
 
@@ -146,6 +147,10 @@ fn any_request(dice: &mut Dice) -> String {
         });
         if dice.one_in(5) {
             change["qty"] = json!({ "multiplier": 2.5 });
+        }
+        if id > 0 && dice.one_in(6) {
+            change["banner"] = Value::Null;
+            change["video"] = json!({ "mimes": ["video/mp4"] });
         }
         imp(change)
     };

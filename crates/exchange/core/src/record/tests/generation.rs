@@ -1,6 +1,6 @@
 //! What the record of a generation says, and when there is none.
 
-use events::RECORD_BYTES_MAX;
+use events::{Malformed, RECORD_BYTES_MAX};
 
 use super::limits::BODY;
 use super::*;
@@ -49,6 +49,34 @@ fn a_generation_that_would_say_otherwise_is_not_recorded() {
     check(&[RATES[0], ("GBP", "x")], "the rate of GBP is not the one in force");
     check(&[RATES[0], RATES[1], ("CHF", "1.1")], "the rate of CHF is not the one in force");
     check(&[RATES[0], RATES[1], ("USD", "1")], "the rate of USD is not the one in force");
+}
+
+#[test]
+fn what_the_increment_is_in_must_have_a_rate() {
+    let market = Market { increment: price("1 JPY"), ..market() };
+    let rates: Vec<_> = rates_in(&market).into_iter().take(2).collect();
+    let mut out = Vec::new();
+    let got = encode_generation(&in_force(&market, &rates), &mut out);
+    assert_eq!(got, Err(Unrecordable::Rate(currency("JPY"))));
+}
+
+#[test]
+fn a_generation_has_so_many_rates_and_dsps() {
+    let market = market();
+    let mut record = Vec::new();
+    encode_generation(&in_force(&market, &rates_in(&market)), &mut record).unwrap();
+    let whole = v1::Generation::decode(&*record).unwrap();
+    let check = |rates: usize, dsps: usize, want: Option<Malformed>| {
+        let rates = vec![whole.rates[0].clone(); rates];
+        let dsps = vec![v1::Dsp::default(); dsps];
+        let open = v1::Generation { rates, dsps, length: 0, ..whole.clone() };
+        let length = u32::try_from(open.encoded_len()).unwrap();
+        let record = v1::Generation { length, ..open }.encode_to_vec();
+        assert_eq!(GenerationFacts::decode(&record).err(), want);
+    };
+    check(1024, 1 << 16, None);
+    check(1025, 0, Some(Malformed::TooMany(5)));
+    check(0, (1 << 16) + 1, Some(Malformed::TooMany(9)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use events::{Malformed, RECORD_BYTES_MAX, Writer, fields};
 
 use super::*;
+use crate::fixtures::cpm;
 
 #[test]
 fn a_record_fits_the_log() {
@@ -77,6 +78,50 @@ fn what_does_not_fit_at_all_is_not_written() {
     let all = (0..RECORD_BYTES_MAX).map(|dsp| (dsp, NotAsked::Qps));
     assert_eq!(encode(&proceedings, all, [], &mut out), None);
     assert_eq!(out, b"another");
+}
+
+/// The floor of the request, and with what the operator has configured.
+#[test]
+fn floors_are_recorded_as_dsps_were_told() {
+    let check = |configured: &str, want: &str| {
+        let mut case = Case::of_one_bid();
+        case.request = request(json!({ "at": 1, "imp": [imp(json!({ "bidfloor": 0.9 }))] }));
+        case.market.publishers.others.fee = ppm(100_000);
+        let floor = price(configured);
+        let rule = FloorRule { publisher: None, format: None, country: None, size: None, floor };
+        case.market.floors = vec![rule];
+        let held = held(&case);
+        let record = AuctionRecord::decode(&held.record).unwrap();
+        let floors = (record.imps[0].bidfloor, record.imps[0].shown_floor);
+        assert_eq!(floors, (cpm("1"), cpm(want)), "{configured}");
+        assert_eq!(record.bids[0].floor, Some(cpm(want)), "{configured}");
+    };
+    check("0.45 USD", "1");
+    check("1.35 USD", "1.5");
+}
+
+/// Terms of whom a record cannot name in full are taken as recorded.
+#[test]
+fn ids_that_are_too_long_are_not_looked_up() {
+    let mut case = Case::of_one_bid();
+    let long = |what: &str| format!("{what}{}", "-".repeat(300));
+    let (publisher, deal) = (long("publisher"), long("deal"));
+    let terms = PublisherTerms { fee: ppm(250_000), ..PublisherTerms::default() };
+    case.market.publishers.named.insert(publisher.as_str().into(), terms);
+    let terms = DealTerms { discount: ppm(50_000), ..DealTerms::default() };
+    case.market.deals.insert(deal.as_str().into(), terms);
+    let deals = json!({ "deals": [{ "id": deal, "bidfloor": 0.5 }] });
+    case.request = request(json!({
+        "imp": [imp(json!({ "pmp": deals }))],
+        "site": { "publisher": { "id": publisher } },
+    }));
+    let under_deal = bid(json!({ "dealid": deal }));
+    case.bodies = vec![(0, crate::fixtures::response(&[under_deal]))];
+    let held = held(&case);
+    let record = AuctionRecord::decode(&held.record).unwrap();
+    assert_eq!(record.publisher.map(str::len), Some(ID_BYTES_MAX));
+    assert_eq!(record.sales[0].net, cpm("0.5"), "its floor, less a quarter");
+    assert_eq!(replay(&record, &held.generation), Ok(Replayed::Same));
 }
 
 fn refused<'p>(request: &'p openrtb::BidRequest<'p>) -> Proceedings<'p> {
@@ -243,6 +288,8 @@ fn nothing_names_what_is_not_there() {
     );
     let before = "calls[2] stands before one of a DSP that comes first";
     check(|auction| auction.calls[2].dsp = 1, before);
+    let beyond = v1::Deal { class: 256, ..deal(0) };
+    check(|auction| auction.deals.push(beyond.clone()), "deals[0]: field 4 cannot be 256");
     let not_on_sale = "calls[0] is for what was not on sale";
     check(|auction| auction.calls[0].imps = 2, not_on_sale);
     check(|auction| auction.calls[0].deals = vec![0], not_on_sale);

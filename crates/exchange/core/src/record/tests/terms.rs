@@ -87,11 +87,16 @@ fn a_changed_price_of_a_bid_is_found() {
         price(message, at).map(|changed| changed && applies)
     });
     check(&["worth"], bids(|bid| plus_one(&mut bid.worth_micros)));
-    check(&["worth", "currency"], |message, at| {
-        let applies = !is_agreed(message, at);
+    let in_yen = |message: &mut v1::Auction, at: usize| {
         let bid = message.bids.get_mut(at)?;
         bid.currency = "JPY".to_owned();
-        Some(took_part(bid) && applies)
+        Some(took_part(bid))
+    };
+    // None of the DSPs bids in it.
+    check(&["currency"], in_yen);
+    check(&["worth"], |message, at| {
+        let applies = !is_agreed(message, at);
+        in_yen(message, at).map(|changed| changed && applies)
     });
 }
 
@@ -233,6 +238,19 @@ fn changed_terms_are_found() {
     );
 }
 
+/// What is worth nothing in the auction's currency takes no part, though no floor forbids it.
+#[test]
+fn a_bid_of_nothing_is_found() {
+    let held = held(&Case::of_one_bid());
+    let mut message = v1::Auction::decode(&*held.record).unwrap();
+    let bid = &mut message.bids[0];
+    (bid.price_micros, bid.worth_micros, bid.floor_micros) = (Some(0), Some(0), Some(0));
+    message.sales[0] = v1::Sale { min_to_win_micros: Some(0), ..v1::Sale::default() };
+    let told = replayed(&written(&message), &held.generation).unwrap_err();
+    let want = "bids[0] (alpha, seat a1, id \"b1\") worth: recorded 0, recomputed none";
+    assert_eq!(told.lines().next(), Some(want));
+}
+
 /// The difference is for people: which bid, which value, what it was and what it would be.
 #[test]
 fn a_difference_says_what_and_where() {
@@ -250,9 +268,12 @@ fn a_difference_says_what_and_where() {
         ),
     ];
     assert_eq!(told, want.join("\n"));
-    let other = GenerationFacts { number: 3, ..held.generation };
-    let told = replayed(&held.record, &other).unwrap_err();
-    assert_eq!(told, "it was held by generation 12 of the configuration, this is 3");
+    for number in [3, 13] {
+        let other = GenerationFacts { number, ..held.generation.clone() };
+        let told = replayed(&held.record, &other).unwrap_err();
+        let want = format!("it was held by generation 12 of the configuration, this is {number}");
+        assert_eq!(told, want);
+    }
 }
 
 /// However much differs, what is told has an end.
