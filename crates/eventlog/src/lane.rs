@@ -32,7 +32,7 @@ use crate::writer::Options;
 
 #[cfg(test)]
 pub(crate) use bell::{WakeAt, Word};
-pub use gap::{GAP_KIND, Gap};
+pub use gap::{Gap, GapFormat};
 pub use keeper::{Keeper, Left, Next, Now, Report, Reporter, Setup};
 pub use ring::{DurableRing, FirehoseRing, Position, Refused, Tell, Told};
 pub use status::{Cause, Counters, Lane, State};

@@ -7,6 +7,7 @@
 mod open;
 mod retention;
 
+use std::cell::Cell;
 use std::io;
 
 use crate::bug::{Bug, planted};
@@ -115,6 +116,8 @@ pub struct Writer<D: Disk> {
     segments: Vec<Identity>,
     /// Below here nothing is wanted.
     keep_from: u64,
+    /// The segment without an index that was last read for its latest time, and that.
+    scanned: Cell<Option<(Identity, Option<u64>)>>,
 }
 
 impl<D: Disk> Writer<D> {

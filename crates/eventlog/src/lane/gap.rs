@@ -1,45 +1,58 @@
 //! What the firehose says about records that are not there.
 //!
-//! Pure. Its bytes are those of a protobuf message with `fixed32 shard = 1` and `fixed64 lost = 2`,
-//! both always present, so that a reader of the schema needs nothing else.
-
-/// The kind of a gap's record, which is no other's.
-pub const GAP_KIND: u8 = u8::MAX;
-
-const BYTES: usize = 14;
-/// Field 1, 32 bits.
-const SHARD_TAG: u8 = 1 << 3 | 5;
-/// Field 2, 64 bits.
-const LOST_TAG: u8 = 2 << 3 | 1;
+//! Owns which records a gap is about. Its bytes are its owner's, who knows what records are.
 
 /// Records of one ring that were offered and are not in the log, at the place where they are
-/// missing.
+/// missing: as many as came since the record of that ring before this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The ring's, as its owner numbered it.
+    /// The ring's number, as its owner gave it.
     pub shard: u32,
-    /// How many, since the record of that ring before this one.
+    /// How many.
     pub lost: u64,
+    /// The earliest time of any of them, in Unix milliseconds; it may be somewhat earlier where a
+    /// gap before this one told of the same shortage.
+    pub since_ms: u64,
+    /// The latest.
+    pub through_ms: u64,
 }
 
-impl Gap {
-    /// The payload of its record.
-    pub fn encode(self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        bytes[0] = SHARD_TAG;
-        bytes[1..5].copy_from_slice(&self.shard.to_le_bytes());
-        bytes[5] = LOST_TAG;
-        bytes[6..].copy_from_slice(&self.lost.to_le_bytes());
-        bytes
+/// How a gap stands in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct GapFormat {
+    /// The kind of its record, which is no other's.
+    pub kind: u8,
+    /// Appends its payload.
+    pub encode: fn(&Gap, &mut Vec<u8>),
+}
+
+/// Some records, and their times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub records: u64,
+    pub since_ms: u64,
+    pub through_ms: u64,
+}
+
+impl Span {
+    /// A single record.
+    pub const fn one(time_ms: u64) -> Self {
+        Self { records: 1, since_ms: time_ms, through_ms: time_ms }
     }
 
-    /// From the payload of a record of [`GAP_KIND`]; `None` when that is no gap. What a later
-    /// release may add behind it is passed over.
-    pub fn decode(payload: &[u8]) -> Option<Self> {
-        let [SHARD_TAG, a, b, c, d, LOST_TAG, lost @ ..] = payload.first_chunk::<BYTES>()? else {
-            return None;
-        };
-        let lost = u64::from_le_bytes(*lost.first_chunk()?);
-        Some(Self { shard: u32::from_le_bytes([*a, *b, *c, *d]), lost })
+    /// These and others.
+    pub fn add(&mut self, more: Self) {
+        if self.records == 0 {
+            *self = more;
+        } else if more.records > 0 {
+            self.records += more.records;
+            self.since_ms = self.since_ms.min(more.since_ms);
+            self.through_ms = self.through_ms.max(more.through_ms);
+        }
+    }
+
+    pub const fn gap(self, shard: u32) -> Gap {
+        let Self { records: lost, since_ms, through_ms } = self;
+        Gap { shard, lost, since_ms, through_ms }
     }
 }

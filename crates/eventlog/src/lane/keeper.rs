@@ -11,7 +11,7 @@ use super::outlet::Outlet;
 use super::ring::{DurableRing, FirehoseRing, Inlet, Tell};
 use super::scribe::Scribe;
 use super::status::Lane;
-use super::{LaneKind, LaneOptions};
+use super::{GapFormat, LaneKind, LaneOptions};
 use crate::disk::{Disk, SyncMeter};
 use crate::writer::{CommitError, Removed, RetainError, Writer};
 
@@ -94,16 +94,18 @@ pub struct Left {
 pub struct Keeper<D: Disk> {
     durable: Scribe<D>,
     firehose: Scribe<D>,
+    gaps: GapFormat,
     bell: Arc<Bell>,
     report: Reporter,
 }
 
 impl<D: Disk> Keeper<D> {
     /// Of two logs, each in a directory of its own. Rings are added before the first step.
-    pub fn new(durable: Setup<D>, firehose: Setup<D>, report: Reporter) -> Self {
+    pub fn new(durable: Setup<D>, firehose: Setup<D>, gaps: GapFormat, report: Reporter) -> Self {
         Self {
-            durable: Scribe::new(LaneKind::Durable, durable),
-            firehose: Scribe::new(LaneKind::Firehose, firehose),
+            durable: Scribe::new(LaneKind::Durable, durable, gaps),
+            firehose: Scribe::new(LaneKind::Firehose, firehose, gaps),
+            gaps,
             bell: Arc::default(),
             report,
         }
@@ -126,7 +128,8 @@ impl<D: Disk> Keeper<D> {
 
     /// A ring of so many bytes into the firehose, whose gaps will name `shard`.
     pub fn firehose_ring(&mut self, shard: u32, bytes: usize) -> FirehoseRing {
-        FirehoseRing(ring(&mut self.firehose, &self.bell, (shard, bytes), None))
+        let inlet = ring(&mut self.firehose, &self.bell, (shard, bytes), None);
+        FirehoseRing { inlet, gap_kind: self.gaps.kind }
     }
 
     /// Does what is due. May wait for the disk, and for nothing else.

@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::GapFormat;
+use super::gap::Span;
 use super::ring::{HEADER_BYTES, Position, RingShared, Tell, Told};
 use super::status::Counts;
-use super::{GAP_KIND, Gap};
 use crate::bug::{Bug, meanwhile, planted};
 use crate::disk::Disk;
 use crate::segment::{u32_at, u64_at};
@@ -26,6 +27,8 @@ struct Part {
     gaps: u64,
     /// Records that these gaps tell of.
     lost: u64,
+    /// Those, and its own: what is missing if this is lost.
+    all: Span,
     /// Of the last record.
     sequence: u64,
 }
@@ -37,6 +40,7 @@ impl Part {
         self.payload_bytes += more.payload_bytes;
         self.gaps += more.gaps;
         self.lost += more.lost;
+        self.all.add(more.all);
         if more.records > 0 {
             self.sequence = more.sequence;
         }
@@ -56,15 +60,15 @@ pub(super) struct Outlet {
     /// Bytes in the ring, as last seen.
     waiting: usize,
     /// Records shed, as last seen: after those that wait.
-    shed: u64,
+    shed: Span,
     /// Records shed of which gaps tell that were written.
-    shed_told: u64,
+    shed_told: Span,
     /// Written records that the disk lost, of which no gap tells yet.
-    owed: u64,
+    owed: Span,
     /// In the writer's batch; the ring holds it still.
     taken: Part,
     /// `shed_told`, once what was taken is written.
-    shed_taken: u64,
+    shed_taken: Span,
     /// Written, and not durable.
     unsynced: Part,
 }
@@ -84,11 +88,11 @@ impl Outlet {
             released: 0,
             position: 0,
             waiting: 0,
-            shed: 0,
-            shed_told: 0,
-            owed: 0,
+            shed: Span::default(),
+            shed_told: Span::default(),
+            owed: Span::default(),
             taken: Part::default(),
-            shed_taken: 0,
+            shed_taken: Span::default(),
             unsynced: Part::default(),
         }
     }
@@ -120,7 +124,7 @@ impl Outlet {
     }
 
     fn owes_gap(&self) -> bool {
-        self.owed > 0 || self.shed > self.shed_told
+        self.owed.records > 0 || self.shed.records > self.shed_told.records
     }
 
     /// Whether it is half full, as last seen.
@@ -141,16 +145,10 @@ impl Outlet {
 
     /// Appends what was last seen, or about `bytes_max` of it, and tells whether the writer's
     /// batch had room.
-    pub fn take<D: Disk>(
-        &mut self,
-        writer: &mut Writer<D>,
-        scratch: &mut Vec<u8>,
-        (unix_ms, bytes_max): (u64, usize),
-    ) -> bool {
+    pub fn take<D: Disk>(&mut self, desk: Desk<'_, D>, bytes_max: usize) -> bool {
         let mut taking = Taking {
-            writer,
+            desk,
             shard: self.shard,
-            unix_ms,
             owed: self.owed,
             shed: self.shed_told,
             part: Part::default(),
@@ -160,7 +158,7 @@ impl Outlet {
         let content = Content { one, two };
         let mut fits = true;
         while fits && taking.part.bytes < self.waiting.min(bytes_max) {
-            fits = taking.record(content, scratch).is_ok();
+            fits = taking.record(content).is_ok();
         }
         if fits && taking.part.bytes == self.waiting {
             fits = taking.gap(self.shed).is_ok();
@@ -183,7 +181,7 @@ impl Outlet {
         self.waiting -= taken.bytes;
         self.position += taken.records;
         if taken.gaps > 0 {
-            self.owed = 0;
+            self.owed = Span::default();
         }
         self.shed_told = self.shed_taken;
         self.unsynced.add(&taken);
@@ -215,10 +213,10 @@ impl Outlet {
         self.taken = Part::default();
         let lost = std::mem::take(&mut self.unsynced);
         if !planted(Bug::ForgetGap) {
-            self.owed += lost.records + lost.lost;
+            self.owed.add(lost.all);
         }
         if planted(Bug::RepeatGap) {
-            self.owed += lost.lost;
+            self.owed.records += lost.lost;
         }
     }
 
@@ -235,57 +233,84 @@ impl Outlet {
     }
 }
 
+/// Where records are put.
+pub(super) struct Desk<'a, D: Disk> {
+    pub writer: &'a mut Writer<D>,
+    pub gaps: GapFormat,
+    /// When gaps are told.
+    pub unix_ms: u64,
+    pub scratch: &'a mut Vec<u8>,
+}
+
 /// What is appended of one ring.
 struct Taking<'a, D: Disk> {
-    writer: &'a mut Writer<D>,
+    desk: Desk<'a, D>,
     shard: u32,
-    unix_ms: u64,
     /// Lost by the disk, until a gap tells of it.
-    owed: u64,
+    owed: Span,
     /// Shed, as far as gaps tell of it.
-    shed: u64,
+    shed: Span,
     part: Part,
 }
 
 impl<D: Disk> Taking<'_, D> {
     /// The next record of the ring, behind a gap when there is one before it.
-    fn record(&mut self, content: Content<'_>, scratch: &mut Vec<u8>) -> Result<(), BatchFull> {
+    fn record(&mut self, content: Content<'_>) -> Result<(), BatchFull> {
         let at = self.part.bytes;
         let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(content.get(at..at + HEADER_BYTES, scratch));
+        header.copy_from_slice(content.get(at..at + HEADER_BYTES, self.desk.scratch));
         let bytes = usize::try_from(u32_at(&header, 0)).expect("a ring's record fits memory");
-        self.gap(u64_at(&header, 16))?;
+        let [time_ms, records, since_ms, through_ms] =
+            [8, 16, 24, 32].map(|at| u64_at(&header, at));
+        self.gap(Span { records, since_ms, through_ms })?;
         let start = at + HEADER_BYTES;
-        let payload = content.get(start..start + bytes, scratch);
-        let sequence = self.append(header[4], u64_at(&header, 8), payload)?;
-        self.part.bytes = start + bytes;
-        self.part.records += 1;
-        self.part.payload_bytes += payload.len() as u64;
-        self.part.sequence = sequence;
+        let payload = content.get(start..start + bytes, self.desk.scratch);
+        let sequence = append(self.desk.writer, (header[4], time_ms), payload)?;
+        self.part.add(&Part {
+            bytes: HEADER_BYTES + bytes,
+            records: 1,
+            payload_bytes: bytes as u64,
+            all: Span::one(time_ms),
+            sequence,
+            ..Part::default()
+        });
         Ok(())
     }
 
-    /// A gap that tells of all that was shed when `shed` had been, and of what the disk lost.
-    fn gap(&mut self, shed: u64) -> Result<(), BatchFull> {
+    /// A gap that tells of all that had been shed then, and of what the disk lost.
+    fn gap(&mut self, shed: Span) -> Result<(), BatchFull> {
         // What was shed while the ring was looked at may be told already.
-        let lost = self.owed + shed.saturating_sub(self.shed);
-        if lost == 0 {
+        let records = shed.records.saturating_sub(self.shed.records);
+        let mut lost = self.owed;
+        lost.add(Span { records, ..shed });
+        if lost.records == 0 {
             return Ok(());
         }
-        let gap = Gap { shard: self.shard, lost };
-        self.append(GAP_KIND, self.unix_ms, &gap.encode())?;
-        self.part.gaps += 1;
-        self.part.lost += lost;
-        (self.owed, self.shed) = (0, self.shed.max(shed));
+        let Desk { writer, gaps, unix_ms, scratch } = &mut self.desk;
+        scratch.clear();
+        (gaps.encode)(&lost.gap(self.shard), scratch);
+        append(writer, (gaps.kind, *unix_ms), scratch)?;
+        let records = lost.records;
+        self.part.add(&Part { gaps: 1, lost: records, all: lost, ..Part::default() });
+        self.owed = Span::default();
+        if shed.records > self.shed.records {
+            self.shed = shed;
+        }
         Ok(())
     }
+}
 
-    fn append(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<u64, BatchFull> {
-        self.writer.append(kind, time_ms, payload).map_err(|error| match error {
-            AppendError::BatchFull => BatchFull,
-            AppendError::TooLong { .. } => unreachable!("a ring takes no longer payload"),
-        })
-    }
+fn append<D: Disk>(
+    writer: &mut Writer<D>,
+    (kind, time_ms): (u8, u64),
+    payload: &[u8],
+) -> Result<u64, BatchFull> {
+    writer.append(kind, time_ms, payload).map_err(|error| match error {
+        AppendError::BatchFull => BatchFull,
+        AppendError::TooLong { .. } => {
+            unreachable!("neither a ring nor a gap has a longer payload")
+        }
+    })
 }
 
 /// The writer's batch has no room.

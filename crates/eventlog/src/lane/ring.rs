@@ -12,17 +12,19 @@
 //! | 4 | 4 | kind, and three zeros |
 //! | 8 | 8 | time |
 //! | 16 | 8 | how many records this ring had shed before |
+//! | 24 | 16 | the earliest and the latest time of those shed since the record before |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bell::{Bell, WakeAt};
+use super::gap::Span;
 use super::status::{Count, LaneShared};
-use super::{Cause, Counters, GAP_KIND, State};
+use super::{Cause, Counters, State};
 use crate::segment::PAYLOAD_BYTES_MAX;
 
 /// Bytes of a record in a ring before its payload.
-pub(super) const HEADER_BYTES: usize = 24;
+pub(super) const HEADER_BYTES: usize = 40;
 /// No ring is shorter.
 const RING_BYTES_MIN: usize = 256;
 
@@ -81,7 +83,7 @@ pub enum Told {
     Writing,
 }
 
-/// Who is told.
+/// Who is told: it may wake a task of the shard, or send to it.
 pub type Tell = Box<dyn FnMut(Told) + Send>;
 
 /// What both ends share, each part on lines of its own.
@@ -103,6 +105,9 @@ pub(super) struct ShardSide {
     too_long: Count,
     /// Records that were left out.
     shed: AtomicU64,
+    /// The earliest and the latest time of those since the last record that was taken.
+    shed_since_ms: AtomicU64,
+    shed_through_ms: AtomicU64,
     /// Bytes for which there was no room; the log thread puts it back to 0 when there is.
     full_for: AtomicU64,
 }
@@ -132,16 +137,22 @@ impl RingShared {
         }
     }
 
-    /// How many were shed; whatever was handed over before the last of them is visible then.
-    pub fn shed(&self) -> u64 {
-        self.shard.shed.load(Ordering::Acquire)
+    /// How many were shed so far, and when those since the last record that was taken; whatever
+    /// was handed over before the last of them is visible then. The times may be of one more.
+    pub fn shed(&self) -> Span {
+        let shard = &self.shard;
+        Span {
+            records: shard.shed.load(Ordering::Acquire),
+            since_ms: shard.shed_since_ms.load(Ordering::Acquire),
+            through_ms: shard.shed_through_ms.load(Ordering::Acquire),
+        }
     }
 
     pub fn count(&self, counters: &mut Counters) {
         counters.refused_full += self.shard.refused_full.read();
         counters.refused_state += self.shard.refused_state.read();
         counters.too_long += self.shard.too_long.read();
-        counters.shed += self.shed();
+        counters.shed += self.shard.shed.load(Ordering::Relaxed);
         counters.ring_bytes_high = counters.ring_bytes_high.max(self.log.bytes_high.read());
     }
 }
@@ -159,6 +170,8 @@ pub(super) struct Inlet {
     accepted: u64,
     /// Records left out.
     shed: u64,
+    /// Those of them since the last record handed over.
+    gap: Span,
 }
 
 /// There was no room, for so many bytes.
@@ -186,6 +199,7 @@ impl Inlet {
             written: 0,
             accepted: 0,
             shed: 0,
+            gap: Span::default(),
         };
         (inlet, consumer, shared)
     }
@@ -195,7 +209,6 @@ impl Inlet {
     }
 
     fn put(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<(), NoRoom> {
-        assert!(kind != GAP_KIND, "kind {GAP_KIND} is that of gaps");
         let length = HEADER_BYTES + payload.len();
         let Ok(mut chunk) = self.bytes.write_chunk(length) else {
             return Err(NoRoom(length));
@@ -205,7 +218,10 @@ impl Inlet {
         header[..4].copy_from_slice(&bytes.to_le_bytes());
         header[4] = kind;
         header[8..16].copy_from_slice(&time_ms.to_le_bytes());
-        header[16..].copy_from_slice(&self.shed.to_le_bytes());
+
+        header[16..24].copy_from_slice(&self.shed.to_le_bytes());
+        header[24..32].copy_from_slice(&self.gap.since_ms.to_le_bytes());
+        header[32..].copy_from_slice(&self.gap.through_ms.to_le_bytes());
         let (one, two) = chunk.as_mut_slices();
         let mut rest = [one, two];
         fill(&mut rest, &header);
@@ -214,9 +230,21 @@ impl Inlet {
         self.accepted += 1;
         self.shared.shard.accepted.set(self.accepted);
         chunk.commit_all();
+        self.gap = Span::default();
         self.written += length as u64;
         self.shared.log.wake_at.reached(self.written, || self.bell.ring());
         Ok(())
+    }
+
+    fn leave_out(&mut self, time_ms: u64) {
+        self.shed += 1;
+        self.gap.add(Span::one(time_ms));
+        let shard = &self.shared.shard;
+        shard.shed_since_ms.store(self.gap.since_ms, Ordering::Release);
+        shard.shed_through_ms.store(self.gap.through_ms, Ordering::Release);
+        shard.shed.store(self.shed, Ordering::Release);
+        // A gap is worth as much waking as a ring that is full.
+        self.shared.log.wake_at.reached(u64::MAX - 1, || self.bell.ring());
     }
 
     fn no_room(&self, NoRoom(bytes): &NoRoom) {
@@ -253,9 +281,6 @@ impl DurableRing {
     ///
     /// # Errors
     /// It was not taken, and nothing of it will be in the log: see [`Refused`].
-    ///
-    /// # Panics
-    /// `kind` is [`GAP_KIND`].
     pub fn push(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<Position, Refused> {
         let inlet = &mut self.0;
         let (max, counts) = (inlet.payload_bytes_max(), &inlet.shared.shard);
@@ -306,16 +331,20 @@ impl DurableRing {
 
 /// A shard's end of a ring of the firehose.
 #[derive(Debug)]
-pub struct FirehoseRing(pub(super) Inlet);
+pub struct FirehoseRing {
+    pub(super) inlet: Inlet,
+    pub(super) gap_kind: u8,
+}
 
 impl FirehoseRing {
     /// Hands over a record, or leaves it out, counted, and tells which. One that is longer than
     /// the ring is left out as well. Once the lane is closed nothing tells of what comes.
     ///
     /// # Panics
-    /// `kind` is [`GAP_KIND`].
+    /// `kind` is that of gaps.
     pub fn offer(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> bool {
-        let inlet = &mut self.0;
+        assert!(kind != self.gap_kind, "kind {kind} is that of gaps");
+        let inlet = &mut self.inlet;
         if inlet.lane.state() == State::Closed {
             inlet.shared.shard.refused_state.add(1);
             return false;
@@ -328,25 +357,22 @@ impl FirehoseRing {
                 Err(no_room) => inlet.no_room(&no_room),
             }
         }
-        inlet.shed += 1;
-        inlet.shared.shard.shed.store(inlet.shed, Ordering::Release);
-        // A gap is worth as much waking as a ring that is full.
-        inlet.shared.log.wake_at.reached(u64::MAX - 1, || inlet.bell.ring());
+        inlet.leave_out(time_ms);
         false
     }
 
     /// How many records this ring left out.
     pub fn shed(&self) -> u64 {
-        self.0.shed
+        self.inlet.shed
     }
 
     /// Whether records are taken; they are while the lane fails, as long as the ring has room.
     pub fn state(&self) -> State {
-        self.0.state()
+        self.inlet.state()
     }
 
     /// The longest payload that fits.
     pub fn payload_bytes_max(&self) -> usize {
-        self.0.payload_bytes_max()
+        self.inlet.payload_bytes_max()
     }
 }

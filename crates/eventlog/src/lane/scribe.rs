@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::bell::WakeAt;
 use super::keeper::{Next, Now, Report, Reporter, Setup};
-use super::outlet::Outlet;
+use super::outlet::{Desk, Outlet};
 use super::ring::Told;
 use super::status::LaneShared;
-use super::{Cause, LaneKind, LaneOptions, State};
+use super::{Cause, GapFormat, LaneKind, LaneOptions, State};
 use crate::bug::{Bug, planted};
 use crate::disk::Disk;
 use crate::writer::{CommitError, Writer};
@@ -48,11 +48,12 @@ pub(super) struct Scribe<D: Disk> {
     failing: Option<Failing>,
     retain_at: Duration,
     closing: bool,
+    gaps: GapFormat,
     scratch: Vec<u8>,
 }
 
 impl<D: Disk> Scribe<D> {
-    pub fn new(kind: LaneKind, setup: Setup<D>) -> Self {
+    pub fn new(kind: LaneKind, setup: Setup<D>, gaps: GapFormat) -> Self {
         let Setup { writer, options, meter } = setup;
         let shared = Arc::new(LaneShared::new(kind, writer.durable(), meter));
         shared.counts.segments.set(writer.segments() as u64);
@@ -69,6 +70,7 @@ impl<D: Disk> Scribe<D> {
             failing: None,
             retain_at: Duration::ZERO,
             closing: false,
+            gaps,
             scratch: Vec::new(),
         }
     }
@@ -160,8 +162,13 @@ impl<D: Disk> Scribe<D> {
         let (mut fits, mut left) = (true, bytes_max);
         let (before, behind) = self.rings.split_at_mut(self.first);
         for ring in behind.iter_mut().chain(before) {
-            let about = (now.unix_ms, left);
-            fits &= ring.take(&mut self.writer, &mut self.scratch, about);
+            let desk = Desk {
+                writer: &mut self.writer,
+                gaps: self.gaps,
+                unix_ms: now.unix_ms,
+                scratch: &mut self.scratch,
+            };
+            fits &= ring.take(desk, left);
             left = left.saturating_sub(ring.taken());
             if planted(Bug::AcknowledgeBeforeCommit) {
                 ring.acknowledge_taken();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::keeper::{Keeper, Left, Next, Now, Reporter, Setup};
 use super::ring::{DurableRing, FirehoseRing, Tell};
 use super::status::Lane;
-use super::{LaneKind, LaneOptions, Start};
+use super::{GapFormat, LaneKind, LaneOptions, Start};
 use crate::disk::{Folder, SyncMeter, Timed};
 use crate::item::Item;
 use crate::writer::{OpenError, Recovery, Writer};
@@ -80,13 +80,15 @@ pub struct Log {
 
 impl Log {
     /// Opens both lanes, each in its directory under `root`. `visit` is shown what is read of them,
-    /// the durable lane first; it must not act on it before this returns.
+    /// the durable lane first; it must not act on it before this returns. `gaps` is how gaps stand
+    /// in the firehose, `report` hears from the thread what an operator should know.
     ///
     /// # Errors
     /// A directory cannot be made, or a log in it cannot be opened.
     pub fn open(
         root: &Path,
         options: &LogOptions,
+        gaps: GapFormat,
         report: Reporter,
         mut visit: impl FnMut(LaneKind, Item),
     ) -> Result<(Self, Recoveries), LogError> {
@@ -106,7 +108,7 @@ impl Log {
         };
         let (durable, of_durable) = lane(LaneKind::Durable, options.durable)?;
         let (firehose, of_firehose) = lane(LaneKind::Firehose, options.firehose)?;
-        let keeper = Keeper::new(durable, firehose, report);
+        let keeper = Keeper::new(durable, firehose, gaps, report);
         let recoveries = Recoveries { durable: of_durable, firehose: of_firehose };
         Ok((Self { keeper, park_max: options.park_max }, recoveries))
     }

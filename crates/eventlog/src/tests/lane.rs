@@ -13,11 +13,29 @@ use std::time::Duration;
 use crate::disk::SyncMeter;
 use crate::disk::testing::FaultDisk;
 use crate::lane::{
-    GAP_KIND, Gap, Keeper, Lane, LaneKind, LaneOptions, Next, Now, Pace, Reporter, Setup,
+    Gap, GapFormat, Keeper, Lane, LaneKind, LaneOptions, Next, Now, Pace, Reporter, Setup,
 };
 use crate::{Item, Options, Reader, Record, Writer};
 
 const MS: Duration = Duration::from_millis(1);
+
+/// Gaps as four numbers.
+const GAPS: GapFormat = GapFormat {
+    kind: 9,
+    encode: |gap, out| {
+        let numbers = [u64::from(gap.shard), gap.lost, gap.since_ms, gap.through_ms];
+        out.extend(numbers.into_iter().flat_map(u64::to_le_bytes));
+    },
+};
+
+fn gap(payload: &[u8]) -> Gap {
+    let numbers: Vec<_> = payload
+        .chunks_exact(8)
+        .map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")))
+        .collect();
+    let [shard, lost, since_ms, through_ms] = numbers[..] else { panic!("no gap: {payload:?}") };
+    Gap { shard: u32::try_from(shard).expect("a number of ours"), lost, since_ms, through_ms }
+}
 
 /// Short segments, and nothing waits for more of its like for long.
 const OPTIONS: LaneOptions = LaneOptions {
@@ -72,7 +90,7 @@ impl Rig {
         let heard = Heard::default();
         let [durable, firehose] = [(&disks[0], durable), (&disks[1], firehose)]
             .map(|(disk, options)| setup(disk, options));
-        let keeper = Keeper::new(durable, firehose, heard.reporter());
+        let keeper = Keeper::new(durable, firehose, GAPS, heard.reporter());
         let [durable, firehose] = disks;
         let now = Now { tick: Duration::from_secs(100), unix_ms: 5_000 };
         Self { durable, firehose, keeper, heard, now }
@@ -114,12 +132,12 @@ fn records(disk: &FaultDisk) -> Vec<Record> {
 
 /// Payloads as text, gaps as how many they tell of.
 fn texts(disk: &FaultDisk) -> Vec<String> {
-    let text = |record: Record| match record.kind {
-        GAP_KIND => {
-            let gap = Gap::decode(&record.payload).expect("a gap");
-            format!("{} lost of {}", gap.lost, gap.shard)
+    let text = |record: Record| {
+        if record.kind == GAPS.kind {
+            let gap = gap(&record.payload);
+            return format!("{} lost of {}", gap.lost, gap.shard);
         }
-        _ => String::from_utf8(record.payload).expect("text"),
+        String::from_utf8(record.payload).expect("text")
     };
     records(disk).into_iter().map(text).collect()
 }

@@ -88,6 +88,27 @@ fn retention_again_and_again() {
     assert_eq!(writer.append(1, 0, b"goes on"), Ok(31));
 }
 
+/// A segment without an index is not read each time that somebody asks how old it is.
+#[test]
+fn a_segment_without_an_index_is_read_once() {
+    let (disk, mut writer) = writer(3);
+    let first = segments(&disk).unwrap()[0];
+    disk::Disk::remove(&disk, &first.index_name()).unwrap();
+    let mut read = || {
+        let before = disk.bytes_read();
+        assert_eq!(writer.retain(None, Some(50), u64::MAX).unwrap(), Removed::default());
+        disk.bytes_read() - before
+    };
+    let (once, again) = (read(), read());
+    assert!(once >= SEGMENT_BYTES - HEADER_BYTES as u64 && again < 100, "{once}, then {again}");
+    let removed = writer.retain(None, Some(51), u64::MAX).unwrap();
+    assert_eq!(removed.segments, [first]);
+    // Another one's times are not taken for those of the next.
+    let second = segments(&disk).unwrap()[0];
+    disk::Disk::remove(&disk, &second.index_name()).unwrap();
+    assert_eq!(writer.retain(None, Some(51), u64::MAX).unwrap(), Removed::default());
+}
+
 /// What goes is what a reader of all records would have chosen, whatever the indexes say.
 #[test]
 fn what_goes_is_what_the_records_say() {

@@ -118,7 +118,7 @@ impl<D: Disk> Writer<D> {
             let mut source = Source::open(&self.disk, identity, self.options.window_bytes)?;
             match trusted_index(&self.disk, &source, end) {
                 Some(Index { max_time_ms, .. }) => Ok(Some(max_time_ms)),
-                None => latest_ms(&mut source, end),
+                None => self.scanned(&mut source, end),
             }
         };
         match latest() {
@@ -128,6 +128,19 @@ impl<D: Disk> Writer<D> {
             }
             Err(ReadError::Io { source, .. }) => Err(source),
             Err(other) => Err(io::Error::other(other)),
+        }
+    }
+
+    /// The latest time in a sealed segment without an index, of which all is read once: it is asked
+    /// again and again until that is long ago.
+    fn scanned(&self, source: &mut Source<D::File>, end: u64) -> Result<Option<u64>, ReadError> {
+        match self.scanned.get() {
+            Some((identity, latest)) if identity == source.identity() => Ok(latest),
+            _ => {
+                let latest = latest_ms(source, end)?;
+                self.scanned.set(Some((source.identity(), latest)));
+                Ok(latest)
+            }
         }
     }
 

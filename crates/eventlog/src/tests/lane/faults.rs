@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::OPTIONS;
+use super::{GAPS, OPTIONS, gap};
 use crate::bug::{Bug, plant};
 use crate::disk::SyncMeter;
 use crate::disk::testing::{Chance, FaultDisk, Faults};
 use crate::lane::{
-    DurableRing, FirehoseRing, GAP_KIND, Gap, Keeper, LaneKind, LaneOptions, Now, Pace, Refused,
-    Retention, Setup, State, Tell, Told,
+    DurableRing, FirehoseRing, Keeper, LaneKind, LaneOptions, Now, Pace, Refused, Retention, Setup,
+    State, Tell, Told,
 };
 use crate::{Item, Record, Writer};
 
@@ -117,8 +117,8 @@ impl Model {
         // Of each ring, which record comes next; of those whose beginning is gone it is not known.
         let mut next = BTreeMap::<Name, u64>::new();
         for record in records {
-            if record.kind == GAP_KIND {
-                let gap = Gap::decode(&record.payload).ok_or("no gap")?;
+            if record.kind == GAPS.kind {
+                let gap = gap(&record.payload);
                 // A life's number is its time.
                 let name = (record.time_ms, gap.shard);
                 let first = (!self.forgets).then_some(1);
@@ -177,7 +177,7 @@ struct Life {
 impl Life {
     fn begin(number: u64, setups: [Setup<FaultDisk>; 2], chance: &mut Chance) -> Self {
         let [durable, firehose] = setups;
-        let mut keeper = Keeper::new(durable, firehose, Box::new(|_| ()));
+        let mut keeper = Keeper::new(durable, firehose, GAPS, Box::new(|_| ()));
         let told = Arc::<Mutex<Vec<(u32, Told)>>>::default();
         let hear = |ring: u32| -> Tell {
             let told = Arc::clone(&told);

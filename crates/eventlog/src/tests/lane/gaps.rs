@@ -1,11 +1,9 @@
-//! Gaps: their bytes, and that they tell what is missing, where it is.
+//! Gaps: they tell what is missing, where it is.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use proptest::prelude::*;
-
-use super::{OPTIONS, Rig, texts};
+use super::{GAPS, OPTIONS, Rig, gap, records, texts};
 use crate::bug::happen;
 use crate::disk::testing::Faults;
 use crate::lane::{FirehoseRing, Gap, LaneKind, LaneOptions};
@@ -15,7 +13,7 @@ const SHARD: u32 = 7;
 /// A firehose that commits what it writes, and a ring that takes two records of 100 bytes.
 fn rig(options: LaneOptions) -> (Rig, FirehoseRing) {
     let mut rig = Rig::new(OPTIONS, options);
-    let ring = rig.keeper.firehose_ring(SHARD, 300);
+    let ring = rig.keeper.firehose_ring(SHARD, 330);
     (rig, ring)
 }
 
@@ -129,39 +127,32 @@ fn each_ring_has_its_own_gaps() {
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7", "k", "l", "2 lost of 8"]);
 }
 
+/// The earliest and the latest time of what is missing, whether it was shed or lost.
 #[test]
-fn golden_bytes_of_a_gap() {
-    let gap = Gap { shard: 0x0102_0304, lost: 0x1112_1314_1516_1718 };
-    let bytes = gap.encode();
-    assert_eq!(
-        bytes,
-        [0x0d, 4, 3, 2, 1, 0x11, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11],
-        "field 1 of 32 bits, field 2 of 64"
-    );
-    assert_eq!(Gap::decode(&bytes), Some(gap));
-    for length in 0..bytes.len() {
-        assert_eq!(Gap::decode(&bytes[..length]), None, "{length} bytes");
-    }
-    let longer: Vec<_> = bytes.into_iter().chain([0x18, 1]).collect();
-    assert_eq!(Gap::decode(&longer), Some(gap), "a field more");
-    for tag in [0, 5] {
-        let mut other = bytes;
-        other[tag] ^= 1;
-        assert_eq!(Gap::decode(&other), None, "byte {tag}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn any_bytes_are_a_gap_or_none(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
-        if let Some(gap) = Gap::decode(&bytes) {
-            prop_assert_eq!(&gap.encode()[..], &bytes[..14]);
-        }
-    }
-
-    #[test]
-    fn every_gap_comes_back(shard: u32, lost: u64) {
-        let gap = Gap { shard, lost };
-        prop_assert_eq!(Gap::decode(&gap.encode()), Some(gap));
-    }
+fn a_gap_tells_when() {
+    let (mut rig, mut ring) = rig(OPTIONS);
+    let mut offer = |time_ms, text: &str| ring.offer(1, time_ms, &long(text));
+    assert!(offer(10, "a") && offer(20, "b"));
+    // Clocks go back.
+    assert!(!offer(40, "shed") && !offer(30, "shed") && !offer(35, "shed"));
+    rig.step();
+    assert!(!offer(50, &"never fits".repeat(40)));
+    assert!(offer(60, "c"));
+    rig.step_after(OPTIONS.gather.after);
+    let gaps = |rig: &Rig| {
+        let records = records(&rig.firehose).into_iter();
+        let gaps = records.filter(|record| record.kind == GAPS.kind);
+        gaps.map(|record| gap(&record.payload)).collect::<Vec<_>>()
+    };
+    let want = |lost, since_ms, through_ms| Gap { shard: SHARD, lost, since_ms, through_ms };
+    // The second is of the same shortage as the first, which it may not know.
+    assert_eq!(gaps(&rig), [want(3, 30, 40), want(1, 30, 50)]);
+    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.step_after(OPTIONS.commit.after);
+    rig.firehose.set_faults(Faults::default());
+    rig.step_after(OPTIONS.retry_max);
+    assert_eq!(gaps(&rig), [want(7, 10, 60)], "all of it is lost");
+    assert!(offer(70, "d") && offer(75, "e") && !offer(80, "shed"));
+    rig.step_after(OPTIONS.gather.after);
+    assert_eq!(gaps(&rig)[1..], [want(1, 80, 80)]);
 }

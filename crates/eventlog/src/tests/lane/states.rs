@@ -19,29 +19,29 @@ fn refusals_say_why_in_order() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
     let mut ring = rig.keeper.durable_ring(300, None);
     let lane = rig.lane(LaneKind::Durable);
-    let too_long = "a payload of 277 bytes, at most 276 fit the ring";
-    assert_eq!(ring.payload_bytes_max(), 276);
-    assert_eq!(refused(&mut ring, 277), too_long);
-    assert_eq!(ring.push(1, 0, &[b'a'; 276]), Ok(Position(1)), "it fills the ring");
+    let too_long = "a payload of 261 bytes, at most 260 fit the ring";
+    assert_eq!(ring.payload_bytes_max(), 260);
+    assert_eq!(refused(&mut ring, 261), too_long);
+    assert_eq!(ring.push(1, 0, &[b'a'; 260]), Ok(Position(1)), "it fills the ring");
     assert_eq!((ring.state(), lane.state()), (State::Writing, State::Writing));
     let full = "the ring has no room: the disk is slower than what is handed over";
     assert_eq!(refused(&mut ring, 0), full);
-    assert_eq!(refused(&mut ring, 277), too_long);
+    assert_eq!(refused(&mut ring, 261), too_long);
     assert_eq!((ring.state(), lane.state()), (State::Full, State::Full));
     rig.step();
     assert_eq!((ring.state(), lane.state()), (State::Writing, State::Writing));
     rig.durable.set_space(Some(0));
-    assert_eq!(ring.push(1, 0, &[b'b'; 276]), Ok(Position(2)));
+    assert_eq!(ring.push(1, 0, &[b'b'; 260]), Ok(Position(2)));
     assert_eq!(refused(&mut ring, 0), full);
     rig.step();
     let failing = State::Failing { cause: Cause::DiskFull, since_ms: 5_000 };
     assert_eq!((ring.state(), lane.state()), (failing, failing));
     let text = "the log is not written since 5000 (Unix ms): its disk is full";
     assert_eq!(refused(&mut ring, 0), text);
-    assert_eq!(refused(&mut ring, 277), too_long);
+    assert_eq!(refused(&mut ring, 261), too_long);
     rig.keeper.close();
     assert_eq!(refused(&mut ring, 0), "the log is closed");
-    assert_eq!(refused(&mut ring, 277), too_long);
+    assert_eq!(refused(&mut ring, 261), too_long);
     assert_eq!((ring.state(), lane.state()), (State::Closed, State::Closed));
     let counters = lane.counters();
     assert_eq!((counters.too_long, counters.refused_full, counters.refused_state), (4, 2, 2));
@@ -52,8 +52,8 @@ fn refusals_say_why_in_order() {
 fn a_ring_that_was_full_is_forgiven_by_the_log() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
     let lane = rig.lane(LaneKind::Firehose);
-    let mut ring = rig.keeper.firehose_ring(0, 300);
-    assert!(ring.offer(1, 0, &[0; 100]) && !ring.offer(1, 0, &[0; 200]));
+    let mut ring = rig.keeper.firehose_ring(0, 400);
+    assert!(ring.offer(1, 0, &[0; 100]) && !ring.offer(1, 0, &[0; 300]));
     assert!(ring.offer(1, 0, b""), "there is room for less");
     assert_eq!((ring.state(), lane.state()), (State::Full, State::Full));
     rig.step();
@@ -257,7 +257,7 @@ fn what_happened_is_counted() {
         records: 3,
         bytes: 300,
         commits: 1,
-        ring_bytes_high: 248,
+        ring_bytes_high: 280,
         segments: 1,
         ..Counters::default()
     };

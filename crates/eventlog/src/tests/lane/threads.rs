@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-use super::OPTIONS;
+use super::{GAPS, OPTIONS, gap};
 use crate::disk::{Disk, DiskFile, Folder, SyncMeter};
 use crate::lane::{
-    CloseError, GAP_KIND, Gap, Keeper, LaneKind, LaneOptions, Left, Log, LogOptions, LogThread,
-    Pace, Position, Refused, Setup, Start, State, Told,
+    CloseError, Keeper, LaneKind, LaneOptions, Left, Log, LogOptions, LogThread, Pace, Position,
+    Refused, Setup, Start, State, Told,
 };
 use crate::{Item, Options, Reader, Writer};
 
@@ -142,7 +142,7 @@ fn keeper_of(disks: [&Gated; 2], options: LaneOptions) -> Keeper<Gated> {
         let writer = opened.expect("it is empty").0;
         Setup { writer, options, meter: Arc::<SyncMeter>::default() }
     });
-    Keeper::new(durable, firehose, Box::new(|_| ()))
+    Keeper::new(durable, firehose, GAPS, Box::new(|_| ()))
 }
 
 /// Of each shard its records and gaps, as which record each begins with.
@@ -150,8 +150,8 @@ fn whole(disk: &impl Disk, shards: usize) -> Vec<u64> {
     let mut next = vec![1; shards];
     for item in Reader::new(disk).expect("a directory") {
         let Item::Record(record) = item.expect("it is read") else { panic!("nothing is damaged") };
-        if record.kind == GAP_KIND {
-            let gap = Gap::decode(&record.payload).expect("a gap");
+        if record.kind == GAPS.kind {
+            let gap = gap(&record.payload);
             next[usize::try_from(gap.shard).expect("few")] += gap.lost;
             continue;
         }
@@ -183,6 +183,7 @@ fn open(root: &Path) -> Log {
     let opened = Log::open(
         root,
         &options(Start::Newest),
+        GAPS,
         Box::new(|report| panic!("{report:?}")),
         |_, _| (),
     );
@@ -241,11 +242,12 @@ fn shards_write_a_log_on_a_real_disk() {
     let visit = |kind, _| seen[usize::from(kind == LaneKind::Firehose)] += 1;
     let report = Box::new(|report: crate::lane::Report<'_>| panic!("{report:?}"));
     let (log, found) =
-        Log::open(temporary.path(), &options(Start::Everything), report, visit).unwrap();
+        Log::open(temporary.path(), &options(Start::Everything), GAPS, report, visit).unwrap();
     assert_eq!(seen, [found.durable.records, found.firehose.records]);
     assert_eq!(found.durable.records, 2 * u64::from(SHARDS) * RECORDS);
     assert_eq!(log.lane(LaneKind::Durable).sequence(), found.durable.records);
-    let again = Log::open(temporary.path(), &options(Start::Newest), Box::new(|_| ()), |_, _| ());
+    let again =
+        Log::open(temporary.path(), &options(Start::Newest), GAPS, Box::new(|_| ()), |_, _| ());
     let error = again.err().expect("it is in use").to_string();
     assert!(error.contains("durable is in use by process"), "{error}");
 }
