@@ -29,6 +29,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "base64",
     "chacha20poly1305",
     "memchr",
+    "prost",
     "serde",
     "serde_json",
     "serde_path_to_error",
@@ -166,7 +167,7 @@ fn cores_are_pure() {
     let manifests = manifests();
     let own: BTreeSet<_> = manifests.keys().cloned().collect();
     let mut problems = Vec::new();
-    for core in ["units", "openrtb", "exchange-core"] {
+    for core in ["units", "openrtb", "events", "exchange-core"] {
         for dependency in manifests[core].difference(&own) {
             if !CORE_DEPENDENCIES.contains(&dependency.as_str()) {
                 problems
@@ -175,7 +176,12 @@ fn cores_are_pure() {
         }
     }
     for (path, text) in sources(&[".rs"]) {
-        let core = ["crates/units/src", "crates/openrtb/src", "crates/exchange/core/src"];
+        let core = [
+            "crates/units/src",
+            "crates/openrtb/src",
+            "crates/events/src",
+            "crates/exchange/core/src",
+        ];
         if !core.iter().any(|folder| path.starts_with(folder)) {
             continue;
         }

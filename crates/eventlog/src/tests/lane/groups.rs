@@ -257,6 +257,21 @@ fn the_thread_is_woken_rarely() {
     assert_eq!(rig.keeper.wakes(), 3);
 }
 
+/// A ring that is half full does not wait until it is full.
+#[test]
+fn a_ring_that_is_half_full_wakes_the_thread() {
+    let gather = Pace { after: Duration::from_secs(1), bytes: 1 << 20 };
+    let mut rig = Rig::new(LaneOptions { gather, ..OPTIONS }, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(1_000, None);
+    rig.step();
+    for (payload, wakes) in [(60, 1), (300, 1), (20, 2)] {
+        ring.push(1, 0, &vec![b'x'; payload]).unwrap();
+        assert_eq!(rig.keeper.wakes(), wakes, "{payload}");
+        rig.step();
+    }
+    assert_eq!(ring.durable(), Position(3));
+}
+
 /// Nobody is woken for what cannot be written.
 #[test]
 fn a_failing_lane_is_not_woken() {
