@@ -6,13 +6,13 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
-use exchange_serve::{Exchange, Reloaded};
+use exchange_serve::{Exchange, ExchangeConfig, Reloaded};
 use runtime::admin::{Configuration, InForce, ReloadError, ReloadSummary};
 use runtime::config::{Difference, Effective, Loaded};
 use runtime::logging::Logging;
 use runtime::reload::{Reload, ReloadBell};
 use runtime::traces::Tracer;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::config::Config;
 
@@ -69,21 +69,21 @@ impl Configuration for Live {
         self.0.bell.ring();
         let late = |_| {
             let why = "the configuration was not read in time, or the process comes to its end";
-            Err(ReloadError::Unavailable(why))
+            Err(ReloadError::Unavailable(why.to_owned()))
         };
         answer.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(late)
     }
 }
 
 impl Live {
-    /// Generation 1, as read from a file.
+    /// The first generation, as read from a file, by its number.
     pub(crate) fn new(
-        (file, effective): (&Path, Effective),
+        (file, effective, generation): (&Path, Effective, u64),
         bell: ReloadBell,
         (logging, tracer): (Logging, Tracer),
     ) -> Self {
         let now = Now {
-            generation: 1,
+            generation,
             loaded_at: SystemTime::now(),
             effective: effective.clone(),
             needs_restart: Vec::new(),
@@ -120,7 +120,7 @@ impl Live {
             let watch = |config: &Config| config.watch;
             let read = reload.load(trigger, &self.0.file, Config::read, watch).outcome;
             let outcome = match read {
-                Ok(loaded) => Ok(self.take_over(loaded, exchange)),
+                Ok(loaded) => self.take_over(loaded, exchange),
                 Err(problems) => Err(problems.into()),
             };
             for asker in askers {
@@ -130,20 +130,30 @@ impl Live {
         }
     }
 
-    fn take_over(&self, loaded: Loaded<Config>, exchange: &Exchange) -> ReloadSummary {
+    fn take_over(
+        &self,
+        loaded: Loaded<Config>,
+        exchange: &Exchange,
+    ) -> Result<ReloadSummary, ReloadError> {
         let Loaded { value: config, effective } = loaded;
-        self.0.logging.filter(config.logging.filter);
-        if let Some(tracing) = &config.tracing {
-            self.0.tracer.set_sample(tracing.sample);
-        }
         let mut needs_restart = fixed(&self.0.first.differences(&effective));
         let reloaded = match config.exchange {
-            Some(config) => exchange.reload(config),
+            Some(config) => {
+                let config = ExchangeConfig { text: effective.to_toml(), ..config };
+                exchange.reload(config).map_err(|error| {
+                    error!(%error, "the configuration is not taken over");
+                    ReloadError::Unavailable(error.to_string())
+                })?
+            }
             None => {
                 needs_restart.push("exchange".to_owned());
                 Reloaded { number: self.now().generation, ..Reloaded::default() }
             }
         };
+        self.0.logging.filter(config.logging.filter);
+        if let Some(tracing) = &config.tracing {
+            self.0.tracer.set_sample(tracing.sample);
+        }
         needs_restart.extend(reloaded.needs_restart.iter().map(|key| (*key).to_owned()));
         let mut now = self.now();
         let differences = now.effective.differences(&effective);
@@ -155,7 +165,7 @@ impl Live {
         };
         drop(now);
         log(&reloaded, &differences, &needs_restart);
-        ReloadSummary { generation: reloaded.number, differences, needs_restart }
+        Ok(ReloadSummary { generation: reloaded.number, differences, needs_restart })
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use clap::Args;
-use exchange_serve::{AUCTION_PATH, Exchange, api};
+use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig, api};
 use runtime::admin::{Admin, Pages, Readiness, configuration, document};
 use runtime::config::load_tracked;
 use runtime::listen::listen;
@@ -64,10 +64,11 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     }
     let dsps = exchange.market.dsps.len();
     let (tracer, exporting) = start_tracing(config.tracing.take())?;
-    let exchange =
-        Arc::new(Exchange::start(exchange, &config.shards, callers, &shutdown, tracer.clone())?);
-    let live =
-        Live::new((&args.config, loaded.effective), reload.bell(), (logging, tracer.clone()));
+    let exchange = ExchangeConfig { text: loaded.effective.to_toml(), ..exchange };
+    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown, tracer.clone());
+    let exchange = Arc::new(exchange.map_err(Failure::unavailable)?);
+    let read = (&*args.config, loaded.effective, exchange.generation().number);
+    let live = Live::new(read, reload.bell(), (logging, tracer.clone()));
     let operated = Operated { exchange: &exchange, tracer: &tracer, live: Some(&live) };
     let admin = operated.start(&config, operators, &shutdown)?;
     info!(

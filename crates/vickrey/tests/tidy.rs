@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["units"]),
     ("events", &[]),
     ("exchange-core", &["events", "openrtb", "units"]),
-    ("exchange-serve", &["eventlog", "exchange-core", "openrtb", "runtime", "units"]),
+    ("exchange-serve", &["eventlog", "events", "exchange-core", "openrtb", "runtime", "units"]),
     // The other side shares no protocol code with what it tests.
     ("eventlog", &[]),
     ("sim", &["exchange-core", "units"]),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use exchange_core::explain::Explanation;
 use exchange_core::guard::Trial;
-use exchange_core::{Ask, Auction, Refusal, Schedule, eligible, outbound};
+use exchange_core::{Ask, Auction, NotAsked, Refusal, Schedule, eligible, outbound};
 use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
@@ -17,9 +17,10 @@ use tokio::time::Instant;
 
 use crate::closing::{Closed, Closing};
 use crate::explain::{Record, with_debug};
-use crate::fanout::{Outcome, Question, ask_all};
+use crate::fanout::{Outcome, Outcomes, Question, ask_all};
 use crate::guards::InFlight;
 use crate::notices::Order;
+use crate::recording::{self, Calls, Minutes};
 use crate::shard::{Shard, Snapshot};
 use crate::trace::{Called, Moments, Traced};
 
@@ -115,8 +116,18 @@ impl<'r> Inbound<'r> {
 struct Prepared<'a> {
     schedule: Schedule,
     auction: Auction<'a>,
+    chosen: Chosen,
+}
+
+/// Whom an auction comes to, in market order.
+#[derive(Default)]
+struct Chosen {
     asks: Vec<Ask>,
-    rights: Vec<(InFlight, Trial)>,
+    /// To ask them.
+    rights: Vec<InFlight>,
+    trials: Vec<Trial>,
+    /// The others, and why.
+    not_asked: Vec<(usize, NotAsked)>,
 }
 
 impl Holding<'_> {
@@ -146,7 +157,7 @@ impl Holding<'_> {
         let held = match self.prepare(&inbound) {
             Ok(prepared) => self.hold(inbound, prepared).await,
             Err(refusal) => {
-                self.trace_refused(&inbound, &refusal);
+                self.refused(&inbound, None, &refusal);
                 Err(refusal)
             }
         };
@@ -205,7 +216,7 @@ impl Holding<'_> {
 
     /// All that comes before anybody is asked.
     fn prepare<'a>(&'a self, inbound: &Inbound<'a>) -> Result<Prepared<'a>, Refusal> {
-        let Inbound { id, request, parsed, record, .. } = *inbound;
+        let Inbound { id, request, parsed, .. } = *inbound;
         let config = self.snapshot.config();
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
         let schedule = Schedule::new(self.shard.tick(self.arrival), tmax, &config.limits)
@@ -215,114 +226,155 @@ impl Holding<'_> {
             return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, &config.market)?;
-        let (asks, rights) = self.eligible(&auction, record);
-        if asks.is_empty() {
-            return Err(Refusal::NoBid(NoBidReason::NoEligibleDsp));
-        }
-        Ok(Prepared { schedule, auction, asks, rights })
+        let chosen = self.choose(&auction);
+        Ok(Prepared { schedule, auction, chosen })
     }
 
-    /// An auction in which nobody is asked.
-    fn trace_refused(&self, inbound: &Inbound<'_>, refusal: &Refusal) {
+    /// An auction in which nobody is asked; `prepared` as far as it came.
+    fn refused(&self, inbound: &Inbound<'_>, prepared: Option<&Prepared<'_>>, refusal: &Refusal) {
         let reason = match refusal {
             Refusal::NoBid(reason) => *reason,
             Refusal::Invalid(_) => NoBidReason::InvalidRequest,
         };
-        let moments = Moments {
+        let moments = self.moments(inbound);
+        inbound.traced(self.shard).record(&moments, reason.label(), []);
+        let minutes = self.minutes(inbound, prepared);
+        minutes.refused(prepared.map(|prepared| &prepared.auction), reason, &moments);
+    }
+
+    /// Those so far.
+    fn moments(&self, inbound: &Inbound<'_>) -> Moments {
+        Moments {
             arrival: self.arrival,
             parsed: inbound.parsed,
             asked: None,
             closed: None,
             cleared: None,
             answered: Instant::now(),
-        };
-        inbound.traced(self.shard).record(&moments, reason.label(), []);
+        }
+    }
+
+    fn minutes<'m>(
+        &'m self,
+        inbound: &Inbound<'m>,
+        prepared: Option<&'m Prepared<'_>>,
+    ) -> Minutes<'m> {
+        let Inbound { id, request, body, .. } = *inbound;
+        let deadline = prepared.map(|prepared| self.shard.instant(prepared.schedule.deadline));
+        Minutes {
+            shard: self.shard,
+            snapshot: self.snapshot,
+            id,
+            request,
+            body,
+            deadline,
+            not_asked: prepared.map_or(&[], |prepared| &prepared.chosen.not_asked),
+        }
     }
 
     async fn hold(
         self,
         inbound: Inbound<'_>,
-        prepared: Prepared<'_>,
+        mut prepared: Prepared<'_>,
     ) -> Result<(String, Vec<Order>), Refusal> {
-        let Inbound { body, parsed, record, .. } = inbound;
-        let Prepared { schedule, auction, asks, rights } = prepared;
-        let (shard, config) = (self.shard, self.snapshot.config());
-        let outbound = outbound(&auction, body);
-        let (rights, trials) = rights.into_iter().unzip();
-        let questions = self.questions(&auction, &schedule, (&asks, rights));
-        self.shard.metrics.impressions.add(auction.imps_len() as u64);
-        self.shard.metrics.ask.record(parsed.elapsed());
-        let abandoned = Abandoned { holding: Some(self), asks: &asks };
+        if let Some(record) = inbound.record {
+            record.not_asked(&prepared.chosen.not_asked);
+        }
+        if prepared.chosen.asks.is_empty() {
+            let refusal = Refusal::NoBid(NoBidReason::NoEligibleDsp);
+            self.refused(&inbound, Some(&prepared), &refusal);
+            return Err(refusal);
+        }
+        let rights = std::mem::take(&mut prepared.chosen.rights);
+        let trials = std::mem::take(&mut prepared.chosen.trials);
+        let Prepared { schedule, auction, chosen: Chosen { asks, .. } } = &prepared;
+        let shard = self.shard;
+        let outbound = outbound(auction, inbound.body);
+        let questions = self.questions(auction, schedule, (asks, rights));
+        shard.metrics.impressions.add(auction.imps_len() as u64);
+        shard.metrics.ask.record(inbound.parsed.elapsed());
+        let minutes = self.minutes(&inbound, Some(&prepared));
         let asked = Instant::now();
+        let moments = Moments { asked: Some(asked), ..self.moments(&inbound) };
+        let calls = (&**asks, &*questions);
+        let abandoned = Abandoned { minutes, auction, calls, moments, outcomes: None };
+        let waiting = Armed(Some(abandoned));
         let outcomes = ask_all(&outbound, &questions, shard.room()).await;
-        abandoned.disarm();
-        let closed = Instant::now();
-        self.shard.metrics.collect.record(closed - asked);
-        let closing = Closing { shard, snapshot: self.snapshot, auction: &auction };
-        let answer = closing.conclude(&asks, trials, &outcomes, &schedule).await;
-        let done = Instant::now();
-        self.shard.metrics.clear.record(answer.cleared - closed);
-        self.shard.metrics.answer.record(done - answer.cleared);
-        self.shard.metrics.total.record(done - self.arrival);
-        let overshoot = self.shard.tick(done).since(schedule.deadline);
-        if overshoot > Duration::ZERO {
-            self.shard.metrics.overshoot.record(overshoot);
+        waiting.disarm();
+        let moments = Moments { closed: Some(Instant::now()), ..moments };
+        let abandoned = Abandoned { moments, outcomes: Some(&outcomes), ..abandoned };
+        let closing = Closing { minutes, auction, schedule, calls, outcomes: &outcomes };
+        // It may wait once more, for ads.
+        let waiting = Armed(Some(abandoned));
+        let answer = closing.conclude(trials, moments).await;
+        waiting.disarm();
+        self.measure(&answer.moments, schedule);
+        if let Some(record) = inbound.record {
+            record.answered(recording::calls(calls, &outcomes, self.arrival), &outcomes);
         }
-        if let Some(record) = record {
-            let told = questions
-                .iter()
-                .enumerate()
-                .map(|(call, question)| outcomes.tmax_ms(call).unwrap_or(question.tmax_ms));
-            record.answered(asks.iter().copied().zip(told), &outcomes);
-        }
-        let why = why_nothing(&outcomes.calls);
-        let ending = if answer.response.is_some() { "filled" } else { why.label() };
-        let moments = Moments {
-            arrival: self.arrival,
-            parsed,
-            asked: Some(asked),
-            closed: Some(closed),
-            cleared: Some(answer.cleared),
-            answered: done,
-        };
-        let calls = asks.iter().zip(&outcomes.calls).enumerate().map(|(call, (ask, outcome))| {
-            let ended = outcomes.answered_at(call);
-            Called { dsp: &config.market.dsps[ask.dsp].id, outcome: *outcome, ended }
-        });
-        inbound.traced(shard).record(&moments, ending, calls);
+        self.trace(&inbound, &answer, asks, &outcomes);
         shard.keep_room(outcomes.into_room());
-        match answer {
-            Closed { response: Some(response), notices, .. } => Ok((response, notices)),
-            Closed { response: None, notices, .. } => {
+        match answer.response {
+            Ok(response) => Ok((response, answer.notices)),
+            Err(why) => {
                 // Nothing is waited for: those who lost may be told at once.
-                shard.give(notices);
+                shard.give(answer.notices);
                 Err(Refusal::NoBid(why))
             }
         }
     }
 
+    fn measure(&self, moments: &Moments, schedule: &Schedule) {
+        let metrics = &self.shard.metrics;
+        let Moments { asked, closed, cleared, answered, .. } = *moments;
+        let phases = [
+            (&metrics.collect, asked, closed),
+            (&metrics.clear, closed, cleared),
+            (&metrics.answer, cleared, Some(answered)),
+            (&metrics.total, Some(self.arrival), Some(answered)),
+        ];
+        for (phase, since, until) in phases {
+            if let (Some(since), Some(until)) = (since, until) {
+                phase.record(until - since);
+            }
+        }
+        let overshoot = self.shard.tick(answered).since(schedule.deadline);
+        if overshoot > Duration::ZERO {
+            metrics.overshoot.record(overshoot);
+        }
+    }
+
+    fn trace(&self, inbound: &Inbound<'_>, answer: &Closed, asks: &[Ask], outcomes: &Outcomes) {
+        let ending = answer.response.as_ref().map_or_else(|why| why.label(), |_| "filled");
+        let dsps = &self.snapshot.config().market.dsps;
+        let calls = asks.iter().zip(&outcomes.calls).enumerate().map(|(call, (ask, outcome))| {
+            let ended = outcomes.answered_at(call);
+            Called { dsp: &dsps[ask.dsp].id, outcome: *outcome, ended }
+        });
+        inbound.traced(self.shard).record(&answer.moments, ending, calls);
+    }
+
     /// Who is asked for what, and by what right.
-    fn eligible(
-        &self,
-        auction: &Auction<'_>,
-        record: Option<&Record>,
-    ) -> (Vec<Ask>, Vec<(InFlight, Trial)>) {
-        let dsps = 0..auction.market.dsps.len();
-        let ask = |dsp: usize| {
-            let lane = &self.snapshot.dsps[dsp];
+    fn choose(&self, auction: &Auction<'_>) -> Chosen {
+        let mut chosen = Chosen::default();
+        for (dsp, lane) in self.snapshot.dsps.iter().enumerate() {
             let admitted = eligible(auction, dsp).and_then(|ask| {
                 let (permit, trial) = lane.guard.borrow_mut().admit()?;
-                Ok((ask, (InFlight::new(&lane.guard, permit), trial)))
+                Ok((ask, InFlight::new(&lane.guard, permit), trial))
             });
-            let count = |reason| {
-                lane.metrics.not_asked[reason as usize].increment();
-                if let Some(record) = record {
-                    record.not_asked(dsp, reason);
+            match admitted {
+                Ok((ask, right, trial)) => {
+                    chosen.asks.push(ask);
+                    chosen.rights.push(right);
+                    chosen.trials.push(trial);
                 }
-            };
-            admitted.map_err(count).ok()
-        };
-        dsps.filter_map(ask).unzip()
+                Err(reason) => {
+                    lane.metrics.not_asked[reason as usize].increment();
+                    chosen.not_asked.push((dsp, reason));
+                }
+            }
+        }
+        chosen
     }
 
     fn questions<'q>(
@@ -361,24 +413,49 @@ pub(crate) fn why_nothing(calls: &[Outcome]) -> NoBidReason {
     if calls.iter().all(never_asked) { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
 }
 
-/// Counts an auction and its calls as abandoned, unless it got its answers.
-struct Abandoned<'s> {
-    holding: Option<Holding<'s>>,
-    asks: &'s [Ask],
+/// An auction whose caller has gone.
+#[derive(Clone, Copy)]
+struct Abandoned<'a> {
+    minutes: Minutes<'a>,
+    auction: &'a Auction<'a>,
+    calls: Calls<'a>,
+    /// As far as it came.
+    moments: Moments,
+    /// `None` while DSPs were waited for.
+    outcomes: Option<&'a Outcomes>,
 }
 
 impl Abandoned<'_> {
-    fn disarm(mut self) {
-        self.holding = None;
+    /// Counts it, with those of its calls that are not counted yet, and records it.
+    fn note(&self) {
+        let Self { minutes, auction, calls, outcomes, .. } = *self;
+        let moments = Moments { answered: Instant::now(), ..self.moments };
+        minutes.shard.metrics.abandoned.increment();
+        if let Some(outcomes) = outcomes {
+            let calls = recording::calls(calls, outcomes, moments.arrival);
+            return minutes.abandoned(auction, calls, &moments);
+        }
+        for ask in calls.0 {
+            let metrics = &minutes.snapshot.dsps[ask.dsp].metrics;
+            metrics.outcomes[Outcome::Abandoned as usize].increment();
+        }
+        minutes.abandoned(auction, recording::unanswered(calls), &moments);
     }
 }
 
-impl Drop for Abandoned<'_> {
+/// Notes an auction as abandoned, unless it goes on.
+struct Armed<'a>(Option<Abandoned<'a>>);
+
+impl Armed<'_> {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Armed<'_> {
     fn drop(&mut self) {
-        let Some(Holding { shard, snapshot, .. }) = self.holding else { return };
-        shard.metrics.abandoned.increment();
-        for ask in self.asks {
-            snapshot.dsps[ask.dsp].metrics.outcomes[Outcome::Abandoned as usize].increment();
+        if let Some(abandoned) = &self.0 {
+            abandoned.note();
         }
     }
 }

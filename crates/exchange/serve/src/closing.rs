@@ -9,16 +9,19 @@ use std::time::Duration;
 use exchange_core::delivery::{BestEffort, Forwarded, Notice};
 use exchange_core::guard::{End, Trial};
 use exchange_core::{
-    Answer, Ask, Auction, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, NotSent,
-    NoticeKind, ResponseFate, Sale, Schedule, Sealing, Wanted, check_markup, clear, conclude,
-    judge, markup_wanted, offer_others, sales,
+    Answer, Auction, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, NotSent, NoticeKind,
+    ResponseFate, Sale, Schedule, Sealing, Wanted, check_markup, clear, conclude, judge,
+    markup_wanted, offer_others, sales,
 };
+use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use crate::auction::why_nothing;
 use crate::fanout::{Outcome, Outcomes};
 use crate::notices::{Answered, CallError, Fetch, Order, Sealer, unix_ms};
-use crate::shard::{Shard, Snapshot};
+use crate::recording::{self, Calls, Minutes};
+use crate::trace::Moments;
 
 /// Kept back of the time for ads that come with a win notice, to write the answer in.
 const WRITING: Duration = Duration::from_millis(1);
@@ -26,38 +29,35 @@ const WRITING: Duration = Duration::from_millis(1);
 /// An auction whose answers are in.
 #[derive(Clone, Copy)]
 pub struct Closing<'s> {
-    pub shard: &'s Shard,
-    pub snapshot: &'s Snapshot,
+    pub minutes: Minutes<'s>,
     pub auction: &'s Auction<'s>,
+    pub schedule: &'s Schedule,
+    pub calls: Calls<'s>,
+    pub outcomes: &'s Outcomes,
 }
 
 /// What becomes of it.
 pub struct Closed {
-    /// `None` when nothing is sold.
-    pub response: Option<String>,
+    /// Or why nothing is sold.
+    pub response: Result<String, NoBidReason>,
     /// For the office.
     pub notices: Vec<Order>,
-    /// When it was known who had won, and what they pay.
-    pub cleared: Instant,
+    /// When its phases were over.
+    pub moments: Moments,
 }
 
 impl Closing<'_> {
-    /// Judges, clears and writes the answer. `trials` are those of `asks`.
-    pub async fn conclude(
-        &self,
-        asks: &[Ask],
-        trials: Vec<Trial>,
-        outcomes: &Outcomes,
-        schedule: &Schedule,
-    ) -> Closed {
-        let answers = self.answers(asks, outcomes);
+    /// Judges, clears, writes the answer and the record. `trials` are those of the asks; `moments`
+    /// are those until the close.
+    pub async fn conclude(&self, trials: Vec<Trial>, moments: Moments) -> Closed {
+        let answers = self.answers();
         let mut judgement = judge(self.auction, &answers);
-        self.settle(asks, trials, outcomes, &judgement);
-        let sealer = self.snapshot.sealer();
+        self.settle(trials, &judgement);
+        let sealer = self.minutes.snapshot.sealer();
         let mut fetched = Vec::new();
         let mut clearing = self.clear(&judgement);
         if let Some(sealer) = sealer {
-            let until = self.shard.instant(schedule.deadline) - WRITING;
+            let until = self.minutes.shard.instant(self.schedule.deadline) - WRITING;
             let until = until.min(Instant::now() + sealer.markup_timeout);
             let mut ads = Ads { closing: self, sealer, until, forgone: Vec::new() };
             while ads.fetch(&mut judgement, &clearing, &mut fetched).await {
@@ -82,33 +82,35 @@ impl Closing<'_> {
             lifetimes: &sealer.lifetimes,
             fetched: &fetched,
         });
-        self.notify(conclude(self.auction, &cleared, sealing.as_ref()), cleared_at)
+        let conclusion = conclude(self.auction, &cleared, sealing.as_ref());
+        let (response, notices) = self.notify(conclusion);
+        let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls));
+        let moments = Moments { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
+        let calls = recording::calls(self.calls, self.outcomes, moments.arrival);
+        let no_bid = response.as_ref().err().copied();
+        self.minutes.held((self.auction, cleared), calls, no_bid, &moments);
+        Closed { response, notices, moments }
     }
 
-    fn answers<'o>(&self, asks: &[Ask], outcomes: &'o Outcomes) -> Vec<Answer<'o>> {
-        let mut answers = Vec::with_capacity(asks.len());
-        for (call, (ask, outcome)) in asks.iter().zip(&outcomes.calls).enumerate() {
-            self.snapshot.dsps[ask.dsp].metrics.outcomes[*outcome as usize].increment();
+    fn answers(&self) -> Vec<Answer<'_>> {
+        let mut answers = Vec::with_capacity(self.calls.0.len());
+        for (call, (ask, outcome)) in self.calls.0.iter().zip(&self.outcomes.calls).enumerate() {
+            self.minutes.snapshot.dsps[ask.dsp].metrics.outcomes[*outcome as usize].increment();
             if *outcome == Outcome::Answered {
-                answers.push(Answer { ask: *ask, body: outcomes.body(call) });
+                answers.push(Answer { ask: *ask, body: self.outcomes.body(call) });
             }
         }
         answers
     }
 
     /// Tells the guards how the calls ended.
-    fn settle(
-        &self,
-        asks: &[Ask],
-        trials: Vec<Trial>,
-        outcomes: &Outcomes,
-        judgement: &Judgement<'_>,
-    ) {
+    fn settle(&self, trials: Vec<Trial>, judgement: &Judgement<'_>) {
+        let (asks, outcomes) = (self.calls.0, self.outcomes);
         let mut responses = judgement.responses.iter();
         for ((ask, trial), (call, outcome)) in
             asks.iter().zip(trials).zip(outcomes.calls.iter().enumerate())
         {
-            let lane = &self.snapshot.dsps[ask.dsp];
+            let lane = &self.minutes.snapshot.dsps[ask.dsp];
             let judged = || *responses.next().expect("each answer was judged");
             let content = (*outcome == Outcome::Answered).then(judged);
             if let Some(content) = content {
@@ -117,7 +119,7 @@ impl Closing<'_> {
             if content == Some(ResponseFate::Malformed) {
                 lane.metrics.errors.note(|| "the bid response cannot be read".to_owned());
             }
-            let least = self.snapshot.config().timeout_counts_after;
+            let least = self.minutes.snapshot.config().timeout_counts_after;
             let had_min_time = outcomes.given(call).is_some_and(|given| least <= given);
             lane.guard.borrow_mut().settle(trial, end_of(*outcome, content, had_min_time));
         }
@@ -132,7 +134,7 @@ impl Closing<'_> {
 
     /// Counts fates, and what was sold; a test sells nothing.
     fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing, sales: &[Sale]) {
-        let metrics = &self.shard.metrics;
+        let metrics = &self.minutes.shard.metrics;
         for bid in &judgement.bids {
             let fate = match bid.verdict {
                 Ok(entry) => clearing.fates[entry],
@@ -147,19 +149,20 @@ impl Closing<'_> {
         for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
             metrics.sold.increment();
             let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
-            let seat = &self.snapshot.dsps[seat.dsp].seats[seat.seat];
+            let seat = &self.minutes.snapshot.dsps[seat.dsp].seats[seat.seat];
             seat.wins.increment();
             seat.revenue_nanos.add(sale.revenue.get());
         }
     }
 
-    fn notify(&self, conclusion: Conclusion, cleared: Instant) -> Closed {
+    /// The response, if anything is sold, and what the office is to send.
+    fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<Order>) {
         let Conclusion { response, now, unsent, unmarked } = conclusion;
         for unsent in unsent {
-            self.snapshot.dsps[unsent.dsp].metrics.unsent[unsent.why as usize].increment();
+            self.minutes.snapshot.dsps[unsent.dsp].metrics.unsent[unsent.why as usize].increment();
         }
         for (dsp, why) in unmarked {
-            self.snapshot.dsps[dsp].metrics.unmarked[why as usize].increment();
+            self.minutes.snapshot.dsps[dsp].metrics.unmarked[why as usize].increment();
         }
         let order = |planned: exchange_core::Notice| {
             let kind = match planned.kind {
@@ -170,11 +173,11 @@ impl Closing<'_> {
             let notice = self.notice(planned.dsp, planned.url)?;
             Some(Order::Submit(kind, notice))
         };
-        Closed { response, notices: now.into_iter().filter_map(order).collect(), cleared }
+        (response, now.into_iter().filter_map(order).collect())
     }
 
     fn notice(&self, dsp: usize, url: String) -> Option<Notice> {
-        let lane = &self.snapshot.dsps[dsp];
+        let lane = &self.minutes.snapshot.dsps[dsp];
         let notice = Notice::new(Arc::clone(&lane.id), url, Forwarded::default());
         let count = |_| lane.metrics.unsent[NotSent::BadUrl as usize].increment();
         notice.map_err(count).ok()
@@ -249,7 +252,7 @@ impl Ads<'_> {
         if self.until <= Instant::now() {
             return None; // No answer could be waited for, and nobody is told of a win in vain.
         }
-        let lane = &self.closing.snapshot.dsps[wanted.dsp];
+        let lane = &self.closing.minutes.snapshot.dsps[wanted.dsp];
         let url = match &wanted.url {
             Ok(url) => url.clone(),
             Err(why) => {
@@ -260,7 +263,7 @@ impl Ads<'_> {
         let notice = self.closing.notice(wanted.dsp, url)?;
         let (done, body) = oneshot::channel();
         let fetch = Fetch { notice, body_max: self.sealer.markup_bytes_max, once: None, done };
-        self.closing.shard.fetch(fetch).then_some(body)
+        self.closing.minutes.shard.fetch(fetch).then_some(body)
     }
 
     async fn markup(&self, body: oneshot::Receiver<Result<Answered, CallError>>) -> Option<String> {

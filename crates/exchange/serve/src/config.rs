@@ -4,6 +4,7 @@
 mod dsp;
 mod guard;
 mod notices;
+mod record;
 mod terms;
 mod tls;
 
@@ -23,6 +24,7 @@ use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
 pub use dsp::DspOptions;
 pub use notices::NoticesConfig;
 pub(crate) use notices::parse_key;
+pub use record::{BodiesConfig, RecordConfig};
 
 use guard::Breaker;
 
@@ -59,6 +61,12 @@ pub struct ExchangeConfig {
     pub notices: Option<NoticesConfig>,
     /// What callers of named publishers are held to, by publisher id.
     pub callers: HashMap<Box<str>, CallerTerms>,
+    /// Where auctions are recorded; absent: nowhere.
+    pub record: Option<RecordConfig>,
+    /// What the market's rates were read from.
+    pub rates_as_read: Vec<(Currency, Box<str>)>,
+    /// The whole configuration, secrets masked, for the record; whoever reads it fills it in.
+    pub text: String,
 }
 
 /// What callers of one publisher are held to.
@@ -112,10 +120,13 @@ struct Own {
 }
 
 impl ExchangeConfig {
-    /// Declares and reads `[exchange]`, `[currency]`, `[[dsp]]`, `[[publisher]]`, `[[deal]]` and
-    /// `[[floor]]`. `None` without `[exchange]`: the service is off.
+    /// Declares and reads `[exchange]`, `[currency]`, `[record]`, `[[dsp]]`, `[[publisher]]`,
+    /// `[[deal]]` and `[[floor]]`. `None` without `[exchange]`: the service is off.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
-        let (currency, rates) = s.section("currency", "Exchange rates.", read_currency);
+        let CurrencyConfig { base: currency, rates, as_read: rates_as_read } =
+            s.section("currency", "Exchange rates.", read_currency);
+        let about = "Every auction, and what must not be lost, on disk: see `vickrey log`.";
+        let record = s.table("record", about, RecordConfig::read);
         let own = s
             .service("exchange", "Takes bid requests and auctions them.", |s| Own::read(s, &rates));
         let ids = Ids::default();
@@ -166,6 +177,9 @@ impl ExchangeConfig {
             timeout_counts_after: own.breaker.timeout_counts_after,
             notices: own.notices,
             callers: named.callers,
+            record,
+            rates_as_read,
+            text: String::new(),
         })
     }
 }
@@ -416,7 +430,14 @@ fn read_tie_key(s: &mut Section<'_>) -> Option<TieKey> {
 }
 
 /// The common currency and what others are worth in it.
-fn read_currency(s: &mut Section<'_>) -> (Currency, Rates) {
+struct CurrencyConfig {
+    base: Currency,
+    rates: Rates,
+    /// As decimals.
+    as_read: Vec<(Currency, Box<str>)>,
+}
+
+fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
     let base = s.currency(
         "base",
         "USD",
@@ -432,18 +453,21 @@ fn read_currency(s: &mut Section<'_>) -> (Currency, Rates) {
         if worth.bytes().filter(u8::is_ascii_digit).count() > 11 {
             return Err("has more than 11 digits, round it".to_owned());
         }
-        Ok((currency, ratio))
+        Ok((currency, ratio, Box::from(worth)))
     };
-    let rates = s.map(
+    let others = s.map(
         "rates",
         &[("EUR", "1.08"), ("GBP", "1.27")],
         parse,
         "What one unit of each other currency is worth in `base`.",
     );
-    if rates.iter().any(|(currency, _)| *currency == base) {
+    if others.iter().any(|(currency, ..)| *currency == base) {
         s.problem("rates", base, format!("must not name `base`, {base}, which is worth 1"));
     }
-    (base, Rates::new(rates.into_iter().chain([(base, Ratio::ONE)])))
+    let worth = others.iter().map(|(currency, ratio, _)| (*currency, *ratio));
+    let rates = Rates::new(worth.chain([(base, Ratio::ONE)]));
+    let as_read = others.into_iter().map(|(currency, _, text)| (currency, text)).collect();
+    CurrencyConfig { base, rates, as_read }
 }
 
 /// The ids of one kind of table: each may stand once.

@@ -38,16 +38,20 @@ impl Record {
         (terms.debug && request.wants_debug()).then(Self::default)
     }
 
-    pub(crate) fn not_asked(&self, dsp: usize, reason: NotAsked) {
-        self.0.borrow_mut().push((dsp, Heard::NotAsked(reason)));
+    pub(crate) fn not_asked(&self, not_asked: &[(usize, NotAsked)]) {
+        let heard = not_asked.iter().map(|(dsp, reason)| (*dsp, Heard::NotAsked(*reason)));
+        self.0.borrow_mut().extend(heard);
     }
 
-    /// `calls` are asks with the `tmax` that was told, in the order of `outcomes`.
-    pub(crate) fn answered(&self, calls: impl Iterator<Item = (Ask, u32)>, outcomes: &Outcomes) {
-        let heard = calls.enumerate().map(|(call, (ask, tmax_ms))| {
-            let outcome = outcomes.calls[call];
-            let latency = outcomes.latency(call);
-            (ask.dsp, Heard::asked((ask, tmax_ms), outcome, latency, outcomes.body(call)))
+    /// `calls` are in the order of `outcomes`.
+    pub(crate) fn answered(
+        &self,
+        calls: impl Iterator<Item = exchange_core::record::Call>,
+        outcomes: &Outcomes,
+    ) {
+        let heard = calls.enumerate().map(|(index, call)| {
+            let (outcome, body) = (outcomes.calls[index], outcomes.body(index));
+            (call.ask.dsp, Heard::asked((call.ask, call.tmax_ms), outcome, call.latency, body))
         });
         self.0.borrow_mut().extend(heard);
     }
@@ -172,7 +176,7 @@ fn ask<'d>(
     let mut outcomes = Vec::new();
     for (index, dsp) in config.market.dsps.iter().enumerate() {
         match eligible(&auction, index) {
-            Err(reason) => record.not_asked(index, reason),
+            Err(reason) => record.not_asked(&[(index, reason)]),
             Ok(ask) => {
                 let (outcome, body) = answer(&dsp.id);
                 let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout);

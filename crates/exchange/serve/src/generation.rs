@@ -11,17 +11,19 @@ use exchange_core::guard::{Grant, GuardLimits, Rate};
 use runtime::metrics::PerShard;
 use tokio::sync::watch;
 
-use crate::config::{ExchangeConfig, NoticesConfig};
+use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
 use crate::dns::{Name, Resolver};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
 use crate::guards::{GuardId, Guards};
 use crate::metrics::{DspMetrics, SeatMetrics};
 use crate::notices::Sealer;
+use crate::recording::{GenerationLog, Unrecorded};
 
 /// One configuration in force. An auction sees one from its beginning to its end.
 #[derive(Debug)]
 pub struct Generation {
-    /// Counts from 1; each reload that changes anything makes the next.
+    /// Counts up with each reload. Where generations are recorded no two of a node share one;
+    /// elsewhere each start counts from 1.
     pub number: u64,
     /// What was configured.
     pub config: ExchangeConfig,
@@ -79,6 +81,10 @@ pub(crate) struct Generations {
     own_key: Option<[u8; 32]>,
     /// What the office runs by, whatever the configuration has come to say.
     notices: Option<NoticesConfig>,
+    /// Where the record is, in the same way.
+    record: Option<RecordConfig>,
+    /// Records generations; `None` where nothing is recorded.
+    log: Option<GenerationLog>,
     /// Ids of DSPs that are not to be asked, whether or not they are configured now.
     paused: HashSet<String>,
     published: watch::Sender<Arc<Generation>>,
@@ -103,19 +109,20 @@ struct Known {
 }
 
 impl Generations {
-    /// Makes `config` the first generation, for as many shards.
+    /// Makes `config` the first generation, for as many shards, once it is recorded.
     pub(crate) fn new(
         config: ExchangeConfig,
         shards: usize,
         (resolver, guards): (Resolver, Guards),
-        own_key: Option<[u8; 32]>,
-    ) -> Self {
+        (own_key, mut log): (Option<[u8; 32]>, Option<GenerationLog>),
+    ) -> Result<Self, Unrecorded> {
+        let number = log.as_mut().map_or(Ok(1), |log| log.record(&config))?;
         let mut known = HashMap::new();
         let sealer = Sealer::of(&config, own_key);
         let callers = callers(&config, &HashMap::new(), &guards);
-        let notices = config.notices.clone();
+        let (notices, record) = (config.notices.clone(), config.record.clone());
         let paused = HashSet::new();
-        let rest = build(1, config, &mut known, (shards, &guards, &paused));
+        let rest = build(number, config, &mut known, (shards, &guards, &paused));
         let generation = Generation { sealer, callers, ..rest };
         let generations = Self {
             shards,
@@ -123,13 +130,15 @@ impl Generations {
             guards,
             own_key,
             notices,
+            record,
+            log,
             paused,
             published: watch::Sender::new(Arc::new(generation)),
             known,
             retired: Vec::new(),
         };
         generations.resolve();
-        generations
+        Ok(generations)
     }
 
     /// The generation in force, and those to come.
@@ -142,8 +151,8 @@ impl Generations {
         Arc::clone(&self.published.borrow())
     }
 
-    /// Puts `config` in force.
-    pub(crate) fn replace(&mut self, mut config: ExchangeConfig) -> Reloaded {
+    /// Puts `config` in force, once it is recorded.
+    pub(crate) fn replace(&mut self, mut config: ExchangeConfig) -> Result<Reloaded, Unrecorded> {
         let before = self.current();
         let mut needs_restart = Vec::new();
         if config.listen != before.config.listen {
@@ -155,13 +164,17 @@ impl Generations {
             config.market.tie_key = before.config.market.tie_key;
         }
         needs_restart.extend(restart_of_notices(self.notices.as_ref(), config.notices.as_ref()));
+        needs_restart.extend(restart_of_record(self.record.as_ref(), config.record.as_ref()));
+        let number = match &mut self.log {
+            Some(log) => log.record(&config)?,
+            None => before.number + 1,
+        };
         // Without notices none are sealed any more; what is out is opened until it expires.
         let sealer = Sealer::of(&config, self.own_key).or_else(|| before.sealer.clone());
         let callers = callers(&config, &before.callers, &self.guards);
         let beside = (self.shards, &self.guards, &self.paused);
-        let rest = build(before.number + 1, config, &mut self.known, beside);
+        let rest = build(number, config, &mut self.known, beside);
         let generation = Generation { sealer, callers, ..rest };
-        let number = generation.number;
         let of = |generation: &Generation| -> Vec<String> {
             generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string()).collect()
         };
@@ -170,12 +183,12 @@ impl Generations {
         self.retired.push(self.published.send_replace(Arc::new(generation)));
         self.retired.retain(|generation| Arc::strong_count(generation) > 1);
         self.resolve();
-        Reloaded {
+        Ok(Reloaded {
             number,
             added: new.iter().filter(|id| !old.contains(id)).cloned().collect(),
             removed: old.into_iter().filter(|id| !new.contains(id)).collect(),
             needs_restart,
-        }
+        })
     }
 
     /// Stops asking a DSP, or asks it again; `false` when there is none of this id.
@@ -302,6 +315,16 @@ fn restart_of_notices(
     (office.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
 
+/// The same of the record: a reload takes over only what is recorded of bodies.
+fn restart_of_record(
+    open: Option<&RecordConfig>,
+    after: Option<&RecordConfig>,
+) -> Option<&'static str> {
+    let fixed =
+        |record: &RecordConfig| RecordConfig { bodies: Default::default(), ..record.clone() };
+    (open.map(fixed) != after.map(fixed)).then_some("record")
+}
+
 fn endpoint((host, port, options): &Reached) -> Arc<Endpoint> {
     let addresses = Addresses::default();
     if let Ok(address) = host.parse() {
@@ -335,7 +358,8 @@ mod tests {
 
     fn generations(dsps: &str) -> Generations {
         let resolver = Resolver::start().expect("a thread");
-        Generations::new(config(dsps), 1, (resolver, Guards::new(1).0), None)
+        Generations::new(config(dsps), 1, (resolver, Guards::new(1).0), (None, None))
+            .expect("nothing is recorded")
     }
 
     #[test]
@@ -346,7 +370,7 @@ mod tests {
         first.dsps[1].seats[0].shard(0).wins.increment();
         // `b` moves in the file and is bought from elsewhere, `c` moves to another port.
         let b = dsp("b", 2, "countries = [\"DEU\"]\nseats = [\"x\", \"b\"]");
-        let reloaded = all.replace(config(&(b + &dsp("c", 4, "") + &dsp("d", 5, ""))));
+        let reloaded = all.replace(config(&(b + &dsp("c", 4, "") + &dsp("d", 5, "")))).unwrap();
         let want = Reloaded {
             number: 2,
             added: vec!["d".to_owned()],
@@ -370,9 +394,9 @@ mod tests {
         let mut all = generations(&named("1/bid"));
         let known = SocketAddr::from(([192, 0, 2, 1], 1));
         all.current().dsps[0].endpoint.addresses.set(vec![known]);
-        all.replace(config(&named("1/other")));
+        all.replace(config(&named("1/other"))).unwrap();
         assert_eq!(*all.current().dsps[0].endpoint.addresses.current(), [known]);
-        all.replace(config(&named("2/other")));
+        all.replace(config(&named("2/other"))).unwrap();
         assert!(all.current().dsps[0].endpoint.addresses.current().is_empty(), "elsewhere");
     }
 
@@ -381,7 +405,7 @@ mod tests {
         let mut all = generations("");
         let mut other = config("");
         other.listen = "127.0.0.1:1".parse().unwrap();
-        assert_eq!(all.replace(other).needs_restart, ["exchange.listen"]);
+        assert_eq!(all.replace(other).unwrap().needs_restart, ["exchange.listen"]);
         assert_eq!(all.current().config.listen.port(), 0, "what is in force stays told");
     }
 
@@ -393,26 +417,29 @@ mod tests {
         let mut all = generations(&notices(""));
         for keys in ["linger = \"1ms\"", "retries = 9", "directory = \"x\"", "timeout = \"1s\""] {
             assert_eq!(
-                all.replace(config(&notices(keys))).needs_restart,
+                all.replace(config(&notices(keys))).unwrap().needs_restart,
                 ["exchange.notices"],
                 "{keys}"
             );
-            let again = all.replace(config(&notices(keys)));
+            let again = all.replace(config(&notices(keys))).unwrap();
             assert_eq!(again.needs_restart, ["exchange.notices"], "{keys} is not in force yet");
-            assert!(all.replace(config(&notices(""))).needs_restart.is_empty(), "{keys} is gone");
+            assert!(
+                all.replace(config(&notices(""))).unwrap().needs_restart.is_empty(),
+                "{keys} is gone"
+            );
         }
         let takes_over = notices("markup_timeout = \"1ms\"");
-        assert!(all.replace(config(&takes_over)).needs_restart.is_empty());
+        assert!(all.replace(config(&takes_over)).unwrap().needs_restart.is_empty());
     }
 
     #[test]
     fn a_drawn_tie_key_outlives_a_reload() {
         let mut all = generations("");
         let drawn = all.current().config.market.tie_key;
-        all.replace(config(""));
+        all.replace(config("")).unwrap();
         assert!(all.current().config.market.tie_key == drawn);
         let key = "tie_key = \"00112233445566778899aabbccddeeff\"\n";
-        all.replace(config(key));
+        all.replace(config(key)).unwrap();
         assert!(all.current().config.market.tie_key != drawn);
     }
 
@@ -422,8 +449,8 @@ mod tests {
         let mut all = generations(&dsp("a", 1, ""));
         assert!(all.pause("a", true));
         assert!(!all.pause("b", true), "there is none");
-        all.replace(config(""));
-        all.replace(config(&dsp("a", 1, "")));
+        all.replace(config("")).unwrap();
+        all.replace(config(&dsp("a", 1, ""))).unwrap();
         let dsp = &all.current().dsps[0];
         assert_eq!(all.guards.status(dsp.guard).unwrap().state, State::Paused);
         let mut first = exchange_core::guard::ShardGuard::new(&dsp.first_grants[0]);
@@ -434,10 +461,10 @@ mod tests {
     fn a_retired_generation_is_freed_when_its_last_auction_is_over() {
         let mut all = generations("");
         let held = all.current();
-        all.replace(config(""));
+        all.replace(config("")).unwrap();
         assert_eq!(all.retired.len(), 1);
         drop(held);
-        all.replace(config(""));
+        all.replace(config("")).unwrap();
         assert_eq!(all.retired.len(), 0);
     }
 }

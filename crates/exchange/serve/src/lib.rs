@@ -16,14 +16,16 @@ mod guards;
 mod http;
 mod metrics;
 mod notices;
+mod recording;
 mod service;
 mod shard;
 mod trace;
 
-pub use config::{DnsLimits, ExchangeConfig, InboundLimits};
+pub use config::{DnsLimits, ExchangeConfig, InboundLimits, RecordConfig};
 pub use fanout::{Outcome, PoolLimits, answer, inflate};
 pub use generation::{DspInForce, Generation, Reloaded};
 pub use http::AUCTION_PATH;
 pub use metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 pub use notices::View as NoticesView;
+pub use recording::{RecordError, Unrecorded};
 pub use service::{Exchange, ExchangeError};

@@ -3,6 +3,8 @@
 //! One set per shard, written by that shard alone. Labels come from configuration and from fixed
 //! lists; nothing that a client sends becomes one.
 
+mod record;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Mutex;
@@ -19,6 +21,7 @@ use crate::fanout::Outcome;
 use crate::generation::{DspInForce, Generation};
 use crate::guards::Guards;
 use crate::notices::Window;
+use crate::recording::Lanes;
 
 /// What may be in an answer's body, in declaration order, with the metric label.
 pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
@@ -27,6 +30,38 @@ pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
     (ResponseFate::NoBid, "no_bid"),
     (ResponseFate::Bids, "bids"),
 ];
+
+/// What became of an auction's record. In declaration order of what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// All of it was handed to the log.
+    Whole,
+    /// All but sampled bodies, with which it would have been too long.
+    WithoutBodies,
+    /// Of bids only those that were sold: with all of them it would have been too long.
+    SoldBidsOnly,
+    /// The log had no room; a gap tells so.
+    Shed,
+    /// Even its calls were too long for a record.
+    TooLong,
+}
+
+impl Recorded {
+    /// Every one, in declaration order.
+    pub const ALL: [Self; 5] =
+        [Self::Whole, Self::WithoutBodies, Self::SoldBidsOnly, Self::Shed, Self::TooLong];
+
+    /// The metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::WithoutBodies => "without_bodies",
+            Self::SoldBidsOnly => "sold_bids_only",
+            Self::Shed => "shed",
+            Self::TooLong => "too_long",
+        }
+    }
+}
 
 /// What one shard counts.
 #[derive(Debug)]
@@ -81,6 +116,8 @@ pub struct ExchangeMetrics {
     pub overshoot: Histogram,
     /// Bids by fate.
     pub fates: [Counter; Fate::ALL.len()],
+    /// Auctions by what became of their record.
+    pub recorded: [Counter; Recorded::ALL.len()],
 }
 
 /// What one shard counts of one DSP.
@@ -185,6 +222,7 @@ impl Default for ExchangeMetrics {
             total: Histogram::default(),
             overshoot: Histogram::default(),
             fates: std::array::from_fn(|_| Counter::default()),
+            recorded: Default::default(),
         }
     }
 }
@@ -204,6 +242,8 @@ pub struct Beside {
     pub guards: Guards,
     /// Delivery of notices.
     pub office: Option<Window>,
+    /// Both lanes of the record.
+    pub record: Option<Lanes>,
 }
 
 /// Writes the page of all shards.
@@ -224,6 +264,11 @@ pub fn expose(
     expose_dsps(generation, page)?;
     expose_guards(generation, &beside.guards, page)?;
     expose_notices(generation, shards, beside, page)?;
+    if let Some(lanes) = &beside.record {
+        let recorded =
+            |recorded: Recorded| shards.iter().map(move |shard| &shard.recorded[recorded as usize]);
+        record::expose(lanes, recorded, page)?;
+    }
     expose_seats(generation, page)
 }
 

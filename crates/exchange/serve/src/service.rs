@@ -24,6 +24,7 @@ use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
     Client, Clock, Counter, Journal, JournalError, Office, Times, View, Window, own_key, unix_ms,
 };
+use crate::recording::{Opened, RecordError, Recording, Unrecorded};
 use crate::shard::Shard;
 
 /// A running exchange.
@@ -36,6 +37,8 @@ pub struct Exchange {
     guards: Guards,
     /// `None` when the first configuration had no notices.
     office: Option<OpenOffice>,
+    /// `None` when the first configuration had no record.
+    recording: Option<Recording>,
     /// Rights are renewed as long as this lives.
     _renewal: GuardsThread,
 }
@@ -52,6 +55,9 @@ pub enum ExchangeError {
     /// Notices cannot be journalled.
     #[error("exchange.notices.directory: {0}")]
     Journal(#[from] JournalError),
+    /// Auctions cannot be recorded.
+    #[error("record.directory: {0}")]
+    Record(#[from] RecordError),
     /// The key for notices cannot be had.
     #[error("exchange.notices.directory: {0}")]
     Key(std::io::Error),
@@ -69,20 +75,24 @@ impl Exchange {
         let resolver = Resolver::start().map_err(ExchangeError::Thread)?;
         let (guards, lines) = Guards::new(options.shards);
         let renewal = guards.start(shutdown).map_err(ExchangeError::Thread)?;
+        let Opened { recording, recorders, generations: log } =
+            Opened::of(config.record.as_ref(), options.shards)?;
         let office = open_office(&config)?;
         let own_key = office.as_ref().map(|office| office.own_key);
         let beside = (resolver, guards.clone());
-        let generations = Generations::new(config, options.shards, beside, own_key);
+        let generations = Generations::new(config, options.shards, beside, (own_key, log));
+        let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         let metrics = PerShard::new(options.shards);
         let body = {
             let (current, metrics) = (current.clone(), metrics.clone());
             let counter = office.as_ref().map(|office| office.counter.clone());
-            let lines: Vec<_> = lines.into_iter().map(|line| Mutex::new(Some(line))).collect();
+            let seats = lines.into_iter().zip(recorders);
+            let seats: Vec<_> = seats.map(|seat| Mutex::new(Some(seat))).collect();
             move |context: ShardContext| {
                 let counters = metrics.shard(context.index());
-                let line = lines[context.index()].lock().expect("nothing panics with it").take();
-                let line = line.expect("a shard starts once");
+                let seat = seats[context.index()].lock().expect("nothing panics with it").take();
+                let (line, recorder) = seat.expect("a shard starts once");
                 let mut generations = current.clone();
                 let (counter, tracer) = (counter.clone(), tracer.clone());
                 async move {
@@ -90,7 +100,7 @@ impl Exchange {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
                             let seat = (context.index(), line);
-                            let beside = (counter, tracer);
+                            let beside = (counter, recorder, tracer);
                             let shard = Shard::new(seat, beside, first, counters, reactor);
                             run_shard(context, Rc::new(shard), generations).await;
                         }
@@ -111,6 +121,7 @@ impl Exchange {
             guards,
             _renewal: renewal,
             office,
+            recording,
         })
     }
 
@@ -126,7 +137,10 @@ impl Exchange {
 
     /// Puts another configuration in force: auctions that have begun end by the one before. What
     /// the DSPs that it leaves alone have open stays open.
-    pub fn reload(&self, config: ExchangeConfig) -> Reloaded {
+    ///
+    /// # Errors
+    /// It cannot be recorded: the one before stays in force.
+    pub fn reload(&self, config: ExchangeConfig) -> Result<Reloaded, Unrecorded> {
         self.generations.lock().expect("nothing panics while it builds").replace(config)
     }
 
@@ -156,7 +170,8 @@ impl Exchange {
     pub fn expose(&self, exposition: &mut Exposition) {
         let (current, metrics) = (self.current.clone(), self.metrics.clone());
         let office = self.office.as_ref().map(|office| office.window.clone());
-        let beside = Beside { guards: self.guards.clone(), office };
+        let record = self.recording.as_ref().map(|recording| recording.lanes().clone());
+        let beside = Beside { guards: self.guards.clone(), office, record };
         exposition.add(move |page| {
             let generation = Arc::clone(&current.borrow());
             expose(&generation, &metrics, &beside, page)
@@ -171,6 +186,11 @@ impl Exchange {
         if let Some(OpenOffice { office, counter, .. }) = self.office {
             drop(counter);
             office.join();
+        }
+        // Whoever hands over records has ended.
+        drop(self.generations);
+        if let Some(recording) = self.recording {
+            recording.close();
         }
         ended
     }

@@ -20,6 +20,7 @@ use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, ShardLine, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{Counter, Fetch, Order, Sealer};
+use crate::recording::Recorder;
 
 /// Rooms for bodies that are kept, and the largest of them.
 const ROOMS_MAX: usize = 64;
@@ -37,6 +38,8 @@ pub struct Shard {
     line: RefCell<ShardLine>,
     /// Where notices are sent from.
     office: Option<Counter>,
+    /// Where auctions are recorded; `None`: nowhere.
+    recorder: Option<Recorder>,
     /// Says which auctions are traced.
     pub(crate) tracer: Tracer,
     /// Pools of former generations whose last calls are not over.
@@ -77,6 +80,11 @@ impl Snapshot {
         &self.generation.config
     }
 
+    /// Its number, which no other generation of this node has.
+    pub(crate) fn number(&self) -> u64 {
+        self.generation.number
+    }
+
     /// What seals notices; `None` when we fire none.
     pub(crate) fn sealer(&self) -> Option<&Sealer> {
         self.generation.sealer.as_ref()
@@ -87,7 +95,7 @@ impl Shard {
     /// Made on the shard's own thread.
     pub fn new(
         (index, line): (usize, ShardLine),
-        (office, tracer): (Option<Counter>, Tracer),
+        (office, recorder, tracer): (Option<Counter>, Option<Recorder>, Tracer),
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
@@ -97,6 +105,7 @@ impl Shard {
             index,
             line: RefCell::new(line),
             office,
+            recorder,
             tracer,
             metrics,
             reactor,
@@ -107,6 +116,11 @@ impl Shard {
             origin: Instant::now(),
             rooms: RefCell::default(),
         }
+    }
+
+    /// Where auctions are recorded; `None`: nowhere.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
     }
 
     /// What an auction that begins now is held by.

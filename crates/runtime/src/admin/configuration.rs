@@ -61,7 +61,7 @@ pub enum ReloadError {
     Invalid(#[from] Problems),
     /// Not now; a later request may fare better.
     #[error("{0}")]
-    Unavailable(&'static str),
+    Unavailable(String),
 }
 
 /// The configuration and its reload.
@@ -104,7 +104,7 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
             "differences": summary.differences.iter().map(Difference::to_json).collect::<Value>(),
             "needs_restart": summary.needs_restart,
         })),
-        Err(ReloadError::Unavailable(why)) => Reply::error(ErrorCode::Unavailable, why),
+        Err(ReloadError::Unavailable(why)) => Reply::error(ErrorCode::Unavailable, &why),
         Err(ReloadError::Invalid(problems)) => {
             let (count, file) = (problems.count(), problems.file());
             let noun = if count == 1 { "problem" } else { "problems" };

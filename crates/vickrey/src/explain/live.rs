@@ -37,6 +37,9 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     if let Some(notices) = &mut config.notices {
         notices.directory = journal.path().to_path_buf();
     }
+    if let Some(record) = &mut config.record {
+        record.directory = journal.path().join("record");
+    }
     let patience = config.limits.tmax_max + PATIENCE;
     let body = asking(body).ok_or_else(|| Failure::usage("the request is no object"))?;
     let callers = listen(config.listen).map_err(Failure::unavailable)?;

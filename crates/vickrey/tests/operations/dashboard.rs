@@ -39,7 +39,7 @@ fn selected(query: &str) -> Vec<Selected> {
             rest = text;
         }
         // A metric has a selector or a range, is compared, or stands alone between brackets.
-        let is_ours = ["exchange_", "connections_", "accept_", "task_", "tracing_"]
+        let is_ours = ["exchange_", "connections_", "accept_", "record_", "task_", "tracing_"]
             .iter()
             .any(|prefix| name.starts_with(prefix));
         if !is_ours {
@@ -124,8 +124,10 @@ fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
     let notices = format!(
         "[exchange.notices]\nurl = \"https://exchange.example/n/\"\ndirectory = {:?}\n\
+         [record]\ndirectory = {:?}\n\
          [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n",
-        folder.path().join("notices")
+        folder.path().join("notices"),
+        folder.path().join("record")
     );
     let server = Server::start(&(notices + &table("d", &dsp().to_string(), "")));
     assert_eq!(server.auction(), 204);

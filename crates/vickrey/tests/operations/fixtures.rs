@@ -170,6 +170,19 @@ impl Server {
         answer.json()
     }
 
+    /// Where it takes bid requests.
+    pub fn callers(&self) -> &str {
+        &self.callers
+    }
+
+    /// The value of a metric, with its labels as they stand on the page.
+    #[track_caller]
+    pub fn scraped(&self, metric: &str) -> u64 {
+        let page = self.ask("GET", "/metrics", "").body;
+        let line = page.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {metric} in {page}")).parse().unwrap()
+    }
+
     /// One auction; its answer's status.
     pub fn auction(&self) -> u16 {
         let body = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}]}"#;

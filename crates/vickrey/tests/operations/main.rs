@@ -8,4 +8,5 @@ mod dashboard;
 mod document;
 mod fixtures;
 mod pause;
+mod record;
 mod reload;

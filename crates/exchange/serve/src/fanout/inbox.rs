@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use exchange_core::record::CallOutcome;
 use tokio::time::Instant;
 
 use super::connection::Connection;
@@ -84,6 +85,26 @@ impl Outcome {
             Self::Saturated => "saturated",
             Self::Unsent => "unsent",
             Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// As it is recorded.
+    pub const fn recorded(self) -> CallOutcome {
+        match self {
+            Self::Answered => CallOutcome::Answered,
+            Self::NoBid => CallOutcome::NoBid,
+            Self::Late => CallOutcome::Late,
+            Self::Status => CallOutcome::Status,
+            Self::Malformed => CallOutcome::Malformed,
+            Self::TooLarge => CallOutcome::TooLarge,
+            Self::Encoded => CallOutcome::Encoded,
+            Self::Trickle => CallOutcome::Trickle,
+            Self::Reset => CallOutcome::Reset,
+            Self::Unreachable => CallOutcome::Unreachable,
+            Self::Unresolved => CallOutcome::Unresolved,
+            Self::Saturated => CallOutcome::Saturated,
+            Self::Unsent => CallOutcome::Unsent,
+            Self::Abandoned => CallOutcome::Abandoned,
         }
     }
 }
@@ -166,6 +187,11 @@ impl Outcomes {
     /// The `tmax` that a call told its DSP, in milliseconds; `None` when it never went out.
     pub fn tmax_ms(&self, call: usize) -> Option<u32> {
         self.times[call].tmax_ms
+    }
+
+    /// When a call went out; `None` when it never did.
+    pub fn sent_at(&self, call: usize) -> Option<Instant> {
+        self.times[call].sent_at
     }
 
     /// How long the answer to a call was, or would have been, waited for once it was sent.

@@ -38,7 +38,8 @@ impl Bench {
     fn new(dsps: &[(&str, &str)]) -> Self {
         let (guards, mut lines) = Guards::new(1);
         let resolver = Resolver::start().expect("a thread");
-        let all = Generations::new(config(dsps), 1, (resolver, guards.clone()), None);
+        let all = Generations::new(config(dsps), 1, (resolver, guards.clone()), (None, None))
+            .expect("nothing is recorded");
         // What limits change by the real clock is past by this one, and brings nothing.
         let now = Tick::ZERO.after(Duration::from_secs(3600));
         let line = lines.pop().expect("one for each shard");
@@ -48,7 +49,7 @@ impl Bench {
     }
 
     fn reload(&mut self, dsps: &[(&str, &str)]) {
-        self.all.replace(config(dsps));
+        self.all.replace(config(dsps)).expect("nothing is recorded");
         self.adopt();
     }
 

@@ -15,6 +15,7 @@ mod misbehaviour;
 mod notices;
 mod outbound;
 mod reconnect;
+mod record;
 mod reload;
 mod reuse;
 mod strangers;

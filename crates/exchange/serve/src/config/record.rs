@@ -1,0 +1,211 @@
+//! `[record]`: where auctions, and what must not be lost, are recorded; how long that is kept; and
+//! how much of requests and answers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use eventlog::lane::{LaneOptions, LogOptions, Pace, Retention};
+use events::RECORD_BYTES_MAX;
+use exchange_core::record::{GeoMask, Masks};
+use runtime::config::{Section, ms, secs};
+use units::Ppm;
+
+/// Least room of a lane: several of its segments.
+const KEPT_MIN: usize = 256 << 20;
+const KEPT_MAX: usize = 1 << 50;
+/// What holds any record.
+const RING_MIN: usize = RECORD_BYTES_MAX + (64 << 10);
+
+/// Defaults of a lane, and what they do there.
+struct Usual {
+    ring: (&'static str, &'static str),
+    commit_after: (&'static str, &'static str),
+    commit_bytes: &'static str,
+    keep_bytes: &'static str,
+    keep_for: &'static str,
+}
+
+const DURABLE: Usual = Usual {
+    ring: (
+        "2MiB",
+        "What waits to be made durable, by who hands it over; full, it refuses records.",
+    ),
+    commit_after: ("1ms", "How long a record waits for others, to be made durable together."),
+    commit_bytes: "256KiB",
+    keep_bytes: "64GiB",
+    keep_for: "720h",
+};
+
+const FIREHOSE: Usual = Usual {
+    ring: ("8MiB", "What waits to be written, by shard; full, it leaves auctions out."),
+    commit_after: ("1s", "How long after it was written a record is made durable."),
+    commit_bytes: "4MiB",
+    keep_bytes: "20GiB",
+    keep_for: "168h",
+};
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordConfig {
+    /// Where both lanes are, each in a directory of its own.
+    pub directory: PathBuf,
+    /// Which node of a cluster this is.
+    pub node: u32,
+    /// What must not be lost.
+    pub durable: LaneConfig,
+    /// Auctions.
+    pub firehose: LaneConfig,
+    /// What is recorded of bodies.
+    pub bodies: BodiesConfig,
+}
+
+/// How one lane is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneConfig {
+    /// What each shard's records wait in.
+    pub ring_bytes: usize,
+    /// When a group is committed.
+    pub commit: Pace,
+    /// Bytes after which the oldest segments go.
+    pub keep_bytes: Option<u64>,
+    /// Age after which they go.
+    pub keep_for: Option<Duration>,
+}
+
+/// What is recorded of bodies. A reload takes it over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodiesConfig {
+    /// Of how many auctions.
+    pub sample: Ppm,
+    /// Whether with the answers of DSPs.
+    pub answers: bool,
+    /// What is taken out of requests.
+    pub masks: Masks,
+}
+
+impl RecordConfig {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let directory = s.text(
+            "directory",
+            "vickrey-record",
+            "Where the lanes `durable` and `firehose` are; this process's alone.",
+        );
+        let node = s.integer(
+            "node",
+            0,
+            ..=u32::MAX,
+            "Which node of a cluster this is: with epoch and sequence it names a record.",
+        );
+        let about = "What must not be lost: configurations, billing notices.";
+        let durable = s.section("durable", about, |s| read_lane(s, &DURABLE));
+        let about = "Auctions: what the disk does not take is left out, and the gap is recorded.";
+        let firehose = s.section("firehose", about, |s| read_lane(s, &FIREHOSE));
+        let about = "Whole requests and answers, beside what an auction was cleared from.";
+        let bodies = s.section("bodies", about, read_bodies);
+        let config = Self { directory: directory.into(), node, durable, firehose, bodies };
+        config.check(s);
+        config
+    }
+
+    /// An auction is nothing without the generation that it was held by.
+    fn check(&self, s: &mut Section<'_>) {
+        let Some(durable) = self.durable.keep_for else { return };
+        if self.firehose.keep_for.is_none_or(|firehose| durable < firehose) {
+            let value = format!("\"{}s\"", durable.as_secs());
+            let remedy = "is shorter than `firehose.keep_for`: auctions could not be recomputed once the configuration they were held by is gone";
+            s.problem("durable.keep_for", value, remedy);
+        }
+    }
+
+    /// As the log has it.
+    pub(crate) fn options(&self) -> LogOptions {
+        let lane = |usual: LaneOptions, config: &LaneConfig| LaneOptions {
+            writer: eventlog::Options { node: self.node, ..usual.writer },
+            retention: Retention {
+                bytes_max: config.keep_bytes,
+                age_max: config.keep_for,
+                ..Retention::ALL
+            },
+            ..usual
+        };
+        let durable = lane(LaneOptions::DURABLE, &self.durable);
+        let firehose = lane(LaneOptions::FIREHOSE, &self.firehose);
+        LogOptions {
+            durable: LaneOptions { gather: self.durable.commit, ..durable },
+            firehose: LaneOptions { commit: self.firehose.commit, ..firehose },
+            ..LogOptions::DEFAULT
+        }
+    }
+}
+
+fn read_lane(s: &mut Section<'_>, usual: &Usual) -> LaneConfig {
+    let ring_bytes = s.bytes("ring", usual.ring.0, RING_MIN..=1 << 30, usual.ring.1);
+    let (after, about) = usual.commit_after;
+    let commit = Pace {
+        after: s.duration("commit_after", after, ms(0)..=secs(10), about),
+        bytes: s.bytes(
+            "commit_bytes",
+            usual.commit_bytes,
+            1024..=8 << 20,
+            "So many bytes do not wait any longer.",
+        ),
+    };
+    let keep_bytes = s.bytes(
+        "keep_bytes",
+        usual.keep_bytes,
+        0..=KEPT_MAX,
+        "The oldest segments go while all are longer; 0B: no matter how long.",
+    );
+    if (1..KEPT_MIN).contains(&keep_bytes) {
+        let value = format!("\"{keep_bytes}B\"");
+        s.problem("keep_bytes", value, "must be at least 256MiB, or 0B for no limit");
+    }
+    let keep_for = s.duration(
+        "keep_for",
+        usual.keep_for,
+        secs(0)..=secs(100 * 366 * 86_400),
+        "Segments go once they are older; 0s: no matter how old.",
+    );
+    LaneConfig {
+        ring_bytes,
+        commit,
+        keep_bytes: Some(keep_bytes as u64).filter(|bytes| *bytes > 0),
+        keep_for: Some(keep_for).filter(|age| !age.is_zero()),
+    }
+}
+
+fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
+    let sample = s.ppm("sample", "0%", "Of how many auctions the whole request is recorded.");
+    let answers = s.boolean("answers", true, "Whether with the answers of DSPs, as they came.");
+    s.section("masks", "What is taken out of a recorded request.", |s| {
+        let user_ids = s.boolean(
+            "user_ids",
+            true,
+            "Whether ids of users and devices are: user.id, buyeruid, eids, ifa and their like.",
+        );
+        let ip =
+            s.boolean("ip", true, "Whether addresses are cut to their network: /24, IPv6 /48.");
+        let decimals = s.integer(
+            "geo_decimals",
+            2,
+            0..=6_u8,
+            "Decimals that latitude and longitude keep where `geo` is \"cut\"; 2 is about 1 km.",
+        );
+        let geo = [
+            ("cut", GeoMask::Cut { decimals }),
+            ("remove", GeoMask::Remove),
+            ("keep", GeoMask::Keep),
+        ];
+        let about = "What becomes of latitude and longitude.";
+        let geo = s.one_of("geo", "cut", &geo, about);
+        BodiesConfig { sample, answers, masks: Masks { user_ids, ip, geo } }
+    })
+}
+
+impl BodiesConfig {
+    /// Whether the next auction is among those whose bodies are recorded.
+    pub(crate) fn draws(&self) -> bool {
+        let share = self.sample.get();
+        share > 0 && rand::random_range(0..Ppm::ONE.get()) < share
+    }
+}

@@ -1,0 +1,87 @@
+//! Metrics of the record: what was handed to the log, and how its lanes fare.
+
+use std::fmt;
+
+use eventlog::lane::{Counters, State};
+use runtime::metrics::{Counter, Page};
+
+use super::Recorded;
+use crate::recording::Lanes;
+
+/// A counter of both lanes: its name, what it counts, and where that is.
+type Count = (&'static str, &'static str, fn(&Counters) -> u64);
+
+const COUNTS: [Count; 11] = [
+    ("record_written", "Records that were made durable.", |counted| counted.records),
+    ("record_bytes", "Bytes of their payloads.", |counted| counted.bytes),
+    ("record_commits", "Groups that were made durable.", |counted| counted.commits),
+    ("record_commit_failures", "Writes and commits that failed.", |counted| {
+        counted.commit_failures
+    }),
+    ("record_gaps", "Gaps that were written.", |counted| counted.gaps),
+    ("record_lost", "Records that gaps tell of.", |counted| counted.lost),
+    ("record_syncs", "Calls of fdatasync.", |counted| counted.syncs),
+    ("record_sync_micros", "How long those took together, in microseconds.", |counted| {
+        u64::try_from(counted.sync_time.as_micros()).unwrap_or(u64::MAX)
+    }),
+    ("record_removed_bytes", "Bytes of old segments that are gone.", |counted| {
+        counted.removed_bytes
+    }),
+    ("record_retention_failures", "Times that old segments could not be removed.", |counted| {
+        counted.retention_failures
+    }),
+    ("record_ring_bytes_high", "The most bytes that ever waited in one ring.", |counted| {
+        counted.ring_bytes_high
+    }),
+];
+
+/// Writes them; `recorded` are the shards' own counters.
+pub(super) fn expose<'c, C: Iterator<Item = &'c Counter>>(
+    lanes: &Lanes,
+    recorded: impl Fn(Recorded) -> C,
+    page: &mut Page<'_>,
+) -> fmt::Result {
+    let help = "Auctions by what of them was handed to the record.";
+    let mut auctions = page.counters("exchange_auctions_recorded", help)?;
+    for kept in Recorded::ALL {
+        auctions.sum(&[("kept", kept.label())], recorded(kept))?;
+    }
+    let lanes = [&lanes.durable, &lanes.firehose];
+    let help =
+        "Whether a lane is written: 0 it is, 1 it is full, 2 its disk fails, 3 it is closed.";
+    let mut states = page.gauges("record_state", help)?;
+    for lane in lanes {
+        let state = match lane.state() {
+            State::Writing => 0,
+            State::Full => 1,
+            State::Failing { .. } => 2,
+            State::Closed => 3,
+        };
+        states.value(&[("lane", lane.kind().name())], state)?;
+    }
+    let counted = lanes.map(|lane| (lane.kind().name(), lane.counters()));
+    let mut segments = page.gauges("record_segments", "Segments there are.")?;
+    for (lane, counters) in &counted {
+        let level = i64::try_from(counters.segments).unwrap_or(i64::MAX);
+        segments.value(&[("lane", *lane)], level)?;
+    }
+    let mut refused =
+        page.counters("record_refused", "Records that a lane did not take, by reason.")?;
+    for (lane, counters) in &counted {
+        for (reason, count) in [
+            ("full", counters.refused_full),
+            ("failing", counters.refused_state),
+            ("too_long", counters.too_long),
+            ("shed", counters.shed),
+        ] {
+            refused.value(&[("lane", *lane), ("reason", reason)], count)?;
+        }
+    }
+    for (name, help, count) in COUNTS {
+        let mut counts = page.counters(name, help)?;
+        for (lane, counters) in &counted {
+            counts.value(&[("lane", *lane)], count(counters))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! The record: opened before the shards start, written by the log's one thread, closed after they
+//! have ended.
+//!
+//! Owns who gets which ring, and what operators are told of the log. What a record says is
+//! `exchange_core::record`'s, what stands in the files is `eventlog`'s.
+
+mod auctions;
+mod generations;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use eventlog::lane::{
+    CloseError, Gap, GapFormat, Lane, LaneKind, Log, LogError, LogThread, Report,
+};
+use eventlog::{Item, ReadError, Recovery};
+use events::Kind;
+use tracing::{error, info, warn};
+
+use crate::config::RecordConfig;
+
+pub(crate) use auctions::{Calls, Minutes, Recorder, calls, unanswered};
+pub(crate) use generations::GenerationLog;
+pub use generations::Unrecorded;
+use generations::{Newest, Rings};
+
+/// How long the end waits for what was handed over to be durable.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why there is no record.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// What is in it cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// The first configuration cannot be recorded.
+    #[error(transparent)]
+    Generation(#[from] Unrecorded),
+}
+
+/// A log that is written.
+#[derive(Debug)]
+pub struct Recording {
+    /// Taken by the end alone; the exchange is looked at from many threads.
+    thread: Mutex<LogThread>,
+    lanes: Lanes,
+}
+
+/// Both lanes, for whoever asks of them.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    /// What must not be lost.
+    pub durable: Lane,
+    /// Auctions.
+    pub firehose: Lane,
+}
+
+/// The record as it was opened, and what leads into it.
+#[derive(Default)]
+pub(crate) struct Opened {
+    /// `None`: nothing is recorded.
+    pub recording: Option<Recording>,
+    /// By shard.
+    pub recorders: Vec<Option<Recorder>>,
+    pub generations: Option<GenerationLog>,
+}
+
+impl Opened {
+    /// Opens the log, or begins it, and starts its thread; without a configuration there is none.
+    pub fn of(config: Option<&RecordConfig>, shards: usize) -> Result<Self, RecordError> {
+        let Some(config) = config else {
+            let recorders = (0..shards).map(|_| None).collect();
+            return Ok(Self { recorders, ..Self::default() });
+        };
+        let RecordConfig { directory, durable, firehose, .. } = config;
+        let mut newest = Newest::default();
+        let visit = |lane, item: Item| match (lane, item) {
+            (LaneKind::Durable, Item::Record(record)) => newest.visit(&record),
+            (lane, Item::Corruption(corruption)) => {
+                error!(lane = lane.name(), %corruption, "the record is damaged; see `vickrey log verify`");
+            }
+            _ => (),
+        };
+        let gaps = GapFormat { kind: Kind::Gap.code(), encode: encode_gap };
+        let (mut log, recoveries) =
+            Log::open(directory, &config.options(), gaps, Box::new(|report| tell(&report)), visit)?;
+        let number = newest.number(&directory.join(LaneKind::Durable.name()))?;
+        let recorders = (0..shards).map(|shard| {
+            let shard = u32::try_from(shard).expect("shards are counted by 16 bits");
+            Some(Recorder::new(log.firehose_ring(shard, firehose.ring_bytes)))
+        });
+        let recorders = recorders.collect();
+        let generations = Rings::new(&mut log, durable.ring_bytes);
+        let lanes =
+            Lanes { durable: log.lane(LaneKind::Durable), firehose: log.lane(LaneKind::Firehose) };
+        report_start(directory, [&recoveries.durable, &recoveries.firehose]);
+        let thread = log.start().map_err(RecordError::Thread)?;
+        let generations = generations.start(number).map_err(RecordError::Thread)?;
+        let recording = Some(Recording { thread: Mutex::new(thread), lanes });
+        Ok(Self { recording, recorders, generations: Some(generations) })
+    }
+}
+
+impl Recording {
+    /// Handles to both lanes.
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// Makes durable what was handed over, and ends. Whoever hands over has ended before.
+    pub fn close(self) {
+        let thread = self.thread.into_inner().expect("nothing panics while it holds the thread");
+        match thread.close(CLOSE_WITHIN) {
+            Ok(left) if left.durable + left.firehose == 0 => (),
+            Ok(left) => error!(
+                durable = left.durable,
+                auctions = left.firehose,
+                "the disk did not take these records; those of the durable lane were not acknowledged"
+            ),
+            Err(CloseError::Hung) => {
+                error!(
+                    "the log's thread still waits for the disk: what it holds may not be durable"
+                );
+            }
+            Err(CloseError::Panicked) => error!("the log's thread had panicked"),
+        }
+    }
+}
+
+fn encode_gap(gap: &Gap, out: &mut Vec<u8>) {
+    let Gap { shard, lost, since_ms, through_ms } = *gap;
+    events::Gap { shard, records: lost, since_unix_ms: since_ms, through_unix_ms: through_ms }
+        .encode(out);
+}
+
+fn report_start(directory: &Path, lanes: [&Recovery; 2]) {
+    for (recovery, lane) in lanes.into_iter().zip([LaneKind::Durable, LaneKind::Firehose]) {
+        if recovery.torn {
+            // As after any end without notice: nobody was told that this was durable.
+            warn!(lane = lane.name(), "the record ended within a write, which was cut off");
+        }
+    }
+    info!(directory = %directory.display(), "the record is open");
+}
+
+/// On the log's thread.
+fn tell(report: &Report<'_>) {
+    match report {
+        Report::Failing { lane: LaneKind::Durable, error } => error!(
+            %error,
+            "the durable lane cannot be written: what needs a record is refused until it can"
+        ),
+        Report::Failing { lane: LaneKind::Firehose, error } => error!(
+            %error,
+            "auctions go on and are not recorded until the disk takes them"
+        ),
+        Report::Healed { lane, after } => {
+            warn!(lane = lane.name(), ?after, "the record is written again");
+        }
+        Report::Removed { lane, removed } => {
+            info!(lane = lane.name(), ?removed, "old segments are gone");
+        }
+        Report::RetainFailed { lane, error } => {
+            error!(lane = lane.name(), %error, "old segments cannot be removed");
+        }
+    }
+}

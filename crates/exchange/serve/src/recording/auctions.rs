@@ -1,0 +1,207 @@
+//! What a shard writes down of each auction, however it ends.
+//!
+//! Owns the shard's ring and the buffer that records are written in. What a record says is
+//! `exchange_core::record`'s.
+
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use eventlog::lane::FirehoseRing;
+use events::Kind;
+use exchange_core::record::{
+    self, Call, CallOutcome, Ending, Full, Judged, Kept, Proceedings, encode,
+};
+use exchange_core::{Ask, Auction, Cleared, NotAsked};
+use openrtb::BidRequest;
+use openrtb::codes::NoBidReason;
+use tokio::time::Instant;
+
+use crate::config::BodiesConfig;
+use crate::fanout::{Outcomes, Question};
+use crate::metrics::Recorded;
+use crate::shard::{Shard, Snapshot};
+use crate::trace::Moments;
+
+/// Room for a record that is kept for the next one; a longer one has its own.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Where a shard's records go.
+#[derive(Debug)]
+pub(crate) struct Recorder(RefCell<Ring>);
+
+#[derive(Debug)]
+struct Ring {
+    firehose: FirehoseRing,
+    /// The record that is written.
+    record: Vec<u8>,
+}
+
+impl Recorder {
+    pub fn new(firehose: FirehoseRing) -> Self {
+        Self(RefCell::new(Ring { firehose, record: Vec::new() }))
+    }
+
+    /// Writes a record and hands it over.
+    fn record(
+        &self,
+        proceedings: &Proceedings<'_>,
+        not_asked: &[(usize, NotAsked)],
+        calls: impl IntoIterator<Item = Call>,
+    ) -> Recorded {
+        let Ring { firehose, record } = &mut *self.0.borrow_mut();
+        record.clear();
+        let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
+            return Recorded::TooLong;
+        };
+        let arrival_ms = proceedings.arrival_unix_us / 1000;
+        if !firehose.offer(Kind::Auction.code(), arrival_ms, record) {
+            return Recorded::Shed;
+        }
+        if record.capacity() > KEPT_BYTES_MAX {
+            *record = Vec::new();
+        }
+        match kept {
+            Kept::Whole => Recorded::Whole,
+            Kept::WithoutBodies => Recorded::WithoutBodies,
+            Kept::SoldBidsOnly => Recorded::SoldBidsOnly,
+        }
+    }
+}
+
+/// What is known of an auction from its beginning, for its record.
+#[derive(Clone, Copy)]
+pub(crate) struct Minutes<'m> {
+    pub shard: &'m Shard,
+    pub snapshot: &'m Snapshot,
+    /// Our id of it.
+    pub id: &'m str,
+    pub request: &'m BidRequest<'m>,
+    /// What the request was read from.
+    pub body: &'m str,
+    /// By when it was to be answered, where that came to be known.
+    pub deadline: Option<Instant>,
+    /// Who was not asked, in market order.
+    pub not_asked: &'m [(usize, NotAsked)],
+}
+
+/// How an auction ended.
+#[derive(Clone, Copy)]
+struct End<'e> {
+    moments: &'e Moments,
+    ending: Ending,
+    no_bid: Option<NoBidReason>,
+    auction: Option<&'e Auction<'e>>,
+    cleared: Option<Cleared<'e, 'e>>,
+}
+
+impl Minutes<'_> {
+    /// Nobody was asked.
+    pub fn refused(&self, auction: Option<&Auction<'_>>, no_bid: NoBidReason, moments: &Moments) {
+        let (ending, no_bid) = (Ending::Refused, Some(no_bid));
+        self.write(End { moments, ending, no_bid, auction, cleared: None }, []);
+    }
+
+    /// The caller went away.
+    pub fn abandoned(
+        &self,
+        auction: &Auction<'_>,
+        calls: impl Iterator<Item = Call>,
+        moments: &Moments,
+    ) {
+        let (ending, auction) = (Ending::Abandoned, Some(auction));
+        self.write(End { moments, ending, no_bid: None, auction, cleared: None }, calls);
+    }
+
+    /// It was held to its end; `no_bid` is why nothing was sold, if nothing was.
+    pub fn held(
+        &self,
+        (auction, cleared): (&Auction<'_>, Cleared<'_, '_>),
+        calls: impl Iterator<Item = Call>,
+        no_bid: Option<NoBidReason>,
+        moments: &Moments,
+    ) {
+        let ending = if no_bid.is_none() { Ending::Filled } else { Ending::NoBid };
+        let (auction, cleared) = (Some(auction), Some(cleared));
+        self.write(End { moments, ending, no_bid, auction, cleared }, calls);
+    }
+
+    fn write(&self, end: End<'_>, calls: impl IntoIterator<Item = Call>) {
+        let Some(recorder) = self.shard.recorder() else { return };
+        let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
+        let bodies = bodies.filter(BodiesConfig::draws);
+        // What cannot be masked is not recorded.
+        let request = bodies.and_then(|bodies| bodies.masks.apply(self.body));
+        let End { moments, ending, no_bid, auction, cleared } = end;
+        let proceedings = Proceedings {
+            id: self.id,
+            request: self.request,
+            generation: self.snapshot.number(),
+            arrival_unix_us: unix_us(moments.arrival),
+            moments: durations(moments, self.deadline),
+            ending,
+            no_bid,
+            auction,
+            // No service keeps accounts: none refuses.
+            judged: cleared.map(|cleared| Judged { cleared, refusals: &[] }),
+            full: Full {
+                request: request.as_deref(),
+                answers: bodies.is_some_and(|bodies| bodies.answers),
+            },
+        };
+        let recorded = recorder.record(&proceedings, self.not_asked, calls);
+        self.shard.metrics.recorded[recorded as usize].increment();
+    }
+}
+
+/// Who was asked, and what exactly, one for one.
+pub(crate) type Calls<'c> = (&'c [Ask], &'c [Question<'c>]);
+
+/// Calls as they went.
+pub(crate) fn calls(
+    (asks, questions): Calls<'_>,
+    outcomes: &Outcomes,
+    arrival: Instant,
+) -> impl Iterator<Item = Call> {
+    asks.iter().zip(questions).enumerate().map(move |(call, (ask, question))| Call {
+        ask: *ask,
+        tmax_ms: outcomes.tmax_ms(call).unwrap_or(question.tmax_ms),
+        outcome: outcomes.calls[call].recorded(),
+        sent: outcomes.sent_at(call).map(|sent| sent.saturating_duration_since(arrival)),
+        latency: outcomes.latency(call),
+    })
+}
+
+/// Calls whose answers nobody waited for.
+pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = Call> {
+    asks.iter().zip(questions).map(|(ask, question)| Call {
+        ask: *ask,
+        tmax_ms: question.tmax_ms,
+        outcome: CallOutcome::Abandoned,
+        sent: None,
+        latency: None,
+    })
+}
+
+fn durations(moments: &Moments, deadline: Option<Instant>) -> record::Moments {
+    let Moments { arrival, parsed, asked, closed, cleared, answered } = *moments;
+    let since = |at: Instant| at.saturating_duration_since(arrival);
+    let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+    let left = |deadline: Instant| match deadline.checked_duration_since(answered) {
+        Some(left) => micros(left),
+        None => -micros(answered - deadline),
+    };
+    record::Moments {
+        parsed: Some(since(parsed)),
+        asked: asked.map(since),
+        closed: closed.map(since),
+        cleared: cleared.map(since),
+        answered: Some(since(answered)),
+        left_us: deadline.map_or(0, left),
+    }
+}
+
+/// Microseconds of Unix time.
+fn unix_us(at: Instant) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.saturating_sub(at.elapsed()).as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,200 @@
+//! Generations of the configuration, recorded before they come in force.
+//!
+//! Owns their numbers, which no two generations of a node share, and the thread that waits for the
+//! disk. What a generation's record says is `exchange_core::record`'s.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use eventlog::disk::Folder;
+use eventlog::lane::{DurableRing, Log, Refused, Told};
+use eventlog::{Item, ReadError, Reader, Record, segments};
+use events::Kind;
+use exchange_core::record::{GenerationFacts, InForce, Unrecordable, encode_generation};
+use tracing::{error, warn};
+
+use crate::config::ExchangeConfig;
+use crate::notices::unix_ms;
+
+/// How long a configuration waits to be durable.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the generation in force is recorded once more: a reader finds it near the auctions
+/// that were held by it, however old it is, and a start finds its number near the end.
+const EVERY: Duration = Duration::from_secs(600);
+
+/// Why a generation does not come in force.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unrecorded {
+    /// Its auctions could not be held again.
+    #[error("the configuration cannot be recorded: {0}")]
+    Unrecordable(#[from] Unrecordable),
+    /// The durable lane does not take it.
+    #[error("the configuration cannot be recorded: {0}")]
+    Refused(#[from] Refused),
+    /// The disk is too slow, or fails.
+    #[error("the configuration was not durable within {} s: look at the disk of record.directory", PATIENCE.as_secs())]
+    Late,
+    /// The exchange comes to its end.
+    #[error("the record is closed")]
+    Closed,
+}
+
+/// The highest number among what a start has read.
+#[derive(Debug, Default)]
+pub(super) struct Newest(Option<u64>);
+
+impl Newest {
+    pub fn visit(&mut self, record: &Record) {
+        if record.kind != Kind::Generation.code() {
+            return;
+        }
+        match GenerationFacts::decode(&record.payload) {
+            Ok(facts) => self.0 = self.0.max(Some(facts.number)),
+            Err(error) => {
+                error!(sequence = record.sequence, %error, "a recorded configuration cannot be read");
+            }
+        }
+    }
+
+    /// The highest number in the lane at `directory`; 0 when there is none. Where the newest segment
+    /// had none, older ones are read until one has.
+    pub fn number(mut self, directory: &Path) -> Result<u64, ReadError> {
+        let disk = Folder::read_only(directory);
+        let mut behind = None;
+        for segment in segments(&disk)?.iter().rev() {
+            if self.0.is_some() {
+                break;
+            }
+            for item in Reader::new(&disk)?.seek(segment.first)? {
+                match item? {
+                    Item::Record(record) if behind.is_some_and(|end| end <= record.sequence) => {
+                        break;
+                    }
+                    Item::Record(record) => self.visit(&record),
+                    Item::Corruption(_) | Item::Torn(_) => (), // The start has told of it.
+                }
+            }
+            behind = Some(segment.first);
+        }
+        Ok(self.0.unwrap_or(0))
+    }
+}
+
+/// The ring of generations, before the log's thread runs.
+pub(super) struct Rings {
+    ring: DurableRing,
+    told: mpsc::Receiver<Told>,
+}
+
+impl Rings {
+    pub fn new(log: &mut Log, ring_bytes: usize) -> Self {
+        let (tell, told) = mpsc::channel();
+        let tell = move |news| {
+            // Nobody hears it any more at the end.
+            let _ = tell.send(news);
+        };
+        Self { ring: log.durable_ring(ring_bytes, Some(Box::new(tell))), told }
+    }
+
+    /// Starts the thread; `number` is the last one that was used.
+    pub fn start(self, number: u64) -> std::io::Result<GenerationLog> {
+        let (orders, received) = mpsc::channel();
+        let scribe = Scribe { ring: self.ring, told: self.told, last: None };
+        let thread = std::thread::Builder::new().name("generations".to_owned());
+        thread.spawn(move || scribe.work(&received))?;
+        Ok(GenerationLog { orders, number })
+    }
+}
+
+/// Records generations.
+#[derive(Debug)]
+pub(crate) struct GenerationLog {
+    orders: mpsc::Sender<Order>,
+    /// The last one that was used.
+    number: u64,
+}
+
+/// A generation to be recorded, and who waits for that.
+#[derive(Debug)]
+struct Order {
+    record: Vec<u8>,
+    done: mpsc::SyncSender<Result<(), Unrecorded>>,
+}
+
+impl GenerationLog {
+    /// Makes a generation durable, which gets the number that is returned. A number whose record
+    /// may yet become durable is not used again.
+    pub fn record(&mut self, config: &ExchangeConfig) -> Result<u64, Unrecorded> {
+        let number = self.number + 1;
+        let rates: Vec<_> =
+            config.rates_as_read.iter().map(|(currency, worth)| (*currency, &**worth)).collect();
+        let mut record = Vec::new();
+        let in_force = InForce {
+            number,
+            since_unix_ms: unix_ms(),
+            market: &config.market,
+            rates: &rates,
+            toml: config.text.as_bytes(),
+        };
+        encode_generation(&in_force, &mut record)?;
+        self.number = number;
+        let (done, answer) = mpsc::sync_channel(1);
+        self.orders.send(Order { record, done }).map_err(|_| Unrecorded::Closed)?;
+        answer.recv().map_err(|_| Unrecorded::Closed)?.map(|()| number)
+    }
+}
+
+/// The thread's side.
+struct Scribe {
+    ring: DurableRing,
+    told: mpsc::Receiver<Told>,
+    /// What is in force.
+    last: Option<Vec<u8>>,
+}
+
+impl Scribe {
+    fn work(mut self, orders: &mpsc::Receiver<Order>) {
+        loop {
+            match orders.recv_timeout(EVERY) {
+                Ok(Order { record, done }) => {
+                    let recorded = self.record(&record);
+                    if recorded.is_ok() {
+                        self.last = Some(record);
+                    }
+                    // Who waits may have given up.
+                    let _ = done.send(recorded);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => self.repeat(),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn record(&mut self, record: &[u8]) -> Result<(), Unrecorded> {
+        // What was told before concerns others.
+        self.told.try_iter().for_each(drop);
+        let deadline = Instant::now() + PATIENCE;
+        let position = self.ring.push(Kind::Generation.code(), unix_ms(), record)?;
+        while !self.ring.is_durable(position) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.told.recv_timeout(left) {
+                // It may yet become durable; it does not come in force.
+                Ok(Told::Failing { cause, since_ms }) => {
+                    return Err(Refused::Failing { cause, since_ms }.into());
+                }
+                Ok(Told::Durable { .. } | Told::Writing) => (),
+                Err(_) if self.ring.is_durable(position) => (),
+                Err(_) => return Err(Unrecorded::Late),
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self) {
+        let Some(record) = &self.last else { return };
+        if let Err(error) = self.ring.push(Kind::Generation.code(), unix_ms(), record) {
+            warn!(%error, "the configuration in force was not recorded once more");
+        }
+    }
+}
