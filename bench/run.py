@@ -16,7 +16,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from driver import cold, hostile, machine, reload, report, scenarios, throughput, variants
+from driver import (
+    cold,
+    hostile,
+    log,
+    machine,
+    record,
+    reload,
+    report,
+    scenarios,
+    throughput,
+    variants,
+)
 from driver.programs import Bench, Failed, FleetOptions
 from driver.throughput import Rounds, Scenario
 
@@ -43,10 +54,16 @@ SCENARIOS = (
     "tls-gzip",
     "reload",
     "cold",
+    "record",
+    "log-commit",
+    "log-read",
+    "log-start",
 )
+# Several by one name.
+GROUPS = {"log": ("log-commit", "log-read", "log-start")}
 
 EPILOG = """\
-scenarios (all of them, where none is named; about 30 minutes):
+scenarios (all of them, where none is named; about 40 minutes):
   dsps-50    auctions per CPU-second, 30 % of 50 DSPs bid; floor, vickrey, Go peers
   dsps-10    the same among 10 DSPs
   dsps-100   the same among 100 DSPs; floor, vickrey
@@ -59,6 +76,11 @@ scenarios (all of them, where none is named; about 30 minutes):
   tls-gzip   the same with TLS to DSPs, gzip answers, both, neither; the floor beside each
   reload     open loop among 1,000 configured DSPs, reloaded every second; and left alone
   cold       the first seconds of an exchange without a connection, plain and over TLS
+  record     what an auction pays for its record; p99.9 on a disk made slow, by strace
+  log-commit durable records by group commit; the same writes and syncs raw, and by fio
+  log-read   verify and replay beside the same files read alone, out of the page cache and in it
+  log-start  the first auction over 10 GiB of a log whose end is torn; needs that much disk
+  log        the last three
 
 examples:
   bench/run.py                          everything
@@ -154,9 +176,10 @@ def arguments() -> argparse.Namespace:
         help="where results go [default: bench/runs]",
     )
     args = parser.parse_args()
+    args.scenario = [name for each in args.scenario for name in GROUPS.get(each, (each,))]
     unknown = [name for name in args.scenario if name not in SCENARIOS]
     if unknown:
-        refuse(f"no scenario `{unknown[0]}`; there are {', '.join(SCENARIOS)}")
+        refuse(f"no scenario `{unknown[0]}`; there are {', '.join((*SCENARIOS, *GROUPS))}")
     if not 0 <= args.latency_ms <= throughput.LATENCY_MS_MAX:
         refuse(
             f"--latency-ms {args.latency_ms}: at most {throughput.LATENCY_MS_MAX}, which leaves "
@@ -198,11 +221,12 @@ def refuse(problem: str) -> None:
 
 def build(folder: Path, peers: bool) -> list[str]:
     """Links every program into `folder`, built now; says which peers are left out."""
-    cargo = ["cargo", "build", "--release", "--locked", "-p", "vickrey", "-p", "bench-floor"]
+    packages = ["-p", "vickrey", "-p", "bench-floor", "-p", "bench-log"]
+    cargo = ["cargo", "build", "--release", "--locked", *packages]
     subprocess.run(cargo, cwd=REPOSITORY, check=True)
     # CARGO_TARGET_DIR, as cargo itself reads it: relative to where cargo runs.
     target = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
-    for name in ("vickrey", "bench-floor"):
+    for name in ("vickrey", "bench-floor", "bench-log"):
         (folder / name).symlink_to(target / "release" / name)
     if not peers:
         return ["the Go peers were not asked for"]
@@ -257,6 +281,10 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "tls-gzip": lambda: variants.run(bench, variants.codings(), rounds, say),
         "reload": lambda: reload.reload(bench, args.reload_seconds, args.open_share, say),
         "cold": lambda: cold.cold(bench, rounds, say),
+        "record": lambda: record.record(bench, rounds, args.open_seconds, say),
+        "log-commit": lambda: log.commit(bench, rounds.count, say),
+        "log-read": lambda: log.read_back(bench, rounds.count, say),
+        "log-start": lambda: log.start(bench, rounds.count, say),
     }
     for name in SCENARIOS:
         if args.scenario and name not in args.scenario:

@@ -171,7 +171,7 @@ class Outputs(unittest.TestCase):
         check(figures.asked_share(samples, 7, 3), 1.0)
         check(figures.asked_share([], 7, 3), None)
         check(figures.kind_of_thread("shard-11"), "shard")
-        check(figures.kind_of_thread("journal"), "journal")
+        check(figures.kind_of_thread("log"), "log")
 
     def test_bodies_are_as_long_as_their_heads_say(self) -> None:
         message = b"POST / HTTP/1.1\r\nContent-Length: 3\r\nx: y\r\n\r\n{ }rest"

@@ -91,8 +91,8 @@ class Terms:
     exchange: str = ""
     # Lines that each `[[dsp]]` begins with.
     dsp: str = ""
-    # Whether `[exchange]`'s last table is `[exchange.notices]`, and is to have a directory.
-    journal: bool = False
+    # Whether there is to be `[record]`, with a directory of its own.
+    record: bool = False
     # Arguments of the floor.
     floor: tuple[str, ...] = ()
 
@@ -251,10 +251,10 @@ PROGRAMS = {
 
 
 def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
-    """A file for the exchange over all of the fleets, its journal empty."""
+    """A file for the exchange over all of the fleets, its log empty."""
     own = terms.exchange
-    if terms.journal:
-        own += f'directory = "{tempfile.mkdtemp(prefix="journal-", dir=bench.folder)}"\n'
+    if terms.record:
+        own += f'[record]\ndirectory = "{tempfile.mkdtemp(prefix="record-", dir=bench.folder)}"\n'
     return CONFIG + own + "\n" + "".join(fleet.configuration(terms) for fleet in fleets)
 
 

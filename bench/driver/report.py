@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from driver import figures
+from driver import figures, log_report
 
 
 def markdown(results: dict) -> str:
@@ -25,6 +25,10 @@ def markdown(results: dict) -> str:
         "variants": variants,
         "reload": reloaded,
         "cold": cold,
+        "record": lambda entry: log_report.record(entry, table, verdict),
+        "log_commit": lambda entry: log_report.commit(entry, table, verdict),
+        "log_read": lambda entry: log_report.read_back(entry, table, verdict),
+        "log_start": lambda entry: log_report.start(entry, table, verdict),
     }
     parts += [write[entry["kind"]](entry) for entry in results["scenarios"]]
     notes = [

@@ -65,7 +65,7 @@ def notices() -> Comparison:
             f'[exchange.notices]\nurl = "{BEACONS}"\nmode = "final"\n'
             'networks_allowed = ["127.0.0.0/8"]\n'
         ),
-        journal=True,
+        record=True,
     )
     winners = FleetOptions(50, profile="notices = true\nloss_notices = false\n")
     losers = replace(winners, profile="notices = true\n")
@@ -77,7 +77,7 @@ def notices() -> Comparison:
             "Without notices the bids carry the same URLs, and they are passed through.",
             "With them, `nurl` is called after the answer and `burl` once the beacon is called, "
             "which the hammer does for every answer with a bid, on the connection of the answer; "
-            "the server's time includes serving the beacon, the journal and the calls to DSPs.",
+            "the server's time includes serving the beacon, the log and the calls to DSPs.",
             "`nurl alone` leaves the beacons uncalled.",
         ),
         (

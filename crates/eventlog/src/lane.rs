@@ -117,9 +117,15 @@ pub struct LaneOptions {
 }
 
 impl LaneOptions {
-    /// Of a lane for which somebody waits.
+    /// Of a lane for which somebody waits. What is committed at once is bounded: others hand over
+    /// meanwhile, and who waits for the first record does not wait for all.
     pub const DURABLE: Self = Self {
-        writer: Options { segment_bytes: 16 << 20, preallocate: true, ..Options::DEFAULT },
+        writer: Options {
+            segment_bytes: 64 << 20,
+            batch_bytes_max: 1 << 20,
+            preallocate: true,
+            ..Options::DEFAULT
+        },
         gather: Pace { after: Duration::from_millis(1), bytes: 256 << 10 },
         commit: Pace { after: Duration::ZERO, bytes: 0 },
         start: Start::Newest,

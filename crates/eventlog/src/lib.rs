@@ -32,7 +32,7 @@ mod writer;
 
 pub use index::{Entry, INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_VERSION, Index};
 pub use item::{Corruption, Item, Problem, ReadError, Record, Torn};
-pub use reader::{Reader, segments};
+pub use reader::{Reader, begins, newest, segments};
 pub use scan::{Found, Scan, Step, Window};
 pub use segment::{
     FORMAT_VERSION, FRAME_BYTES, Frame, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX,

@@ -7,6 +7,7 @@
 
 mod follow;
 mod listing;
+mod newest;
 mod seek;
 
 use std::collections::VecDeque;
@@ -23,6 +24,7 @@ use crate::source::{Source, WINDOW_BYTES};
 use follow::Place;
 pub use listing::segments;
 use listing::{keep_from, list, sorted};
+pub use newest::{begins, newest};
 use seek::Wanted;
 pub(crate) use seek::{latest_ms, trusted_index};
 

@@ -25,7 +25,9 @@ pub(crate) struct Source<F> {
     length: usize,
     window_bytes: usize,
     base: usize,
+    /// Where what was read stands: its first `held` bytes are those of the file at `base`.
     window: Vec<u8>,
+    held: usize,
 }
 
 impl<F: DiskFile> Source<F> {
@@ -38,7 +40,7 @@ impl<F: DiskFile> Source<F> {
         let (length, file) = opened.map_err(failed(identity))?;
         let known = usize::try_from(length).ok().filter(|_| length <= SEGMENT_BYTES_LIMIT);
         let length = known.ok_or_else(|| failed(identity)(io::ErrorKind::FileTooLarge.into()))?;
-        Ok(Self { file, identity, length, window_bytes, base: 0, window: Vec::new() })
+        Ok(Self { file, identity, length, window_bytes, base: 0, window: Vec::new(), held: 0 })
     }
 
     pub fn identity(&self) -> Identity {
@@ -76,7 +78,7 @@ impl<F: DiskFile> Source<F> {
     /// The next thing that `scan` finds.
     pub fn next(&mut self, scan: &mut Scan) -> Result<Option<Found>, ReadError> {
         loop {
-            match scan.next(Window { base: self.base, bytes: &self.window }) {
+            match scan.next(Window { base: self.base, bytes: &self.window[..self.held] }) {
                 Step::Found(found) => return Ok(Some(found)),
                 Step::Need(range) => self.hold(range)?,
                 Step::End => return Ok(None),
@@ -86,28 +88,36 @@ impl<F: DiskFile> Source<F> {
 
     /// What stands in `range`, which the window holds: that of a record just found, or held.
     pub fn held(&self, range: &Range<usize>) -> &[u8] {
-        &self.window[range.start - self.base..range.end - self.base]
+        &self.window[..self.held][range.start - self.base..range.end - self.base]
     }
 
     /// Moves the window so that it holds `range`, which lies within the segment.
     pub fn hold(&mut self, range: Range<usize>) -> Result<(), ReadError> {
-        let end = self.base + self.window.len();
+        let end = self.base + self.held;
         if self.base <= range.start && range.end <= end {
             return Ok(());
         }
-        if self.base <= range.start && range.start < end {
-            self.window.drain(..range.start - self.base);
+        let kept = if self.base <= range.start && range.start < end {
+            self.window.copy_within(range.start - self.base..self.held, 0);
+            end - range.start
         } else {
-            self.window.clear();
-        }
+            0
+        };
         self.base = range.start;
         let wanted = range.len().max(self.window_bytes).min(self.length - self.base);
-        let kept = self.window.len().min(wanted);
-        self.window.resize(wanted, 0);
+        // It is not cleared: what stands there is written over, or is not held.
+        if self.window.len() < wanted {
+            self.window.resize(wanted, 0);
+        }
+        self.held = 0;
         let mut window = std::mem::take(&mut self.window);
-        let filled = self.fill(self.base + kept, &mut window[kept..]);
+        let filled = match kept.min(wanted) {
+            kept if kept < wanted => self.fill(self.base + kept, &mut window[kept..wanted]),
+            _ => Ok(()),
+        };
+        self.window = window;
         if filled.is_ok() {
-            self.window = window;
+            self.held = wanted;
         }
         filled
     }
@@ -125,7 +135,7 @@ impl<F: DiskFile> Source<F> {
     pub fn truncate(&mut self, length: usize) -> io::Result<()> {
         self.file.truncate(length as u64)?;
         self.length = length;
-        self.window.truncate(length.saturating_sub(self.base));
+        self.held = self.held.min(length.saturating_sub(self.base));
         Ok(())
     }
 

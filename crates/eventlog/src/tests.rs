@@ -6,5 +6,6 @@ mod files;
 mod follow;
 mod format;
 mod lane;
+mod newest;
 mod retention;
 mod seek;

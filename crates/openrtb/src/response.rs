@@ -69,6 +69,9 @@ pub struct Bid<'a> {
     burl: Option<&'a RawValue>,
     #[serde(borrow)]
     lurl: Option<&'a RawValue>,
+    /// Any JSON, read by [`Bid::campaign`]: no rule depends on it, so that a bid is not lost by it.
+    #[serde(borrow)]
+    cid: Option<&'a RawValue>,
     /// A preloaded ad.
     #[serde(borrow)]
     pub adid: Option<Text<'a>>,
@@ -178,6 +181,11 @@ impl<'a> Bid<'a> {
             NoticeKind::Billing => self.burl,
             NoticeKind::Loss => self.lurl,
         })
+    }
+
+    /// The campaign that it is of; `None` when `cid` is no string, or an empty one.
+    pub fn campaign(&self) -> Option<Text<'a>> {
+        present(self.cid).and_then(|raw| json::parse(raw).ok())
     }
 
     /// Whether a list of domains, categories or attributes is longer than any creative's.
@@ -315,6 +323,23 @@ mod tests {
         ] {
             let bid = parse_bid(text).unwrap();
             assert_eq!(urls.map(|url| bid.notice_url(url)), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_campaign_is_text_that_says_something() {
+        for (field, want) in [
+            (r#""cid":"spring""#, Some("spring")),
+            (r#""cid":"spr\u0069ng""#, Some("spring")),
+            (r#""cid":"""#, None),
+            (r#""cid":null"#, None),
+            (r#""cid":7"#, None),
+            (r#""cid":["spring"]"#, None),
+            (r#""crid":"spring""#, None),
+        ] {
+            let text = format!("{{{field}}}");
+            let bid = parse_bid(&text).unwrap();
+            assert_eq!(bid.campaign().as_deref(), want, "{field}");
         }
     }
 

@@ -5,6 +5,7 @@ mod summary;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -59,6 +60,9 @@ pub(crate) struct DemoArgs {
     /// Source of traffic and of the DSPs' choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Keep the record of all auctions here, for `vickrey log`; absent, it goes with the demo
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
     /// Print the exchange's configuration and stop
     #[arg(long)]
     print_config: bool,
@@ -68,7 +72,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     runtime::process::raise_descriptor_limit()?;
     let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
-    let text = configuration(args, &fleet);
+    let folder = tempfile::tempdir()?;
+    let record = args.record.clone().unwrap_or_else(|| folder.path().to_owned());
+    let text = configuration(args, &record, &fleet);
     if args.print_config {
         std::io::stdout().write_all(text.as_bytes())?;
         return Ok(Exit::Done);
@@ -101,7 +107,12 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     sole(exchange).join()?;
     admin.stop();
     fleet.stop()?;
-    Ok(Exit::Done)
+    writeln!(out, "\nheld once more, each from its record alone")?;
+    let ended = crate::log::replay_all(&record, &mut out)?;
+    if args.record.is_some() {
+        writeln!(out, "look at it with: vickrey log report --by seat --dir {}", record.display())?;
+    }
+    Ok(ended)
 }
 
 /// Sends traffic until the time is up or Ctrl-C, and shows what happens meanwhile.
@@ -223,13 +234,15 @@ fn currency(index: u16) -> &'static str {
 }
 
 /// The exchange's configuration, as a file would have it.
-fn configuration(args: &DemoArgs, fleet: &Fleet) -> String {
+fn configuration(args: &DemoArgs, record: &Path, fleet: &Fleet) -> String {
     let mut text = format!(
         "[runtime]\nshards = {}\n\n[admin]\nlisten = \"127.0.0.1:0\"\n\n[log]\nfilter = \"warn\"\n\n\
          [exchange]\nlisten = \"127.0.0.1:0\"\nfee = \"10%\"\n\n\
          [currency]\nbase = \"USD\"\nrates = {{ EUR = \"1.08\", GBP = \"1.27\" }}\n\n\
-         [[floor]]\nformat = \"video\"\nfloor = \"1.00 USD\"\n",
-        args.shards
+         [[floor]]\nformat = \"video\"\nfloor = \"1.00 USD\"\n\n\
+         [record]\ndirectory = {}\n",
+        args.shards,
+        serde_json::Value::from(record.to_string_lossy())
     );
     for (index, address) in (0u16..).zip(fleet.addresses()) {
         let _ = write!(

@@ -10,6 +10,7 @@ mod exit;
 mod explain;
 mod hammer;
 mod live;
+mod log;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +44,9 @@ enum Command {
     /// Put load on a service, and measure it
     #[command(subcommand)]
     Hammer(hammer::HammerCommand),
+    /// Read what an exchange has recorded: show, follow, count, verify, replay, report, export
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),
 }
@@ -63,6 +67,7 @@ fn main() -> std::process::ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Dsp(args) => dsp::run(&args),
         Command::Hammer(command) => hammer::run(&command),
+        Command::Log(command) => log::run(&command),
         Command::Demo(args) => demo::run(&args),
     };
     exit::code(ended)

@@ -18,10 +18,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("exchange-serve", &["eventlog", "events", "exchange-core", "openrtb", "runtime", "units"]),
     // The other side shares no protocol code with what it tests.
     ("eventlog", &[]),
+    ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
+    ("export", &[]),
     ("sim", &["exchange-core", "units"]),
     ("testbed", &["runtime"]),
-    ("vickrey", &["exchange-core", "exchange-serve", "openrtb", "runtime", "testbed", "units"]),
+    (
+        "vickrey",
+        &[
+            "audit",
+            "exchange-core",
+            "exchange-serve",
+            "export",
+            "openrtb",
+            "runtime",
+            "testbed",
+            "units",
+        ],
+    ),
     ("bench-floor", &[]),
+    ("bench-log", &["eventlog"]),
 ];
 
 /// All that a core may be built from beside our own: pure code, no I/O, clock, thread or chance.

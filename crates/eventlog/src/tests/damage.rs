@@ -175,10 +175,18 @@ fn a_segment_of_a_later_release_starts_nothing() {
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
     });
     let name = segments_of(&disk)[0].clone();
-    let error = Writer::open(disk, OPTIONS, |_| ()).err().expect("it is refused");
-    let want =
-        format!("memory: {name} has format version 3, known is 2: use the release that wrote it");
-    assert_eq!(error.to_string(), want);
+    let before = disk.calls();
+    for at_end in [false, true] {
+        let open = if at_end { Writer::open_at_end } else { Writer::open };
+        let error = open(disk.clone(), OPTIONS, |_| ()).err().expect("it is refused");
+        let want = format!(
+            "memory: {name} has format version 3, known is 2: use the release that wrote it"
+        );
+        assert_eq!(error.to_string(), want);
+    }
+    assert_eq!(disk.calls(), before, "nothing of it is changed");
+    let told = Reader::new(&disk).err().expect("nor is it read");
+    assert!(matches!(told, ReadError::Version { version: 3, .. }), "{told}");
 }
 
 #[test]

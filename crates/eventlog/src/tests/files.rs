@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use crate::disk::{Disk, Folder};
-use crate::{Identity, Item, OpenError, Options, Record, Writer};
+use crate::{Identity, Item, OpenError, Options, Reader, Record, SEGMENT_BYTES_LIMIT, Writer};
 
 const OPTIONS: Options =
     Options { segment_bytes: 500, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
@@ -110,6 +110,55 @@ fn what_cannot_be_appended_is_said() {
     assert_eq!(writer.commit().unwrap(), 1);
     assert_eq!(writer.append(1, 0, &long[1..]), Ok(2), "alone in its batch a record may be longer");
     assert_eq!(writer.commit().unwrap(), 2);
+}
+
+/// A file that is named like a segment and is longer than any is not read, whatever is in it.
+#[test]
+fn a_file_that_is_too_long_is_refused_by_name() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path()).unwrap();
+    let name = Identity { epoch: 3, first: 9, node: 0 }.file_name();
+    let file = std::fs::File::create(temporary.path().join(&name)).unwrap();
+    for (bytes, is_read) in [(SEGMENT_BYTES_LIMIT + 1, false), (100, true)] {
+        file.set_len(bytes).unwrap();
+        let error = Writer::open_at_end(folder.clone(), OPTIONS, |_| ()).err();
+        assert_eq!(error.is_none(), is_read, "{bytes} bytes");
+        if let Some(error) = error {
+            let want = format!("{}: {name} cannot be read", temporary.path().display());
+            assert!(error.to_string().starts_with(&want), "{error}");
+        }
+    }
+}
+
+/// Times are data: whatever the clock does, records stand in the order of their sequences, and are
+/// found by their times.
+#[test]
+fn a_clock_that_goes_backwards_orders_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path()).unwrap();
+    let times: Vec<u64> = (0..60).map(|number| (60 - number) * 1_000 + number % 7).collect();
+    for life in times.chunks(20) {
+        // Each start is earlier than the one before, too.
+        let (mut writer, _) = open(&folder);
+        for time_ms in life {
+            writer.append(1, *time_ms, &time_ms.to_le_bytes()).unwrap();
+            writer.commit().unwrap();
+        }
+    }
+    assert!(segments(&folder) >= 6, "among several segments");
+    let (writer, records) = open(&folder);
+    assert_eq!((writer.durable(), writer.epoch()), (60, 4));
+    assert!(records.iter().map(|record| record.sequence).eq(1..=60));
+    assert!(records.iter().map(|record| record.time_ms).eq(times.iter().copied()));
+    for from_ms in [0, 20_500, 40_000, 59_999, u64::MAX] {
+        let reader = Reader::new(&folder).unwrap().from_time(from_ms);
+        let found = reader.map(|item| match item.unwrap() {
+            Item::Record(record) => record.time_ms,
+            other => panic!("{other:?}"),
+        });
+        let want = times.iter().copied().filter(|time_ms| *time_ms >= from_ms);
+        assert!(found.eq(want), "from {from_ms}");
+    }
 }
 
 fn segments_of(folder: &Folder) -> Vec<Identity> {

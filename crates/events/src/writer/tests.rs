@@ -65,10 +65,12 @@ prop_compose! {
             (option::of(amounts()), option::of(amounts()), option::of(amounts())),
         (deal, group) in (option::of(small()), option::of(small())),
         tie in amounts(), barred in 0..35i32, is_out_of_reach in any::<bool>(), fate in 0..35i32,
+        campaign in ids(),
     ) -> v1::Bid {
         v1::Bid {
             dsp, seat, imp, id, currency: currency.to_owned(), price_micros, deal, floor_micros,
             worth_micros, tie, group, barred, is_out_of_reach, fate,
+            campaign,
         }
     }
 }
@@ -148,6 +150,7 @@ fn write_bid(out: &mut Writer<'_>, bid: &v1::Bid) {
     out.uint(field::BARRED, code(bid.barred));
     out.flag(field::IS_OUT_OF_REACH, bid.is_out_of_reach);
     out.uint(field::FATE, code(bid.fate));
+    out.text(field::CAMPAIGN, &bid.campaign);
 }
 
 fn write_auction(auction: &v1::Auction, out: &mut Vec<u8>) {

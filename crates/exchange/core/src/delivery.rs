@@ -1,7 +1,8 @@
 //! Delivery of notices: what is owed to whom, when it is tried, and what survives a restart.
 //!
-//! A core that steps: no socket, clock or disk. Its owner, one thread, hands it what happened,
-//! appends what it wants in the journal, commits, makes the calls it asks for, and comes back.
+//! A core that steps: no socket, clock or disk. Its owner, one thread, hands it what happened, hands
+//! over what it wants in the log, makes the calls it asks for, and comes back. The log is one that
+//! others write too; a checkpoint in it says now and then from where a start has to read.
 //!
 //! **Billing** (`burl`) is delivered at least once: a beacon is acknowledged, and its notice first
 //! sent, only after its record is durable; what is owed is retried over failures and restarts
@@ -20,6 +21,7 @@
 mod billing;
 mod bug;
 mod event;
+mod handed;
 mod journal;
 mod lanes;
 mod notice;
@@ -36,12 +38,13 @@ use units::Tick;
 
 use crate::TokenId;
 
-use billing::Purpose;
+use billing::OnTheWay;
 use bug::{Bug, planted};
 pub use event::{
     Attempt, Beacon, BestEffort, Counters, Effect, Event, Kind, Now, Outcome, Reason, Refusal,
     Ticket,
 };
+pub use handed::Handed;
 pub use journal::{DecodeError, JournalRecord, Settled};
 pub use lanes::LaneView;
 use lanes::Lanes;
@@ -91,23 +94,28 @@ pub struct Delivery {
     jobs: BTreeMap<u64, Job>,
     flights: BTreeMap<Attempt, Flight>,
     deadlines: BTreeSet<(Tick, u64)>,
-    journalling: BTreeMap<Ticket, Purpose>,
-    /// Records of [`Purpose::Moved`] among them.
+    journalling: BTreeMap<Ticket, OnTheWay>,
+    /// Records among them that are written anew.
     moving: usize,
-    /// Settled, and the journal did not take it.
+    /// Whether the log is not written.
+    failing: bool,
+    /// Settled, and the log did not take it.
     unrecorded: VecDeque<TokenId>,
-    unrecorded_at: Tick,
+    /// What the log did not take is not tried again before.
+    again_at: Tick,
     billing: Load,
     best_effort: Load,
     counters: Counters,
     /// Numbers jobs, attempts and tickets.
     serial: u64,
-    /// The last sequence that is known to be durable.
+    /// The last sequence of the log that is known to be durable.
     durable: u64,
+    /// About where the last checkpoint stands.
+    checkpointed: u64,
 }
 
 impl Delivery {
-    fn new(policy: Policy, durable: u64) -> Self {
+    fn new(policy: Policy, (durable, checkpointed): (u64, u64)) -> Self {
         Self {
             policy,
             tokens: Tokens::default(),
@@ -117,13 +125,15 @@ impl Delivery {
             deadlines: BTreeSet::new(),
             journalling: BTreeMap::new(),
             moving: 0,
+            failing: false,
             unrecorded: VecDeque::new(),
-            unrecorded_at: Tick::ZERO,
+            again_at: Tick::ZERO,
             billing: Load::default(),
             best_effort: Load::default(),
             counters: Counters::default(),
             serial: 0,
             durable,
+            checkpointed,
         }
     }
 
@@ -135,7 +145,10 @@ impl Delivery {
                 Event::Submit { kind, notice } => self.submit(now, kind.into(), notice),
                 Event::Beacon(beacon) => self.beacon(now, *beacon, outbox),
                 Event::JournalCommitted(records) => self.committed(now, &records, outbox),
-                Event::JournalFailed(tickets) => self.journal_failed(now, &tickets, outbox),
+                Event::JournalRefused(tickets) => self.journal_refused(now, &tickets, outbox),
+                Event::JournalFailing => self.journal_failing(now, outbox),
+                Event::JournalWriting => self.failing = false,
+                Event::JournalReached(sequence) => self.durable = self.durable.max(sequence),
                 Event::Sent { attempt, outcome } => self.sent(now, attempt, outcome, outbox),
             }
         }
@@ -143,7 +156,8 @@ impl Delivery {
         self.give_up_late(now, outbox);
         self.tokens.forget_expired(now);
         self.record_again(now, outbox);
-        self.move_oldest(outbox);
+        self.move_oldest(now, outbox);
+        self.checkpoint(outbox);
         self.dispatch(now, outbox);
     }
 
@@ -151,17 +165,17 @@ impl Delivery {
     pub fn wake_at(&self, now: Now) -> Option<Tick> {
         let flight = self.flights.values().next().map(|flight| flight.until);
         let deadline = self.deadlines.first().map(|(at, _)| *at);
-        let unrecorded = (!self.unrecorded.is_empty()).then_some(self.unrecorded_at);
+        let unrecorded = (!self.unrecorded.is_empty()).then_some(self.again_at);
         let lane = self.lanes.wake_at(now.tick);
         [flight, deadline, unrecorded, lane, self.tokens.wake_at()].into_iter().flatten().min()
     }
 
-    /// Records of the journal below this sequence are not needed by any later start.
+    /// Records of notices below this sequence are not needed by any later start.
     pub fn safe_before(&self) -> u64 {
-        if planted(Bug::UnpinOwed) {
-            return self.durable + 1;
-        }
-        self.tokens.lowest_pin().unwrap_or(self.durable + 1)
+        let pinned = self.tokens.lowest_pin().filter(|_| !planted(Bug::UnpinOwed));
+        let on_the_way = self.journalling.values().next().map(|record| record.after + 1);
+        let on_the_way = on_the_way.filter(|_| !planted(Bug::UnpinOnTheWay));
+        [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
     }
 
     /// What was counted, and what there is.

@@ -90,6 +90,7 @@ fn body(dsp: usize) -> String {
         json!({
             "id": format!("c0ffee{n:02}-aaaa-bbbb-cccc-{dsp:012}"), "impid": imp, "dealid": deal,
             "price": (price * 10_000.0).round() / 10_000.0, "adm": "<p>", "crid": "c",
+            "cid": format!("campaign-{dsp:04}"),
         })
     };
     let deal = dsp.is_multiple_of(4).then_some("spring-campaign-2026");

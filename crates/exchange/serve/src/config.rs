@@ -57,7 +57,7 @@ pub struct ExchangeConfig {
     pub guards: Vec<GuardLimits>,
     /// A DSP that was given less time than this is not to blame for having used it up.
     pub timeout_counts_after: Duration,
-    /// Who fires notices; absent: callers do, for we pass them through.
+    /// Who fires notices; absent: callers do, for we pass them through. With a record alone.
     pub notices: Option<NoticesConfig>,
     /// What callers of named publishers are held to, by publisher id.
     pub callers: HashMap<Box<str>, CallerTerms>,
@@ -120,15 +120,16 @@ struct Own {
 }
 
 impl ExchangeConfig {
-    /// Declares and reads `[exchange]`, `[currency]`, `[record]`, `[[dsp]]`, `[[publisher]]`,
+    /// Declares and reads `[currency]`, `[record]`, `[exchange]`, `[[dsp]]`, `[[publisher]]`,
     /// `[[deal]]` and `[[floor]]`. `None` without `[exchange]`: the service is off.
     pub fn read(s: &mut Section<'_>) -> Option<Self> {
         let CurrencyConfig { base: currency, rates, as_read: rates_as_read } =
             s.section("currency", "Exchange rates.", read_currency);
         let about = "Every auction, and what must not be lost, on disk: see `vickrey log`.";
         let record = s.table("record", about, RecordConfig::read);
-        let own = s
-            .service("exchange", "Takes bid requests and auctions them.", |s| Own::read(s, &rates));
+        let about = (&rates, record.is_some());
+        let own =
+            s.service("exchange", "Takes bid requests and auctions them.", |s| Own::read(s, about));
         let ids = Ids::default();
         let dsps = s
             .tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates, &ids));
@@ -185,8 +186,8 @@ impl ExchangeConfig {
 }
 
 impl Own {
-    fn read(s: &mut Section<'_>, rates: &Rates) -> Self {
-        Self {
+    fn read(s: &mut Section<'_>, (rates, is_recorded): (&Rates, bool)) -> Self {
+        let own = Self {
             listen: s.socket_address(
                 "listen",
                 "127.0.0.1:8080",
@@ -255,7 +256,11 @@ impl Own {
                 "Win, billing and loss notices, fired by us; absent, winners' reach the caller.",
                 NoticesConfig::read,
             ),
+        };
+        if own.notices.is_some() && !is_recorded {
+            s.problem("notices", "…", "needs [record], where what is owed to DSPs is kept");
         }
+        own
     }
 }
 

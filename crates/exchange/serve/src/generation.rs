@@ -77,7 +77,7 @@ pub(crate) struct Generations {
     known: HashMap<Box<str>, Known>,
     resolver: Resolver,
     guards: Guards,
-    /// Kept with the journal, for want of a configured one; `None` when there is no office.
+    /// Kept beside the log, for want of a configured one; `None` when there is no office.
     own_key: Option<[u8; 32]>,
     /// What the office runs by, whatever the configuration has come to say.
     notices: Option<NoticesConfig>,
@@ -301,16 +301,15 @@ fn callers(
     after
 }
 
-/// Keys of notices that only a start takes over, where `office` runs by others: where they are
-/// journalled, and how they are delivered.
+/// Keys of notices that only a start takes over, where `office` runs by others: how they are
+/// delivered.
 fn restart_of_notices(
     office: Option<&NoticesConfig>,
     after: Option<&NoticesConfig>,
 ) -> Option<&'static str> {
     let fixed = |notices: &NoticesConfig| {
         let trusted = notices.authorities.clone();
-        let (directory, calls) = (notices.directory.clone(), notices.calls.clone());
-        (directory, calls, trusted, notices.policy, notices.linger)
+        (notices.calls.clone(), trusted, notices.policy, notices.linger)
     };
     (office.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
@@ -412,10 +411,10 @@ mod tests {
     #[test]
     fn how_notices_are_delivered_needs_a_restart() {
         let notices = |keys: &str| {
-            format!("[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n")
+            format!("[record]\n[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n")
         };
         let mut all = generations(&notices(""));
-        for keys in ["linger = \"1ms\"", "retries = 9", "directory = \"x\"", "timeout = \"1s\""] {
+        for keys in ["linger = \"1ms\"", "retries = 9", "timeout = \"1s\""] {
             assert_eq!(
                 all.replace(config(&notices(keys))).unwrap().needs_restart,
                 ["exchange.notices"],

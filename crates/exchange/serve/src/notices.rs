@@ -8,7 +8,7 @@ mod sealer;
 mod wire;
 
 pub use client::{Answered, CallError, CallLimits, Client, Resolve};
-pub use journal::{Journal, JournalError};
+pub use journal::Journal;
 pub use network::Network;
 pub use office::{
     Acknowledged, Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms,

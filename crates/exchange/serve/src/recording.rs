@@ -23,7 +23,7 @@ use crate::config::RecordConfig;
 pub(crate) use auctions::{Calls, Minutes, Recorder, calls, unanswered};
 pub(crate) use generations::GenerationLog;
 pub use generations::Unrecorded;
-use generations::{Newest, Rings};
+use generations::{Rings, newest_number};
 
 /// How long the end waits for what was handed over to be durable.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
@@ -72,35 +72,45 @@ pub(crate) struct Opened {
     pub generations: Option<GenerationLog>,
 }
 
+/// A log that was opened and is not written yet: who else has a ring asks for it now.
+pub(crate) struct OpenLog<'c> {
+    pub log: Log,
+    config: &'c RecordConfig,
+}
+
+impl<'c> OpenLog<'c> {
+    /// Opens it, or begins it, by the newest segment of each lane alone.
+    pub fn open(config: &'c RecordConfig) -> Result<Self, RecordError> {
+        let gaps = GapFormat { kind: Kind::Gap.code(), encode: encode_gap };
+        let report = Box::new(|report: Report<'_>| tell(&report));
+        let visit = |lane: LaneKind, item| {
+            if let Item::Corruption(corruption) = item {
+                error!(lane = lane.name(), %corruption, "the record is damaged; see `vickrey log verify`");
+            }
+        };
+        let options = config.options();
+        let (log, recoveries) = Log::open(&config.directory, &options, gaps, report, visit)?;
+        report_start(&config.directory, [&recoveries.durable, &recoveries.firehose]);
+        Ok(Self { log, config })
+    }
+}
+
 impl Opened {
-    /// Opens the log, or begins it, and starts its thread; without a configuration there is none.
-    pub fn of(config: Option<&RecordConfig>, shards: usize) -> Result<Self, RecordError> {
-        let Some(config) = config else {
+    /// Starts the thread of an open log; without one nothing is recorded.
+    pub fn of(open: Option<OpenLog<'_>>, shards: usize) -> Result<Self, RecordError> {
+        let Some(OpenLog { mut log, config }) = open else {
             let recorders = (0..shards).map(|_| None).collect();
             return Ok(Self { recorders, ..Self::default() });
         };
-        let RecordConfig { directory, durable, firehose, .. } = config;
-        let mut newest = Newest::default();
-        let visit = |lane, item: Item| match (lane, item) {
-            (LaneKind::Durable, Item::Record(record)) => newest.visit(&record),
-            (lane, Item::Corruption(corruption)) => {
-                error!(lane = lane.name(), %corruption, "the record is damaged; see `vickrey log verify`");
-            }
-            _ => (),
-        };
-        let gaps = GapFormat { kind: Kind::Gap.code(), encode: encode_gap };
-        let (mut log, recoveries) =
-            Log::open(directory, &config.options(), gaps, Box::new(|report| tell(&report)), visit)?;
-        let number = newest.number(&directory.join(LaneKind::Durable.name()))?;
+        let number = newest_number(&config.directory.join(LaneKind::Durable.name()))?;
         let recorders = (0..shards).map(|shard| {
             let shard = u32::try_from(shard).expect("shards are counted by 16 bits");
-            Some(Recorder::new(log.firehose_ring(shard, firehose.ring_bytes)))
+            Some(Recorder::new(log.firehose_ring(shard, config.firehose.ring_bytes)))
         });
         let recorders = recorders.collect();
-        let generations = Rings::new(&mut log, durable.ring_bytes);
+        let generations = Rings::new(&mut log, config.durable.ring_bytes);
         let lanes =
             Lanes { durable: log.lane(LaneKind::Durable), firehose: log.lane(LaneKind::Firehose) };
-        report_start(directory, [&recoveries.durable, &recoveries.firehose]);
         let thread = log.start().map_err(RecordError::Thread)?;
         let generations = generations.start(number).map_err(RecordError::Thread)?;
         let recording = Some(Recording { thread: Mutex::new(thread), lanes });

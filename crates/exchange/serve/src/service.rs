@@ -1,9 +1,12 @@
 //! The exchange as a service: configured, started on shards, observed, drained.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use eventlog::ReadError;
+use eventlog::lane::Log;
 use exchange_core::delivery::Replay;
 use exchange_core::guard::Status;
 use runtime::metrics::{Exposition, PerShard};
@@ -22,9 +25,9 @@ use crate::guards::{GuardId, Guards, GuardsThread};
 use crate::http;
 use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
-    Client, Clock, Counter, Journal, JournalError, Office, Times, View, Window, own_key, unix_ms,
+    Client, Clock, Counter, Journal, Office, Times, View, Window, own_key, unix_ms,
 };
-use crate::recording::{Opened, RecordError, Recording, Unrecorded};
+use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
 use crate::shard::Shard;
 
 /// A running exchange.
@@ -52,14 +55,14 @@ pub enum ExchangeError {
     /// A thread beside the shards could not.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// Notices cannot be journalled.
-    #[error("exchange.notices.directory: {0}")]
-    Journal(#[from] JournalError),
-    /// Auctions cannot be recorded.
+    /// There is no record.
     #[error("record.directory: {0}")]
     Record(#[from] RecordError),
+    /// What is owed to DSPs cannot be read from it.
+    #[error("record.directory: {0}")]
+    Notices(#[from] ReadError),
     /// The key for notices cannot be had.
-    #[error("exchange.notices.directory: {0}")]
+    #[error("record.directory: {0}")]
     Key(std::io::Error),
 }
 
@@ -75,9 +78,13 @@ impl Exchange {
         let resolver = Resolver::start().map_err(ExchangeError::Thread)?;
         let (guards, lines) = Guards::new(options.shards);
         let renewal = guards.start(shutdown).map_err(ExchangeError::Thread)?;
-        let Opened { recording, recorders, generations: log } =
-            Opened::of(config.record.as_ref(), options.shards)?;
-        let office = open_office(&config)?;
+        let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
+        let office = open_office(&config, log.as_mut().map(|log| &mut log.log))?;
+        let Opened { recording, recorders, generations: log } = Opened::of(log, options.shards)?;
+        if let (Some(recording), None) = (&recording, &office) {
+            // Nobody needs anything of it at the next start but its last generation.
+            recording.lanes().durable.keep_from(u64::MAX);
+        }
         let own_key = office.as_ref().map(|office| office.own_key);
         let beside = (resolver, guards.clone());
         let generations = Generations::new(config, options.shards, beside, (own_key, log));
@@ -205,13 +212,20 @@ struct OpenOffice {
     own_key: [u8; 32],
 }
 
-/// Opens the office, with what is owed since before; `None` when notices are not ours to fire.
-fn open_office(config: &ExchangeConfig) -> Result<Option<OpenOffice>, ExchangeError> {
-    let Some(notices) = &config.notices else { return Ok(None) };
+/// Opens the office, with what is owed since before by the log; `None` when notices are not ours to
+/// fire. Nothing of it is durable before the log is started.
+fn open_office(
+    config: &ExchangeConfig,
+    log: Option<&mut Log>,
+) -> Result<Option<OpenOffice>, ExchangeError> {
+    let (Some(notices), Some(record), Some(log)) = (&config.notices, &config.record, log) else {
+        return Ok(None);
+    };
+    let directory: &Path = &record.directory;
     let clock = Clock::start();
     let mut replay = Replay::new(notices.policy, unix_ms());
     let mut unreadable = 0;
-    let journal = Journal::open(&notices.directory, |sequence, record| {
+    let journal = Journal::open(log, directory, |sequence, record| {
         if let Err(error) = replay.record(sequence, record) {
             unreadable += 1;
             error!(sequence, %error, "a journalled notice cannot be read");
@@ -220,7 +234,7 @@ fn open_office(config: &ExchangeConfig) -> Result<Option<OpenOffice>, ExchangeEr
     if unreadable > 0 {
         error!(unreadable, "notices may be lost or sent twice");
     }
-    let own_key = own_key(&notices.directory).map_err(ExchangeError::Key)?;
+    let own_key = own_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
     let tls = Tls::trusting(notices.authorities.as_ref());
     let client = move || {
@@ -230,7 +244,8 @@ fn open_office(config: &ExchangeConfig) -> Result<Option<OpenOffice>, ExchangeEr
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
     let times = Times { clock, linger: notices.linger, answer_timeout };
-    let (office, counter, window) = Office::start(delivery, journal, client, times)?;
+    let started = Office::start(delivery, journal, client, times);
+    let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
     Ok(Some(OpenOffice { office, counter, window, own_key }))
 }
 

@@ -33,12 +33,9 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     let publishers = &mut config.market.publishers;
     publishers.others.debug = true;
     publishers.named.values_mut().for_each(|terms| terms.debug = true);
-    let journal = tempfile::tempdir()?;
-    if let Some(notices) = &mut config.notices {
-        notices.directory = journal.path().to_path_buf();
-    }
-    if let Some(record) = &mut config.record {
-        record.directory = journal.path().join("record");
+    let record = tempfile::tempdir()?;
+    if let Some(config) = &mut config.record {
+        config.directory = record.path().to_path_buf();
     }
     let patience = config.limits.tmax_max + PATIENCE;
     let body = asking(body).ok_or_else(|| Failure::usage("the request is no object"))?;

@@ -123,10 +123,9 @@ fn problems(query: &str, page: &str) -> Vec<String> {
 fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
     let notices = format!(
-        "[exchange.notices]\nurl = \"https://exchange.example/n/\"\ndirectory = {:?}\n\
-         [record]\ndirectory = {:?}\n\
+        "[record]\ndirectory = {:?}\n\
+         [exchange.notices]\nurl = \"https://exchange.example/n/\"\n\
          [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n",
-        folder.path().join("notices"),
         folder.path().join("record")
     );
     let server = Server::start(&(notices + &table("d", &dsp().to_string(), "")));

@@ -408,6 +408,8 @@ fn planted_bugs_are_found() {
     let bugs = [
         (Bug::DropSync, "missing"),
         (Bug::AcknowledgeEarly, "is lost"),
+        (Bug::SkipCheck, "was never taken"),
+        (Bug::ReuseSequence, "no rot, yet"),
         (Bug::AcknowledgeBeforeCommit, "is lost"),
         (Bug::LoseRetained, "is lost"),
         (Bug::ForgetGap, "should be"),

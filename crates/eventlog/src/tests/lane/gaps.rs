@@ -156,3 +156,33 @@ fn a_gap_tells_when() {
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(gaps(&rig)[1..], [want(1, 80, 80)]);
 }
+
+/// Whoever ends waits for gaps as for records: for one that is written and not durable, and for one
+/// that the disk does not take.
+#[test]
+fn a_gap_that_is_not_durable_is_not_settled() {
+    let too_long = [0; 1_000];
+    let (mut rig, mut ring) = rig(OPTIONS);
+    assert!(rig.keeper.is_settled());
+    assert!(!ring.offer(1, 0, &too_long));
+    rig.step();
+    rig.step_after(OPTIONS.gather.after);
+    assert_eq!(said(&rig), ["1 lost of 7"]);
+    assert_eq!(rig.keeper.left().firehose, 0, "no record is left");
+    assert!(!rig.keeper.is_settled(), "it is written alone");
+    rig.step_after(OPTIONS.commit.after);
+    assert!(rig.keeper.is_settled());
+
+    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    assert!(!ring.offer(1, 0, &too_long));
+    rig.keeper.close();
+    for _ in 0..3 {
+        rig.step_after(OPTIONS.retry_max);
+        assert_eq!(rig.keeper.left().firehose, 0);
+        assert!(!rig.keeper.is_settled(), "it is not even written");
+    }
+    rig.firehose.set_faults(Faults::default());
+    rig.step_after(OPTIONS.retry_max);
+    assert!(rig.keeper.is_settled());
+    assert_eq!(said(&rig), ["1 lost of 7", "1 lost of 7"]);
+}

@@ -3,11 +3,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::{MS, OPTIONS, Rig, records, texts};
-use crate::disk::testing::Faults;
+use super::{GAPS, MS, OPTIONS, Rig, records, setup, texts};
+use crate::disk::testing::{FaultDisk, Faults};
 use crate::lane::{
-    Cause, Counters, DurableRing, LaneKind, LaneOptions, Left, Next, Pace, Position, Refused,
-    Retention, State, Told,
+    Cause, Counters, DurableRing, Keeper, LaneKind, LaneOptions, Left, Next, Now, Pace, Position,
+    Refused, Report, Reporter, Retention, State, Told,
 };
 
 fn refused(ring: &mut DurableRing, bytes: usize) -> String {
@@ -242,6 +242,84 @@ fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
     assert_eq!(records(&rig.durable)[0].sequence, 16, "the newest stays");
 }
 
+/// However long the disk is not tried again: room may be what it needs.
+#[test]
+fn old_segments_go_while_the_disk_fails() {
+    let retention = Retention { bytes_max: Some(3_000), every: MS * 5, ..Retention::ALL };
+    let patient = Duration::from_secs(60);
+    let durable = LaneOptions { retention, retry_min: patient, retry_max: patient, ..OPTIONS };
+    let mut rig = Rig::new(durable, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(10_000, None);
+    rig.step();
+    let hand_over = |rig: &mut Rig, ring: &mut DurableRing| {
+        ring.push(1, 0, &[b'x'; 364]).unwrap();
+        rig.step_after(MS);
+        rig.step_after(MS)
+    };
+    for _ in 0..20 {
+        hand_over(&mut rig, &mut ring);
+    }
+    rig.durable.set_faults(Faults { sync: 1, ..Faults::default() });
+    let next = hand_over(&mut rig, &mut ring);
+    assert_eq!(rig.heard.take(), ["Failing { lane: Durable"]);
+    assert!(rig.wait(next).is_some_and(|wait| wait <= retention.every), "{next:?}");
+    rig.durable.set_faults(Faults::default());
+    let segments = rig.lane(LaneKind::Durable).counters().segments;
+    rig.lane(LaneKind::Durable).keep_from(u64::MAX);
+    rig.step_after(retention.every);
+    assert_eq!(rig.heard.take(), ["Removed { lane: Durable"]);
+    assert!(rig.lane(LaneKind::Durable).counters().segments < segments);
+}
+
+/// Nobody waits for what old segments take to go.
+#[test]
+fn nothing_goes_at_the_end() {
+    let retention = Retention { bytes_max: Some(0), every: MS * 5, ..Retention::ALL };
+    let mut rig = Rig::new(LaneOptions { retention, ..OPTIONS }, OPTIONS);
+    let mut ring = rig.keeper.durable_ring(10_000, None);
+    for _ in 0..20 {
+        ring.push(1, 0, &[b'x'; 364]).unwrap();
+        rig.step_after(MS);
+        rig.step_after(MS);
+    }
+    rig.lane(LaneKind::Durable).keep_from(u64::MAX);
+    rig.keeper.close();
+    rig.step_after(retention.every);
+    assert!(rig.keeper.is_settled());
+    assert_eq!(rig.lane(LaneKind::Durable).counters().removed_bytes, 0);
+}
+
+/// From the first failure on, however often it was tried since.
+#[test]
+fn how_long_a_lane_failed_is_reported() {
+    let disks = [FaultDisk::new(1), FaultDisk::new(2)];
+    let [durable, firehose] = disks.each_ref().map(|disk| setup(disk, OPTIONS));
+    let (heard, hear) = mpsc::channel();
+    let report: Reporter = Box::new(move |report| {
+        if let Report::Healed { lane, after } = report {
+            heard.send((lane, after)).expect("somebody listens");
+        }
+    });
+    let mut keeper = Keeper::new(durable, firehose, GAPS, report);
+    let mut ring = keeper.durable_ring(1_000, None);
+    let mut step = |ms: u64| {
+        keeper.step(Now { tick: Duration::from_millis(ms), unix_ms: ms });
+    };
+    step(1_000);
+    ring.push(1, 0, b"late").unwrap();
+    disks[0].set_faults(Faults { sync: 1, ..Faults::default() });
+    step(1_001);
+    step(1_010);
+    assert!(matches!(ring.state(), State::Failing { since_ms: 1_010, .. }), "{:?}", ring.state());
+    for seconds in 2..5 {
+        step(1_000 * seconds);
+    }
+    disks[0].set_faults(Faults::default());
+    step(10_010);
+    let after = Duration::from_secs(9);
+    assert_eq!(hear.try_iter().collect::<Vec<_>>(), [(LaneKind::Durable, after)]);
+}
+
 #[test]
 fn what_happened_is_counted() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
@@ -317,4 +395,36 @@ fn without_a_keeper_the_lanes_are_closed() {
     assert_eq!(ring.push(1, 0, b"a"), Err(Refused::Closed));
     assert!(!firehose.offer(1, 0, b"a"));
     assert_eq!((lane.state(), lane.counters().refused_state), (State::Closed, 1));
+}
+
+/// The wall clock is what stands in reports and gaps. What is due is not its to say, nor the order
+/// of records.
+#[test]
+fn a_clock_that_goes_backwards_holds_up_nothing() {
+    let retention =
+        Retention { age_max: Some(Duration::from_secs(1)), every: MS, ..Retention::ALL };
+    let firehose = LaneOptions { retention, ..OPTIONS };
+    let mut rig = Rig::new(OPTIONS, firehose);
+    let mut durable = rig.keeper.durable_ring(4_000, None);
+    let mut firehose = rig.keeper.firehose_ring(0, 4_000);
+    for number in 1..=40_u64 {
+        rig.now.unix_ms = 5_000 - 100 * number;
+        let payload = format!("{number:_<200}");
+        durable.push(1, rig.now.unix_ms, payload.as_bytes()).unwrap();
+        assert!(firehose.offer(1, rig.now.unix_ms, payload.as_bytes()));
+        for _ in 0..2 {
+            // Its own clock goes on.
+            rig.now.tick += MS;
+            rig.step();
+        }
+        assert!(durable.is_durable(Position(number)), "{number}");
+    }
+    assert_eq!(rig.heard.take(), Vec::<String>::new(), "nothing is older than the first was");
+    rig.now.tick += OPTIONS.commit.after;
+    rig.step();
+    for disk in [&rig.durable, &rig.firehose] {
+        let found = records(disk);
+        assert!(found.iter().map(|record| record.sequence).eq(1..=40));
+        assert!(found.iter().map(|record| record.time_ms).eq((1..=40).map(|n| 5_000 - 100 * n)));
+    }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::{GAPS, OPTIONS, gap};
 use crate::disk::{Disk, DiskFile, Folder, SyncMeter};
 use crate::lane::{
-    CloseError, Keeper, LaneKind, LaneOptions, Left, Log, LogOptions, LogThread, Pace, Position,
-    Refused, Setup, Start, State, Told,
+    Cause, CloseError, Keeper, LaneKind, LaneOptions, Left, Log, LogOptions, LogThread, Pace,
+    Position, Refused, Setup, Start, State, Told,
 };
 use crate::{Item, Options, Reader, Writer};
 
@@ -393,6 +393,25 @@ fn the_end_waits_for_nothing_more() {
     assert_eq!(thread.close(EVER), Ok(Left::default()));
     assert!(rings.0.is_durable(position));
     assert_eq!((whole(&durable, 1), whole(&firehose, 1)), (vec![2], vec![2]));
+}
+
+/// Nor for a disk that is to be tried again later than that.
+#[test]
+fn the_end_comes_while_the_disk_fails() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().join("log");
+    let lane = LaneOptions { retry_min: EVER * 2, retry_max: EVER * 2, ..LaneOptions::DURABLE };
+    let options = LogOptions { durable: lane, park_max: EVER * 2, ..LogOptions::DEFAULT };
+    let (mut log, _) = Log::open(&root, &options, GAPS, Box::new(|_| ()), |_, _| ()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let tell = move |what| tell.send(what).expect("the shard listens");
+    let mut ring = log.durable_ring(1_000, Some(Box::new(tell)));
+    let thread = log.start().unwrap();
+    std::fs::remove_dir_all(&root).unwrap();
+    ring.push(1, 0, b"stuck").unwrap();
+    assert!(matches!(told.recv_timeout(EVER), Ok(Told::Failing { cause: Cause::Disk, .. })));
+    let left = Left { durable: 1, firehose: 0 };
+    assert_eq!(thread.close(Duration::from_millis(20)), Ok(left), "within what it was given");
 }
 
 /// Should a callback panic against all rules nothing is authorised any more.

@@ -1,4 +1,9 @@
 //! The durable half of delivery: beacons, their records, and what becomes of both.
+//!
+//! A record that the log took is durable sooner or later, or the process ends before. While the log
+//! is not written nobody waits for that: calls are refused, but their beacon stays known. It is
+//! accepted once its record turns out to be durable, and delivered like any other; should it be
+//! called again meanwhile, no second record is made. Only what the log refused is forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +11,7 @@ use std::time::Duration;
 use super::bug::{Bug, planted};
 use super::event::{Beacon, Effect, Kind, Now, Refusal, Ticket};
 use super::journal::JournalRecord;
-use super::tokens::State;
+use super::tokens::{State, Token};
 use super::{Delivery, Job};
 use crate::TokenId;
 
@@ -24,6 +29,16 @@ pub(super) enum Purpose {
     Settled(TokenId),
     /// What was durable before, written anew so that old segments can go.
     Moved(TokenId),
+    /// From where a start has to read.
+    Checkpoint,
+}
+
+/// A record on its way to the journal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnTheWay {
+    purpose: Purpose,
+    /// Its sequence is above this.
+    pub after: u64,
 }
 
 impl Delivery {
@@ -31,11 +46,16 @@ impl Delivery {
         let Beacon { call, id, expires_ms, notice } = beacon;
         if let Some(token) = self.tokens.token(id) {
             match &mut token.state {
+                State::Accepting { .. } if self.failing && !planted(Bug::WaitWhileFailing) => {
+                    self.refuse(call, Refusal::Journal, outbox);
+                }
                 State::Accepting { calls, .. } if calls.len() < CALLS_MAX => calls.push(call),
                 State::Accepting { .. } => self.refuse(call, Refusal::Busy, outbox),
                 State::Owed { .. } | State::Settled { .. } => {
-                    self.counters.beacons_duplicate += 1;
-                    outbox.push(Effect::Acknowledge { call, duplicate: true });
+                    let duplicate = !planted(Bug::CallAgainFirst) && token.acknowledged;
+                    token.acknowledged = true;
+                    self.counters.beacons_duplicate += u64::from(duplicate);
+                    outbox.push(Effect::Acknowledge { call, duplicate });
                 }
             }
             return;
@@ -98,12 +118,12 @@ impl Delivery {
     fn journal(&mut self, purpose: Purpose, record: &JournalRecord, outbox: &mut Vec<Effect>) {
         let ticket = Ticket(self.next());
         self.moving += usize::from(matches!(purpose, Purpose::Moved(_)));
-        self.journalling.insert(ticket, purpose);
+        self.journalling.insert(ticket, OnTheWay { purpose, after: self.durable });
         outbox.push(Effect::Journal { ticket, record: record.encode() });
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Purpose> {
-        let purpose = self.journalling.remove(&ticket)?;
+        let OnTheWay { purpose, .. } = self.journalling.remove(&ticket)?;
         self.moving -= usize::from(matches!(purpose, Purpose::Moved(_)));
         Some(purpose)
     }
@@ -127,6 +147,7 @@ impl Delivery {
                     self.tokens.pin(id, *sequence);
                     self.settled_recorded(now, id);
                 }
+                Purpose::Checkpoint => (),
             }
         }
     }
@@ -137,6 +158,7 @@ impl Delivery {
         let State::Accepting { job, calls } = &mut token.state else { return };
         let (job, calls) = (*job, std::mem::take(calls));
         token.state = State::Owed { job };
+        token.acknowledged = !calls.is_empty();
         self.counters.beacons_accepted += 1;
         self.counters.beacons_duplicate += calls.len().saturating_sub(1) as u64;
         for (at, call) in calls.into_iter().enumerate() {
@@ -145,7 +167,31 @@ impl Delivery {
         self.wait(job, now.tick);
     }
 
-    pub(super) fn journal_failed(
+    /// Whether what is on its way will be durable is open: nobody is kept waiting for it.
+    pub(super) fn journal_failing(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        self.failing = true;
+        if planted(Bug::WaitWhileFailing) {
+            return;
+        }
+        if planted(Bug::ForgetPending) {
+            let pending: Vec<_> = self.journalling.keys().copied().collect();
+            return self.journal_refused(now, &pending, outbox);
+        }
+        let mut waiting = Vec::new();
+        for OnTheWay { purpose, .. } in self.journalling.values() {
+            if let Purpose::Accepted(id) = purpose
+                && let Some(Token { state: State::Accepting { calls, .. }, .. }) =
+                    self.tokens.token(*id)
+            {
+                waiting.append(calls);
+            }
+        }
+        for call in waiting {
+            self.refuse(call, Refusal::Journal, outbox);
+        }
+    }
+
+    pub(super) fn journal_refused(
         &mut self,
         now: Now,
         tickets: &[Ticket],
@@ -162,18 +208,20 @@ impl Delivery {
                         self.refuse(call, Refusal::Journal, outbox);
                     }
                 }
-                // What is durable of it still says what a start needs.
-                Purpose::Moved(_) => (),
+                // What is durable of it still says what a start needs. The next checkpoint is as good.
+                Purpose::Moved(_) | Purpose::Checkpoint => {
+                    self.again_at = now.tick.after(JOURNAL_PAUSE);
+                }
                 Purpose::Settled(id) => {
                     self.unrecorded.push_back(id);
-                    self.unrecorded_at = now.tick.after(JOURNAL_PAUSE);
+                    self.again_at = now.tick.after(JOURNAL_PAUSE);
                 }
             }
         }
     }
 
     pub(super) fn record_again(&mut self, now: Now, outbox: &mut Vec<Effect>) {
-        if self.unrecorded_at <= now.tick {
+        if self.again_at <= now.tick {
             for _ in 0..REJOURNAL_MAX {
                 let Some(id) = self.unrecorded.pop_front() else { break };
                 self.journal_settled(id, outbox);
@@ -183,10 +231,11 @@ impl Delivery {
 
     /// Writes the oldest records anew when they hold too long a journal. Its length stays within
     /// a few times what is needed, and each new record costs less than one that is written anew.
-    pub(super) fn move_oldest(&mut self, outbox: &mut Vec<Effect>) {
+    pub(super) fn move_oldest(&mut self, now: Now, outbox: &mut Vec<Effect>) {
         let span = self.durable.saturating_sub(self.safe_before());
         let needed = (self.tokens.len() as u64).saturating_mul(4);
-        if self.moving > 0 || span <= self.policy.journal_span.max(needed) {
+        let is_long = span > self.policy.journal_span.max(needed);
+        if !is_long || self.moving > 0 || now.tick < self.again_at {
             return;
         }
         for id in self.tokens.oldest(REJOURNAL_MAX) {
@@ -206,5 +255,17 @@ impl Delivery {
             };
             self.journal(Purpose::Moved(id), &record, outbox);
         }
+    }
+
+    /// Says in the log from where a start has to read, each time that it has grown by so much. One
+    /// that is refused is not repeated: the next is due as soon as the log has grown so much again.
+    pub(super) fn checkpoint(&mut self, outbox: &mut Vec<Effect>) {
+        if self.durable - self.checkpointed < self.policy.checkpoint_span {
+            return;
+        }
+        self.checkpointed = self.durable;
+        let late = if planted(Bug::CheckpointLate) { 3 } else { 0 };
+        let needed_from = self.safe_before() + late;
+        self.journal(Purpose::Checkpoint, &JournalRecord::Checkpoint { needed_from }, outbox);
     }
 }

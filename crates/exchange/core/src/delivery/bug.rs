@@ -24,6 +24,18 @@ pub(crate) enum Bug {
     ShareNothing,
     /// Counting no limit on what is owed.
     Unbounded,
+    /// Forgetting beacons whose record may yet become durable.
+    ForgetPending,
+    /// Letting calls wait for a log that is not written.
+    WaitWhileFailing,
+    /// Telling of each call that comes after the first of a beacon that it is the first.
+    CallAgainFirst,
+    /// Declaring unneeded what is on its way.
+    UnpinOnTheWay,
+    /// Writing checkpoints behind what a start needs.
+    CheckpointLate,
+    /// Taking the last record of a group for where all of it stands.
+    MisplaceGroup,
 }
 
 #[cfg(test)]

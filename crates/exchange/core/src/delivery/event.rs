@@ -74,8 +74,15 @@ pub enum Event {
     Beacon(Box<Beacon>),
     /// These records are durable, under these sequences of the log.
     JournalCommitted(Vec<(Ticket, u64)>),
-    /// These records are not, and nothing was kept of them.
-    JournalFailed(Vec<Ticket>),
+    /// These records were not taken: nothing of them is in the log, nor will be.
+    JournalRefused(Vec<Ticket>),
+    /// The log is not written. What it took and is not durable yet may be later, or never.
+    JournalFailing,
+    /// It is written again.
+    JournalWriting,
+    /// The log, which holds others' records too, is durable up to this sequence: what is handed over
+    /// from now on gets a higher one.
+    JournalReached(u64),
     /// A call of a DSP ended.
     Sent {
         /// Which.
@@ -126,7 +133,8 @@ pub enum Reason {
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Append this record to the journal; after the commit tell what became of it.
+    /// Hand this record over to the log, and tell what became of it: that it was refused at once,
+    /// or that it is durable whenever that may be. The order of records is theirs in the log.
     Journal {
         /// Names it.
         ticket: Ticket,
@@ -184,15 +192,16 @@ pub struct Counters {
     pub best_effort_shed: u64,
     /// Calls that ended otherwise.
     pub tries_failed: u64,
-    /// Beacons acknowledged for the first time.
+    /// Beacons whose notice is owed from then on: acknowledged, or refused while it was not known
+    /// whether their record would be durable.
     pub beacons_accepted: u64,
-    /// Beacons that had been called before.
+    /// Calls of beacons that had been acknowledged before.
     pub beacons_duplicate: u64,
     /// Beacons whose token had expired.
     pub beacons_expired: u64,
     /// Beacons refused for want of room.
     pub beacons_busy: u64,
-    /// Beacons refused because the journal failed.
+    /// Calls of beacons refused because the log could not be written.
     pub beacons_unjournalled: u64,
     /// Billing notices owed now, those not yet acknowledged among them.
     pub billing_owed: usize,

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | 1, accepted | id (24), accepted at (8, Unix ms), expires at (8, Unix ms), DSP (1 + n), URL (2 + n), client address (2 + n), user agent (2 + n); empty: none |
 //! | 2, settled | id (24), expires at (8, Unix ms), outcome (1): 1 delivered, 2 given up |
+//! | 3, checkpoint | needed from (8, a sequence of the log) |
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::TokenId;
 const VERSION: u8 = 1;
 const ACCEPTED: u8 = 1;
 const SETTLED: u8 = 2;
+const CHECKPOINT: u8 = 3;
 const DELIVERED: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
@@ -50,6 +52,11 @@ pub enum JournalRecord {
         expires_ms: u64,
         /// How it ended.
         outcome: Settled,
+    },
+    /// Where a start begins to read: it needs no notice's record before.
+    Checkpoint {
+        /// The first sequence that may be needed, of this log; not above the checkpoint's own.
+        needed_from: u64,
     },
 }
 
@@ -121,6 +128,10 @@ impl JournalRecord {
                     Settled::GivenUp => GIVEN_UP,
                 });
             }
+            Self::Checkpoint { needed_from } => {
+                out.push(CHECKPOINT);
+                out.extend_from_slice(&needed_from.to_le_bytes());
+            }
         }
         out
     }
@@ -146,6 +157,7 @@ impl JournalRecord {
                 };
                 Self::Settled { id, expires_ms, outcome }
             }
+            CHECKPOINT => Self::Checkpoint { needed_from: rest.number()? },
             other => return Err(DecodeError::Type(other)),
         };
         if rest.0.is_empty() { Ok(record) } else { Err(DecodeError::Trailing) }

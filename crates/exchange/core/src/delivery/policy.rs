@@ -40,9 +40,12 @@ pub struct Policy {
     pub failures_to_probe: u32,
     /// DSPs that may be owed something at a time.
     pub dsps_max: usize,
-    /// Records between the oldest one that is needed and the newest, above which old ones are
-    /// written anew; more are kept while four times as many tokens are remembered.
+    /// Records of the log, whosesoever, between the oldest one that is needed and the newest, above
+    /// which old ones are written anew; more are kept while four times as many tokens are remembered.
     pub journal_span: u64,
+    /// Records of the log, whosesoever, from one checkpoint to the next: what a start reads at most
+    /// to find the last one.
+    pub checkpoint_span: u64,
 }
 
 impl Default for Policy {
@@ -66,6 +69,7 @@ impl Default for Policy {
             failures_to_probe: 3,
             dsps_max: 4_096,
             journal_span: 100_000,
+            checkpoint_span: 25_000,
         }
     }
 }

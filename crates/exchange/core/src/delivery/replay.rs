@@ -20,19 +20,22 @@ enum Last {
     Settled(Settled),
 }
 
-/// Takes in the journal's records in their order.
+/// Takes in the journal's records in their order: those from the last checkpoint's
+/// [`needed_from`](JournalRecord::Checkpoint) on, or more.
 #[derive(Debug)]
 pub struct Replay {
     policy: Policy,
     unix_ms: u64,
     beacons: BTreeMap<TokenId, (u64, u64, Last)>,
     durable: u64,
+    /// Sequence of the last checkpoint; 0: none was seen.
+    checkpointed: u64,
 }
 
 impl Replay {
     /// Nothing yet; it is now `unix_ms`.
     pub fn new(policy: Policy, unix_ms: u64) -> Self {
-        Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0 }
+        Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0, checkpointed: 0 }
     }
 
     /// The next record of the journal.
@@ -56,6 +59,7 @@ impl Replay {
                     self.beacons.insert(id, (sequence, expires_ms, Last::Settled(outcome)));
                 }
             }
+            JournalRecord::Checkpoint { .. } => self.checkpointed = sequence,
         }
         Ok(())
     }
@@ -64,7 +68,7 @@ impl Replay {
     /// whatever the limits are now, and for the standard's minute at least.
     pub fn finish(self, now: Now) -> Delivery {
         let policy = self.policy;
-        let mut delivery = Delivery::new(policy, self.durable);
+        let mut delivery = Delivery::new(policy, (self.durable, self.checkpointed));
         for (id, (sequence, expires_ms, last)) in self.beacons {
             match last {
                 Last::Settled(outcome) => {

@@ -3,5 +3,6 @@
 mod billing;
 mod fixtures;
 mod records;
+mod shared_log;
 mod sharing;
 mod simulation;

@@ -13,7 +13,8 @@ use crate::TokenId;
 /// How far a beacon's notice has come.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// Its record is on its way to the journal; these calls wait for it, the first one first.
+    /// Its record is on its way to the log; these calls wait for it, the first one first. None does
+    /// while the log is failing, and the record may become durable all the same.
     Accepting { job: u64, calls: Vec<u64> },
     /// Its record is durable; this notice is owed.
     Owed { job: u64 },
@@ -30,6 +31,8 @@ pub(crate) enum State {
 pub(crate) struct Token {
     pub expires_ms: u64,
     pub state: State,
+    /// Whether a call of it was acknowledged; of one that was known before the start that is assumed.
+    pub acknowledged: bool,
     /// Sequence of the record that a start needs.
     pin: Option<u64>,
 }
@@ -53,7 +56,8 @@ impl Tokens {
     }
 
     pub fn insert(&mut self, id: TokenId, expires_ms: u64, state: State) {
-        self.tokens.insert(id, Token { expires_ms, state, pin: None });
+        let acknowledged = !matches!(state, State::Accepting { .. });
+        self.tokens.insert(id, Token { expires_ms, state, acknowledged, pin: None });
     }
 
     pub fn remove(&mut self, id: TokenId) -> Option<Token> {

@@ -148,6 +148,8 @@ pub struct BidRecord<'b> {
     pub is_out_of_reach: bool,
     /// What became of it.
     pub fate: Fate,
+    /// The campaign that it is of; empty when it names none.
+    pub campaign: &'b str,
 }
 
 /// Bids that win every impression they are for, or none.

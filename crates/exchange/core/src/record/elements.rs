@@ -161,6 +161,7 @@ pub(super) fn bid(mut reader: Reader<'_>, auction: Currency) -> Result<BidRecord
         barred: None,
         is_out_of_reach: false,
         fate: Fate::Malformed,
+        campaign: "",
     };
     while let Some(field) = reader.next()? {
         match field.number {
@@ -178,6 +179,7 @@ pub(super) fn bid(mut reader: Reader<'_>, auction: Currency) -> Result<BidRecord
             number::BARRED => bid.barred = Some(Fate::read(field)?),
             number::IS_OUT_OF_REACH => bid.is_out_of_reach = field.flag()?,
             number::FATE => fate = Some(Fate::read(field)?),
+            number::CAMPAIGN => bid.campaign = field.text()?,
             _ => (),
         }
     }

@@ -352,6 +352,8 @@ impl Bids<'_> {
             out.flag(field::IS_OUT_OF_REACH, out_of_reach);
         }
         out.uint(field::FATE, entry.map_or_else(|fate| fate, |(_, fate)| fate).number());
+        let campaign = bid.and_then(openrtb::Bid::campaign);
+        out.text(field::CAMPAIGN, campaign.as_deref().map_or("", cut));
     }
 
     fn write_refusal(self, out: &mut Writer<'_>, refused: &Refused) {

@@ -1,6 +1,5 @@
 //! `[exchange.notices]`: who fires the notices of DSPs, how they are sealed, and how delivered.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use exchange_core::delivery::Policy;
@@ -16,9 +15,7 @@ use crate::notices::{CallLimits, Network};
 pub struct NoticesConfig {
     /// The URL that tokens are put behind.
     pub base: BeaconBase,
-    /// Where the journal is, and the key if none is configured.
-    pub directory: PathBuf,
-    /// Seals and opens tokens.
+    /// Seals and opens tokens; absent, one is kept beside the log.
     pub key: Option<[u8; 32]>,
     /// Opens tokens of before.
     pub key_previous: Option<[u8; 32]>,
@@ -60,15 +57,11 @@ impl NoticesConfig {
             },
             "Where browsers and callers reach /n/ of this exchange; beacons are put behind it.",
         );
-        let directory = s.text(
-            "directory",
-            "vickrey-notices",
-            "Where billing notices are journalled, and the key is kept if none is given here.",
-        );
+        s.moved("directory", "record.directory");
         let key = s.secret(
             "key",
             Optional("env:VICKREY_NOTICE_KEY"),
-            "64 hexadecimal digits that seal beacons, the same on all nodes; absent, one is made and kept in `directory`.",
+            "64 hexadecimal digits that seal beacons, the same on all nodes; absent, one is made and kept in `record.directory`.",
         );
         let key = read_key(s, "key", key);
         let previous = s.secret(
@@ -82,7 +75,6 @@ impl NoticesConfig {
         }
         Self {
             base,
-            directory: directory.into(),
             key,
             key_previous,
             mode: s.one_of(

@@ -90,6 +90,17 @@ fn exchange() {
 }
 
 #[test]
+fn notices_need_a_record() {
+    let notices = "[exchange.notices]\nurl = \"https://exchange.example/n/\"\n";
+    let with = |rest: &str| format!("[exchange]\n{notices}{rest}");
+    let why = "line 2: exchange.notices: needs [record], where what is owed to DSPs is kept";
+    check(&with(""), &[why]);
+    check(&with("[record]"), &[]);
+    let moved = "line 4: exchange.notices.directory: is now `record.directory`, move it there";
+    check(&with("directory = \"x\"\n[record]"), &[moved]);
+}
+
+#[test]
 fn every_problem_is_reported_at_once() {
     let text = "[exchange]\nfee = \"100%\"\ntie_key = \"x\"\n[[floor]]\nfloor = \"1 JPY\"\n";
     assert_eq!(problems_of(text).len(), 3);

@@ -1,152 +1,176 @@
-//! The journal's thread: appends what came in, commits once for all of it, and tells. A disk that
-//! is slow, or full, holds up nothing but acknowledgements.
+//! The notices' part of the log: a ring of their own into its durable lane, and what a start reads
+//! of it. Others' records stand between; they are passed over.
 //!
-//! It must not know what a record says.
+//! It must not know what a record says, but for where a checkpoint says that reading begins. Nothing
+//! here waits: the log thread writes, and what it tells comes over a channel. While the log is not
+//! written, beacons are refused at once; what it had taken before is in its ring, and becomes durable
+//! when it is written again.
 
-use std::io;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 
-use eventlog::disk::Folder;
-use eventlog::{AppendError, Item, OpenError, Options, Writer};
-use exchange_core::delivery::{Event, Ticket};
-use tracing::{error, info, warn};
+use eventlog::disk::{Disk, Folder};
+use eventlog::lane::{DurableRing, Lane, LaneKind, Log, Refused, Tell, Told};
+use eventlog::{Item, ReadError, Reader};
+use events::Kind;
+use exchange_core::delivery::{Event, Handed, JournalRecord, Ticket};
+use tokio::sync::mpsc;
+use tracing::{error, info};
 
 use super::office::unix_ms;
 
-/// The one kind of record that this log holds.
-const KIND: u8 = 1;
+/// What comes while a commit lasts: some thousands of beacons, or a few hundred with the longest
+/// URLs.
+const RING_BYTES: usize = 4 << 20;
 
-/// A record to be made durable.
+/// Where records are handed over, and where it is heard what became of them.
 #[derive(Debug)]
-pub struct Entry {
-    pub ticket: Ticket,
-    pub record: Vec<u8>,
+pub struct Journal {
+    ring: DurableRing,
+    lane: Lane,
+    told: mpsc::UnboundedReceiver<Told>,
+    /// Whether the log thread is there to tell anything.
+    is_told: bool,
+    handed: Handed,
+    kept_from: u64,
 }
-
-/// What the journal is told.
-#[derive(Debug)]
-pub enum Order {
-    /// Make these durable.
-    Append(Vec<Entry>),
-    /// Records below this sequence are not needed any more.
-    RemoveBefore(u64),
-}
-
-/// Why the journal cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// The directory cannot be made.
-    #[error("cannot create {0}: {1}")]
-    Directory(String, io::Error),
-    /// The log in it cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The thread cannot be started.
-    #[error("cannot start the journal's thread: {0}")]
-    Thread(io::Error),
-}
-
-/// A log that has been read, and not yet a thread.
-pub struct Journal(Writer<Folder>);
 
 impl Journal {
-    /// Opens the log in `directory`, which is made if it is not there, and shows every record in
-    /// it to `visit`, by sequence.
-    pub fn open(directory: &Path, mut visit: impl FnMut(u64, &[u8])) -> Result<Self, JournalError> {
-        let place = directory.display().to_string();
-        let folder = Folder::new(directory)
-            .map_err(|error| JournalError::Directory(place.clone(), error))?;
-        let (writer, recovery) = Writer::open(folder, Options::default(), |item| match item {
-            Item::Record(record) => visit(record.sequence, &record.payload),
-            Item::Corruption(corruption) => {
-                error!(%corruption, "the journal of notices is damaged: some may be lost or sent twice");
-            }
-            Item::Torn(_) => (),
-        })?;
-        if recovery.torn {
-            warn!(place, "the journal of notices ends within a record that was never promised");
-        }
-        info!(place, records = recovery.records, "journal of notices opened");
-        Ok(Self(writer))
+    /// A ring into `log`, which was opened and is not written yet, in `directory`. Before, what a
+    /// start needs of it is shown to `visit`, by sequence.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(
+        log: &mut Log,
+        directory: &Path,
+        visit: impl FnMut(u64, &[u8]),
+    ) -> Result<Self, ReadError> {
+        let folder = Folder::read_only(directory.join(LaneKind::Durable.name()));
+        let read = read(&folder, visit)?;
+        info!(
+            place = folder.place(),
+            from = read.from,
+            records = read.records,
+            notices = read.notices,
+            "the log was read for notices"
+        );
+        let lane = log.lane(LaneKind::Durable);
+        Ok(Self::connect(lane, |bytes, tell| log.durable_ring(bytes, Some(tell))))
     }
 
-    /// Starts its thread, which ends when `orders` does. `tell` hears what became durable.
-    pub fn start(
-        self,
-        orders: mpsc::Receiver<Order>,
-        tell: impl Fn(Event) + Send + 'static,
-    ) -> Result<JoinHandle<()>, JournalError> {
-        let mut writer = self.0;
-        std::thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || {
-                let mut failing = false;
-                while let Ok(first) = orders.recv() {
-                    let mut entries = Vec::new();
-                    // All that has come meanwhile is made durable at once.
-                    for order in std::iter::once(first).chain(orders.try_iter()) {
-                        match order {
-                            Order::Append(more) => entries.extend(more),
-                            Order::RemoveBefore(sequence) => writer.remove_before(sequence),
-                        }
-                    }
-                    append(&mut writer, entries, &mut failing, &tell);
+    /// By a ring that `make` makes, of so many bytes.
+    pub(super) fn connect(lane: Lane, make: impl FnOnce(usize, Tell) -> DurableRing) -> Self {
+        let (tell, told) = mpsc::unbounded_channel();
+        let ring = make(
+            RING_BYTES,
+            Box::new(move |told| {
+                // Who has ended need not know.
+                let _unheard = tell.send(told);
+            }),
+        );
+        Self { ring, lane, told, is_told: true, handed: Handed::default(), kept_from: 0 }
+    }
+
+    /// Hands over a record; what it tells is that this was refused.
+    pub fn hand_over(&mut self, ticket: Ticket, record: &[u8]) -> Option<Event> {
+        match self.ring.push(Kind::Notice.code(), unix_ms(), record) {
+            Ok(position) => {
+                self.handed.push(position.0, ticket);
+                None
+            }
+            Err(refused) => {
+                if let Refused::TooLong { .. } = refused {
+                    error!(%refused, "a notice cannot be journalled");
                 }
-            })
-            .map_err(JournalError::Thread)
+                Some(Event::JournalRefused(vec![ticket]))
+            }
+        }
+    }
+
+    /// How far the log has come. To be told before anything more is handed over.
+    pub fn reached(&self) -> Event {
+        Event::JournalReached(self.lane.sequence())
+    }
+
+    /// Waits for news; there are none any more once the log thread has ended.
+    pub async fn heard(&mut self) -> Event {
+        if self.is_told {
+            if let Some(told) = self.told.recv().await {
+                return self.event(told);
+            }
+            self.is_told = false;
+            return Event::JournalFailing;
+        }
+        std::future::pending().await
+    }
+
+    /// The next news, where there are some.
+    pub fn try_heard(&mut self) -> Option<Event> {
+        let told = self.told.try_recv().ok()?;
+        Some(self.event(told))
+    }
+
+    fn event(&mut self, told: Told) -> Event {
+        match told {
+            Told::Durable { through, sequence, .. } => {
+                Event::JournalCommitted(self.handed.durable(through.0, sequence))
+            }
+            Told::Failing { .. } => Event::JournalFailing,
+            Told::Writing => Event::JournalWriting,
+        }
+    }
+
+    /// Records of notices below `sequence` are not needed any more.
+    pub fn keep_from(&mut self, sequence: u64) {
+        if sequence > self.kept_from {
+            self.kept_from = sequence;
+            self.lane.keep_from(sequence);
+        }
     }
 }
 
-fn append(
-    writer: &mut Writer<Folder>,
-    entries: Vec<Entry>,
-    failing: &mut bool,
-    tell: &impl Fn(Event),
-) {
-    let mut batch = Vec::new();
-    let time_ms = unix_ms();
-    for Entry { ticket, record } in entries {
-        let mut appended = writer.append(KIND, time_ms, &record);
-        if appended == Err(AppendError::BatchFull) {
-            commit(writer, &mut batch, failing, tell);
-            appended = writer.append(KIND, time_ms, &record);
-        }
-        match appended {
-            Ok(sequence) => batch.push((ticket, sequence)),
-            Err(error) => {
-                error!(%error, "a notice cannot be journalled");
-                tell(Event::JournalFailed(vec![ticket]));
-            }
-        }
-    }
-    commit(writer, &mut batch, failing, tell);
+/// How much was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Read {
+    /// What the last checkpoint says; where there is none, before all records of notices.
+    from: u64,
+    /// Records from there on, whosesoever.
+    records: u64,
+    /// Notices' among them.
+    notices: u64,
 }
 
-fn commit(
-    writer: &mut Writer<Folder>,
-    batch: &mut Vec<(Ticket, u64)>,
-    failing: &mut bool,
-    tell: &impl Fn(Event),
-) {
-    let batch = std::mem::take(batch);
-    if batch.is_empty() {
-        return;
-    }
-    match writer.commit() {
-        Ok(_) => {
-            if std::mem::take(failing) {
-                warn!("the journal of notices is written again");
+/// Shows what a start needs of the notices' records: all from where the last checkpoint says.
+fn read<D: Disk>(disk: &D, mut visit: impl FnMut(u64, &[u8])) -> Result<Read, ReadError> {
+    let kind = Kind::Notice.code();
+    let newest =
+        eventlog::newest(disk, kind, |record| match JournalRecord::decode(&record.payload) {
+            Ok(JournalRecord::Checkpoint { needed_from }) => Some(needed_from),
+            _ => None,
+        });
+    let from = match newest? {
+        Some(needed_from) => needed_from,
+        None => eventlog::begins(disk, kind)?,
+    };
+    let mut read = Read { from, records: 0, notices: 0 };
+    for item in Reader::new(disk)?.seek(read.from)? {
+        match item? {
+            Item::Record(record) => {
+                read.records += 1;
+                if record.kind == kind {
+                    read.notices += 1;
+                    visit(record.sequence, &record.payload);
+                }
             }
-            tell(Event::JournalCommitted(batch));
-        }
-        Err(error) => {
-            if !std::mem::replace(failing, true) {
-                error!(%error, "beacons are refused until the journal of notices can be written");
+            Item::Corruption(corruption) => {
+                error!(%corruption, "the log is damaged: notices may be lost or sent twice");
             }
-            let tickets = batch.into_iter().map(|(ticket, _)| ticket).collect();
-            tell(Event::JournalFailed(tickets));
+            // It was never promised.
+            Item::Torn(_) => (),
         }
     }
+    Ok(read)
 }
+
+#[cfg(test)]
+pub(super) mod tests;

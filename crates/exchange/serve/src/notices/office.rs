@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
+use std::io;
 use std::rc::Rc;
-use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,13 +23,15 @@ use tracing::{debug, error};
 use units::Tick;
 
 use super::client::{Answered, Call, CallError, Client, Origin};
-use super::journal::{Entry, Journal, JournalError, Order as JournalOrder};
+use super::journal::Journal;
 
 /// Orders of shards that may wait; more are shed, and counted by whoever gives them.
 const ORDERS_MAX: usize = 65_536;
 /// Events taken in one step, so that what is due is not kept waiting.
 const EVENTS_MAX: usize = 4096;
 
+/// How often it is seen how far others have brought the log, when nothing else happens.
+const LOG_LOOKED_AT: Duration = Duration::from_secs(10);
 /// How long what waits is still sent when the exchange has ended.
 const CLOSING: Duration = Duration::from_secs(3);
 /// Tokens of relayed ads, wins and losses that are remembered.
@@ -112,62 +114,55 @@ impl Window {
 }
 
 /// The running office. Once every [`Counter`] is gone it sends what waits, for a while, and ends:
-/// billing notices that are still owed stay in the journal.
+/// billing notices that are still owed stay in the log, which is to be closed after.
 #[derive(Debug)]
 pub struct Office {
     thread: JoinHandle<()>,
 }
 
 impl Office {
-    /// Starts its threads. `delivery` is as `journal` left it.
+    /// Starts its thread. `delivery` is as `journal` left it.
+    ///
+    /// # Errors
+    /// The thread, or what it runs on, cannot be had.
     pub fn start(
         delivery: Delivery,
         journal: Journal,
         client: impl FnOnce() -> Rc<Client> + Send + 'static,
         times: Times,
-    ) -> Result<(Self, Counter, Window), JournalError> {
+    ) -> io::Result<(Self, Counter, Window)> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-        drop(runtime.map_err(JournalError::Thread)?); // It can be made; it cannot be sent.
+        drop(runtime?); // It can be made; it cannot be sent.
         let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
         let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
         let given = Given { orders: orders_given, fetches: fetches_given };
         let (events, happened) = mpsc::unbounded_channel();
-        let (journal_orders, journalled) = std_mpsc::channel();
-        let tell = events.clone();
-        let journal = journal.start(journalled, move |event| drop(tell.send(event)))?;
         let window = Window::default();
         let shown = window.clone();
-        let thread = std::thread::Builder::new()
-            .name("notices".to_owned())
-            .spawn(move || {
-                let runtime =
-                    Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-                let Ok(runtime) = runtime else {
-                    error!("no runtime for notices: none will be sent");
-                    return;
+        let thread = std::thread::Builder::new().name("notices".to_owned()).spawn(move || {
+            let runtime =
+                Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+            let Ok(runtime) = runtime else {
+                error!("no runtime for notices: none will be sent");
+                return;
+            };
+            runtime.block_on(async move {
+                let client = client();
+                let desk = Desk {
+                    delivery,
+                    call: move |call| client.call(call),
+                    journal,
+                    events,
+                    waiting: HashMap::new(),
+                    calls: 0,
+                    relayed: Relayed::default(),
+                    times,
+                    shown,
                 };
-                runtime.block_on(async move {
-                    let client = client();
-                    let desk = Desk {
-                        delivery,
-                        call: move |call| client.call(call),
-                        journal: journal_orders,
-                        events,
-                        waiting: HashMap::new(),
-                        calls: 0,
-                        safe_before: 0,
-                        relayed: Relayed::default(),
-                        times,
-                        shown,
-                    };
-                    desk.work(given, happened).await;
-                });
-                if journal.join().is_err() {
-                    error!("the journal's thread had panicked");
-                }
-            })
-            .map_err(JournalError::Thread)?;
+                desk.work(given, happened).await;
+            });
+        })?;
         Ok((Self { thread }, Counter { orders, fetches }, window))
     }
 
@@ -185,7 +180,7 @@ pub struct Times {
     /// What delivery goes by.
     pub clock: Clock,
     /// How long orders and news are gathered, to be dealt with together: each turn costs wake-ups of
-    /// two threads, and a commit of the journal.
+    /// two threads, and a commit of the log.
     pub linger: Duration,
     /// Longest wait for an answer; shorter than delivery's own, so that it hears of every call.
     pub answer_timeout: Duration,
@@ -221,12 +216,11 @@ struct Desk<C> {
     delivery: Delivery,
     /// Makes a call of a DSP.
     call: C,
-    journal: std_mpsc::Sender<JournalOrder>,
+    journal: Journal,
     events: mpsc::UnboundedSender<Event>,
     /// Calls of beacons that wait for their answer.
     waiting: HashMap<u64, oneshot::Sender<Acknowledged>>,
     calls: u64,
-    safe_before: u64,
     relayed: Relayed,
     times: Times,
     shown: Window,
@@ -241,13 +235,8 @@ impl<C: Fn(Call)> Desk<C> {
         let clock = self.times.clock;
         loop {
             let wake_at = self.delivery.wake_at(clock.now()).map(|tick| clock.instant(tick));
-            let wake_at = [wake_at, closing_until].into_iter().flatten().min();
-            let sleep = async {
-                match wake_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let look_at = Instant::now() + LOG_LOOKED_AT;
+            let wake_at = [wake_at, closing_until].into_iter().flatten().fold(look_at, Ord::min);
             tokio::select! {
                 Some(fetch) = given.fetches.recv() => {
                     self.fetch(fetch);
@@ -259,7 +248,8 @@ impl<C: Fn(Call)> Desk<C> {
                     }
                 }
                 _ = happened.recv_many(&mut inbox, EVENTS_MAX) => (),
-                () = sleep => (),
+                news = self.journal.heard() => inbox.push(news),
+                () = tokio::time::sleep_until(wake_at) => (),
             }
             if !is_crowded && given.orders.len() + orders.len() < EVENTS_MAX {
                 self.linger(next_turn, &mut given.fetches).await;
@@ -267,6 +257,8 @@ impl<C: Fn(Call)> Desk<C> {
             next_turn = Instant::now() + self.times.linger;
             orders.extend(std::iter::from_fn(|| given.orders.try_recv().ok()).take(EVENTS_MAX));
             inbox.extend(std::iter::from_fn(|| happened.try_recv().ok()).take(EVENTS_MAX));
+            inbox.push(self.journal.reached());
+            inbox.extend(std::iter::from_fn(|| self.journal.try_heard()).take(EVENTS_MAX));
             for order in orders.drain(..) {
                 self.take(order, &mut inbox);
             }
@@ -326,10 +318,13 @@ impl<C: Fn(Call)> Desk<C> {
     }
 
     fn act(&mut self, outbox: &mut Vec<Effect>) {
-        let mut entries = Vec::new();
         for effect in outbox.drain(..) {
             match effect {
-                Effect::Journal { ticket, record } => entries.push(Entry { ticket, record }),
+                Effect::Journal { ticket, record } => {
+                    if let Some(refused) = self.journal.hand_over(ticket, &record) {
+                        let _ = self.events.send(refused);
+                    }
+                }
                 Effect::Send { attempt, kind, notice } => self.send(attempt, kind, &notice),
                 Effect::Acknowledge { call, duplicate } => self.answer(call, Ok(duplicate)),
                 Effect::Refuse { call, refusal } => self.answer(call, Err(refusal)),
@@ -341,22 +336,7 @@ impl<C: Fn(Call)> Desk<C> {
                 }
             }
         }
-        if !entries.is_empty() {
-            self.append(entries);
-        }
-        let safe_before = self.delivery.safe_before();
-        if safe_before > self.safe_before {
-            self.safe_before = safe_before;
-            let _ = self.journal.send(JournalOrder::RemoveBefore(safe_before));
-        }
-    }
-
-    fn append(&self, entries: Vec<Entry>) {
-        let sent = self.journal.send(JournalOrder::Append(entries));
-        let Err(std_mpsc::SendError(JournalOrder::Append(lost))) = sent else { return };
-        // Its thread ends only after this one, unless it panics; then no beacon is promised anything.
-        let tickets = lost.into_iter().map(|entry| entry.ticket).collect();
-        let _ = self.events.send(Event::JournalFailed(tickets));
+        self.journal.keep_from(self.delivery.safe_before());
     }
 
     fn answer(&mut self, call: u64, acknowledged: Acknowledged) {

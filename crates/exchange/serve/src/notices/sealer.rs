@@ -11,10 +11,10 @@ use exchange_core::{BeaconBase, KeyRing, Lifetimes};
 use super::network::Network;
 use crate::config::{ExchangeConfig, parse_key};
 
-/// The file in the journal's directory that holds the key.
-const KEY_NAME: &str = "key";
+/// The file beside the log that holds the key.
+const KEY_NAME: &str = "notices.key";
 /// Its name until all of it is on the disk: a start that ends midway must not hold up the next.
-const KEY_NAME_UNFINISHED: &str = "key.unfinished";
+const KEY_NAME_UNFINISHED: &str = "notices.key.unfinished";
 
 /// What notices are sealed with, as configured.
 #[derive(Clone)]

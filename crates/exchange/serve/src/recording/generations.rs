@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use eventlog::disk::Folder;
 use eventlog::lane::{DurableRing, Log, Refused, Told};
-use eventlog::{Item, ReadError, Reader, Record, segments};
+use eventlog::{ReadError, Record, newest};
 use events::Kind;
 use exchange_core::record::{GenerationFacts, InForce, Unrecordable, encode_generation};
 use tracing::{error, warn};
@@ -40,45 +40,19 @@ pub enum Unrecorded {
     Closed,
 }
 
-/// The highest number among what a start has read.
-#[derive(Debug, Default)]
-pub(super) struct Newest(Option<u64>);
-
-impl Newest {
-    pub fn visit(&mut self, record: &Record) {
-        if record.kind != Kind::Generation.code() {
-            return;
+/// The number of the last generation in the lane at `directory`; 0 when there is none. Numbers grow,
+/// so that is the highest.
+pub(super) fn newest_number(directory: &Path) -> Result<u64, ReadError> {
+    let number = |record: Record| match GenerationFacts::decode(&record.payload) {
+        Ok(facts) => Some(facts.number),
+        Err(error) => {
+            let sequence = record.sequence;
+            error!(sequence, %error, "a recorded configuration cannot be read");
+            None
         }
-        match GenerationFacts::decode(&record.payload) {
-            Ok(facts) => self.0 = self.0.max(Some(facts.number)),
-            Err(error) => {
-                error!(sequence = record.sequence, %error, "a recorded configuration cannot be read");
-            }
-        }
-    }
-
-    /// The highest number in the lane at `directory`; 0 when there is none. Where the newest segment
-    /// had none, older ones are read until one has.
-    pub fn number(mut self, directory: &Path) -> Result<u64, ReadError> {
-        let disk = Folder::read_only(directory);
-        let mut behind = None;
-        for segment in segments(&disk)?.iter().rev() {
-            if self.0.is_some() {
-                break;
-            }
-            for item in Reader::new(&disk)?.seek(segment.first)? {
-                match item? {
-                    Item::Record(record) if behind.is_some_and(|end| end <= record.sequence) => {
-                        break;
-                    }
-                    Item::Record(record) => self.visit(&record),
-                    Item::Corruption(_) | Item::Torn(_) => (), // The start has told of it.
-                }
-            }
-            behind = Some(segment.first);
-        }
-        Ok(self.0.unwrap_or(0))
-    }
+    };
+    let found = newest(&Folder::read_only(directory), Kind::Generation.code(), number)?;
+    Ok(found.unwrap_or(0))
 }
 
 /// The ring of generations, before the log's thread runs.

@@ -22,7 +22,7 @@ pub const MACROS: &str = "${AUCTION_ID}|${AUCTION_BID_ID}|${AUCTION_IMP_ID}|${AU
 /// Where the hosts of tests are.
 pub const LOOPBACK: &str = "networks_allowed = [\"127.0.0.0/8\"]\n";
 
-/// What outlives an exchange: the journal and the key.
+/// What outlives an exchange: the log and the key.
 pub struct Desk(TempDir);
 
 impl Desk {
@@ -34,7 +34,8 @@ impl Desk {
     pub fn table(&self, address: SocketAddr, keys: &str) -> String {
         let directory = self.0.path().display();
         format!(
-            "[exchange.notices]\nurl = \"http://{address}/n/\"\ndirectory = \"{directory}\"\n{keys}\n"
+            "[record]\ndirectory = \"{directory}\"\n\
+             [exchange.notices]\nurl = \"http://{address}/n/\"\n{keys}\n"
         )
     }
 

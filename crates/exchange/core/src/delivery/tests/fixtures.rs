@@ -104,7 +104,7 @@ impl Bench {
             inbox.push(match self.journal_works {
                 true => Event::JournalCommitted(tickets),
                 false => {
-                    Event::JournalFailed(tickets.into_iter().map(|(ticket, _)| ticket).collect())
+                    Event::JournalRefused(tickets.into_iter().map(|(ticket, _)| ticket).collect())
                 }
             });
         }

@@ -47,6 +47,7 @@ fn golden_bytes() {
     );
     check(&settled(Settled::Delivered), &[&[1, 2], &[8; 24], &number(3), &[1]]);
     check(&settled(Settled::GivenUp), &[&[1, 2], &[8; 24], &number(3), &[2]]);
+    check(&JournalRecord::Checkpoint { needed_from: 0x0304 }, &[&[1, 3], &number(0x0304)]);
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn refusals() {
     let url = 2 + 24 + 16 + 2 + 2;
     check(Vec::clear, DecodeError::Truncated);
     check(|bytes| bytes[0] = 2, DecodeError::Version(2));
-    check(|bytes| bytes[1] = 3, DecodeError::Type(3));
+    check(|bytes| bytes[1] = 4, DecodeError::Type(4));
     check(|bytes| bytes[url] = 0xFF, DecodeError::Text);
     check(|bytes| bytes[url] = b'x', DecodeError::Notice);
     check(|bytes| bytes[url + 8] = b' ', DecodeError::Notice);
@@ -71,7 +72,8 @@ fn refusals() {
     assert_eq!(JournalRecord::decode(&bytes), Err(DecodeError::Outcome(9)));
     let want = "version 2, known is 1: use the release that wrote it";
     assert_eq!(DecodeError::Version(2).to_string(), want);
-    for record in [accepted(), settled(Settled::GivenUp)] {
+    let checkpoint = JournalRecord::Checkpoint { needed_from: 9 };
+    for record in [accepted(), settled(Settled::GivenUp), checkpoint] {
         let bytes = record.encode();
         for length in 0..bytes.len() {
             let cut = JournalRecord::decode(&bytes[..length]);
@@ -122,6 +124,8 @@ proptest! {
         prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
         let outcome = if outcome { Settled::Delivered } else { Settled::GivenUp };
         let record = JournalRecord::Settled { id, expires_ms, outcome };
+        prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
+        let record = JournalRecord::Checkpoint { needed_from: accepted_ms };
         prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
     }
 

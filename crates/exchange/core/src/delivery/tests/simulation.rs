@@ -1,7 +1,8 @@
-//! Delivery over the real log, on a disk that fails and stops, before DSPs that fail and hang:
-//! life after life by seed. What must hold is checked at every step; bugs that are planted in
-//! delivery are found.
+//! Delivery over the real log, which others write too, on a disk that fails and stops, before DSPs
+//! that fail and hang: life after life by seed. What must hold is checked at every step; bugs that
+//! are planted in delivery are found.
 
+mod log;
 mod world;
 
 use crate::delivery::bug::{Bug, plant};
@@ -32,6 +33,12 @@ fn planted_bugs_are_found() {
         Bug::UnpinOwed,
         Bug::ShareNothing,
         Bug::Unbounded,
+        Bug::ForgetPending,
+        Bug::WaitWhileFailing,
+        Bug::CallAgainFirst,
+        Bug::UnpinOnTheWay,
+        Bug::CheckpointLate,
+        Bug::MisplaceGroup,
     ];
     for bug in bugs {
         plant(Some(bug));

@@ -42,7 +42,8 @@ fn case() -> Case {
         "site": { "publisher": { "id": "pub-1" } },
     }));
     let of = |id: &str, impid: &str, price: f64, deal: Option<&str>| {
-        bid(json!({ "id": id, "impid": impid, "price": price, "dealid": deal }))
+        let campaign = deal.map(|deal| format!("campaign-{deal}"));
+        bid(json!({ "id": id, "impid": impid, "price": price, "dealid": deal, "cid": campaign }))
     };
     let alpha = json!({ "id": AUCTION_ID, "cur": "USD", "seatbid": [
         { "seat": "a1", "bid": [
@@ -150,6 +151,9 @@ fn the_golden_auction_says_what_happened() {
         ("", Malformed),
     ];
     assert_eq!(bids, want);
+    let campaigns = record.bids.iter().filter(|bid| !bid.campaign.is_empty());
+    let campaigns: Vec<_> = campaigns.map(|bid| (bid.id, bid.campaign)).collect();
+    assert_eq!(campaigns, [("deal", "campaign-better"), ("agreed", "campaign-agreed")]);
     let sold: Vec<_> = record.sales.iter().map(|sale| (sale.bid, sale.price, sale.paid)).collect();
     let next = (9, cpm("0.972"), cpm("0.9"));
     assert_eq!(sold, [(1, cpm("1.9"), cpm("1.9")), (0, cpm("2.5"), cpm("2.5")), next]);

@@ -21,8 +21,9 @@ fn of_too_many_bids_those_that_were_sold_are_kept() {
     let body = |dsp: usize| {
         let id = |n: usize| format!("{}{n}", "é".repeat(200));
         let price = |n: usize| 1.0 + f64::from(u32::try_from(n * 20 + dsp).expect("few")) / 100.0;
-        let bids: Vec<_> =
-            (0..256).map(|n| bid(json!({ "id": id(n), "price": price(n) }))).collect();
+        let bids: Vec<_> = (0..256)
+            .map(|n| bid(json!({ "id": id(n), "price": price(n), "cid": id(n) })))
+            .collect();
         (dsp, crate::fixtures::response(&bids))
     };
     case.bodies = (0..20).map(body).collect();
@@ -33,6 +34,7 @@ fn of_too_many_bids_those_that_were_sold_are_kept() {
     assert_eq!(record.bids_left_out, 20 * 256 - 1);
     assert_eq!((record.bids[0].fate, record.bids[0].dsp), (Fate::Won, 19));
     assert_eq!(record.bids[0].id, "é".repeat(128), "cut between characters");
+    assert_eq!(record.bids[0].campaign, "é".repeat(128));
     assert_eq!(record.sales[0].price, held.result.prices[0]);
     assert_eq!(replay(&record, &held.generation), Ok(Replayed::Cut));
     assert_eq!(record.facts(&held.generation).map(|facts| facts.is_none()), Ok(true));

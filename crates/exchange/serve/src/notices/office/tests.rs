@@ -1,10 +1,12 @@
-//! The office on a simulated clock: its calls go to the test, which answers them.
+//! The office on a simulated clock: its calls go to the test, which answers them, and writes its log.
 
-use exchange_core::delivery::{BestEffort, Forwarded, Policy, Replay};
+use eventlog::disk::testing::FaultDisk;
+use exchange_core::delivery::{BestEffort, Forwarded, JournalRecord, Policy, Replay};
 use tokio::task::{LocalSet, yield_now};
 use tokio::time::advance;
 
 use super::*;
+use crate::notices::journal::tests::LogByHand;
 
 const LINGER: Duration = Duration::from_millis(10);
 
@@ -12,34 +14,38 @@ const LINGER: Duration = Duration::from_millis(10);
 struct Bench {
     counter: Counter,
     calls: mpsc::UnboundedReceiver<Call>,
-    journal: std_mpsc::Receiver<JournalOrder>,
-    events: mpsc::UnboundedSender<Event>,
+    log: Option<LogByHand>,
 }
 
 impl Bench {
     /// Opened, on this thread.
     fn open() -> Self {
+        Self::on(LogByHand::open(&FaultDisk::new(1)), Policy::default())
+    }
+
+    /// The same, by what a log holds.
+    fn on((log, journal): (LogByHand, Journal), policy: Policy) -> Self {
         let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
         let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
         let (events, happened) = mpsc::unbounded_channel();
         let (made, calls) = mpsc::unbounded_channel();
-        let (journal_orders, journal) = std_mpsc::channel();
         let clock = Clock::start();
+        let mut replay = Replay::new(policy, unix_ms());
+        log.read(|sequence, record| replay.record(sequence, record).expect("a record of ours"));
         let desk = Desk {
-            delivery: Replay::new(Policy::default(), unix_ms()).finish(clock.now()),
+            delivery: replay.finish(clock.now()),
             call: move |call| drop(made.send(call)),
-            journal: journal_orders,
-            events: events.clone(),
+            journal,
+            events,
             waiting: HashMap::new(),
             calls: 0,
-            safe_before: 0,
             relayed: Relayed::default(),
             times: Times { clock, linger: LINGER, answer_timeout: Duration::from_secs(9) },
             shown: Window::default(),
         };
         let given = Given { orders: orders_given, fetches: fetches_given };
         tokio::task::spawn_local(desk.work(given, happened));
-        Self { counter: Counter { orders, fetches }, calls, journal, events }
+        Self { counter: Counter { orders, fetches }, calls, log: Some(log) }
     }
 
     /// So many win notices of a DSP.
@@ -51,12 +57,28 @@ impl Bench {
     }
 
     /// A beacon is called.
-    fn beacon(&self, dsp: &str) -> oneshot::Receiver<Acknowledged> {
+    fn beacon(&self, dsp: &str, number: u8) -> oneshot::Receiver<Acknowledged> {
         let (answer, acknowledged) = oneshot::channel();
-        let (id, expires_ms) = (TokenId([7; TokenId::BYTES]), unix_ms() + 3_600_000);
+        let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
         let beacon = Beacon { call: 0, id, expires_ms, notice: notice(dsp) };
         assert!(self.counter.order(Order::Beacon(Box::new(beacon), answer)), "there is room");
         acknowledged
+    }
+
+    fn log(&mut self) -> &mut LogByHand {
+        self.log.as_mut().expect("it is open")
+    }
+
+    /// A turn of the office, a turn of the log, and what the office makes of that.
+    async fn turns(&mut self) -> Vec<Call> {
+        settle().await;
+        advance(LINGER).await;
+        let mut made = self.made().await;
+        self.log().write();
+        settle().await;
+        advance(LINGER).await;
+        made.extend(self.made().await);
+        made
     }
 
     /// The calls that it makes now, and without time going by.
@@ -183,10 +205,10 @@ async fn an_ad_is_asked_for_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_beacon_is_promised_what_the_journal_holds() {
+async fn a_beacon_is_promised_what_the_log_holds() {
     let test = async {
         let mut bench = Bench::open();
-        let mut acknowledged = bench.beacon("a");
+        let mut acknowledged = bench.beacon("a", 7);
         assert!(bench.made().await.is_empty(), "not before it is durable");
         assert_eq!(acknowledged.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         // It waits for the disk, and not for calls to end: others gather meanwhile.
@@ -195,11 +217,8 @@ async fn a_beacon_is_promised_what_the_journal_holds() {
         advance(LINGER).await;
         let others = bench.made().await;
         assert_eq!(others.len(), 1);
-        let Ok(JournalOrder::Append(entries)) = bench.journal.try_recv() else {
-            panic!("a record is appended")
-        };
-        let durable = entries.iter().map(|entry| (entry.ticket, 1)).collect();
-        bench.events.send(Event::JournalCommitted(durable)).unwrap();
+        bench.log().write();
+        settle().await;
         advance(LINGER).await;
         assert_eq!(bench.made().await.len(), 1);
         assert_eq!(acknowledged.try_recv(), Ok(Ok(false)));
@@ -207,17 +226,110 @@ async fn a_beacon_is_promised_what_the_journal_holds() {
     LocalSet::new().run_until(test).await;
 }
 
-/// A panic of the journal's must not leave browsers waiting.
+/// A log thread that has ended must not leave browsers waiting, neither those who call after nor
+/// those who did before.
 #[tokio::test(start_paused = true)]
-async fn without_a_journal_beacons_are_refused() {
+async fn without_a_log_beacons_are_refused() {
     let test = async {
         let mut bench = Bench::open();
-        drop(std::mem::replace(&mut bench.journal, std_mpsc::channel().1));
-        let mut acknowledged = bench.beacon("a");
+        let before = bench.beacon("a", 7);
+        assert!(bench.made().await.is_empty());
+        drop(bench.log.take());
+        settle().await;
+        advance(LINGER).await;
+        let after = bench.beacon("a", 8);
         settle().await;
         advance(LINGER).await;
         assert!(bench.made().await.is_empty());
-        assert_eq!(acknowledged.try_recv(), Ok(Err(Refusal::Journal)));
+        for mut acknowledged in [before, after] {
+            assert_eq!(acknowledged.try_recv(), Ok(Err(Refusal::Journal)));
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Nobody is kept waiting for a disk; what the log had taken is billed, once, when it is well.
+#[tokio::test(start_paused = true)]
+async fn a_log_that_fails_refuses_and_what_it_had_taken_is_billed_once() {
+    let test = async {
+        let mut bench = Bench::open();
+        let refused = || Ok(Err(Refusal::Journal));
+        let mut first = bench.beacon("a", 7);
+        assert!(bench.made().await.is_empty(), "it is handed over");
+        bench.log().fail(true);
+        assert!(bench.turns().await.is_empty());
+        assert_eq!(first.try_recv(), refused());
+        for round in 0..3 {
+            let (mut again, mut other) = (bench.beacon("a", 7), bench.beacon("a", 8));
+            assert!(bench.turns().await.is_empty(), "{round}");
+            assert_eq!((again.try_recv(), other.try_recv()), (refused(), refused()), "{round}");
+        }
+        bench.log().fail(false);
+        let billed = bench.turns().await;
+        assert_eq!(billed.len(), 1, "as it had been accepted");
+        for (number, want) in [(7, Ok(Ok(false))), (7, Ok(Ok(true))), (8, Ok(Ok(false)))] {
+            let mut acknowledged = bench.beacon("b", number);
+            let more = bench.turns().await.len();
+            assert_eq!((acknowledged.try_recv(), more), (want, usize::from(number == 8)));
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Notices are few among what others record: each is promised as fast, what is not needed goes, and
+/// a start reads little.
+#[tokio::test(start_paused = true)]
+async fn the_lane_is_shared_with_others_under_load() {
+    let test = async {
+        let policy = Policy { checkpoint_span: 100, journal_span: 300, ..Policy::default() };
+        let mut bench = Bench::on(LogByHand::open(&FaultDisk::new(5)), policy);
+        for number in 0..100 {
+            let mut acknowledged = bench.beacon("a", number);
+            bench.log().others(40);
+            for call in bench.turns().await {
+                answer(call, 204);
+            }
+            assert_eq!(acknowledged.try_recv(), Ok(Ok(false)), "{number}");
+        }
+        bench.turns().await;
+        let segments = eventlog::segments(&bench.log().disk).unwrap();
+        let (first, last) = (segments[0].first, segments[segments.len() - 1].first);
+        assert!(4_000 < last && last - first < 1_500, "{first} to {last}");
+        let (mut shown, mut checkpoints) = (Vec::new(), 0);
+        let log = bench.log.take().expect("it is open");
+        log.read(|sequence, record| {
+            shown.push(sequence);
+            let record = JournalRecord::decode(record).expect("a record of ours");
+            checkpoints += usize::from(matches!(record, JournalRecord::Checkpoint { .. }));
+        });
+        assert!(checkpoints > 0 && shown[0] + 1_000 > last, "from {} to {last}", shown[0]);
+        // Another office knows all of them by that.
+        let mut bench = Bench::on(log.restart(), policy);
+        for number in 0..100 {
+            let mut acknowledged = bench.beacon("a", number);
+            assert!(bench.turns().await.is_empty(), "{number}");
+            assert_eq!(acknowledged.try_recv(), Ok(Ok(true)), "{number}");
+        }
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Others bring the log forward while no notice does: it is seen all the same that nothing is needed.
+#[tokio::test(start_paused = true)]
+async fn an_idle_office_holds_no_segments() {
+    let test = async {
+        let mut bench = Bench::open();
+        let first = |log: &LogByHand| eventlog::segments(&log.disk).unwrap()[0].first;
+        for _ in 0..20 {
+            bench.log().others(20);
+            bench.log().write();
+        }
+        assert_eq!(first(bench.log()), 1);
+        settle().await;
+        advance(LOG_LOOKED_AT).await;
+        settle().await;
+        bench.log().write();
+        assert!(first(bench.log()) > 300, "{}", first(bench.log()));
     };
     LocalSet::new().run_until(test).await;
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{Desk, LOOPBACK, beacons, bid_at, dsp};
-use crate::fixtures::{Host, Reaction, Running, Setup, banner, listener, until};
+use crate::fixtures::{Dsp, Host, Reaction, Running, Setup, banner, listener, until};
 
 #[test]
 fn what_is_owed_is_billed_after_a_restart_and_once() {
@@ -60,16 +60,16 @@ fn what_was_never_tried_is_billed_after_a_restart() {
 }
 
 #[test]
-fn two_exchanges_do_not_share_a_journal() {
+fn two_exchanges_do_not_share_a_log() {
     let winner = dsp(&[]);
     let desk = Desk::new();
     let first = desk.start_with("", &[&winner]);
     let listener = listener();
     let rest = desk.table(listener.local_addr().expect("an address"), "");
     let second = Running::try_on(listener, &Setup { rest: &rest, ..Setup::default() });
-    let error = second.expect_err("the journal is in use").to_string();
+    let error = second.expect_err("the log is in use").to_string();
     let directory = desk.0.path().display().to_string();
-    assert!(error.contains("exchange.notices.directory") && error.contains(&directory), "{error}");
+    assert!(error.contains("record.directory") && error.contains(&directory), "{error}");
     drop(first);
     drop(desk.start_with("", &[&winner]));
 }
@@ -122,33 +122,40 @@ impl Drop for SmallDisk {
     }
 }
 
-#[test]
+/// An exchange whose log is on a disk of its own, with a DSP that is billed at `host`; `None` where
+/// there can be no such disk.
 #[expect(clippy::print_stderr, reason = "says that it has not run")]
-fn a_full_disk_refuses_beacons_and_nothing_else() {
+fn on_small_disk(host: &Host) -> Option<(SmallDisk, Dsp, Running)> {
     let Some(disk) = SmallDisk::mount() else {
         eprintln!("SKIPPED: a file system can be mounted by root alone");
-        return;
+        return None;
     };
-    let host = Host::start();
-    let winner = dsp(&[bid_at(&host, "a", json!({}))]);
+    let winner = dsp(&[bid_at(host, "a", json!({}))]);
     let listener = listener();
     let address = listener.local_addr().expect("an address");
-    let directory = disk.0.path().join("notices");
+    let directory = disk.0.path().join("record");
     let rest = format!(
-        "[exchange.notices]\nurl = \"http://{address}/n/\"\ndirectory = \"{}\"\n{LOOPBACK}",
+        "[record]\ndirectory = \"{}\"\n\
+         [exchange.notices]\nurl = \"http://{address}/n/\"\n{LOOPBACK}",
         directory.display()
     );
     let dsps = [(winner.address, "")];
     let exchange = Running::on(listener, &Setup { dsps: &dsps, rest: &rest, ..Setup::default() });
-    let beacon = || {
-        let reply = exchange.auction(&banner(""));
-        beacons(&exchange, &reply.body).pop().expect("a beacon")
-    };
-    assert_eq!(exchange.caller().get(&beacon(), "").status, 200);
+    Some((disk, winner, exchange))
+}
+
+fn beacon(exchange: &Running) -> String {
+    let reply = exchange.auction(&banner(""));
+    beacons(exchange, &reply.body).pop().expect("a beacon")
+}
+
+/// Fills the disk, and calls beacons until one is refused.
+fn refused(exchange: &Running, disk: &SmallDisk) -> String {
+    assert_eq!(exchange.caller().get(&beacon(exchange), "").status, 200);
     std::fs::write(disk.0.path().join("filler"), vec![0; 64 << 10]).expect_err("no room for all");
     let mut refused = None;
     until("a beacon is refused", || {
-        let beacon = beacon();
+        let beacon = beacon(exchange);
         let reply = exchange.caller().get(&beacon, "");
         if reply.status == 503 {
             assert_eq!(reply.header("retry-after"), Some("10"));
@@ -156,15 +163,39 @@ fn a_full_disk_refuses_beacons_and_nothing_else() {
         }
         refused.is_some()
     });
+    refused.expect("one was refused")
+}
+
+#[test]
+fn a_full_disk_refuses_beacons_and_nothing_else() {
+    let host = Host::start();
+    let Some((disk, _dsp, exchange)) = on_small_disk(&host) else { return };
+    let refused = refused(&exchange, &disk);
     until("it is counted", || exchange.notices().counters.beacons_unjournalled > 0);
     let filled = exchange.count(|metrics| metrics.filled.value());
     assert_eq!(exchange.auction(&banner("")).status, 200, "auctions go on");
     assert_eq!(exchange.count(|metrics| metrics.filled.value()), filled + 1);
+    assert_eq!(exchange.caller().get(&refused, "").status, 503, "as long as it is full");
     std::fs::remove_file(disk.0.path().join("filler")).expect("there is room again");
-    let refused = refused.expect("one was refused");
     until("it is taken", || exchange.caller().get(&refused, "").status == 200);
     until("it is delivered", || {
         let counters = exchange.notices().counters;
         counters.billing_owed == 0 && counters.billing_delivered == counters.beacons_accepted
     });
+    // Whether the log had taken it before or not, it is billed once.
+    let mut billed: Vec<_> = host.calls("/a/bill").into_iter().map(|call| call.target).collect();
+    billed.sort_unstable();
+    let calls = billed.len();
+    billed.dedup();
+    assert_eq!(billed.len(), calls);
+}
+
+/// What cannot be written is not waited for beyond what an end may take.
+#[test]
+fn a_full_disk_does_not_hold_up_the_end() {
+    let host = Host::start();
+    host.react("/a/bill", Reaction::Status(500));
+    let Some((disk, _dsp, exchange)) = on_small_disk(&host) else { return };
+    refused(&exchange, &disk);
+    exchange.join();
 }

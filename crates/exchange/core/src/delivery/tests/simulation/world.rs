@@ -1,19 +1,18 @@
-//! The world around delivery: its log and disk, its DSPs, the callers of beacons, and a referee
-//! that remembers across restarts.
+//! The world around delivery: its log's disk, its DSPs, the callers of beacons, and a referee that
+//! remembers across restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use eventlog::disk::testing::{Chance, FaultDisk, Faults};
-use eventlog::{Item, Options, Writer};
+use eventlog::lane::{Next, Told};
 use units::Tick;
 
+use super::log::SharedLog;
 use crate::TokenId;
 use crate::delivery::tests::fixtures::START_MS;
 use crate::delivery::*;
 
-const OPTIONS: Options =
-    Options { segment_bytes: 1_500, batch_bytes_max: 100_000, ..Options::DEFAULT };
 const DSPS: [&str; 4] = ["moody", "sick", "ill", "well"];
 const WELL: &str = "well";
 /// A DSP that is well answers so fast.
@@ -36,7 +35,8 @@ fn policy() -> Policy {
         in_flight_per_dsp: 3,
         in_flight_max: 5,
         answer_timeout: Duration::from_secs(5),
-        journal_span: 40,
+        journal_span: 80,
+        checkpoint_span: 20,
         ..Policy::default()
     }
 }
@@ -53,6 +53,8 @@ enum Health {
 struct Referee {
     expires_ms: BTreeMap<u8, u64>,
     acknowledged: BTreeSet<u8>,
+    /// A call of theirs was answered as the first.
+    first: BTreeSet<u8>,
     /// Their records of acceptance are durable.
     durable: BTreeSet<u8>,
     /// How often a DSP answered its notice with success.
@@ -70,13 +72,16 @@ pub struct World {
     health: [Health; DSPS.len()],
     referee: Referee,
     recovering: bool,
+    /// Few beacons, soon forgotten: often nothing is needed but what is on its way.
+    quiet: bool,
     beacons: u8,
 }
 
 /// One life of the process.
 struct Life {
     delivery: Delivery,
-    writer: Writer<FaultDisk>,
+    log: SharedLog,
+    handed: Handed,
     inbox: Vec<Event>,
     /// Answers on their way, by when they arrive.
     answers: Vec<(Duration, Attempt, Outcome)>,
@@ -115,6 +120,7 @@ impl World {
             health: [Health::Answers; DSPS.len()],
             referee: Referee::default(),
             recovering: false,
+            quiet: seed.is_multiple_of(2),
             beacons: 0,
         };
         for _ in 0..250 {
@@ -145,7 +151,8 @@ impl World {
         if self.chance.once_in(30) {
             self.disk.stop_after(1 + self.chance.below(12));
         }
-        for _ in 0..self.chance.below(4) {
+        let beacons = if self.quiet && !self.chance.once_in(8) { 1 } else { 4 };
+        for _ in 0..self.chance.below(beacons) {
             self.call_beacon();
         }
         if self.chance.once_in(3) {
@@ -162,7 +169,7 @@ impl World {
             self.beacons += 1;
             self.beacons - 1
         };
-        let lasts_ms = 20_000 + self.chance.below(400_000);
+        let lasts_ms = if self.quiet { 3_000 } else { 20_000 + self.chance.below(400_000) };
         let expires_ms = *self.referee.expires_ms.entry(number).or_insert(unix_ms + lasts_ms);
         let Some(life) = &mut self.life else { return };
         life.serial += 1;
@@ -187,36 +194,27 @@ impl World {
     /// The process starts from what its disk holds.
     fn start(&mut self) -> Check {
         let now = self.now();
-        let mut replay = Replay::new(policy(), now.unix_ms);
-        let mut found = BTreeSet::new();
-        let mut problem = None;
-        let opened = Writer::open(self.disk.clone(), OPTIONS, |item| match item {
-            Item::Record(record) => {
-                let decoded = replay.record(record.sequence, &record.payload);
-                problem = problem.take().or(decoded.err().map(|error| error.to_string()));
-                if let Ok(JournalRecord::Accepted { notice, .. }) =
-                    JournalRecord::decode(&record.payload)
-                {
-                    found.extend(number(notice.url()));
-                }
-            }
-            Item::Torn(_) => (),
-            Item::Corruption(corruption) => problem = Some(corruption.to_string()),
-        });
-        if let Some(problem) = problem {
-            return Err(problem);
-        }
-        let Ok((writer, _)) = opened else {
+        let Some(log) = SharedLog::open(&self.disk) else {
             self.end();
             return Ok(());
         };
-        self.referee.durable.extend(found);
-        self.referee.over = self.referee.over_on_record.clone();
-        let delivery = replay.finish(now);
+        let needed_from = SharedLog::needed_from(&self.disk).map_err(|error| error.to_string())?;
+        let delivery = self.replayed(needed_from, now)?;
+        // It is as if all had been read.
+        let whole = self.replayed(0, now)?;
+        let about = |delivery: &Delivery| {
+            let owed: BTreeSet<_> = delivery.jobs.values().filter_map(|job| job.id).collect();
+            (owed, delivery.counters().remembered)
+        };
+        if about(&delivery) != about(&whole) {
+            return Err(format!("records before {needed_from} are needed"));
+        }
+        self.referee_reads()?;
         let owed_before = delivery.counters().billing_owed;
         self.life = Some(Life {
             delivery,
-            writer,
+            log,
+            handed: Handed::default(),
             inbox: Vec::new(),
             answers: Vec::new(),
             calls: BTreeMap::new(),
@@ -228,9 +226,35 @@ impl World {
         Ok(())
     }
 
-    /// The process ends, and perhaps the machine.
+    /// Delivery as the log has it from `sequence` on.
+    fn replayed(&self, sequence: u64, now: Now) -> Result<Delivery, String> {
+        let mut replay = Replay::new(policy(), now.unix_ms);
+        SharedLog::read(&self.disk, sequence, |sequence, bytes| {
+            replay.record(sequence, bytes).map_err(|error| error.to_string())
+        })?;
+        Ok(replay.finish(now))
+    }
+
+    /// What is on the disk at a start is durable, whether that was told or not.
+    fn referee_reads(&mut self) -> Check {
+        let referee = &mut self.referee;
+        SharedLog::read(&self.disk, 0, |_, bytes| {
+            let record = JournalRecord::decode(bytes).map_err(|error| error.to_string())?;
+            referee.is_durable(&record);
+            Ok(())
+        })?;
+        referee.over = referee.over_on_record.clone();
+        Ok(())
+    }
+
+    /// The process ends, sometimes as it should, and perhaps the machine.
     fn end(&mut self) {
-        self.life = None;
+        if let Some(life) = self.life.take()
+            && self.chance.once_in(3)
+        {
+            let (durable, _left) = life.log.close(self.now(), self.elapsed);
+            durable.iter().for_each(|record| self.referee.is_durable(record));
+        }
         if self.chance.once_in(2) {
             self.disk.restart_process();
         } else {
@@ -241,15 +265,29 @@ impl World {
         }
     }
 
-    /// The thread's loop, once around.
+    /// Each thread's loop, once around.
     fn step(&mut self) -> Check {
         if self.life.is_none() {
             self.start()?;
         }
         let Some(mut life) = self.life.take() else { return Ok(()) };
+        self.log_steps(&mut life);
         let elapsed = self.elapsed;
         for (_, attempt, outcome) in life.answers.extract_if(.., |answer| answer.0 <= elapsed) {
             life.inbox.push(Event::Sent { attempt, outcome });
+        }
+        // It knows at once how far the log has come, and only later what of it is its own.
+        life.inbox.push(Event::JournalReached(life.log.sequence()));
+        if self.recovering || !self.chance.once_in(3) {
+            for told in life.log.hear() {
+                life.inbox.push(match told {
+                    Told::Durable { through, sequence, .. } => {
+                        Event::JournalCommitted(life.handed.durable(through.0, sequence))
+                    }
+                    Told::Failing { .. } => Event::JournalFailing,
+                    Told::Writing => Event::JournalWriting,
+                });
+            }
         }
         self.referee_hears(&life);
         while {
@@ -260,13 +298,30 @@ impl World {
             self.act(&mut life, outbox)?;
             !life.inbox.is_empty()
         } {}
+        if life.log.is_failing() && life.log.is_heard() && !life.calls.is_empty() {
+            return Err(format!("{} calls wait for a log that fails", life.calls.len()));
+        }
         self.check_delays(&life)?;
-        life.writer.remove_before(life.delivery.safe_before());
+        life.log.keep_from(life.delivery.safe_before());
         self.life = Some(life);
         if self.disk.has_stopped() {
             self.end();
         }
         Ok(())
+    }
+
+    /// Others hand over records, and the log thread has some turns.
+    fn log_steps(&mut self, life: &mut Life) {
+        let (now, elapsed) = (self.now(), self.elapsed);
+        let turns = if self.recovering { 1 } else { self.chance.below(4) };
+        for _ in 0..turns {
+            for _ in 0..if self.recovering { 0 } else { self.chance.below(3) } {
+                life.log.push_other(now, self.chance.index(60));
+            }
+            for record in life.log.step(now, elapsed) {
+                self.referee.is_durable(&record);
+            }
+        }
     }
 
     /// Successes that delivery is about to hear of.
@@ -282,17 +337,13 @@ impl World {
     }
 
     fn act(&mut self, life: &mut Life, outbox: Vec<Effect>) -> Check {
-        let mut appended = Vec::new();
-        let mut written = Vec::new();
+        let now = self.now();
         for effect in outbox {
             match effect {
-                Effect::Journal { ticket, record } => {
-                    let sequence =
-                        life.writer.append(1, 0, &record).map_err(|error| error.to_string())?;
-                    appended.push((ticket, sequence));
-                    written
-                        .push(JournalRecord::decode(&record).map_err(|error| error.to_string())?);
-                }
+                Effect::Journal { ticket, record } => match life.log.push(now, &record) {
+                    Ok(position) => life.handed.push(position, ticket),
+                    Err(_) => life.inbox.push(Event::JournalRefused(vec![ticket])),
+                },
                 Effect::Send { attempt, kind, notice } => {
                     self.send(life, attempt, kind, &notice)?;
                 }
@@ -305,28 +356,6 @@ impl World {
                 }
             }
         }
-        if appended.is_empty() {
-            return Ok(());
-        }
-        match life.writer.commit() {
-            Ok(_) => {
-                for record in written {
-                    match record {
-                        JournalRecord::Accepted { notice, .. } => {
-                            self.referee.durable.extend(number(notice.url()));
-                        }
-                        JournalRecord::Settled { id, .. } => {
-                            self.referee.over_on_record.insert(id.0[0]);
-                        }
-                    }
-                }
-                life.inbox.push(Event::JournalCommitted(appended));
-            }
-            Err(_) => {
-                let tickets = appended.into_iter().map(|(ticket, _)| ticket).collect();
-                life.inbox.push(Event::JournalFailed(tickets));
-            }
-        }
         Ok(())
     }
 
@@ -336,7 +365,12 @@ impl World {
             return Err(format!("beacon {number} is acknowledged before it is durable"));
         }
         self.referee.acknowledged.insert(number);
-        if !duplicate && DSPS[dsp_of(number)] == WELL {
+        if !duplicate && !self.referee.first.insert(number) {
+            return Err(format!("beacon {number} is the first once more"));
+        }
+        // One that was refused before may have been accepted, and tried, since.
+        let is_tried = life.tries.values().any(|tried| *tried == number);
+        if !duplicate && !is_tried && DSPS[dsp_of(number)] == WELL {
             life.fresh.insert(number, self.elapsed);
         }
         Ok(())
@@ -390,23 +424,36 @@ impl World {
         }
     }
 
-    /// Everything is well from here on: what was acknowledged is delivered, by stepping at just
-    /// the moments that delivery asks for.
+    /// Everything is well from here on, with a restart or without: what was acknowledged, and
+    /// whatever else is durable, is delivered, by stepping at just the moments that are asked for.
     fn recover(&mut self) -> Check {
         self.recovering = true;
         self.health = [Health::Answers; DSPS.len()];
-        self.end();
+        self.disk.set_faults(Faults::default());
+        if self.chance.once_in(2) {
+            self.end();
+        }
         for _ in 0..RECOVERY_STEPS {
             self.step()?;
             let Some(life) = &self.life else { continue };
-            let asked = life.delivery.wake_at(self.now()).map(|at| at.since(Tick::ZERO));
-            let answer = life.answers.iter().map(|answer| answer.0).min();
-            match asked.into_iter().chain(answer).min() {
-                Some(at) if life.delivery.counters().billing_owed > 0 => {
-                    self.elapsed = self.elapsed.max(at);
-                }
-                _ => return self.check_delivered(),
+            let delivery = &life.delivery;
+            let is_done = delivery.counters().billing_owed == 0
+                && delivery.journalling.is_empty()
+                && delivery.unrecorded.is_empty();
+            if is_done {
+                return self.check_delivered();
             }
+            let asked = delivery.wake_at(self.now()).map(|at| at.since(Tick::ZERO));
+            let answer = life.answers.iter().map(|answer| answer.0).min();
+            let log = match life.log.next {
+                Next::Now => Some(self.elapsed),
+                Next::At(at) => Some(at),
+                // What was handed over since has woken it.
+                Next::Woken => (!delivery.journalling.is_empty()).then_some(self.elapsed),
+            };
+            let next = [asked, answer, log].into_iter().flatten().min();
+            let soonest = self.elapsed + Duration::from_millis(1);
+            self.elapsed = next.unwrap_or(soonest).max(soonest);
         }
         Err("recovery has no end".to_owned())
     }
@@ -417,13 +464,24 @@ impl World {
         if let Some(number) = referee.acknowledged.iter().find(|number| !arrived(number)) {
             return Err(format!("beacon {number} was acknowledged and is not delivered"));
         }
-        // And the journal knows. What a failed commit left behind may come back, and be owed, but
-        // nothing whose beacon was acknowledged.
+        if let Some(number) = referee.durable.iter().find(|number| !arrived(number)) {
+            return Err(format!("beacon {number} was accepted and is not delivered"));
+        }
+        // And the log knows.
         self.end();
         self.start()?;
         let Some(life) = &self.life else { return Err("a sound disk starts".to_owned()) };
         let mut owed = life.delivery.jobs.values().filter_map(|job| number(job.notice.url()));
-        let again = owed.find(|number| self.referee.acknowledged.contains(number));
-        again.map_or(Ok(()), |number| Err(format!("notice {number} is owed once more")))
+        owed.next().map_or(Ok(()), |number| Err(format!("notice {number} is owed once more")))
+    }
+}
+
+impl Referee {
+    fn is_durable(&mut self, record: &JournalRecord) {
+        match record {
+            JournalRecord::Accepted { notice, .. } => self.durable.extend(number(notice.url())),
+            JournalRecord::Settled { id, .. } => drop(self.over_on_record.insert(id.0[0])),
+            JournalRecord::Checkpoint { .. } => (),
+        }
     }
 }

@@ -1,0 +1,147 @@
+//! A log of any length, written by the log itself; and what a crash leaves of its newest segments.
+//!
+//! Its records are noise of no known kind, or those of another log: the durable lane's once, and the
+//! firehose's over and over. What they mean nobody knows here.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, ensure};
+use eventlog::disk::Folder;
+use eventlog::lane::{LaneKind, LaneOptions};
+use eventlog::{FRAME_BYTES, Item, Reader, Record, Writer, segments};
+use serde_json::json;
+
+use crate::{Say, lanes};
+
+/// A kind that no release has given.
+const KIND: u8 = 200;
+/// How long ago the first record was made: so short that none goes for its age.
+const AGO_MS: u64 = 3_600_000;
+/// Bytes of a group. Its sync costs little then.
+const GROUP_BYTES: usize = 4 << 20;
+/// An unfinished write left this much, so far behind what was cut.
+const LEFT_BYTES: usize = 3_000;
+const LEFT_BEHIND: u64 = 1_000;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The log's directory, which is made.
+    pub directory: PathBuf,
+    /// Bytes of both lanes together, in MiB; an eighth of them are the durable lane's, unless they
+    /// come from another log.
+    #[arg(long, default_value_t = 10 << 10)]
+    pub mebibytes: u64,
+    /// Bytes of a record.
+    #[arg(long, default_value_t = 4096)]
+    pub payload: usize,
+    /// A log whose records are written instead: the firehose's again and again.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub from: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, say: Say<'_>) -> Result<()> {
+    ensure!(!options.directory.exists(), "{} is there", options.directory.display());
+    let begun = Instant::now();
+    let bytes = options.mebibytes << 20;
+    for (kind, lane, share) in [
+        (LaneKind::Durable, LaneOptions::DURABLE, bytes / 8),
+        (LaneKind::Firehose, LaneOptions::FIREHOSE, bytes - bytes / 8),
+    ] {
+        let path = options.directory.join(kind.name());
+        let (records, share) = match (&options.from, kind) {
+            (None, _) => (noise(options.payload)?, share),
+            // Each of them was once.
+            (Some(from), LaneKind::Durable) => (records(&from.join(kind.name()))?, 0),
+            (Some(from), LaneKind::Firehose) => (records(&from.join(kind.name()))?, bytes),
+        };
+        ensure!(!records.is_empty(), "the {} lane has no records", kind.name());
+        fill(&path, lane, share, &records)?;
+        say(&json!({
+            "who": kind.name(),
+            "segments": segments(&Folder::read_only(&path))?.len(),
+            "bytes": length(&path)?,
+            "seconds": begun.elapsed().as_secs_f64(),
+        }))?;
+    }
+    Ok(())
+}
+
+/// A thousand records that say nothing.
+fn noise(bytes: usize) -> Result<Vec<Record>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+    let began_ms = u64::try_from(now)?.saturating_sub(AGO_MS);
+    let record = |number: u64| Record {
+        epoch: 0,
+        sequence: number,
+        time_ms: began_ms + number,
+        kind: KIND,
+        payload: (0..bytes as u64).map(|at| (at * number).to_le_bytes()[1]).collect(),
+    };
+    Ok((1..=1_000).map(record).collect())
+}
+
+/// All that a lane holds.
+fn records(path: &Path) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for item in Reader::new(&Folder::read_only(path))? {
+        if let Item::Record(record) = item? {
+            records.push(record);
+        }
+    }
+    Ok(records)
+}
+
+/// Writes all of `records`, and again until there are so many bytes.
+fn fill(path: &Path, lane: LaneOptions, bytes: u64, records: &[Record]) -> Result<()> {
+    let options = eventlog::Options { batch_bytes_max: 2 * GROUP_BYTES, ..lane.writer };
+    let (mut writer, _) = Writer::open(Folder::new(path)?, options, |_| ())?;
+    let (mut written, mut begun) = (0, 0);
+    loop {
+        for Record { kind, time_ms, payload, .. } in records {
+            writer.append(*kind, *time_ms, payload)?;
+            begun += FRAME_BYTES + payload.len();
+            if begun >= GROUP_BYTES {
+                writer.commit()?;
+                written += begun as u64;
+                begun = 0;
+            }
+        }
+        if written + begun as u64 >= bytes {
+            break;
+        }
+    }
+    writer.commit()?;
+    // The newest segment is no more than begun: a crash leaves it so.
+    writer.append(records[0].kind, records[0].time_ms, &records[0].payload)?;
+    writer.commit()?;
+    Ok(())
+}
+
+/// The end of the last record of each lane is missing, and something stands further on.
+pub(crate) fn tear(directory: &Path) -> Result<()> {
+    for path in lanes(directory) {
+        let newest = segments(&Folder::read_only(&path))?.pop().context("nothing was written")?;
+        // It was not sealed, so it has none.
+        match fs::remove_file(path.join(newest.index_name())) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            Ok(()) | Err(_) => (),
+        }
+        let file = OpenOptions::new().write(true).open(path.join(newest.file_name()))?;
+        let length = file.metadata()?.len();
+        file.set_len(length.saturating_sub(FRAME_BYTES as u64 / 2))?;
+        file.write_all_at(&[0xA5; LEFT_BYTES], length + LEFT_BEHIND)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+fn length(path: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(path)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,188 @@
+//! Which auctions are wanted: an expression of terms, all of which must hold.
+//!
+//! `field op value[,value…]`; one of the values must be it, or with `!=` none. Terms about bids
+//! (`seat`, `dsp`, `deal`, `campaign`, and `outcome` where it names a fate) must hold for one and the
+//! same bid. The expression may be anything; how it is read is `parse`'s.
+
+mod error;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use exchange_core::Fate;
+use exchange_core::record::{AuctionRecord, BidRecord, Ending, GenerationFacts};
+
+use crate::names::Names;
+
+pub use error::FilterError;
+
+/// Longest expression, in bytes.
+pub const FILTER_BYTES_MAX: usize = 4096;
+
+/// How far the clock that stamps a record may be from the auction's own time.
+const SLACK_MS: u64 = 60_000;
+
+/// Which auctions are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    text: String,
+    terms: Vec<Term>,
+}
+
+/// One thing that must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    /// Whether it is what must not be.
+    is_not: bool,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    /// The auction's time is within one of these, in microseconds of Unix time.
+    Time(Vec<Range<u64>>),
+    Publisher(Vec<String>),
+    /// Ours, or the caller's.
+    Id(Vec<String>),
+    /// An impression takes one of this set.
+    Formats(u8),
+    Ending(Vec<Ending>),
+    Dsp(Vec<String>),
+    Seat(Vec<String>),
+    Deal(Vec<String>),
+    Campaign(Vec<String>),
+    Fate(Vec<Fate>),
+}
+
+/// When records were written that may be wanted, in milliseconds of Unix time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From here on.
+    pub since_ms: u64,
+    /// Up to here, included.
+    pub until_ms: u64,
+}
+
+impl Window {
+    /// Always.
+    pub const ALL: Self = Self { since_ms: 0, until_ms: u64::MAX };
+
+    /// Whether a record of this time may be wanted.
+    pub const fn holds(&self, time_ms: u64) -> bool {
+        self.since_ms <= time_ms && time_ms <= self.until_ms
+    }
+}
+
+impl Filter {
+    /// Reads an expression; an empty one holds for every auction. Times before now count from
+    /// `now_us`, in microseconds of Unix time.
+    ///
+    /// # Errors
+    ///
+    /// Where it is wrong, and what would be right.
+    pub fn parse(text: &str, now_us: u64) -> Result<Self, FilterError> {
+        Ok(Self { text: text.trim().to_owned(), terms: parse::terms(text, now_us)? })
+    }
+
+    /// The expression.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether every auction is wanted.
+    pub const fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Whether it asks for something of bids.
+    pub fn is_about_bids(&self) -> bool {
+        self.terms.iter().any(Term::is_about_bids)
+    }
+
+    /// When records were written of auctions that are wanted: a minute more than their own times, for
+    /// a record is written after its auction, by a clock that may be set meanwhile.
+    pub fn window(&self) -> Window {
+        let mut window = Window::ALL;
+        for term in &self.terms {
+            let (false, Test::Time(ranges)) = (term.is_not, &term.test) else { continue };
+            let since = ranges.iter().map(|range| range.start).min().unwrap_or(u64::MAX);
+            let until = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+            window.since_ms = window.since_ms.max((since / 1000).saturating_sub(SLACK_MS));
+            window.until_ms = window.until_ms.min((until / 1000).saturating_add(SLACK_MS));
+        }
+        window
+    }
+
+    /// Whether the auction is wanted. `generation` is that by which it was held, if it is known.
+    pub fn matches(
+        &self,
+        record: &AuctionRecord<'_>,
+        generation: Option<&GenerationFacts>,
+    ) -> bool {
+        let of_auction = self.terms.iter().filter(|term| !term.is_about_bids());
+        if !of_auction.into_iter().all(|term| term.holds_for_auction(record)) {
+            return false;
+        }
+        !self.is_about_bids()
+            || record.bids.iter().any(|bid| self.matches_bid((record, generation), bid))
+    }
+
+    /// Whether all that is asked of bids holds for this one of the auction's.
+    pub fn matches_bid(
+        &self,
+        (record, generation): (&AuctionRecord<'_>, Option<&GenerationFacts>),
+        bid: &BidRecord<'_>,
+    ) -> bool {
+        let names = Names::of(record, generation);
+        let about_bids = self.terms.iter().filter(|term| term.is_about_bids());
+        about_bids.into_iter().all(|term| term.holds_for_bid((record, names), bid))
+    }
+}
+
+impl Term {
+    const fn is_about_bids(&self) -> bool {
+        matches!(
+            self.test,
+            Test::Dsp(_) | Test::Seat(_) | Test::Deal(_) | Test::Campaign(_) | Test::Fate(_)
+        )
+    }
+
+    fn holds_for_auction(&self, record: &AuctionRecord<'_>) -> bool {
+        let is = match &self.test {
+            Test::Time(ranges) => {
+                ranges.iter().any(|range| range.contains(&record.arrival_unix_us))
+            }
+            Test::Publisher(ids) => is_among(ids, record.publisher.unwrap_or("")),
+            Test::Id(ids) => is_among(ids, record.id) || is_among(ids, record.caller_id),
+            Test::Formats(set) => record.imps.iter().any(|imp| imp.formats & set != 0),
+            Test::Ending(endings) => endings.contains(&record.ending),
+            _ => !self.is_not,
+        };
+        is != self.is_not
+    }
+
+    fn holds_for_bid(
+        &self,
+        (record, names): (&AuctionRecord<'_>, Names<'_>),
+        bid: &BidRecord<'_>,
+    ) -> bool {
+        let is = match &self.test {
+            Test::Dsp(ids) => is_among(ids, &names.dsp(bid.dsp)),
+            Test::Seat(seats) => {
+                let name = bid.seat.map(|seat| names.seat(bid.dsp, seat));
+                is_among(seats, name.as_deref().unwrap_or(""))
+            }
+            Test::Deal(ids) => is_among(ids, bid.deal.map_or("", |deal| record.deals[deal].id)),
+            Test::Campaign(ids) => is_among(ids, bid.campaign),
+            Test::Fate(fates) => fates.contains(&bid.fate),
+            _ => !self.is_not,
+        };
+        is != self.is_not
+    }
+}
+
+fn is_among(values: &[String], value: &str) -> bool {
+    values.iter().any(|known| known == value)
+}

@@ -1,0 +1,54 @@
+//! What is wrong with an expression: where, and what would be right.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Most characters of the expression that are shown.
+const SHOWN_MAX: usize = 72;
+
+/// Where an expression is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError {
+    /// The expression.
+    pub(super) text: String,
+    /// The bytes of it that are wrong: a place, or the end, where they are none.
+    pub(super) at: Range<usize>,
+    pub(super) problem: String,
+    pub(super) remedy: String,
+}
+
+impl FilterError {
+    /// Which bytes of the expression are wrong.
+    pub const fn at(&self) -> &Range<usize> {
+        &self.at
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl fmt::Display for FilterError {
+    /// The problem, the expression with a caret under what is wrong, and the remedy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, at, problem, remedy } = self;
+        writeln!(f, "{problem}")?;
+        let column = text[..at.start].chars().count();
+        let width = text[at.clone()].chars().count().max(1);
+        // A long expression is shown from a little before the place.
+        let skipped = if column + width.min(8) > SHOWN_MAX { column.saturating_sub(8) } else { 0 };
+        let visible = |c: char| if c.is_control() || is_invisible(c) { '�' } else { c };
+        let mut rest = text.chars().skip(skipped);
+        let shown: String = rest.by_ref().take(SHOWN_MAX).map(visible).collect();
+        let before = if skipped > 0 { "…" } else { "" };
+        let after = if rest.next().is_some() { "…" } else { "" };
+        writeln!(f, "  {before}{shown}{after}")?;
+        let indent = 2 + before.chars().count() + column - skipped;
+        let carets = width.min((SHOWN_MAX + skipped).saturating_sub(column).max(1));
+        writeln!(f, "{:indent$}{}", "", "^".repeat(carets))?;
+        f.write_str(remedy)
+    }
+}
+
+/// What would take the caret from its place, or turn the line around.
+const fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}

@@ -1,0 +1,325 @@
+//! Reads an expression, from its left to its right. Knows no record.
+
+use std::ops::Range;
+
+use exchange_core::Fate;
+use openrtb::codes::MediaType;
+
+use crate::filter::{FILTER_BYTES_MAX, FilterError, Term, Test};
+use crate::labels::{self, ENDINGS};
+use crate::moment::Written;
+
+const FIELDS: [&str; 9] =
+    ["time", "publisher", "seat", "dsp", "deal", "campaign", "format", "outcome", "id"];
+
+/// What stands between a field and its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    Is,
+    IsNot,
+    Before,
+    Through,
+    From,
+    After,
+}
+
+/// In which the longer come first.
+const OPS: [(&str, Op); 6] = [
+    ("!=", Op::IsNot),
+    ("<=", Op::Through),
+    (">=", Op::From),
+    ("=", Op::Is),
+    ("<", Op::Before),
+    (">", Op::After),
+];
+
+/// A value and where it stands.
+struct Value {
+    text: String,
+    at: Range<usize>,
+}
+
+/// The terms of an expression.
+pub(super) fn terms(text: &str, now_us: u64) -> Result<Vec<Term>, FilterError> {
+    let mut parser = Parser { text, at: 0, now_us };
+    if text.len() > FILTER_BYTES_MAX {
+        let problem = format!("the filter has {} bytes", text.len());
+        let remedy = format!("at most {FILTER_BYTES_MAX} are read");
+        return Err(parser.wrong(0..0, problem, remedy));
+    }
+    let mut terms = Vec::new();
+    while parser.skip_space() {
+        terms.push(parser.term()?);
+    }
+    Ok(terms)
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+    now_us: u64,
+}
+
+impl<'t> Parser<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    /// Whether anything comes behind the space.
+    fn skip_space(&mut self) -> bool {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+        !self.rest().is_empty()
+    }
+
+    fn wrong(
+        &self,
+        at: Range<usize>,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> FilterError {
+        let (text, problem, remedy) = (self.text.to_owned(), problem.into(), remedy.into());
+        FilterError { text, at, problem, remedy }
+    }
+
+    /// What stands here without quotes, up to what ends it.
+    fn word(&mut self) -> Range<usize> {
+        let ends =
+            |c: char| c.is_whitespace() || matches!(c, ',' | '=' | '!' | '<' | '>' | '"' | '\'');
+        let rest = self.rest();
+        let start = self.at;
+        self.at += rest.find(ends).unwrap_or(rest.len());
+        start..self.at
+    }
+
+    fn term(&mut self) -> Result<Term, FilterError> {
+        let field = self.field()?;
+        let (op, op_at) = self.op(field)?;
+        let is_ordered = !matches!(op, Op::Is | Op::IsNot);
+        if is_ordered && field != "time" {
+            let problem = format!("`{field}` has no order");
+            return Err(self.wrong(op_at, problem, "write `=` or `!=`"));
+        }
+        let values = self.values(field)?;
+        if let [_, second, ..] = values.as_slice()
+            && is_ordered
+        {
+            let remedy = "one value stands behind `<`, `<=`, `>` or `>=`";
+            return Err(self.wrong(second.at.clone(), "there is more than one time", remedy));
+        }
+        let test = self.test(field, op, values)?;
+        Ok(Term { is_not: op == Op::IsNot, test })
+    }
+
+    fn field(&mut self) -> Result<&'static str, FilterError> {
+        let mut at = self.word();
+        let word = &self.text[at.clone()];
+        if let Some(field) = FIELDS.into_iter().find(|field| *field == word) {
+            return Ok(field);
+        }
+        let known = format!("fields are {}", listed(&FIELDS));
+        if word.is_empty() {
+            at.end += self.rest().chars().next().map_or(0, char::len_utf8);
+            return Err(self.wrong(at, "a term begins with a field", known));
+        }
+        let remedy =
+            suggestion(word, &FIELDS).map_or(known.clone(), |near| format!("{near} {known}"));
+        let problem = format!("there is no field `{}`", shown(word));
+        Err(self.wrong(at, problem, remedy))
+    }
+
+    fn op(&mut self, field: &str) -> Result<(Op, Range<usize>), FilterError> {
+        self.skip_space();
+        let rest = self.rest();
+        for (sign, op) in OPS {
+            if rest.starts_with(sign) {
+                let at = self.at..self.at + sign.len();
+                self.at = at.end;
+                return Ok((op, at));
+            }
+        }
+        let end = self.at + rest.chars().next().map_or(0, char::len_utf8);
+        let remedy = match field {
+            "time" => {
+                "write `=`, `!=`, `<`, `<=`, `>` or `>=`, in quotes, so that the shell leaves it alone"
+            }
+            _ => "write `=` or `!=`",
+        };
+        Err(self.wrong(self.at..end, format!("nothing is asked of `{field}`"), remedy))
+    }
+
+    fn values(&mut self, field: &str) -> Result<Vec<Value>, FilterError> {
+        let mut values = Vec::new();
+        loop {
+            self.skip_space();
+            values.push(self.value(field)?);
+            let behind = self.at;
+            self.skip_space();
+            if !self.rest().starts_with(',') {
+                // What comes next is apart, or wrong.
+                if behind == self.at && !self.rest().is_empty() {
+                    let end = self.at + self.rest().chars().next().map_or(0, char::len_utf8);
+                    let remedy = "between terms stands a space, between values a comma; what holds \
+                                  either, or a quote or a sign, stands in quotes";
+                    return Err(self.wrong(self.at..end, "the value ends here", remedy));
+                }
+                return Ok(values);
+            }
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self, field: &str) -> Result<Value, FilterError> {
+        let quote = self.rest().chars().next().filter(|c| matches!(c, '"' | '\''));
+        if let Some(quote) = quote {
+            return self.quoted(quote);
+        }
+        let at = self.word();
+        if at.is_empty() {
+            let end = self.at + self.rest().chars().next().map_or(0, char::len_utf8);
+            let remedy = match field {
+                "time" => TIME_REMEDY.to_owned(),
+                "format" => format!("formats are {}", listed(&formats())),
+                "outcome" => format!("outcomes are {}", listed(&outcomes())),
+                _ => format!("for example {field}=a,b; where it has none, {field}=\"\""),
+            };
+            return Err(self.wrong(at.start..end, "a value is missing", remedy));
+        }
+        Ok(Value { text: self.text[at.clone()].to_owned(), at })
+    }
+
+    fn quoted(&mut self, quote: char) -> Result<Value, FilterError> {
+        let start = self.at;
+        let (mut text, mut is_escaped) = (String::new(), false);
+        for (offset, c) in self.rest().char_indices().skip(1) {
+            match c {
+                _ if is_escaped => {
+                    text.push(c);
+                    is_escaped = false;
+                }
+                '\\' => is_escaped = true,
+                c if c == quote => {
+                    self.at += offset + 1;
+                    return Ok(Value { text, at: start..self.at });
+                }
+                c => text.push(c),
+            }
+        }
+        let remedy = format!("end it with {quote}; within it, \\ goes before {quote} and \\");
+        Err(self.wrong(start..self.text.len(), "the quote does not end", remedy))
+    }
+
+    fn test(&self, field: &str, op: Op, values: Vec<Value>) -> Result<Test, FilterError> {
+        let texts = |values: Vec<Value>| values.into_iter().map(|value| value.text).collect();
+        Ok(match field {
+            "time" => {
+                let times = values.iter().map(|value| self.time(op, value));
+                Test::Time(times.collect::<Result<_, _>>()?)
+            }
+            "format" => {
+                let mut set = 0;
+                for value in &values {
+                    set |= self.format(value)?;
+                }
+                Test::Formats(set)
+            }
+            "outcome" => self.outcome(&values)?,
+            "publisher" => Test::Publisher(texts(values)),
+            "seat" => Test::Seat(texts(values)),
+            "dsp" => Test::Dsp(texts(values)),
+            "deal" => Test::Deal(texts(values)),
+            "campaign" => Test::Campaign(texts(values)),
+            _ => Test::Id(texts(values)),
+        })
+    }
+
+    /// From when to when, in microseconds.
+    fn time(&self, op: Op, value: &Value) -> Result<Range<u64>, FilterError> {
+        let problem = || format!("`{}` is no time", shown(&value.text));
+        let written = Written::parse(&value.text, self.now_us);
+        let written =
+            written.ok_or_else(|| self.wrong(value.at.clone(), problem(), TIME_REMEDY))?;
+        let range = match (written, op) {
+            (Written::Within(range), _) => range,
+            (Written::Ago(_), Op::Is | Op::IsNot) => {
+                let problem = "nothing happens exactly so long ago";
+                return Err(self.wrong(value.at.clone(), problem, "write `>=` or `<`"));
+            }
+            (Written::Ago(us), _) => us..us,
+        };
+        Ok(match op {
+            Op::Is | Op::IsNot => range,
+            Op::Before => 0..range.start,
+            Op::Through => 0..range.end,
+            Op::From => range.start..u64::MAX,
+            Op::After => range.end..u64::MAX,
+        })
+    }
+
+    fn format(&self, value: &Value) -> Result<u8, FilterError> {
+        let known = MediaType::ALL.into_iter().find(|format| labels::format(*format) == value.text);
+        known.map(MediaType::bit).ok_or_else(|| self.unknown(value, "format", &formats()))
+    }
+
+    fn outcome(&self, values: &[Value]) -> Result<Test, FilterError> {
+        let (mut endings, mut fates) = (Vec::new(), Vec::new());
+        for value in values {
+            let ending = ENDINGS.into_iter().find(|ending| labels::ending(*ending) == value.text);
+            let fate = Fate::ALL.into_iter().find(|fate| fate.label() == value.text);
+            match (ending, fate) {
+                (Some(ending), _) => endings.push(ending),
+                (None, Some(fate)) => fates.push(fate),
+                (None, None) => return Err(self.unknown(value, "outcome", &outcomes())),
+            }
+            if !endings.is_empty() && !fates.is_empty() {
+                let problem = "an auction's ending and a bid's fate are two things";
+                let remedy = "write a term for each: they must both hold";
+                return Err(self.wrong(value.at.clone(), problem, remedy));
+            }
+        }
+        Ok(if fates.is_empty() { Test::Ending(endings) } else { Test::Fate(fates) })
+    }
+
+    fn unknown(&self, value: &Value, what: &str, known: &[&str]) -> FilterError {
+        let problem = format!("there is no {what} `{}`", shown(&value.text));
+        let listed = format!("{what}s are {}", listed(known));
+        let near = suggestion(&value.text, known);
+        let remedy = near.map_or(listed.clone(), |near| format!("{near} {listed}"));
+        self.wrong(value.at.clone(), problem, remedy)
+    }
+}
+
+const TIME_REMEDY: &str = "times are as 2026-11-22, 2026-11-22T08:30, 2026-11-22T08:30:00Z, \
+                           2026-11-22T10:30:00+02:00, or before now as -15m (s, m, h or d)";
+
+fn formats() -> Vec<&'static str> {
+    MediaType::ALL.into_iter().map(labels::format).collect()
+}
+
+fn outcomes() -> Vec<&'static str> {
+    let fates = Fate::ALL.into_iter().rev().map(Fate::label);
+    ENDINGS.into_iter().map(labels::ending).chain(fates).collect()
+}
+
+fn listed(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// A word that may be long, as a message has it.
+fn shown(word: &str) -> String {
+    let mut rest = word.chars();
+    let start: String = rest.by_ref().take(40).filter(|c| !c.is_control()).collect();
+    if rest.next().is_some() { format!("{start}…") } else { start }
+}
+
+/// Which of the known words it may have been meant to be.
+fn suggestion(word: &str, known: &[&str]) -> Option<String> {
+    let word: String = word.chars().take(40).collect::<String>().to_lowercase();
+    let distance = |known: &&&str| strsim::damerau_levenshtein(&word, known);
+    let near = known.iter().min_by_key(distance)?;
+    let is_near = distance(&near) <= (near.len() / 2).clamp(1, 3);
+    is_near.then(|| format!("did you mean `{near}`?"))
+}

@@ -1,0 +1,283 @@
+//! Every record is told once and in order, with all that is wrong: as the log's own reader has it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::directory::{Directory, OpenError};
+use crate::testing::{NODE, START_MS, SampleLog};
+
+const RECORDS: u64 = 60;
+
+fn payload(sequence: u64) -> Vec<u8> {
+    format!("payload of {sequence}").repeat(20).into_bytes()
+}
+
+fn write(path: &Path) {
+    let mut log = SampleLog::open(path, 4096);
+    for sequence in 1..=RECORDS {
+        log.firehose(200, START_MS + sequence * 1000, &payload(sequence));
+    }
+}
+
+/// Segments of auctions, in order.
+fn files(path: &Path, suffix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path.join("firehose")).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.to_str().unwrap().ends_with(suffix));
+    files.sort();
+    files
+}
+
+fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(file).unwrap();
+    change(&mut bytes);
+    fs::write(file, bytes).unwrap();
+}
+
+type Told = (Vec<(Place, Vec<u8>)>, Vec<Corruption>, Option<Torn>);
+
+fn walked(directory: &Directory) -> Told {
+    let lane = directory.lane(LaneKind::Firehose).unwrap();
+    let (mut records, mut damage, mut room) = (Vec::new(), Damage::default(), Room::default());
+    damage.corruptions.extend_from_slice(lane.foreign());
+    for segment in lane.segments() {
+        let mut visit = |place: &Place, _: u8, payload: &[u8]| {
+            records.push((*place, payload.to_vec()));
+            ControlFlow::Continue(())
+        };
+        damage.add(lane.walk(segment, (0, &mut room), &mut visit).unwrap().damage);
+    }
+    (records, damage.corruptions, damage.torn)
+}
+
+fn swept(directory: &Directory) -> Told {
+    let lane = directory.lane(LaneKind::Firehose).unwrap();
+    let mut records = Vec::new();
+    let mut damage = Damage { corruptions: lane.foreign().to_vec(), torn: None };
+    let visit = |records: &mut Vec<(Place, Vec<u8>)>, place: &Place, _: u8, payload: &[u8]| {
+        records.push((*place, payload.to_vec()));
+    };
+    let each = |part: Part<Vec<(Place, Vec<u8>)>>| {
+        records.extend(part.made);
+        damage.add(part.walked.damage);
+        ControlFlow::Continue(())
+    };
+    lane.sweep(lane.segments(), Vec::new, visit, each).unwrap();
+    (records, damage.corruptions, damage.torn)
+}
+
+fn read(directory: &Directory) -> Told {
+    let (mut records, mut corruptions, mut torn) = (Vec::new(), Vec::new(), None);
+    for item in Reader::new(directory.folder(LaneKind::Firehose)).unwrap() {
+        match item.unwrap() {
+            Item::Record(record) => {
+                let eventlog::Record { epoch, sequence, time_ms, payload, .. } = record;
+                records.push((Place { node: NODE, epoch, sequence, time_ms }, payload));
+            }
+            Item::Corruption(corruption) => corruptions.push(corruption),
+            Item::Torn(at) => torn = Some(at),
+        }
+    }
+    (records, corruptions, torn)
+}
+
+/// After a change to a log of many segments all three ways of reading it tell the same; how many
+/// records, and what is wrong.
+#[track_caller]
+fn check(change: impl FnOnce(&Path, &[PathBuf])) -> (usize, Vec<Problem>, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let segments = files(folder.path(), ".segment");
+    assert!(segments.len() > 4, "{segments:?}");
+    change(folder.path(), &segments);
+    let directory = Directory::open_written(folder.path()).unwrap();
+    let want = read(&directory);
+    for got in [walked(&directory), swept(&directory)] {
+        assert_eq!(got.0, want.0);
+        assert_eq!((&got.1, &got.2), (&want.1, &want.2));
+    }
+    let problems = want.1.iter().map(|corruption| corruption.problem).collect();
+    (want.0.len(), problems, want.2.is_some())
+}
+
+#[test]
+fn a_sound_log_is_told_as_it_is() {
+    assert_eq!(check(|_, _| ()), (60, vec![], false));
+}
+
+#[test]
+fn damage_is_told_where_it_is() {
+    let first = HEADER_BYTES + eventlog::FRAME_BYTES;
+    let (records, problems, _) = check(|_, files| edit(&files[1], |bytes| bytes[first] ^= 1));
+    assert!(matches!(problems[..], [Problem::Payload { .. }]), "{problems:?}");
+    assert_eq!(records, 59);
+    let (records, problems, _) = check(|_, files| edit(&files[2], |bytes| bytes[100] ^= 1));
+    assert_eq!((records, problems.len()), (59, 1));
+    let header = |_: &Path, files: &[PathBuf]| edit(&files[1], |bytes| bytes[3] ^= 1);
+    assert_eq!(check(header), (60, vec![Problem::Header], false));
+    let frame = |_: &Path, files: &[PathBuf]| edit(&files[1], |bytes| bytes[HEADER_BYTES + 9] ^= 1);
+    let (records, problems, _) = check(frame);
+    assert!(matches!(problems[..], [Problem::Garbage, Problem::Missing { .. }]), "{problems:?}");
+    assert_eq!(records, 59);
+}
+
+#[test]
+fn files_that_are_cut_lost_or_not_ours_are_told() {
+    let (_, problems, _) = check(|_, files| edit(&files[1], |bytes| bytes.truncate(1000)));
+    assert!(matches!(problems[..], [.., Problem::Missing { .. }]), "{problems:?}");
+    let (_, problems, _) = check(|_, files| fs::remove_file(&files[1]).unwrap());
+    assert!(matches!(problems[..], [Problem::Missing { .. }]), "{problems:?}");
+    let (_, problems, _) = check(|_, files| edit(&files[1], Vec::clear));
+    assert!(matches!(problems[..], [Problem::Missing { .. }]), "{problems:?}");
+    let (_, problems, _) = check(|_, files| edit(&files[1], |bytes| bytes.fill(0xaa)));
+    assert!(problems.contains(&Problem::Header), "{problems:?}");
+    let foreign = |_: &Path, files: &[PathBuf]| {
+        let name = files[1].to_str().unwrap().replace("0000000007.segment", "0000000003.segment");
+        fs::copy(&files[1], name).unwrap();
+    };
+    assert_eq!(check(foreign), (60, vec![Problem::OtherNode { node: 3 }], false));
+}
+
+/// Of the newest segment: a write that was not finished is no damage.
+#[test]
+fn a_torn_end_is_no_damage() {
+    let cut = |_: &Path, files: &[PathBuf]| {
+        edit(files.last().unwrap(), |bytes| bytes.truncate(bytes.len() - 5));
+    };
+    assert_eq!(check(cut), (59, vec![], true));
+    let garbage = |_: &Path, files: &[PathBuf]| {
+        edit(files.last().unwrap(), |bytes| bytes.extend([0xaa; 50]));
+    };
+    assert_eq!(check(garbage), (60, vec![], true));
+}
+
+/// What an epoch that ended left behind is overruled by the next one.
+#[test]
+fn a_second_start_goes_on() {
+    let (records, problems, _) = check(|path, files| {
+        edit(files.last().unwrap(), |bytes| bytes.extend([0xaa; 50]));
+        let mut log = SampleLog::open(path, 4096);
+        log.firehose(200, 0, b"of the second");
+    });
+    assert_eq!((records, problems), (61, vec![]));
+}
+
+/// A sound record that a failed start left where the next one had already begun.
+#[test]
+fn what_was_overruled_is_not_told() {
+    let (records, problems, _) = check(|path, files| {
+        let mut log = SampleLog::open(path, 4096);
+        log.firehose(200, 0, b"of the second");
+        let old = files.last().unwrap();
+        let name = old.file_name().unwrap().to_str().unwrap();
+        let identity = Identity::from_file_name(name).unwrap();
+        edit(old, |bytes| {
+            let (place, numbers) = ((identity, bytes.len()), (RECORDS + 1, RECORDS));
+            eventlog::encode_frame(bytes, place, numbers, (200, 0), b"of the first");
+        });
+    });
+    assert_eq!((records, problems), (61, vec![]));
+}
+
+/// Every byte of a segment in the middle, one after the other.
+#[test]
+fn any_byte_may_rot() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let file = files(folder.path(), ".segment")[1].clone();
+    let sound = fs::read(&file).unwrap();
+    for at in (0..sound.len()).step_by(7) {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x40;
+        fs::write(&file, bytes).unwrap();
+        let directory = Directory::open(folder.path()).unwrap();
+        assert_eq!(walked(&directory), read(&directory), "byte {at}");
+    }
+}
+
+#[test]
+fn segments_of_other_times_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let directory = Directory::open(folder.path()).unwrap();
+    let lane = directory.lane(LaneKind::Firehose).unwrap();
+    let all = lane.segments_len();
+    let within = |since: u64, until: u64| {
+        let window =
+            Window { since_ms: START_MS + since * 1000, until_ms: START_MS + until * 1000 };
+        lane.within(window).len()
+    };
+    assert_eq!(lane.within(Window::ALL).len(), all);
+    assert_eq!(within(0, 1000), all);
+    // The newest has no index, and is always looked at.
+    assert_eq!((within(1000, 2000), within(0, 0)), (1, 1));
+    assert_eq!((within(1, 1), within(2, 2), within(3, 3)), (2, 2, 2));
+    // An index that cannot be believed changes nothing.
+    for index in files(folder.path(), ".index") {
+        edit(&index, |bytes| bytes[60] ^= 1);
+    }
+    assert_eq!(within(1000, 2000), all);
+}
+
+#[test]
+fn who_wants_no_more_is_told_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let directory = Directory::open(folder.path()).unwrap();
+    let lane = directory.lane(LaneKind::Firehose).unwrap();
+    let mut told = 0;
+    let mut visit = |_: &Place, _: u8, _: &[u8]| {
+        told += 1;
+        ControlFlow::Break(())
+    };
+    let walked = lane.walk(&lane.segments()[0], (3, &mut Room::default()), &mut visit).unwrap();
+    assert!(walked.is_over);
+    assert_eq!(told, 1);
+    let mut parts = 0;
+    let each = |_: Part<()>| {
+        parts += 1;
+        if parts == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    lane.sweep(lane.segments(), || (), |(), _, _, _| (), each).unwrap();
+    assert_eq!(parts, 2);
+}
+
+#[test]
+fn directories_that_are_no_record_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let error = |path: &Path| Directory::open_written(path).unwrap_err();
+    assert!(matches!(error(&path.join("nowhere")), OpenError::Io { .. }));
+    assert!(matches!(error(path), OpenError::Foreign(_)));
+    fs::create_dir(path.join("firehose")).unwrap();
+    assert!(matches!(error(path), OpenError::Empty(_)));
+    assert!(Directory::open(path).is_ok());
+    write(path);
+    assert!(matches!(error(&path.join("firehose")), OpenError::OneLane(..)));
+    // Of a later release: its header says so, and is sound.
+    let file = files(path, ".segment")[0].clone();
+    edit(&file, |bytes| {
+        bytes[8] += 1;
+        bytes[12..16].fill(0);
+        let check = crc32c_of(&bytes[..12], &bytes[16..HEADER_BYTES]);
+        bytes[12..16].copy_from_slice(&check.to_le_bytes());
+    });
+    let directory = Directory::open(path).unwrap();
+    let lane = directory.lane(LaneKind::Firehose).unwrap();
+    let mut none = |_: &Place, _: u8, _: &[u8]| ControlFlow::Continue(());
+    let error = lane.walk(&lane.segments()[0], (0, &mut Room::default()), &mut none).unwrap_err();
+    assert!(error.to_string().contains("use the release that wrote it"), "{error}");
+}
+
+/// CRC32C, bit by bit.
+fn crc32c_of(one: &[u8], other: &[u8]) -> u32 {
+    let mut crc = !0_u32;
+    for byte in one.iter().chain(other) {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}

@@ -1,0 +1,43 @@
+//! Recorded auctions, read: where records stand, which of them are wanted, what they say, whether
+//! they are what their own auctions come to, and what they add up to.
+//!
+//! Reads only, and works beside whoever writes. Knows neither a command line nor how an answer is
+//! shown: what it finds are values.
+
+mod directory;
+mod filter;
+mod follow;
+mod generations;
+mod labels;
+mod lane;
+mod moment;
+mod names;
+mod place;
+mod replay;
+mod report;
+mod row;
+mod survey;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use directory::{Directory, OpenError};
+pub use eventlog::lane::LaneKind;
+pub use eventlog::{Corruption, ReadError, Torn};
+pub use events::{Gap, Kind};
+pub use exchange_core::record::{AuctionRecord, GenerationFacts};
+pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, Window};
+pub use follow::{Coming, Follow, LogItem, LogRecords};
+pub use generations::{Generations, Lookup, Problems, Put};
+pub use labels::{
+    auction_type, bids_returned, call_outcome, ending, format, notice_mode, response_fate,
+};
+pub use lane::{Damage, Lane, Part, Room, Segment, Visit, Walked};
+pub use moment::Moment;
+pub use place::Place;
+pub use replay::{Finding, Progress, Replays, Wrong, replay_all};
+pub use report::{
+    Apart, Column, ColumnError, Columns, Counts, GROUPS_MAX, Group, Report, ReportError, Sums,
+    report,
+};
+pub use row::{AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow};
+pub use survey::{Depth, Survey, Tally, Unreadable, stat, verify};

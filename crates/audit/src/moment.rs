@@ -1,0 +1,273 @@
+//! Moments as people write and read them: RFC 3339 in UTC, or parts of it, or how long ago. The
+//! clock is an argument.
+
+use std::fmt;
+use std::ops::Range;
+
+const SECOND_US: u64 = 1_000_000;
+const DAY_US: u64 = 86_400 * SECOND_US;
+const HOUR_US: u64 = 3_600 * SECOND_US;
+
+/// A time that was written down: all of a day where only that was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// Any time within, in microseconds of Unix time.
+    Within(Range<u64>),
+    /// So long ago, counted from now: a point, at which nothing happened exactly.
+    Ago(u64),
+}
+
+impl Written {
+    /// Reads `2026-11-22`, `2026-11-22T08:30`, `…:15`, `…:15.250`, each of the latter with `Z` or an
+    /// offset such as `+02:00`, by default in UTC; or `-15m`, with s, m, h or d, before `now_us`.
+    pub fn parse(text: &str, now_us: u64) -> Option<Self> {
+        if let Some(ago) = text.strip_prefix('-') {
+            let unit_us = match ago.as_bytes().last()? {
+                b's' => SECOND_US,
+                b'm' => 60 * SECOND_US,
+                b'h' => HOUR_US,
+                b'd' => DAY_US,
+                _ => return None,
+            };
+            let ago_us = number(&ago[..ago.len() - 1])?.checked_mul(unit_us)?;
+            return Some(Self::Ago(now_us.saturating_sub(ago_us)));
+        }
+        let (date, rest) = text.split_at_checked(10)?;
+        let from_us = date_us(date)?;
+        if rest.is_empty() {
+            return Some(Self::Within(from_us..from_us + DAY_US));
+        }
+        let clock = rest.strip_prefix(['T', 't', ' '])?;
+        let (clock, offset) = split_offset(clock)?;
+        let (after_us, length_us) = clock_us(clock)?;
+        // Before 1970 there are no records.
+        let from_us = (from_us + after_us).checked_add_signed(-offset)?;
+        Some(Self::Within(from_us..from_us + length_us))
+    }
+}
+
+fn number(digits: &str) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+fn fixed(text: &str, at: Range<usize>) -> Option<u64> {
+    number(text.get(at)?)
+}
+
+/// From `2026-11-22`.
+fn date_us(date: &str) -> Option<u64> {
+    let bytes = date.as_bytes();
+    let dashed = bytes.get(4) == Some(&b'-') && bytes.get(7) == Some(&b'-');
+    let (year, month, day) = (fixed(date, 0..4)?, fixed(date, 5..7)?, fixed(date, 8..10)?);
+    let days = days_since_1970(year, month, day)?;
+    (dashed && date.len() == 10).then_some(days * DAY_US)
+}
+
+/// From `08:30`, `08:30:15` or `08:30:15.250`: how long after midnight it begins, and how long it is.
+fn clock_us(clock: &str) -> Option<(u64, u64)> {
+    let bytes = clock.as_bytes();
+    let (hour, minute) = (fixed(clock, 0..2)?, fixed(clock, 3..5)?);
+    if bytes[2] != b':' || hour > 23 || minute > 59 {
+        return None;
+    }
+    let minutes_us = (hour * 60 + minute) * 60 * SECOND_US;
+    if clock.len() == 5 {
+        return Some((minutes_us, 60 * SECOND_US));
+    }
+    let second = fixed(clock, 6..8)?;
+    // A leap second is the first of the next minute.
+    if bytes[5] != b':' || second > 60 {
+        return None;
+    }
+    let seconds_us = minutes_us + second * SECOND_US;
+    if clock.len() == 8 {
+        return Some((seconds_us, SECOND_US));
+    }
+    let fraction = clock[8..].strip_prefix('.').filter(|digits| digits.len() <= 6)?;
+    let places = u32::try_from(fraction.len()).ok()?;
+    let unit_us = 10_u64.pow(6 - places);
+    Some((seconds_us + number(fraction)? * unit_us, unit_us))
+}
+
+/// The time of day, and how far it is ahead of UTC.
+fn split_offset(clock: &str) -> Option<(&str, i64)> {
+    if let Some(clock) = clock.strip_suffix(['Z', 'z']) {
+        return Some((clock, 0));
+    }
+    let Some(at) = clock.find(['+', '-']) else { return Some((clock, 0)) };
+    let (clock, offset) = clock.split_at(at);
+    let (sign, offset) = offset.split_at(1);
+    let (hours, minutes) = (fixed(offset, 0..2)?, fixed(offset, 3..5)?);
+    let is_one = offset.len() == 5 && offset.as_bytes()[2] == b':' && hours < 24 && minutes < 60;
+    let us = ((hours * 60 + minutes) * 60 * SECOND_US).cast_signed();
+    is_one.then_some((clock, if sign == "-" { -us } else { us }))
+}
+
+/// Of a date of the Gregorian calendar, from 1970 to 9999.
+fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || day == 0 {
+        return None;
+    }
+    let before = |year: u64| year * 365 + year / 4 - year / 100 + year / 400;
+    let lengths = month_lengths(year);
+    let index = usize::try_from(month - 1).ok()?;
+    if day > lengths[index] {
+        return None;
+    }
+    let months: u64 = lengths[..index].iter().sum();
+    Some(before(year - 1) - before(1969) + months + day - 1)
+}
+
+fn month_lengths(year: u64) -> [u64; 12] {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+}
+
+/// A moment of Unix time, in microseconds, for people: RFC 3339 in UTC, to the millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// The hour that it is in, as `2026-11-22T08`.
+    pub fn hour(self) -> String {
+        let hour = self.0 % DAY_US / HOUR_US;
+        format!("{}T{hour:02}", self.day())
+    }
+
+    /// The day that it is in, as `2026-11-22`.
+    pub fn day(self) -> String {
+        let (year, month, day) = self.civil();
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+
+    /// Year, month and day.
+    fn civil(self) -> (u64, u64, u64) {
+        const DAYS_OF_400_YEARS: u64 = 146_097;
+        let mut days = self.0 / DAY_US;
+        let mut year = 1970 + days / DAYS_OF_400_YEARS * 400;
+        days %= DAYS_OF_400_YEARS;
+        loop {
+            let lengths = month_lengths(year);
+            let length: u64 = lengths.iter().sum();
+            if days >= length {
+                (year, days) = (year + 1, days - length);
+                continue;
+            }
+            let mut month = 1;
+            for length in lengths {
+                if days < length {
+                    break;
+                }
+                (month, days) = (month + 1, days - length);
+            }
+            return (year, month, days + 1);
+        }
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let within = self.0 % DAY_US;
+        let (second, ms) = (within / SECOND_US, within % SECOND_US / 1000);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z", self.day())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_US: u64 = 1_700_000_000_000_000;
+
+    #[track_caller]
+    fn within(text: &str, from: &str, length_us: u64) {
+        let Some(Written::Within(range)) = Written::parse(text, NOW_US) else {
+            panic!("`{text}` is no moment");
+        };
+        assert_eq!(Moment(range.start).to_string(), from, "{text}");
+        assert_eq!(range.end - range.start, length_us, "{text}");
+    }
+
+    #[test]
+    fn moments_are_as_long_as_they_are_written() {
+        within("2026-11-22", "2026-11-22T00:00:00.000Z", DAY_US);
+        within("2024-02-29", "2024-02-29T00:00:00.000Z", DAY_US);
+        within("1970-01-01", "1970-01-01T00:00:00.000Z", DAY_US);
+        within("9999-12-31", "9999-12-31T00:00:00.000Z", DAY_US);
+        within("2026-11-22T08:30", "2026-11-22T08:30:00.000Z", 60 * SECOND_US);
+        within("2026-11-22 08:30", "2026-11-22T08:30:00.000Z", 60 * SECOND_US);
+        within("2026-11-22T08:30:15", "2026-11-22T08:30:15.000Z", SECOND_US);
+        within("2026-11-22T08:30:15Z", "2026-11-22T08:30:15.000Z", SECOND_US);
+        within("2026-11-22T08:30:15.25Z", "2026-11-22T08:30:15.250Z", 10_000);
+        within("2026-11-22T08:30:15.250001Z", "2026-11-22T08:30:15.250Z", 1);
+        within("2026-11-22T01:30:15+02:00", "2026-11-21T23:30:15.000Z", SECOND_US);
+        within("2026-11-22T23:30-01:30", "2026-11-23T01:00:00.000Z", 60 * SECOND_US);
+        within("2016-12-31T23:59:60Z", "2017-01-01T00:00:00.000Z", SECOND_US);
+    }
+
+    #[test]
+    fn how_long_ago() {
+        for (text, seconds) in [("-0s", 0), ("-90s", 90), ("-15m", 900), ("-2h", 7200)] {
+            let want = Written::Ago(NOW_US - seconds * SECOND_US);
+            assert_eq!(Written::parse(text, NOW_US), Some(want), "{text}");
+        }
+        assert_eq!(Written::parse("-7d", NOW_US), Some(Written::Ago(NOW_US - 7 * DAY_US)));
+        assert_eq!(Written::parse("-40000d", NOW_US), Some(Written::Ago(0)));
+    }
+
+    #[test]
+    fn what_is_no_moment() {
+        for text in [
+            "",
+            "-",
+            "-m",
+            "-15",
+            "-15w",
+            "-1.5h",
+            "--5m",
+            "-99999999999999999999s",
+            "-213503982334601d",
+            "now",
+            "2026",
+            "2026-11",
+            "2026-1-22",
+            "2026/11/22",
+            "2026-13-01",
+            "2026-00-01",
+            "2026-11-00",
+            "2026-11-31",
+            "2026-02-29",
+            "1969-12-31",
+            "2026-11-22T",
+            "2026-11-22T8:30",
+            "2026-11-22T24:00",
+            "2026-11-22T08:60",
+            "2026-11-22T08:30:61",
+            "2026-11-22T08:30:15.",
+            "2026-11-22T08:30:15.1234567",
+            "2026-11-22T08:30:15,5",
+            "2026-11-22T08:30Q",
+            "2026-11-22T08:30+2",
+            "2026-11-22T08:30+02:60",
+            "2026-11-22T08:30+24:00",
+            "2026-11-22T08:30+02:0é",
+            "2026-11-2é",
+            "2026-11-22T0é:30",
+            "1970-01-01T00:00+02:00",
+            "+026-11-22",
+        ] {
+            assert_eq!(Written::parse(text, NOW_US), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn hours_and_days() {
+        let moment = Moment(1_709_208_000_007_000);
+        assert_eq!(moment.to_string(), "2024-02-29T12:00:00.007Z");
+        assert_eq!((moment.hour(), moment.day()), ("2024-02-29T12".into(), "2024-02-29".into()));
+        // The last moment that there is.
+        assert_eq!(Moment(u64::MAX).to_string(), "586524-01-19T08:01:49.551Z");
+    }
+}

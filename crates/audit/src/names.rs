@@ -1,0 +1,33 @@
+//! Names of DSPs and seats, which records have by position in a generation of the configuration.
+
+use std::borrow::Cow;
+
+use exchange_core::record::{AuctionRecord, GenerationFacts};
+
+/// Names, as far as they are known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'g>(pub Option<&'g GenerationFacts>);
+
+impl<'g> Names<'g> {
+    /// Those of the generation that a record names; of another, nothing.
+    pub fn of(record: &AuctionRecord<'_>, generation: Option<&'g GenerationFacts>) -> Self {
+        Self(generation.filter(|facts| facts.number == record.generation))
+    }
+
+    /// A DSP's id, or `#` and its position.
+    pub fn dsp(self, dsp: usize) -> Cow<'g, str> {
+        let known = self.0.and_then(|facts| facts.dsps.get(dsp));
+        known.map_or_else(|| unknown(dsp), |dsp| Cow::Borrowed(&*dsp.id))
+    }
+
+    /// A seat's name, or `#` and its position.
+    pub fn seat(self, dsp: usize, seat: usize) -> Cow<'g, str> {
+        let known = self.0.and_then(|facts| facts.dsps.get(dsp));
+        let known = known.and_then(|dsp| dsp.seats.get(seat));
+        known.map_or_else(|| unknown(seat), |seat| Cow::Borrowed(&**seat))
+    }
+}
+
+fn unknown(position: usize) -> Cow<'static, str> {
+    Cow::Owned(format!("#{position}"))
+}

@@ -1,0 +1,296 @@
+//! Auctions, added to their groups one by one.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::Duration;
+
+use events::{Gap, Kind};
+use exchange_core::Fate;
+use exchange_core::record::{AuctionRecord, BidRecord, GenerationFacts, SaleRecord};
+use units::Round;
+
+use crate::filter::{Filter, Window};
+use crate::generations::{Generations, Lookup};
+use crate::moment::Moment;
+use crate::names::Names;
+use crate::place::Place;
+use crate::report::{Apart, Column, Columns, Counts, GROUPS_MAX, Group, ReportError, Sums};
+use crate::row::formats;
+
+/// Values of the columns, and the currency, by which nothing is added up that is not alike.
+type Key = (Vec<String>, String);
+
+/// Groups in the making.
+pub(super) struct Gather<'g, 'd> {
+    filter: &'g Filter,
+    window: Window,
+    columns: &'g Columns,
+    lookup: Lookup<'g, 'd>,
+    groups: HashMap<Key, Sums>,
+    /// By currency.
+    totals: HashMap<String, Sums>,
+    apart: Apart,
+    failed: Option<ReportError>,
+}
+
+impl<'g, 'd> Gather<'g, 'd> {
+    pub fn new(
+        (filter, columns): (&'g Filter, &'g Columns),
+        generations: &'g Generations<'d>,
+    ) -> Self {
+        Self {
+            filter,
+            window: filter.window(),
+            columns,
+            lookup: Lookup::new(generations),
+            groups: HashMap::new(),
+            totals: HashMap::new(),
+            apart: Apart::default(),
+            failed: None,
+        }
+    }
+
+    pub fn visit(&mut self, place: &Place, kind: u8, payload: &[u8]) {
+        if self.failed.is_some() || !self.window.holds(place.time_ms) {
+            return;
+        }
+        match Kind::from_code(kind) {
+            Some(Kind::Auction) => {
+                let added = self.auction(payload);
+                self.failed = added.err();
+            }
+            Some(Kind::Gap) => self.apart.shed += Gap::decode(payload).map_or(0, |gap| gap.records),
+            _ => (),
+        }
+    }
+
+    fn auction(&mut self, payload: &[u8]) -> Result<(), ReportError> {
+        let Ok(record) = AuctionRecord::decode(payload) else {
+            self.apart.unreadable += 1;
+            return Ok(());
+        };
+        let facts = self.lookup.get(record.generation)?;
+        if !self.filter.matches(&record, facts) {
+            return Ok(());
+        }
+        if record.is_test {
+            self.apart.tests += 1;
+            return Ok(());
+        }
+        self.apart.no_generation += u64::from(facts.is_none());
+        self.apart.bids_left_out += record.bids_left_out as u64;
+        let held = Held::new((self.filter, self.columns), &record, facts);
+        held.total()?.add_to(self.totals.entry(held.currency.clone()).or_default())?;
+        for (key, part) in held.groups()? {
+            part.add_to(group(&mut self.groups, key)?)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what another has gathered.
+    pub fn add(&mut self, other: Self) -> Result<(), ReportError> {
+        if let Some(error) = other.failed {
+            return Err(error);
+        }
+        self.apart.add(other.apart);
+        for (currency, sums) in other.totals {
+            self.totals.entry(currency).or_default().add(&sums)?;
+        }
+        for (key, sums) in other.groups {
+            group(&mut self.groups, key)?.add(&sums)?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> (Vec<Group>, Vec<Group>, Apart) {
+        let group = |((key, currency), sums)| Group { key, currency, sums };
+        let mut groups: Vec<_> = self.groups.into_iter().map(group).collect();
+        groups.sort_unstable_by(|one, other| {
+            (&one.key, &one.currency).cmp(&(&other.key, &other.currency))
+        });
+        let total = |(currency, sums)| Group { key: Vec::new(), currency, sums };
+        let mut totals: Vec<_> = self.totals.into_iter().map(total).collect();
+        totals.sort_unstable_by(|one, other| one.currency.cmp(&other.currency));
+        (groups, totals, self.apart)
+    }
+}
+
+fn group(groups: &mut HashMap<Key, Sums>, key: Key) -> Result<&mut Sums, ReportError> {
+    let is_full = groups.len() == GROUPS_MAX;
+    match groups.entry(key) {
+        Entry::Occupied(entry) => Ok(entry.into_mut()),
+        Entry::Vacant(_) if is_full => Err(ReportError::Groups),
+        Entry::Vacant(entry) => Ok(entry.insert(Sums::default())),
+    }
+}
+
+/// What one auction adds to a group.
+struct Part {
+    counts: Counts,
+    /// How long it took, in microseconds; by DSP, where it is of those.
+    latencies: Vec<(Option<usize>, u64)>,
+}
+
+impl Part {
+    fn of_one() -> Self {
+        Self { counts: Counts { auctions: 1, ..Counts::default() }, latencies: Vec::new() }
+    }
+
+    /// Once for each DSP.
+    fn took(&mut self, dsp: Option<usize>, latency: Option<Duration>) {
+        let Some(latency) = latency else { return };
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        if self.latencies.iter().all(|(of, _)| *of != dsp) {
+            self.latencies.push((dsp, us));
+        }
+    }
+
+    fn add_to(&self, sums: &mut Sums) -> Result<(), ReportError> {
+        self.latencies.iter().for_each(|(_, us)| sums.took(*us));
+        sums.counts.add(&self.counts)
+    }
+}
+
+/// One auction that is wanted.
+struct Held<'r, 'b> {
+    columns: &'r Columns,
+    record: &'r AuctionRecord<'b>,
+    facts: Option<&'r GenerationFacts>,
+    names: Names<'r>,
+    currency: String,
+    /// Bids that count, by position.
+    bids: Vec<usize>,
+    /// Whether the filter asks for something of bids, so that who has not bid does not count.
+    is_narrowed: bool,
+}
+
+impl<'r, 'b> Held<'r, 'b> {
+    fn new(
+        (filter, columns): (&Filter, &'r Columns),
+        record: &'r AuctionRecord<'b>,
+        facts: Option<&'r GenerationFacts>,
+    ) -> Self {
+        let counts = |at: &usize| filter.matches_bid((record, facts), &record.bids[*at]);
+        let bids = (0..record.bids.len()).filter(counts).collect();
+        let names = Names::of(record, facts);
+        let currency = facts.map_or_else(String::new, |facts| facts.base.to_string());
+        Self { columns, record, facts, names, currency, bids, is_narrowed: filter.is_about_bids() }
+    }
+
+    fn is_won(&self, bid: usize) -> bool {
+        self.record.bids[bid].fate == Fate::Won
+    }
+
+    fn sale(&self, bid: usize) -> Option<&SaleRecord> {
+        self.record.sales.iter().find(|sale| sale.bid == bid && self.is_won(bid))
+    }
+
+    /// What the DSP owes for a bid, and what of that is ours, in nanos of the base currency.
+    fn money(&self, bid: usize) -> (u64, u64) {
+        let Some(sale) = self.sale(bid) else { return (0, 0) };
+        let spend = sale.revenue.get();
+        (spend, spend.saturating_sub(self.payout(sale).unwrap_or(spend)))
+    }
+
+    /// What the publisher is owed, in nanos of the base currency; `None` when that is not known.
+    fn payout(&self, sale: &SaleRecord) -> Option<u64> {
+        let (facts, terms) = (self.facts?, self.record.terms.as_ref()?);
+        let imp = self.record.bids[sale.bid].imp?;
+        let net = facts.rates.convert(sale.net, terms.currency, facts.base, Round::Down)?;
+        net.cost(self.record.imps[imp].multiplier).map(units::Nanos::get)
+    }
+
+    /// The auction as a whole.
+    fn total(&self) -> Result<Part, ReportError> {
+        let mut part = Part::of_one();
+        self.bids.iter().try_for_each(|bid| self.add_bid(&mut part, *bid))?;
+        part.counts.bids += self.record.bids_left_out as u64;
+        part.took(None, self.record.moments.answered);
+        Ok(part)
+    }
+
+    fn add_bid(&self, part: &mut Part, bid: usize) -> Result<(), ReportError> {
+        part.counts.bids += 1;
+        if self.is_won(bid) {
+            part.counts.wins += 1;
+            part.counts.filled = 1;
+        }
+        let (spend_nanos, fee_nanos) = self.money(bid);
+        part.counts.owe(spend_nanos, fee_nanos)
+    }
+
+    /// What it adds to which groups: to each as one auction.
+    fn groups(&self) -> Result<HashMap<Key, Part>, ReportError> {
+        let mut groups: HashMap<Key, Part> = HashMap::new();
+        let (of_bids, answered) = (self.columns.are_of_bids(), self.record.moments.answered);
+        if !of_bids && !self.columns.has(Column::Format) {
+            groups.insert(self.key(|_| String::new()), self.total()?);
+            return Ok(groups);
+        }
+        if !of_bids {
+            for imp in &self.record.imps {
+                let key = self.key(|_| labelled(imp.formats));
+                groups.entry(key).or_insert_with(Part::of_one).took(None, answered);
+            }
+        }
+        if self.columns.count_calls() && !self.is_narrowed {
+            for call in &self.record.calls {
+                let dsp = call.call.ask.dsp;
+                let key = self.key(|_| self.names.dsp(dsp).into_owned());
+                let part = groups.entry(key).or_insert_with(Part::of_one);
+                part.took(Some(dsp), call.call.latency);
+            }
+        }
+        for bid in &self.bids {
+            let of = &self.record.bids[*bid];
+            let key = self.key(|column| self.value(of, column));
+            let part = groups.entry(key).or_insert_with(Part::of_one);
+            self.add_bid(part, *bid)?;
+            if of_bids {
+                part.took(Some(of.dsp), self.latency_of(of));
+            } else {
+                part.took(None, answered);
+            }
+        }
+        Ok(groups)
+    }
+
+    /// How long the DSP of a bid took.
+    fn latency_of(&self, bid: &BidRecord<'_>) -> Option<Duration> {
+        let mut calls = self.record.calls.iter();
+        calls.find(|call| call.call.ask.dsp == bid.dsp).and_then(|call| call.call.latency)
+    }
+
+    /// Values of the columns, those that are not the auction's by `other`.
+    fn key(&self, other: impl Fn(Column) -> String) -> Key {
+        let moment = Moment(self.record.arrival_unix_us);
+        let values = self.columns.iter().map(|column| match column {
+            Column::Hour => moment.hour(),
+            Column::Day => moment.day(),
+            Column::Publisher => self.record.publisher.unwrap_or("").to_owned(),
+            of_part => other(of_part),
+        });
+        (values.collect(), self.currency.clone())
+    }
+
+    fn value(&self, bid: &BidRecord<'_>, column: Column) -> String {
+        match column {
+            Column::Dsp => self.names.dsp(bid.dsp).into_owned(),
+            Column::Seat => {
+                let seat = bid.seat.map(|seat| self.names.seat(bid.dsp, seat));
+                seat.map_or_else(String::new, std::borrow::Cow::into_owned)
+            }
+            Column::Deal => bid.deal.map_or("", |deal| self.record.deals[deal].id).to_owned(),
+            Column::Campaign => bid.campaign.to_owned(),
+            Column::Format => {
+                bid.imp.map_or_else(String::new, |imp| labelled(self.record.imps[imp].formats))
+            }
+            Column::Hour | Column::Day | Column::Publisher => String::new(),
+        }
+    }
+}
+
+/// All formats of an impression, as one value.
+fn labelled(set: u8) -> String {
+    formats(set).collect::<Vec<_>>().join("+")
+}

@@ -1,0 +1,199 @@
+//! From a record to its row.
+
+use std::time::Duration;
+
+use exchange_core::record::{
+    AuctionRecord, BidRecord, CallRecord, DealRecord, GenerationFacts, ImpRecord, SaleRecord,
+};
+use exchange_core::{Fate, NotAsked};
+use openrtb::codes::MediaType;
+use units::{Cpm, Multiplier};
+
+use crate::labels;
+use crate::names::Names;
+use crate::place::Place;
+use crate::row::{AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow};
+
+impl Row {
+    /// The row of a record, with the names of the generation that it was held by.
+    pub fn of(
+        place: &Place,
+        record: &AuctionRecord<'_>,
+        generation: Option<&GenerationFacts>,
+    ) -> Self {
+        let names = Names::of(record, generation);
+        let (maker, terms) = (Maker { record, names }, record.terms.as_ref());
+        let moments = &record.moments;
+        let won = |sale: &&SaleRecord| record.bids[sale.bid].fate == Fate::Won;
+        Self {
+            time_us: record.arrival_unix_us,
+            node: place.node.into(),
+            epoch: place.epoch,
+            sequence: place.sequence,
+            id: record.id.to_owned(),
+            caller_id: record.caller_id.to_owned(),
+            generation: record.generation,
+            publisher: record.publisher.map(str::to_owned),
+            is_test: record.is_test,
+            tmax_ms: record.tmax_ms.map(u64::from),
+            ending: labels::ending(record.ending).into(),
+            nbr: record.nbr.map(u64::from),
+            currency: terms.map(|terms| terms.currency.to_string()),
+            base_currency: names.0.map(|facts| facts.base.to_string()),
+            auction_type: terms.map(|terms| labels::auction_type(terms.auction_type).into()),
+            increment_micros: terms.map(|terms| terms.increment.micros()),
+            notices: terms.map(|terms| labels::notice_mode(terms.notices).into()),
+            bids_returned: terms.map(|terms| labels::bids_returned(terms.bids_returned).into()),
+            parsed_us: moments.parsed.map(micros),
+            asked_us: moments.asked.map(micros),
+            closed_us: moments.closed.map(micros),
+            cleared_us: moments.cleared.map(micros),
+            answered_us: moments.answered.map(micros),
+            left_us: moments.left_us,
+            calls_count: record.calls.len() as u64,
+            bids_count: (record.bids.len() + record.bids_left_out) as u64,
+            wins_count: record.sales.iter().filter(won).count() as u64,
+            bids_left_out: record.bids_left_out as u64,
+            imps: record.imps.iter().map(imp).collect(),
+            deals: record.deals.iter().map(|deal| maker.deal(deal)).collect(),
+            not_asked: record.not_asked.iter().map(|entry| maker.not_asked(*entry)).collect(),
+            calls: record.calls.iter().map(|call| maker.call(call)).collect(),
+            bids: record.bids.iter().map(|bid| maker.bid(bid)).collect(),
+            sales: record.sales.iter().map(|sale| maker.sale(sale)).collect(),
+            request: record.request.map(text),
+            answers: record.answers.iter().map(|answer| maker.answer(answer)).collect(),
+        }
+    }
+}
+
+fn imp(imp: &ImpRecord<'_>) -> ImpRow {
+    ImpRow {
+        id: imp.id.to_owned(),
+        formats: formats(imp.formats).map(Label::from).collect(),
+        is_private: imp.is_private,
+        bidfloor_micros: imp.bidfloor.micros(),
+        shown_floor_micros: imp.shown_floor.micros(),
+        fee_ppm: imp.fee.get().into(),
+        multiplier_millionths: millionths(imp.multiplier),
+    }
+}
+
+/// What people call the formats of a set.
+pub(crate) fn formats(set: u8) -> impl Iterator<Item = &'static str> {
+    let of_set = move |format: &MediaType| set & format.bit() != 0;
+    MediaType::ALL.into_iter().filter(of_set).map(labels::format)
+}
+
+/// The row of one record, in the making.
+struct Maker<'r, 'b> {
+    record: &'r AuctionRecord<'b>,
+    names: Names<'r>,
+}
+
+impl Maker<'_, '_> {
+    fn imp(&self, at: usize) -> String {
+        self.record.imps[at].id.to_owned()
+    }
+
+    fn deal_id(&self, at: usize) -> String {
+        self.record.deals[at].id.to_owned()
+    }
+
+    fn deal(&self, deal: &DealRecord<'_>) -> DealRow {
+        DealRow {
+            imp: self.imp(deal.imp),
+            id: deal.id.to_owned(),
+            auction_type: labels::auction_type(deal.auction_type).into(),
+            class: deal.class.into(),
+            fee_ppm: deal.fee.get().into(),
+            discount_ppm: deal.discount.get().into(),
+            floor_micros: deal.floor.map(Cpm::micros),
+        }
+    }
+
+    fn not_asked(&self, (dsp, reason): (usize, NotAsked)) -> NotAskedRow {
+        NotAskedRow { dsp: self.names.dsp(dsp).into_owned(), reason: reason.label().into() }
+    }
+
+    fn call(&self, CallRecord { call, response }: &CallRecord) -> CallRow {
+        let imps = (0..self.record.imps.len()).filter(|at| call.ask.imps >> at & 1 == 1);
+        let deals = (0..self.record.deals.len()).filter(|at| call.ask.deals >> at & 1 == 1);
+        CallRow {
+            dsp: self.names.dsp(call.ask.dsp).into_owned(),
+            imps: imps.map(|at| self.imp(at)).collect(),
+            deals: deals.map(|at| self.deal_id(at)).collect(),
+            tmax_ms: call.tmax_ms.into(),
+            outcome: labels::call_outcome(call.outcome).into(),
+            sent_us: call.sent.map(micros),
+            latency_us: call.latency.map(micros),
+            response: response.map(|fate| labels::response_fate(fate).into()),
+        }
+    }
+
+    fn seat(&self, bid: &BidRecord<'_>) -> Option<String> {
+        bid.seat.map(|seat| self.names.seat(bid.dsp, seat).into_owned())
+    }
+
+    fn bid(&self, bid: &BidRecord<'_>) -> BidRow {
+        BidRow {
+            dsp: self.names.dsp(bid.dsp).into_owned(),
+            seat: self.seat(bid),
+            imp: bid.imp.map(|imp| self.imp(imp)),
+            id: bid.id.to_owned(),
+            campaign: campaign(bid),
+            currency: bid.currency.to_string(),
+            price_micros: bid.price.map(Cpm::micros),
+            deal: bid.deal.map(|deal| self.deal_id(deal)),
+            floor_micros: bid.floor.map(Cpm::micros),
+            worth_micros: bid.worth.map(Cpm::micros),
+            tie: bid.tie,
+            group: bid.group.map(|group| group as u64),
+            barred: bid.barred.map(|fate| fate.label().into()),
+            is_out_of_reach: bid.is_out_of_reach,
+            fate: bid.fate.label().into(),
+        }
+    }
+
+    fn sale(&self, sale: &SaleRecord) -> SaleRow {
+        let bid = &self.record.bids[sale.bid];
+        SaleRow {
+            bid: sale.bid as u64,
+            id: bid.id.to_owned(),
+            imp: bid.imp.map_or_else(String::new, |imp| self.imp(imp)),
+            dsp: self.names.dsp(bid.dsp).into_owned(),
+            seat: self.seat(bid).unwrap_or_default(),
+            deal: bid.deal.map(|deal| self.deal_id(deal)),
+            campaign: campaign(bid),
+            fate: bid.fate.label().into(),
+            price_micros: sale.price.micros(),
+            net_micros: sale.net.micros(),
+            paid_micros: sale.paid.micros(),
+            paid_currency: bid.currency.to_string(),
+            min_to_win_micros: sale.min_to_win.map(Cpm::micros),
+            revenue_nanos: sale.revenue.get(),
+        }
+    }
+
+    fn answer(&self, (dsp, body): &(usize, &[u8])) -> AnswerRow {
+        AnswerRow { dsp: self.names.dsp(*dsp).into_owned(), body: text(body) }
+    }
+}
+
+fn campaign(bid: &BidRecord<'_>) -> Option<String> {
+    Some(bid.campaign).filter(|campaign| !campaign.is_empty()).map(str::to_owned)
+}
+
+/// Bodies are JSON, or what somebody sent in its stead.
+fn text(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).into_owned()
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A price of one unit costs as many nanos as the multiplier has millionths.
+fn millionths(multiplier: Multiplier) -> u64 {
+    let unit = Cpm::new(1_000_000).unwrap_or(Cpm::ZERO);
+    unit.cost(multiplier).map_or(0, units::Nanos::get)
+}

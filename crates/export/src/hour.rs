@@ -1,0 +1,129 @@
+//! The hour of UTC by which files are kept apart, and how its folder is called.
+//!
+//! Knows no clock: moments are arguments.
+
+use serde::{Deserialize, Serialize};
+
+const HOUR_US: u64 = 3_600_000_000;
+const DAYS_OF_400_YEARS: u32 = 146_097;
+/// 9999-12-31T23: names sort as their hours follow each other up to here.
+const LAST: u32 = 70_389_527;
+
+/// What the folders' names begin with; readers of partitions make a column of it.
+pub(crate) const PREFIX: &str = "hour=";
+
+/// Hours since the beginning of 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub(crate) struct Hour(u32);
+
+impl Hour {
+    /// In which a moment lies; what is beyond the year 9999 goes into its last hour, for a clock
+    /// that is so far out must not stop an export.
+    pub(crate) fn of_unix_us(moment_us: u64) -> Self {
+        Self(u32::try_from(moment_us / HOUR_US).map_or(LAST, |hour| hour.min(LAST)))
+    }
+
+    /// Its folder, such as `hour=2026-11-22T08`.
+    pub(crate) fn folder(self) -> String {
+        let (year, month, day) = civil(self.0 / 24);
+        format!("{PREFIX}{year:04}-{month:02}-{day:02}T{hour:02}", hour = self.0 % 24)
+    }
+}
+
+impl TryFrom<u32> for Hour {
+    type Error = String;
+
+    fn try_from(hour: u32) -> Result<Self, Self::Error> {
+        if hour > LAST {
+            Err(format!("hour {hour} is beyond the year 9999"))
+        } else {
+            Ok(Self(hour))
+        }
+    }
+}
+
+impl From<Hour> for u32 {
+    fn from(hour: Hour) -> Self {
+        hour.0
+    }
+}
+
+/// Year, month and day, the latter two from 1, of the day that many days after 1970-01-01.
+fn civil(days: u32) -> (u32, u32, u32) {
+    // Any 400 years that follow each other are of the same length.
+    let mut year = 1970 + days / DAYS_OF_400_YEARS * 400;
+    let mut rest = days % DAYS_OF_400_YEARS;
+    while rest >= year_days(year) {
+        rest -= year_days(year);
+        year += 1;
+    }
+    let february = year_days(year) - 337;
+    let mut month = 0;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        month += 1;
+        if rest < days {
+            break;
+        }
+        rest -= days;
+    }
+    (year, month, rest + 1)
+}
+
+fn year_days(year: u32) -> u32 {
+    let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    365 + u32::from(is_leap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_by_their_hour() {
+        let check = |moment_us: u64, want: &str| {
+            assert_eq!(Hour::of_unix_us(moment_us).folder(), want, "{moment_us}");
+        };
+        // By `date -u -d @…`.
+        check(0, "hour=1970-01-01T00");
+        check(HOUR_US - 1, "hour=1970-01-01T00");
+        check(HOUR_US, "hour=1970-01-01T01");
+        check(951_782_399_999_999, "hour=2000-02-28T23");
+        check(951_782_400_000_000, "hour=2000-02-29T00");
+        check(1_795_334_400_000_000, "hour=2026-11-22T08");
+        check(4_107_542_399_999_999, "hour=2100-02-28T23");
+        check(4_107_542_400_000_000, "hour=2100-03-01T00");
+        check(253_402_300_799_999_999, "hour=9999-12-31T23");
+        check(253_402_300_800_000_000, "hour=9999-12-31T23");
+        check(u64::MAX, "hour=9999-12-31T23");
+    }
+
+    /// Every day until the year 9999, against a calendar that is turned day by day.
+    #[test]
+    fn days_follow_each_other_as_in_the_calendar() {
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        for days in 0..=LAST / 24 {
+            assert_eq!(civil(days), (year, month, day), "day {days}");
+            let length = match month {
+                4 | 6 | 9 | 11 => 30,
+                2 if year % 400 == 0 || year % 4 == 0 && year % 100 != 0 => 29,
+                2 => 28,
+                _ => 31,
+            };
+            day += 1;
+            if day > length {
+                (month, day) = (month + 1, 1);
+            }
+            if month > 12 {
+                (year, month) = (year + 1, 1);
+            }
+        }
+        assert_eq!((year, month, day), (10_000, 1, 1));
+    }
+
+    #[test]
+    fn hours_beyond_the_last_are_not_read() {
+        assert_eq!(serde_json::from_str::<Hour>("70389527").unwrap(), Hour(LAST));
+        assert!(serde_json::from_str::<Hour>("70389528").is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! Which file a row goes to, and how many are under way.
+
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use proptest::prelude::*;
+
+use super::*;
+
+fn files(disk: &Memory) -> Vec<String> {
+    disk.visible().into_keys().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever the clock does, and however little may be held: every row once, in its hour, and
+    /// what the summary says.
+    #[test]
+    fn rows_stand_in_their_hours(
+        hours in prop::collection::vec((0_u64..6, 0..HOUR_US, 0_u8..8), 0..60),
+        hours_open in 0_usize..4,
+        commit_rows in 1_u64..30,
+        commit_bytes in 100_u64..3000,
+        commit_files in 1_usize..5,
+        is_parquet: bool,
+        parts in prop::collection::vec(0_usize..60, 0..3),
+    ) {
+        let items: Vec<Item<Line>> = (1..)
+            .zip(&hours)
+            .map(|(sequence, (hour, within, kind))| match kind {
+                0 => Item::Passed(place(sequence)),
+                1 => Item::Gap { place: place(sequence), records: 3 },
+                _ => row(sequence, EIGHT_US + hour * HOUR_US + within),
+            })
+            .collect();
+        let format = if is_parquet { Format::Parquet } else { Format::Jsonl };
+        let limits = Limits { hours_open, commit_rows, commit_bytes, commit_files, ..small() };
+        let options = options(format, limits);
+        let disk = Memory::new();
+        let mut sum = Summary::default();
+        let mut parts = parts;
+        parts.sort_unstable();
+        parts.push(items.len());
+        for part in parts {
+            let summary = whole(&disk, &items[..part.min(items.len())], &options).unwrap();
+            sum.rows += summary.rows;
+            sum.gaps += summary.gaps;
+            sum.shed += summary.shed;
+            sum.records += summary.records;
+            sum.files += summary.files;
+            sum.bytes += summary.bytes;
+        }
+        prop_assert_eq!(read_back(&disk), expected(&items));
+        let count = |kind: fn(&&Item<Line>) -> bool| items.iter().filter(kind).count() as u64;
+        prop_assert_eq!(sum.rows, count(|item| matches!(item, Item::Row { .. })));
+        prop_assert_eq!(sum.gaps, count(|item| matches!(item, Item::Gap { .. })));
+        prop_assert_eq!(sum.shed, sum.gaps * 3);
+        prop_assert_eq!(sum.records, items.len() as u64);
+        let visible = disk.visible();
+        prop_assert_eq!(sum.files, visible.len() as u64);
+        prop_assert_eq!(sum.bytes, visible.values().map(Vec::len).sum::<usize>() as u64);
+    }
+}
+
+#[test]
+fn an_hour_has_one_file_by_export_and_node() {
+    let disk = Memory::new();
+    let mut options = options(Format::Jsonl, Limits::default());
+    let at = |sequence: u64, minutes: u64| row(sequence, EIGHT_US + minutes * 60_000_000);
+    // Around the full hour rows of both come and go.
+    let mut items = vec![at(1, 30), at(2, 59), at(3, 60), at(4, 59), at(5, 61), at(6, 60)];
+    whole(&disk, &items, &options).unwrap();
+    let eight = |name: &str| format!("hour=2026-11-22T08/node-{name}.jsonl");
+    let nine = |name: &str| format!("hour=2026-11-22T09/node-{name}.jsonl");
+    assert_eq!(
+        files(&disk),
+        [eight("007-epoch-000001-from-000000000001"), nine("007-epoch-000001-from-000000000003")]
+    );
+    // The hour goes on, in the log's third epoch; another node is exported beside it.
+    items.extend([at(20, 70), at(21, 71)]);
+    whole(&disk, &items, &options).unwrap();
+    options.node = 8;
+    whole(&disk, &items[..1], &options).unwrap();
+    assert_eq!(
+        files(&disk),
+        [
+            eight("007-epoch-000001-from-000000000001"),
+            eight("008-epoch-000001-from-000000000001"),
+            nine("007-epoch-000001-from-000000000003"),
+            nine("007-epoch-000003-from-000000000020"),
+        ]
+    );
+    // Nothing new is nothing done.
+    let before = disk.visible();
+    options.node = 7;
+    let summary = whole(&disk, &items, &options).unwrap();
+    let untouched = Summary { position: summary.position, ..Summary::default() };
+    assert_eq!(summary, Summary { resumed: summary.position, ..untouched });
+    assert_eq!(disk.visible(), before);
+}
+
+/// The hour that was written to least recently is finished when another comes up; many finished
+/// ones are completed.
+#[test]
+fn only_so_many_hours_are_under_way() {
+    let visits = |hours: &[u64], limits: Limits| {
+        let items: Vec<_> =
+            (1..).zip(hours).map(|(n, hour)| row(n, EIGHT_US + hour * HOUR_US)).collect();
+        let disk = Memory::new();
+        whole(&disk, &items, &options(Format::Jsonl, limits)).unwrap();
+        assert_eq!(read_back(&disk), expected(&items));
+        assert_eq!(disk.open_most(), limits.hours_open, "files side by side");
+        files(&disk).len()
+    };
+    let limits =
+        |hours_open, commit_files| Limits { hours_open, commit_files, ..Limits::default() };
+    let hours = [0, 1, 0, 2, 0, 1, 0, 2];
+    assert_eq!(visits(&hours, limits(3, 64)), 3);
+    assert_eq!(visits(&hours, limits(2, 64)), 5, "hour 0 stays open");
+    assert_eq!(visits(&hours, limits(1, 64)), 8);
+    // With the first that is finished those that are open are completed as well.
+    assert_eq!(visits(&hours, limits(2, 1)), 6);
+}
+
+/// Row groups end where the limits say, so that what is held is bounded.
+#[test]
+fn row_groups_are_bounded_by_rows_and_bytes() {
+    let groups = |limits: Limits| -> Vec<i64> {
+        let items: Vec<_> = (1..=100).map(|sequence| row(sequence, EIGHT_US)).collect();
+        let disk = Memory::new();
+        whole(&disk, &items, &options(Format::Parquet, limits)).unwrap();
+        let (_, bytes) = disk.visible().into_iter().next().unwrap();
+        let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
+        reader.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).collect()
+    };
+    assert_eq!(groups(Limits::default()), [100]);
+    assert_eq!(groups(Limits { group_rows: 40, ..Limits::default() }), [40, 40, 20]);
+    let batch = Limits { batch_rows: 10, ..Limits::default() };
+    let by_bytes = groups(Limits { group_bytes: 1000, ..batch });
+    assert!(by_bytes.len() > 3, "{by_bytes:?}");
+    // A batch ends by the bytes of its records too, each 100 here.
+    let batch = Limits { batch_bytes: 500, group_bytes: 1, ..Limits::default() };
+    assert_eq!(groups(batch)[..2], [5, 5]);
+}
+
+/// However long a log is, what is done in vain when a run is killed is bounded.
+#[test]
+fn what_is_taken_is_complete_before_long() {
+    let check = |limits: Limits, rows_max: u64| {
+        let disk = Memory::new();
+        let items = (1..=100).map(|sequence| {
+            let complete = read_back(&disk).values().map(Vec::len).sum::<usize>() as u64;
+            let taken = sequence - 1;
+            assert_eq!(complete, taken / rows_max * rows_max, "{limits:?}");
+            Ok::<_, Infallible>(row(sequence, EIGHT_US))
+        });
+        run(&disk, items, &options(Format::Jsonl, limits), || false).unwrap();
+    };
+    check(Limits { commit_rows: 30, ..Limits::default() }, 30);
+    // Each record has 100 bytes here.
+    check(Limits { commit_bytes: 1500, ..Limits::default() }, 15);
+    check(Limits::default(), 1000);
+}

@@ -1,0 +1,171 @@
+//! `vickrey log export`: rows into files, from where an export before has ended.
+
+use std::cell::{Cell, RefCell};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use audit::{
+    AuctionRecord, Filter, Gap, Generations, Kind, Lane, LaneKind, LogItem, LogRecords, Lookup,
+    Place, ReadError, Row,
+};
+use clap::{Args, ValueEnum};
+use export::{ExportError, Format, Item, Limits, Options, Position, Summary};
+
+use crate::exit::{Exit, Failure};
+use crate::log::{Complaints, Source, Wanted, cannot_read, line};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum As {
+    /// A JSON object by line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    source: Source,
+    /// How rows are written
+    #[arg(long, value_enum)]
+    format: As,
+    /// The folder to write to; an export before goes on, of the same format and filter
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let filter = args.wanted.filter()?;
+    let directory = args.source.open()?;
+    let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
+    let node = lane.node().unwrap_or(0);
+    let resumed = export::resume_point(&args.out, node).map_err(cannot_export)?;
+    let from = resumed.map_or(0, |resumed| start(&lane, resumed));
+    let generations = Generations::find(&directory).map_err(cannot_read)?;
+    let (complaints, last) = (RefCell::new(Complaints::default()), Cell::new(None));
+    complaints.borrow_mut().generations(&generations.problems());
+    lane.foreign().iter().for_each(|corruption| complaints.borrow_mut().corrupt(corruption));
+    let rows = Rows {
+        records: LogRecords::open(&directory, LaneKind::Firehose, from).map_err(cannot_read)?,
+        filter: &filter,
+        lookup: Lookup::new(&generations),
+        complaints: &complaints,
+        last: &last,
+    };
+    let format = match args.format {
+        As::Jsonl => Format::Jsonl,
+        As::Parquet => Format::Parquet,
+    };
+    let (filter, limits) = (filter.text().to_owned(), Limits::default());
+    let options = Options { out: args.out.clone(), node, format, filter, limits };
+    let stop = Arc::new(AtomicBool::new(false));
+    crate::hammer::stop_on_signal(Arc::clone(&stop))?;
+    let summary = export::export(rows, &options, || stop.load(Ordering::Relaxed));
+    let summary = summary.map_err(cannot_export)?;
+    if let Some(resumed) =
+        resumed.filter(|resumed| !summary.is_stopped && last.get() < Some(*resumed))
+    {
+        let (Position { epoch, sequence }, out) = (resumed, args.out.display());
+        return Err(Failure::usage(format!(
+            "{} ends before record {sequence} of epoch {epoch}, through which {out} has been exported: \
+             it is not the log that it was; export it to another folder",
+            directory.path().display()
+        )));
+    }
+    write_summary(&summary, args, out)?;
+    Ok(complaints.into_inner().exit())
+}
+
+/// The sequence to read on from: what was not durable when the log failed or was lost may have had
+/// numbers that a later epoch gave again.
+fn start(lane: &Lane<'_>, resumed: Position) -> u64 {
+    let mut segments = lane.segments().iter().map(audit::Segment::identity);
+    let later = segments.find(|identity| identity.epoch > resumed.epoch);
+    later.map_or(resumed.sequence, |identity| identity.first.min(resumed.sequence))
+}
+
+fn cannot_export(error: ExportError) -> anyhow::Error {
+    match error {
+        ExportError::OtherFormat { .. }
+        | ExportError::OtherFilter { .. }
+        | ExportError::OtherLog { .. } => Failure::usage(error),
+        ExportError::Row { .. } => error.into(),
+        _ => Failure::unavailable(error),
+    }
+}
+
+fn write_summary(summary: &Summary, args: &ExportArgs, out: &mut dyn Write) -> std::io::Result<()> {
+    let Summary { rows, files, bytes, records, shed, .. } = *summary;
+    let (rows, files) = (line::count(rows, "row", "rows"), line::count(files, "file", "files"));
+    let folder = args.out.display();
+    let records = line::count(records, "record", "records");
+    writeln!(out, "{rows} of {records} in {files}, {}, to {folder}", line::bytes(bytes))?;
+    if let Some(Position { epoch, sequence }) = summary.resumed {
+        writeln!(out, "went on behind record {sequence} of epoch {epoch}")?;
+    }
+    if shed > 0 {
+        writeln!(out, "{} not recorded", line::count(shed, "auction was", "auctions were"))?;
+    }
+    if summary.is_stopped {
+        writeln!(out, "stopped before the end: the same command goes on")?;
+    }
+    Ok(())
+}
+
+/// Records of the log, as rows.
+struct Rows<'r, 'd> {
+    records: LogRecords<'d>,
+    filter: &'r Filter,
+    lookup: Lookup<'r, 'd>,
+    complaints: &'r RefCell<Complaints>,
+    /// The last record that was read.
+    last: &'r Cell<Option<Position>>,
+}
+
+impl Iterator for Rows<'_, '_> {
+    type Item = Result<Item<Row>, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.records.next()? {
+                Err(error) => return Some(Err(error)),
+                Ok(LogItem::Corruption(corruption)) => {
+                    self.complaints.borrow_mut().corrupt(&corruption);
+                }
+                Ok(LogItem::Record(place, kind, payload)) => {
+                    return Some(self.item(&place, kind, &payload));
+                }
+            }
+        }
+    }
+}
+
+impl Rows<'_, '_> {
+    fn item(&mut self, place: &Place, kind: u8, payload: &[u8]) -> Result<Item<Row>, ReadError> {
+        let at = Position { epoch: place.epoch, sequence: place.sequence };
+        self.last.set(Some(at));
+        match Kind::from_code(kind) {
+            Some(Kind::Auction) => match AuctionRecord::decode(payload) {
+                Ok(record) => {
+                    let facts = self.lookup.get(record.generation)?;
+                    if self.filter.matches(&record, facts) {
+                        let row = Row::of(place, &record, facts);
+                        let (time_us, bytes) = (row.time_us, payload.len());
+                        return Ok(Item::Row { place: at, time_us, bytes, row });
+                    }
+                }
+                Err(error) => self.complaints.borrow_mut().unreadable(place, &error),
+            },
+            Some(Kind::Gap) => match Gap::decode(payload) {
+                Ok(gap) => return Ok(Item::Gap { place: at, records: gap.records }),
+                Err(error) => self.complaints.borrow_mut().unreadable(place, &error),
+            },
+            _ => (),
+        }
+        Ok(Item::Passed(at))
+    }
+}

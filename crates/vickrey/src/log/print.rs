@@ -1,0 +1,315 @@
+//! `vickrey log cat` and `vickrey log tail`: auctions by the line.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use audit::{
+    AuctionRecord, Coming, Directory, Filter, Follow, Gap, Generations, Kind, LaneKind, Lookup,
+    Place, Put, Room, Row, Window,
+};
+use clap::Args;
+
+use crate::exit::Exit;
+use crate::log::{Complaints, Source, Wanted, cannot_read, line};
+
+/// How often a log that is followed is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How many times of those for new generations; and whenever an auction is of one that is not known.
+const LOOKS_BETWEEN_GENERATIONS: u64 = 10;
+
+#[derive(Debug, Args)]
+pub(crate) struct CatArgs {
+    #[command(flatten)]
+    source: Source,
+    /// An auction by line as JSON, as docs/log.md has it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    source: Source,
+    /// Go on with those that come, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    /// How many of the last are shown
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    lines: u32,
+    /// An auction by line as JSON, as docs/log.md has it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let filter = args.wanted.filter()?;
+    let directory = args.source.open()?;
+    let generations = Generations::find(&directory).map_err(cannot_read)?;
+    let mut printer = Printer::new(&generations, &filter, args.json);
+    printer.complaints.generations(&generations.problems());
+    printer.take_puts();
+    let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
+    lane.foreign().iter().for_each(|corruption| printer.complaints.corrupt(corruption));
+    let mut room = Room::default();
+    for segment in lane.within(filter.window()) {
+        let mut failed = None;
+        let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
+            let line = printer.line((place, kind, payload));
+            match line.and_then(|line| Ok(printer.write(out, place.time_ms, line)?)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let walked = lane.walk(&segment, (0, &mut room), &mut visit).map_err(cannot_read)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        walked.damage.corruptions.iter().for_each(|corrupt| printer.complaints.corrupt(corrupt));
+    }
+    printer.finish(out)?;
+    Ok(printer.complaints.exit())
+}
+
+pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let filter = args.wanted.filter()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let directory = if args.follow {
+        crate::hammer::stop_on_signal(Arc::clone(&stop))?;
+        args.source.open_growing()?
+    } else {
+        args.source.open()?
+    };
+    let generations = Generations::find(&directory).map_err(cannot_read)?;
+    let mut printer = Printer::new(&generations, &filter, args.json);
+    printer.complaints.generations(&generations.problems());
+    let next = last(args, &directory, &mut printer, out)?;
+    out.flush()?;
+    if args.follow {
+        let follow = Follow::new(&directory, LaneKind::Firehose, next);
+        follow_on(follow, &mut printer, (out, &stop))?;
+    }
+    Ok(printer.complaints.exit())
+}
+
+/// Shows the last lines; which sequence comes next.
+fn last(
+    args: &TailArgs,
+    directory: &Directory,
+    printer: &mut Printer<'_, '_>,
+    out: &mut dyn Write,
+) -> anyhow::Result<u64> {
+    let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
+    let wanted = args.lines as usize;
+    let mut lines: VecDeque<(u64, String)> = VecDeque::new();
+    let mut room = Room::default();
+    let (mut next, mut is_first) = (1, true);
+    let within = lane.within(printer.filter.window());
+    for segment in lane.segments().iter().rev() {
+        // The newest is always looked at: its end is where reading goes on.
+        let is_wanted = within.iter().any(|within| within.identity() == segment.identity());
+        if !is_first && (lines.len() >= wanted || !is_wanted) {
+            continue;
+        }
+        let (mut here, mut failed) = (VecDeque::new(), None);
+        let missing = wanted.saturating_sub(lines.len());
+        next = next.max(segment.identity().first);
+        let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
+            next = next.max(place.sequence + 1);
+            match printer.line((place, kind, payload)) {
+                Ok(line) => here.extend(line.map(|line| (place.time_ms, line))),
+                Err(error) => failed = Some(error),
+            }
+            if here.len() > missing {
+                here.pop_front();
+            }
+            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let walked = lane.walk(segment, (0, &mut room), &mut visit).map_err(cannot_read)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        walked.damage.corruptions.iter().for_each(|corrupt| printer.complaints.corrupt(corrupt));
+        here.extend(lines);
+        lines = here;
+        is_first = false;
+    }
+    let from_ms = lines.front().map_or(u64::MAX, |(time_ms, _)| *time_ms);
+    printer.take_puts();
+    printer.puts.retain(|put| put.place.time_ms >= from_ms);
+    for (time_ms, line) in lines {
+        printer.write(out, time_ms, Some(line))?;
+    }
+    printer.finish(out)?;
+    Ok(next)
+}
+
+fn follow_on(
+    mut follow: Follow<'_>,
+    printer: &mut Printer<'_, '_>,
+    (out, stop): (&mut dyn Write, &AtomicBool),
+) -> anyhow::Result<()> {
+    printer.is_following = true;
+    for look in 0_u64.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        printer.may_look = true;
+        if look.is_multiple_of(LOOKS_BETWEEN_GENERATIONS) {
+            printer.look_for_generations()?;
+        }
+        let mut failed = None;
+        let polled = follow.poll(&mut |coming| {
+            if failed.is_some() || stop.load(Ordering::Relaxed) {
+                return;
+            }
+            match coming {
+                Coming::Corruption(corruption) => printer.complaints.corrupt(corruption),
+                Coming::Record(place, kind, payload) => {
+                    let line = printer.line((place, kind, payload));
+                    let written = line.and_then(|line| Ok(printer.write(out, u64::MAX, line)?));
+                    failed = written.err();
+                }
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        polled.map_err(cannot_read)?;
+        printer.finish(out)?;
+        out.flush()?;
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// Makes lines of records, and puts the generations between them.
+struct Printer<'g, 'd> {
+    filter: &'g Filter,
+    window: Window,
+    generations: &'g Generations<'d>,
+    lookup: Lookup<'g, 'd>,
+    is_json: bool,
+    /// Generations that are not yet shown.
+    puts: VecDeque<Put>,
+    /// All of their records up to here are, or need not be.
+    taken: u64,
+    /// Whether a generation that is not known may come yet.
+    is_following: bool,
+    /// Whether it was not yet looked for this time.
+    may_look: bool,
+    complaints: Complaints,
+}
+
+impl<'g, 'd> Printer<'g, 'd> {
+    fn new(generations: &'g Generations<'d>, filter: &'g Filter, is_json: bool) -> Self {
+        Self {
+            filter,
+            window: filter.window(),
+            generations,
+            lookup: Lookup::new(generations),
+            is_json,
+            puts: VecDeque::new(),
+            taken: 0,
+            is_following: false,
+            may_look: false,
+            complaints: Complaints::default(),
+        }
+    }
+
+    /// Generations that were found since the last time are to be shown.
+    fn take_puts(&mut self) {
+        let found = self.generations.list().into_iter();
+        self.puts.extend(found.filter(|put| put.place.sequence > self.taken));
+        self.taken = self.puts.back().map_or(self.taken, |put| put.place.sequence);
+    }
+
+    fn look_for_generations(&mut self) -> anyhow::Result<()> {
+        self.generations.refresh().map_err(cannot_read)?;
+        self.lookup.forget();
+        self.take_puts();
+        self.may_look = false;
+        Ok(())
+    }
+
+    /// The line of a record that is wanted.
+    fn line(
+        &mut self,
+        (place, kind, payload): (&Place, u8, &[u8]),
+    ) -> anyhow::Result<Option<String>> {
+        if !self.window.holds(place.time_ms) {
+            return Ok(None);
+        }
+        Ok(match Kind::from_code(kind) {
+            Some(Kind::Auction) => match AuctionRecord::decode(payload) {
+                Err(error) => {
+                    self.complaints.unreadable(place, &error);
+                    None
+                }
+                Ok(record) => {
+                    let facts = self.lookup.get(record.generation).map_err(cannot_read)?;
+                    if facts.is_none() && self.is_following && self.may_look {
+                        self.look_for_generations()?;
+                    }
+                    let facts = self.lookup.get(record.generation).map_err(cannot_read)?;
+                    let row = self.filter.matches(&record, facts);
+                    let row = row.then(|| Row::of(place, &record, facts));
+                    row.map(|row| self.render(&row)).transpose()?
+                }
+            },
+            Some(Kind::Gap) => match Gap::decode(payload) {
+                Err(error) => {
+                    self.complaints.unreadable(place, &error);
+                    None
+                }
+                Ok(gap) => self.aside(line::gap(place, gap.records)),
+            },
+            Some(Kind::Notice | Kind::Generation) => None,
+            None => self.aside(line::unknown(place, kind)),
+        })
+    }
+
+    fn render(&self, row: &Row) -> anyhow::Result<String> {
+        Ok(if self.is_json { serde_json::to_string(row)? } else { line::auction(row) })
+    }
+
+    /// What is no auction is a line among lines, and stands beside JSON.
+    fn aside(&self, text: String) -> Option<String> {
+        if !self.is_json {
+            return Some(text);
+        }
+        drop(writeln!(io::stderr(), "{text}"));
+        None
+    }
+
+    fn write(&mut self, out: &mut dyn Write, time_ms: u64, line: Option<String>) -> io::Result<()> {
+        let Some(line) = line else { return Ok(()) };
+        self.write_puts(out, time_ms)?;
+        writeln!(out, "{line}")
+    }
+
+    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.write_puts(out, u64::MAX)
+    }
+
+    /// Generations that were put in force until then.
+    fn write_puts(&mut self, out: &mut dyn Write, time_ms: u64) -> io::Result<()> {
+        while let Some(put) = self.puts.pop_front_if(|put| put.place.time_ms <= time_ms) {
+            if !self.is_json && self.window.holds(put.place.time_ms) {
+                writeln!(out, "{}", line::generation(&put))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! `vickrey log report`: what auctions add up to, as a table or as JSON.
+
+use std::io::Write;
+
+use audit::{Apart, Columns, Group, Report, ReportError};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::exit::{Exit, Failure};
+use crate::log::{Complaints, Progress, Source, Wanted, cannot_read, line};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    source: Source,
+    /// Columns to group by: hour, day, publisher, format, dsp, seat, deal, campaign
+    #[arg(long, value_name = "COLUMNS", value_parser = columns)]
+    by: Columns,
+    /// As JSON; money in nanos of the currency, latency in microseconds
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+fn columns(text: &str) -> Result<Columns, String> {
+    text.parse().map_err(|error: audit::ColumnError| error.to_string())
+}
+
+pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let filter = args.wanted.filter()?;
+    let directory = args.source.open()?;
+    let progress = Progress::new();
+    let report = audit::report(&directory, &filter, &args.by, |done, of| progress.show(done, of));
+    let report = report.map_err(|error| match error {
+        ReportError::Read(error) => cannot_read(error),
+        ReportError::Groups | ReportError::Sum => Failure::usage(error),
+    })?;
+    drop(progress);
+    let mut complaints = Complaints::default();
+    report.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
+    complaints.generations(&report.generations);
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&report))?)?;
+    } else {
+        out.write_all(as_text(&report).as_bytes())?;
+    }
+    let is_whole = report.apart.unreadable == 0;
+    Ok(if is_whole { complaints.exit() } else { Exit::Missed })
+}
+
+fn as_text(report: &Report) -> String {
+    let currencies = currencies(report);
+    let is_mixed = currencies.len() > 1;
+    let mut head: Vec<_> = report.columns.iter().map(|column| column.label().to_owned()).collect();
+    head.extend(is_mixed.then(|| "currency".to_owned()));
+    let texts = head.len();
+    let money = match currencies.as_slice() {
+        [one] if !one.is_empty() => format!(" {one}"),
+        _ => String::new(),
+    };
+    head.extend(["auctions", "bids", "wins", "fill %"].map(str::to_owned));
+    head.extend([format!("spend{money}"), format!("fee{money}")]);
+    head.extend(["p50 ms", "p99 ms"].map(str::to_owned));
+    let mut rows = vec![head];
+    let form = Form { is_mixed, places: places(report) };
+    rows.extend(report.groups.iter().map(|group| row(group, &group.key, &form)));
+    for total in &report.totals {
+        let mut key = vec![String::new(); report.columns.iter().count()];
+        key[0] = "total".to_owned();
+        rows.push(row(total, &key, &form));
+    }
+    let mut text = line::table(&rows, texts);
+    text.push_str("\nspend: what DSPs owe for what was cleared. fee: what of it is ours. ");
+    text.push_str(if report.columns.are_of_bids() {
+        "Latency is of DSPs' answers, in the total of auctions."
+    } else {
+        "Latency is of auctions."
+    });
+    text.push_str(
+        "\nAn auction counts once in every group that it is in, and once in the total.\n",
+    );
+    for note in notes(&report.apart) {
+        text.push_str(&note);
+        text.push('\n');
+    }
+    text
+}
+
+fn currencies(report: &Report) -> Vec<&str> {
+    report.totals.iter().map(|total| total.currency.as_str()).collect()
+}
+
+/// How lines look.
+struct Form {
+    /// Whether there is more than one currency.
+    is_mixed: bool,
+    /// Of money.
+    places: usize,
+}
+
+/// Cents, where it is more than a few of them.
+fn places(report: &Report) -> usize {
+    let spend = report.totals.iter().map(|total| total.sums.counts.spend_nanos).max();
+    if spend < Some(1_000_000_000) { 6 } else { 2 }
+}
+
+fn row(group: &Group, key: &[String], form: &Form) -> Vec<String> {
+    let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { line::visible(text) };
+    // What stands in the first column of a total is all there is to it.
+    let mut cells: Vec<_> = match group.key.is_empty() {
+        true => key.to_vec(),
+        false => key.iter().map(|value| or_dash(value)).collect(),
+    };
+    cells.extend(form.is_mixed.then(|| or_dash(&group.currency)));
+    let counts = &group.sums.counts;
+    cells.extend([counts.auctions, counts.bids, counts.wins].map(|count| count.to_string()));
+    let fill = counts.fill_ppm();
+    cells.push(fill.map_or_else(
+        || "-".to_owned(),
+        |ppm| {
+            let tenths = (ppm + 500) / 1000;
+            format!("{}.{}", tenths / 10, tenths % 10)
+        },
+    ));
+    cells.extend(
+        [counts.spend_nanos, counts.fee_nanos].map(|nanos| line::money(nanos, form.places)),
+    );
+    for quantile in [0.5, 0.99] {
+        let ms = |us: u64| format!("{}.{}", us / 1000, us % 1000 / 100);
+        cells.push(group.sums.latency_us(quantile).map_or_else(|| "-".to_owned(), ms));
+    }
+    cells
+}
+
+fn notes(apart: &Apart) -> Vec<String> {
+    let Apart { tests, shed, unreadable, no_generation, bids_left_out } = *apart;
+    [
+        (tests, "test auction, which is not counted", "test auctions, which are not counted"),
+        (shed, "auction was not recorded (gap)", "auctions were not recorded (gaps)"),
+        (unreadable, "record cannot be read", "records cannot be read"),
+        (
+            no_generation,
+            "auction without its generation: names are positions, and its fee is not known",
+            "auctions without their generation: names are positions, and their fee is not known",
+        ),
+        (
+            bids_left_out,
+            "bid is left out of a record that was too long, and out of groups of bids",
+            "bids are left out of records that were too long, and out of groups of bids",
+        ),
+    ]
+    .into_iter()
+    .filter(|(many, ..)| *many > 0)
+    .map(|(many, one, more)| line::count(many, one, more))
+    .collect()
+}
+
+fn as_json(report: &Report) -> Value {
+    let group = |group: &Group| {
+        let names = report.columns.iter().map(|column| column.label().to_owned());
+        let values = group.key.iter().map(|value| Value::from(value.as_str()));
+        let mut object: serde_json::Map<String, Value> = names.zip(values).collect();
+        let counts = &group.sums.counts;
+        let currency = Some(group.currency.as_str()).filter(|currency| !currency.is_empty());
+        object.insert("currency".into(), currency.into());
+        for (name, count) in [
+            ("auctions", counts.auctions),
+            ("bids", counts.bids),
+            ("wins", counts.wins),
+            ("filled", counts.filled),
+            ("spend_nanos", counts.spend_nanos),
+            ("fee_nanos", counts.fee_nanos),
+        ] {
+            object.insert(name.into(), count.into());
+        }
+        object.insert("fill_ppm".into(), counts.fill_ppm().into());
+        object.insert("latency_us_p50".into(), group.sums.latency_us(0.5).into());
+        object.insert("latency_us_p99".into(), group.sums.latency_us(0.99).into());
+        Value::Object(object)
+    };
+    let Apart { tests, shed, unreadable, no_generation, bids_left_out } = report.apart;
+    json!({
+        "groups": report.groups.iter().map(group).collect::<Vec<_>>(),
+        "totals": report.totals.iter().map(group).collect::<Vec<_>>(),
+        "tests": tests,
+        "not_recorded": shed,
+        "unreadable": unreadable,
+        "without_generation": no_generation,
+        "bids_left_out": bids_left_out,
+    })
+}
