@@ -21,7 +21,7 @@ pub use error::FilterError;
 /// Longest expression, in bytes.
 pub const FILTER_BYTES_MAX: usize = 4096;
 
-/// How far the clock that stamps a record may be from the auction's own time.
+/// How far a record's time may be from its auction's: that of records by other hands.
 const SLACK_MS: u64 = 60_000;
 
 /// Which auctions are wanted.
@@ -101,8 +101,7 @@ impl Filter {
         self.terms.iter().any(Term::is_about_bids)
     }
 
-    /// When records were written of auctions that are wanted: a minute more than their own times, for
-    /// a record is written after its auction, by a clock that may be set meanwhile.
+    /// The times of records of auctions that are wanted: a minute more than their own.
     pub fn window(&self) -> Window {
         let mut window = Window::ALL;
         for term in &self.terms {

@@ -25,13 +25,14 @@ pub struct Follow<'d> {
     reader: Option<Reader<'d, Folder>>,
     /// What comes next.
     next: u64,
-    node: u32,
+    /// `None` until something has come.
+    node: Option<u32>,
 }
 
 impl<'d> Follow<'d> {
     /// Reads a lane from a sequence on.
     pub const fn new(directory: &'d Directory, kind: LaneKind, next: u64) -> Self {
-        Self { directory, kind, reader: None, next, node: 0 }
+        Self { directory, kind, reader: None, next, node: None }
     }
 
     /// Tells what has come since the last look.
@@ -60,11 +61,13 @@ impl<'d> Follow<'d> {
         for item in &mut reader {
             match item? {
                 Item::Record(record) => {
-                    if self.node == 0 {
-                        self.node = self.directory.lane(self.kind)?.node().unwrap_or(0);
-                    }
+                    let node = match self.node {
+                        Some(node) => node,
+                        None => self.directory.lane(self.kind)?.node().unwrap_or(0),
+                    };
+                    self.node = Some(node);
                     let place = Place {
-                        node: self.node,
+                        node,
                         epoch: record.epoch,
                         sequence: record.sequence,
                         time_ms: record.time_ms,

@@ -28,8 +28,10 @@ pub struct Generations<'d> {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// By number. The last record that has one counts.
+    /// By number: where each was put in force, as far back as the lane goes.
     places: HashMap<u64, Put>,
+    /// By number: the sequence of its last record. Those before it may be gone.
+    latest: HashMap<u64, u64>,
     /// The last ones that were asked for, the latest last.
     held: Vec<Arc<GenerationFacts>>,
     problems: Problems,
@@ -82,7 +84,6 @@ impl<'d> Generations<'d> {
         let lane = self.directory.lane(LaneKind::Durable)?;
         let mut found = self.lock();
         let found = &mut *found;
-        found.absent.clear();
         let mut room = Room::default();
         for segment in lane.segments() {
             let is_last = found.reached.filter(|(reached, _)| *reached == segment.identity());
@@ -112,10 +113,13 @@ impl<'d> Generations<'d> {
                 }
             }
         }
+        let Found { absent, latest, .. } = found;
+        absent.retain(|number| !latest.contains_key(number));
         Ok(())
     }
 
-    /// The generation of that number; `None` when it is not in the lane, or cannot be read.
+    /// The generation of that number; `None` when it is not in the lane, or cannot be read. One that
+    /// was not there yet is looked for once more: it came in force while auctions were read.
     ///
     /// # Errors
     ///
@@ -127,11 +131,18 @@ impl<'d> Generations<'d> {
             found.held.push(Arc::clone(&held));
             return Ok(Some(held));
         }
-        let Some(put) = found.places.get(&number) else { return Ok(None) };
-        let sequence = put.place.sequence;
         if found.absent.contains(&number) {
             return Ok(None);
         }
+        if !found.latest.contains_key(&number) {
+            drop(found);
+            self.refresh()?;
+            found = self.lock();
+        }
+        let Some(&sequence) = found.latest.get(&number) else {
+            found.absent.push(number);
+            return Ok(None);
+        };
         let Some(facts) = self.read(number, sequence)? else {
             found.absent.push(number);
             return Ok(None);
@@ -183,7 +194,9 @@ impl Found {
             Ok(facts) => {
                 let GenerationFacts { number, since_unix_ms: since_ms, .. } = facts;
                 let dsps = facts.dsps.len();
-                self.places.insert(number, Put { place: *place, number, since_ms, dsps });
+                let put = Put { place: *place, number, since_ms, dsps };
+                self.places.entry(number).or_insert(put);
+                self.latest.insert(number, place.sequence);
                 self.held.retain(|held| held.number != number);
             }
             Err(why) => self.problems.unreadable.push((*place, why)),

@@ -11,7 +11,7 @@ pub struct Place {
     pub epoch: u64,
     /// Its number; one more than that of the record before.
     pub sequence: u64,
-    /// When it was written, in milliseconds of Unix time.
+    /// The record's own time, in milliseconds of Unix time: of an auction, when its request came.
     pub time_ms: u64,
 }
 

@@ -261,3 +261,23 @@ fn damage_makes_a_replay_inexact() {
     assert_eq!((replays.damage.corruptions.len(), findings.len()), (1, 0));
     assert!(!replays.is_exact());
 }
+
+/// A configuration is durable before its auctions: who meets one of a number that is not known looks
+/// for it again.
+#[test]
+fn a_generation_that_comes_meanwhile_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = SampleLog::of(folder.path(), &[]);
+    let directory = Directory::open(folder.path()).unwrap();
+    let generations = Generations::find(&directory).unwrap();
+    let mut lookup = Lookup::new(&generations);
+    assert_eq!(lookup.get(1).unwrap().unwrap().number, 1);
+    log.durable(Kind::Generation.code(), START_MS + 5, &generation(2, START_MS + 5));
+    log.durable(Kind::Generation.code(), START_MS + 9, &generation(1, START_MS));
+    assert_eq!(lookup.get(2).unwrap().unwrap().number, 2);
+    assert!(lookup.get(3).unwrap().is_none());
+    assert_eq!(lookup.get(1).unwrap().unwrap().number, 1, "by its later record as well");
+    let list: Vec<_> =
+        generations.list().iter().map(|put| (put.number, put.place.sequence)).collect();
+    assert_eq!(list, [(1, 1), (2, 2)], "each where it came in force");
+}

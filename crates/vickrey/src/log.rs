@@ -144,6 +144,19 @@ impl Wanted {
         Filter::parse(&self.filter.join(" "), now_us())
             .map_err(|error| Failure::usage(format!("the filter is wrong: {error}")))
     }
+
+    /// One that means the same whenever it is used.
+    fn lasting_filter(&self) -> anyhow::Result<Filter> {
+        const HOUR_US: u64 = 3_600_000_000;
+        let filter = self.filter()?;
+        if Filter::parse(filter.text(), now_us() + HOUR_US).ok() != Some(filter.clone()) {
+            return Err(Failure::usage(
+                "this goes on by the same filter later, so its times must not count from now: \
+                 give them in full, as time>=2026-11-22T08:00",
+            ));
+        }
+        Ok(filter)
+    }
 }
 
 fn now_us() -> u64 {

@@ -477,3 +477,31 @@ fn a_log_that_ends_before_its_export_is_refused() {
     SampleLog::of(folder.path(), &samples()[..1]);
     check(&args, folder.path(), 64, &[], &["it is not the log that it was"]);
 }
+
+/// Retention does not wait for exports.
+#[test]
+fn what_was_gone_before_its_export_is_told() {
+    let folder = record();
+    let rows = folder.path().join("rows");
+    let args = ["export", "--format", "jsonl", "--out", rows.to_str().unwrap()];
+    check(&args, folder.path(), 0, &["6 rows"], &[]);
+    let mut log = SampleLog::open(folder.path(), 4096);
+    (0..40).for_each(|_| log.auction(&samples()[0]));
+    drop(log);
+    let files = segments(folder.path());
+    for old in &files[..files.len() - 1] {
+        fs::remove_file(old).unwrap();
+    }
+    let (code, out, err) = run(&args, folder.path());
+    assert!(code == 1 && out.contains("records 8 to "), "{out}{err}");
+    assert!(out.contains("were gone before they were exported"), "{out}");
+    check(&args, folder.path(), 0, &["0 rows"], &[]);
+}
+
+#[test]
+fn an_export_goes_by_times_that_stay() {
+    let folder = record();
+    let rows = folder.path().join("rows");
+    let args = ["export", "--format", "jsonl", "--out", rows.to_str().unwrap(), "time>=-1h"];
+    check(&args, folder.path(), 64, &[], &["must not count from now"]);
+}

@@ -454,7 +454,8 @@ impl Armed<'_> {
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
-        if let Some(abandoned) = &self.0 {
+        // A panic of ours is no caller that went away; it is counted with all panics.
+        if let Some(abandoned) = self.0.filter(|_| !std::thread::panicking()) {
             abandoned.note();
         }
     }

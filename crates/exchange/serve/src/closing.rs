@@ -89,6 +89,8 @@ impl Closing<'_> {
         let calls = recording::calls(self.calls, self.outcomes, moments.arrival);
         let no_bid = response.as_ref().err().copied();
         self.minutes.held((self.auction, cleared), calls, no_bid, &moments);
+        // The answer waits for its record too.
+        let moments = Moments { answered: Instant::now(), ..moments };
         Closed { response, notices, moments }
     }
 

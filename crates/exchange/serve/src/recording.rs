@@ -108,7 +108,7 @@ impl Opened {
             Some(Recorder::new(log.firehose_ring(shard, config.firehose.ring_bytes)))
         });
         let recorders = recorders.collect();
-        let generations = Rings::new(&mut log, config.durable.ring_bytes);
+        let generations = Rings::new(&mut log);
         let lanes =
             Lanes { durable: log.lane(LaneKind::Durable), firehose: log.lane(LaneKind::Firehose) };
         let thread = log.start().map_err(RecordError::Thread)?;

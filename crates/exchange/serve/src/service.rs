@@ -225,12 +225,13 @@ fn open_office(
     let clock = Clock::start();
     let mut replay = Replay::new(notices.policy, unix_ms());
     let mut unreadable = 0;
-    let journal = Journal::open(log, directory, |sequence, record| {
-        if let Err(error) = replay.record(sequence, record) {
-            unreadable += 1;
-            error!(sequence, %error, "a journalled notice cannot be read");
-        }
-    })?;
+    let journal =
+        Journal::open((log, record.durable.ring_bytes), directory, |sequence, record| {
+            if let Err(error) = replay.record(sequence, record) {
+                unreadable += 1;
+                error!(sequence, %error, "a journalled notice cannot be read");
+            }
+        })?;
     if unreadable > 0 {
         error!(unreadable, "notices may be lost or sent twice");
     }

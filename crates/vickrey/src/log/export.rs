@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use audit::{
     AuctionRecord, Filter, Gap, Generations, Kind, Lane, LaneKind, LogItem, LogRecords, Lookup,
-    Place, ReadError, Row,
+    Place, ReadError, Row, Segment,
 };
 use clap::{Args, ValueEnum};
 use export::{ExportError, Format, Item, Limits, Options, Position, Summary};
@@ -39,7 +40,7 @@ pub(crate) struct ExportArgs {
 }
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let filter = args.wanted.filter()?;
+    let filter = args.wanted.lasting_filter()?;
     let directory = args.source.open()?;
     let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
     let node = lane.node().unwrap_or(0);
@@ -66,9 +67,9 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     crate::hammer::stop_on_signal(Arc::clone(&stop))?;
     let summary = export::export(rows, &options, || stop.load(Ordering::Relaxed));
     let summary = summary.map_err(cannot_export)?;
-    if let Some(resumed) =
-        resumed.filter(|resumed| !summary.is_stopped && last.get() < Some(*resumed))
-    {
+    let is_later = |segment: &Segment| Some(segment.identity().epoch) > resumed.map(|it| it.epoch);
+    let may_come = summary.is_stopped || lane.segments().iter().any(is_later);
+    if let Some(resumed) = resumed.filter(|resumed| !may_come && last.get() < Some(*resumed)) {
         let (Position { epoch, sequence }, out) = (resumed, args.out.display());
         return Err(Failure::usage(format!(
             "{} ends before record {sequence} of epoch {epoch}, through which {out} has been exported: \
@@ -77,13 +78,24 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         )));
     }
     write_summary(&summary, args, out)?;
-    Ok(complaints.into_inner().exit())
+    let exit = complaints.into_inner().exit();
+    let Some(gone) = gone(&summary) else { return Ok(exit) };
+    let (from, through) = (gone.start(), gone.end());
+    writeln!(out, "records {from} to {through} were gone before they were exported")?;
+    Ok(Exit::Missed)
+}
+
+/// Records that no export has seen, behind those before and in front of these.
+fn gone(summary: &Summary) -> Option<RangeInclusive<u64>> {
+    let (resumed, first) = summary.resumed.zip(summary.first)?;
+    let gone = resumed.sequence + 1..=first.sequence.checked_sub(1)?;
+    (!gone.is_empty()).then_some(gone)
 }
 
 /// The sequence to read on from: what was not durable when the log failed or was lost may have had
 /// numbers that a later epoch gave again.
 fn start(lane: &Lane<'_>, resumed: Position) -> u64 {
-    let mut segments = lane.segments().iter().map(audit::Segment::identity);
+    let mut segments = lane.segments().iter().map(Segment::identity);
     let later = segments.find(|identity| identity.epoch > resumed.epoch);
     later.map_or(resumed.sequence, |identity| identity.first.min(resumed.sequence))
 }

@@ -27,8 +27,8 @@ struct Usual {
 
 const DURABLE: Usual = Usual {
     ring: (
-        "2MiB",
-        "What waits to be made durable, by who hands it over; full, it refuses records.",
+        "4MiB",
+        "What beacons wait in to be made durable; while it is full they are answered 503.",
     ),
     commit_after: ("1ms", "How long a record waits for others, to be made durable together."),
     commit_bytes: "256KiB",
@@ -62,7 +62,7 @@ pub struct RecordConfig {
 /// How one lane is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneConfig {
-    /// What each shard's records wait in.
+    /// What records wait in: of the firehose by shard, of the durable lane those of the office.
     pub ring_bytes: usize,
     /// When a group is committed.
     pub commit: Pace,

@@ -11,7 +11,7 @@ use crate::recording::Lanes;
 /// A counter of both lanes: its name, what it counts, and where that is.
 type Count = (&'static str, &'static str, fn(&Counters) -> u64);
 
-const COUNTS: [Count; 11] = [
+const COUNTS: [Count; 10] = [
     ("record_written", "Records that were made durable.", |counted| counted.records),
     ("record_bytes", "Bytes of their payloads.", |counted| counted.bytes),
     ("record_commits", "Groups that were made durable.", |counted| counted.commits),
@@ -29,9 +29,6 @@ const COUNTS: [Count; 11] = [
     }),
     ("record_retention_failures", "Times that old segments could not be removed.", |counted| {
         counted.retention_failures
-    }),
-    ("record_ring_bytes_high", "The most bytes that ever waited in one ring.", |counted| {
-        counted.ring_bytes_high
     }),
 ];
 
@@ -60,10 +57,15 @@ pub(super) fn expose<'c, C: Iterator<Item = &'c Counter>>(
         states.value(&[("lane", lane.kind().name())], state)?;
     }
     let counted = lanes.map(|lane| (lane.kind().name(), lane.counters()));
+    let level = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let mut segments = page.gauges("record_segments", "Segments there are.")?;
     for (lane, counters) in &counted {
-        let level = i64::try_from(counters.segments).unwrap_or(i64::MAX);
-        segments.value(&[("lane", *lane)], level)?;
+        segments.value(&[("lane", *lane)], level(counters.segments))?;
+    }
+    let help = "The most bytes that ever waited in one ring.";
+    let mut high = page.gauges("record_ring_bytes_high", help)?;
+    for (lane, counters) in &counted {
+        high.value(&[("lane", *lane)], level(counters.ring_bytes_high))?;
     }
     let mut refused =
         page.counters("record_refused", "Records that a lane did not take, by reason.")?;

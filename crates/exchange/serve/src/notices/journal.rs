@@ -18,10 +18,6 @@ use tracing::{error, info};
 
 use super::office::unix_ms;
 
-/// What comes while a commit lasts: some thousands of beacons, or a few hundred with the longest
-/// URLs.
-const RING_BYTES: usize = 4 << 20;
-
 /// Where records are handed over, and where it is heard what became of them.
 #[derive(Debug)]
 pub struct Journal {
@@ -35,13 +31,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A ring into `log`, which was opened and is not written yet, in `directory`. Before, what a
+    /// A ring of so many bytes into `log`, which was opened and is not written yet, in `directory`. Before, what a
     /// start needs of it is shown to `visit`, by sequence.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn open(
-        log: &mut Log,
+        (log, ring_bytes): (&mut Log, usize),
         directory: &Path,
         visit: impl FnMut(u64, &[u8]),
     ) -> Result<Self, ReadError> {
@@ -55,19 +51,16 @@ impl Journal {
             "the log was read for notices"
         );
         let lane = log.lane(LaneKind::Durable);
-        Ok(Self::connect(lane, |bytes, tell| log.durable_ring(bytes, Some(tell))))
+        Ok(Self::connect(lane, |tell| log.durable_ring(ring_bytes, Some(tell))))
     }
 
-    /// By a ring that `make` makes, of so many bytes.
-    pub(super) fn connect(lane: Lane, make: impl FnOnce(usize, Tell) -> DurableRing) -> Self {
+    /// By a ring that `make` makes.
+    pub(super) fn connect(lane: Lane, make: impl FnOnce(Tell) -> DurableRing) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
-        let ring = make(
-            RING_BYTES,
-            Box::new(move |told| {
-                // Who has ended need not know.
-                let _unheard = tell.send(told);
-            }),
-        );
+        let ring = make(Box::new(move |told| {
+            // Who has ended need not know.
+            let _unheard = tell.send(told);
+        }));
         Self { ring, lane, told, is_told: true, handed: Handed::default(), kept_from: 0 }
     }
 

@@ -54,13 +54,12 @@ impl Recorder {
             return Recorded::TooLong;
         };
         let arrival_ms = proceedings.arrival_unix_us / 1000;
-        if !firehose.offer(Kind::Auction.code(), arrival_ms, record) {
-            return Recorded::Shed;
-        }
+        let is_taken = firehose.offer(Kind::Auction.code(), arrival_ms, record);
         if record.capacity() > KEPT_BYTES_MAX {
             *record = Vec::new();
         }
         match kept {
+            _ if !is_taken => Recorded::Shed,
             Kept::Whole => Recorded::Whole,
             Kept::WithoutBodies => Recorded::WithoutBodies,
             Kept::SoldBidsOnly => Recorded::SoldBidsOnly,

@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// that were held by it, however old it is, and a start finds its number near the end.
 const EVERY: Duration = Duration::from_secs(600);
 
+/// One generation of the longest, and more.
+const RING_BYTES: usize = 2 << 20;
+
 /// Why a generation does not come in force.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unrecorded {
@@ -32,7 +35,7 @@ pub enum Unrecorded {
     /// The durable lane does not take it.
     #[error("the configuration cannot be recorded: {0}")]
     Refused(#[from] Refused),
-    /// The disk is too slow, or fails.
+    /// The disk is too slow, or fails. It may yet come to stand in the log, and is not in force.
     #[error("the configuration was not durable within {} s: look at the disk of record.directory", PATIENCE.as_secs())]
     Late,
     /// The exchange comes to its end.
@@ -40,8 +43,8 @@ pub enum Unrecorded {
     Closed,
 }
 
-/// The number of the last generation in the lane at `directory`; 0 when there is none. Numbers grow,
-/// so that is the highest.
+/// The number of the last generation in the lane at `directory`; 0 when there is none. None is
+/// recorded behind one of a higher number, so that is the highest.
 pub(super) fn newest_number(directory: &Path) -> Result<u64, ReadError> {
     let number = |record: Record| match GenerationFacts::decode(&record.payload) {
         Ok(facts) => Some(facts.number),
@@ -62,13 +65,13 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    pub fn new(log: &mut Log, ring_bytes: usize) -> Self {
+    pub fn new(log: &mut Log) -> Self {
         let (tell, told) = mpsc::channel();
         let tell = move |news| {
             // Nobody hears it any more at the end.
             let _ = tell.send(news);
         };
-        Self { ring: log.durable_ring(ring_bytes, Some(Box::new(tell))), told }
+        Self { ring: log.durable_ring(RING_BYTES, Some(Box::new(tell))), told }
     }
 
     /// Starts the thread; `number` is the last one that was used.
@@ -123,7 +126,7 @@ impl GenerationLog {
 struct Scribe {
     ring: DurableRing,
     told: mpsc::Receiver<Told>,
-    /// What is in force.
+    /// What is recorded once more.
     last: Option<Vec<u8>>,
 }
 
@@ -133,9 +136,9 @@ impl Scribe {
             match orders.recv_timeout(EVERY) {
                 Ok(Order { record, done }) => {
                     let recorded = self.record(&record);
-                    if recorded.is_ok() {
-                        self.last = Some(record);
-                    }
+                    // One that was refused may yet become durable, and a start goes on counting from
+                    // the last in the lane: none of a lower number is to come behind it.
+                    self.last = recorded.is_ok().then_some(record);
                     // Who waits may have given up.
                     let _ = done.send(recorded);
                 }
