@@ -48,7 +48,7 @@ pub enum Refused {
     #[error("the log is closed")]
     Closed,
     /// Until a commit succeeds; the log tries by itself.
-    #[error("the log is not written since {since_ms} (Unix ms): {}", cause.text())]
+    #[error("the log cannot be written: {}", cause.text())]
     Failing {
         /// Why.
         cause: Cause,

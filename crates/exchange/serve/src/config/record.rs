@@ -96,25 +96,17 @@ impl RecordConfig {
             ..=u32::MAX,
             "Which node of a cluster this is: with epoch and sequence it names a record.",
         );
-        let about = "What must not be lost: configurations, billing notices.";
-        let durable = s.section("durable", about, |s| read_lane(s, &DURABLE));
         let about = "Auctions: what the disk does not take is left out, and the gap is recorded.";
         let firehose = s.section("firehose", about, |s| read_lane(s, &FIREHOSE));
+        let about = "What must not be lost: configurations, billing notices.";
+        let durable = s.section("durable", about, |s| {
+            let durable = read_lane(s, &DURABLE);
+            check_age(s, &durable, &firehose);
+            durable
+        });
         let about = "Whole requests and answers, beside what an auction was cleared from.";
         let bodies = s.section("bodies", about, read_bodies);
-        let config = Self { directory: directory.into(), node, durable, firehose, bodies };
-        config.check(s);
-        config
-    }
-
-    /// An auction is nothing without the generation that it was held by.
-    fn check(&self, s: &mut Section<'_>) {
-        let Some(durable) = self.durable.keep_for else { return };
-        if self.firehose.keep_for.is_none_or(|firehose| durable < firehose) {
-            let value = format!("\"{}s\"", durable.as_secs());
-            let remedy = "is shorter than `firehose.keep_for`: auctions could not be recomputed once the configuration they were held by is gone";
-            s.problem("durable.keep_for", value, remedy);
-        }
+        Self { directory: directory.into(), node, durable, firehose, bodies }
     }
 
     /// As the log has it.
@@ -135,6 +127,16 @@ impl RecordConfig {
             firehose: LaneOptions { commit: self.firehose.commit, ..firehose },
             ..LogOptions::DEFAULT
         }
+    }
+}
+
+/// An auction is nothing without the generation that it was held by.
+fn check_age(s: &mut Section<'_>, durable: &LaneConfig, firehose: &LaneConfig) {
+    let Some(age) = durable.keep_for else { return };
+    if firehose.keep_for.is_none_or(|firehose| age < firehose) {
+        let value = format!("\"{}s\"", age.as_secs());
+        let remedy = "must not be shorter than that of [record.firehose]: auctions are recomputed by the configuration that they were held by";
+        s.problem("keep_for", value, remedy);
     }
 }
 

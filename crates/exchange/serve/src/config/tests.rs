@@ -244,3 +244,61 @@ fn what_a_dsp_is_made_of() {
     assert_eq!((host.as_str(), *port, endpoint.path.as_str()), ("127.0.0.1", 9001, "/bid"));
     assert_eq!(endpoint.authority, "127.0.0.1:9001");
 }
+
+#[test]
+fn what_is_recorded_and_kept_has_limits() {
+    let check = |table: &str, keys: &str, want: &[&str]| {
+        check(&format!("[exchange]\n[record{table}]\n{keys}"), want);
+    };
+    let age = "line 3: record.durable.keep_for = \"1h\": must not be shorter than that of \
+               [record.firehose]: auctions are recomputed by the configuration that they were held by";
+    check(".durable", "keep_for = \"1h\"", &[age]);
+    check(".durable", "keep_for = \"168h\"", &[]);
+    check(".durable", "keep_for = \"0s\"", &[]);
+    check(".durable", "keep_for = \"1h\"\n[record.firehose]\nkeep_for = \"1h\"", &[]);
+    let forever = "line 3: record.durable.keep_for = \"720h\": must not be shorter than that of \
+                   [record.firehose]: auctions are recomputed by the configuration that they were held by";
+    check(".durable", "keep_for = \"720h\"\n[record.firehose]\nkeep_for = \"0s\"", &[forever]);
+    let bytes = "line 3: record.firehose.keep_bytes = \"268435455B\": must be at least 256MiB, or 0B \
+                 for no limit";
+    check(".firehose", "keep_bytes = \"268435455B\"", &[bytes]);
+    check(".firehose", "keep_bytes = \"256MiB\"", &[]);
+    check(".firehose", "keep_bytes = \"0B\"", &[]);
+    check(".firehose", "ring = \"1088KiB\"", &[]);
+    assert_eq!(problems_of("[exchange]\n[record.firehose]\nring = \"1087KiB\"").len(), 1);
+    check(".durable", "commit_after = \"10s\"\ncommit_bytes = \"8MiB\"", &[]);
+    for keys in ["commit_after = \"11s\"", "commit_bytes = \"9MiB\"", "commit_bytes = \"1B\""] {
+        assert_eq!(
+            problems_of(&format!("[exchange]\n[record.durable]\n{keys}")).len(),
+            1,
+            "{keys}"
+        );
+    }
+    check("", "node = 4294967295", &[]);
+    assert_eq!(problems_of("[exchange]\n[record]\nnode = 4294967296").len(), 1);
+    check(".bodies.masks", "geo = \"cut\"\ngeo_decimals = 6", &[]);
+    assert_eq!(problems_of("[exchange]\n[record.bodies.masks]\ngeo_decimals = 7").len(), 1);
+}
+
+#[test]
+fn a_lane_is_kept_as_configured() {
+    let text = "[exchange]\n[record]\nnode = 3\n[record.firehose]\nkeep_bytes = \"1GiB\"\n\
+                keep_for = \"2h\"\ncommit_after = \"2s\"\n[record.durable]\nkeep_bytes = \"0B\"\n\
+                commit_bytes = \"1KiB\"\n[record.bodies]\nsample = \"100%\"";
+    let config = parse("vickrey.toml", text, ExchangeConfig::read).unwrap().unwrap();
+    let record = config.record.unwrap();
+    let options = record.options();
+    assert_eq!((options.durable.writer.node, options.firehose.writer.node), (3, 3));
+    let kept = |lane: &eventlog::lane::LaneOptions| {
+        (lane.retention.bytes_max, lane.retention.age_max.map(|age| age.as_secs()))
+    };
+    assert_eq!(kept(&options.firehose), (Some(1 << 30), Some(7200)));
+    assert_eq!(kept(&options.durable), (None, Some(720 * 3600)));
+    assert_eq!(options.firehose.commit.after, Duration::from_secs(2));
+    assert_eq!(options.durable.gather.bytes, 1024);
+    assert!((0..100).all(|_| record.bodies.draws()));
+    let half = BodiesConfig { sample: Ppm::new(500_000).unwrap(), ..record.bodies };
+    let drawn = (0..1000).filter(|_| half.draws()).count();
+    assert!((300..700).contains(&drawn), "{drawn}");
+    assert!(!BodiesConfig::default().draws());
+}
