@@ -229,7 +229,12 @@ fn write_call(out: &mut Writer<'_>, call: &Call, imps: usize, judged: &mut Answe
     if ask.imps != all(imps) {
         out.uint(field::IMPS, ask.imps);
     }
-    let deals = (0..u128::BITS).filter(|deal| ask.deals >> deal & 1 == 1);
+    let mut deals = ask.deals;
+    let deals = std::iter::from_fn(|| {
+        let deal = deals.trailing_zeros();
+        deals &= deals.wrapping_sub(1);
+        (deal < u128::BITS).then_some(deal)
+    });
     out.packed(field::DEALS, deals.map(u64::from));
     out.uint(field::TMAX_MS, tmax_ms.into());
     out.uint(field::OUTCOME, outcome.number());
