@@ -1,7 +1,7 @@
 //! A gap in the log: how many auctions of which shard are missing, and from when. Knows no auction.
 
 use crate::fields::gap as field;
-use crate::{Malformed, Reader, VERSION, Writer, check_version};
+use crate::{Malformed, Reader, VERSION, Varint, Writer, check_version};
 
 /// Auctions that were held and not recorded, because the log could not take them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,19 +35,14 @@ impl Gap {
     /// When it is none, or of a later version.
     pub fn decode(record: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::of_record(record)?;
-        let mut gap = Self::default();
-        let (mut version, mut last) = (0, 0);
-        while let Some(read) = reader.next_in_order(&mut last)? {
-            match read.number {
-                field::VERSION => version = read.uint()?,
-                field::SHARD => gap.shard = read.uint32()?,
-                field::RECORDS => gap.records = read.uint()?,
-                field::SINCE_UNIX_MS => gap.since_unix_ms = read.uint()?,
-                field::THROUGH_UNIX_MS => gap.through_unix_ms = read.uint()?,
-                _ => (),
-            }
-        }
-        check_version(version)?;
+        check_version(reader.take(field::VERSION, Varint::uint)?.unwrap_or(0))?;
+        let gap = Self {
+            shard: reader.take(field::SHARD, Varint::uint32)?.unwrap_or(0),
+            records: reader.take(field::RECORDS, Varint::uint)?.unwrap_or(0),
+            since_unix_ms: reader.take(field::SINCE_UNIX_MS, Varint::uint)?.unwrap_or(0),
+            through_unix_ms: reader.take(field::THROUGH_UNIX_MS, Varint::uint)?.unwrap_or(0),
+        };
+        reader.finish()?;
         Ok(gap)
     }
 }

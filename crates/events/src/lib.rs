@@ -14,7 +14,7 @@ mod writer;
 
 pub use gap::Gap;
 pub use kind::Kind;
-pub use reader::{Field, Malformed, Reader, check_version};
+pub use reader::{Bytes, Fixed64, Malformed, Reader, Value, Varint, check_version};
 pub use writer::Writer;
 
 /// The version of records that is written, and the highest that is read.

@@ -11,26 +11,49 @@ const END_BYTES: usize = 6;
 
 const _: () = assert!(LENGTH >= 16 && LENGTH < 2048, "the key of the last field has two bytes");
 
-/// Reads the fields of one message, in the order in which they stand.
+/// Reads the fields of one message by their numbers, in whose order they stand and are asked for.
+///
+/// Nothing searches: whether a field is there is seen from the one byte that stands next. What stands
+/// between two that are asked for is of a later release, and passed over.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'b> {
     rest: &'b [u8],
+    /// The least number that may stand next.
+    least: u32,
 }
 
-/// A field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field<'b> {
-    /// Its number in the schema.
-    pub number: u32,
-    value: Value<'b>,
+/// A field's value as it stands: of one of the types below.
+pub trait Value<'b>: Sized {
+    /// The type's number.
+    const WIRE: u32;
+
+    /// Reads that of field `number`, whose key has been read.
+    ///
+    /// # Errors
+    ///
+    /// When it is cut off, or no number of 64 bits.
+    fn read(reader: &mut Reader<'b>, number: u32) -> Result<Self, Malformed>;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Value<'b> {
-    Varint(u64),
-    Fixed64(u64),
-    Fixed32(u32),
-    Bytes(&'b [u8]),
+/// A number, as most are.
+#[derive(Clone, Copy, Debug)]
+pub struct Varint {
+    number: u32,
+    value: u64,
+}
+
+/// A number of always the same length.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed64(u64);
+
+/// The same of four bytes: only what ends a record.
+struct Fixed32(u32);
+
+/// Text, bytes, a message, or packed numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'b> {
+    number: u32,
+    bytes: &'b [u8],
 }
 
 /// Why bytes are no record.
@@ -75,7 +98,7 @@ pub enum Malformed {
     /// More of it than any record has.
     #[error("there is more of field {0} than any record has")]
     TooMany(u32),
-    /// Behind one with a higher number.
+    /// Behind one with a higher number, or a second time.
     #[error("field {0} stands out of order")]
     Order(u32),
 }
@@ -83,7 +106,7 @@ pub enum Malformed {
 impl<'b> Reader<'b> {
     /// Of a message within another.
     pub const fn new(message: &'b [u8]) -> Self {
-        Self { rest: message }
+        Self { rest: message, least: 1 }
     }
 
     /// Of a whole record.
@@ -97,61 +120,143 @@ impl<'b> Reader<'b> {
         }
         let at = record.len().checked_sub(END_BYTES).ok_or(Malformed::Length)?;
         let (rest, end) = record.split_at(at);
-        match Self::new(end).next() {
-            Ok(Some(Field { number: LENGTH, value: Value::Fixed32(len) }))
-                if len as usize == at =>
-            {
-                Ok(Self::new(rest))
-            }
+        match Self::new(end).take(LENGTH, |Fixed32(len)| Ok(len as usize)) {
+            Ok(Some(len)) if len == at => Ok(Self::new(rest)),
             _ => Err(Malformed::Length),
         }
     }
 
-    /// The next field of a record, whose fields stand in the order of their numbers: `last` is the
-    /// number of the one before, from 0.
+    /// What `read` makes of the field of this number; `None` when it is not there.
     ///
     /// # Errors
     ///
-    /// As [`Reader::next`], and when it is out of order.
-    pub fn next_in_order(&mut self, last: &mut u32) -> Result<Option<Field<'b>>, Malformed> {
-        let field = self.next()?;
-        if let Some(Field { number, .. }) = field {
-            if number < *last {
-                return Err(Malformed::Order(number));
-            }
-            *last = number;
-        }
-        Ok(field)
+    /// Those of `read`, and when what stands there is no field, of another type, or out of order;
+    /// nothing is to be read on after that.
+    #[inline(always)]
+    pub fn take<V: Value<'b>, T>(
+        &mut self,
+        number: u32,
+        read: impl FnOnce(V) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, Malformed> {
+        let is_there = self.comes_to(number, V::WIRE)?;
+        self.least = number + 1;
+        if is_there { V::read(self, number).and_then(read).map(Some) } else { Ok(None) }
     }
 
-    /// The next field; `None` when there are no more.
+    /// Hands every field of this number to `read`.
     ///
     /// # Errors
     ///
-    /// When no field stands here; nothing is to be read on after that.
-    #[expect(clippy::should_implement_trait, reason = "`?` reads better than items that may fail")]
-    pub fn next(&mut self) -> Result<Option<Field<'b>>, Malformed> {
-        if self.rest.is_empty() {
-            return Ok(None);
+    /// As [`Reader::take`].
+    #[inline]
+    pub fn each<V: Value<'b>, E: From<Malformed>>(
+        &mut self,
+        number: u32,
+        mut read: impl FnMut(V) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while self.comes_to(number, V::WIRE)? {
+            self.least = number;
+            read(V::read(self, number)?)?;
         }
+        self.least = number + 1;
+        Ok(())
+    }
+
+    /// Passes over whatever is left, which is of a later release.
+    ///
+    /// # Errors
+    ///
+    /// When that is no fields, or out of order.
+    #[inline]
+    pub fn finish(mut self) -> Result<(), Malformed> {
+        if self.rest.is_empty() { Ok(()) } else { self.search(u32::MAX, VARINT).map(drop) }
+    }
+
+    /// Whether the next field has this number, once those with lower ones are passed over. Reads its
+    /// key then. Inlined, it is a comparison with one byte, or two.
+    #[inline(always)]
+    fn comes_to(&mut self, number: u32, wire: u32) -> Result<bool, Malformed> {
+        let key = number << 3 | wire;
+        let next = match *self.rest {
+            [] => return Ok(false),
+            [byte, ref rest @ ..] if u32::from(byte) == key && key < 0x80 => Some(rest),
+            [byte, ..] if byte < 0x80 && key | 7 < u32::from(byte) => return Ok(false),
+            [low, high, ref rest @ ..]
+                if (0x80..0x4000).contains(&key)
+                    && u32::from(low) == key & 0x7f | 0x80
+                    && u32::from(high) == key >> 7 =>
+            {
+                Some(rest)
+            }
+            _ => None,
+        };
+        let Some(rest) = next else { return self.search(number, wire) };
+        self.rest = rest;
+        Ok(true)
+    }
+
+    #[inline(never)]
+    fn search(&mut self, number: u32, wire: u32) -> Result<bool, Malformed> {
+        while !self.rest.is_empty() {
+            let mut ahead = *self;
+            let (found, found_wire) = ahead.key()?;
+            if number < found {
+                return Ok(false);
+            }
+            if found < self.least {
+                return Err(Malformed::Order(found));
+            }
+            if number == found {
+                *self = ahead;
+                return if found_wire == wire { Ok(true) } else { Err(Malformed::Type(found)) };
+            }
+            ahead.skip(found, found_wire)?;
+            *self = Self { least: found, ..ahead };
+        }
+        Ok(false)
+    }
+
+    fn key(&mut self) -> Result<(u32, u32), Malformed> {
         let key = self.varint(0)?;
         let number = u32::try_from(key >> 3).ok().filter(|number| (1..1 << 29).contains(number));
-        let number = number.ok_or(Malformed::Number(key >> 3))?;
-        let value = match u32::try_from(key & 7) {
-            Ok(VARINT) => Value::Varint(self.varint(number)?),
-            Ok(FIXED64) => Value::Fixed64(u64::from_le_bytes(self.array(number)?)),
-            Ok(FIXED32) => Value::Fixed32(u32::from_le_bytes(self.array(number)?)),
-            Ok(BYTES) => {
-                let len = self.varint(number)?;
-                let len = usize::try_from(len).map_err(|_| Malformed::Truncated(number))?;
-                Value::Bytes(self.take(len, number)?)
-            }
-            _ => return Err(Malformed::Type(number)),
-        };
-        Ok(Some(Field { number, value }))
+        Ok((number.ok_or(Malformed::Number(key >> 3))?, (key & 7) as u32))
     }
 
+    fn skip(&mut self, number: u32, wire: u32) -> Result<(), Malformed> {
+        match wire {
+            VARINT => Varint::read(self, number).map(drop),
+            FIXED64 => Fixed64::read(self, number).map(drop),
+            FIXED32 => Fixed32::read(self, number).map(drop),
+            BYTES => Bytes::read(self, number).map(drop),
+            _ => Err(Malformed::Type(number)),
+        }
+    }
+
+    /// Most have one byte.
+    #[inline(always)]
     fn varint(&mut self, number: u32) -> Result<u64, Malformed> {
+        match self.rest.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.rest = rest;
+                Ok(byte.into())
+            }
+            _ => self.long_varint(number),
+        }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, number: u32) -> Result<u64, Malformed> {
+        // Those of up to four bytes, without a branch on how many: lengths follow no pattern.
+        if let Some((word, _)) = self.rest.split_first_chunk() {
+            let word = u32::from_le_bytes(*word);
+            let ends = !word & 0x8080_8080;
+            if ends != 0 {
+                let own = word & (ends ^ (ends - 1));
+                self.rest = &self.rest[ends.trailing_zeros() as usize / 8 + 1..];
+                let part = |at: u32| (own >> at) & (0x7f << (7 * at));
+                return Ok((part(0) | part(1) | part(2) | part(3)).into());
+            }
+        }
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.rest.split_first().ok_or(Malformed::Truncated(number))?;
@@ -173,25 +278,56 @@ impl<'b> Reader<'b> {
         self.rest = rest;
         Ok(*array)
     }
+}
 
-    fn take(&mut self, len: usize, number: u32) -> Result<&'b [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or(Malformed::Truncated(number))?;
-        self.rest = rest;
-        Ok(taken)
+impl<'b> Value<'b> for Varint {
+    const WIRE: u32 = VARINT;
+
+    #[inline(always)]
+    fn read(reader: &mut Reader<'b>, number: u32) -> Result<Self, Malformed> {
+        reader.varint(number).map(|value| Self { number, value })
     }
 }
 
-impl<'b> Field<'b> {
+impl<'b> Value<'b> for Fixed64 {
+    const WIRE: u32 = FIXED64;
+
+    #[inline]
+    fn read(reader: &mut Reader<'b>, number: u32) -> Result<Self, Malformed> {
+        reader.array(number).map(|bytes| Self(u64::from_le_bytes(bytes)))
+    }
+}
+
+impl<'b> Value<'b> for Fixed32 {
+    const WIRE: u32 = FIXED32;
+
+    #[inline]
+    fn read(reader: &mut Reader<'b>, number: u32) -> Result<Self, Malformed> {
+        reader.array(number).map(|bytes| Self(u32::from_le_bytes(bytes)))
+    }
+}
+
+impl<'b> Value<'b> for Bytes<'b> {
+    const WIRE: u32 = BYTES;
+
+    #[inline]
+    fn read(reader: &mut Reader<'b>, number: u32) -> Result<Self, Malformed> {
+        let len = usize::try_from(reader.varint(number)?).ok();
+        let parts = len.and_then(|len| reader.rest.split_at_checked(len));
+        let (bytes, rest) = parts.ok_or(Malformed::Truncated(number))?;
+        reader.rest = rest;
+        Ok(Self { number, bytes })
+    }
+}
+
+impl Varint {
     /// `uint64`, or an enumeration.
     ///
     /// # Errors
     ///
-    /// This and all that follow: when the field is of another type, or holds what that type cannot.
-    pub fn uint(self) -> Result<u64, Malformed> {
-        match self.value {
-            Value::Varint(value) => Ok(value),
-            _ => Err(Malformed::Type(self.number)),
-        }
+    /// Never. Of all that follow: when it is not what that type holds.
+    pub const fn uint(self) -> Result<u64, Malformed> {
+        Ok(self.value)
     }
 
     /// `uint32`.
@@ -220,30 +356,47 @@ impl<'b> Field<'b> {
         }
     }
 
-    /// `fixed64`.
-    pub fn fixed64(self) -> Result<u64, Malformed> {
-        match self.value {
-            Value::Fixed64(value) => Ok(value),
-            _ => Err(Malformed::Type(self.number)),
-        }
+    /// `uint64` or an enumeration, or nothing that the field may hold where `known` finds it to be
+    /// none.
+    pub fn known<T>(self, known: impl FnOnce(u64) -> Option<T>) -> Result<T, Malformed> {
+        known(self.value).ok_or(self.out_of_range(self.value))
     }
 
+    /// That it cannot be `value`.
+    const fn out_of_range(self, value: u64) -> Malformed {
+        Malformed::Range { number: self.number, value }
+    }
+}
+
+impl Fixed64 {
+    /// `fixed64`.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub const fn uint(self) -> Result<u64, Malformed> {
+        Ok(self.0)
+    }
+}
+
+impl<'b> Bytes<'b> {
     /// `bytes`.
-    pub fn bytes(self) -> Result<&'b [u8], Malformed> {
-        match self.value {
-            Value::Bytes(bytes) => Ok(bytes),
-            _ => Err(Malformed::Type(self.number)),
-        }
+    ///
+    /// # Errors
+    ///
+    /// Never. Of all that follow: when it is not what that type holds.
+    pub const fn bytes(self) -> Result<&'b [u8], Malformed> {
+        Ok(self.bytes)
     }
 
     /// `string`.
     pub fn text(self) -> Result<&'b str, Malformed> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed::Text(self.number))
+        std::str::from_utf8(self.bytes).map_err(|_| Malformed::Text(self.number))
     }
 
     /// A message.
     pub fn message(self) -> Result<Reader<'b>, Malformed> {
-        self.bytes().map(Reader::new)
+        Ok(Reader::new(self.bytes))
     }
 
     /// `repeated uint32`, packed: each goes to `each`.
@@ -251,7 +404,7 @@ impl<'b> Field<'b> {
         self,
         mut each: impl FnMut(u32) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
-        let mut values = self.message()?;
+        let mut values = Reader::new(self.bytes);
         while !values.rest.is_empty() {
             let value = values.varint(self.number)?;
             each(u32::try_from(value).map_err(|_| self.out_of_range(value))?)?;
@@ -264,14 +417,7 @@ impl<'b> Field<'b> {
         parse(self.text()?).ok_or(Malformed::Value(self.number))
     }
 
-    /// `uint64` or an enumeration, or nothing that the field may hold where `known` finds it to be
-    /// none.
-    pub fn known<T>(self, known: impl FnOnce(u64) -> Option<T>) -> Result<T, Malformed> {
-        let value = self.uint()?;
-        known(value).ok_or(self.out_of_range(value))
-    }
-
-    /// That it cannot be `value`.
+    /// That it cannot hold `value`.
     pub const fn out_of_range(self, value: u64) -> Malformed {
         Malformed::Range { number: self.number, value }
     }

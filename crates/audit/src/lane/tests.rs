@@ -106,6 +106,24 @@ fn a_sound_log_is_told_as_it_is() {
     assert_eq!(check(|_, _| ()), (60, vec![], false));
 }
 
+/// An index says nothing of a segment whose next one does not begin where it ends.
+#[test]
+fn an_index_counts_where_nothing_is_missing_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let indexed = || {
+        let directory = Directory::open_written(folder.path()).unwrap();
+        let lane = directory.lane(LaneKind::Firehose).unwrap();
+        lane.segments().iter().map(|segment| lane.index(segment).is_some()).collect::<Vec<_>>()
+    };
+    let all = indexed();
+    let (newest, sealed) = all.split_last().unwrap();
+    assert!(sealed.iter().all(|has| *has) && !newest, "{all:?}");
+    fs::remove_file(&files(folder.path(), ".segment")[2]).unwrap();
+    let left = indexed();
+    assert_eq!(left[..3], [true, false, true], "the second has nothing behind it: {left:?}");
+}
+
 #[test]
 fn damage_is_told_where_it_is() {
     let first = HEADER_BYTES + eventlog::FRAME_BYTES;

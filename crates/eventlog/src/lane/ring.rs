@@ -350,15 +350,23 @@ impl FirehoseRing {
             return false;
         }
         if payload.len() > inlet.payload_bytes_max() {
-            inlet.shared.shard.too_long.add(1);
-        } else {
-            match inlet.put(kind, time_ms, payload) {
-                Ok(()) => return true,
-                Err(no_room) => inlet.no_room(&no_room),
+            self.leave_out(time_ms);
+            return false;
+        }
+        match inlet.put(kind, time_ms, payload) {
+            Ok(()) => true,
+            Err(no_room) => {
+                inlet.no_room(&no_room);
+                inlet.leave_out(time_ms);
+                false
             }
         }
-        inlet.leave_out(time_ms);
-        false
+    }
+
+    /// Leaves out a record that is too long for any ring: counted, and told by a gap.
+    pub fn leave_out(&mut self, time_ms: u64) {
+        self.inlet.shared.shard.too_long.add(1);
+        self.inlet.leave_out(time_ms);
     }
 
     /// How many records this ring left out.

@@ -47,6 +47,8 @@ pub(super) struct Scribe<D: Disk> {
     unsynced: Option<Unsynced>,
     failing: Option<Failing>,
     retain_at: Duration,
+    /// Old segments could not be removed, and that was told.
+    cannot_remove: bool,
     closing: bool,
     gaps: GapFormat,
     scratch: Vec<u8>,
@@ -69,6 +71,7 @@ impl<D: Disk> Scribe<D> {
             unsynced: None,
             failing: None,
             retain_at: Duration::ZERO,
+            cannot_remove: false,
             closing: false,
             gaps,
             scratch: Vec::new(),
@@ -264,7 +267,9 @@ impl<D: Disk> Scribe<D> {
         let older_than_ms = retention.age_max.map(|age| now.unix_ms.saturating_sub(age_ms(age)));
         let keep_from = self.shared.keep_from();
         let counts = &self.shared.counts;
-        match self.writer.retain(retention.bytes_max, older_than_ms, keep_from) {
+        let retained = self.writer.retain(retention.bytes_max, older_than_ms, keep_from);
+        let was_told = std::mem::replace(&mut self.cannot_remove, retained.is_err());
+        match retained {
             Ok(removed) if removed.segments.is_empty() => (),
             Ok(removed) => {
                 counts.removed_bytes.add(removed.bytes);
@@ -272,7 +277,9 @@ impl<D: Disk> Scribe<D> {
             }
             Err(error) => {
                 counts.retention_failures.add(1);
-                report(Report::RetainFailed { lane: self.kind, error: &error });
+                if !was_told {
+                    report(Report::RetainFailed { lane: self.kind, error: &error });
+                }
             }
         }
         counts.segments.set(self.writer.segments() as u64);

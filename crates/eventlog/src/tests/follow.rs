@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::testing::{Chance, FaultDisk, Faults};
-use crate::disk::{Disk, Folder};
+use crate::disk::{Disk, DiskFile as _, Folder};
 use crate::*;
 
 const OPTIONS: Options =
@@ -66,6 +66,33 @@ fn a_reader_goes_on_across_segments_and_restarts() {
     commit(&mut writer, 1);
     assert_eq!(more(&mut from), [27]);
     assert_eq!(more(&mut reader), [27]);
+}
+
+/// It is another's, however new.
+#[test]
+fn what_another_node_leaves_in_the_directory_is_not_followed() {
+    let other = FaultDisk::new(1);
+    let options = Options { node: 7, ..OPTIONS };
+    for _ in 0..3 {
+        let (mut writer, _) = Writer::open(other.clone(), options, |_| ()).unwrap();
+        commit(&mut writer, 1);
+        drop(writer);
+        other.restart_process();
+    }
+    let disk = FaultDisk::new(0);
+    let mut writer = open(&disk);
+    commit(&mut writer, 1);
+    let mut reader = Reader::new(&disk).unwrap().follow();
+    assert_eq!(drain(&mut reader).len(), 1);
+    let newest = *segments(&other).unwrap().last().unwrap();
+    let file = other.open(&newest.file_name()).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
+    disk.create(&newest.file_name()).unwrap().write_at(0, &bytes).unwrap();
+    assert_eq!(segments(&disk).unwrap().last(), Some(&newest));
+    assert_eq!(more(&mut reader), [0; 0]);
+    commit(&mut writer, 2);
+    assert_eq!(more(&mut reader), [2, 3]);
 }
 
 #[test]

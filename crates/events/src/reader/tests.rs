@@ -9,8 +9,10 @@ use crate::Writer;
 fn read(bytes: &[u8]) -> Result<Vec<u32>, Malformed> {
     let mut reader = Reader::new(bytes);
     let mut numbers = Vec::new();
-    while let Some(field) = reader.next()? {
-        numbers.push(field.number);
+    while !reader.rest.is_empty() {
+        let (number, wire) = reader.key()?;
+        reader.skip(number, wire)?;
+        numbers.push(number);
     }
     Ok(numbers)
 }
@@ -50,51 +52,120 @@ fn fields_come_apart() {
     check(&[&most[..10], &[0x81, 0x00]].concat(), Err(Malformed::Varint(1)));
 }
 
-fn only(bytes: &[u8]) -> Field<'_> {
-    Reader::new(bytes).next().expect("a field").expect("one")
+fn only<'b, V: Value<'b>, T>(
+    bytes: &'b [u8],
+    read: impl FnOnce(V) -> Result<T, Malformed>,
+) -> Result<T, Malformed> {
+    Reader::new(bytes).take(1, read).map(|found| found.expect("it is there"))
 }
 
 #[test]
 fn values_are_what_their_type_may_hold() {
     let (number, text) = ([0x08, 0x02], [0x0a, 0x02, 0xc3, 0x28]);
-    assert_eq!(only(&number).flag(), Err(Malformed::Range { number: 1, value: 2 }));
-    assert_eq!(only(&number).sint(), Ok(1));
-    assert_eq!(only(&[0x08, 0x03]).sint(), Ok(-2));
-    assert_eq!(only(&number).bytes(), Err(Malformed::Type(1)));
-    assert_eq!(only(&number).fixed64(), Err(Malformed::Type(1)));
-    assert_eq!(only(&text).uint(), Err(Malformed::Type(1)));
-    assert_eq!(only(&text).text(), Err(Malformed::Text(1)));
+    assert_eq!(only(&number, Varint::flag), Err(Malformed::Range { number: 1, value: 2 }));
+    assert_eq!(only(&number, Varint::sint), Ok(1));
+    assert_eq!(only(&[0x08, 0x03], Varint::sint), Ok(-2));
+    assert_eq!(only(&number, Bytes::bytes), Err(Malformed::Type(1)));
+    assert_eq!(only(&number, Fixed64::uint), Err(Malformed::Type(1)));
+    assert_eq!(only(&text, Varint::uint), Err(Malformed::Type(1)));
+    assert_eq!(only(&text, Bytes::text), Err(Malformed::Text(1)));
     let wide = [0x08, 0x80, 0x80, 0x80, 0x80, 0x10];
-    assert_eq!(only(&wide).uint32(), Err(Malformed::Range { number: 1, value: 1 << 32 }));
+    assert_eq!(only(&wide, Varint::uint32), Err(Malformed::Range { number: 1, value: 1 << 32 }));
     let packed = [0x0a, 0x06, 0x07, 0x80, 0x80, 0x80, 0x80, 0x10];
     let mut seen = Vec::new();
-    let read = only(&packed).packed(|value| {
+    let mut see = |value| {
         seen.push(value);
         Ok(())
-    });
+    };
+    let read = only(&packed, |field: Bytes<'_>| field.packed(&mut see));
     assert_eq!(read, Err(Malformed::Range { number: 1, value: 1 << 32 }));
     assert_eq!(seen, [7]);
 }
 
 #[test]
-fn text_and_numbers_may_mean_nothing() {
-    let (number, text) = ([0x08, 0x02], [0x0a, 0x01, b'x']);
-    assert_eq!(only(&number).known(|value| (value == 2).then_some('b')), Ok('b'));
-    let unknown = only(&number).known(|value| (value == 3).then_some('c'));
-    assert_eq!(unknown, Err(Malformed::Range { number: 1, value: 2 }));
-    assert_eq!(only(&text).parsed(|text| text.chars().next()), Ok('x'));
-    assert_eq!(only(&text).parsed(|_| None::<char>), Err(Malformed::Value(1)));
+fn numbers_of_any_length_are_what_was_written() {
+    for bits in 0..64 {
+        for value in [1_u64 << bits, (1_u64 << bits) - 1] {
+            let mut out = Vec::new();
+            let mut writer = Writer::new(&mut out);
+            writer.present_uint(1, Some(value));
+            writer.present_uint(2, Some(value));
+            let mut reader = Reader::new(&out);
+            assert_eq!(reader.take(1, Varint::uint), Ok(Some(value)));
+            assert_eq!(reader.take(2, Varint::uint), Ok(Some(value)));
+            assert_eq!(reader.finish(), Ok(()));
+        }
+    }
 }
 
 #[test]
-fn fields_of_a_record_stand_in_order() {
-    let bytes = [0x08, 0x01, 0x10, 0x01, 0x10, 0x02, 0x08, 0x03];
-    let (mut reader, mut last) = (Reader::new(&bytes), 0);
-    for number in [1, 2, 2] {
-        let field = reader.next_in_order(&mut last).unwrap().unwrap();
-        assert_eq!((field.number, last), (number, number));
+fn text_and_numbers_may_mean_nothing() {
+    let (number, text) = ([0x08, 0x02], [0x0a, 0x01, b'x']);
+    let known = |field: Varint| field.known(|value| (value == 2).then_some('b'));
+    assert_eq!(only(&number, known), Ok('b'));
+    let unknown = |field: Varint| field.known(|value| (value == 3).then_some('c'));
+    assert_eq!(only(&number, unknown), Err(Malformed::Range { number: 1, value: 2 }));
+    assert_eq!(only(&text, |field: Bytes<'_>| field.parsed(|text| text.chars().next())), Ok('x'));
+    let nothing = |field: Bytes<'_>| field.parsed(|_| None::<char>);
+    assert_eq!(only(&text, nothing), Err(Malformed::Value(1)));
+}
+
+/// What a release knows: fields 2 and 4, and a list of 6.
+type Known<L> = Result<(Option<u64>, Option<u64>, L), Malformed>;
+
+fn known(bytes: &[u8]) -> Known<Vec<u64>> {
+    let mut reader = Reader::new(bytes);
+    let (two, four) = (reader.take(2, Varint::uint)?, reader.take(4, Varint::uint)?);
+    let mut list = Vec::new();
+    reader.each(6, |field: Varint| {
+        list.push(field.uint()?);
+        Ok::<_, Malformed>(())
+    })?;
+    reader.finish()?;
+    Ok((two, four, list))
+}
+
+#[test]
+fn fields_are_taken_in_the_order_of_their_numbers() {
+    #[track_caller]
+    fn check(fields: &[(u8, u8)], want: Known<&[u64]>) {
+        let bytes: Vec<u8> =
+            fields.iter().flat_map(|(number, value)| [number << 3, *value]).collect();
+        let want = want.map(|(two, four, list)| (two, four, list.to_vec()));
+        assert_eq!(known(&bytes), want, "{fields:?}");
     }
-    assert_eq!(reader.next_in_order(&mut last), Err(Malformed::Order(1)));
+    //    fields and their values                 what is known of them, or why not
+    check(&[], Ok((None, None, &[])));
+    check(&[(2, 7), (4, 8), (6, 9)], Ok((Some(7), Some(8), &[9])));
+    check(&[(4, 8)], Ok((None, Some(8), &[])));
+    check(&[(6, 9), (6, 10)], Ok((None, None, &[9, 10])));
+    // Of a later release, lists too.
+    check(
+        &[(1, 1), (1, 2), (2, 7), (3, 1), (5, 1), (6, 9), (7, 1), (7, 2)],
+        Ok((Some(7), None, &[9])),
+    );
+    // Once more, behind what comes later, and between.
+    check(&[(2, 7), (2, 8)], Err(Malformed::Order(2)));
+    check(&[(4, 8), (4, 8), (6, 9)], Err(Malformed::Order(4)));
+    check(&[(4, 8), (2, 7)], Err(Malformed::Order(2)));
+    check(&[(6, 9), (4, 8)], Err(Malformed::Order(4)));
+    check(&[(6, 9), (7, 1), (6, 9)], Err(Malformed::Order(6)));
+    check(&[(6, 9), (7, 1), (3, 9)], Err(Malformed::Order(3)));
+    check(&[(3, 1), (1, 1)], Err(Malformed::Order(1)));
+}
+
+/// Keys of more than one byte, and what is cut off or no field at all.
+#[test]
+fn what_is_passed_over_is_a_field() {
+    let long = |bytes: &[u8]| Reader::new(bytes).take(100, Varint::uint);
+    assert_eq!(long(&[0x08, 1, 0xa0, 0x06, 5]), Ok(Some(5)));
+    assert_eq!(long(&[0xa8, 0x06, 5]), Ok(None));
+    assert_eq!(long(&[0xa0]), Err(Malformed::Truncated(0)));
+    assert_eq!(long(&[0x08]), Err(Malformed::Truncated(1)));
+    assert_eq!(long(&[0x00, 1]), Err(Malformed::Number(0)));
+    assert_eq!(long(&[0x0b]), Err(Malformed::Type(1)));
+    assert_eq!(known(&[0x38]), Err(Malformed::Truncated(7)));
+    assert_eq!(known(&[0x10, 0x01, 0x80]), Err(Malformed::Truncated(0)));
 }
 
 #[test]
@@ -117,19 +188,22 @@ fn a_record_ends_with_its_length() {
 }
 
 proptest! {
-    /// Each field is shorter than what was left, so that reading ends.
+    /// Whatever it is taken for.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let mut reader = Reader::new(&bytes);
-        let mut left = bytes.len();
-        while let Ok(Some(field)) = reader.next() {
-            prop_assert!(reader.rest.len() < left);
-            left = reader.rest.len();
-            let _ = (field.uint(), field.uint32(), field.sint(), field.flag(), field.fixed64());
-            let _ = (field.text().is_ok(), field.packed(|_| Ok(())));
-            if let Ok(inner) = field.message() {
-                prop_assert!(inner.rest.len() < bytes.len());
-            }
+        let _ = (read(&bytes), known(&bytes));
+        for number in 1..20 {
+            let numbers = |field: Varint| {
+                let _ = (field.uint(), field.uint32(), field.sint(), field.flag());
+                Ok(())
+            };
+            let _ = Reader::new(&bytes).each::<_, Malformed>(number, numbers);
+            let _ = Reader::new(&bytes).take(number, Fixed64::uint);
+            let messages = |field: Bytes<'_>| {
+                let _ = (field.text().is_ok(), field.packed(|_| Ok(())));
+                field.message()?.finish()
+            };
+            let _ = Reader::new(&bytes).each::<_, Malformed>(number, messages);
         }
     }
 }

@@ -7,7 +7,7 @@ use proptest::sample::select;
 use prost::Message as _;
 
 use super::*;
-use crate::{Reader, fields, v1};
+use crate::{Bytes, Fixed64, Reader, Varint, fields, v1};
 
 fn ids() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "[a-zé-]{1,12}", "[x]{120,140}"]
@@ -213,16 +213,14 @@ proptest! {
         writer.packed(6, packed.iter().map(|value| u64::from(*value)));
         let mut read = (0, 0, false, 0, String::new(), Vec::new());
         let mut reader = Reader::new(&out);
-        while let Some(field) = reader.next().expect("it is whole") {
-            match field.number {
-                1 => read.0 = field.uint().expect("a number"),
-                2 => read.1 = field.sint().expect("a number"),
-                3 => read.2 = field.flag().expect("a flag"),
-                4 => read.3 = field.fixed64().expect("a number"),
-                5 => read.4 = field.text().expect("text").to_owned(),
-                _ => field.packed(|value| { read.5.push(value); Ok(()) }).expect("numbers"),
-            }
-        }
+        read.0 = reader.take(1, Varint::uint).expect("a number").unwrap_or_default();
+        read.1 = reader.take(2, Varint::sint).expect("a number").unwrap_or_default();
+        read.2 = reader.take(3, Varint::flag).expect("a flag").unwrap_or_default();
+        read.3 = reader.take(4, Fixed64::uint).expect("a number").unwrap_or_default();
+        read.4 = reader.take(5, Bytes::text).expect("text").unwrap_or_default().to_owned();
+        let numbers = |field: Bytes<'_>| field.packed(|value| { read.5.push(value); Ok(()) });
+        reader.take(6, numbers).expect("numbers");
+        reader.finish().expect("it is whole");
         prop_assert_eq!(read, (uint, sint, flag, fixed64, text, packed));
     }
 }
@@ -237,12 +235,10 @@ fn a_message_of_any_length_is_whole() {
         record.message(1, |outer| outer.message(2, |inner| inner.present_text(3, Some(&text))));
         record.uint(4, 5);
         let mut reader = Reader::new(&out);
-        let outer = reader.next().unwrap().unwrap();
-        let inner = outer.message().unwrap().next().unwrap().unwrap();
-        let found = inner.message().unwrap().next().unwrap().unwrap();
-        assert_eq!((outer.number, inner.number, found.number), (1, 2, 3), "{len}");
-        assert_eq!(found.text(), Ok(&*text), "{len}");
-        assert_eq!(reader.next().unwrap().unwrap().number, 4, "{len}");
+        let mut outer = reader.take(1, Bytes::message).unwrap().unwrap();
+        let mut inner = outer.take(2, Bytes::message).unwrap().unwrap();
+        assert_eq!(inner.take(3, Bytes::text), Ok(Some(&*text)), "{len}");
+        assert_eq!(reader.take(4, Varint::uint), Ok(Some(5)), "{len}");
     }
 }
 

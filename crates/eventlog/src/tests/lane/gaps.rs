@@ -61,6 +61,11 @@ fn a_ring_that_falls_silent_has_its_gap_told() {
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7", "1 lost of 7"]);
     assert_eq!(rig.lane(LaneKind::Firehose).counters().too_long, 1);
+    // One that its owner does not even offer.
+    ring.leave_out(5);
+    rig.step_after(OPTIONS.gather.after);
+    assert_eq!(said(&rig)[4..], ["1 lost of 7"]);
+    assert_eq!(rig.lane(LaneKind::Firehose).counters().too_long, 2);
     assert!(rig.keeper.is_settled());
 }
 

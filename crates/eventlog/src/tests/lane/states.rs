@@ -231,10 +231,14 @@ fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
         rig.step_after(MS);
     }
     rig.lane(LaneKind::Durable).keep_from(u64::MAX);
-    rig.durable.set_faults(Faults { other: 1, ..Faults::default() });
-    rig.step_after(retention.every);
-    assert_eq!(rig.heard.take(), ["RetainFailed { lane: Durable"]);
-    assert_eq!(rig.lane(LaneKind::Durable).counters().retention_failures, 1);
+    for failures in 1..=3 {
+        rig.durable.set_faults(Faults { other: 1, ..Faults::default() });
+        rig.step_after(retention.every);
+        let told = rig.heard.take();
+        assert_eq!(told.len(), usize::from(failures == 1), "it is told once: {told:?}");
+        assert!(told.iter().all(|told| told == "RetainFailed { lane: Durable"), "{told:?}");
+        assert_eq!(rig.lane(LaneKind::Durable).counters().retention_failures, failures);
+    }
     assert_eq!(ring.state(), State::Writing, "records are still written");
     rig.durable.set_faults(Faults::default());
     rig.step_after(retention.every);

@@ -1,7 +1,7 @@
 //! Which number stands for what in a record: the rules' own enumerations beside those of `proto/`.
 
 use events::v1;
-use events::{Field, Malformed};
+use events::{Malformed, Varint};
 
 use crate::record::{CallOutcome, Ending};
 use crate::{AuctionType, BidsReturned, Fate, NotAsked, NoticeMode, ResponseFate};
@@ -19,8 +19,13 @@ pub(super) trait Coded: Copy + 'static {
         self.wire().cast_unsigned().into()
     }
 
-    fn read(field: Field<'_>) -> Result<Self, Malformed> {
-        field.known(|number| Self::ALL.iter().copied().find(|known| known.number() == number))
+    fn read(field: Varint) -> Result<Self, Malformed> {
+        field.known(|number| {
+            // Numbers were given in their order.
+            let at = usize::try_from(number).ok()?.checked_sub(1)?;
+            let own = Self::ALL.get(at).filter(|known| known.number() == number);
+            own.or_else(|| Self::ALL.iter().find(|known| known.number() == number)).copied()
+        })
     }
 }
 
@@ -197,12 +202,11 @@ mod tests {
         for coded in T::ALL {
             let mut out = Vec::new();
             Writer::new(&mut out).uint(1, coded.number());
-            let field = Reader::new(&out).next().unwrap().expect("0 is never written");
-            assert_eq!(T::read(field), Ok(*coded));
+            assert_eq!(Reader::new(&out).take(1, T::read), Ok(Some(*coded)));
         }
         let mut out = Vec::new();
         Writer::new(&mut out).uint(1, 999);
-        assert!(T::read(Reader::new(&out).next().unwrap().unwrap()).is_err());
+        assert!(Reader::new(&out).take(1, T::read).is_err());
     }
 
     #[test]

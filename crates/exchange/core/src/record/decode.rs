@@ -1,7 +1,7 @@
 //! From bytes to the record of an auction. The bytes may be anything: what they point to is there,
 //! what they count has a limit, and what they say of how it ended does not contradict itself.
 
-use events::{Field, Malformed, Reader, check_version, fields};
+use events::{Bytes, Malformed, Reader, Varint, check_version, fields};
 use openrtb::{DEALS_MAX, IMPS_MAX};
 
 use crate::Fate;
@@ -10,10 +10,17 @@ use crate::record::elements::{
     answer, bid, call, deal, group, imp, moments, not_asked, refusal, sale, terms,
 };
 use crate::record::encode::all;
-use crate::record::{AuctionRecord, BIDS_MAX, CallOutcome, Ending, Moments};
+use crate::record::{AuctionRecord, BIDS_MAX, CallOutcome, CallRecord, Ending};
 
 /// Most DSPs in a record.
 pub(super) const DSPS_MAX: usize = 1 << 16;
+
+/// Room for as many as most auctions have, so that it grows for few.
+const CALLS_USUAL: usize = 64;
+const BIDS_USUAL: usize = 16;
+
+/// How many calls are looked at before all of them are searched.
+const NEAR: usize = 8;
 
 /// Why bytes are not the record of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,45 +85,28 @@ impl<'b> AuctionRecord<'b> {
     ///
     /// When it is none, or of a version that is not known.
     pub fn decode(record: &'b [u8]) -> Result<Self, DecodeError> {
+        use fields::auction as number;
         let mut reader = Reader::of_record(record)?;
-        let mut decoder = Decoder::default();
-        let mut last = 0;
-        while let Some(field) = reader.next_in_order(&mut last)? {
-            decoder.take(field)?;
-        }
-        decoder.finish()
-    }
-}
-
-/// A record as far as it has been read: fields stand in the order of their numbers, so that what an
-/// element names has been read before it.
-struct Decoder<'b> {
-    record: AuctionRecord<'b>,
-    version: u64,
-    ending: Option<Ending>,
-    /// The call that the last bid was of.
-    call: Option<usize>,
-}
-
-impl Default for Decoder<'_> {
-    fn default() -> Self {
+        check_version(reader.take(number::VERSION, Varint::uint)?.unwrap_or(0))?;
         let record = AuctionRecord {
-            id: "",
-            caller_id: "",
-            generation: 0,
-            arrival_unix_us: 0,
-            moments: Moments::default(),
-            publisher: None,
-            is_test: false,
-            tmax_ms: None,
-            ending: Ending::Unspecified,
-            nbr: None,
-            terms: None,
+            id: reader.take(number::ID, Bytes::text)?.unwrap_or(""),
+            caller_id: reader.take(number::CALLER_ID, Bytes::text)?.unwrap_or(""),
+            generation: reader.take(number::GENERATION, Varint::uint)?.unwrap_or(0),
+            arrival_unix_us: reader.take(number::ARRIVAL_UNIX_US, Varint::uint)?.unwrap_or(0),
+            moments: reader
+                .take(number::MOMENTS, |field: Bytes<'b>| moments(field.message()?))?
+                .unwrap_or_default(),
+            publisher: reader.take(number::PUBLISHER, Bytes::text)?,
+            is_test: reader.take(number::IS_TEST, Varint::flag)?.unwrap_or(false),
+            tmax_ms: reader.take(number::TMAX_MS, Varint::uint32)?,
+            ending: reader.take(number::ENDING, Ending::read)?.ok_or(ABSENT_ENDING)?,
+            nbr: reader.take(number::NBR, Varint::uint32)?,
+            terms: reader.take(number::TERMS, |field: Bytes<'b>| terms(field.message()?))?,
             imps: Vec::new(),
             deals: Vec::new(),
             not_asked: Vec::new(),
-            calls: Vec::new(),
-            bids: Vec::new(),
+            calls: Vec::with_capacity(CALLS_USUAL),
+            bids: Vec::with_capacity(BIDS_USUAL),
             groups: Vec::new(),
             refusals: Vec::new(),
             sales: Vec::new(),
@@ -124,56 +114,64 @@ impl Default for Decoder<'_> {
             request: None,
             answers: Vec::new(),
         };
-        Self { record, version: 0, ending: None, call: None }
+        let record = Decoder { record, call: 0 }.lists(&mut reader)?;
+        reader.finish()?;
+        record.check()?;
+        Ok(record)
     }
 }
 
+/// A record as far as it has been read: fields stand in the order of their numbers, so that what an
+/// element names has been read before it.
+struct Decoder<'b> {
+    record: AuctionRecord<'b>,
+    /// The call that the last bid was of.
+    call: usize,
+}
+
 impl<'b> Decoder<'b> {
-    fn take(&mut self, field: Field<'b>) -> Result<(), DecodeError> {
+    fn lists(mut self, reader: &mut Reader<'b>) -> Result<AuctionRecord<'b>, DecodeError> {
         use fields::auction as number;
         let record = &mut self.record;
-        match field.number {
-            number::VERSION => self.version = field.uint()?,
-            number::ID => record.id = field.text()?,
-            number::CALLER_ID => record.caller_id = field.text()?,
-            number::GENERATION => record.generation = field.uint()?,
-            number::ARRIVAL_UNIX_US => record.arrival_unix_us = field.uint()?,
-            number::MOMENTS => record.moments = moments(field.message()?)?,
-            number::PUBLISHER => record.publisher = Some(field.text()?),
-            number::IS_TEST => record.is_test = field.flag()?,
-            number::TMAX_MS => record.tmax_ms = Some(field.uint32()?),
-            number::ENDING => self.ending = Some(Ending::read(field)?),
-            number::NBR => record.nbr = Some(field.uint32()?),
-            number::TERMS => record.terms = Some(terms(field.message()?)?),
-            number::IMPS => push(&mut record.imps, ("imps", IMPS_MAX), field, imp)?,
-            number::DEALS => push(&mut record.deals, ("deals", DEALS_MAX), field, deal)?,
-            number::NOT_ASKED => {
-                push(&mut record.not_asked, ("not_asked", DSPS_MAX), field, not_asked)?;
-            }
-            number::CALLS => {
-                let imps = all(record.imps.len());
-                let call = |field| call(field, imps);
-                push(&mut record.calls, ("calls", DSPS_MAX), field, call)?;
-                self.check_call()?;
-            }
-            number::BIDS => {
-                // Only who does not say is of the auction's currency.
-                let auction = record.terms.ok_or(DecodeError::Absent("terms"))?.currency;
-                let bid = |field| bid(field, auction);
-                push(&mut record.bids, ("bids", BIDS_MAX), field, bid)?;
-                self.check_bid()?;
-            }
-            number::GROUPS => push(&mut record.groups, ("groups", BIDS_MAX), field, group)?,
-            number::REFUSALS => {
-                push(&mut record.refusals, ("refusals", BIDS_MAX), field, refusal)?;
-            }
-            number::SALES => push(&mut record.sales, ("sales", BIDS_MAX), field, sale)?,
-            number::BIDS_LEFT_OUT => record.bids_left_out = field.position()?,
-            number::REQUEST => record.request = Some(field.bytes()?),
-            number::ANSWERS => push(&mut record.answers, ("answers", DSPS_MAX), field, answer)?,
-            _ => (), // Of a later release, which says that it may be overlooked.
-        }
-        Ok(())
+        reader
+            .each(number::IMPS, |field| push(&mut record.imps, ("imps", IMPS_MAX), field, imp))?;
+        reader.each(number::DEALS, |field| {
+            push(&mut record.deals, ("deals", DEALS_MAX), field, deal)
+        })?;
+        reader.each(number::NOT_ASKED, |field| {
+            push(&mut record.not_asked, ("not_asked", DSPS_MAX), field, not_asked)
+        })?;
+        let imps = all(record.imps.len());
+        reader.each(number::CALLS, |field| {
+            let call = |field| call(field, imps);
+            push(&mut self.record.calls, ("calls", DSPS_MAX), field, call)?;
+            self.check_call()
+        })?;
+        // Only who does not say is of the auction's currency.
+        let currency = self.record.terms.map(|terms| terms.currency);
+        reader.each(number::BIDS, |field| {
+            let auction = currency.ok_or(DecodeError::Absent("terms"))?;
+            let bid = |field| bid(field, auction);
+            push(&mut self.record.bids, ("bids", BIDS_MAX), field, bid)?;
+            self.check_bid()
+        })?;
+        let mut record = self.record;
+        reader.each(number::GROUPS, |field| {
+            push(&mut record.groups, ("groups", BIDS_MAX), field, group)
+        })?;
+        reader.each(number::REFUSALS, |field| {
+            push(&mut record.refusals, ("refusals", BIDS_MAX), field, refusal)
+        })?;
+        reader.each(number::SALES, |field| {
+            push(&mut record.sales, ("sales", BIDS_MAX), field, sale)
+        })?;
+        let left_out = reader.take(number::BIDS_LEFT_OUT, Varint::position)?;
+        record.bids_left_out = left_out.unwrap_or(0);
+        record.request = reader.take(number::REQUEST, Bytes::bytes)?;
+        reader.each(number::ANSWERS, |field| {
+            push(&mut record.answers, ("answers", DSPS_MAX), field, answer)
+        })?;
+        Ok(record)
     }
 
     fn check_call(&self) -> Result<(), DecodeError> {
@@ -205,14 +203,18 @@ impl<'b> Decoder<'b> {
         within("imps", bid.imp, record.imps.len())?;
         within("deals", bid.deal, record.deals.len())?;
         let wrong = |what| Err(DecodeError::Contradiction { list: "bids", at, what });
-        let is_its = |call: usize| record.calls[call].call.ask.dsp == bid.dsp;
-        if !self.call.is_some_and(is_its) {
-            self.call = record.calls.binary_search_by_key(&bid.dsp, |call| call.call.ask.dsp).ok();
-        }
-        let answered = |call: usize| record.calls[call].call.outcome == CallOutcome::Answered;
-        if !self.call.is_some_and(answered) {
+        // Bids stand in the order of calls: most are of one of the next.
+        let is_its = |call: &CallRecord| call.call.ask.dsp == bid.dsp;
+        let calls = &record.calls[self.call..];
+        let near = calls.iter().take(NEAR).position(is_its).map(|near| self.call + near);
+        let anywhere =
+            || record.calls.binary_search_by_key(&bid.dsp, |call| call.call.ask.dsp).ok();
+        let call = near.or_else(anywhere);
+        let answered = |call: &usize| record.calls[*call].call.outcome == CallOutcome::Answered;
+        let Some(call) = call.filter(answered) else {
             return wrong("is of a DSP that did not answer");
-        }
+        };
+        self.call = call;
         if bid.deal.is_some_and(|deal| Some(record.deals[deal].imp) != bid.imp) {
             return wrong("is under a deal on another impression");
         }
@@ -234,22 +236,20 @@ impl<'b> Decoder<'b> {
         }
         Ok(())
     }
-
-    fn finish(self) -> Result<AuctionRecord<'b>, DecodeError> {
-        check_version(self.version)?;
-        let record = AuctionRecord { ending: self.ending.ok_or(ABSENT_ENDING)?, ..self.record };
-        record.check_deals()?;
-        record.check_groups()?;
-        record.check_refusals()?;
-        record.check_sales()?;
-        record.check_ending()?;
-        Ok(record)
-    }
 }
 
 const ABSENT_ENDING: DecodeError = DecodeError::Absent("ending");
 
 impl AuctionRecord<'_> {
+    /// Whatever of a record depends on all of it.
+    fn check(&self) -> Result<(), DecodeError> {
+        self.check_deals()?;
+        self.check_groups()?;
+        self.check_refusals()?;
+        self.check_sales()?;
+        self.check_ending()
+    }
+
     fn check_deals(&self) -> Result<(), DecodeError> {
         let len = self.imps.len();
         for (at, deal) in self.deals.iter().enumerate() {
@@ -337,7 +337,7 @@ fn check_position(
 fn push<'b, T>(
     elements: &mut Vec<T>,
     (list, max): (&'static str, usize),
-    field: Field<'b>,
+    field: Bytes<'b>,
     read: impl FnOnce(Reader<'b>) -> Result<T, Malformed>,
 ) -> Result<(), DecodeError> {
     let at = elements.len();

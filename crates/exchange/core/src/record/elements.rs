@@ -3,274 +3,211 @@
 
 use std::time::Duration;
 
-use events::{Field, Malformed, Reader, fields};
+use events::{Bytes, Fixed64, Malformed, Reader, Varint, fields};
 use openrtb::{DealMask, IMPS_MAX};
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm};
 
 use crate::record::codes::Coded;
 use crate::record::{
-    BidRecord, Call, CallOutcome, CallRecord, DealRecord, GroupRecord, ImpRecord, Moments,
-    RefusalRecord, SaleRecord, TermsRecord,
+    BidRecord, Call, CallRecord, DealRecord, GroupRecord, ImpRecord, Moments, RefusalRecord,
+    SaleRecord, TermsRecord,
 };
-use crate::{Ask, AuctionType, BidsReturned, Fate, NotAsked, NoticeMode, ResponseFate};
+use crate::{Ask, Fate, NotAsked, ResponseFate};
 
 pub(super) fn moments(mut reader: Reader<'_>) -> Result<Moments, Malformed> {
     use fields::moments as number;
-    let mut moments = Moments::default();
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::PARSED_US => moments.parsed = Some(duration(field)?),
-            number::ASKED_US => moments.asked = Some(duration(field)?),
-            number::CLOSED_US => moments.closed = Some(duration(field)?),
-            number::CLEARED_US => moments.cleared = Some(duration(field)?),
-            number::ANSWERED_US => moments.answered = Some(duration(field)?),
-            number::LEFT_US => moments.left_us = field.sint()?,
-            _ => (),
-        }
-    }
+    let moments = Moments {
+        parsed: reader.take(number::PARSED_US, duration)?,
+        asked: reader.take(number::ASKED_US, duration)?,
+        closed: reader.take(number::CLOSED_US, duration)?,
+        cleared: reader.take(number::CLEARED_US, duration)?,
+        answered: reader.take(number::ANSWERED_US, duration)?,
+        left_us: reader.take(number::LEFT_US, Varint::sint)?.unwrap_or(0),
+    };
+    reader.finish()?;
     Ok(moments)
 }
 
 pub(super) fn terms(mut reader: Reader<'_>) -> Result<TermsRecord, Malformed> {
     use fields::terms as number;
-    let (mut currency, mut auction_type, mut increment) = (None, None, Cpm::ZERO);
-    let (mut notices, mut bids_returned) = (None, None);
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::CURRENCY => currency = Some(field.parsed(Currency::parse)?),
-            number::AUCTION_TYPE => auction_type = Some(AuctionType::read(field)?),
-            number::INCREMENT_MICROS => increment = cpm(field)?,
-            number::NOTICES => notices = Some(NoticeMode::read(field)?),
-            number::BIDS_RETURNED => bids_returned = Some(BidsReturned::read(field)?),
-            _ => (),
-        }
-    }
-    Ok(TermsRecord {
+    let currency = reader.take(number::CURRENCY, currency)?;
+    let terms = TermsRecord {
         currency: currency.ok_or(Malformed::Value(number::CURRENCY))?,
-        auction_type: known(auction_type, number::AUCTION_TYPE)?,
-        increment,
-        notices: known(notices, number::NOTICES)?,
-        bids_returned: known(bids_returned, number::BIDS_RETURNED)?,
-    })
+        auction_type: code(&mut reader, number::AUCTION_TYPE)?,
+        increment: reader.take(number::INCREMENT_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        notices: code(&mut reader, number::NOTICES)?,
+        bids_returned: code(&mut reader, number::BIDS_RETURNED)?,
+    };
+    reader.finish()?;
+    Ok(terms)
 }
 
 pub(super) fn imp(mut reader: Reader<'_>) -> Result<ImpRecord<'_>, Malformed> {
     use fields::imp as number;
-    let mut shown_floor = None;
-    let mut imp = ImpRecord {
-        id: "",
-        formats: 0,
-        is_private: false,
-        bidfloor: Cpm::ZERO,
-        shown_floor: Cpm::ZERO,
-        fee: Ppm::ZERO,
-        multiplier: Multiplier::ONE,
-    };
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::ID => imp.id = field.text()?,
-            number::FORMATS => imp.formats = field.known(|set| u8::try_from(set).ok())?,
-            number::IS_PRIVATE => imp.is_private = field.flag()?,
-            number::BIDFLOOR_MICROS => imp.bidfloor = cpm(field)?,
-            number::SHOWN_FLOOR_MICROS => shown_floor = Some(cpm(field)?),
-            number::FEE_PPM => imp.fee = ppm(field)?,
-            number::MULTIPLIER_MILLIONTHS => imp.multiplier = field.known(multiplier)?,
-            _ => (),
-        }
-    }
-    imp.shown_floor = shown_floor.unwrap_or(imp.bidfloor);
-    Ok(imp)
+    let formats = |field: Varint| field.known(|set| u8::try_from(set).ok());
+    let id = reader.take(number::ID, Bytes::text)?.unwrap_or("");
+    let formats = reader.take(number::FORMATS, formats)?.unwrap_or(0);
+    let is_private = reader.take(number::IS_PRIVATE, Varint::flag)?.unwrap_or(false);
+    let bidfloor = reader.take(number::BIDFLOOR_MICROS, cpm)?.unwrap_or(Cpm::ZERO);
+    let shown_floor = reader.take(number::SHOWN_FLOOR_MICROS, cpm)?.unwrap_or(bidfloor);
+    let fee = reader.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO);
+    let multiplier = |field: Varint| field.known(multiplier);
+    let multiplier = reader.take(number::MULTIPLIER_MILLIONTHS, multiplier)?;
+    let multiplier = multiplier.unwrap_or(Multiplier::ONE);
+    reader.finish()?;
+    Ok(ImpRecord { id, formats, is_private, bidfloor, shown_floor, fee, multiplier })
 }
 
 pub(super) fn deal(mut reader: Reader<'_>) -> Result<DealRecord<'_>, Malformed> {
     use fields::deal as number;
-    let (mut imp, mut id, mut auction_type, mut class) = (0, "", None, 0);
-    let (mut fee, mut discount, mut floor) = (Ppm::ZERO, Ppm::ZERO, None);
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::IMP => imp = field.position()?,
-            number::ID => id = field.text()?,
-            number::AUCTION_TYPE => auction_type = Some(AuctionType::read(field)?),
-            number::CLASS => class = field.known(|class| u8::try_from(class).ok())?,
-            number::FEE_PPM => fee = ppm(field)?,
-            number::DISCOUNT_PPM => discount = ppm(field)?,
-            number::FLOOR_MICROS => floor = Some(cpm(field)?),
-            _ => (),
-        }
-    }
-    let auction_type = known(auction_type, number::AUCTION_TYPE)?;
-    Ok(DealRecord { imp, id, auction_type, class, fee, discount, floor })
+    let class = |field: Varint| field.known(|class| u8::try_from(class).ok());
+    let deal = DealRecord {
+        imp: reader.take(number::IMP, Varint::position)?.unwrap_or(0),
+        id: reader.take(number::ID, Bytes::text)?.unwrap_or(""),
+        auction_type: code(&mut reader, number::AUCTION_TYPE)?,
+        class: reader.take(number::CLASS, class)?.unwrap_or(0),
+        fee: reader.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO),
+        discount: reader.take(number::DISCOUNT_PPM, ppm)?.unwrap_or(Ppm::ZERO),
+        floor: reader.take(number::FLOOR_MICROS, cpm)?,
+    };
+    reader.finish()?;
+    Ok(deal)
 }
 
 pub(super) fn not_asked(mut reader: Reader<'_>) -> Result<(usize, NotAsked), Malformed> {
     use fields::not_asked as number;
-    let (mut dsp, mut reason) = (0, None);
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::DSP => dsp = field.position()?,
-            number::REASON => reason = Some(NotAsked::read(field)?),
-            _ => (),
-        }
-    }
-    Ok((dsp, known(reason, number::REASON)?))
+    let dsp = reader.take(number::DSP, Varint::position)?.unwrap_or(0);
+    let reason = code(&mut reader, number::REASON)?;
+    reader.finish()?;
+    Ok((dsp, reason))
 }
 
 /// `imps` are all there are.
 pub(super) fn call(mut reader: Reader<'_>, imps: u64) -> Result<CallRecord, Malformed> {
     use fields::call as number;
-    let mut ask = Ask { dsp: 0, imps, deals: 0 };
-    let (mut tmax_ms, mut outcome, mut sent, mut latency) = (0, None, None, None);
-    let mut response = None;
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::DSP => ask.dsp = field.position()?,
-            number::IMPS => ask.imps = field.uint()?,
-            number::DEALS => field.packed(|deal| {
-                let bit = DealMask::from(1_u8).checked_shl(deal);
-                ask.deals |= bit.ok_or_else(|| field.out_of_range(deal.into()))?;
-                Ok(())
-            })?,
-            number::TMAX_MS => tmax_ms = field.uint32()?,
-            number::OUTCOME => outcome = Some(CallOutcome::read(field)?),
-            number::SENT_US => sent = Some(duration(field)?),
-            number::LATENCY_US => latency = Some(duration(field)?),
-            number::RESPONSE => response = Some(ResponseFate::read(field)?),
-            _ => (),
-        }
-    }
-    let outcome = known(outcome, number::OUTCOME)?;
-    Ok(CallRecord { call: Call { ask, tmax_ms, outcome, sent, latency }, response })
+    let ask = Ask {
+        dsp: reader.take(number::DSP, Varint::position)?.unwrap_or(0),
+        imps: reader.take(number::IMPS, Varint::uint)?.unwrap_or(imps),
+        deals: reader.take(number::DEALS, deals)?.unwrap_or(0),
+    };
+    let call = Call {
+        ask,
+        tmax_ms: reader.take(number::TMAX_MS, Varint::uint32)?.unwrap_or(0),
+        outcome: code(&mut reader, number::OUTCOME)?,
+        sent: reader.take(number::SENT_US, duration)?,
+        latency: reader.take(number::LATENCY_US, duration)?,
+    };
+    let response = reader.take(number::RESPONSE, ResponseFate::read)?;
+    reader.finish()?;
+    Ok(CallRecord { call, response })
 }
 
 /// `auction` is the currency of one that does not say.
 pub(super) fn bid(mut reader: Reader<'_>, auction: Currency) -> Result<BidRecord<'_>, Malformed> {
     use fields::bid as number;
-    let mut fate = None;
-    let mut bid = BidRecord {
-        dsp: 0,
-        seat: None,
-        imp: None,
-        id: "",
-        currency: auction,
-        price: None,
-        deal: None,
-        floor: None,
-        worth: None,
-        tie: 0,
-        group: None,
-        barred: None,
-        is_out_of_reach: false,
-        fate: Fate::Malformed,
-        campaign: "",
+    let bid = BidRecord {
+        dsp: reader.take(number::DSP, Varint::position)?.unwrap_or(0),
+        seat: reader.take(number::SEAT, Varint::position)?,
+        imp: reader.take(number::IMP, Varint::position)?,
+        id: reader.take(number::ID, Bytes::text)?.unwrap_or(""),
+        currency: reader.take(number::CURRENCY, currency)?.unwrap_or(auction),
+        price: reader.take(number::PRICE_MICROS, cpm)?,
+        deal: reader.take(number::DEAL, Varint::position)?,
+        floor: reader.take(number::FLOOR_MICROS, cpm)?,
+        worth: reader.take(number::WORTH_MICROS, cpm)?,
+        tie: reader.take(number::TIE, Fixed64::uint)?.unwrap_or(0),
+        group: reader.take(number::GROUP, Varint::position)?,
+        barred: reader.take(number::BARRED, Fate::read)?,
+        is_out_of_reach: reader.take(number::IS_OUT_OF_REACH, Varint::flag)?.unwrap_or(false),
+        fate: code(&mut reader, number::FATE)?,
+        campaign: reader.take(number::CAMPAIGN, Bytes::text)?.unwrap_or(""),
     };
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::DSP => bid.dsp = field.position()?,
-            number::SEAT => bid.seat = Some(field.position()?),
-            number::IMP => bid.imp = Some(field.position()?),
-            number::ID => bid.id = field.text()?,
-            number::CURRENCY => bid.currency = field.parsed(Currency::parse)?,
-            number::PRICE_MICROS => bid.price = Some(cpm(field)?),
-            number::DEAL => bid.deal = Some(field.position()?),
-            number::FLOOR_MICROS => bid.floor = Some(cpm(field)?),
-            number::WORTH_MICROS => bid.worth = Some(cpm(field)?),
-            number::TIE => bid.tie = field.fixed64()?,
-            number::GROUP => bid.group = Some(field.position()?),
-            number::BARRED => bid.barred = Some(Fate::read(field)?),
-            number::IS_OUT_OF_REACH => bid.is_out_of_reach = field.flag()?,
-            number::FATE => fate = Some(Fate::read(field)?),
-            number::CAMPAIGN => bid.campaign = field.text()?,
-            _ => (),
-        }
-    }
-    Ok(BidRecord { fate: known(fate, number::FATE)?, ..bid })
+    reader.finish()?;
+    Ok(bid)
 }
 
 pub(super) fn group(mut reader: Reader<'_>) -> Result<GroupRecord, Malformed> {
     use fields::group as number;
-    let mut group = GroupRecord { imps: Vec::new(), is_possible: false };
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::IMPS => field.packed(|imp| {
-                if group.imps.len() == IMPS_MAX {
-                    return Err(field.out_of_range(imp.into()));
-                }
-                group.imps.push(imp as usize);
-                Ok(())
-            })?,
-            number::IS_POSSIBLE => group.is_possible = field.flag()?,
-            _ => (),
-        }
-    }
-    Ok(group)
+    let imps = |field: Bytes<'_>| {
+        let mut imps = Vec::new();
+        field.packed(|imp| {
+            if imps.len() == IMPS_MAX {
+                return Err(field.out_of_range(imp.into()));
+            }
+            imps.push(imp as usize);
+            Ok(())
+        })?;
+        Ok(imps)
+    };
+    let imps = reader.take(number::IMPS, imps)?.unwrap_or_default();
+    let is_possible = reader.take(number::IS_POSSIBLE, Varint::flag)?.unwrap_or(false);
+    reader.finish()?;
+    Ok(GroupRecord { imps, is_possible })
 }
 
 pub(super) fn refusal(mut reader: Reader<'_>) -> Result<RefusalRecord, Malformed> {
     use fields::refusal as number;
-    let (mut question, mut bid, mut price, mut fate) = (0, 0, Cpm::ZERO, None);
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::QUESTION => question = field.position()?,
-            number::BID => bid = field.position()?,
-            number::PRICE_MICROS => price = cpm(field)?,
-            number::FATE => fate = Some(Fate::read(field)?),
-            _ => (),
-        }
-    }
-    Ok(RefusalRecord { question, bid, price, fate: known(fate, number::FATE)? })
+    let refusal = RefusalRecord {
+        question: reader.take(number::QUESTION, Varint::position)?.unwrap_or(0),
+        bid: reader.take(number::BID, Varint::position)?.unwrap_or(0),
+        price: reader.take(number::PRICE_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        fate: code(&mut reader, number::FATE)?,
+    };
+    reader.finish()?;
+    Ok(refusal)
 }
 
 pub(super) fn sale(mut reader: Reader<'_>) -> Result<SaleRecord, Malformed> {
     use fields::sale as number;
-    let mut sale = SaleRecord {
-        bid: 0,
-        price: Cpm::ZERO,
-        net: Cpm::ZERO,
-        paid: Cpm::ZERO,
-        min_to_win: None,
-        revenue: Nanos::ZERO,
+    let sale = SaleRecord {
+        bid: reader.take(number::BID, Varint::position)?.unwrap_or(0),
+        price: reader.take(number::PRICE_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        net: reader.take(number::NET_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        paid: reader.take(number::PAID_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        min_to_win: reader.take(number::MIN_TO_WIN_MICROS, cpm)?,
+        revenue: Nanos::new(reader.take(number::REVENUE_NANOS, Varint::uint)?.unwrap_or(0)),
     };
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::BID => sale.bid = field.position()?,
-            number::PRICE_MICROS => sale.price = cpm(field)?,
-            number::NET_MICROS => sale.net = cpm(field)?,
-            number::PAID_MICROS => sale.paid = cpm(field)?,
-            number::MIN_TO_WIN_MICROS => sale.min_to_win = Some(cpm(field)?),
-            number::REVENUE_NANOS => sale.revenue = Nanos::new(field.uint()?),
-            _ => (),
-        }
-    }
+    reader.finish()?;
     Ok(sale)
 }
 
 pub(super) fn answer(mut reader: Reader<'_>) -> Result<(usize, &[u8]), Malformed> {
     use fields::answer as number;
-    let (mut dsp, mut body) = (0, &[][..]);
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::DSP => dsp = field.position()?,
-            number::BODY => body = field.bytes()?,
-            _ => (),
-        }
-    }
+    let dsp = reader.take(number::DSP, Varint::position)?.unwrap_or(0);
+    let body = reader.take(number::BODY, Bytes::bytes)?.unwrap_or(&[]);
+    reader.finish()?;
     Ok((dsp, body))
 }
 
 /// An enumeration, which is never left out.
-fn known<T>(read: Option<T>, number: u32) -> Result<T, Malformed> {
-    read.ok_or(Malformed::Range { number, value: 0 })
+pub(super) fn code<T: Coded>(reader: &mut Reader<'_>, number: u32) -> Result<T, Malformed> {
+    reader.take(number, T::read)?.ok_or(Malformed::Range { number, value: 0 })
 }
 
-pub(super) fn cpm(field: Field<'_>) -> Result<Cpm, Malformed> {
+pub(super) fn currency(field: Bytes<'_>) -> Result<Currency, Malformed> {
+    field.parsed(Currency::parse)
+}
+
+/// A set of deals, by position.
+fn deals(field: Bytes<'_>) -> Result<DealMask, Malformed> {
+    let mut deals = 0;
+    field.packed(|deal| {
+        let bit = DealMask::from(1_u8).checked_shl(deal);
+        deals |= bit.ok_or_else(|| field.out_of_range(deal.into()))?;
+        Ok(())
+    })?;
+    Ok(deals)
+}
+
+pub(super) fn cpm(field: Varint) -> Result<Cpm, Malformed> {
     field.known(Cpm::new)
 }
 
-pub(super) fn ppm(field: Field<'_>) -> Result<Ppm, Malformed> {
+pub(super) fn ppm(field: Varint) -> Result<Ppm, Malformed> {
     field.known(|parts| u32::try_from(parts).ok().and_then(Ppm::new))
 }
 
-fn duration(field: Field<'_>) -> Result<Duration, Malformed> {
+fn duration(field: Varint) -> Result<Duration, Malformed> {
     Ok(Duration::from_micros(field.uint32()?.into()))
 }
 

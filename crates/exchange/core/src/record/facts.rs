@@ -198,9 +198,15 @@ impl Facts {
     /// When it cannot have been one.
     pub fn recompute(&self) -> Result<Recomputed, Unsound> {
         self.check()?;
-        let part = |(bid, facts): (usize, &BidFacts)| Some((bid, facts.verdict.ok()?));
-        let (bids, entries): (Vec<usize>, Vec<Entry>) =
-            self.bids.iter().enumerate().filter_map(part).unzip();
+        // Of each that took part, which bid it is.
+        let (mut bids, mut entries) =
+            (Vec::with_capacity(self.bids.len()), Vec::with_capacity(self.bids.len()));
+        for (bid, facts) in self.bids.iter().enumerate() {
+            if let Ok(entry) = facts.verdict {
+                bids.push(bid);
+                entries.push(entry);
+            }
+        }
         let mut accounts = Accounts { refusals: &self.refusals, asked: 0, answered: 0 };
         let mut clearing =
             clear(&entries, &self.groups, self.imps, self.increment, |win| accounts.authorise(win));

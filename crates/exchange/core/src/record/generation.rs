@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use events::{Field, Malformed, RECORD_BYTES_MAX, Reader, VERSION, Writer, check_version, fields};
+use events::{
+    Bytes, Malformed, RECORD_BYTES_MAX, Reader, VERSION, Varint, Writer, check_version, fields,
+};
 use units::{Cpm, Currency, Ppm, Price, Ratio};
 
 use crate::record::codes::Coded;
 use crate::record::decode::DSPS_MAX;
-use crate::record::elements::{cpm, ppm};
-use crate::{BidsReturned, DealTerms, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates};
+use crate::record::elements::{code, cpm, currency, ppm};
+use crate::{DealTerms, Dsp, Market, PublisherTerms, Publishers, Rates};
 
 /// Room for what ends a record, and for a key and a length.
 const MARGIN: usize = 16;
@@ -196,142 +198,134 @@ impl GenerationFacts {
     pub fn decode(record: &[u8]) -> Result<Self, Malformed> {
         use fields::generation as number;
         let mut reader = Reader::of_record(record)?;
-        let (mut version, mut last) = (0, 0);
-        let (mut base, mut worth, mut increment) = (None, Vec::new(), None);
+        check_version(reader.take(number::VERSION, Varint::uint)?.unwrap_or(0))?;
+        let number = reader.take(number::NUMBER, Varint::uint)?.unwrap_or(0);
+        let since_unix_ms = reader.take(number::SINCE_UNIX_MS, Varint::uint)?.unwrap_or(0);
+        let base = reader.take(number::BASE_CURRENCY, currency)?;
+        let base = base.ok_or(Malformed::Value(number::BASE_CURRENCY))?;
+        let worth = list(&mut reader, (number::RATES, RATES_MAX), read_rate)?;
+        let increment = reader.take(number::INCREMENT, read_price)?;
         let mut facts = Self {
-            number: 0,
-            since_unix_ms: 0,
-            base: Currency::USD,
-            rates: Rates::default(),
-            increment: Price { amount: Cpm::ZERO, currency: Currency::USD },
-            deals_first: false,
-            creative_id_required: false,
-            dsps: Vec::new(),
+            number,
+            since_unix_ms,
+            base,
+            rates: Rates::new(worth.into_iter().chain([(base, Ratio::ONE)])),
+            increment: increment.ok_or(Malformed::Value(number::INCREMENT))?,
+            deals_first: reader.take(number::DEALS_FIRST, Varint::flag)?.unwrap_or(false),
+            creative_id_required: reader
+                .take(number::CREATIVE_ID_REQUIRED, Varint::flag)?
+                .unwrap_or(false),
+            dsps: list(&mut reader, (number::DSPS, DSPS_MAX), read_dsp)?,
             publishers: Publishers::default(),
             deals: HashMap::new(),
             toml: None,
         };
-        while let Some(field) = reader.next_in_order(&mut last)? {
-            match field.number {
-                number::VERSION => version = field.uint()?,
-                number::NUMBER => facts.number = field.uint()?,
-                number::SINCE_UNIX_MS => facts.since_unix_ms = field.uint()?,
-                number::BASE_CURRENCY => base = Some(field.parsed(Currency::parse)?),
-                number::RATES if worth.len() == RATES_MAX => {
-                    return Err(Malformed::TooMany(field.number));
-                }
-                number::RATES => worth.push(read_rate(field)?),
-                number::INCREMENT => increment = Some(read_price(field)?),
-                number::DEALS_FIRST => facts.deals_first = field.flag()?,
-                number::CREATIVE_ID_REQUIRED => facts.creative_id_required = field.flag()?,
-                number::DSPS if facts.dsps.len() == DSPS_MAX => {
-                    return Err(Malformed::TooMany(field.number));
-                }
-                number::DSPS => facts.dsps.push(read_dsp(field)?),
-                number::PUBLISHERS => {
-                    let (id, terms) = read_publisher(field)?;
-                    facts.publishers.named.insert(id.into(), terms);
-                }
-                number::OTHERS => facts.publishers.others = read_publisher(field)?.1,
-                number::DEALS => {
-                    let (id, terms) = read_deal(field)?;
-                    facts.deals.insert(id.into(), terms);
-                }
-                number::TOML => facts.toml = Some(field.bytes()?.to_vec()),
-                _ => (), // Of a later release, which says that it may be overlooked.
-            }
+        reader.each(number::PUBLISHERS, |field| {
+            let (id, terms) = read_publisher(field)?;
+            facts.publishers.named.insert(id.into(), terms);
+            Ok::<_, Malformed>(())
+        })?;
+        if let Some((_, terms)) = reader.take(number::OTHERS, read_publisher)? {
+            facts.publishers.others = terms;
         }
-        check_version(version)?;
-        facts.base = base.ok_or(Malformed::Value(number::BASE_CURRENCY))?;
-        facts.increment = increment.ok_or(Malformed::Value(number::INCREMENT))?;
-        facts.rates = Rates::new(worth.into_iter().chain([(facts.base, Ratio::ONE)]));
+        reader.each(number::DEALS, |field| {
+            let (id, terms) = read_deal(field)?;
+            facts.deals.insert(id.into(), terms);
+            Ok::<_, Malformed>(())
+        })?;
+        facts.toml = reader.take(number::TOML, Bytes::bytes)?.map(<[u8]>::to_vec);
+        reader.finish()?;
         Ok(facts)
     }
 }
 
-fn read_rate(field: Field<'_>) -> Result<(Currency, Ratio), Malformed> {
+/// All elements of a list, of which there are at most so many.
+fn list<'b, T>(
+    reader: &mut Reader<'b>,
+    (number, max): (u32, usize),
+    read: impl Fn(Bytes<'b>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let mut elements = Vec::new();
+    reader.each(number, |field| {
+        if elements.len() == max {
+            return Err(Malformed::TooMany(number));
+        }
+        elements.push(read(field)?);
+        Ok(())
+    })?;
+    Ok(elements)
+}
+
+fn read_rate(field: Bytes<'_>) -> Result<(Currency, Ratio), Malformed> {
     use fields::rate as number;
-    let (mut currency, mut worth) = (None, None);
     let mut reader = field.message()?;
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::CURRENCY => currency = Some(field.parsed(Currency::parse)?),
-            number::WORTH => worth = Some(field.parsed(Ratio::parse)?),
-            _ => (),
-        }
-    }
-    currency.zip(worth).ok_or(Malformed::Value(field.number))
+    let currency = reader.take(number::CURRENCY, currency)?;
+    let worth = reader.take(number::WORTH, |field: Bytes<'_>| field.parsed(Ratio::parse))?;
+    reader.finish()?;
+    currency.zip(worth).ok_or(Malformed::Value(number::CURRENCY))
 }
 
-fn read_price(field: Field<'_>) -> Result<Price, Malformed> {
+fn read_price(field: Bytes<'_>) -> Result<Price, Malformed> {
     use fields::price as number;
-    let (mut amount, mut currency) = (Cpm::ZERO, None);
     let mut reader = field.message()?;
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::MICROS => amount = cpm(field)?,
-            number::CURRENCY => currency = Some(field.parsed(Currency::parse)?),
-            _ => (),
-        }
-    }
-    let currency = currency.ok_or(Malformed::Value(field.number))?;
-    Ok(Price { amount, currency })
+    let amount = reader.take(number::MICROS, cpm)?.unwrap_or(Cpm::ZERO);
+    let currency = reader.take(number::CURRENCY, currency)?;
+    reader.finish()?;
+    Ok(Price { amount, currency: currency.ok_or(Malformed::Value(number::CURRENCY))? })
 }
 
-fn read_dsp(field: Field<'_>) -> Result<DspFacts, Malformed> {
+fn read_dsp(field: Bytes<'_>) -> Result<DspFacts, Malformed> {
     use fields::dsp as number;
-    let (mut id, mut seats, mut currencies, mut timeout_ms) = ("", Vec::new(), Vec::new(), 0);
     let mut reader = field.message()?;
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::ID => id = field.text()?,
-            number::SEATS => seats.push(field.text()?.into()),
-            number::CURRENCIES => currencies.push(field.parsed(Currency::parse)?),
-            number::TIMEOUT_MS => timeout_ms = field.uint32()?,
-            _ => (),
-        }
-    }
-    let timeout = Duration::from_millis(timeout_ms.into());
-    Ok(DspFacts { id: id.into(), seats, currencies, timeout })
+    let id = reader.take(number::ID, Bytes::text)?.unwrap_or("").into();
+    let (mut seats, mut currencies) = (Vec::new(), Vec::new());
+    reader.each(number::SEATS, |field: Bytes<'_>| {
+        seats.push(field.text()?.into());
+        Ok::<_, Malformed>(())
+    })?;
+    reader.each(number::CURRENCIES, |field| {
+        currencies.push(currency(field)?);
+        Ok::<_, Malformed>(())
+    })?;
+    let timeout_ms = reader.take(number::TIMEOUT_MS, Varint::uint32)?.unwrap_or(0);
+    reader.finish()?;
+    Ok(DspFacts { id, seats, currencies, timeout: Duration::from_millis(timeout_ms.into()) })
 }
 
-fn read_publisher(field: Field<'_>) -> Result<(&str, PublisherTerms), Malformed> {
+fn read_publisher(field: Bytes<'_>) -> Result<(&str, PublisherTerms), Malformed> {
     use fields::publisher as number;
-    let (mut id, mut blocked, mut fee) = ("", false, Ppm::ZERO);
-    let (mut notices, mut bids) = (None, None);
     let mut reader = field.message()?;
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::ID => id = field.text()?,
-            number::IS_BLOCKED => blocked = field.flag()?,
-            number::FEE_PPM => fee = ppm(field)?,
-            number::NOTICES => notices = Some(NoticeMode::read(field)?),
-            number::BIDS_RETURNED => bids = Some(BidsReturned::read(field)?),
-            _ => (),
-        }
-    }
-    let (notices, bids) = notices.zip(bids).ok_or(Malformed::Value(field.number))?;
-    Ok((id, PublisherTerms { blocked, fee, notices, bids, debug: false }))
+    let id = reader.take(number::ID, Bytes::text)?.unwrap_or("");
+    let terms = PublisherTerms {
+        blocked: reader.take(number::IS_BLOCKED, Varint::flag)?.unwrap_or(false),
+        fee: reader.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO),
+        notices: code(&mut reader, number::NOTICES)?,
+        bids: code(&mut reader, number::BIDS_RETURNED)?,
+        debug: false,
+    };
+    reader.finish()?;
+    Ok((id, terms))
 }
 
-fn read_deal(field: Field<'_>) -> Result<(&str, DealTerms), Malformed> {
+fn read_deal(field: Bytes<'_>) -> Result<(&str, DealTerms), Malformed> {
     use fields::deal_terms as number;
-    let (mut id, mut terms) = ("", DealTerms::default());
     let mut reader = field.message()?;
-    while let Some(field) = reader.next()? {
-        match field.number {
-            number::ID => id = field.text()?,
-            number::DSPS => field.packed(|dsp| {
-                terms.dsps.push(dsp as usize);
-                Ok(())
-            })?,
-            number::FEE_PPM => terms.fee = Some(ppm(field)?),
-            number::DISCOUNT_PPM => terms.discount = ppm(field)?,
-            number::PRIORITY => {
-                terms.priority = Some(field.known(|class| u8::try_from(class).ok())?);
-            }
-            _ => (),
-        }
-    }
+    let id = reader.take(number::ID, Bytes::text)?.unwrap_or("");
+    let dsps = |field: Bytes<'_>| {
+        let mut dsps = Vec::new();
+        field.packed(|dsp| {
+            dsps.push(dsp as usize);
+            Ok(())
+        })?;
+        Ok(dsps)
+    };
+    let priority = |field: Varint| field.known(|class| u8::try_from(class).ok());
+    let terms = DealTerms {
+        dsps: reader.take(number::DSPS, dsps)?.unwrap_or_default(),
+        fee: reader.take(number::FEE_PPM, ppm)?,
+        discount: reader.take(number::DISCOUNT_PPM, ppm)?.unwrap_or(Ppm::ZERO),
+        priority: reader.take(number::PRIORITY, priority)?,
+    };
+    reader.finish()?;
     Ok((id, terms))
 }

@@ -50,10 +50,11 @@ impl Recorder {
     ) -> Recorded {
         let Ring { firehose, record } = &mut *self.0.borrow_mut();
         record.clear();
+        let arrival_ms = proceedings.arrival_unix_us / 1000;
         let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
+            firehose.leave_out(arrival_ms);
             return Recorded::TooLong;
         };
-        let arrival_ms = proceedings.arrival_unix_us / 1000;
         let is_taken = firehose.offer(Kind::Auction.code(), arrival_ms, record);
         if record.capacity() > KEPT_BYTES_MAX {
             *record = Vec::new();
