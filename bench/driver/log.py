@@ -65,9 +65,15 @@ WAITING = (Waiting(2, 4096, True), Waiting(2, 1024, True), Waiting(2, 128), Wait
 SET_ASIDE, WRITTEN = "raw, set aside", "raw, written before"
 
 
+def on_both_cores(bench: Bench, program: str, *arguments: object) -> list[str]:
+    """A program that may use both cores: nothing else runs. The driver itself has but one."""
+    cores = f"{bench.server_core},{bench.testbed_core}"
+    return ["taskset", "-c", cores, str(bench.programs / program), *map(str, arguments)]
+
+
 def tool(bench: Bench, *arguments: object) -> list[dict]:
     """What the log's own tool printed, a line for each thing that it measured."""
-    argv = [str(bench.programs / "bench-log"), *map(str, arguments)]
+    argv = on_both_cores(bench, "bench-log", *arguments)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=TOOL_S, check=False)
     if done.returncode != 0:
         raise Failed(f"bench-log {arguments[0]}: {done.stderr.strip()[-400:]}")
@@ -241,7 +247,7 @@ def commands(
                 lines += tool(bench, "read", directory)
                 continue
             began = time.monotonic()
-            argv = [str(bench.programs / "vickrey"), "log", who, "--dir", str(directory)]
+            argv = on_both_cores(bench, "vickrey", "log", who, "--dir", directory)
             done = subprocess.run(argv, capture_output=True, text=True, timeout=TOOL_S, check=False)
             lines.append({"who": who, "seconds": time.monotonic() - began})
             if done.returncode != 0:
