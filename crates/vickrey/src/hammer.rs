@@ -89,7 +89,7 @@ pub(crate) struct HammerArgs {
     rate_min: Option<u32>,
 }
 
-/// Reads `250us`, `5ms`, `2s`, `1m`.
+/// Reads `250us`, `5ms`, `2s`, `1m`, `24h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 =
@@ -99,8 +99,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "ms" => Ok(Duration::from_millis(number)),
         "s" => Ok(Duration::from_secs(number)),
         "m" => Ok(Duration::from_secs(number.saturating_mul(60))),
-        "" => Err("needs a unit, for example 10s; us, ms, s and m are known".to_owned()),
-        unit => Err(format!("unknown unit `{unit}`; us, ms, s and m are known")),
+        "h" => Ok(Duration::from_secs(number.saturating_mul(3600))),
+        "" => Err("needs a unit, for example 10s; us, ms, s, m and h are known".to_owned()),
+        unit => Err(format!("unknown unit `{unit}`; us, ms, s, m and h are known")),
     }
 }
 
@@ -243,7 +244,8 @@ mod tests {
             ("10s", Some(Duration::from_secs(10))),
             ("2m", Some(Duration::from_secs(120))),
             ("10", None),
-            ("10h", None),
+            ("24h", Some(Duration::from_secs(86_400))),
+            ("10d", None),
             ("ms", None),
             ("-1s", None),
         ] {

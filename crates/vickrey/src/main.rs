@@ -12,6 +12,7 @@ mod hammer;
 mod live;
 mod log;
 mod serve;
+mod simulate;
 
 use clap::{Parser, Subcommand};
 use exit::Exit;
@@ -47,6 +48,9 @@ enum Command {
     /// Read what an exchange has recorded: show, follow, count, verify, replay, report, export
     #[command(subcommand)]
     Log(log::LogCommand),
+    /// Try a budget on a stream of auctions: every strategy beside the optimum of hindsight
+    #[command(subcommand)]
+    Simulate(simulate::SimulateCommand),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),
 }
@@ -68,6 +72,7 @@ fn main() -> std::process::ExitCode {
         Command::Dsp(args) => dsp::run(&args),
         Command::Hammer(command) => hammer::run(&command),
         Command::Log(command) => log::run(&command),
+        Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
     };
     exit::code(ended)

@@ -20,6 +20,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("eventlog", &[]),
     ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
     ("export", &[]),
+    ("pacer-core", &["units"]),
+    ("pacer-serve", &["pacer-core", "units"]),
+    ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "units"]),
     ("testbed", &["runtime"]),
     (
@@ -30,12 +33,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "exchange-serve",
             "export",
             "openrtb",
+            "pacer-core",
             "runtime",
             "testbed",
             "units",
+            "whatif",
         ],
     ),
     ("bench-floor", &[]),
+    ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
     ("bench-log", &["eventlog"]),
 ];
 
@@ -43,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const CORE_DEPENDENCIES: &[&str] = &[
     "base64",
     "chacha20poly1305",
+    "libm",
     "memchr",
     "prost",
     "serde",
@@ -182,7 +189,7 @@ fn cores_are_pure() {
     let manifests = manifests();
     let own: BTreeSet<_> = manifests.keys().cloned().collect();
     let mut problems = Vec::new();
-    for core in ["units", "openrtb", "events", "exchange-core"] {
+    for core in ["units", "openrtb", "events", "exchange-core", "pacer-core"] {
         for dependency in manifests[core].difference(&own) {
             if !CORE_DEPENDENCIES.contains(&dependency.as_str()) {
                 problems
@@ -196,6 +203,7 @@ fn cores_are_pure() {
             "crates/openrtb/src",
             "crates/events/src",
             "crates/exchange/core/src",
+            "crates/pacer/core/src",
         ];
         if !core.iter().any(|folder| path.starts_with(folder)) {
             continue;

@@ -1,0 +1,148 @@
+//! The hours of a time zone, as a table that is given from outside.
+//!
+//! Owns which hour an instant belongs to, and which day and hour of the week that is. Knows no zone,
+//! no rule of daylight saving and no clock: whoever does makes the table.
+
+use crate::messages::Period;
+
+/// Length of the quarter of an hour in which [`Period`]s are numbered.
+pub const QUARTER_MS: u64 = 15 * 60 * 1000;
+
+/// Hours of a week.
+pub const WEEK_HOURS: u8 = 168;
+
+/// The most quarters that an hour has; where clocks change within one, it has fewer.
+const QUARTERS_MAX: u64 = 4;
+
+/// Midnights from the beginning of a week to that of 1970, a Thursday.
+const EPOCH_WEEKDAY: u64 = 3;
+
+/// One hour as clocks on the wall show it: until they show another, or the same once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hour {
+    /// Its first millisecond since 1970, UTC.
+    pub start_unix_ms: u64,
+    /// The first one behind it.
+    pub end_unix_ms: u64,
+    /// Its number: the quarter in which it begins.
+    pub period: Period,
+    /// The date in its zone, in days since the first of January 1970.
+    pub day: u32,
+    /// 0 is Monday, midnight to one, in its zone.
+    pub hour_of_week: u8,
+}
+
+/// The hours of one zone without a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calendar {
+    hours: Box<[Hour]>,
+}
+
+/// Why a table is no calendar. Rows count from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CalendarError {
+    /// It has no rows.
+    #[error("a calendar without hours: give the hours of its zone")]
+    Empty,
+    /// It does not begin with a quarter of an hour, or is not numbered by it.
+    #[error("row {row}: an hour begins with a quarter of an hour, and is numbered by it")]
+    Misaligned {
+        /// Which.
+        row: usize,
+    },
+    /// It ends before a quarter of an hour has passed, later than an hour, or within a quarter.
+    #[error("row {row}: an hour has one to four quarters")]
+    Length {
+        /// Which.
+        row: usize,
+    },
+    /// It does not begin where the one before it ends.
+    #[error("row {row}: an hour begins where the one before it ends")]
+    Gap {
+        /// Which.
+        row: usize,
+    },
+    /// Its day is before that of the row above.
+    #[error("row {row}: days do not go back")]
+    DayGoesBack {
+        /// Which.
+        row: usize,
+    },
+    /// It is no hour of a week, or one of another weekday.
+    #[error(
+        "row {row}: the hour of the week is 24 times the weekday of its day, 0 for Monday, and the hour"
+    )]
+    HourOfWeek {
+        /// Which.
+        row: usize,
+    },
+}
+
+impl Calendar {
+    /// From a table in order of time.
+    pub fn new(hours: Vec<Hour>) -> Result<Self, CalendarError> {
+        if hours.is_empty() {
+            return Err(CalendarError::Empty);
+        }
+        for (row, hour) in hours.iter().enumerate() {
+            hour.check(row)?;
+            if row == 0 {
+                continue;
+            }
+            let before = &hours[row - 1];
+            if before.end_unix_ms != hour.start_unix_ms {
+                return Err(CalendarError::Gap { row });
+            }
+            if hour.day < before.day {
+                return Err(CalendarError::DayGoesBack { row });
+            }
+        }
+        Ok(Self { hours: hours.into_boxed_slice() })
+    }
+
+    /// The hour of an instant; `None` outside of the table.
+    pub fn at(&self, unix_ms: u64) -> Option<&Hour> {
+        let behind = self.hours.partition_point(|hour| hour.start_unix_ms <= unix_ms);
+        self.hours[..behind].last().filter(|hour| unix_ms < hour.end_unix_ms)
+    }
+
+    /// The hour of a number; `None` where the table has none that begins there.
+    pub fn of(&self, period: Period) -> Option<&Hour> {
+        let row = self.hours.binary_search_by_key(&period, |hour| hour.period).ok()?;
+        Some(&self.hours[row])
+    }
+
+    /// The hours that begin at an instant or later.
+    pub fn from(&self, unix_ms: u64) -> &[Hour] {
+        &self.hours[self.hours.partition_point(|hour| hour.start_unix_ms < unix_ms)..]
+    }
+
+    /// Whether both say the same of every hour that begins before `unix_ms` and that both know.
+    pub fn agrees_until(&self, other: &Self, unix_ms: u64) -> bool {
+        self.hours
+            .iter()
+            .filter(|hour| hour.start_unix_ms < unix_ms)
+            .all(|hour| other.at(hour.start_unix_ms).is_none_or(|same| same == hour))
+    }
+}
+
+impl Hour {
+    fn check(&self, row: usize) -> Result<(), CalendarError> {
+        let quarter = self.start_unix_ms / QUARTER_MS;
+        if !self.start_unix_ms.is_multiple_of(QUARTER_MS) || u64::from(self.period.0) != quarter {
+            return Err(CalendarError::Misaligned { row });
+        }
+        let length = self.end_unix_ms.saturating_sub(self.start_unix_ms);
+        if length == 0 || !length.is_multiple_of(QUARTER_MS) || length > QUARTERS_MAX * QUARTER_MS {
+            return Err(CalendarError::Length { row });
+        }
+        let weekday = (u64::from(self.day) + EPOCH_WEEKDAY) % 7;
+        if u64::from(self.hour_of_week / 24) != weekday {
+            return Err(CalendarError::HourOfWeek { row });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

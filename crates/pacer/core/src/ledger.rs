@@ -1,0 +1,359 @@
+//! Who may spend how much: leases rights from the store, durably, and grants slices of them to shards.
+//!
+//! Owns the limits of accounts and campaigns, what is used of each, and what every shard holds. Knows
+//! no disk, no thread and no clock: [`Ledger::step`] takes what has happened, and tells what is to be
+//! sent.
+//!
+//! **Invariant.** Whenever anything is leased, the exposure of every campaign and account is within
+//! each of its limits: of its life, of the day, of the hour. What is granted to shards is within what
+//! is known to be durable. Both are asserted.
+//!
+//! **Exposure** of a lease is what was granted less what was returned, and what was spent beside it:
+//! late, or above the price. So late wins, prices above those reserved and limits that are cut reduce
+//! what is leased later by themselves. A batch of which nobody knows how it ended is exposure, and
+//! nothing is granted of it, until a later batch that says the same is committed.
+//!
+//! **Two sources.** What shards report decides what may be granted again. What the durable log says
+//! ([`Settlement`]) decides what batches say was spent: so a batch and its `applied_seq` agree to the
+//! record, and a start goes on behind it with the same messages.
+//!
+//! A step touches the campaigns to which something has happened, and those whose hour, flight or
+//! deadline has come.
+
+mod account;
+mod book;
+mod bug;
+mod campaign;
+mod definition;
+mod exchange;
+mod leasing;
+mod level;
+mod standing;
+mod tally;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use units::{Currency, Nanos, Tick};
+
+use crate::calendar::{Calendar, Hour, QUARTER_MS};
+use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
+use crate::store::{Batch, Ended, Lease, LeaseKey};
+use account::Account;
+use book::Dead;
+#[cfg(not(any(test, feature = "testing")))]
+use bug::Bug;
+use bug::planted;
+use campaign::Campaign;
+
+#[cfg(any(test, feature = "testing"))]
+pub use bug::{Bug, plant};
+pub use definition::{
+    AccountDefinition, AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback, Limits,
+    Money, SLOTS_MAX, ZoneId,
+};
+pub use level::{Level, Owner, Span};
+pub use standing::{HourSpend, Spend, Why};
+
+/// How a ledger works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whose leases it makes.
+    pub node: u32,
+    /// Which start of the process this is; larger than any before.
+    pub epoch: Epoch,
+    /// Shards are numbered from 0; at least one.
+    pub shards: u16,
+    /// Nodes that share the budgets: no lease takes more than a quarter of a node's part of what
+    /// remains. At least one.
+    pub nodes: u16,
+    /// The least time between two batches.
+    pub lease_period: Duration,
+    /// For how long a lease lasts at the observed rate.
+    pub lease_span: Duration,
+    /// For how long a slice lasts at the observed rate.
+    pub slice_span: Duration,
+    /// The longest that a token lives.
+    pub horizon: Duration,
+    /// How long after that a shard still tells a late win from a repeated one.
+    pub late_window: Duration,
+    /// For how long rights may lie at a shard that makes no use of them, where others need them.
+    pub patience: Duration,
+    /// Campaigns whose time has come that one step looks at; the next ones look at the rest.
+    pub wakes_max: usize,
+}
+
+impl Settings {
+    /// Leases by the second, two seconds' worth; slices of a tenth of a second.
+    pub fn new(node: u32, epoch: Epoch, shards: u16) -> Self {
+        Self {
+            node,
+            epoch,
+            shards,
+            nodes: 1,
+            lease_period: Duration::from_secs(1),
+            lease_span: Duration::from_secs(2),
+            slice_span: Duration::from_millis(100),
+            horizon: Duration::from_secs(15 * 60),
+            late_window: Duration::from_secs(60 * 60),
+            patience: Duration::from_secs(5),
+            wakes_max: 4096,
+        }
+    }
+}
+
+/// The time by both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// By the clock that never goes back.
+    pub tick: Tick,
+    /// By the clock on the wall, in milliseconds since 1970, UTC. Where it goes back the ledger stays
+    /// at the latest that it has seen: a period that is over is never opened again.
+    pub unix_ms: u64,
+}
+
+/// A record of the durable log that settles. Of any epoch; in the log's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The record's number. What is not larger than the last was applied before.
+    pub seq: u64,
+    /// What the reservation's token says.
+    pub key: LeaseKey,
+    /// Out of the lease. What the lease has no room for any more is late.
+    pub settled: Nanos,
+    /// After the reservation had expired.
+    pub late: Nanos,
+    /// Above what was reserved.
+    pub over: Nanos,
+    /// Of all three.
+    pub currency: Currency,
+}
+
+/// What a ledger is told.
+#[derive(Clone, Debug)]
+pub enum Incoming {
+    /// The hours of a zone. A later table agrees on the hours that have begun.
+    Calendar(ZoneId, Calendar),
+    /// An account, new or changed.
+    Account(AccountDefinition),
+    /// A campaign, new or changed. It may come before its account.
+    Campaign(CampaignDefinition),
+    /// From a shard.
+    Report(u16, Report),
+    /// From a shard.
+    Want(u16, Want),
+    /// From the store: how the batch of this number ended.
+    Ended(u64, Ended),
+    /// From the durable log.
+    Settlement(Settlement),
+    /// From the durable log: up to this record all settlements have been told.
+    Logged(u64),
+    /// From the durable log: all that was in it when the process started has been told.
+    Replayed,
+}
+
+/// What became of a definition or a settlement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// An account holds as defined. By how much a limit of it is exceeded: nothing is granted until
+    /// that has gone down.
+    Account(AccountId, Result<Taken, DefinitionError>),
+    /// A campaign holds as defined.
+    Campaign(Slot, Result<Taken, DefinitionError>),
+    /// A calendar is not taken: it says other hours than the one before.
+    CalendarContradicts(ZoneId),
+    /// A settlement is refused: its currency is not its account's.
+    SettlementMixed(u64),
+}
+
+/// A definition that was taken, or was taken before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Whether it is newer than what was known.
+    pub is_newer: bool,
+    /// The most by which exposure exceeds a limit of it.
+    pub excess: Nanos,
+}
+
+/// What a ledger tells. Who reads it clears it.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    /// For the store; the next one comes when this one has ended.
+    pub batch: Option<Batch>,
+    /// By shard.
+    pub grants: Vec<(u16, Grant)>,
+    /// By shard.
+    pub gates: Vec<(u16, Gate)>,
+    /// For whoever defines.
+    pub notices: Vec<Notice>,
+}
+
+impl Outbox {
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.batch = None;
+        self.grants.clear();
+        self.gates.clear();
+        self.notices.clear();
+    }
+}
+
+/// Counts of what should not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Batches that ended refused.
+    pub refused: u64,
+    /// Batches of which nobody knew how they ended.
+    pub unknown: u64,
+    /// Reports and settlements of leases that the ledger does not know, or no more.
+    pub strays: u64,
+    /// What such settlements cost.
+    pub stray_nanos: u64,
+}
+
+/// A zone, and the hour there now.
+struct Zone {
+    calendar: Calendar,
+    hour: Option<Hour>,
+}
+
+/// A batch whose end is not known yet.
+struct InFlight {
+    number: u64,
+    leases: Vec<(LeaseKey, Lease)>,
+    applied_seq: u64,
+}
+
+/// The rights of all accounts and campaigns.
+pub struct Ledger {
+    settings: Settings,
+    now: Now,
+    zones: BTreeMap<ZoneId, Zone>,
+    accounts: Vec<Account>,
+    account_at: BTreeMap<AccountId, u32>,
+    campaigns: Vec<Option<Box<Campaign>>>,
+    /// Campaigns whose account is not known yet.
+    strangers: BTreeMap<AccountId, Vec<CampaignDefinition>>,
+    /// Leases whose campaign is not known yet.
+    orphans: BTreeMap<Slot, Vec<(Period, Dead)>>,
+    orphans_unsaved: Vec<Slot>,
+    dirty: Vec<Slot>,
+    unsaved: Vec<Slot>,
+    hungry: Vec<Slot>,
+    by_unix_ms: BinaryHeap<Reverse<(u64, Slot)>>,
+    by_tick: BinaryHeap<Reverse<(u64, Slot)>>,
+    in_flight: Option<InFlight>,
+    next_number: u64,
+    next_lease: Tick,
+    is_store_failing: bool,
+    applied_seq: u64,
+    saved_seq: u64,
+    /// Campaigns with rights that dead epochs had outstanding.
+    frozen: Vec<Slot>,
+    /// When the last token of a dead epoch expires.
+    frozen_until: Tick,
+    is_replayed: bool,
+    touched: u64,
+    stats: Stats,
+}
+
+impl Ledger {
+    /// With what the store holds: every lease, of all nodes and epochs, and up to which record of the
+    /// log settlements are contained in them.
+    ///
+    /// # Panics
+    /// When the store holds leases of this epoch or a later one: it was not begun anew.
+    pub fn new(
+        settings: Settings,
+        now: Now,
+        leases: impl IntoIterator<Item = (LeaseKey, Lease)>,
+        applied_seq: u64,
+    ) -> Self {
+        assert!(settings.shards > 0 && settings.nodes > 0, "a ledger has shards and nodes");
+        let mut orphans: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
+        let mut now = now;
+        for (key, lease) in leases {
+            let LeaseKey { slot, period, node, epoch } = key;
+            let is_own = node == settings.node;
+            assert!(!is_own || epoch < settings.epoch, "an epoch begins once: {key:?}");
+            if is_own && !planted(Bug::ReopenPeriod) {
+                // The clock has been there.
+                now.unix_ms = now.unix_ms.max(u64::from(period.0) * QUARTER_MS);
+            }
+            let dead = Dead { node, epoch, lease, is_unsaved: false, is_in_flight: false };
+            orphans.entry(slot).or_default().push((period, dead));
+        }
+        let frozen_until = now.tick.after(settings.horizon);
+        Self {
+            settings,
+            now,
+            zones: BTreeMap::new(),
+            accounts: Vec::new(),
+            account_at: BTreeMap::new(),
+            campaigns: Vec::new(),
+            strangers: BTreeMap::new(),
+            orphans,
+            orphans_unsaved: Vec::new(),
+            dirty: Vec::new(),
+            unsaved: Vec::new(),
+            hungry: Vec::new(),
+            by_unix_ms: BinaryHeap::new(),
+            by_tick: BinaryHeap::new(),
+            in_flight: None,
+            next_number: 1,
+            next_lease: now.tick,
+            is_store_failing: false,
+            applied_seq,
+            saved_seq: applied_seq,
+            frozen: Vec::new(),
+            frozen_until,
+            is_replayed: false,
+            touched: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Takes what has happened, and says what is to be sent.
+    ///
+    /// # Panics
+    /// When a shard returns or settles more than it was granted, and whenever the invariant does not
+    /// hold: nothing may be authorised any more.
+    pub fn step(
+        &mut self,
+        now: Now,
+        inbox: impl IntoIterator<Item = Incoming>,
+        outbox: &mut Outbox,
+    ) {
+        self.advance(now);
+        for incoming in inbox {
+            self.take(incoming, outbox);
+        }
+        self.wake();
+        self.reclaim();
+        self.look(outbox);
+        self.lease(outbox);
+        self.look(outbox);
+    }
+
+    /// A number that no campaign has, and no lease names.
+    pub fn next_slot(&self) -> Slot {
+        let known = u32::try_from(self.campaigns.len()).expect("slots are numbered by 32 bits");
+        let leased = self.orphans.last_key_value().map_or(0, |(slot, _)| slot.0.saturating_add(1));
+        let waiting = self.strangers.values().flatten().map(|definition| definition.slot.0 + 1);
+        Slot(waiting.max().unwrap_or(0).max(known).max(leased))
+    }
+
+    /// What should not be.
+    pub const fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// How many times a campaign has been looked at since the beginning.
+    pub const fn touched(&self) -> u64 {
+        self.touched
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! The leases of one campaign in one period: this epoch's, cut into slices, and what dead epochs
+//! left.
+//!
+//! Owns what is leased, granted, returned and settled of a period. Knows no limits.
+
+use units::Nanos;
+
+use super::bug::{Bug, planted};
+use super::tally::Sum;
+use crate::messages::{Epoch, Period, Report};
+use crate::store::Lease;
+
+/// A shard's part of a lease: what it was granted, and what it last reported. All cumulative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) shard: u16,
+    pub(super) granted: u64,
+    pub(super) returned: u64,
+    pub(super) settled: u64,
+    pub(super) late: u64,
+    pub(super) over: u64,
+    pub(super) reserved_count: u64,
+}
+
+impl Part {
+    /// At the shard: free or reserved.
+    pub(super) fn outstanding(&self) -> u64 {
+        let back = self.returned.checked_add(self.settled).expect("amounts fit the books");
+        self.granted.checked_sub(back).expect("a shard returns and settles what it was granted")
+    }
+}
+
+/// A lease of an earlier epoch, or of another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dead {
+    pub(super) node: u32,
+    pub(super) epoch: Epoch,
+    pub(super) lease: Lease,
+    /// Whether no batch says yet what it has become.
+    pub(super) is_unsaved: bool,
+    /// Whether a batch that is not known to have ended says it.
+    pub(super) is_in_flight: bool,
+}
+
+/// All leases of one campaign in one period.
+#[derive(Clone, Debug)]
+pub(super) struct Book {
+    pub(super) period: Period,
+    /// In the account's zone.
+    pub(super) day: u32,
+    /// This epoch's, as the next batch says it. What was settled, late or over is as the log says it.
+    pub(super) lease: Lease,
+    /// What of it is known to be durable.
+    pub(super) committed: u64,
+    /// What of it may be durable: no less is leased from now on.
+    pub(super) maybe: u64,
+    /// What the sums of campaign and account contain of this book.
+    pub(super) counted: Sum,
+    pub(super) parts: Vec<Part>,
+    pub(super) dead: Vec<Dead>,
+    /// Whether no batch says yet what it has become.
+    pub(super) is_unsaved: bool,
+    /// Whether a batch that is not known to have ended says it.
+    pub(super) is_in_flight: bool,
+    /// When nothing can change it any more, in nanoseconds; 0 while the period lasts.
+    pub(super) closes_at: u64,
+}
+
+impl Book {
+    pub(super) fn new(period: Period, day: u32) -> Self {
+        Self {
+            period,
+            day,
+            lease: Lease::default(),
+            committed: 0,
+            maybe: 0,
+            counted: Sum::default(),
+            parts: Vec::new(),
+            dead: Vec::new(),
+            is_unsaved: false,
+            is_in_flight: false,
+            closes_at: 0,
+        }
+    }
+
+    /// Exposure: of all leases.
+    pub(super) fn sum(&self) -> Sum {
+        let mut held = self.lease.granted.get() - self.lease.returned.get();
+        let own_late = self.lease.late.get() + self.lease.over.get();
+        let reported: u64 = self.parts.iter().map(|part| part.late + part.over).sum();
+        // The log is behind the shards at times, and the shards behind the log.
+        let mut late = own_late.max(reported);
+        if !planted(Bug::ForgetFrozen) {
+            for dead in &self.dead {
+                held += dead.lease.granted.get() - dead.lease.returned.get();
+                late += dead.lease.late.get() + dead.lease.over.get();
+            }
+        }
+        if planted(Bug::ForgetLate) {
+            late = 0;
+        }
+        Sum { held, late }
+    }
+
+    /// Durable, given back by shards or never granted to one: free to grant.
+    pub(super) fn pool(&self) -> u64 {
+        let durable =
+            if planted(Bug::GrantEarly) { self.lease.granted.get() } else { self.committed };
+        let at_shards: u64 = self.parts.iter().map(|part| part.granted - part.returned).sum();
+        let used = at_shards.checked_add(self.lease.returned.get()).expect("amounts fit the books");
+        durable.checked_sub(used).expect("no more is granted than is durably leased")
+    }
+
+    /// Leased, but not known to be durable.
+    pub(super) fn pending(&self) -> u64 {
+        self.lease.granted.get() - self.committed
+    }
+
+    /// Nothing was ever leased.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lease.granted == Nanos::ZERO && self.parts.is_empty() && self.dead.is_empty()
+    }
+
+    /// At shards: free or reserved.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.parts.iter().map(Part::outstanding).sum()
+    }
+
+    /// Spent out of leases.
+    pub(super) fn settled(&self) -> u64 {
+        let reported: u64 = self.parts.iter().map(|part| part.settled).sum();
+        let dead: u64 = self.dead.iter().map(|dead| dead.lease.settled.get()).sum();
+        self.lease.settled.get().max(reported) + dead
+    }
+
+    /// Gives the pool back.
+    pub(super) fn return_pool(&mut self) -> u64 {
+        let pool = self.pool();
+        if pool > 0 {
+            self.lease.returned = Nanos::new(self.lease.returned.get() + pool);
+            self.is_unsaved = true;
+        }
+        pool
+    }
+
+    /// Grants out of the pool to a shard; returns all that it has been granted.
+    pub(super) fn grant(&mut self, shard: u16, amount: u64) -> Nanos {
+        assert!(amount <= self.pool(), "a grant comes out of what is durable and free");
+        let part = self.part(shard);
+        part.granted = part.granted.checked_add(amount).expect("amounts fit the books");
+        Nanos::new(part.granted)
+    }
+
+    fn part(&mut self, shard: u16) -> &mut Part {
+        let at = match self.parts.iter().position(|part| part.shard == shard) {
+            Some(at) => at,
+            None => {
+                let (granted, returned, settled, late, over) = (0, 0, 0, 0, 0);
+                let part =
+                    Part { shard, granted, returned, settled, late, over, reserved_count: 0 };
+                self.parts.push(part);
+                self.parts.len() - 1
+            }
+        };
+        &mut self.parts[at]
+    }
+
+    /// What a shard tells; whether it made reservations since.
+    pub(super) fn report(&mut self, shard: u16, report: &Report) -> bool {
+        let part = self.part(shard);
+        if planted(Bug::AddReports) {
+            let room = part.granted - part.returned - part.settled;
+            part.returned += report.returned.get().min(room);
+        }
+        part.returned = part.returned.max(report.returned.get());
+        part.settled = part.settled.max(report.settled.get());
+        part.late = part.late.max(report.late.get());
+        part.over = part.over.max(report.over.get());
+        // Looks at the books of the shard: asserts them.
+        part.outstanding();
+        let has_reserved = part.reserved_count < report.reserved_count;
+        part.reserved_count = part.reserved_count.max(report.reserved_count);
+        has_reserved
+    }
+
+    /// Whether nothing is left to happen: all given back or settled, and durably so.
+    pub(super) fn is_settled(&self) -> bool {
+        let lease = &self.lease;
+        let own = lease.returned.get() + lease.settled.get() == lease.granted.get();
+        let is_saved = !self.is_unsaved && !self.is_in_flight && self.pending() == 0;
+        let is_over =
+            |dead: &Dead| left_of(&dead.lease) == 0 && !dead.is_unsaved && !dead.is_in_flight;
+        own && is_saved && self.outstanding() == 0 && self.dead.iter().all(is_over)
+    }
+}
+
+/// Neither returned nor settled.
+pub(super) fn left_of(lease: &Lease) -> u64 {
+    let back =
+        lease.returned.get().checked_add(lease.settled.get()).expect("amounts fit the books");
+    lease.granted.get().checked_sub(back).expect("a lease returns and settles what was granted")
+}
+
+/// A win as the log tells it: out of the lease as far as that goes, late beyond it.
+pub(super) fn book_win(lease: &mut Lease, paid: u64, late: u64, over: u64) {
+    let inside = paid.min(left_of(lease));
+    let sum = |figure: Nanos, more: u64| {
+        figure.checked_add(Nanos::new(more)).expect("amounts fit the books")
+    };
+    lease.settled = sum(lease.settled, inside);
+    lease.late = sum(sum(lease.late, paid - inside), late);
+    lease.over = sum(lease.over, over);
+}

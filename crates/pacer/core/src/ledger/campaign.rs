@@ -1,0 +1,556 @@
+//! What the ledger keeps of a campaign, and how it serves the campaign's shards out of what is
+//! durably leased.
+//!
+//! Owns slices, recalls and gates. Leasing itself is the ledger's.
+
+use std::time::Duration;
+
+use units::{Currency, Nanos, Tick};
+
+use super::account::{Account, applied};
+use super::book::{Book, left_of};
+use super::bug::{Bug, planted};
+use super::definition::{AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback};
+use super::level::{Levels, day_of};
+use super::tally::{Caps, Tally};
+use super::{Now, Outbox, Settings};
+use crate::calendar::{Calendar, Hour, WEEK_HOURS};
+use crate::messages::{Gate, Grant, Period, Slot, Want};
+use crate::refusal::Refusal;
+
+/// Which shards are to give back what they have not reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recall {
+    None,
+    AllBut(u16),
+    All,
+}
+
+/// What shards were told last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    version: u64,
+    closed: Option<Refusal>,
+    recall: Recall,
+}
+
+/// What a step knows besides the campaign.
+pub(super) struct Context<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) now: Now,
+    /// Of the account's clocks; `None` where the calendar has ended.
+    pub(super) hour: Option<Hour>,
+    /// Whether the last batch was not committed.
+    pub(super) is_store_failing: bool,
+}
+
+/// What a campaign needs once it has been looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    /// To be leased more.
+    pub(super) lease: bool,
+    /// That another of the account's campaigns gives back what it does not use.
+    pub(super) others: bool,
+    /// To be looked at again when the account's exposure goes down.
+    pub(super) waits: bool,
+}
+
+/// A campaign, or a seat.
+pub(super) struct Campaign {
+    pub(super) slot: Slot,
+    pub(super) version: u64,
+    account_id: AccountId,
+    /// Where the ledger keeps its account.
+    pub(super) account: u32,
+    pub(super) flight: (u64, u64),
+    daypart: Daypart,
+    pub(super) caps: Caps,
+    pub(super) holdback: Holdback,
+    pub(super) is_paused: bool,
+    pub(super) tally: Tally,
+    pub(super) books: Vec<Book>,
+    /// What shards want and have not been granted yet.
+    wants: Vec<(u16, u64)>,
+    /// The largest want of the period: what a shard needs at least.
+    want_most: u64,
+    /// Rights that shards take, in nanos a second.
+    rate: u64,
+    /// Granted since the rate was last looked at, and when that was.
+    granted: u64,
+    rated_at: Tick,
+    told: Option<Told>,
+    /// The one shard that spends the last.
+    home: Option<u16>,
+    /// When a shard last reserved, or was granted something.
+    active_at: Tick,
+    /// Until when all shards give back, for they did not use what they had.
+    drained_until: Option<Tick>,
+    /// When it is to be looked at again at the latest, by either clock; `MAX` is never.
+    pub(super) wake_unix_ms: u64,
+    pub(super) wake_tick: u64,
+    pub(super) is_dirty: bool,
+    pub(super) is_unsaved: bool,
+    pub(super) is_hungry: bool,
+    pub(super) is_waiting: bool,
+}
+
+impl Campaign {
+    pub(super) fn new(
+        definition: &CampaignDefinition,
+        account: u32,
+        currency: Currency,
+        now: Now,
+    ) -> Result<Self, DefinitionError> {
+        Ok(Self {
+            slot: definition.slot,
+            version: definition.version,
+            account,
+            account_id: definition.account,
+            flight: (definition.start_unix_ms, definition.end_unix_ms),
+            daypart: definition.daypart,
+            caps: definition.limits.caps(currency)?,
+            holdback: definition.late_holdback.checked(currency)?,
+            is_paused: definition.is_paused,
+            tally: Tally::default(),
+            books: Vec::new(),
+            wants: Vec::new(),
+            want_most: 0,
+            rate: 0,
+            granted: 0,
+            rated_at: now.tick,
+            told: None,
+            home: None,
+            active_at: now.tick,
+            drained_until: None,
+            wake_unix_ms: u64::MAX,
+            wake_tick: u64::MAX,
+            is_dirty: false,
+            is_unsaved: false,
+            is_hungry: false,
+            is_waiting: false,
+        })
+    }
+
+    /// Takes a newer definition; whether it was newer.
+    pub(super) fn define(
+        &mut self,
+        next: &CampaignDefinition,
+        currency: Currency,
+    ) -> Result<bool, DefinitionError> {
+        if next.account != self.account_id {
+            return Err(DefinitionError::AccountChanged);
+        }
+        let caps = next.limits.caps(currency)?;
+        let holdback = next.late_holdback.checked(currency)?;
+        if next.version <= self.version && !planted(Bug::OlderWins) {
+            return Ok(false);
+        }
+        self.version = next.version;
+        self.caps = applied(self.caps, caps);
+        self.holdback = holdback;
+        self.flight = (next.start_unix_ms, next.end_unix_ms);
+        self.daypart = next.daypart;
+        self.is_paused = next.is_paused;
+        Ok(true)
+    }
+
+    /// Why it may not spend, whatever money there is.
+    pub(super) fn closed(&self, account: &Account, ctx: &Context) -> Option<Refusal> {
+        if self.is_paused || account.is_paused {
+            return Some(Refusal::Paused);
+        }
+        let (start, end) = self.flight;
+        if !(start..end).contains(&ctx.now.unix_ms) {
+            return Some(Refusal::OutOfFlight);
+        }
+        let hour = ctx.hour.as_ref();
+        let is_out = hour.is_some_and(|hour| !self.daypart.contains(hour.hour_of_week));
+        is_out.then_some(Refusal::OutOfDaypart)
+    }
+
+    /// The book of a period, made if there is none.
+    pub(super) fn book(&mut self, period: Period, day: u32) -> usize {
+        match self.books.iter().position(|book| book.period == period) {
+            Some(at) => at,
+            None => {
+                self.books.push(Book::new(period, day));
+                self.books.len() - 1
+            }
+        }
+    }
+
+    /// Corrects the sums after a book has changed.
+    pub(super) fn recount(&mut self, at: usize, account: &mut Account) {
+        let book = &mut self.books[at];
+        let to = book.sum();
+        let from = std::mem::replace(&mut book.counted, to);
+        if from == to {
+            return;
+        }
+        self.tally.change(book.period, book.day, from, to);
+        account.tally.change(book.period, book.day, from, to);
+        account.is_freed |= to.exposure() < from.exposure();
+    }
+
+    /// Remembers what a shard wants; the last it said holds.
+    pub(super) fn want(&mut self, shard: u16, want: &Want) {
+        let amount = want.amount.get();
+        self.wants.retain(|(of, _)| *of != shard);
+        if amount > 0 {
+            self.wants.push((shard, amount));
+        }
+        self.want_most = self.want_most.max(amount);
+    }
+
+    pub(super) fn is_active_at(&mut self, now: Tick) {
+        self.active_at = now;
+    }
+
+    /// Whether it has rights of this period at shards and has not used any for a while.
+    pub(super) fn is_idle(&self, ctx: &Context) -> bool {
+        let period = ctx.hour.map(|hour| hour.period);
+        let current = self.books.iter().find(|book| Some(book.period) == period);
+        let has_rights = current.is_some_and(|book| book.outstanding() + book.pool() > 0);
+        has_rights && self.active_at.after(ctx.settings.patience) <= ctx.now.tick
+    }
+
+    /// Has all shards give back what they have not reserved, and begins anew.
+    pub(super) fn drain(&mut self, ctx: &Context) {
+        self.drained_until = Some(ctx.now.tick.after(ctx.settings.lease_period));
+        self.home = None;
+        self.wants.clear();
+        self.want_most = 0;
+        self.active_at = ctx.now.tick;
+    }
+
+    /// Looks at everything: ends periods, serves what shards want, and tells them what else there is.
+    pub(super) fn look(
+        &mut self,
+        account: &mut Account,
+        ctx: &Context,
+        outbox: &mut Outbox,
+    ) -> Needs {
+        self.end_periods(account, ctx);
+        let closed = self.closed(account, ctx);
+        let Some(hour) = ctx.hour else {
+            let closed = closed.or(Some(Refusal::LedgerUnavailable));
+            self.tell(closed, Recall::All, ctx, outbox);
+            return Needs::default();
+        };
+        let levels = Levels::of(self, account, &hour);
+        self.drained_until = self.drained_until.filter(|until| ctx.now.tick < *until);
+        if self.home.is_some() && self.is_idle(ctx) {
+            self.drain(ctx);
+        }
+        if closed.is_some() || levels.is_exceeded() || self.drained_until.is_some() {
+            self.home = None;
+            self.return_pool(hour.period, account);
+            let is_exceeded = levels.is_exceeded();
+            let closed = closed.or_else(|| levels.refusal().filter(|_| is_exceeded));
+            self.tell(closed, Recall::All, ctx, outbox);
+            return Needs { waits: is_exceeded, ..Needs::default() };
+        }
+        let Some(at) = self.serving(&hour) else {
+            let closed = levels.refusal().filter(|_| self.was_short());
+            self.tell(closed, Recall::None, ctx, outbox);
+            return Needs { waits: levels.is_short_of_account(), ..Needs::default() };
+        };
+        let headroom = levels.headroom();
+        let book = &self.books[at];
+        let remaining = headroom.saturating_add(book.pool() + book.pending());
+        self.choose_home(remaining, ctx.settings.shards);
+        self.serve(at, headroom, (ctx, &hour), outbox);
+        let is_missed = !account.waiting.is_empty();
+        if is_missed && self.wants.is_empty() {
+            // What no shard wants goes to a campaign of the account that has nothing.
+            self.books[at].return_pool();
+            self.recount(at, account);
+        }
+        let mut needs = self.tell_rest(at, &levels, ctx, outbox);
+        needs.lease &= !is_missed || self.is_wanted();
+        needs
+    }
+
+    /// The book that shards are served out of; none as long as no shard has wanted anything.
+    fn serving(&mut self, hour: &Hour) -> Option<usize> {
+        if planted(Bug::GrantOldPeriod) && !self.books.is_empty() {
+            return Some(0);
+        }
+        let known = self.books.iter().position(|book| book.period == hour.period);
+        let is_wanted = !self.wants.is_empty();
+        known.or_else(|| is_wanted.then(|| self.book(hour.period, day_of(hour))))
+    }
+
+    /// What is needed when all has been granted that there is; and the gates say it.
+    fn tell_rest(
+        &mut self,
+        at: usize,
+        levels: &Levels,
+        ctx: &Context,
+        outbox: &mut Outbox,
+    ) -> Needs {
+        let (headroom, pool) = (levels.headroom(), self.books[at].pool());
+        let is_short = match self.home {
+            Some(home) => self.wants.iter().any(|(shard, _)| *shard == home),
+            None => !self.wants.is_empty(),
+        };
+        let is_out = pool == 0 && (is_short || self.was_short());
+        let closed = match levels.refusal() {
+            Some(refusal) => Some(refusal).filter(|_| is_out),
+            None if is_short && ctx.is_store_failing => Some(Refusal::LedgerUnavailable),
+            None => None,
+        };
+        let recall = self.home.map_or(Recall::None, Recall::AllBut);
+        self.tell(closed, recall, ctx, outbox);
+        // What is on its way is waited for.
+        let pending = self.books[at].pending();
+        let is_low = self.home.is_none() && pool + pending < self.rate;
+        Needs {
+            lease: headroom > 0 && ((is_short && pending == 0) || is_low),
+            others: headroom == 0 && is_short && levels.is_short_of_account(),
+            waits: headroom == 0 && levels.is_short_of_account(),
+        }
+    }
+
+    /// Near the end, when a want is more than a shard's part of what remains, one shard spends it all.
+    fn choose_home(&mut self, remaining: u64, shards: u16) {
+        let parts = |times: u64| self.want_most.saturating_mul(times);
+        let shards = u64::from(shards);
+        if self.home.is_some() && parts(8 * shards) <= remaining {
+            self.home = None;
+        } else if self.home.is_none() && remaining < parts(4 * shards) {
+            self.home = self.wants.first().map(|(shard, _)| *shard);
+        }
+    }
+
+    fn serve(&mut self, at: usize, headroom: u64, when: (&Context, &Hour), outbox: &mut Outbox) {
+        let (ctx, hour) = when;
+        let wants = std::mem::take(&mut self.wants);
+        for (shard, amount) in wants {
+            let pool = self.books[at].pool();
+            let slice = match self.home {
+                Some(home) if home == shard => self.last_slice(at, pool),
+                Some(_) => 0,
+                None if pool < amount => 0,
+                None => {
+                    let part = headroom.saturating_add(pool) / (4 * u64::from(ctx.settings.shards));
+                    let usual = self.slice(ctx.settings);
+                    usual.min(part).max(amount).min(pool)
+                }
+            };
+            if slice < amount {
+                self.wants.push((shard, amount - slice));
+            }
+            if slice == 0 {
+                continue;
+            }
+            let book = &mut self.books[at];
+            let granted = book.grant(shard, slice);
+            self.granted = self.granted.saturating_add(slice);
+            self.active_at = ctx.now.tick;
+            let left = Duration::from_millis(hour.end_unix_ms.saturating_sub(ctx.now.unix_ms));
+            let until = ctx.now.tick.after(left);
+            let grant = Grant { slot: self.slot, period: book.period, granted, until };
+            outbox.grants.push((shard, grant));
+        }
+    }
+
+    fn last_slice(&self, at: usize, pool: u64) -> u64 {
+        if planted(Bug::RecallNotAwaited) {
+            return pool + self.books[at].outstanding();
+        }
+        pool
+    }
+
+    /// A shard's part of what the campaign takes in a while.
+    fn slice(&self, settings: &Settings) -> u64 {
+        per(self.rate, settings.slice_span) / u64::from(settings.shards)
+    }
+
+    fn was_short(&self) -> bool {
+        self.told.is_some_and(|told| told.closed.is_some_and(is_want_of_money))
+    }
+
+    /// Tells every shard what has changed, if anything has.
+    fn tell(
+        &mut self,
+        closed: Option<Refusal>,
+        recall: Recall,
+        ctx: &Context,
+        outbox: &mut Outbox,
+    ) {
+        let version = match self.told {
+            Some(told) if (told.closed, told.recall) == (closed, recall) => return,
+            Some(told) => told.version + 1,
+            None => 1,
+        };
+        self.told = Some(Told { version, closed, recall });
+        for shard in 0..ctx.settings.shards {
+            let is_recalled = match recall {
+                Recall::None => false,
+                Recall::AllBut(home) => shard != home,
+                Recall::All => true,
+            };
+            outbox.gates.push((shard, Gate { slot: self.slot, version, closed, is_recalled }));
+        }
+    }
+
+    /// Gives back what no shard holds of a period.
+    fn return_pool(&mut self, period: Period, account: &mut Account) {
+        if let Some(at) = self.books.iter().position(|book| book.period == period) {
+            self.books[at].return_pool();
+            self.recount(at, account);
+        }
+    }
+
+    /// Gives back what is left of periods that are over, and forgets those that nothing can change.
+    fn end_periods(&mut self, account: &mut Account, ctx: &Context) {
+        let Some(hour) = ctx.hour else { return };
+        self.tally.begin_day(day_of(&hour));
+        account.tally.begin_day(day_of(&hour));
+        let mut at = 0;
+        while at < self.books.len() {
+            if hour.period <= self.books[at].period {
+                at += 1;
+                continue;
+            }
+            if self.books[at].closes_at == 0 {
+                self.home = None;
+                self.want_most = self.wants.iter().map(|(_, amount)| *amount).max().unwrap_or(0);
+                let settings = ctx.settings;
+                let closes_at = ctx.now.tick.after(settings.horizon).after(settings.late_window);
+                self.books[at].closes_at = closes_at.nanos();
+            }
+            if !planted(Bug::KeepOldPeriod) && !planted(Bug::GrantOldPeriod) {
+                self.books[at].return_pool();
+            }
+            self.recount(at, account);
+            let book = &self.books[at];
+            let is_closed = book.closes_at <= ctx.now.tick.nanos() || book.is_empty();
+            if is_closed && book.is_settled() {
+                self.books.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Takes more rights into the next batch; what they are is told by the books.
+    pub(super) fn lease(&mut self, account: &mut Account, ctx: &Context) {
+        let Some(hour) = ctx.hour else { return };
+        if self.closed(account, ctx).is_some() || self.drained_until.is_some() {
+            return;
+        }
+        let headroom = Levels::of(self, account, &hour).headroom();
+        self.look_at_rate(ctx);
+        let at = self.book(hour.period, day_of(&hour));
+        let book = &self.books[at];
+        let have = book.pool() + book.pending();
+        let amount = if self.home.is_some() {
+            headroom
+        } else {
+            let remaining = headroom.saturating_add(have);
+            let usual = per(self.rate, ctx.settings.lease_span);
+            let target = usual.max(self.want_most).max(self.wanted());
+            let part = remaining / (4 * u64::from(ctx.settings.nodes));
+            target.min(part).saturating_sub(have).min(headroom)
+        };
+        if amount == 0 {
+            return;
+        }
+        let book = &mut self.books[at];
+        let granted = book.lease.granted.checked_add(Nanos::new(amount));
+        book.lease.granted = granted.expect("leases fit the books");
+        book.is_unsaved = true;
+        self.recount(at, account);
+        let levels = Levels::of(self, account, &hour);
+        assert!(!levels.is_exceeded(), "what is leased is within every limit: {:?}", levels.0);
+    }
+
+    fn wanted(&self) -> u64 {
+        self.wants.iter().fold(0, |sum: u64, (_, amount)| sum.saturating_add(*amount))
+    }
+
+    /// How fast rights are taken: up at once, down by quarters.
+    fn look_at_rate(&mut self, ctx: &Context) {
+        let span = ctx.now.tick.since(self.rated_at).max(ctx.settings.lease_period);
+        let taken = u128::from(self.granted.saturating_add(self.wanted()));
+        let sample = taken * 1_000_000_000 / span.as_nanos().max(1);
+        let sample = u64::try_from(sample).unwrap_or(u64::MAX);
+        self.rate = sample.max(self.rate / 4 * 3 + sample / 4);
+        self.granted = 0;
+        self.rated_at = ctx.now.tick;
+    }
+
+    /// When the wall clock makes a difference to it next; `MAX` is never.
+    pub(super) fn next_unix_ms(&self, at: (Option<&Hour>, u64), calendar: &Calendar) -> u64 {
+        let (Some(hour), now) = at else { return u64::MAX };
+        let (start, end) = self.flight;
+        let boundary = match now {
+            now if now < start => start,
+            now if now < end => end,
+            _ => u64::MAX,
+        };
+        let has_rights = self.books.iter().any(|book| hour.period <= book.period);
+        if has_rights || self.was_short() {
+            return boundary.min(hour.end_unix_ms);
+        }
+        let runs = self.daypart.contains(hour.hour_of_week);
+        let coming = calendar.from(hour.end_unix_ms).iter().take(usize::from(WEEK_HOURS) + 2);
+        let mut other = coming.skip_while(|hour| self.daypart.contains(hour.hour_of_week) == runs);
+        boundary.min(other.next().map_or(u64::MAX, |hour| hour.start_unix_ms))
+    }
+
+    /// When it is to be looked at again though nothing happens, in nanoseconds; `MAX` is never.
+    pub(super) fn next_tick(&self, ctx: &Context) -> u64 {
+        let now = ctx.now.tick.nanos();
+        let closing = self.books.iter().map(|book| book.closes_at).filter(|at| now < *at).min();
+        let drained = self.drained_until.map(Tick::nanos);
+        let idle = self.home.map(|_| self.active_at.after(ctx.settings.patience).nanos());
+        let idle = idle.filter(|at| now < *at);
+        [closing, drained, idle].into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a batch has something to say of it.
+    pub(super) fn has_unsaved(&self) -> bool {
+        let is_unsaved = |book: &Book| book.is_unsaved || book.dead.iter().any(|it| it.is_unsaved);
+        self.books.iter().any(is_unsaved)
+    }
+
+    /// What it has that no shard has been granted, now.
+    pub(super) fn pool(&self, period: Period) -> u64 {
+        self.books.iter().find(|book| book.period == period).map_or(0, Book::pool)
+    }
+
+    /// Of all shards together.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.books.iter().map(Book::outstanding).sum()
+    }
+
+    /// What dead epochs had outstanding.
+    pub(super) fn frozen(&self) -> u64 {
+        let dead = self.books.iter().flat_map(|book| &book.dead);
+        dead.map(|dead| left_of(&dead.lease)).sum()
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.wants.is_empty()
+    }
+}
+
+/// What a rate by the second makes in a span.
+fn per(rate: u64, span: Duration) -> u64 {
+    let amount = u128::from(rate) * span.as_nanos() / 1_000_000_000;
+    u64::try_from(amount).unwrap_or(u64::MAX)
+}
+
+/// Whether a gate that says so is closed for want of money: what has been granted may be spent.
+pub(super) const fn is_want_of_money(refusal: Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::BudgetExhausted
+            | Refusal::DayExhausted
+            | Refusal::HourExhausted
+            | Refusal::LedgerUnavailable
+    )
+}

@@ -1,0 +1,376 @@
+//! What comes in: definitions, what shards and the log tell, and time.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use units::{Nanos, Tick};
+
+use super::account::Account;
+use super::book::{Dead, book_win, left_of};
+use super::bug::{Bug, planted};
+use super::campaign::{Campaign, Context};
+use super::definition::{
+    AccountDefinition, CampaignDefinition, DefinitionError, SLOTS_MAX, ZoneId,
+};
+use super::level::{day_of, excess};
+use super::tally::Sum;
+use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
+use crate::calendar::{Calendar, Hour};
+use crate::messages::{Period, Report, Slot, Want};
+use crate::store::LeaseKey;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Ledger {
+    pub(super) fn advance(&mut self, now: Now) {
+        self.now.tick = self.now.tick.max(now.tick);
+        let latest = self.now.unix_ms.max(now.unix_ms);
+        self.now.unix_ms = if planted(Bug::ReopenPeriod) { now.unix_ms } else { latest };
+        let unix_ms = self.now.unix_ms;
+        for zone in self.zones.values_mut() {
+            let lasts = |hour: &Hour| (hour.start_unix_ms..hour.end_unix_ms).contains(&unix_ms);
+            if !zone.hour.as_ref().is_some_and(lasts) {
+                zone.hour = zone.calendar.at(unix_ms).copied();
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, incoming: Incoming, outbox: &mut Outbox) {
+        match incoming {
+            Incoming::Calendar(zone, calendar) => self.take_calendar(zone, calendar, outbox),
+            Incoming::Account(definition) => {
+                let taken = self.define_account(&definition, outbox);
+                outbox.notices.push(Notice::Account(definition.id, taken));
+            }
+            Incoming::Campaign(definition) => {
+                let taken = self.define_campaign(&definition);
+                outbox.notices.push(Notice::Campaign(definition.slot, taken));
+            }
+            Incoming::Report(shard, report) => self.take_report(shard, &report),
+            Incoming::Want(shard, want) => self.take_want(shard, &want),
+            Incoming::Ended(number, ended) => self.end_batch(number, ended),
+            Incoming::Settlement(settlement) => self.settle(&settlement, outbox),
+            Incoming::Logged(seq) => self.applied_seq = self.applied_seq.max(seq),
+            Incoming::Replayed => self.is_replayed = true,
+        }
+    }
+
+    fn take_calendar(&mut self, id: ZoneId, calendar: Calendar, outbox: &mut Outbox) {
+        let begun_ms = self.now.unix_ms.saturating_add(1);
+        let known = self.zones.get(&id);
+        if known.is_some_and(|zone| !zone.calendar.agrees_until(&calendar, begun_ms)) {
+            outbox.notices.push(Notice::CalendarContradicts(id));
+            return;
+        }
+        let hour = calendar.at(self.now.unix_ms).copied();
+        self.zones.insert(id, Zone { calendar, hour });
+        for at in 0..self.accounts.len() {
+            if self.accounts[at].zone == id {
+                self.mark_members(at);
+            }
+        }
+    }
+
+    fn define_account(
+        &mut self,
+        definition: &AccountDefinition,
+        outbox: &mut Outbox,
+    ) -> Result<Taken, DefinitionError> {
+        let Some(zone) = self.zones.get(&definition.zone) else {
+            return Err(DefinitionError::UnknownZone(definition.zone));
+        };
+        let hour = zone.hour;
+        let Some(&at) = self.account_at.get(&definition.id) else {
+            let at = u32::try_from(self.accounts.len()).expect("accounts are fewer than 2^32");
+            self.accounts.push(Account::new(definition)?);
+            self.account_at.insert(definition.id, at);
+            for waiting in self.strangers.remove(&definition.id).unwrap_or_default() {
+                let taken = self.define_campaign(&waiting);
+                outbox.notices.push(Notice::Campaign(waiting.slot, taken));
+            }
+            return Ok(Taken { is_newer: true, excess: Nanos::ZERO });
+        };
+        let account = &mut self.accounts[index(at)];
+        let is_newer = account.define(definition)?;
+        let excess = excess(&account.caps, &account.tally, hour.as_ref());
+        if is_newer {
+            self.mark_members(index(at));
+        }
+        Ok(Taken { is_newer, excess })
+    }
+
+    fn define_campaign(
+        &mut self,
+        definition: &CampaignDefinition,
+    ) -> Result<Taken, DefinitionError> {
+        if definition.slot.0 >= SLOTS_MAX {
+            return Err(DefinitionError::SlotTooLarge(definition.slot));
+        }
+        if definition.end_unix_ms <= definition.start_unix_ms {
+            return Err(DefinitionError::EndBeforeStart);
+        }
+        let slot = definition.slot;
+        if let Some((campaign, account)) = self.pair(slot) {
+            let is_newer = campaign.define(definition, account.currency)?;
+            let zone = account.zone;
+            let hour = self.zones[&zone].hour;
+            let campaign = self.campaign(slot).expect("it was there just now");
+            let excess = excess(&campaign.caps, &campaign.tally, hour.as_ref());
+            self.mark(slot);
+            return Ok(Taken { is_newer, excess });
+        }
+        let Some(&at) = self.account_at.get(&definition.account) else {
+            let waiting = self.strangers.entry(definition.account).or_default();
+            let known = waiting.iter().position(|known| known.slot == slot);
+            let is_newer = known.is_none_or(|at| waiting[at].version < definition.version);
+            if is_newer {
+                waiting.retain(|known| known.slot != slot);
+                waiting.push(*definition);
+            }
+            return Ok(Taken { is_newer, excess: Nanos::ZERO });
+        };
+        let account = &mut self.accounts[index(at)];
+        let campaign = Campaign::new(definition, at, account.currency, self.now)?;
+        account.members.push(slot);
+        if self.campaigns.len() <= index(slot.0) {
+            self.campaigns.resize_with(index(slot.0) + 1, || None);
+        }
+        self.campaigns[index(slot.0)] = Some(Box::new(campaign));
+        self.adopt(slot);
+        self.mark(slot);
+        let hour = self.zones[&self.accounts[index(at)].zone].hour;
+        let campaign = self.campaign(slot).expect("it was put there just now");
+        let excess = excess(&campaign.caps, &campaign.tally, hour.as_ref());
+        Ok(Taken { is_newer: true, excess })
+    }
+
+    /// Gives a campaign the leases that were there before it was known.
+    fn adopt(&mut self, slot: Slot) {
+        let Some(leases) = self.orphans.remove(&slot) else { return };
+        self.orphans_unsaved.retain(|other| *other != slot);
+        let campaign = self.campaigns[index(slot.0)].as_mut().expect("the campaign is known");
+        let account = &mut self.accounts[index(campaign.account)];
+        let zone = &self.zones[&account.zone];
+        if let Some(hour) = &zone.hour {
+            campaign.tally.begin_day(day_of(hour));
+            account.tally.begin_day(day_of(hour));
+        }
+        // A day more, for the clock on the wall may have jumped since.
+        let window = self.settings.horizon + self.settings.late_window + DAY;
+        let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+        let mut is_frozen = false;
+        for (period, dead) in leases {
+            let hour = zone.calendar.of(period);
+            let day = hour.map_or(0, day_of);
+            let end_ms = hour.map_or(0, |hour| hour.end_unix_ms);
+            let left = left_of(&dead.lease);
+            if left == 0 && !dead.is_unsaved && end_ms.saturating_add(window_ms) < self.now.unix_ms
+            {
+                let lease = &dead.lease;
+                let held = lease.granted.get() - lease.returned.get();
+                let sum = Sum { held, late: lease.late.get() + lease.over.get() };
+                campaign.tally.change(period, day, Sum::default(), sum);
+                account.tally.change(period, day, Sum::default(), sum);
+                continue;
+            }
+            is_frozen |= left > 0 && dead.node == self.settings.node;
+            let at = campaign.book(period, day);
+            campaign.books[at].dead.push(dead);
+            campaign.recount(at, account);
+        }
+        if is_frozen {
+            self.frozen.push(slot);
+        }
+    }
+
+    fn take_report(&mut self, shard: u16, report: &Report) {
+        let tick = self.now.tick;
+        let slot = report.slot;
+        let found = self.pair(slot).and_then(|(campaign, account)| {
+            let at = campaign.books.iter().position(|book| book.period == report.period)?;
+            Some((campaign, account, at))
+        });
+        let Some((campaign, account, at)) = found else {
+            self.stats.strays += 1;
+            return;
+        };
+        if campaign.books[at].report(shard, report) {
+            campaign.is_active_at(tick);
+        }
+        campaign.recount(at, account);
+        self.mark(slot);
+    }
+
+    fn take_want(&mut self, shard: u16, want: &Want) {
+        if self.settings.shards <= shard {
+            self.stats.strays += 1;
+            return;
+        }
+        if let Some((campaign, _)) = self.pair(want.slot) {
+            campaign.want(shard, want);
+            self.mark(want.slot);
+        }
+    }
+
+    fn settle(&mut self, settlement: &Settlement, outbox: &mut Outbox) {
+        if settlement.seq <= self.applied_seq && !planted(Bug::SettleTwice) {
+            return;
+        }
+        self.applied_seq = self.applied_seq.max(settlement.seq);
+        let (paid, late, over) =
+            (settlement.settled.get(), settlement.late.get(), settlement.over.get());
+        let key = settlement.key;
+        let is_own = (key.node, key.epoch) == (self.settings.node, self.settings.epoch);
+        let is_dead = |dead: &&mut Dead| (dead.node, dead.epoch) == (key.node, key.epoch);
+        if let Some(orphans) = self.orphans.get_mut(&key.slot) {
+            let of_period = orphans.iter_mut().filter(|(period, _)| *period == key.period);
+            if let Some(dead) = of_period.map(|(_, dead)| dead).find(is_dead) {
+                book_win(&mut dead.lease, paid, late, over);
+                dead.is_unsaved = true;
+                if !self.orphans_unsaved.contains(&key.slot) {
+                    self.orphans_unsaved.push(key.slot);
+                }
+                return;
+            }
+        }
+        let found = self.pair(key.slot).and_then(|(campaign, account)| {
+            let at = campaign.books.iter().position(|book| book.period == key.period)?;
+            let book = &mut campaign.books[at];
+            let (lease, is_unsaved) = if is_own {
+                (&mut book.lease, &mut book.is_unsaved)
+            } else {
+                let dead = book.dead.iter_mut().find(is_dead)?;
+                (&mut dead.lease, &mut dead.is_unsaved)
+            };
+            if settlement.currency != account.currency {
+                return Some(false);
+            }
+            book_win(lease, paid, late, over);
+            *is_unsaved = true;
+            campaign.recount(at, account);
+            Some(true)
+        });
+        match found {
+            Some(true) => self.mark(key.slot),
+            Some(false) => outbox.notices.push(Notice::SettlementMixed(settlement.seq)),
+            None => {
+                self.stats.strays += 1;
+                let cost = paid.saturating_add(late).saturating_add(over);
+                self.stats.stray_nanos = self.stats.stray_nanos.saturating_add(cost);
+            }
+        }
+    }
+
+    /// Looks for campaigns whose time has come.
+    pub(super) fn wake(&mut self) {
+        let (unix_ms, tick) = (self.now.unix_ms, self.now.tick.nanos());
+        for _ in 0..self.settings.wakes_max {
+            let Some(&Reverse((at, slot))) = self.by_unix_ms.peek() else { break };
+            if unix_ms < at {
+                break;
+            }
+            self.by_unix_ms.pop();
+            if let Some(campaign) = self.campaign_mut(slot).filter(|it| it.wake_unix_ms == at) {
+                campaign.wake_unix_ms = u64::MAX;
+                self.mark(slot);
+            }
+        }
+        for _ in 0..self.settings.wakes_max {
+            let Some(&Reverse((at, slot))) = self.by_tick.peek() else { break };
+            if tick < at {
+                break;
+            }
+            self.by_tick.pop();
+            if let Some(campaign) = self.campaign_mut(slot).filter(|it| it.wake_tick == at) {
+                campaign.wake_tick = u64::MAX;
+                self.mark(slot);
+            }
+        }
+    }
+
+    /// Takes back what dead epochs had outstanding: no token of theirs can be won in time any more,
+    /// and what was won is known.
+    pub(super) fn reclaim(&mut self) {
+        let is_expired = self.frozen_until <= self.now.tick || planted(Bug::ReclaimBeforeHorizon);
+        let is_replayed = self.is_replayed || planted(Bug::ReclaimBeforeReplay);
+        if !is_expired || !is_replayed {
+            return;
+        }
+        let node = self.settings.node;
+        for slot in std::mem::take(&mut self.frozen) {
+            let (campaign, account) = self.pair(slot).expect("a campaign stays known");
+            for at in 0..campaign.books.len() {
+                for dead in campaign.books[at].dead.iter_mut().filter(|dead| dead.node == node) {
+                    let left = left_of(&dead.lease);
+                    dead.lease.returned = Nanos::new(dead.lease.returned.get() + left);
+                    dead.is_unsaved |= left > 0;
+                }
+                campaign.recount(at, account);
+            }
+            self.mark(slot);
+        }
+    }
+
+    /// Notes that something has happened to a campaign.
+    pub(super) fn mark(&mut self, slot: Slot) {
+        let Some(campaign) = self.campaign_mut(slot) else { return };
+        if !std::mem::replace(&mut campaign.is_dirty, true) {
+            self.dirty.push(slot);
+        }
+    }
+
+    pub(super) fn mark_members(&mut self, account: usize) {
+        let members = std::mem::take(&mut self.accounts[account].members);
+        for slot in &members {
+            self.mark(*slot);
+        }
+        self.accounts[account].members = members;
+    }
+
+    pub(super) fn wake_at_tick(&mut self, slot: Slot, at: Tick) {
+        if let Some(campaign) = self.campaign_mut(slot)
+            && at.nanos() < campaign.wake_tick
+        {
+            campaign.wake_tick = at.nanos();
+            self.by_tick.push(Reverse((at.nanos(), slot)));
+        }
+    }
+
+    pub(super) fn campaign(&self, slot: Slot) -> Option<&Campaign> {
+        self.campaigns.get(index(slot.0))?.as_deref()
+    }
+
+    fn campaign_mut(&mut self, slot: Slot) -> Option<&mut Campaign> {
+        self.campaigns.get_mut(index(slot.0))?.as_deref_mut()
+    }
+
+    /// A campaign and its account.
+    pub(super) fn pair(&mut self, slot: Slot) -> Option<(&mut Campaign, &mut Account)> {
+        let campaign = self.campaigns.get_mut(index(slot.0))?.as_deref_mut()?;
+        let account = &mut self.accounts[index(campaign.account)];
+        Some((campaign, account))
+    }
+
+    /// Campaign and account, and what a step knows besides them.
+    pub(super) fn desk(
+        &mut self,
+        slot: Slot,
+    ) -> Option<(&mut Campaign, &mut Account, Context<'_>)> {
+        let campaign = self.campaigns.get_mut(index(slot.0))?.as_deref_mut()?;
+        let account = &mut self.accounts[index(campaign.account)];
+        let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        let (settings, now) = (&self.settings, self.now);
+        let is_store_failing = self.is_store_failing;
+        Some((campaign, account, Context { settings, now, hour, is_store_failing }))
+    }
+}
+
+/// Numbers of campaigns and accounts are indices.
+pub(super) fn index(number: u32) -> usize {
+    usize::try_from(number).expect("an index has 32 bits")
+}
+
+/// Of a lease that the ledger does not know yet.
+pub(super) fn key_of(slot: Slot, period: Period, dead: &Dead) -> LeaseKey {
+    LeaseKey { slot, period, node: dead.node, epoch: dead.epoch }
+}

@@ -1,0 +1,228 @@
+//! What goes out: slices and gates of the campaigns that have changed, and one batch by lease period
+//! for all of them.
+
+use std::cmp::Reverse;
+
+use units::Nanos;
+
+use super::bug::{Bug, planted};
+use super::exchange::{index, key_of};
+use super::{InFlight, Ledger, Outbox};
+use crate::messages::Slot;
+use crate::store::{Batch, Ended, Lease, LeaseKey};
+
+impl Ledger {
+    /// Looks at the campaigns to which something has happened, until nothing is left to be done.
+    pub(super) fn look(&mut self, outbox: &mut Outbox) {
+        let mut at = 0;
+        while let Some(slot) = self.dirty.get(at).copied() {
+            at += 1;
+            self.look_at(slot, outbox);
+        }
+        self.dirty.clear();
+    }
+
+    fn look_at(&mut self, slot: Slot, outbox: &mut Outbox) {
+        self.touched += 1;
+        let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
+        campaign.is_dirty = false;
+        let needs = campaign.look(account, &ctx, outbox);
+        let is_hungry = needs.lease && !std::mem::replace(&mut campaign.is_hungry, needs.lease);
+        if needs.waits && !std::mem::replace(&mut campaign.is_waiting, true) {
+            account.waiting.push(slot);
+        }
+        let is_unsaved = campaign.has_unsaved() && !campaign.is_unsaved;
+        campaign.is_unsaved |= is_unsaved;
+        let is_freed = std::mem::take(&mut account.is_freed);
+        let at = index(campaign.account);
+        if is_hungry {
+            self.hungry.push(slot);
+        }
+        if is_unsaved {
+            self.unsaved.push(slot);
+        }
+        if is_freed {
+            self.wake_waiting(at);
+        }
+        if needs.others {
+            self.search(at, slot);
+        }
+        self.schedule(slot);
+    }
+
+    /// Looks again at the campaigns that wait for their account's exposure to go down.
+    fn wake_waiting(&mut self, account: usize) {
+        for slot in std::mem::take(&mut self.accounts[account].waiting) {
+            let (campaign, _) = self.pair(slot).expect("a campaign stays known");
+            campaign.is_waiting = false;
+            self.mark(slot);
+        }
+    }
+
+    /// Has campaigns of an account give back what they do not use, for another has nothing. Goes
+    /// through all of them, at most once while patience lasts.
+    fn search(&mut self, at: usize, wanting: Slot) {
+        let (now, patience) = (self.now.tick, self.settings.patience);
+        let account = &mut self.accounts[at];
+        if account.searched_at.is_some_and(|last| now < last.after(patience)) {
+            return;
+        }
+        account.searched_at = Some(now);
+        let members = std::mem::take(&mut account.members);
+        for slot in members.iter().copied().filter(|slot| *slot != wanting) {
+            let (campaign, _, ctx) = self.desk(slot).expect("a member stays known");
+            if campaign.is_idle(&ctx) {
+                campaign.drain(&ctx);
+                self.mark(slot);
+            }
+        }
+        self.accounts[at].members = members;
+        self.wake_at_tick(wanting, now.after(patience));
+    }
+
+    /// Notes when time alone makes a difference to a campaign.
+    fn schedule(&mut self, slot: Slot) {
+        let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
+        let (zone, tick) = (account.zone, campaign.next_tick(&ctx));
+        let is_new_tick = tick < campaign.wake_tick;
+        campaign.wake_tick = campaign.wake_tick.min(tick);
+        if is_new_tick {
+            self.by_tick.push(Reverse((tick, slot)));
+        }
+        let hour = self.zones[&zone].hour;
+        let calendar = &self.zones[&zone].calendar;
+        let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");
+        let unix_ms = campaign.next_unix_ms((hour.as_ref(), self.now.unix_ms), calendar);
+        if unix_ms < campaign.wake_unix_ms {
+            campaign.wake_unix_ms = unix_ms;
+            self.by_unix_ms.push(Reverse((unix_ms, slot)));
+        }
+    }
+
+    /// Leases what is needed, in the order in which it was missed, and says in one batch all that is
+    /// not saved yet. So a batch stands by itself: what it gives back may be leased elsewhere in it.
+    pub(super) fn lease(&mut self, outbox: &mut Outbox) {
+        if self.in_flight.is_some() || self.now.tick < self.next_lease {
+            return;
+        }
+        for slot in std::mem::take(&mut self.hungry) {
+            let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
+            campaign.is_hungry = false;
+            campaign.lease(account, &ctx);
+            let is_unsaved = campaign.has_unsaved() && !campaign.is_unsaved;
+            campaign.is_unsaved |= is_unsaved;
+            if is_unsaved {
+                self.unsaved.push(slot);
+            }
+            // Others may have taken what it saw: then its gate says so.
+            self.mark(slot);
+        }
+        let leases = self.gather();
+        if leases.is_empty() && self.applied_seq == self.saved_seq {
+            return;
+        }
+        let (number, applied_seq) = (self.next_number, self.applied_seq);
+        self.next_number += 1;
+        self.next_lease = self.now.tick.after(self.settings.lease_period);
+        outbox.batch = Some(Batch { number, leases: leases.clone(), applied_seq });
+        self.in_flight = Some(InFlight { number, leases, applied_seq });
+    }
+
+    /// Everything that is not saved, which counts as said from now on.
+    fn gather(&mut self) -> Vec<(LeaseKey, Lease)> {
+        let (node, epoch) = (self.settings.node, self.settings.epoch);
+        let mut leases = Vec::new();
+        for slot in std::mem::take(&mut self.unsaved) {
+            let (campaign, _) = self.pair(slot).expect("a campaign stays known");
+            campaign.is_unsaved = false;
+            for book in &mut campaign.books {
+                let period = book.period;
+                if std::mem::take(&mut book.is_unsaved) {
+                    book.is_in_flight = true;
+                    leases.push((LeaseKey { slot, period, node, epoch }, book.lease));
+                }
+                for dead in book.dead.iter_mut().filter(|dead| dead.is_unsaved) {
+                    (dead.is_unsaved, dead.is_in_flight) = (false, true);
+                    leases.push((key_of(slot, period, dead), dead.lease));
+                }
+            }
+        }
+        for slot in &self.orphans_unsaved {
+            let orphans = self.orphans.get(slot).into_iter().flatten();
+            let unsaved = orphans.filter(|(_, dead)| dead.is_unsaved);
+            leases.extend(unsaved.map(|(period, dead)| (key_of(*slot, *period, dead), dead.lease)));
+        }
+        leases
+    }
+
+    /// How a batch ended. One that is not the last, or has ended before, changes nothing.
+    pub(super) fn end_batch(&mut self, number: u64, ended: Ended) {
+        let Some(batch) = self.in_flight.take_if(|batch| batch.number == number) else { return };
+        let ended = match ended {
+            Ended::Unknown if planted(Bug::UnknownIsRefused) => Ended::Refused,
+            Ended::Unknown if planted(Bug::UnknownIsCommitted) => Ended::Committed,
+            ended => ended,
+        };
+        self.is_store_failing = ended != Ended::Committed;
+        match ended {
+            Ended::Committed => {
+                self.saved_seq = batch.applied_seq;
+                self.end_orphans(&batch.leases);
+            }
+            Ended::Refused => self.stats.refused += 1,
+            Ended::Unknown => self.stats.unknown += 1,
+        }
+        for (key, lease) in &batch.leases {
+            self.end_lease(key, lease, ended);
+        }
+    }
+
+    /// Leases without a campaign are saved, unless they have changed since or have one now.
+    fn end_orphans(&mut self, saved: &[(LeaseKey, Lease)]) {
+        let orphans = &mut self.orphans;
+        self.orphans_unsaved.retain(|slot| {
+            let mut is_unsaved = false;
+            for (period, dead) in orphans.get_mut(slot).into_iter().flatten() {
+                let said = (key_of(*slot, *period, dead), dead.lease);
+                dead.is_unsaved &= !saved.contains(&said);
+                is_unsaved |= dead.is_unsaved;
+            }
+            is_unsaved
+        });
+    }
+
+    fn end_lease(&mut self, key: &LeaseKey, said: &Lease, ended: Ended) {
+        let is_own = (key.node, key.epoch) == (self.settings.node, self.settings.epoch);
+        let tick = self.now.tick;
+        let Some((campaign, account)) = self.pair(key.slot) else { return };
+        let Some(at) = campaign.books.iter().position(|book| book.period == key.period) else {
+            return;
+        };
+        let is_lost = ended != Ended::Committed && !planted(Bug::ForgetUnsaved);
+        let book = &mut campaign.books[at];
+        let had = book.committed;
+        if is_own {
+            book.is_in_flight = false;
+            book.is_unsaved |= is_lost;
+            let granted = said.granted.get();
+            match ended {
+                Ended::Committed => book.committed = book.committed.max(granted),
+                Ended::Unknown => book.maybe = book.maybe.max(granted),
+                Ended::Refused if planted(Bug::KeepRefused) => book.is_unsaved = false,
+                Ended::Refused => book.lease.granted = Nanos::new(book.committed.max(book.maybe)),
+            }
+        } else {
+            let is_it = |dead: &&mut super::Dead| (dead.node, dead.epoch) == (key.node, key.epoch);
+            if let Some(dead) = book.dead.iter_mut().find(is_it) {
+                dead.is_in_flight = false;
+                dead.is_unsaved |= is_lost;
+            }
+        }
+        if had < campaign.books[at].committed {
+            // Nobody has had the time to use it.
+            campaign.is_active_at(tick);
+        }
+        campaign.recount(at, account);
+        self.mark(key.slot);
+    }
+}

@@ -1,0 +1,151 @@
+//! How far each limit of a campaign and its account is used, and what that refuses.
+
+use units::Nanos;
+
+use super::account::Account;
+use super::bug::{Bug, planted};
+use super::campaign::Campaign;
+use super::tally::{Caps, Sum, Tally, UNLIMITED};
+use crate::calendar::Hour;
+use crate::refusal::Refusal;
+
+/// Whose a limit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The campaign's own.
+    Campaign,
+    /// Its account's.
+    Account,
+}
+
+/// For how long a limit holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// For ever.
+    Life,
+    /// For a day of the account's zone.
+    Day,
+    /// For an hour of its clocks.
+    Hour,
+}
+
+/// How far a limit is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Whose it is.
+    pub owner: Owner,
+    /// For how long it holds.
+    pub span: Span,
+    /// The limit, if there is one.
+    pub limit: Option<Nanos>,
+    /// Leased and not given back, settled or not.
+    pub held: Nanos,
+    /// Spent beside that: late, or above the price.
+    pub late: Nanos,
+    /// Kept back for such, them included.
+    pub holdback: Nanos,
+}
+
+impl Level {
+    /// All that was leased and not given back, or spent beside it.
+    pub fn exposure(&self) -> Nanos {
+        Nanos::new(Sum { held: self.held.get(), late: self.late.get() }.exposure())
+    }
+
+    /// What may be leased; `None` without a limit.
+    pub fn headroom(&self) -> Option<Nanos> {
+        let used = self.held.get().saturating_add(self.late.get().max(self.holdback.get()));
+        self.limit.map(|limit| Nanos::new(limit.get().saturating_sub(used)))
+    }
+
+    /// By how much the limit is exceeded: it was cut below what was leased, or wins came late or
+    /// above their price.
+    pub fn excess(&self) -> Nanos {
+        let over = |limit: Nanos| self.exposure().get().saturating_sub(limit.get());
+        Nanos::new(self.limit.map_or(0, over))
+    }
+
+    /// What is refused when nothing may be leased.
+    pub const fn refusal(&self) -> Refusal {
+        match self.span {
+            Span::Life => Refusal::BudgetExhausted,
+            Span::Day => Refusal::DayExhausted,
+            Span::Hour => Refusal::HourExhausted,
+        }
+    }
+}
+
+/// All limits that hold now, in order of precedence.
+pub(super) struct Levels(pub(super) [Level; 6]);
+
+impl Levels {
+    pub(super) fn of(campaign: &Campaign, account: &Account, hour: &Hour) -> Self {
+        let day = day_of(hour);
+        let of_campaign = [
+            (Span::Life, campaign.caps.life, campaign.tally.life),
+            (Span::Day, campaign.caps.day, campaign.tally.day(day)),
+            (Span::Hour, campaign.caps.hour, campaign.tally.hour(hour.period)),
+        ];
+        let of_account = [
+            (Span::Life, account.caps.life, account.tally.life),
+            (Span::Day, account.caps.day, account.tally.day(day)),
+            (Span::Hour, account.caps.hour, account.tally.hour(hour.period)),
+        ];
+        let level = |owner: Owner, (span, cap, sum): (Span, u64, Sum)| {
+            let is_ignored = planted(Bug::IgnoreAccount) && owner == Owner::Account;
+            let cap = if is_ignored { UNLIMITED } else { cap };
+            let kept = match owner {
+                Owner::Campaign if !planted(Bug::IgnoreHoldback) => campaign.holdback.of(cap),
+                _ => 0,
+            };
+            let limit = (cap != UNLIMITED).then_some(Nanos::new(cap));
+            let (held, late) = (Nanos::new(sum.held), Nanos::new(sum.late));
+            Level { owner, span, limit, held, late, holdback: Nanos::new(kept) }
+        };
+        Self(std::array::from_fn(|at| match at % 2 {
+            0 => level(Owner::Campaign, of_campaign[at / 2]),
+            _ => level(Owner::Account, of_account[at / 2]),
+        }))
+    }
+
+    /// What may be leased at every level; all there is without a limit.
+    pub(super) fn headroom(&self) -> u64 {
+        let room = |level: &Level| level.headroom().map_or(UNLIMITED, Nanos::get);
+        self.0.iter().map(room).min().unwrap_or(UNLIMITED)
+    }
+
+    /// Whether what the account may spend runs out before what the campaign may.
+    pub(super) fn is_short_of_account(&self) -> bool {
+        let is_used_up = |level: &&Level| level.headroom() == Some(Nanos::ZERO);
+        let mut used_up = self.0.iter().filter(is_used_up).peekable();
+        used_up.peek().is_some() && used_up.all(|level| level.owner == Owner::Account)
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.0.iter().any(|level| level.excess() > Nanos::ZERO)
+    }
+
+    /// The first limit that is used up.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        let first = self.0.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
+        first.map(Level::refusal)
+    }
+}
+
+/// The most by which exposure exceeds a limit.
+pub(super) fn excess(caps: &Caps, tally: &Tally, hour: Option<&Hour>) -> Nanos {
+    let over = |sum: Sum, cap: u64| sum.exposure().saturating_sub(cap);
+    let passing = |hour: &Hour| {
+        let of_day = over(tally.day(day_of(hour)), caps.day);
+        of_day.max(over(tally.hour(hour.period), caps.hour))
+    };
+    Nanos::new(over(tally.life, caps.life).max(hour.map_or(0, passing)))
+}
+
+/// The day that an hour is counted in.
+pub(super) fn day_of(hour: &Hour) -> u32 {
+    if planted(Bug::UtcDay) {
+        return hour.period.0 / 96;
+    }
+    hour.day
+}

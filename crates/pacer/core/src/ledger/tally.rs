@@ -1,0 +1,97 @@
+//! What of a limit is used: sums by life, day and hour, kept up to date as leases change.
+//!
+//! Owns the sums of one campaign or one account. Knows neither leases nor limits of others.
+
+use crate::messages::Period;
+
+/// No limit.
+pub(super) const UNLIMITED: u64 = u64::MAX;
+
+/// Limits in nanos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Caps {
+    pub(super) life: u64,
+    pub(super) day: u64,
+    pub(super) hour: u64,
+}
+
+/// Exposure in its two kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// Leased and not given back; settled or not.
+    pub(super) held: u64,
+    /// Spent beside that: late, or above the price.
+    pub(super) late: u64,
+}
+
+impl Sum {
+    pub(super) fn exposure(self) -> u64 {
+        self.held.checked_add(self.late).expect("exposure fits the books")
+    }
+
+    fn change(&mut self, from: Self, to: Self) {
+        let changed = |sum: u64, from: u64, to: u64| {
+            let rest = sum.checked_sub(from).expect("a sum contains each of its parts");
+            rest.checked_add(to).expect("exposure fits the books")
+        };
+        self.held = changed(self.held, from.held, to.held);
+        self.late = changed(self.late, from.late, to.late);
+    }
+}
+
+/// An hour's sum, and the day it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HourSum {
+    pub(super) period: Period,
+    pub(super) day: u32,
+    pub(super) sum: Sum,
+}
+
+/// Sums of a campaign or an account: of its life, and of the hours of the days that are not over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) life: Sum,
+    pub(super) hours: Vec<HourSum>,
+    /// Hours of earlier days are not kept: only a life's limit counts them still.
+    today: u32,
+}
+
+impl Tally {
+    /// One lease's exposure is another than it was.
+    pub(super) fn change(&mut self, period: Period, day: u32, from: Sum, to: Sum) {
+        self.life.change(from, to);
+        if day < self.today {
+            return;
+        }
+        match self.hours.iter_mut().find(|hour| hour.period == period) {
+            Some(hour) => hour.sum.change(from, to),
+            None => {
+                let mut sum = Sum::default();
+                sum.change(from, to);
+                self.hours.push(HourSum { period, day, sum });
+            }
+        }
+    }
+
+    pub(super) fn day(&self, day: u32) -> Sum {
+        let mut total = Sum::default();
+        for hour in self.hours.iter().filter(|hour| hour.day == day) {
+            total.change(Sum::default(), hour.sum);
+        }
+        total
+    }
+
+    pub(super) fn hour(&self, period: Period) -> Sum {
+        let hour = self.hours.iter().find(|hour| hour.period == period);
+        hour.map_or(Sum::default(), |hour| hour.sum)
+    }
+
+    /// Forgets the hours of days before this one.
+    pub(super) fn begin_day(&mut self, day: u32) {
+        if self.today < day {
+            self.today = day;
+            self.hours.retain(|hour| day <= hour.day);
+            self.hours.shrink_to(2);
+        }
+    }
+}

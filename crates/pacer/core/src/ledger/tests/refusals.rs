@@ -1,0 +1,380 @@
+//! Every refusal, with what makes it so, and that the first in order is told.
+
+use units::{Currency, Nanos, Ppm, Tick};
+
+use crate::calendar::QUARTER_MS;
+use crate::calendar::tests::steady;
+use crate::ledger::{
+    AccountDefinition, AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback, Incoming,
+    Ledger, Limits, Money, Notice, Now, Outbox, SLOTS_MAX, Settings, Settlement, Taken, ZoneId,
+};
+use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
+use crate::refusal::Refusal;
+use crate::store::{Ended, Lease, LeaseKey};
+
+/// A Monday.
+pub const DAY: u32 = 20_605;
+pub const SECOND: u64 = 1_000_000_000;
+pub const SLOT: Slot = Slot(0);
+
+pub fn usd(amount: u64) -> Option<Money> {
+    Some(Money { amount: Nanos::new(amount), currency: Currency::USD })
+}
+
+pub fn account() -> AccountDefinition {
+    AccountDefinition {
+        id: AccountId(0),
+        version: 1,
+        currency: Currency::USD,
+        zone: ZoneId(0),
+        limits: Limits::default(),
+        is_paused: false,
+    }
+}
+
+pub fn campaign() -> CampaignDefinition {
+    CampaignDefinition {
+        slot: SLOT,
+        version: 1,
+        account: AccountId(0),
+        limits: Limits::default(),
+        start_unix_ms: 0,
+        end_unix_ms: u64::MAX,
+        daypart: Daypart::ALWAYS,
+        late_holdback: Holdback::default(),
+        is_paused: false,
+    }
+}
+
+/// One ledger by hand, a store that commits at once unless told otherwise.
+pub struct Desk {
+    pub ledger: Ledger,
+    pub outbox: Outbox,
+    pub tick: u64,
+    pub unix_ms: u64,
+    pub ended: Ended,
+    pub grants: Vec<(u16, Grant)>,
+    pub gates: Vec<(u16, Gate)>,
+    pub notices: Vec<Notice>,
+    pub batches: u64,
+    pub saved: Vec<(LeaseKey, Lease)>,
+    number: Option<u64>,
+}
+
+impl Desk {
+    pub fn new(shards: u16) -> Self {
+        Self::restarted(Settings::new(1, Epoch(1), shards), Vec::new())
+    }
+
+    pub fn restarted(settings: Settings, leases: Vec<(LeaseKey, Lease)>) -> Self {
+        // Half past noon.
+        let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
+        let now = Now { tick: Tick::from_nanos(SECOND), unix_ms };
+        let mut desk = Self {
+            ledger: Ledger::new(settings, now, leases, 0),
+            outbox: Outbox::default(),
+            tick: SECOND,
+            unix_ms,
+            ended: Ended::Committed,
+            grants: Vec::new(),
+            gates: Vec::new(),
+            notices: Vec::new(),
+            batches: 0,
+            saved: Vec::new(),
+            number: None,
+        };
+        desk.step(vec![Incoming::Calendar(ZoneId(0), steady(DAY - 2, 9, 0))]);
+        desk
+    }
+
+    pub fn step(&mut self, inbox: Vec<Incoming>) {
+        let now = Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
+        let ended = self.number.take().map(|number| Incoming::Ended(number, self.ended));
+        self.outbox.clear();
+        self.ledger.step(now, ended.into_iter().chain(inbox), &mut self.outbox);
+        if let Some(batch) = self.outbox.batch.take() {
+            self.number = Some(batch.number);
+            self.batches += 1;
+            self.saved = batch.leases;
+        }
+        self.grants.append(&mut self.outbox.grants);
+        self.gates.append(&mut self.outbox.gates);
+        self.notices.append(&mut self.outbox.notices);
+    }
+
+    /// Some seconds, a step each half.
+    pub fn pass(&mut self, seconds: u64) {
+        for _ in 0..2 * seconds {
+            self.tick += SECOND / 2;
+            self.unix_ms += 500;
+            self.step(Vec::new());
+        }
+    }
+
+    pub fn defined(shards: u16, account: AccountDefinition, campaign: CampaignDefinition) -> Self {
+        let mut desk = Self::new(shards);
+        desk.step(vec![Incoming::Account(account), Incoming::Campaign(campaign)]);
+        desk
+    }
+
+    pub fn want(&mut self, shard: u16, slot: Slot, amount: u64) {
+        self.step(vec![Incoming::Want(shard, Want { slot, amount: Nanos::new(amount) })]);
+    }
+
+    /// All that a shard has been granted of a campaign.
+    pub fn granted(&self, shard: u16, slot: Slot) -> u64 {
+        let of = self.grants.iter().filter(|(to, grant)| *to == shard && grant.slot == slot);
+        of.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0)
+    }
+
+    pub fn gate(&self, shard: u16, slot: Slot) -> Option<Gate> {
+        let of = self.gates.iter().filter(|(to, gate)| *to == shard && gate.slot == slot);
+        of.map(|(_, gate)| *gate).max_by_key(|gate| gate.version)
+    }
+
+    pub fn period(&self) -> Period {
+        Period(u32::try_from(self.unix_ms / QUARTER_MS / 4 * 4).expect("before 2100"))
+    }
+
+    pub fn report(&mut self, shard: u16, slot: Slot, figures: [u64; 4]) {
+        let [returned, settled, late, over] = figures.map(Nanos::new);
+        let period = self.period();
+        let report =
+            Report { slot, period, returned, settled, late, over, reserved_count: 1, won_count: 1 };
+        self.step(vec![Incoming::Report(shard, report)]);
+    }
+}
+
+/// What is told of a campaign that wants ten, after some seconds.
+#[track_caller]
+fn check(account: AccountDefinition, campaign: CampaignDefinition, want: Option<Refusal>) {
+    let mut desk = Desk::defined(2, account, campaign);
+    desk.want(0, SLOT, 10);
+    desk.pass(3);
+    // All of a budget of ten is at the shard, and settled.
+    let granted = desk.granted(0, SLOT).min(10);
+    desk.report(0, SLOT, [0, granted, 0, 0]);
+    desk.want(0, SLOT, 10);
+    desk.pass(3);
+    let why = desk.ledger.why(SLOT);
+    assert_eq!(why.refusal, want, "{why:?}");
+    let gate = desk.gate(0, SLOT).expect("a gate");
+    assert_eq!(gate.closed, want);
+    assert_eq!(gate.is_recalled, want.is_some_and(|want| want < Refusal::BudgetExhausted));
+}
+
+#[test]
+fn refusals_in_order_of_precedence() {
+    use Refusal::{
+        BudgetExhausted, DayExhausted, HourExhausted, OutOfDaypart, OutOfFlight, Paused,
+    };
+    let noon = u64::from(DAY) * 96 * QUARTER_MS + 48 * QUARTER_MS;
+    let (a, c) = (account(), campaign());
+    let life = Limits { life: usd(10), ..Limits::default() };
+    let day = Limits { day: usd(10), ..Limits::default() };
+    let hour = Limits { hour: usd(10), ..Limits::default() };
+    let all = Limits { life: usd(10), day: usd(10), hour: usd(10) };
+    let day_and_hour = Limits { life: None, ..all };
+    let paused = CampaignDefinition { is_paused: true, ..c };
+    let over = CampaignDefinition { end_unix_ms: noon, ..c };
+    let coming = CampaignDefinition { start_unix_ms: noon + 4 * QUARTER_MS, ..c };
+    let mornings = CampaignDefinition { daypart: Daypart::NEVER.with(11).with(13), ..c };
+    let at_noon = CampaignDefinition { daypart: Daypart::NEVER.with(12), ..c };
+    let never = CampaignDefinition { daypart: Daypart::NEVER, ..c };
+    check(a, c, None);
+    check(a, paused, Some(Paused));
+    check(AccountDefinition { is_paused: true, ..a }, c, Some(Paused));
+    check(a, over, Some(OutOfFlight));
+    check(a, coming, Some(OutOfFlight));
+    check(a, mornings, Some(OutOfDaypart));
+    check(a, at_noon, None);
+    for limited in [life, day, hour] {
+        let want = match limited {
+            it if it.life.is_some() => BudgetExhausted,
+            it if it.day.is_some() => DayExhausted,
+            _ => HourExhausted,
+        };
+        check(a, CampaignDefinition { limits: limited, ..c }, Some(want));
+        check(AccountDefinition { limits: limited, ..a }, c, Some(want));
+    }
+    // Of two that hold the first is told.
+    check(a, CampaignDefinition { is_paused: true, ..over }, Some(Paused));
+    check(a, CampaignDefinition { end_unix_ms: noon, ..never }, Some(OutOfFlight));
+    check(a, CampaignDefinition { limits: all, ..never }, Some(OutOfDaypart));
+    check(a, CampaignDefinition { limits: all, ..c }, Some(BudgetExhausted));
+    check(
+        AccountDefinition { limits: life, ..a },
+        CampaignDefinition { limits: day, ..c },
+        Some(BudgetExhausted),
+    );
+    check(a, CampaignDefinition { limits: day_and_hour, ..c }, Some(DayExhausted));
+    check(
+        AccountDefinition { limits: day, ..a },
+        CampaignDefinition { limits: hour, ..c },
+        Some(DayExhausted),
+    );
+    check(
+        a,
+        CampaignDefinition { limits: Limits { life: usd(0), ..life }, ..c },
+        Some(BudgetExhausted),
+    );
+}
+
+#[test]
+fn nobody_knows_a_campaign_that_is_not_defined_or_has_no_account() {
+    let mut desk = Desk::new(1);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::Unknown));
+    desk.step(vec![Incoming::Campaign(campaign())]);
+    desk.want(0, SLOT, 5);
+    desk.pass(3);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::Unknown));
+    assert_eq!((desk.gate(0, SLOT), desk.granted(0, SLOT)), (None, 0));
+    assert_eq!(desk.ledger.spend(SLOT), None);
+    assert_eq!(desk.ledger.next_slot(), Slot(1));
+    // Its account makes it known.
+    desk.step(vec![Incoming::Account(account())]);
+    desk.want(0, SLOT, 5);
+    desk.pass(3);
+    assert_eq!(desk.ledger.why(SLOT).refusal, None);
+    assert!(desk.granted(0, SLOT) >= 5);
+}
+
+#[test]
+fn a_store_that_fails_is_told_and_heals_by_itself() {
+    for ended in [Ended::Refused, Ended::Unknown] {
+        let mut desk = Desk::defined(2, account(), campaign());
+        desk.ended = ended;
+        desk.want(0, SLOT, 10);
+        desk.pass(4);
+        assert_eq!(desk.granted(0, SLOT), 0, "{ended:?}");
+        assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::LedgerUnavailable));
+        let gate = desk.gate(0, SLOT).unwrap();
+        assert_eq!((gate.closed, gate.is_recalled), (Some(Refusal::LedgerUnavailable), false));
+        assert!(desk.batches > 1, "it asks again");
+        desk.ended = Ended::Committed;
+        desk.pass(3);
+        assert!(desk.granted(0, SLOT) >= 10, "{ended:?}");
+        assert_eq!(desk.ledger.why(SLOT).refusal, None);
+        assert_eq!(desk.gate(0, SLOT).unwrap().closed, None);
+    }
+}
+
+#[test]
+fn where_the_calendar_ends_nothing_is_granted() {
+    let mut desk = Desk::defined(1, account(), campaign());
+    desk.unix_ms += 10 * 96 * QUARTER_MS;
+    desk.want(0, SLOT, 10);
+    desk.pass(3);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::LedgerUnavailable));
+    assert_eq!(desk.granted(0, SLOT), 0);
+    desk.step(vec![Incoming::Calendar(ZoneId(0), steady(DAY - 2, 40, 0))]);
+    desk.pass(3);
+    assert_eq!(desk.ledger.why(SLOT).refusal, None);
+    assert!(desk.granted(0, SLOT) >= 10);
+}
+
+#[test]
+fn a_definition_that_cannot_hold_is_refused_and_changes_nothing() {
+    let eur = Currency::parse("EUR").unwrap();
+    let euros =
+        Limits { day: Some(Money { amount: Nanos::new(5), currency: eur }), ..Limits::default() };
+    let mixed = Err(DefinitionError::MixedCurrency { given: eur, account: Currency::USD });
+    let (a, c) = (AccountDefinition { version: 9, ..account() }, campaign());
+    let c = CampaignDefinition { version: 9, ..c };
+    let accounts = [
+        (
+            AccountDefinition { currency: eur, ..a },
+            Err(DefinitionError::CurrencyChanged(Currency::USD)),
+        ),
+        (AccountDefinition { zone: ZoneId(1), ..a }, Err(DefinitionError::UnknownZone(ZoneId(1)))),
+        (AccountDefinition { zone: ZoneId(2), ..a }, Err(DefinitionError::ZoneChanged)),
+        (AccountDefinition { limits: euros, ..a }, mixed),
+    ];
+    let back = Holdback::Amount(Money { amount: Nanos::new(1), currency: eur });
+    let campaigns = [
+        (CampaignDefinition { limits: euros, ..c }, mixed),
+        (CampaignDefinition { late_holdback: back, ..c }, mixed),
+        (CampaignDefinition { account: AccountId(7), ..c }, Err(DefinitionError::AccountChanged)),
+        (
+            CampaignDefinition { start_unix_ms: 5, end_unix_ms: 5, ..c },
+            Err(DefinitionError::EndBeforeStart),
+        ),
+        (
+            CampaignDefinition { slot: Slot(SLOTS_MAX), ..c },
+            Err(DefinitionError::SlotTooLarge(Slot(SLOTS_MAX))),
+        ),
+    ];
+    let mut desk = Desk::defined(1, account(), campaign());
+    desk.step(vec![Incoming::Calendar(ZoneId(2), steady(DAY - 2, 9, 4))]);
+    for (definition, want) in accounts {
+        desk.notices.clear();
+        desk.step(vec![Incoming::Account(definition)]);
+        assert_eq!(desk.notices, [Notice::Account(definition.id, want)]);
+    }
+    for (definition, want) in campaigns {
+        desk.notices.clear();
+        desk.step(vec![Incoming::Campaign(definition)]);
+        assert_eq!(desk.notices, [Notice::Campaign(definition.slot, want)]);
+    }
+    desk.want(0, SLOT, 100);
+    desk.pass(2);
+    assert!(desk.granted(0, SLOT) >= 100, "what was refused does not hold");
+    desk.notices.clear();
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { version: 2, ..c })]);
+    let taken = Taken { is_newer: true, excess: Nanos::ZERO };
+    assert_eq!(desk.notices, [Notice::Campaign(SLOT, Ok(taken))]);
+}
+
+#[test]
+fn a_campaign_that_waits_for_its_account_is_refused_in_another_currency() {
+    let eur = Currency::parse("EUR").unwrap();
+    let mut desk = Desk::new(1);
+    let limits = Limits { life: usd(5), ..Limits::default() };
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { limits, ..campaign() })]);
+    desk.notices.clear();
+    desk.step(vec![Incoming::Account(AccountDefinition { currency: eur, ..account() })]);
+    let mixed = DefinitionError::MixedCurrency { given: Currency::USD, account: eur };
+    assert!(desk.notices.contains(&Notice::Campaign(SLOT, Err(mixed))));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::Unknown));
+}
+
+#[test]
+fn a_settlement_in_another_currency_is_refused() {
+    let mut desk = Desk::defined(1, account(), campaign());
+    desk.want(0, SLOT, 10);
+    desk.pass(2);
+    let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
+    let currency = Currency::parse("EUR").unwrap();
+    let (settled, late, over) = (Nanos::new(4), Nanos::ZERO, Nanos::ZERO);
+    let win = Settlement { seq: 7, key, settled, late, over, currency };
+    desk.step(vec![Incoming::Settlement(win)]);
+    assert_eq!(desk.notices.last(), Some(&Notice::SettlementMixed(7)));
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::ZERO);
+    desk.step(vec![Incoming::Settlement(Settlement { seq: 8, currency: Currency::USD, ..win })]);
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(4));
+    let stray = LeaseKey { period: Period(4), ..key };
+    let stray = Settlement { seq: 9, key: stray, currency: Currency::USD, ..win };
+    desk.step(vec![Incoming::Settlement(stray)]);
+    assert_eq!((desk.ledger.stats().strays, desk.ledger.stats().stray_nanos), (1, 4));
+}
+
+#[test]
+fn a_share_held_back_is_rounded_up() {
+    let share = |parts| Holdback::Share(Ppm::new(parts).unwrap());
+    let amount =
+        |nanos| Holdback::Amount(Money { amount: Nanos::new(nanos), currency: Currency::USD });
+    for (holdback, limit, want) in [
+        (share(0), 1000, 0),
+        (share(1), 1000, 1),
+        (share(100_000), 1000, 100),
+        (share(100_000), 1001, 101),
+        (share(1_000_000), 1000, 1000),
+        (share(1_000_000), u64::MAX - 1, u64::MAX - 1),
+        (share(1_000_000), u64::MAX, 0),
+        (amount(7), 1000, 7),
+        (amount(7), 5, 5),
+        (amount(7), u64::MAX, 0),
+    ] {
+        assert_eq!(holdback.of(limit), want, "{holdback:?} of {limit}");
+    }
+}

@@ -1,0 +1,74 @@
+//! A hundred thousand campaigns: what a step touches, and what each of them costs.
+
+use units::Nanos;
+
+use super::refusals::{Desk, account, campaign, usd};
+use crate::ledger::book::{Book, Part};
+use crate::ledger::campaign::Campaign;
+use crate::ledger::tally::HourSum;
+use crate::ledger::{CampaignDefinition, Incoming, Limits};
+use crate::messages::{Slot, Want};
+
+const CAMPAIGNS: u32 = 100_000;
+
+fn many(count: u32) -> Desk {
+    let limits = Limits { life: usd(1_000_000), day: usd(100_000), hour: None };
+    let mut desk = Desk::new(1);
+    let mut inbox = vec![Incoming::Account(account())];
+    inbox.extend((0..count).map(|slot| {
+        Incoming::Campaign(CampaignDefinition { slot: Slot(slot), limits, ..campaign() })
+    }));
+    desk.step(inbox);
+    desk
+}
+
+#[test]
+fn a_step_touches_what_changed_and_one_batch_leases_for_all() {
+    let mut desk = many(CAMPAIGNS);
+    assert_eq!(desk.gates.len(), 100_000);
+    let touched = desk.ledger.touched();
+    desk.pass(2);
+    assert_eq!(desk.ledger.touched(), touched, "nothing has changed");
+    desk.want(0, Slot(77), 10);
+    desk.pass(3);
+    assert!(desk.ledger.touched() - touched < 10, "one has changed");
+    let before = desk.batches;
+    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(10) });
+    desk.step((0..CAMPAIGNS).map(want).collect());
+    desk.pass(2);
+    assert!(desk.batches - before <= 2, "one batch by lease period");
+    for slot in [0, 1, CAMPAIGNS - 1] {
+        assert!(desk.granted(0, Slot(slot)) >= 10, "campaign {slot}");
+    }
+}
+
+/// Four shards, all day long: two thirds of 300 MiB for 100,000 that all spend in every hour.
+#[test]
+fn a_campaign_costs_two_kilobytes_at_most() {
+    let (shards, open) = (4, 2);
+    let books = open * (size_of::<Book>() + shards * size_of::<Part>());
+    let hours = 25 * size_of::<HourSum>();
+    let timers = 2 * size_of::<(u64, Slot)>();
+    let campaign = size_of::<Campaign>() + books + hours + timers;
+    assert!(campaign <= 2048, "{campaign} bytes: {books} of books, {hours} of hours");
+    assert!(size_of::<Campaign>() <= 512, "{}", size_of::<Campaign>());
+}
+
+#[test]
+fn a_step_looks_at_so_many_whose_hour_has_come_and_the_next_at_the_rest() {
+    let mut desk = many(6_000);
+    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(10) });
+    desk.step((0..6_000).map(want).collect());
+    desk.pass(3);
+    let touched = desk.ledger.touched();
+    desk.tick += 3_600_000_000_000;
+    desk.unix_ms += 3_600_000;
+    desk.step(Vec::new());
+    let first = desk.ledger.touched() - touched;
+    assert_eq!(first, 4_096);
+    let held = |desk: &Desk, slot| desk.ledger.why(Slot(slot)).levels.expect("an hour")[0].held;
+    // What no shard had been granted is given back.
+    assert_eq!((held(&desk, 0), held(&desk, 5_999)), (Nanos::new(10), Nanos::new(20)));
+    desk.step(Vec::new());
+    assert_eq!((held(&desk, 0), held(&desk, 5_999)), (Nanos::new(10), Nanos::new(10)));
+}

@@ -1,0 +1,492 @@
+//! Rules of the ledger one by one.
+
+use proptest::prelude::*;
+use units::{Currency, Nanos, Ppm};
+
+use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
+use super::simulation::{Chances, simulate};
+use crate::calendar::tests::{berlin_autumn, berlin_spring};
+use crate::calendar::{Calendar, QUARTER_MS};
+use crate::ledger::{
+    AccountDefinition, CampaignDefinition, Daypart, Holdback, Incoming, Limits, Notice, Settings,
+    Settlement, Span, Taken, ZoneId,
+};
+use crate::messages::{Epoch, Period, Report, Slot};
+use crate::refusal::Refusal;
+use crate::store::{Ended, Lease, LeaseKey};
+
+fn life(amount: u64) -> CampaignDefinition {
+    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+}
+
+fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
+    let [granted, returned, settled] = [granted, returned, settled].map(Nanos::new);
+    Lease { granted, returned, settled, ..Lease::default() }
+}
+
+fn win(seq: u64, key: LeaseKey, settled: u64) -> Incoming {
+    Incoming::Settlement(Settlement {
+        seq,
+        key,
+        settled: Nanos::new(settled),
+        late: Nanos::ZERO,
+        over: Nanos::ZERO,
+        currency: Currency::USD,
+    })
+}
+
+fn headroom(desk: &Desk, slot: Slot, span: Span) -> u64 {
+    let levels = desk.ledger.why(slot).levels.expect("an hour");
+    let level = levels.iter().find(|level| level.span == span).expect("six levels");
+    level.headroom().expect("a limit").get()
+}
+
+/// A desk in Berlin, with a budget of 100 by day and the whole of an hour spent, hour by hour: how
+/// many hours got something, and how much was granted in all.
+fn day_in(calendar: Calendar, by_hour: u64) -> (usize, u64) {
+    let first = calendar.from(0)[0];
+    let hours: Vec<_> = calendar.from(0).iter().filter(|it| it.day == first.day).copied().collect();
+    let limits = Limits { day: usd(100), hour: usd(by_hour), life: None };
+    let mut desk = Desk::new(1);
+    desk.unix_ms = first.start_unix_ms;
+    desk.ledger.now.unix_ms = first.start_unix_ms;
+    desk.step(vec![
+        Incoming::Calendar(ZoneId(1), calendar),
+        Incoming::Account(AccountDefinition { zone: ZoneId(1), ..account() }),
+        Incoming::Campaign(CampaignDefinition { limits, ..campaign() }),
+    ]);
+    for hour in &hours {
+        desk.unix_ms = hour.start_unix_ms;
+        for _ in 0..4 {
+            desk.want(0, SLOT, by_hour);
+            desk.pass(2);
+        }
+    }
+    let mut periods: Vec<Period> = desk.grants.iter().map(|(_, grant)| grant.period).collect();
+    periods.sort_unstable();
+    periods.dedup();
+    let of = |period: &Period| {
+        let grants = desk.grants.iter().filter(|(_, grant)| grant.period == *period);
+        grants.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0)
+    };
+    (periods.len(), periods.iter().map(of).sum())
+}
+
+#[test]
+fn a_day_is_as_long_as_clocks_make_it() {
+    // Hours of four: 23 of them are 92, 25 of them are 100; of five: the day ends after 20.
+    assert_eq!(day_in(berlin_spring(), 4), (23, 92));
+    assert_eq!(day_in(berlin_autumn(), 4), (25, 100));
+    assert_eq!(day_in(berlin_autumn(), 5), (20, 100));
+}
+
+#[test]
+fn a_new_hour_and_a_new_day_begin_anew_and_what_was_left_comes_back() {
+    let limits = Limits { life: usd(1_000), day: usd(60), hour: usd(40) };
+    let mut desk = Desk::defined(1, account(), CampaignDefinition { limits, ..campaign() });
+    desk.want(0, SLOT, 40);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 40);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::HourExhausted));
+    // Thirty are spent, and the shard gives ten back when the hour is over.
+    desk.report(0, SLOT, [10, 30, 0, 0]);
+    desk.unix_ms += 4 * QUARTER_MS;
+    desk.pass(2);
+    assert_eq!(headroom(&desk, SLOT, Span::Day), 30);
+    desk.grants.clear();
+    desk.want(0, SLOT, 40);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 30);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::DayExhausted));
+    desk.unix_ms += 96 * QUARTER_MS;
+    desk.grants.clear();
+    desk.want(0, SLOT, 40);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 40);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::HourExhausted));
+}
+
+#[test]
+fn a_clock_that_goes_back_opens_no_period_again() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.unix_ms += 4 * QUARTER_MS;
+    let period = desk.period();
+    desk.step(Vec::new());
+    desk.unix_ms -= 4 * QUARTER_MS;
+    desk.want(0, SLOT, 10);
+    desk.pass(3);
+    assert!(desk.granted(0, SLOT) >= 10);
+    assert!(desk.grants.iter().all(|(_, grant)| grant.period == period));
+    // Not even over a start: the store knows the latest hour.
+    let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
+    let settings = Settings::new(1, Epoch(2), 1);
+    let mut next = Desk::restarted(settings, vec![(key, lease(10, 10, 0))]);
+    next.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+    next.want(0, SLOT, 10);
+    next.pass(3);
+    assert!(next.granted(0, SLOT) >= 10);
+    assert!(next.grants.iter().all(|(_, grant)| grant.period == period));
+}
+
+#[test]
+fn gates_open_and_close_with_flight_and_daypart() {
+    let noon = u64::from(DAY) * 96 * QUARTER_MS + 48 * QUARTER_MS;
+    let hours = Daypart::NEVER.with(13).with(15);
+    let flight =
+        CampaignDefinition { daypart: hours, end_unix_ms: noon + 14 * QUARTER_MS, ..campaign() };
+    let mut desk = Desk::defined(1, account(), flight);
+    for (quarters, want) in [
+        (2, Some(Refusal::OutOfDaypart)),
+        (4, None),
+        (7, None),
+        (8, Some(Refusal::OutOfDaypart)),
+        (12, None),
+        (14, Some(Refusal::OutOfFlight)),
+        (96, Some(Refusal::OutOfFlight)),
+    ] {
+        desk.unix_ms = noon + quarters * QUARTER_MS;
+        desk.step(Vec::new());
+        assert_eq!(desk.gate(0, SLOT).unwrap().closed, want, "{quarters} quarters after noon");
+    }
+}
+
+#[test]
+fn a_limit_below_spend_is_accepted_and_told() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.want(0, SLOT, 100);
+    desk.pass(3);
+    let granted = desk.granted(0, SLOT);
+    desk.report(0, SLOT, [0, 100, 0, 0]);
+    desk.notices.clear();
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { version: 2, ..life(60) })]);
+    let [Notice::Campaign(SLOT, Ok(taken))] = desk.notices[..] else {
+        panic!("{:?}", desk.notices)
+    };
+    assert!(taken.is_newer && taken.excess >= Nanos::new(granted - 60));
+    let gate = desk.gate(0, SLOT).unwrap();
+    assert_eq!((gate.closed, gate.is_recalled), (Some(Refusal::BudgetExhausted), true));
+    // The shard gives back what is free: the excess is what was spent.
+    desk.report(0, SLOT, [granted - 100, 100, 0, 0]);
+    desk.want(0, SLOT, 100);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), granted);
+    let why = desk.ledger.why(SLOT);
+    assert_eq!(why.levels.unwrap()[0].excess(), Nanos::new(40));
+    assert_eq!(why.refusal, Some(Refusal::BudgetExhausted));
+    desk.notices.clear();
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { version: 3, ..life(150) })]);
+    let taken = Taken { is_newer: true, excess: Nanos::ZERO };
+    assert_eq!(desk.notices, [Notice::Campaign(SLOT, Ok(taken))]);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), granted + 50);
+}
+
+#[test]
+fn an_account_below_its_spend_stops_all_its_campaigns() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..life(1_000) })]);
+    desk.want(0, SLOT, 100);
+    desk.want(0, Slot(1), 100);
+    desk.pass(3);
+    desk.notices.clear();
+    let limits = Limits { life: usd(50), ..Limits::default() };
+    desk.step(vec![Incoming::Account(AccountDefinition { version: 2, limits, ..account() })]);
+    let [Notice::Account(_, Ok(taken))] = desk.notices[..] else { panic!("{:?}", desk.notices) };
+    assert!(taken.excess >= Nanos::new(150));
+    for slot in [SLOT, Slot(1)] {
+        assert_eq!(desk.ledger.why(slot).refusal, Some(Refusal::BudgetExhausted));
+        assert!(desk.gate(0, slot).unwrap().is_recalled);
+    }
+}
+
+#[test]
+fn late_wins_and_overprices_reduce_what_is_granted_and_the_holdback_pays_first() {
+    let share = Holdback::Share(Ppm::new(100_000).unwrap());
+    //    held back, late, over, granted of a thousand in all
+    for (late_holdback, late, over, want) in [
+        (Holdback::default(), 0, 0, 1_000),
+        (Holdback::default(), 30, 20, 950),
+        (share, 0, 0, 900),
+        (share, 30, 20, 900),
+        (share, 100, 50, 850),
+    ] {
+        let definition = CampaignDefinition { late_holdback, ..life(1_000) };
+        let mut desk = Desk::defined(1, account(), definition);
+        desk.want(0, SLOT, 100);
+        desk.pass(2);
+        desk.report(0, SLOT, [0, 100, late, over]);
+        desk.want(0, SLOT, 2_000);
+        desk.pass(4);
+        assert_eq!(desk.granted(0, SLOT), want, "{late_holdback:?}, {late}, {over}");
+        let spent = desk.ledger.spend(SLOT).unwrap();
+        assert_eq!(spent.life, Nanos::new(100 + late + over));
+        assert_eq!((spent.now, spent.today), (spent.life, spent.life));
+    }
+}
+
+#[test]
+fn near_the_end_one_shard_spends_all_of_it() {
+    let mut desk = Desk::defined(2, account(), life(100));
+    desk.want(0, SLOT, 10);
+    desk.want(1, SLOT, 10);
+    desk.pass(2);
+    assert_eq!((desk.granted(0, SLOT), desk.granted(1, SLOT)), (10, 10));
+    desk.want(1, SLOT, 15);
+    desk.pass(2);
+    // 15 are more than a quarter of a shard's part of 80: shard 1 spends all, shard 0 is recalled.
+    assert!(desk.gate(0, SLOT).unwrap().is_recalled);
+    assert!(!desk.gate(1, SLOT).unwrap().is_recalled);
+    desk.want(1, SLOT, 15);
+    desk.want(0, SLOT, 15);
+    desk.pass(2);
+    assert_eq!((desk.granted(0, SLOT), desk.granted(1, SLOT)), (10, 90));
+    // What shard 0 has not spent comes to shard 1, once it has told so, and not before.
+    desk.want(1, SLOT, 5);
+    desk.pass(2);
+    assert_eq!(desk.granted(1, SLOT), 90);
+    desk.report(0, SLOT, [7, 3, 0, 0]);
+    desk.pass(2);
+    assert_eq!(desk.granted(1, SLOT), 97);
+    desk.report(1, SLOT, [0, 97, 0, 0]);
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(100));
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::BudgetExhausted));
+}
+
+#[test]
+fn a_home_that_spends_nothing_gives_back_for_others() {
+    let mut desk = Desk::defined(2, account(), life(20));
+    desk.want(0, SLOT, 10);
+    desk.pass(2);
+    assert_eq!(desk.granted(0, SLOT), 20);
+    desk.pass(4);
+    assert!(desk.gate(0, SLOT).unwrap().is_recalled, "it had its time");
+    desk.report(0, SLOT, [20, 0, 0, 0]);
+    desk.pass(2);
+    assert!(!desk.gate(1, SLOT).unwrap().is_recalled);
+    desk.want(1, SLOT, 10);
+    desk.pass(2);
+    assert_eq!(desk.granted(1, SLOT), 20);
+}
+
+#[test]
+fn a_campaign_that_spends_nothing_gives_back_for_others_of_its_account() {
+    let limits = Limits { life: usd(20), ..Limits::default() };
+    let mut desk = Desk::defined(1, AccountDefinition { limits, ..account() }, campaign());
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() })]);
+    desk.want(0, SLOT, 10);
+    desk.pass(2);
+    assert_eq!(desk.granted(0, SLOT), 20);
+    desk.want(0, Slot(1), 10);
+    assert_eq!(desk.ledger.why(Slot(1)).refusal, Some(Refusal::BudgetExhausted));
+    desk.pass(7);
+    assert!(desk.gates.iter().any(|(_, gate)| gate.slot == SLOT && gate.is_recalled));
+    desk.report(0, SLOT, [20, 0, 0, 0]);
+    desk.pass(3);
+    assert!(desk.granted(0, Slot(1)) >= 10);
+    assert_eq!(desk.gate(0, Slot(1)).unwrap().closed, None);
+}
+
+#[test]
+fn a_batch_of_unknown_end_is_exposure_until_one_like_it_is_committed() {
+    let limits = Limits { life: usd(100), ..Limits::default() };
+    let mut desk = Desk::defined(1, AccountDefinition { limits, ..account() }, campaign());
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() })]);
+    desk.ended = Ended::Unknown;
+    desk.want(0, SLOT, 80);
+    desk.pass(3);
+    assert_eq!(headroom_of_account(&desk), 0, "all of it, for 80 is near the end of 100");
+    desk.ended = Ended::Refused;
+    desk.want(0, Slot(1), 10);
+    desk.pass(3);
+    assert_eq!(headroom_of_account(&desk), 0, "that a later one is refused says nothing of it");
+    assert_eq!(desk.granted(0, SLOT) + desk.granted(0, Slot(1)), 0);
+    desk.ended = Ended::Committed;
+    desk.pass(3);
+    assert_eq!((desk.granted(0, SLOT), desk.granted(0, Slot(1))), (100, 0));
+}
+
+fn headroom_of_account(desk: &Desk) -> u64 {
+    let levels = desk.ledger.why(SLOT).levels.expect("an hour");
+    levels[1].headroom().expect("a limit").get()
+}
+
+#[test]
+fn a_refused_batch_leaves_nothing_behind() {
+    let mut desk = Desk::defined(1, account(), life(100));
+    desk.ended = Ended::Refused;
+    desk.want(0, SLOT, 10);
+    desk.tick += SECOND;
+    desk.step(Vec::new());
+    let why = desk.ledger.why(SLOT);
+    assert_eq!((why.ready, why.at_shards), (Nanos::ZERO, Nanos::ZERO));
+    assert_eq!(desk.ledger.stats().refused, 1);
+    desk.step(vec![Incoming::Campaign(CampaignDefinition {
+        version: 2,
+        is_paused: true,
+        ..life(100)
+    })]);
+    desk.pass(2);
+    assert_eq!(headroom(&desk, SLOT, Span::Life), 100);
+}
+
+#[test]
+fn what_dead_epochs_had_outstanding_is_frozen_until_its_horizon_and_the_log_is_told() {
+    for is_told_first in [false, true] {
+        let mut desk = Desk::new(1);
+        let period = desk.period();
+        let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
+        let other = LeaseKey { node: 2, ..key };
+        let leases = vec![(key, lease(60, 10, 20)), (other, lease(15, 0, 0))];
+        desk = Desk::restarted(Settings::new(1, Epoch(2), 1), leases);
+        desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+        desk.want(0, SLOT, 200);
+        desk.pass(3);
+        assert_eq!(desk.granted(0, SLOT), 35, "50 and 15 are held");
+        assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(45));
+        // Five of them were won: that changes nothing but what comes back.
+        let told = vec![win(1, key, 5), win(1, key, 5), Incoming::Replayed];
+        if is_told_first {
+            desk.step(told.clone());
+        }
+        desk.pass(15 * 60 - 10);
+        assert_eq!(desk.granted(0, SLOT), 35);
+        desk.pass(20);
+        if !is_told_first {
+            assert_eq!(desk.granted(0, SLOT), 35);
+            desk.step(told);
+            desk.pass(3);
+        }
+        desk.want(0, SLOT, 200);
+        desk.pass(3);
+        assert_eq!(desk.granted(0, SLOT), 35 + 25, "not what another node has");
+        assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(15));
+        // A win that comes now is late, and reduces what there is.
+        desk.step(vec![win(2, key, 4)]);
+        desk.pass(2);
+        let told = desk.saved.iter().find(|(saved, _)| *saved == key).unwrap().1;
+        assert_eq!(told, Lease { late: Nanos::new(4), ..lease(60, 35, 25) });
+        assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(29));
+        assert_eq!(desk.ledger.why(SLOT).levels.unwrap()[0].excess(), Nanos::new(4));
+    }
+}
+
+#[test]
+fn leases_wait_for_their_campaign_and_so_do_their_settlements() {
+    let period = Desk::new(1).period();
+    let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
+    let old = LeaseKey { period: Period(period.0 - 96 * 300), ..key };
+    let leases = vec![(key, lease(60, 0, 20)), (old, lease(30, 10, 20))];
+    let mut desk = Desk::restarted(Settings::new(1, Epoch(2), 1), leases);
+    assert_eq!(desk.ledger.next_slot(), Slot(1));
+    desk.step(vec![win(1, key, 5)]);
+    desk.pass(2);
+    assert_eq!(desk.saved, [(key, lease(60, 0, 25))]);
+    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    desk.pass(2);
+    assert_eq!(headroom(&desk, SLOT, Span::Life), 20);
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(45));
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(25));
+}
+
+#[test]
+#[should_panic(expected = "an epoch begins once")]
+fn an_epoch_that_has_leases_is_not_begun_again() {
+    let key = LeaseKey { slot: SLOT, period: Period(0), node: 1, epoch: Epoch(2) };
+    Desk::restarted(Settings::new(1, Epoch(2), 1), vec![(key, lease(1, 0, 0))]);
+}
+
+#[test]
+#[should_panic(expected = "a shard returns and settles what it was granted")]
+fn a_shard_that_mints_money_stops_everything() {
+    let mut desk = Desk::defined(1, account(), life(100));
+    desk.want(0, SLOT, 10);
+    desk.pass(2);
+    let granted = desk.granted(0, SLOT);
+    desk.report(0, SLOT, [granted, 1, 0, 0]);
+}
+
+#[test]
+fn a_paused_campaign_gives_everything_back() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.want(0, SLOT, 10);
+    desk.pass(2);
+    desk.step(vec![Incoming::Campaign(CampaignDefinition {
+        version: 2,
+        is_paused: true,
+        ..life(1_000)
+    })]);
+    let granted = desk.granted(0, SLOT);
+    desk.report(0, SLOT, [granted - 3, 3, 0, 0]);
+    desk.pass(2);
+    assert_eq!(headroom(&desk, SLOT, Span::Life), 997);
+    // An hour later the same is durable.
+    let lease = desk.saved.last().unwrap().1;
+    assert_eq!(lease.granted.get() - lease.returned.get(), 3);
+}
+
+#[test]
+fn unlimited_campaigns_are_leased_by_what_they_take() {
+    let mut desk = Desk::defined(1, account(), campaign());
+    let mut taken = 0;
+    for _ in 0..40 {
+        desk.want(0, SLOT, 1_000);
+        desk.pass(1);
+        let granted = desk.granted(0, SLOT);
+        desk.report(0, SLOT, [0, granted, 0, 0]);
+        assert!(granted > taken, "there is always more");
+        taken = granted;
+    }
+    let why = desk.ledger.why(SLOT);
+    assert!(why.ready.get() <= 3 * taken / 40 * 4, "two seconds of it: {why:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Order and repetition of what comes make no difference to what holds.
+    #[test]
+    fn any_order_of_definitions_and_reports_is_the_same(
+        order in prop::collection::vec(0usize..12, 12..60),
+    ) {
+        let stand = |order: &[usize]| {
+            let mut desk = Desk::defined(2, account(), life(10_000));
+            desk.want(0, SLOT, 100);
+            desk.pass(2);
+            let period = desk.period();
+            let messages: Vec<Incoming> = (0..12u64).map(|at| match at % 3 {
+                0 => Incoming::Campaign(CampaignDefinition { version: 2 + at, ..life(5_000 - at) }),
+                1 => Incoming::Account(AccountDefinition {
+                    version: 2 + at,
+                    limits: Limits { day: usd(3_000 + at), ..Limits::default() },
+                    ..account()
+                }),
+                _ => {
+                    let [returned, settled, late, over] =
+                        [at, 2 * at, at, at / 2].map(Nanos::new);
+                    let (reserved_count, won_count) = (at, at);
+                    Incoming::Report(0, Report {
+                        slot: SLOT, period, returned, settled, late, over, reserved_count, won_count,
+                    })
+                }
+            }).collect();
+            desk.step(order.iter().map(|at| messages[*at].clone()).collect());
+            desk.step((0..12).map(|at| messages[at].clone()).collect());
+            (desk.ledger.why(SLOT), desk.ledger.spend(SLOT))
+        };
+        let in_order: Vec<usize> = (0..12).collect();
+        prop_assert_eq!(stand(&order), stand(&in_order));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    /// Whatever goes wrong, and how often: see what a simulation asserts.
+    #[test]
+    fn whatever_goes_wrong_the_books_are_exact(
+        seed in any::<u64>(), refused in 0u64..500, unknown in 0u64..500,
+        crash in 0u64..30, edit in 0u64..100, jump in 0u64..60,
+    ) {
+        simulate(seed, Chances { refused, unknown, crash, edit, jump });
+    }
+}

@@ -1,0 +1,79 @@
+//! What the ledger and its shards tell each other, and what identifies things between them.
+//!
+//! Everything about money is **cumulative** and per period: the latest of any two is the larger, so
+//! that what comes twice, late or out of order changes nothing. Rights are granted for one period and
+//! come back to it.
+
+use units::{Nanos, Tick};
+
+use crate::refusal::Refusal;
+
+/// A campaign (or a DSP's seat), as the ledger numbers it: dense, from 0, and never given to another
+/// within an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// An hour of an account's calendar: the quarter of an hour, counted from 1970, in which it begins.
+/// Hours of every zone begin with one; the hour that a change of clocks repeats is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period(pub u32);
+
+/// A start of the ledger's process: grows with every one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u32);
+
+/// From the ledger to a shard: rights to spend. Durable before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Whose.
+    pub slot: Slot,
+    /// When they may be reserved; what is reserved then may be settled later.
+    pub period: Period,
+    /// All that this shard has been granted of this period in this epoch.
+    pub granted: Nanos,
+    /// Nothing may be reserved from here on: the period is over. What is left goes back.
+    pub until: Tick,
+}
+
+/// From the ledger to a shard: what is to be answered besides money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Whose.
+    pub slot: Slot,
+    /// Grows with every change; the larger wins.
+    pub version: u64,
+    /// Why nothing may be reserved, if so; what is reserved is settled all the same.
+    pub closed: Option<Refusal>,
+    /// Whether the shard is to send back all that it has not reserved: another one spends the last.
+    pub is_recalled: bool,
+}
+
+/// From a shard to the ledger: what became of its grants of one period. All cumulative, in this epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Whose.
+    pub slot: Slot,
+    /// Which grants.
+    pub period: Period,
+    /// Sent back: never reserved, released, expired, or left over by a lower price.
+    pub returned: Nanos,
+    /// Settled out of reservations, at most what was reserved.
+    pub settled: Nanos,
+    /// Settled after the reservation had expired.
+    pub late: Nanos,
+    /// Settled above what was reserved.
+    pub over: Nanos,
+    /// How many reservations were made.
+    pub reserved_count: u64,
+    /// How many were won, late ones included.
+    pub won_count: u64,
+}
+
+/// From a shard to the ledger: it may soon have too little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Whose.
+    pub slot: Slot,
+    /// What it needs to go on: at least the amount that was just refused, if one was.
+    pub amount: Nanos,
+}

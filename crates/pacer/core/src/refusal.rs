@@ -1,0 +1,84 @@
+//! Why nothing may be spent: one enumeration, in order of precedence. Who looks for a reason names the
+//! first that holds.
+
+/// Why a campaign may not spend now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[repr(u8)]
+pub enum Refusal {
+    /// Nobody knows it.
+    #[error("there is no such campaign")]
+    Unknown,
+    /// It, or its account, is paused.
+    #[error("it is paused")]
+    Paused,
+    /// Before its start, or after its end.
+    #[error("it is not in flight")]
+    OutOfFlight,
+    /// Not in this hour of the week.
+    #[error("it does not run in this hour of the week")]
+    OutOfDaypart,
+    /// Of its life, or its account's.
+    #[error("its budget is spent")]
+    BudgetExhausted,
+    /// Of the day.
+    #[error("its budget of the day is spent")]
+    DayExhausted,
+    /// Of the hour.
+    #[error("its budget of the hour is spent")]
+    HourExhausted,
+    /// Its strategy passes this one by.
+    #[error("its strategy passes this one by")]
+    Throttled,
+    /// What it would bid is less than it must.
+    #[error("what it would bid is below the minimum")]
+    BelowMinimum,
+    /// Rights are on their way, or cannot be had: the ledger or its disk does not answer.
+    #[error("the ledger has granted nothing yet, or cannot")]
+    LedgerUnavailable,
+}
+
+impl Refusal {
+    /// All there are, in order of precedence.
+    pub const ALL: [Self; 10] = [
+        Self::Unknown,
+        Self::Paused,
+        Self::OutOfFlight,
+        Self::OutOfDaypart,
+        Self::BudgetExhausted,
+        Self::DayExhausted,
+        Self::HourExhausted,
+        Self::Throttled,
+        Self::BelowMinimum,
+        Self::LedgerUnavailable,
+    ];
+
+    /// What it is called in APIs, metrics and logs.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Paused => "paused",
+            Self::OutOfFlight => "out_of_flight",
+            Self::OutOfDaypart => "out_of_daypart",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::DayExhausted => "day_exhausted",
+            Self::HourExhausted => "hour_exhausted",
+            Self::Throttled => "throttled",
+            Self::BelowMinimum => "below_minimum",
+            Self::LedgerUnavailable => "ledger_unavailable",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+
+    #[test]
+    fn precedence_is_the_order_of_declaration() {
+        for (at, refusal) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(refusal as usize, at, "{refusal:?}");
+            let same = Refusal::ALL.iter().filter(|other| other.label() == refusal.label());
+            assert_eq!(same.count(), 1, "{refusal:?}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! What a shard knows of each campaign: its gate, its books by period, and what the ledger is still to
+//! be told. What a reservation is, and when it ends, is not known here.
+//!
+//! Books are kept until all that may come to them has come, and retired oldest first, so that one
+//! number for each campaign says which grants are of the past: an old grant that is repeated must not
+//! begin a book anew, whose report would return money that was spent.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use units::{Nanos, Tick};
+
+use super::book::{Book, Holding, NONE};
+use super::bug::{Bug, planted};
+use super::outcome::{Settlement, Untaken};
+use crate::messages::{Gate, Grant, Period, Report, Slot, Want};
+use crate::refusal::Refusal;
+
+/// What is known of a campaign.
+#[derive(Clone, Debug)]
+struct Account {
+    /// The book of its latest period, or [`NONE`].
+    newest: u32,
+    /// Earlier ones are retired.
+    periods_from: Period,
+    gate: Option<u64>,
+    closed: Option<Refusal>,
+    is_recalled: bool,
+    is_known: bool,
+    /// Whether it is among those that want more.
+    is_wanting: bool,
+    /// The most that was refused for want of money since more was asked for.
+    refused: u64,
+}
+
+const UNKNOWN: Account = Account {
+    newest: NONE,
+    periods_from: Period(0),
+    gate: None,
+    closed: None,
+    is_recalled: false,
+    is_known: false,
+    is_wanting: false,
+    refused: 0,
+};
+
+#[derive(Debug)]
+pub(super) struct Accounts {
+    slots: Vec<Account>,
+    slots_max: usize,
+    books: Vec<Book>,
+    books_max: usize,
+    /// Books that may be used again.
+    unused: Vec<u32>,
+    /// Books that are to be reported.
+    changed: VecDeque<u32>,
+    /// Campaigns that want more.
+    wanting: VecDeque<u32>,
+    /// How long after a period's end its last token is forgotten.
+    horizon: Duration,
+    /// When a book is to be looked at next.
+    due: Tick,
+}
+
+impl Accounts {
+    pub fn new(slots_max: usize, books_max: usize, horizon: Duration) -> Self {
+        Self {
+            slots: Vec::with_capacity(slots_max),
+            slots_max,
+            books: Vec::with_capacity(books_max),
+            books_max,
+            unused: Vec::with_capacity(books_max),
+            changed: VecDeque::with_capacity(books_max),
+            wanting: VecDeque::with_capacity(slots_max),
+            horizon,
+            due: Tick::from_nanos(u64::MAX),
+        }
+    }
+
+    pub const fn bytes(slots_max: usize, books_max: usize) -> usize {
+        slots_max * (size_of::<Account>() + size_of::<u32>())
+            + books_max * (size_of::<Book>() + 2 * size_of::<u32>())
+    }
+
+    pub fn take(&mut self, grant: &Grant) -> Result<(), Untaken> {
+        let at = self.account(grant.slot)?;
+        let account = &mut self.slots[at];
+        if grant.period < account.periods_from && !planted(Bug::ReviveRetired) {
+            return Err(Untaken::Retired);
+        }
+        let is_recalled = account.is_recalled;
+        let book = match self.find(grant.slot, grant.period) {
+            Some(book) => book,
+            None => self.begin_book(grant.slot, grant.period)?,
+        };
+        let (index, book) = (book, &mut self.books[index(book)]);
+        let is_more = book.grant(grant);
+        self.due = self.due.min(book.until);
+        if is_more {
+            self.slots[at].is_known = true;
+            if is_recalled {
+                self.return_free(index);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn take_gate(&mut self, gate: &Gate) -> Result<(), Untaken> {
+        let at = self.account(gate.slot)?;
+        let account = &mut self.slots[at];
+        account.is_known = true;
+        if account.gate.is_some_and(|known| gate.version <= known) && !planted(Bug::TrustOldGate) {
+            return Ok(());
+        }
+        account.gate = Some(gate.version);
+        account.closed = gate.closed;
+        account.is_recalled = gate.is_recalled && !planted(Bug::IgnoreRecall);
+        if account.is_recalled {
+            let mut book = account.newest;
+            while book != NONE {
+                self.return_free(book);
+                book = self.books[index(book)].older;
+            }
+        }
+        Ok(())
+    }
+
+    /// The book out of which `amount` may be reserved; or why none may.
+    pub fn spendable(&self, slot: Slot, amount: u64, at: (u32, Tick)) -> Result<u32, Refusal> {
+        let (quarter, now) = at;
+        let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
+        let account = account.ok_or(Refusal::Unknown)?;
+        let reason = account.closed.unwrap_or(Refusal::LedgerUnavailable);
+        if !is_want_of_money(reason) {
+            return Err(reason);
+        }
+        let book = self.current(account, quarter).ok_or(reason)?;
+        let held = &self.books[index(book)];
+        let is_over = now >= held.until && !planted(Bug::ReserveAfterPeriod);
+        if is_over || amount > held.free { Err(reason) } else { Ok(book) }
+    }
+
+    /// Notes that `amount` was refused for want of money.
+    pub fn lack(&mut self, slot: Slot, amount: u64) {
+        if let Some(account) = self.slots.get_mut(index(slot.0)).filter(|account| account.is_known)
+        {
+            account.refused = account.refused.max(amount);
+            want(account, slot, &mut self.wanting);
+        }
+    }
+
+    /// At most what is free in the book; the period to which a win is booked.
+    pub fn reserve(&mut self, book: u32, amount: u64) -> Period {
+        let held = self.change(book);
+        held.reserve(amount);
+        let (slot, period) = (held.slot, held.period);
+        if held.free < held.slice / 2 {
+            want(&mut self.slots[index(slot.0)], slot, &mut self.wanting);
+        }
+        period
+    }
+
+    pub fn give_back(&mut self, book: u32, amount: u64, now: Tick) {
+        let is_spendable = self.is_spendable(book, now);
+        self.change(book).give_back(amount, is_spendable);
+    }
+
+    pub fn settle(&mut self, book: u32, amounts: (u64, u64), now: Tick) -> Settlement {
+        let book = self.booked(book);
+        let is_spendable = self.is_spendable(book, now);
+        self.change(book).settle(amounts.0, amounts.1, is_spendable)
+    }
+
+    pub fn settle_late(&mut self, book: u32, price: u64) -> Settlement {
+        self.change(book).settle_late(price)
+    }
+
+    pub fn claim(&mut self, book: u32) {
+        self.books[index(book)].claimed += 1;
+    }
+
+    pub fn end_claim(&mut self, book: u32) {
+        let book = &mut self.books[index(book)];
+        book.claimed = book.claimed.checked_sub(1).expect("a claim ends once");
+    }
+
+    pub fn find(&self, slot: Slot, period: Period) -> Option<u32> {
+        self.books_of(slot).find(|book| self.books[index(*book)].period == period)
+    }
+
+    pub fn holdings(&self, slot: Slot) -> impl Iterator<Item = Holding> {
+        self.books_of(slot).map(|book| self.books[index(book)].holding())
+    }
+
+    pub fn next_report(&mut self) -> Option<Report> {
+        let book = &mut self.books[index(self.changed.pop_front()?)];
+        book.is_changed = false;
+        Some(book.report())
+    }
+
+    /// What a campaign wants that still wants it, and that more would help.
+    pub fn next_want(&mut self, quarter: u32) -> Option<Want> {
+        while let Some(slot) = self.wanting.pop_front() {
+            let account = &mut self.slots[index(slot)];
+            account.is_wanting = false;
+            let refused = std::mem::take(&mut account.refused);
+            let account = &self.slots[index(slot)];
+            let is_open = account.closed.is_none_or(|reason| reason == Refusal::LedgerUnavailable);
+            if account.is_recalled || !is_open {
+                continue;
+            }
+            let book = self.current(account, quarter).map(|book| &self.books[index(book)]);
+            let (free, slice) = book.map_or((0, 0), |book| (book.free, book.slice));
+            let short = if free < slice / 2 { slice - free } else { 0 };
+            let amount = short.max(if refused > free { refused } else { 0 });
+            if amount > 0 {
+                return Some(Want { slot: Slot(slot), amount: Nanos::new(amount) });
+            }
+        }
+        None
+    }
+
+    /// Ends the periods that are over by `now`, and retires what is finished.
+    pub fn sweep(&mut self, now: Tick) {
+        if now < self.due {
+            return;
+        }
+        self.due = Tick::from_nanos(u64::MAX);
+        for at in 0..self.books.len() {
+            let book = &self.books[at];
+            if book.is_used {
+                let due = self.close(at, now);
+                self.due = self.due.min(due);
+            }
+        }
+    }
+
+    /// When the book is to be looked at again.
+    fn close(&mut self, at: usize, now: Tick) -> Tick {
+        let book = &mut self.books[at];
+        if now < book.until {
+            return book.until;
+        }
+        let number = u32::try_from(at).expect("books are numbered by 32 bits");
+        let closed = *book.closed.get_or_insert(now);
+        self.return_free(number);
+        let book = &self.books[at];
+        let finished = closed.after(self.horizon);
+        if now < finished {
+            return finished;
+        }
+        if book.older == NONE && book.is_finished() {
+            self.retire(number);
+            return Tick::from_nanos(u64::MAX);
+        }
+        now.after(self.horizon / super::lane::PARTS)
+    }
+
+    fn retire(&mut self, book: u32) {
+        let held = &mut self.books[index(book)];
+        assert_eq!(held.reserved, 0, "all has expired before it is forgotten");
+        held.is_used = false;
+        let (slot, period) = (held.slot, held.period);
+        let account = &mut self.slots[index(slot.0)];
+        account.periods_from = Period(period.0.saturating_add(1));
+        if account.newest == book {
+            account.newest = NONE;
+        } else {
+            let newer = self.books_of(slot).find(|other| self.books[index(*other)].older == book);
+            self.books[index(newer.expect("all books but the newest have a newer"))].older = NONE;
+        }
+        self.unused.push(book);
+    }
+
+    fn account(&mut self, slot: Slot) -> Result<usize, Untaken> {
+        let at = index(slot.0);
+        if at >= self.slots_max {
+            return Err(Untaken::SlotsMax);
+        }
+        if at >= self.slots.len() {
+            self.slots.resize(at + 1, UNKNOWN);
+        }
+        Ok(at)
+    }
+
+    /// Puts a book in its place by period.
+    fn begin_book(&mut self, slot: Slot, period: Period) -> Result<u32, Untaken> {
+        let begun = Book::new(slot, period);
+        let book = if let Some(book) = self.unused.pop() {
+            self.books[index(book)] = begun;
+            book
+        } else if self.books.len() < self.books_max {
+            self.books.push(begun);
+            u32::try_from(self.books.len() - 1).expect("books are numbered by 32 bits")
+        } else {
+            return Err(Untaken::BooksMax);
+        };
+        let newer = |other: &u32| self.books[index(*other)].period > period;
+        let newer = self.books_of(slot).take_while(newer).last();
+        let link = match newer {
+            Some(newer) => &mut self.books[index(newer)].older,
+            None => &mut self.slots[index(slot.0)].newest,
+        };
+        let older = std::mem::replace(link, book);
+        self.books[index(book)].older = older;
+        Ok(book)
+    }
+
+    /// From the newest on.
+    fn books_of(&self, slot: Slot) -> impl Iterator<Item = u32> {
+        let newest = self.slots.get(index(slot.0)).map(|account| account.newest);
+        let exists = |book: u32| (book != NONE).then_some(book);
+        std::iter::successors(newest.and_then(exists), move |book| {
+            exists(self.books[index(*book)].older)
+        })
+    }
+
+    /// Of the latest period that has begun.
+    fn current(&self, account: &Account, quarter: u32) -> Option<u32> {
+        let mut book = account.newest;
+        while book != NONE {
+            let held = &self.books[index(book)];
+            if held.period.0 <= quarter || planted(Bug::SpendEarly) {
+                return Some(book);
+            }
+            book = held.older;
+        }
+        None
+    }
+
+    /// To which a win is booked: the reservation's own.
+    fn booked(&self, book: u32) -> u32 {
+        let slot = self.books[index(book)].slot;
+        if planted(Bug::WrongPeriod) { self.slots[index(slot.0)].newest } else { book }
+    }
+
+    /// Whether what comes back may be spent again, here.
+    fn is_spendable(&self, book: u32, now: Tick) -> bool {
+        let book = &self.books[index(book)];
+        let is_over = now >= book.until && !planted(Bug::KeepAfterPeriod);
+        !is_over && !self.slots[index(book.slot.0)].is_recalled
+    }
+
+    fn return_free(&mut self, book: u32) {
+        if self.books[index(book)].return_free() {
+            self.change(book);
+        }
+    }
+
+    /// A book that is to be reported.
+    fn change(&mut self, book: u32) -> &mut Book {
+        let held = &mut self.books[index(book)];
+        if !held.is_changed {
+            held.is_changed = true;
+            self.changed.push_back(book);
+        }
+        held
+    }
+}
+
+fn want(account: &mut Account, slot: Slot, wanting: &mut VecDeque<u32>) {
+    if !account.is_wanting {
+        account.is_wanting = true;
+        wanting.push_back(slot.0);
+    }
+}
+
+/// Such a reason holds where nothing is left: what is granted already may be spent, to the last.
+const fn is_want_of_money(reason: Refusal) -> bool {
+    matches!(
+        reason,
+        Refusal::BudgetExhausted
+            | Refusal::DayExhausted
+            | Refusal::HourExhausted
+            | Refusal::LedgerUnavailable
+    )
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("addresses have 32 bits at least")
+}

@@ -1,0 +1,215 @@
+//! What became of the rights that a shard was granted for one campaign and one period. What a
+//! reservation is, and when it ends, is not known here.
+//!
+//! ```text
+//! granted = free + reserved + settled + returned
+//! ```
+//!
+//! holds after every step, and is asserted: not bidding is cheap, overspending is not. Amounts are
+//! counts of nanos.
+
+use units::{Nanos, Tick};
+
+use super::bug::{Bug, planted};
+use super::outcome::Settlement;
+use crate::messages::{Grant, Period, Report, Slot};
+
+/// No book.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Which period's rights stand where, for whoever wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The period.
+    pub period: Period,
+    /// All that was granted.
+    pub granted: Nanos,
+    /// May be reserved.
+    pub free: Nanos,
+    /// Held by reservations that are open or being settled.
+    pub reserved: Nanos,
+    /// Spent out of reservations.
+    pub settled: Nanos,
+    /// Sent back.
+    pub returned: Nanos,
+    /// Spent after the reservation was gone.
+    pub late: Nanos,
+    /// Spent above what was reserved.
+    pub over: Nanos,
+}
+
+#[derive(Debug)]
+pub(super) struct Book {
+    pub slot: Slot,
+    pub period: Period,
+    /// The same campaign's book of the period before, or [`NONE`].
+    pub older: u32,
+    /// Claims that are neither settled nor given up. While there are any the book stays.
+    pub claimed: u32,
+    /// Nothing may be reserved from here on.
+    pub until: Tick,
+    granted: u64,
+    pub free: u64,
+    pub reserved: u64,
+    settled: u64,
+    returned: u64,
+    late: u64,
+    over: u64,
+    reserved_count: u64,
+    won_count: u64,
+    /// By how much the last grant was more.
+    pub slice: u64,
+    /// When what was free went back, for good unless more is granted.
+    pub closed: Option<Tick>,
+    /// Whether it is to be reported.
+    pub is_changed: bool,
+    pub is_used: bool,
+}
+
+impl Book {
+    pub fn new(slot: Slot, period: Period) -> Self {
+        Self {
+            slot,
+            period,
+            older: NONE,
+            claimed: 0,
+            until: Tick::ZERO,
+            granted: 0,
+            free: 0,
+            reserved: 0,
+            settled: 0,
+            returned: 0,
+            late: 0,
+            over: 0,
+            reserved_count: 0,
+            won_count: 0,
+            slice: 0,
+            closed: None,
+            is_changed: false,
+            is_used: true,
+        }
+    }
+
+    /// Takes what is more than was known; whether anything was. Of equal grants the one that ends
+    /// first holds, so that their order does not matter.
+    pub fn grant(&mut self, grant: &Grant) -> bool {
+        let granted = grant.granted.get();
+        if planted(Bug::AddGrant) {
+            self.granted += granted;
+            self.free += granted;
+            self.until = grant.until;
+            return true;
+        }
+        if granted <= self.granted {
+            if granted == self.granted {
+                self.until = self.until.min(grant.until);
+            }
+            return false;
+        }
+        self.slice = granted - self.granted;
+        self.free += self.slice;
+        self.granted = granted;
+        self.until = grant.until;
+        self.closed = None;
+        self.assert_conserved();
+        true
+    }
+
+    /// At most what is free.
+    pub fn reserve(&mut self, amount: u64) {
+        self.free = self.free.checked_sub(amount).expect("no more is reserved than is free");
+        self.reserved += amount;
+        self.reserved_count += 1;
+        self.assert_conserved();
+    }
+
+    /// What was reserved is no more: it may be spent again, or goes back.
+    pub fn give_back(&mut self, amount: u64, is_spendable: bool) {
+        let reserved = self.reserved.checked_sub(amount);
+        self.reserved = reserved.expect("reserved covers every open reservation");
+        if is_spendable {
+            self.free += amount;
+        } else {
+            self.returned += amount;
+        }
+        self.assert_conserved();
+    }
+
+    /// A win of a reservation of `amount` at `price`.
+    pub fn settle(&mut self, amount: u64, price: u64, is_spendable: bool) -> Settlement {
+        let settled = if planted(Bug::SettleOver) { price } else { price.min(amount) };
+        let reserved = self.reserved.checked_sub(settled);
+        self.reserved = reserved.expect("reserved covers every open reservation");
+        self.settled += settled;
+        let over = price - settled;
+        // What others say may be any number. Money without end stops all spending, and rightly.
+        self.over = self.over.saturating_add(over);
+        self.won_count += 1;
+        if !planted(Bug::LoseRemainder) {
+            self.give_back(amount.saturating_sub(settled), is_spendable);
+        }
+        self.assert_conserved();
+        let (settled, over) = (Nanos::new(settled), Nanos::new(over));
+        Settlement { slot: self.slot, period: self.period, settled, over, late: Nanos::ZERO }
+    }
+
+    /// A win of a reservation whose money is not reserved any more.
+    pub fn settle_late(&mut self, price: u64) -> Settlement {
+        self.late = self.late.saturating_add(price);
+        self.won_count += 1;
+        let (settled, over, late) = (Nanos::ZERO, Nanos::ZERO, Nanos::new(price));
+        Settlement { slot: self.slot, period: self.period, settled, over, late }
+    }
+
+    /// Sends back what is free; whether anything was.
+    pub fn return_free(&mut self) -> bool {
+        let returned = std::mem::take(&mut self.free);
+        self.returned += returned;
+        self.assert_conserved();
+        returned > 0
+    }
+
+    /// Whether nothing can come to it any more once its tokens are forgotten.
+    pub const fn is_finished(&self) -> bool {
+        self.free == 0 && self.claimed == 0 && !self.is_changed
+    }
+
+    pub const fn report(&self) -> Report {
+        Report {
+            slot: self.slot,
+            period: self.period,
+            returned: Nanos::new(self.returned),
+            settled: Nanos::new(self.settled),
+            late: Nanos::new(self.late),
+            over: Nanos::new(self.over),
+            reserved_count: self.reserved_count,
+            won_count: self.won_count,
+        }
+    }
+
+    pub const fn holding(&self) -> Holding {
+        Holding {
+            period: self.period,
+            granted: Nanos::new(self.granted),
+            free: Nanos::new(self.free),
+            reserved: Nanos::new(self.reserved),
+            settled: Nanos::new(self.settled),
+            returned: Nanos::new(self.returned),
+            late: Nanos::new(self.late),
+            over: Nanos::new(self.over),
+        }
+    }
+
+    fn assert_conserved(&self) {
+        let sum = self.free.checked_add(self.reserved);
+        let sum = sum.and_then(|sum| sum.checked_add(self.settled));
+        let sum = sum.and_then(|sum| sum.checked_add(self.returned));
+        assert!(
+            sum == Some(self.granted),
+            "granted = free + reserved + settled + returned of slot {} in period {}: {:?}",
+            self.slot.0,
+            self.period.0,
+            self.holding(),
+        );
+    }
+}

@@ -1,0 +1,336 @@
+//! Where reservations of one time to live stand, without a record of each: two bits for each, and for
+//! each campaign and period one sum in each bucket of time. Whose money that is, is not known here.
+//!
+//! A bucket takes the reservations of a sixteenth of the time to live, and ends that time after the
+//! last that it may take: so a reservation lasts its time to live, and up to a sixteenth more. Buckets
+//! end in the order in which they began, and so do their numbers: bits and sums stand in rings.
+//!
+//! A sum is of one book, which is one campaign in one period: however clocks jump, no sum ever mixes
+//! periods, and a bucket need not end when an hour does.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use units::Tick;
+
+use super::bug::{Bug, planted};
+use super::outcome::{Rejection, Standing};
+use crate::token::Token;
+
+/// Into how many buckets a time to live is divided.
+pub(super) const PARTS: u32 = 16;
+
+/// Reservations in a word of bits.
+const WORD: u64 = 32;
+
+const OPEN: u64 = 0;
+const CLAIMED: u64 = 1;
+const WON: u64 = 2;
+const RELEASED: u64 = 3;
+
+/// How much of each a lane has room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Reservations, those included that are over and remembered: a power of two, at least [`WORD`].
+    pub reservations: usize,
+    /// Sums of buckets that are not over: a power of two.
+    pub lines: usize,
+    pub buckets: usize,
+    pub books: usize,
+}
+
+impl Room {
+    pub const fn bytes(&self) -> usize {
+        self.reservations / 4
+            + self.lines * size_of::<Line>()
+            + self.buckets * size_of::<Bucket>()
+            + self.books * size_of::<u64>()
+    }
+}
+
+/// What is reserved of one book in one bucket.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    book: u32,
+    reserved: u64,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    serial: u32,
+    /// What it has taken.
+    sequences: u32,
+    lines: u32,
+    sequence_first: u64,
+    line_first: u64,
+    /// From here on another takes what comes.
+    full: Tick,
+    /// From here on what is open has expired.
+    expires: Tick,
+    /// From here on nothing is known of it.
+    forgotten: Tick,
+}
+
+/// Where a reservation was put.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub bucket: u32,
+    pub sequence: u32,
+    pub line: u32,
+    /// When it expires.
+    pub expires: Tick,
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    ttl: Duration,
+    width: Duration,
+    late_window: Duration,
+    /// Two bits a reservation, by its number.
+    bits: Box<[u64]>,
+    /// Numbers that were given, in this epoch.
+    sequences: u64,
+    lines: Box<[Line]>,
+    /// Lines that were begun, in this epoch; the first is number 1.
+    lines_begun: u64,
+    /// By book, the number of the line begun last.
+    line_of: Box<[u64]>,
+    /// In order of time; the first `expired` of them are over, and remembered.
+    buckets: VecDeque<Bucket>,
+    buckets_max: usize,
+    expired: usize,
+    /// The next bucket's.
+    serial: u32,
+}
+
+impl Lane {
+    pub fn new(ttl: Duration, late_window: Duration, room: &Room) -> Self {
+        let words = room.reservations / usize::try_from(WORD).expect("few");
+        Self {
+            ttl,
+            width: ttl / PARTS,
+            late_window,
+            bits: vec![0; words].into_boxed_slice(),
+            sequences: 0,
+            lines: vec![Line { book: 0, reserved: 0 }; room.lines].into_boxed_slice(),
+            lines_begun: 1,
+            line_of: vec![0; room.books].into_boxed_slice(),
+            buckets: VecDeque::with_capacity(room.buckets),
+            buckets_max: room.buckets,
+            expired: 0,
+            serial: 0,
+        }
+    }
+
+    /// When a bucket expires next, or is forgotten.
+    pub fn due(&self) -> Option<Tick> {
+        let expires = self.buckets.get(self.expired).map(|bucket| bucket.expires);
+        let first = self.buckets.front().map(|bucket| bucket.forgotten);
+        expires.into_iter().chain(first).min()
+    }
+
+    /// Takes a reservation; `None` without room, and then nothing has changed.
+    pub fn place(&mut self, book: u32, amount: u64, now: Tick) -> Option<Place> {
+        let is_begun = self.buckets.back().is_some_and(|bucket| now < bucket.full);
+        let newest = if is_begun { self.buckets.back() } else { None };
+        let line_first = newest.map_or(self.lines_begun, |bucket| bucket.line_first);
+        let line = self.line_of[index(book)];
+        let line = (line >= line_first).then_some(line);
+        let is_full = self.sequences - self.sequence_oldest() >= self.bits.len() as u64 * WORD;
+        if is_full || (line.is_none() && !self.has_line()) || (!is_begun && !self.has_bucket()) {
+            return None;
+        }
+        if !is_begun {
+            self.begin(now);
+        }
+        let line = line.unwrap_or_else(|| self.begin_line(book));
+        let at = self.line_at(line);
+        self.lines[at].reserved += amount;
+        let sequence = self.sequences;
+        self.set(sequence, OPEN);
+        self.sequences += 1;
+        let bucket = self.buckets.back_mut().expect("one has begun");
+        bucket.sequences = narrow(self.sequences - bucket.sequence_first);
+        Some(Place {
+            bucket: bucket.serial,
+            sequence: narrow(sequence - bucket.sequence_first),
+            line: narrow(line - bucket.line_first),
+            expires: bucket.expires,
+        })
+    }
+
+    /// Of a token that this lane made.
+    pub fn standing(&self, token: &Token) -> Result<Standing, Rejection> {
+        let at = self.bucket_at(token)?;
+        let bucket = &self.buckets[at];
+        if token.sequence >= bucket.sequences {
+            return Err(Rejection::NeverMade);
+        }
+        Ok(match self.state(bucket.sequence_first + u64::from(token.sequence)) {
+            OPEN if at < self.expired => Standing::Expired,
+            OPEN => Standing::Open,
+            CLAIMED => Standing::Claimed,
+            WON if planted(Bug::SettleTwice) => Standing::Expired,
+            WON => Standing::Won,
+            _ => Standing::Released,
+        })
+    }
+
+    /// Whether an open token's amount is part of the sum that it names.
+    pub fn covers(&self, token: &Token, book: u32) -> bool {
+        let line = self.line_of_token(token).map(|at| self.lines[at]);
+        line.is_some_and(|line| line.book == book && line.reserved >= token.amount.get())
+    }
+
+    /// An open reservation is claimed or released: from now on it does not expire.
+    pub fn take_out(&mut self, token: &Token, standing: Standing) {
+        self.mark(token, standing);
+        if standing == Standing::Claimed && planted(Bug::ExpireClaimed) {
+            return;
+        }
+        let at = self.line_of_token(token).expect("an open token's sum is there");
+        let reserved = self.lines[at].reserved.checked_sub(token.amount.get());
+        self.lines[at].reserved = reserved.expect("a sum covers every open reservation");
+    }
+
+    /// A claimed reservation that was open is open again; or `false`, when its time is over.
+    pub fn put_back(&mut self, token: &Token) -> bool {
+        self.mark(token, Standing::Open);
+        let is_open = self.bucket_at(token).is_ok_and(|at| at >= self.expired);
+        if is_open {
+            let at = self.line_of_token(token).expect("an open bucket's sums are there");
+            self.lines[at].reserved += token.amount.get();
+        }
+        is_open
+    }
+
+    /// Notes where a reservation stands from now on, if that is still of interest.
+    pub fn mark(&mut self, token: &Token, standing: Standing) {
+        let state = match standing {
+            Standing::Open | Standing::Expired => OPEN,
+            Standing::Claimed => CLAIMED,
+            Standing::Won => WON,
+            Standing::Released => RELEASED,
+        };
+        if let Ok(at) = self.bucket_at(token) {
+            self.set(self.buckets[at].sequence_first + u64::from(token.sequence), state);
+        }
+    }
+
+    /// Ends what ends by `now`: what is left of each sum is given back at once.
+    pub fn pass(&mut self, now: Tick, mut give_back: impl FnMut(u32, u64)) {
+        while self.buckets.get(self.expired).is_some_and(|bucket| bucket.expires <= now) {
+            self.expire(self.expired, &mut give_back);
+            self.expired += 1;
+        }
+        while self.buckets.front().is_some_and(|bucket| bucket.forgotten <= now) {
+            if planted(Bug::ExpireTwice) {
+                self.expire(0, &mut give_back);
+            }
+            self.buckets.pop_front();
+            self.expired -= 1;
+        }
+    }
+
+    fn expire(&mut self, at: usize, give_back: &mut impl FnMut(u32, u64)) {
+        let bucket = &self.buckets[at];
+        let (first, sequences) = (bucket.sequence_first, u64::from(bucket.sequences));
+        for line in bucket.line_first..bucket.line_first + u64::from(bucket.lines) {
+            let Line { book, reserved } = self.lines[self.line_at(line)];
+            if reserved > 0 {
+                give_back(book, reserved);
+            }
+        }
+        if planted(Bug::ForgetWins) {
+            (first..first + sequences).for_each(|sequence| self.set(sequence, OPEN));
+        }
+    }
+
+    fn begin(&mut self, now: Tick) {
+        if planted(Bug::ReuseSequence) {
+            self.sequences = self.sequences.saturating_sub(1).max(self.sequence_oldest());
+        }
+        let full = now.after(self.width);
+        let expires = full.after(self.ttl);
+        self.buckets.push_back(Bucket {
+            serial: self.serial,
+            sequences: 0,
+            lines: 0,
+            sequence_first: self.sequences,
+            line_first: self.lines_begun,
+            full,
+            expires,
+            forgotten: expires.after(self.late_window),
+        });
+        self.serial += 1;
+    }
+
+    fn begin_line(&mut self, book: u32) -> u64 {
+        let line = self.lines_begun;
+        let at = self.line_at(line);
+        self.lines[at] = Line { book, reserved: 0 };
+        self.line_of[index(book)] = line;
+        self.lines_begun += 1;
+        self.buckets.back_mut().expect("one has begun").lines += 1;
+        line
+    }
+
+    fn has_bucket(&self) -> bool {
+        self.buckets.len() < self.buckets_max && self.serial < u32::MAX
+    }
+
+    fn has_line(&self) -> bool {
+        let first = self.buckets.get(self.expired).map(|bucket| bucket.line_first);
+        let used = self.lines_begun - first.unwrap_or(self.lines_begun);
+        used < self.lines.len() as u64
+    }
+
+    /// The first number that is remembered, or the next.
+    fn sequence_oldest(&self) -> u64 {
+        self.buckets.front().map_or(self.sequences, |bucket| bucket.sequence_first)
+    }
+
+    fn bucket_at(&self, token: &Token) -> Result<usize, Rejection> {
+        let first = self.buckets.front().map_or(self.serial, |bucket| bucket.serial);
+        if token.bucket >= self.serial {
+            return Err(Rejection::NeverMade);
+        }
+        let after = token.bucket.checked_sub(first).ok_or(Rejection::TooOld)?;
+        Ok(index(after))
+    }
+
+    /// Of a bucket that is not over.
+    fn line_of_token(&self, token: &Token) -> Option<usize> {
+        let at = self.bucket_at(token).ok().filter(|at| *at >= self.expired)?;
+        let bucket = &self.buckets[at];
+        (token.line < bucket.lines).then(|| self.line_at(bucket.line_first + u64::from(token.line)))
+    }
+
+    fn line_at(&self, line: u64) -> usize {
+        wrap(line, self.lines.len())
+    }
+
+    fn state(&self, sequence: u64) -> u64 {
+        self.bits[wrap(sequence / WORD, self.bits.len())] >> (sequence % WORD * 2) & 0b11
+    }
+
+    fn set(&mut self, sequence: u64, state: u64) {
+        let word = &mut self.bits[wrap(sequence / WORD, self.bits.len())];
+        let shift = sequence % WORD * 2;
+        *word = *word & !(0b11 << shift) | state << shift;
+    }
+}
+
+/// The place in a ring whose length is a power of two.
+fn wrap(number: u64, length: usize) -> usize {
+    usize::try_from(number & (length as u64 - 1)).expect("it is below a length")
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("addresses have 32 bits at least")
+}
+
+/// Within a bucket numbers are below the room of a lane.
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).expect("a bucket holds less than 2^32 of anything")
+}

@@ -1,0 +1,507 @@
+//! Every refusal and every outcome, by table; and what the ledger is told.
+
+use super::*;
+
+/// A shard whose campaign 0 has 100 of the period at quarter 8, until 4000, and 50 of the next.
+fn shard() -> Shard {
+    let mut shard = Shard::new(&options()).expect("options are within range");
+    shard.take(&grant(0, 8, 100, 4000)).expect("there is room");
+    shard.take(&grant(0, 12, 50, 8000)).expect("there is room");
+    shard
+}
+
+fn now(tick: u64) -> Tick {
+    Tick::from_nanos(tick)
+}
+
+fn reserve(shard: &mut Shard, amount: u64, tick: u64) -> Token {
+    let token = shard.reserve(Slot(0), Nanos::new(amount), SHORT, moment(tick, 8));
+    token.expect("there is money")
+}
+
+fn held(shard: &Shard, period: u32) -> [u64; 7] {
+    let holding = shard.holdings(Slot(0)).find(|holding| holding.period == Period(period));
+    let it = holding.expect("it is held");
+    [it.granted, it.free, it.reserved, it.settled, it.returned, it.late, it.over].map(Nanos::get)
+}
+
+#[test]
+fn refusals_in_their_precedence() {
+    let check = |gates: &[Gate], ask: (u32, u64, u64, u32), want: Result<u32, Refusal>| {
+        let (slot, amount, tick, quarter) = ask;
+        let mut shard = shard();
+        for gate in gates {
+            shard.take_gate(gate).expect("there is room");
+        }
+        let at = moment(tick, quarter);
+        let got = shard.reserve(Slot(slot), Nanos::new(amount), SHORT, at);
+        let got = got.map(|token| token.period().0).map_err(Denial::refusal);
+        assert_eq!(got, want, "{gates:?} {ask:?}");
+    };
+    let closed = |refusal| [gate(0, 1, Some(refusal))];
+    //             slot amount tick quarter
+    check(&[], (0, 100, 3999, 8), Ok(8));
+    check(&[], (0, 100, 3999, 11), Ok(8));
+    check(&[], (0, 50, 3999, 12), Ok(12));
+    check(&[], (0, 51, 3999, 12), Err(Refusal::LedgerUnavailable));
+    check(&[], (0, 101, 0, 8), Err(Refusal::LedgerUnavailable));
+    check(&[], (0, 1, 0, 7), Err(Refusal::LedgerUnavailable));
+    check(&[], (0, 0, 0, 7), Err(Refusal::LedgerUnavailable));
+    check(&[], (0, 1, 4000, 8), Err(Refusal::LedgerUnavailable));
+    check(&[], (0, 1, 8000, 99), Err(Refusal::LedgerUnavailable));
+    check(&[], (1, 1, 0, 8), Err(Refusal::Unknown));
+    check(&[], (u32::MAX, 1, 0, 8), Err(Refusal::Unknown));
+    check(&[gate(1, 1, None)], (1, 1, 0, 8), Err(Refusal::LedgerUnavailable));
+    check(&[recall(0, 1)], (0, 1, 0, 8), Err(Refusal::LedgerUnavailable));
+    check(&[recall(0, 1)], (0, 0, 0, 8), Ok(8));
+    for refusal in Refusal::ALL {
+        let is_want_of_money = matches!(
+            refusal,
+            Refusal::BudgetExhausted
+                | Refusal::DayExhausted
+                | Refusal::HourExhausted
+                | Refusal::LedgerUnavailable
+        );
+        let want = if is_want_of_money { Ok(8) } else { Err(refusal) };
+        check(&closed(refusal), (0, 100, 0, 8), want);
+        check(&closed(refusal), (0, 101, 0, 8), Err(refusal));
+        check(&closed(refusal), (0, 1, 4000, 8), Err(refusal));
+        check(&closed(refusal), (1, 1, 0, 8), Err(Refusal::Unknown));
+        // An older gate changes nothing, and neither does the same again.
+        check(&[gate(0, 2, Some(refusal)), gate(0, 1, None)], (0, 101, 0, 8), Err(refusal));
+        check(&[gate(0, 2, Some(refusal)), gate(0, 2, None)], (0, 101, 0, 8), Err(refusal));
+        check(&[gate(0, 2, Some(refusal)), gate(0, 3, None)], (0, 100, 0, 8), Ok(8));
+    }
+}
+
+#[test]
+fn what_has_no_room_is_refused_and_nothing_changes() {
+    let mut full = Shard::new(&Options { reservations_max: 32, ..options() }).unwrap();
+    full.take(&grant(0, 8, 100, 4000)).unwrap();
+    for _ in 0..32 {
+        reserve(&mut full, 1, 0);
+    }
+    let before = held(&full, 8);
+    let denied = full.reserve(Slot(0), Nanos::new(1), SHORT, moment(0, 8));
+    assert_eq!(denied, Err(Denial::Full));
+    // For want of money comes first.
+    let denied = full.reserve(Slot(0), Nanos::new(101), SHORT, moment(0, 8));
+    assert_eq!(denied, Err(Denial::Refused(Refusal::LedgerUnavailable)));
+    assert_eq!((held(&full, 8), full.counts().full), (before, 1));
+    // Another class has room of its own; this one again when the first are forgotten.
+    full.reserve(Slot(0), Nanos::new(1), LONG, moment(0, 8)).unwrap();
+    assert_eq!(full.reserve(Slot(0), Nanos::new(1), SHORT, moment(669, 8)), Err(Denial::Full));
+    full.reserve(Slot(0), Nanos::new(1), SHORT, moment(670, 8)).unwrap();
+
+    let mut lines = Shard::new(&Options { lines_max: 1, ..options() }).unwrap();
+    lines.take(&grant(0, 8, 100, 4000)).unwrap();
+    lines.take(&grant(1, 8, 100, 4000)).unwrap();
+    reserve(&mut lines, 1, 0);
+    let denied = lines.reserve(Slot(1), Nanos::new(1), SHORT, moment(0, 8));
+    assert_eq!(denied, Err(Denial::Full));
+    reserve(&mut lines, 1, 9);
+    assert_eq!(lines.reserve(Slot(0), Nanos::new(1), SHORT, moment(10, 8)), Err(Denial::Full));
+    lines.reserve(Slot(1), Nanos::new(1), SHORT, moment(170, 8)).unwrap();
+    assert!(!Denial::Full.to_string().is_empty());
+    assert_eq!(Denial::Full.refusal(), Refusal::LedgerUnavailable);
+}
+
+#[test]
+fn messages_without_room_are_refused() {
+    let mut shard = Shard::new(&Options { books_max: 2, ..options() }).unwrap();
+    assert_eq!(shard.take(&grant(4, 8, 1, 4000)), Err(Untaken::SlotsMax));
+    assert_eq!(shard.take(&grant(u32::MAX, 8, 1, 4000)), Err(Untaken::SlotsMax));
+    assert_eq!(shard.take_gate(&gate(4, 1, None)), Err(Untaken::SlotsMax));
+    assert_eq!(shard.take(&grant(0, 8, 1, 4000)), Ok(()));
+    assert_eq!(shard.take(&grant(3, 8, 1, 4000)), Ok(()));
+    assert_eq!(shard.take(&grant(0, 12, 1, 4000)), Err(Untaken::BooksMax));
+    assert_eq!(shard.take(&grant(0, 8, 2, 4000)), Ok(()));
+    assert_eq!(held(&shard, 8)[0], 2);
+    // Forgotten, when all that was reserved of it is: 1700 and 500 after its end.
+    shard.advance(now(4000));
+    assert_eq!(shard.report().count(), 2);
+    shard.advance(now(6199));
+    assert_eq!(shard.take(&grant(0, 12, 1, 9000)), Err(Untaken::BooksMax));
+    shard.advance(now(6200));
+    assert_eq!(shard.holdings(Slot(0)).count(), 0);
+    assert_eq!(shard.take(&grant(0, 8, 2, 4000)), Err(Untaken::Retired));
+    assert_eq!(shard.take(&grant(0, 4, 2, 9000)), Err(Untaken::Retired));
+    assert_eq!(shard.take(&grant(0, 12, 1, 9000)), Ok(()));
+    assert_eq!(shard.take(&grant(0, 9, 1, 9000)), Ok(()));
+    assert_eq!(shard.counts().untaken, 7);
+}
+
+/// A period that goes on is kept until what was reserved last is forgotten.
+#[test]
+fn a_period_that_goes_on_is_kept_for_its_last_reservation() {
+    let mut shard = Shard::new(&options()).unwrap();
+    shard.take(&grant(0, 8, 100, 4000)).unwrap();
+    shard.advance(now(4000));
+    shard.take(&grant(0, 8, 200, 6000)).unwrap();
+    let token = shard.reserve(Slot(0), Nanos::new(40), LONG, moment(5999, 8)).unwrap();
+    shard.advance(now(6000));
+    shard.report().for_each(drop);
+    for tick in (6200..8199).step_by(100) {
+        shard.advance(now(tick));
+        shard.report().for_each(drop);
+    }
+    let claim = shard.claim(&token, now(8198)).unwrap();
+    assert!(claim.is_late());
+    shard.settle(claim, Nanos::new(40));
+    assert_eq!(held(&shard, 8), [200, 0, 0, 0, 200, 40, 0]);
+    assert_eq!(shard.claim(&token, now(8199)).map(drop), Err(Rejection::TooOld));
+    // It is looked at again a sixteenth of its horizon later.
+    shard.report().for_each(drop);
+    shard.advance(now(8200));
+    shard.advance(now(8400));
+    assert_eq!(shard.holdings(Slot(0)).count(), 0);
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let check = |options: Options, want: Option<OptionsError>| {
+        assert_eq!(Shard::new(&options).err(), want);
+        assert_eq!(options.bytes().err(), want);
+    };
+    let ns = Duration::from_nanos;
+    check(options(), None);
+    check(Options { ttls: vec![], ..options() }, Some(OptionsError::Ttls(0)));
+    check(Options { ttls: vec![ns(160); 17], ..options() }, Some(OptionsError::Ttls(17)));
+    check(Options { ttls: vec![ns(15)], ..options() }, Some(OptionsError::Ttl(ns(15))));
+    check(Options { ttls: vec![ns(16)], ..options() }, None);
+    check(Options { ttls: vec![Duration::MAX], ..options() }, None);
+    let late_window = |late_window, ttl| OptionsError::LateWindow { late_window, ttl };
+    let windows = |ttl, window| Options { ttls: vec![ttl], late_window: window, ..options() };
+    check(windows(ns(16), ns(65_518)), Some(late_window(ns(65_518), ns(16))));
+    check(windows(ns(16), ns(65_517)), None);
+    check(windows(ns(160), ns(4094 * 160)), None);
+    check(windows(ns(160), Duration::MAX), Some(late_window(Duration::MAX, ns(160))));
+    let room = |name, value, most| Some(OptionsError::Room { name, value, most });
+    let most = u32::MAX - 1;
+    check(Options { slots_max: 0, ..options() }, room("slots_max", 0, most));
+    check(Options { slots_max: u32::MAX, ..options() }, room("slots_max", u32::MAX, most));
+    check(Options { books_max: 0, ..options() }, room("books_max", 0, most));
+    check(Options { books_max: u32::MAX, ..options() }, room("books_max", u32::MAX, most));
+    let (none, over, most) = (0, (1 << 30) + 1, 1 << 30);
+    for value in [none, over] {
+        let name = "reservations_max";
+        check(Options { reservations_max: value, ..options() }, room(name, value, most));
+        check(Options { lines_max: value, ..options() }, room("lines_max", value, most));
+    }
+    let text = late_window(ns(1), ns(2)).to_string();
+    assert!(text.ends_with("at most 4094 times that"), "{text}");
+}
+
+/// What is done with a token, in order; and what comes of it.
+#[derive(Clone, Copy, Debug)]
+enum Do {
+    /// At a time, or why not: whether it is late.
+    Claim(u64, Result<bool, Rejection>),
+    /// At a price.
+    Settle(u64),
+    Unclaim,
+    Release(u64, Result<u64, Rejection>),
+    Advance(u64),
+}
+
+/// A token of 40, reserved at 0, has expired at 170, and is forgotten at 670.
+#[test]
+fn outcomes_of_a_token() {
+    use Do::{Advance, Claim, Release, Settle, Unclaim};
+    use Rejection::{AlreadyReleased, AlreadyWon, Expired, Pending, TooOld};
+    let check = |steps: &[Do], want: [u64; 7], rejected: &[Rejection]| {
+        let mut shard = shard();
+        let token = reserve(&mut shard, 40, 0);
+        let mut claims = Vec::new();
+        for step in steps {
+            match *step {
+                Claim(tick, want) => {
+                    let claim = shard.claim(&token, now(tick));
+                    let got = claim.as_ref().map(super::Claim::is_late).map_err(|why| *why);
+                    assert_eq!(got, want, "{steps:?}");
+                    claims.extend(claim);
+                }
+                Settle(price) => {
+                    let claim = claims.pop().expect("it is claimed");
+                    shard.settle(claim, Nanos::new(price));
+                }
+                Unclaim => shard.unclaim(claims.pop().expect("it is claimed")),
+                Release(tick, want) => {
+                    let got = shard.release(&token, now(tick)).map(Nanos::get);
+                    assert_eq!(got, want, "{steps:?}");
+                }
+                Advance(tick) => shard.advance(now(tick)),
+            }
+        }
+        assert_eq!(held(&shard, 8), want, "{steps:?}");
+        for rejection in Rejection::ALL {
+            let count = rejected.iter().filter(|other| **other == rejection).count();
+            let count = u64::try_from(count).expect("few");
+            assert_eq!(shard.counts().rejected(rejection), count, "{steps:?} {rejection:?}");
+        }
+    };
+    //                       granted free reserved settled returned late over
+    check(&[], [100, 60, 40, 0, 0, 0, 0], &[]);
+    check(&[Claim(169, Ok(false))], [100, 60, 40, 0, 0, 0, 0], &[]);
+    check(&[Claim(169, Ok(false)), Settle(40)], [100, 60, 0, 40, 0, 0, 0], &[]);
+    check(&[Claim(0, Ok(false)), Settle(25)], [100, 75, 0, 25, 0, 0, 0], &[]);
+    check(&[Claim(0, Ok(false)), Settle(0)], [100, 100, 0, 0, 0, 0, 0], &[]);
+    check(&[Claim(0, Ok(false)), Settle(70)], [100, 60, 0, 40, 0, 0, 30], &[]);
+    check(&[Claim(0, Ok(false)), Settle(u64::MAX)], [100, 60, 0, 40, 0, 0, u64::MAX - 40], &[]);
+    // Late: whole, and beside what was granted.
+    check(&[Claim(170, Ok(true)), Settle(25)], [100, 100, 0, 0, 0, 25, 0], &[]);
+    check(&[Claim(669, Ok(true)), Settle(70)], [100, 100, 0, 0, 0, 70, 0], &[]);
+    check(&[Claim(170, Ok(true)), Settle(u64::MAX)], [100, 100, 0, 0, 0, u64::MAX, 0], &[]);
+    check(&[Release(9, Ok(40)), Claim(9, Ok(true)), Settle(7)], [100, 100, 0, 0, 0, 7, 0], &[]);
+    check(&[Claim(670, Err(TooOld))], [100, 100, 0, 0, 0, 0, 0], &[TooOld]);
+    check(&[Release(670, Err(TooOld))], [100, 100, 0, 0, 0, 0, 0], &[TooOld]);
+    check(&[Advance(170)], [100, 100, 0, 0, 0, 0, 0], &[]);
+    check(&[Advance(169)], [100, 60, 40, 0, 0, 0, 0], &[]);
+    // Time does not go back.
+    check(&[Advance(170), Claim(0, Ok(true))], [100, 100, 0, 0, 0, 0, 0], &[]);
+    // Twice.
+    let won = [Claim(0, Ok(false)), Settle(25), Claim(0, Err(AlreadyWon))];
+    check(&won, [100, 75, 0, 25, 0, 0, 0], &[AlreadyWon]);
+    let won = [Claim(0, Ok(false)), Settle(25), Claim(669, Err(AlreadyWon))];
+    check(&won, [100, 75, 0, 25, 0, 0, 0], &[AlreadyWon]);
+    let won = [Claim(0, Ok(false)), Settle(25), Release(0, Err(AlreadyWon))];
+    check(&won, [100, 75, 0, 25, 0, 0, 0], &[AlreadyWon]);
+    let late = [Claim(170, Ok(true)), Settle(25), Claim(170, Err(AlreadyWon))];
+    check(&late, [100, 100, 0, 0, 0, 25, 0], &[AlreadyWon]);
+    let lost = [Release(0, Ok(40)), Release(0, Err(AlreadyReleased))];
+    check(&lost, [100, 100, 0, 0, 0, 0, 0], &[AlreadyReleased]);
+    let lost = [Release(0, Ok(40)), Release(200, Err(AlreadyReleased))];
+    check(&lost, [100, 100, 0, 0, 0, 0, 0], &[AlreadyReleased]);
+    check(&[Release(170, Err(Expired))], [100, 100, 0, 0, 0, 0, 0], &[Expired]);
+    // While it is being settled.
+    let held_up = [Claim(0, Ok(false)), Claim(0, Err(Pending)), Release(0, Err(Pending))];
+    check(&held_up, [100, 60, 40, 0, 0, 0, 0], &[Pending, Pending]);
+    let held_up = [Claim(200, Ok(true)), Claim(200, Err(Pending))];
+    check(&held_up, [100, 100, 0, 0, 0, 0, 0], &[Pending]);
+    check(&[Claim(0, Ok(false)), Advance(670)], [100, 60, 40, 0, 0, 0, 0], &[]);
+    check(&[Claim(0, Ok(false)), Advance(200), Settle(25)], [100, 75, 0, 25, 0, 0, 0], &[]);
+    check(&[Claim(0, Ok(false)), Advance(9000), Settle(25)], [100, 0, 0, 25, 75, 0, 0], &[]);
+    let given_up = [Claim(0, Ok(false)), Unclaim];
+    check(&given_up, [100, 60, 40, 0, 0, 0, 0], &[]);
+    let given_up = [Claim(0, Ok(false)), Unclaim, Advance(170)];
+    check(&given_up, [100, 100, 0, 0, 0, 0, 0], &[]);
+    let given_up = [Claim(0, Ok(false)), Unclaim, Claim(0, Ok(false)), Settle(40)];
+    check(&given_up, [100, 60, 0, 40, 0, 0, 0], &[]);
+    let given_up = [Claim(0, Ok(false)), Advance(170), Unclaim, Claim(170, Ok(true)), Settle(9)];
+    check(&given_up, [100, 100, 0, 0, 0, 9, 0], &[]);
+    let given_up = [Claim(0, Ok(false)), Advance(5000), Unclaim, Claim(5000, Err(TooOld))];
+    check(&given_up, [100, 0, 0, 0, 100, 0, 0], &[TooOld]);
+    let given_up = [Release(0, Ok(40)), Claim(0, Ok(true)), Unclaim];
+    check(&given_up, [100, 100, 0, 0, 0, 0, 0], &[]);
+    let given_up =
+        [Release(0, Ok(40)), Claim(0, Ok(true)), Unclaim, Release(0, Err(AlreadyReleased))];
+    check(&given_up, [100, 100, 0, 0, 0, 0, 0], &[AlreadyReleased]);
+    let given_up = [Claim(200, Ok(true)), Unclaim, Release(200, Err(Expired))];
+    check(&given_up, [100, 100, 0, 0, 0, 0, 0], &[Expired]);
+    // After the period's end nothing can be spent again.
+    check(&[Advance(4000)], [100, 0, 0, 0, 100, 0, 0], &[]);
+}
+
+#[test]
+fn what_comes_back_after_the_end_of_its_period_goes_back() {
+    let mut shard = shard();
+    let tokens = [10, 20, 30].map(|amount| reserve(&mut shard, amount, 3990));
+    let claim = shard.claim(&tokens[0], now(3990)).unwrap();
+    assert_eq!(held(&shard, 8), [100, 40, 60, 0, 0, 0, 0]);
+    // The end of the period is seen before it is swept.
+    assert_eq!(shard.release(&tokens[1], now(4000)), Ok(Nanos::new(20)));
+    assert_eq!(held(&shard, 8), [100, 40, 40, 0, 20, 0, 0]);
+    shard.settle(claim, Nanos::new(4));
+    assert_eq!(held(&shard, 8), [100, 40, 30, 4, 26, 0, 0]);
+    shard.advance(now(4000));
+    assert_eq!(held(&shard, 8), [100, 0, 30, 4, 66, 0, 0]);
+    shard.advance(now(4160));
+    assert_eq!(held(&shard, 8), [100, 0, 0, 4, 96, 0, 0]);
+    // It is the ledger's to say that it goes on.
+    shard.take(&grant(0, 8, 150, 5000)).unwrap();
+    assert_eq!(held(&shard, 8), [150, 50, 0, 4, 96, 0, 0]);
+    assert_eq!(held(&shard, 12), [50, 50, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn grants_say_all_and_order_changes_nothing() {
+    let grants = [grant(0, 8, 40, 3000), grant(0, 8, 100, 4000), grant(0, 8, 100, 3500)];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut shard = Shard::new(&options()).unwrap();
+        for at in order.into_iter().chain(order) {
+            shard.take(&grants[at]).unwrap();
+        }
+        assert_eq!(held(&shard, 8), [100, 100, 0, 0, 0, 0, 0], "{order:?}");
+        let early = shard.reserve(Slot(0), Nanos::new(1), SHORT, moment(3499, 8));
+        assert!(early.is_ok(), "{order:?}");
+        let after = shard.reserve(Slot(0), Nanos::new(1), SHORT, moment(3500, 8));
+        assert!(after.is_err(), "{order:?}");
+    }
+}
+
+#[test]
+fn a_recall_sends_back_all_that_is_free_and_will_be() {
+    let mut shard = shard();
+    let tokens = [10, 20, 30].map(|amount| reserve(&mut shard, amount, 0));
+    shard.take_gate(&recall(0, 1)).unwrap();
+    assert_eq!(held(&shard, 8), [100, 0, 60, 0, 40, 0, 0]);
+    assert_eq!(held(&shard, 12), [50, 0, 0, 0, 50, 0, 0]);
+    shard.release(&tokens[0], now(0)).unwrap();
+    let claim = shard.claim(&tokens[1], now(0)).unwrap();
+    shard.settle(claim, Nanos::new(5));
+    shard.advance(now(200));
+    assert_eq!(held(&shard, 8), [100, 0, 0, 5, 95, 0, 0]);
+    shard.take(&grant(0, 8, 130, 4000)).unwrap();
+    assert_eq!(held(&shard, 8), [130, 0, 0, 5, 125, 0, 0]);
+    assert_eq!(shard.want().count(), 0);
+    shard.take_gate(&gate(0, 2, None)).unwrap();
+    shard.take(&grant(0, 8, 140, 4000)).unwrap();
+    assert_eq!(held(&shard, 8), [140, 10, 0, 5, 125, 0, 0]);
+}
+
+#[test]
+fn reports_say_what_changed_since_the_last() {
+    let mut shard = shard();
+    assert_eq!(shard.report().count(), 0);
+    let token = reserve(&mut shard, 40, 0);
+    let report = |returned, settled, late, over, counts: (u64, u64)| Report {
+        slot: Slot(0),
+        period: Period(8),
+        returned: Nanos::new(returned),
+        settled: Nanos::new(settled),
+        late: Nanos::new(late),
+        over: Nanos::new(over),
+        reserved_count: counts.0,
+        won_count: counts.1,
+    };
+    let told = |shard: &mut Shard| shard.report().collect::<Vec<_>>();
+    assert_eq!(told(&mut shard), [report(0, 0, 0, 0, (1, 0))]);
+    assert_eq!(told(&mut shard), []);
+    let claim = shard.claim(&token, now(0)).unwrap();
+    shard.settle(claim, Nanos::new(41));
+    let late = reserve(&mut shard, 10, 0);
+    let claim = shard.claim(&late, now(170)).unwrap();
+    shard.settle(claim, Nanos::new(9));
+    assert_eq!(told(&mut shard), [report(0, 40, 9, 1, (2, 2))]);
+    // One by one, the longest unreported first.
+    shard.advance(now(8000));
+    assert_eq!(shard.report().next(), Some(report(60, 40, 9, 1, (2, 2))));
+    let last = told(&mut shard);
+    assert_eq!((last.len(), last[0].period, last[0].returned), (1, Period(12), Nanos::new(50)));
+    let counts = *shard.counts();
+    assert_eq!((counts.reserved, counts.won, counts.won_late, counts.over), (2, 1, 1, 1));
+}
+
+#[test]
+fn wants_are_told_below_half_a_slice_and_when_refused() {
+    let mut shard = shard();
+    let wants = |shard: &mut Shard| {
+        shard.want().map(|want| (want.slot.0, want.amount.get())).collect::<Vec<_>>()
+    };
+    let ask = |shard: &mut Shard, slot, amount| {
+        let _ = shard.reserve(Slot(slot), Nanos::new(amount), SHORT, moment(0, 8));
+    };
+    ask(&mut shard, 0, 50);
+    assert_eq!(wants(&mut shard), []);
+    ask(&mut shard, 0, 1);
+    assert_eq!(wants(&mut shard), [(0, 51)]);
+    assert_eq!(wants(&mut shard), []);
+    // At least what was refused.
+    ask(&mut shard, 0, 70);
+    ask(&mut shard, 0, 60);
+    assert_eq!(wants(&mut shard), [(0, 70)]);
+    ask(&mut shard, 0, 50);
+    assert_eq!(wants(&mut shard), [(0, 51)]);
+    // The last slice counts, not all.
+    shard.take(&grant(0, 8, 104, 4000)).unwrap();
+    ask(&mut shard, 0, 51);
+    assert_eq!(wants(&mut shard), []);
+    ask(&mut shard, 0, 1);
+    assert_eq!(wants(&mut shard), [(0, 3)]);
+    // A grant that came meanwhile.
+    ask(&mut shard, 0, 5);
+    shard.take(&grant(0, 8, 300, 4000)).unwrap();
+    assert_eq!(wants(&mut shard), []);
+    // Without a grant yet, by what was refused; unknown, not at all.
+    ask(&mut shard, 1, 5);
+    assert_eq!(wants(&mut shard), []);
+    shard.take_gate(&gate(1, 1, None)).unwrap();
+    ask(&mut shard, 1, 5);
+    assert_eq!(wants(&mut shard), [(1, 5)]);
+    for (closed, want) in [
+        (Refusal::LedgerUnavailable, &[(1, 5)][..]),
+        (Refusal::BudgetExhausted, &[]),
+        (Refusal::Paused, &[]),
+    ] {
+        shard.take_gate(&gate(1, 2 + closed as u64, Some(closed))).unwrap();
+        ask(&mut shard, 1, 5);
+        assert_eq!(wants(&mut shard), want, "{closed:?}");
+        shard = self::shard();
+    }
+}
+
+#[test]
+fn tokens_of_others_are_told_apart() {
+    let mut shard = shard();
+    let own = reserve(&mut shard, 40, 0);
+    let with =
+        |node, epoch, shard| Token { origin: Origin { node, epoch: Epoch(epoch), shard }, ..own };
+    let far = TtlClass(2);
+    for (token, want) in [
+        (with(8, 3, 2), Rejection::OtherNode),
+        (with(6, 2, 9), Rejection::OtherNode),
+        (with(7, 2, 2), Rejection::DeadEpoch),
+        (with(7, 2, 9), Rejection::DeadEpoch),
+        (with(7, 4, 2), Rejection::FutureEpoch),
+        (with(7, 3, 9), Rejection::OtherShard),
+        // With our name on it, but not made: the key's holder lost a start.
+        (Token { ttl: far, ..own }, Rejection::NeverMade),
+        (Token { ttl: LONG, ..own }, Rejection::NeverMade),
+        (Token { bucket: 1, ..own }, Rejection::NeverMade),
+        (Token { bucket: u32::MAX, ..own }, Rejection::NeverMade),
+        (Token { sequence: 1, ..own }, Rejection::NeverMade),
+        (Token { line: 1, ..own }, Rejection::NeverMade),
+        (Token { slot: Slot(1), ..own }, Rejection::NeverMade),
+        (Token { slot: Slot(u32::MAX), ..own }, Rejection::NeverMade),
+        (Token { period: Period(12), ..own }, Rejection::NeverMade),
+        (Token { period: Period(9), ..own }, Rejection::NeverMade),
+        (Token { amount: Nanos::new(41), ..own }, Rejection::NeverMade),
+    ] {
+        let claimed = shard.claim(&token, now(0)).map(|claim| *claim.token());
+        assert_eq!(claimed, Err(want), "{token:?}");
+        assert_eq!(shard.release(&token, now(0)), Err(want), "{token:?}");
+    }
+    assert_eq!(held(&shard, 8), [100, 60, 40, 0, 0, 0, 0]);
+    assert_eq!(shard.counts().rejected(Rejection::NeverMade), 22);
+    assert_eq!(shard.origin(), ORIGIN);
+    for (at, rejection) in Rejection::ALL.into_iter().enumerate() {
+        assert_eq!(rejection as usize, at, "{rejection:?}");
+        let same = Rejection::ALL.iter().filter(|other| other.label() == rejection.label());
+        assert_eq!(same.count(), 1, "{rejection:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "a claim ends at the shard that gave it")]
+fn a_claim_does_not_end_at_another_shard() {
+    let mut one = shard();
+    let other = Options { origin: Origin { shard: 9, ..ORIGIN }, ..options() };
+    let mut other = Shard::new(&other).unwrap();
+    let token = reserve(&mut one, 40, 0);
+    let claim = one.claim(&token, now(0)).unwrap();
+    other.settle(claim, Nanos::new(40));
+}
+
+/// A bucket takes what comes for a sixteenth from its first on, and ends a time to live after.
+#[test]
+fn a_reservation_lasts_its_time_and_up_to_a_sixteenth_more() {
+    for (made, expires) in [(0, 170), (9, 170), (10, 180), (19, 189)] {
+        for (claimed, is_late) in [(expires - 1, false), (expires, true)] {
+            let mut shard = shard();
+            reserve(&mut shard, 1, 0);
+            let token = reserve(&mut shard, 40, made);
+            let claim = shard.claim(&token, now(claimed)).unwrap();
+            assert_eq!(claim.is_late(), is_late, "{made} {claimed}");
+        }
+    }
+}

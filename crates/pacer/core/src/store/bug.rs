@@ -1,0 +1,73 @@
+//! Mistakes that an engine could make, for the in-memory store to make on purpose: to see that the
+//! suite, and simulations, would find them.
+
+/// A mistake that an implementation of a store could make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Applying the first half of a batch that is refused.
+    ApplyHalf,
+    /// Keeping the first half of a batch only, whole as it was.
+    LoseHalf,
+    /// Letting older epochs write.
+    ForgetFence,
+    /// Giving an epoch twice.
+    ReuseEpoch,
+    /// Forgetting at a restart which epoch was given.
+    ForgetEpoch,
+    /// Letting an older cumulative overwrite a newer.
+    OverwriteNewer,
+    /// Adding up what is cumulative.
+    AddUp,
+    /// Saying that a batch is committed before it is durable.
+    CommitEarly,
+    /// Taking leases of epochs that never began.
+    TakeAnyEpoch,
+    /// Taking leases of which more is gone than was granted.
+    TakeUnbalanced,
+    /// Going back with what was applied of the log.
+    LowerAppliedSeq,
+    /// Taking one node's leases for another's.
+    MixNodes,
+    /// Putting a definition whatever version stands there.
+    IgnoreExpected,
+    /// Letting an older definition overwrite a newer.
+    OlderDefinition,
+    /// Keeping what a change had put before its conflict.
+    KeepHalfChange,
+    /// Calling a change that is there already a conflict.
+    ConflictWithItself,
+    /// Appending audit entries again when their change comes again.
+    RepeatAudit,
+    /// Appending audit entries of a change that was refused.
+    AuditRefused,
+    /// Taking accounts and campaigns of the same name for one.
+    MixKinds,
+    /// Never answering what was refused.
+    SwallowRefusal,
+}
+
+impl Bug {
+    /// All there are.
+    pub const ALL: [Self; 20] = [
+        Self::ApplyHalf,
+        Self::LoseHalf,
+        Self::ForgetFence,
+        Self::ReuseEpoch,
+        Self::ForgetEpoch,
+        Self::OverwriteNewer,
+        Self::AddUp,
+        Self::CommitEarly,
+        Self::TakeAnyEpoch,
+        Self::TakeUnbalanced,
+        Self::LowerAppliedSeq,
+        Self::MixNodes,
+        Self::IgnoreExpected,
+        Self::OlderDefinition,
+        Self::KeepHalfChange,
+        Self::ConflictWithItself,
+        Self::RepeatAudit,
+        Self::AuditRefused,
+        Self::MixKinds,
+        Self::SwallowRefusal,
+    ];
+}

@@ -1,0 +1,219 @@
+//! What any engine behind [`LeaseStore`] must do, as one suite: [`check`] runs all of it.
+//!
+//! Knows an engine by the trait alone, and by a [`Subject`] that makes one, ends its process and
+//! starts the next, and waits. An engine may answer late, refuse for a while, and not know: the
+//! suite asks again, as the ledger does. It must do so in the end, and lose nothing that it said.
+
+mod definitions;
+mod leases;
+mod random;
+
+use super::{
+    Answer, Batch, Begun, Change, Denied, Ended, Found, Lease, LeaseKey, LeaseStore, Outcome,
+    Query, Sent, Writer,
+};
+use crate::messages::{Epoch, Period, Slot};
+use units::Nanos;
+
+/// How often the same is asked of an engine that refuses for a while or does not know.
+const ASKED_MAX: u32 = 200;
+/// How often it is polled for an answer.
+const POLLED_MAX: u32 = 20_000;
+
+/// An engine under test.
+pub trait Subject {
+    /// What it is asked through.
+    type Store: LeaseStore;
+
+    /// An empty one, apart from all others.
+    fn fresh(&mut self) -> Self::Store;
+
+    /// The process of `store` ends without a word, and another begins on what it kept.
+    fn restart(&mut self, store: Self::Store) -> Self::Store;
+
+    /// Until there may be an answer: does nothing where polling is enough.
+    fn wait(&mut self, store: &mut Self::Store);
+}
+
+/// What an engine did wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{case}: {what}")]
+pub struct Violation {
+    /// The case that found it.
+    pub case: &'static str,
+    /// What it found.
+    pub what: String,
+}
+
+type Checked = Result<(), String>;
+
+/// Holds an engine against the whole suite.
+///
+/// # Errors
+/// The first thing that it did wrong.
+pub fn check<S: Subject>(subject: &mut S) -> Result<(), Violation> {
+    let mut bench = Bench { subject, store: None };
+    for (case, run) in leases::cases().into_iter().chain(definitions::cases()) {
+        bench.store = Some(bench.subject.fresh());
+        run(&mut bench).map_err(|what| Violation { case, what })?;
+    }
+    for seed in 0..random::SEEDS {
+        bench.store = Some(bench.subject.fresh());
+        let said = |what| Violation { case: "random", what: format!("seed {seed}: {what}") };
+        random::run(&mut bench, seed).map_err(said)?;
+    }
+    Ok(())
+}
+
+type Case<S> = (&'static str, fn(&mut Bench<'_, S>) -> Checked);
+
+/// A store, and what is asked of it one at a time.
+struct Bench<'a, S: Subject> {
+    subject: &'a mut S,
+    /// There but while it starts again.
+    store: Option<S::Store>,
+}
+
+impl<S: Subject> Bench<'_, S> {
+    fn answer(&mut self) -> Result<Answer, String> {
+        for _ in 0..POLLED_MAX {
+            let store = self.store.as_mut().expect("it is there");
+            if let Some(answer) = store.poll() {
+                return Ok(answer);
+            }
+            self.subject.wait(store);
+        }
+        Err("a request is never answered".to_owned())
+    }
+
+    fn store(&mut self) -> &mut S::Store {
+        self.store.as_mut().expect("it is there but while it starts again")
+    }
+
+    fn restart(&mut self) {
+        let store = self.store.take().expect("it is there");
+        self.store = Some(self.subject.restart(store));
+    }
+
+    fn begin(&mut self, node: u32) -> Result<Begun, String> {
+        for _ in 0..ASKED_MAX {
+            self.store().begin(node);
+            match self.answer()? {
+                Answer::Begun { node: of, begun: Ok(begun) } if of == node => return Ok(begun),
+                Answer::Begun { node: of, begun: Err(denied) } if of == node => {
+                    may_pass(&denied)?;
+                }
+                other => return Err(format!("begun: {other:?}")),
+            }
+        }
+        Err("an epoch never begins".to_owned())
+    }
+
+    fn writer(&mut self, node: u32) -> Result<Writer, String> {
+        Ok(Writer { node, epoch: self.begin(node)?.epoch })
+    }
+
+    /// Until it is committed, or refused for good.
+    fn submit(&mut self, writer: Writer, batch: &Batch) -> Result<Result<(), Denied>, String> {
+        for _ in 0..ASKED_MAX {
+            self.store().submit(writer, batch.clone());
+            if let Some(end) = self.end(writer, Sent::Batch, batch.number)? {
+                return Ok(end);
+            }
+        }
+        Err(format!("batch {} never ends", batch.number))
+    }
+
+    /// As [`Self::submit`].
+    fn change(&mut self, writer: Writer, change: &Change) -> Result<Result<(), Denied>, String> {
+        for _ in 0..ASKED_MAX {
+            self.store().change(writer, change.clone());
+            if let Some(end) = self.end(writer, Sent::Change, change.number)? {
+                return Ok(end);
+            }
+        }
+        Err(format!("change {} never ends", change.number))
+    }
+
+    /// How that ended, if it did.
+    fn end(
+        &mut self,
+        writer: Writer,
+        sent: Sent,
+        number: u64,
+    ) -> Result<Option<Result<(), Denied>>, String> {
+        let answer = self.answer()?;
+        let Answer::Ended(Outcome { writer: of, sent: what, number: which, ended, denied }) =
+            answer
+        else {
+            return Err(format!("{sent:?} {number} is answered by {answer:?}"));
+        };
+        if (of, what, which) != (writer, sent, number) {
+            return Err(format!("{sent:?} {number} is answered for {what:?} {which} of {of:?}"));
+        }
+        match (ended, denied) {
+            (Ended::Committed, None) => Ok(Some(Ok(()))),
+            (Ended::Unknown, None) => Ok(None),
+            (Ended::Refused, Some(Denied::Busy | Denied::Failing(_))) => Ok(None),
+            (Ended::Refused, Some(denied)) => Ok(Some(Err(denied))),
+            (ended, denied) => Err(format!("{ended:?} for {denied:?}")),
+        }
+    }
+
+    fn read(&mut self, query: &Query) -> Result<Found, String> {
+        for _ in 0..ASKED_MAX {
+            self.store().read(query.clone());
+            match self.answer()? {
+                Answer::Read(Ok(found)) => return Ok(found),
+                Answer::Read(Err(denied)) => may_pass(&denied)?,
+                other => return Err(format!("{query:?} is answered by {other:?}")),
+            }
+        }
+        Err(format!("{query:?} is never answered"))
+    }
+
+    /// All leases of a node, or of all, in order.
+    fn leases(&mut self, node: Option<u32>) -> Result<Vec<(LeaseKey, Lease)>, String> {
+        match self.read(&Query::Leases(node))? {
+            Found::Leases(mut leases) => {
+                leases.sort_unstable_by_key(|(key, _)| *key);
+                Ok(leases)
+            }
+            other => Err(format!("leases are {other:?}")),
+        }
+    }
+}
+
+/// Whether asking again may help.
+fn may_pass(denied: &Denied) -> Checked {
+    match denied {
+        Denied::Busy | Denied::Failing(_) => Ok(()),
+        _ => Err(format!("denied: {denied}")),
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, want: &T) -> Checked {
+    if found == want { Ok(()) } else { Err(format!("{what}: {found:?}, not {want:?}")) }
+}
+
+fn key(slot: u32, writer: Writer) -> LeaseKey {
+    LeaseKey { slot: Slot(slot), period: Period(7_000_000), node: writer.node, epoch: writer.epoch }
+}
+
+/// Of these nanos.
+fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
+    Lease {
+        granted: Nanos::new(granted),
+        returned: Nanos::new(returned),
+        settled: Nanos::new(settled),
+        ..Lease::default()
+    }
+}
+
+fn batch(number: u64, leases: &[(LeaseKey, Lease)]) -> Batch {
+    Batch { number, leases: leases.to_vec(), applied_seq: number * 10 }
+}
+
+const fn before(writer: Writer) -> Writer {
+    Writer { epoch: Epoch(writer.epoch.0 - 1), ..writer }
+}

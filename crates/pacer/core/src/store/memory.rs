@@ -1,0 +1,220 @@
+//! A store in memory that does what stores do at the worst moment, by a seed: answers late, refuses,
+//! does not know, and loses at a crash what was not yet durable.
+//!
+//! Owns the order of events alone; what they do is in `contents`. The same seed and the same calls
+//! give the same answers.
+
+use std::collections::VecDeque;
+
+use super::{
+    Answer, Batch, Bug, Cause, Change, Denied, Ended, LeaseStore, Outcome, Query, Sent, Writer,
+    contents::Contents,
+};
+
+/// A chain of chances that a seed decides (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Chance(u64);
+
+impl Chance {
+    /// The chain of `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `limit`, which is positive.
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (bits ^ (bits >> 31)) % limit
+    }
+
+    /// True once in `n` times; never for 0.
+    pub const fn once_in(&mut self, n: u64) -> bool {
+        n > 0 && self.below(n) == 0
+    }
+}
+
+/// What goes wrong, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// The most polls that an answer is late.
+    pub late_polls_max: u64,
+    /// One request in how many is refused by a disk that fails; 0 never.
+    pub refused_once_in: u64,
+    /// One batch or change in how many ends unknown: applied, never applied, or, a batch, applied
+    /// later, behind others; 0 never.
+    pub unknown_once_in: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Request {
+    Begin(u32),
+    Submit(Writer, Batch),
+    Change(Writer, Change),
+    Read(Query),
+}
+
+/// The store.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    contents: Contents,
+    /// What is durable, where that is less: by a bug.
+    durable: Option<Contents>,
+    bug: Option<Bug>,
+    faults: Faults,
+    chance: Chance,
+    polls: u64,
+    /// What was asked, with the poll that answers it at the earliest.
+    waiting: VecDeque<(u64, Request)>,
+    /// Of unknown end, and applied at that poll.
+    astray: Vec<(u64, Request)>,
+}
+
+impl MemoryStore {
+    /// An empty one without faults, whose chances `seed` decides.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            contents: Contents::new(None),
+            durable: None,
+            bug: None,
+            faults: Faults::default(),
+            chance: Chance::new(seed),
+            polls: 0,
+            waiting: VecDeque::new(),
+            astray: Vec::new(),
+        }
+    }
+
+    /// As [`Self::new`], with a mistake.
+    pub fn with_bug(seed: u64, bug: Bug) -> Self {
+        Self { contents: Contents::new(Some(bug)), bug: Some(bug), ..Self::new(seed) }
+    }
+
+    /// From now on so much goes wrong; by [`Faults::default`] it heals.
+    pub const fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// The process that asked ends. Some of what it was still to be answered is done, in order, and
+    /// the rest is lost.
+    pub fn crash(&mut self) {
+        let done = self.chance.below(self.waiting.len() as u64 + 1);
+        for (index, (_, request)) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            if (index as u64) < done {
+                self.apply(&request);
+            }
+        }
+        let mut astray = std::mem::take(&mut self.astray);
+        astray.retain(|_| self.chance.once_in(2));
+        self.astray = astray;
+        if let Some(durable) = self.durable.take() {
+            self.contents = durable;
+        }
+        self.contents.restart();
+    }
+
+    /// How many requests are not answered yet.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn ask(&mut self, request: Request) {
+        let late = self.chance.below(self.faults.late_polls_max + 1);
+        // Answers keep their order: one that is late holds up those behind it.
+        self.waiting.push_back((self.polls + late, request));
+    }
+
+    /// What becomes of a request that is applied.
+    fn apply(&mut self, request: &Request) -> Answer {
+        if self.bug == Some(Bug::CommitEarly) && !matches!(request, Request::Read(_)) {
+            self.durable = Some(self.contents.clone());
+        }
+        match request {
+            Request::Begin(node) => {
+                Answer::Begun { node: *node, begun: Ok(self.contents.begin(*node)) }
+            }
+            Request::Submit(writer, batch) => {
+                let done = self.contents.submit(*writer, batch);
+                ended(*writer, Sent::Batch, batch.number, done)
+            }
+            Request::Change(writer, change) => {
+                let done = self.contents.change(*writer, change);
+                ended(*writer, Sent::Change, change.number, done)
+            }
+            Request::Read(query) => Answer::Read(Ok(self.contents.read(query))),
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Answer {
+        if self.chance.once_in(self.faults.refused_once_in) {
+            return refused(&request, Denied::Failing(Cause::Disk));
+        }
+        let (writer, sent, number) = match &request {
+            Request::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
+            Request::Change(writer, change) => (*writer, Sent::Change, change.number),
+            Request::Begin(_) | Request::Read(_) => return self.apply(&request),
+        };
+        if !self.chance.once_in(self.faults.unknown_once_in) {
+            return self.apply(&request);
+        }
+        // A change is done or not, once what comes behind it is answered: its versions were
+        // expected of what stood there then.
+        let ends = if sent == Sent::Batch { 3 } else { 2 };
+        match self.chance.below(ends) {
+            0 => (),
+            1 => drop(self.apply(&request)),
+            _ => {
+                let at = self.polls + 1 + self.chance.below(20);
+                self.astray.push((at, request));
+            }
+        }
+        Answer::Ended(Outcome { writer, sent, number, ended: Ended::Unknown, denied: None })
+    }
+}
+
+fn ended(writer: Writer, sent: Sent, number: u64, done: Result<(), Denied>) -> Answer {
+    let ended = if done.is_ok() { Ended::Committed } else { Ended::Refused };
+    Answer::Ended(Outcome { writer, sent, number, ended, denied: done.err() })
+}
+
+fn refused(request: &Request, denied: Denied) -> Answer {
+    match request {
+        Request::Begin(node) => Answer::Begun { node: *node, begun: Err(denied) },
+        Request::Submit(writer, batch) => ended(*writer, Sent::Batch, batch.number, Err(denied)),
+        Request::Change(writer, change) => ended(*writer, Sent::Change, change.number, Err(denied)),
+        Request::Read(_) => Answer::Read(Err(denied)),
+    }
+}
+
+impl LeaseStore for MemoryStore {
+    fn begin(&mut self, node: u32) {
+        self.ask(Request::Begin(node));
+    }
+
+    fn submit(&mut self, writer: Writer, batch: Batch) {
+        self.ask(Request::Submit(writer, batch));
+    }
+
+    fn change(&mut self, writer: Writer, change: Change) {
+        self.ask(Request::Change(writer, change));
+    }
+
+    fn read(&mut self, query: Query) {
+        self.ask(Request::Read(query));
+    }
+
+    fn poll(&mut self) -> Option<Answer> {
+        self.polls += 1;
+        let polls = self.polls;
+        let due: Vec<_> = self.astray.extract_if(.., |(at, _)| *at <= polls).collect();
+        for (_, request) in due {
+            self.apply(&request);
+        }
+        let (_, request) = self.waiting.pop_front_if(|(ready, _)| *ready <= polls)?;
+        let answer = self.answer(request);
+        let is_refused = matches!(&answer, Answer::Ended(Outcome { ended: Ended::Refused, .. }));
+        (!(is_refused && self.bug == Some(Bug::SwallowRefusal))).then_some(answer)
+    }
+}

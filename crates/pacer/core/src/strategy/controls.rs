@@ -1,0 +1,212 @@
+//! What each strategy turns, and how far at the end of a slot.
+
+mod dual;
+
+use serde::{Deserialize, Serialize};
+
+use super::pace::Pace;
+use super::settings::{Adaptive, DUAL_MAX, Pid, Settings, Throttle};
+
+/// What strategies remember. They share the dual and the rate, so that one can take over from
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Controls {
+    /// The logarithm of what a value is divided by.
+    pub(super) dual: f64,
+    /// The share of requests that is bid for.
+    pub(super) rate: f64,
+    /// The relative error of the last slot.
+    error: f64,
+    /// The mean of its square.
+    power: f64,
+    /// The sum of relative errors, in units of the dual.
+    integral: f64,
+    /// The logarithm of what the gain is multiplied by.
+    trust: f64,
+    /// What a request costs when all are bid for, in nanos.
+    cost: f64,
+}
+
+/// A slot that ended, in numbers: money in nanos, of which some is spent and some is planned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    /// Share of all traffic that is expected until now.
+    pub(super) traffic: f64,
+    /// And in the slot.
+    pub(super) traffic_slot: f64,
+    /// In the slot.
+    pub(super) requests: f64,
+    /// Since the flight began.
+    pub(super) requests_all: f64,
+    /// Since the flight began.
+    pub(super) wins_all: f64,
+    /// In the slot.
+    pub(super) spent: f64,
+    /// Since the flight began.
+    pub(super) spent_all: f64,
+    /// Of the flight.
+    pub(super) budget: f64,
+    /// For the slot, by the curve alone.
+    pub(super) planned: f64,
+    /// Spent beyond the curve when the slot began.
+    pub(super) ahead_before: f64,
+    /// Spent beyond the curve now.
+    pub(super) ahead: f64,
+    /// From the beginning of the slot to the end of the flight, by the curve alone.
+    pub(super) plan_left: f64,
+    /// Over the whole curve.
+    pub(super) base: f64,
+    /// What the curve has money for until the next slot ends.
+    pub(super) allowance: f64,
+}
+
+impl Controls {
+    pub(super) fn start(settings: &Settings) -> Self {
+        // What a strategy does not turn is where one that takes over may begin: low.
+        let (multiplier, rate) = match settings {
+            Settings::Asap | Settings::Even => (CAUTIOUS_MULTIPLIER, CAUTIOUS_RATE),
+            Settings::Throttle(it) => (CAUTIOUS_MULTIPLIER, it.start),
+            Settings::Pid(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
+            Settings::Adaptive(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
+            Settings::SlotDual(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
+        };
+        let dual = held(libm::log(1.0 / multiplier), -DUAL_MAX);
+        Self { dual, rate, error: 0.0, power: 0.0, integral: dual, trust: 0.0, cost: 0.0 }
+    }
+
+    /// Whether every one is a number.
+    #[cfg(test)]
+    pub(super) fn is_finite(&self) -> bool {
+        let Self { dual, rate, error, power, integral, trust, cost } = *self;
+        [dual, rate, error, power, integral, trust, cost].into_iter().all(f64::is_finite)
+    }
+
+    pub(super) fn pace(&self, settings: &Settings) -> Pace {
+        match settings {
+            Settings::Asap => Pace::FULL,
+            Settings::Even | Settings::Throttle(_) => Pace::new(1.0, self.rate),
+            Settings::Pid(_) | Settings::Adaptive(_) | Settings::SlotDual(_) => {
+                Pace::new(libm::exp(-self.dual), 1.0)
+            }
+        }
+    }
+
+    pub(super) fn stepped(self, settings: &Settings, frame: &Frame) -> Self {
+        match settings {
+            Settings::Asap => self,
+            Settings::Even => self.even(frame),
+            Settings::Throttle(it) => self.throttle(it, frame),
+            Settings::Pid(it) => self.pid(it, frame),
+            Settings::Adaptive(it) => self.adaptive(it, frame),
+            Settings::SlotDual(it) => self.slot_dual(it, frame),
+        }
+    }
+
+    /// Bids for the share of requests that the curve has money for, and for none when it has none.
+    fn even(self, frame: &Frame) -> Self {
+        let bid_for = self.rate * frame.requests;
+        let cost = match (bid_for >= 1.0, self.cost > 0.0) {
+            (false, _) => self.cost,
+            (true, false) => frame.spent / bid_for,
+            (true, true) => self.cost + EVEN_MEMORY * (frame.spent / bid_for - self.cost),
+        };
+        let all = cost * frame.requests;
+        let rate = if frame.allowance <= 0.0 {
+            0.0
+        } else if all > 0.0 {
+            (frame.allowance / all).min(1.0)
+        } else {
+            (self.rate * 2.0).clamp(CAUTIOUS_RATE, 1.0)
+        };
+        Self { rate, cost, ..self }
+    }
+
+    fn throttle(self, it: &Throttle, frame: &Frame) -> Self {
+        if frame.is_idle() {
+            return self;
+        }
+        let factor = if frame.ahead > 0.0 { it.down } else { it.up };
+        Self { rate: (self.rate * factor).clamp(RATE_MIN, 1.0), ..self }
+    }
+
+    fn pid(self, it: &Pid, frame: &Frame) -> Self {
+        if frame.is_idle() {
+            return self;
+        }
+        let error = frame.error(CATCH_UP);
+        let least = least_dual(it.multiplier_max);
+        let wanted = self.integral + it.integral * error;
+        let raw = wanted + it.proportional * error + it.derivative * (error - self.error);
+        let dual = held(raw, least);
+        // Anti-windup: the sum goes no further than the actuator can follow.
+        let integral = held(wanted, least);
+        Self { dual, integral, error, ..self }
+    }
+
+    fn adaptive(self, it: &Adaptive, frame: &Frame) -> Self {
+        if frame.is_idle() || frame.traffic <= 0.0 {
+            return self;
+        }
+        let requests = frame.requests_all / frame.traffic;
+        let per_request = frame.budget / requests;
+        let over = frame.spent / per_request - frame.requests;
+        let before = libm::exp(self.dual) - 1.0;
+        let after = before + it.step / requests.sqrt() * over;
+        let dual = libm::log(1.0 + after.max(0.0));
+        let dual = held(dual, least_dual(it.multiplier_max));
+        Self { dual, integral: dual, ..self }
+    }
+}
+
+/// Of all values, until one slot has been seen.
+const CAUTIOUS_MULTIPLIER: f64 = 0.1;
+
+/// Of all requests, until one slot has been seen.
+const CAUTIOUS_RATE: f64 = 1.0 / 64.0;
+
+/// How much of what a request costs is that of the last slot.
+const EVEN_MEMORY: f64 = 0.2;
+
+/// A share that is multiplied up from here is back within a hundred slots.
+const RATE_MIN: f64 = 0.0001;
+
+/// Over what share of the plan PID makes a deviation good.
+const CATCH_UP: f64 = 0.05;
+
+/// The largest relative error of one slot.
+const ERROR_MAX: f64 = 3.0;
+
+impl Frame {
+    /// Whether there was nothing to be spent, or no request to spend it on: that says nothing.
+    fn is_idle(&self) -> bool {
+        self.planned <= 0.0 || self.requests <= 0.0
+    }
+
+    /// Over how much of the plan a deviation is made good: this share of it, or what is left of it;
+    /// at least the slot.
+    fn horizon(&self, catch_up: f64) -> f64 {
+        (catch_up * self.base).min(self.plan_left).max(self.planned)
+    }
+
+    /// How much more than it should a slot has spent, relative to that: its part of the plan, less
+    /// its part of what had been spent too much.
+    fn error(&self, catch_up: f64) -> f64 {
+        let corrected = self.planned * (1.0 - self.ahead_before / self.horizon(catch_up));
+        let aim = corrected.max(self.planned / 8.0);
+        ((self.spent - corrected.max(0.0)) / aim).min(ERROR_MAX)
+    }
+}
+
+/// A dual within its limits; a number at all.
+fn held(dual: f64, least: f64) -> f64 {
+    if dual.is_nan() { DUAL_MAX } else { dual.clamp(least, DUAL_MAX) }
+}
+
+/// The dual of the largest multiplier.
+fn least_dual(multiplier_max: f64) -> f64 {
+    let dual = libm::log(1.0 / multiplier_max);
+    if dual.is_nan() { 0.0 } else { dual.clamp(-DUAL_MAX, DUAL_MAX) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What is learned of traffic, and from what nothing is.
+
+use serde::de::value::{Error, MapDeserializer};
+
+use super::super::week::HOURS;
+use super::*;
+
+const HOUR_MS: u64 = 3_600_000;
+const MINUTE_MS: u64 = 60_000;
+
+/// Monday, 30 March 2026, midnight UTC.
+const MONDAY_MS: u64 = 1_774_828_800_000;
+
+/// Hours from Monday on, minute by minute, with as many requests a minute as `rate` says of each.
+fn learned(hours: std::ops::Range<u64>, rate: impl Fn(u64) -> u64) -> Learner {
+    let mut learner = Learner::default();
+    let mut requests = 1_000;
+    learner.learn(&Zone::utc(), MONDAY_MS + hours.start * HOUR_MS, requests);
+    for minute in hours.start * 60..hours.end * 60 {
+        requests += rate(minute / 60);
+        learner.learn(&Zone::utc(), MONDAY_MS + (minute + 1) * MINUTE_MS, requests);
+    }
+    learner
+}
+
+/// What an hour weighs, where the busiest weighs a million.
+fn weight(learner: &Learner, hour: usize) -> u64 {
+    let week = learner.week();
+    let most = (0..HOURS).map(|hour| week.weight(hour)).max().expect("a week has hours");
+    (week.weight(hour) * 1_000_000 + most / 2) / most
+}
+
+#[test]
+fn hours_weigh_what_came_in_them() {
+    let learner = learned(0..168, |hour| 10 + 10 * (hour % 24 / 12) + 20 * (hour / 144));
+    for (hour, want) in
+        [(0, 250_000), (12, 500_000), (143, 500_000), (144, 750_000), (167, 1_000_000)]
+    {
+        assert!(weight(&learner, hour).abs_diff(want) <= 2, "{hour}: {}", weight(&learner, hour));
+    }
+}
+
+#[test]
+fn what_has_not_been_seen_is_like_other_days_or_like_any_hour() {
+    assert_eq!(Learner::default().week(), Week::weighted(&[1 << 20; HOURS]));
+    let learner = learned(0..12, |hour| if hour < 6 { 10 } else { 30 });
+    for (hour, want) in
+        [(0, 333_333), (11, 1_000_000), (24, 333_333), (35, 1_000_000), (12, 666_666)]
+    {
+        assert!(weight(&learner, hour).abs_diff(want) <= 2, "{hour}: {}", weight(&learner, hour));
+    }
+    // An hour without traffic was seen all the same, and is not closed.
+    let learner = learned(0..2, |hour| 10 * hour);
+    assert_eq!(learner.week().weight(0), 1);
+}
+
+#[test]
+fn the_latest_week_counts_most() {
+    let learner = learned(0..4 * 168, |hour| match (hour % 168, hour / 168) {
+        (0, 0) => 160,
+        (0, week) => 80 / week,
+        _ => 100,
+    });
+    // Requests 160, 80, 40 and 26 a minute: halved each week, 86 in 1.875 hours.
+    assert!(weight(&learner, 0).abs_diff(458_667) <= 10, "{}", weight(&learner, 0));
+}
+
+#[test]
+fn what_comes_twice_or_late_changes_nothing_before() {
+    let once = learned(0..3, |_| 10);
+    let mut twice = once.clone();
+    let end_ms = MONDAY_MS + 3 * HOUR_MS;
+    for (now_ms, requests) in [(end_ms, 2_800), (end_ms, 9_999), (end_ms - MINUTE_MS, 2_790)] {
+        twice.learn(&Zone::utc(), now_ms, requests);
+        assert_eq!(twice, once);
+    }
+    // What was there before counts as nothing new.
+    twice.learn(&Zone::utc(), end_ms + MINUTE_MS, 2_000);
+    assert_eq!(
+        twice.hours[3],
+        Hour { requests: 0, seen_ms: MINUTE_MS, last_ms: end_ms + MINUTE_MS }
+    );
+    twice.learn(&Zone::utc(), end_ms + 2 * MINUTE_MS, 2_811);
+    assert_eq!(twice.hours[3].requests, 11);
+}
+
+#[test]
+fn a_gap_teaches_nothing() {
+    let mut learner = learned(0..1, |_| 10);
+    let end_ms = MONDAY_MS + HOUR_MS;
+    learner.learn(&Zone::utc(), end_ms + HOUR_MS + 1, 1_000_000);
+    assert_eq!(learner.hours[2], Hour::default());
+    learner.learn(&Zone::utc(), end_ms + HOUR_MS + 1 + MINUTE_MS, 1_000_007);
+    assert_eq!(learner.hours[2].requests, 7);
+}
+
+#[test]
+fn the_greatest_counts_fit() {
+    let mut learner = Learner::default();
+    learner.learn(&Zone::utc(), 0, 0);
+    learner.learn(&Zone::utc(), 1, u64::MAX);
+    learner.learn(&Zone::utc(), MINUTE_MS, u64::MAX);
+    assert_eq!(learner.week().weight(72), 1 << 20);
+}
+
+#[test]
+fn a_week_of_other_hours_is_not_read() {
+    let stored: Result<Learner, Error> =
+        Learner::deserialize(MapDeserializer::new([("last", ())].into_iter()));
+    assert!(stored.is_err());
+    let short = Stored { last: None, hours: vec![Hour::default(); 24] };
+    assert_eq!(Learner::try_from(short), Err("24 hours in a week, not 168".to_owned()));
+    let learner = learned(0..3, |hour| hour);
+    assert_eq!(Learner::try_from(Stored::from(learner.clone())), Ok(learner));
+}

@@ -1,0 +1,132 @@
+//! What a shard needs to decide a request: integers, no state, no chance.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+use units::Cpm;
+
+use crate::refusal::Refusal;
+
+use super::settings::DUAL_MAX;
+
+/// How many bits of a multiplier stand behind the point.
+const FRACTION_BITS: u32 = 32;
+
+/// A multiplier of one.
+const ONE: u64 = 1 << FRACTION_BITS;
+
+/// No multiplier is larger: `e^5` is 148.4.
+const MULTIPLIER_MAX: u64 = 149 << FRACTION_BITS;
+
+const _: () = assert!(DUAL_MAX <= 5.0, "the multiplier of the least dual is below the largest");
+
+const _: () = assert!(
+    Cpm::MAX.micros().leading_zeros() + MULTIPLIER_MAX.leading_zeros() > 0,
+    "a value times a multiplier fits 128 bits"
+);
+
+/// How a campaign bids until the next slot ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    multiplier: u64,
+    threshold: u64,
+    minimum: Cpm,
+}
+
+impl Pace {
+    /// Every request, at its value.
+    pub const FULL: Self = Self { multiplier: ONE, threshold: u64::MAX, minimum: LEAST_BID };
+
+    /// No request.
+    pub const NONE: Self = Self { multiplier: ONE, threshold: 0, minimum: LEAST_BID };
+
+    /// `multiplier` times the value for a share `rate` of all requests.
+    pub(super) fn new(multiplier: f64, rate: f64) -> Self {
+        Self { multiplier: fixed_point(multiplier), threshold: threshold(rate), ..Self::FULL }
+    }
+
+    /// Bids below `minimum` are not made; at least one micro.
+    #[must_use]
+    pub fn with_minimum(self, minimum: Cpm) -> Self {
+        Self { minimum: minimum.max(LEAST_BID), ..self }
+    }
+
+    /// What a value is multiplied by, in units of 2^-32; at most 149.
+    pub const fn multiplier(self) -> u64 {
+        self.multiplier
+    }
+
+    /// A request is bid for when its draw is below this; all are at `u64::MAX`.
+    pub const fn threshold(self) -> u64 {
+        self.threshold
+    }
+}
+
+/// Nobody bids nothing.
+const LEAST_BID: Cpm = Cpm::new(1).expect("one micro is a price");
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "held within the limits before; a float casts to the nearest integer in range"
+)]
+fn fixed_point(multiplier: f64) -> u64 {
+    ((multiplier * ONE as f64) as u64).min(MULTIPLIER_MAX)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float casts to the nearest integer in range: below 0 to 0, from 1 on to all"
+)]
+fn threshold(rate: f64) -> u64 {
+    (rate * 18_446_744_073_709_551_616.0) as u64
+}
+
+/// What to bid for a request of this value to the campaign, whose draw is `draw` (see [`DrawKey`]).
+/// Never more than `value` times the multiplier, rounded down.
+///
+/// # Errors
+///
+/// [`Refusal::Throttled`] when the draw is not below the threshold, else [`Refusal::BelowMinimum`].
+#[inline]
+pub fn decide(pace: Pace, value: Cpm, draw: u64) -> Result<Cpm, Refusal> {
+    if draw >= pace.threshold && pace.threshold != u64::MAX {
+        return Err(Refusal::Throttled);
+    }
+    let product = u128::from(value.micros()) * u128::from(pace.multiplier);
+    let micros = u64::try_from(product >> FRACTION_BITS).unwrap_or(u64::MAX);
+    let price = Cpm::new(micros).unwrap_or(Cpm::MAX);
+    if price < pace.minimum { Err(Refusal::BelowMinimum) } else { Ok(price) }
+}
+
+/// The key of all draws of an account's campaigns: who knows it can make requests that are not
+/// passed by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DrawKey([u8; 16]);
+
+impl DrawKey {
+    /// From secret bytes.
+    pub const fn new(key: [u8; 16]) -> Self {
+        Self(key)
+    }
+
+    /// What a request draws for a campaign: the same each time it is asked, on every machine, and
+    /// unrelated to what it draws for another. Uniform over all of `u64`.
+    pub fn draw(&self, request: &[u8], campaign: u64) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.0);
+        hasher.write(&campaign.to_le_bytes());
+        hasher.write(request);
+        hasher.finish()
+    }
+}
+
+impl std::fmt::Debug for DrawKey {
+    /// The key is secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DrawKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests;

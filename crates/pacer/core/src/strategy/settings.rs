@@ -1,0 +1,256 @@
+//! Which strategy a campaign has, and its gains: defaults, ranges, sources.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+/// The largest dual, either way: a multiplier lies between `e^-5` and `e^5`.
+pub const DUAL_MAX: f64 = 5.0;
+
+/// How a campaign follows its target. Any of these can take over from any other during a flight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Settings {
+    /// Every request at its value until the money is gone: the baseline.
+    Asap,
+    /// Never ahead of the target: bids at value for as many requests as the curve has money for,
+    /// and for none once it is reached. What buying tools call even.
+    Even,
+    /// Bids at value for a share of all requests, which follows the target.
+    Throttle(Throttle),
+    /// A controller of three terms that acts on the logarithm of the multiplier.
+    Pid(Pid),
+    /// Dual descent with a fixed step.
+    Adaptive(Adaptive),
+    /// Dual descent slot by slot against a target that is solved again each time: the default.
+    SlotDual(SlotDual),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::SlotDual(SlotDual::default())
+    }
+}
+
+/// Probabilistic throttling (Agarwal, Ghosh, Wei and You, "Budget Pacing for Targeted Online
+/// Advertisements at LinkedIn", KDD 2014): the share grows by a factor while the campaign is behind
+/// its target, and shrinks by another while it is ahead. For prices that are not the campaign's to
+/// change; elsewhere it gives value away.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Throttle {
+    /// What the share is multiplied by when behind: 1.01 to 2, by default 1.1.
+    pub up: f64,
+    /// And when ahead: 0.5 to 0.99, by default 0.9.
+    pub down: f64,
+    /// The first share: 0.0001 to 1, by default 0.1 (slow start).
+    pub start: f64,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self { up: 1.1, down: 0.9, start: 0.1 }
+    }
+}
+
+/// A PID controller with an exponential actuator (Zhang, Rong, Wang, Zhu and Wang, "Feedback
+/// Control of Real-Time Display Advertising", WSDM 2016): `bid = value · e^φ`, so that no bid is
+/// negative. The sum of
+/// errors is held within the actuator's limits (anti-windup).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pid {
+    /// Per relative error of the slot: 0 to 5, by default 0.1.
+    pub proportional: f64,
+    /// Per sum of relative errors: 0.001 to 2, by default 0.05.
+    pub integral: f64,
+    /// Per change of the relative error: 0 to 2, by default 0.02.
+    pub derivative: f64,
+    /// The first multiplier: 0.0068 to 1, by default 0.1.
+    pub start: f64,
+    /// The largest multiplier: 0.0068 to 148, by default 1, never above the value.
+    pub multiplier_max: f64,
+}
+
+impl Default for Pid {
+    fn default() -> Self {
+        Self {
+            proportional: 0.1,
+            integral: 0.05,
+            derivative: 0.02,
+            start: 0.1,
+            multiplier_max: 1.0,
+        }
+    }
+}
+
+/// Adaptive pacing (Balseiro and Gur, "Learning in Repeated Auctions with Budgets", Management
+/// Science 2019): `bid = v / (1 + μ)`, `μ ← P[0, μ̄](μ − ε(ρ − z))` with `ρ` the budget per request
+/// and `z` what a request cost; `ε = step / (√T · ρ)`. Very sensitive to `step`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Adaptive {
+    /// What the step size is scaled by: 0.01 to 100, by default 2.
+    pub step: f64,
+    /// The first multiplier: 0.0068 to 1, by default 0.1.
+    pub start: f64,
+    /// The largest multiplier: 0.0068 to 1, by default 1.
+    pub multiplier_max: f64,
+}
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        Self { step: 2.0, start: 0.1, multiplier_max: 1.0 }
+    }
+}
+
+/// A dual multiplier per slot with a target that is solved again at each slot's end: `bid = v ·
+/// e^-λ`, `λ ← clip(λ + η (spent − aim) / (aim + κ))`. That is dual mirror descent (Balseiro, Lu
+/// and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation Problems",
+/// Operations Research 2023), with three things learned from slots that are small, or unlike the
+/// forecast:
+///
+/// - `aim` is the slot's part of the curve, in part for the requests that really came, less what
+///   was spent too much until then, made good over the next part of the curve.
+/// - `κ` is the cost of a few wins: a slot that aims at less than one says little.
+/// - `η` grows while errors of successive slots have the same sign, and shrinks while they
+///   alternate (Baydin et al., "Online Learning Rate Adaptation with Hypergradient Descent", ICLR
+///   2018).
+///
+/// Where a win costs its bid, the step is the same on what bids cost, at half the gain, for the
+/// dual then moves prices as well as wins: `λ ← [λ − ε(ρ − c̃)]₊` (Wang, Yang, Deng and Kong,
+/// "Learning to Bid in Repeated First-Price Auctions with Budgets", ICML 2023). There the bid
+/// maximises `(v − (1 + λ) b) G(b)`; the distribution `G` of prices to beat is not observed here,
+/// so the bid stays `v · e^-λ`. A campaign that is to keep some surplus without being short of
+/// budget has a `multiplier_max` below 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlotDual {
+    /// `η` to begin with: 0.01 to 2, by default 0.3.
+    pub gain: f64,
+    /// Over what share of the curve a deviation is made good: 0.01 to 1 (all the rest), by default
+    /// 0.08. The larger, the more is bought while traffic bursts, and the further from the curve.
+    pub catch_up: f64,
+    /// How far the aim follows the requests that come instead of those that were expected: 0 to 1,
+    /// by default 0.7.
+    pub follow: f64,
+    /// The first multiplier: 0.0068 to 1, by default 0.1. Low, for what is not spent early can be
+    /// spent later.
+    pub start: f64,
+    /// The largest multiplier: 0.0068 to 148, by default 1, never above the value.
+    pub multiplier_max: f64,
+    /// What a win costs.
+    pub pricing: Pricing,
+}
+
+impl Default for SlotDual {
+    fn default() -> Self {
+        Self {
+            gain: 0.3,
+            catch_up: 0.08,
+            follow: 0.7,
+            start: 0.1,
+            multiplier_max: 1.0,
+            pricing: Pricing::SecondPrice,
+        }
+    }
+}
+
+/// What the auctions that a campaign takes part in charge the winner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pricing {
+    /// The price to beat.
+    #[default]
+    SecondPrice,
+    /// Its bid.
+    FirstPrice,
+}
+
+/// A gain that is outside its range.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{key} = {value}: choose {} to {}", .range.0, .range.1)]
+pub struct OutOfRange {
+    /// Which.
+    pub key: &'static str,
+    /// What was given.
+    pub value: f64,
+    /// The least and the most.
+    pub range: (f64, f64),
+}
+
+const START: RangeInclusive<f64> = 0.0068..=1.0;
+const MULTIPLIER: RangeInclusive<f64> = 0.0068..=148.0;
+
+impl Settings {
+    /// What it is called in configuration, on the command line and in metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Asap => "asap",
+            Self::Even => "even",
+            Self::Throttle(_) => "throttle",
+            Self::Pid(_) => "pid",
+            Self::Adaptive(_) => "adaptive",
+            Self::SlotDual(_) => "slot_dual",
+        }
+    }
+
+    /// Each strategy with its defaults, baselines first.
+    pub fn all() -> [Self; 6] {
+        [
+            Self::Asap,
+            Self::Even,
+            Self::Throttle(Throttle::default()),
+            Self::Pid(Pid::default()),
+            Self::Adaptive(Adaptive::default()),
+            Self::default(),
+        ]
+    }
+
+    /// The strategy of that name with its defaults.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|settings| settings.name() == name)
+    }
+
+    /// Every gain that is out of its range.
+    pub fn problems(&self) -> Vec<OutOfRange> {
+        let gains: Vec<(&'static str, f64, RangeInclusive<f64>)> = match self {
+            Self::Asap | Self::Even => Vec::new(),
+            Self::Throttle(it) => vec![
+                ("up", it.up, 1.01..=2.0),
+                ("down", it.down, 0.5..=0.99),
+                ("start", it.start, 0.0001..=1.0),
+            ],
+            Self::Pid(it) => vec![
+                ("proportional", it.proportional, 0.0..=5.0),
+                ("integral", it.integral, 0.001..=2.0),
+                ("derivative", it.derivative, 0.0..=2.0),
+                ("start", it.start, START),
+                ("multiplier_max", it.multiplier_max, MULTIPLIER),
+            ],
+            Self::Adaptive(it) => vec![
+                ("step", it.step, 0.01..=100.0),
+                ("start", it.start, START),
+                ("multiplier_max", it.multiplier_max, START),
+            ],
+            Self::SlotDual(it) => vec![
+                ("gain", it.gain, 0.01..=2.0),
+                ("catch_up", it.catch_up, 0.01..=1.0),
+                ("follow", it.follow, 0.0..=1.0),
+                ("start", it.start, START),
+                ("multiplier_max", it.multiplier_max, MULTIPLIER),
+            ],
+        };
+        let outside = gains.into_iter().filter(|(_, value, range)| !range.contains(value));
+        outside
+            .map(|(key, value, range)| OutOfRange {
+                key,
+                value,
+                range: (*range.start(), *range.end()),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

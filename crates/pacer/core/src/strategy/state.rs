@@ -1,0 +1,166 @@
+//! The step at the end of a slot: from one state to the next.
+
+use serde::{Deserialize, Serialize};
+use units::Nanos;
+
+use super::controls::{Controls, Frame};
+use super::observed::Observed;
+use super::pace::Pace;
+use super::settings::Settings;
+use super::target::Target;
+
+/// What a strategy remembers of a flight between slots: 128 bytes. To be written in a format that
+/// gives numbers back exactly (JSON does where shortest digits are read to the nearest number), else
+/// two readers do not go on alike.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// When the last slot ended; 0 before the first.
+    at_ms: u64,
+    /// What had been observed then.
+    seen: Observed,
+    /// The budget then, in nanos.
+    budget: u64,
+    /// From where the curve goes on: the share of the target at which the budget was last changed.
+    base_share: f64,
+    /// And what had been spent then, in nanos.
+    base_spent: u64,
+    controls: Controls,
+    is_spent: bool,
+}
+
+/// A slot that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotEnd {
+    /// Milliseconds since 1970.
+    pub now_ms: u64,
+    /// When the one that begins now will end.
+    pub next_ms: u64,
+    /// What the flight may spend in all: the tightest of its limits.
+    pub budget: Nanos,
+}
+
+impl State {
+    /// Before any observation.
+    pub fn start(settings: &Settings) -> Self {
+        Self {
+            at_ms: 0,
+            seen: Observed::default(),
+            budget: 0,
+            base_share: 0.0,
+            base_spent: 0,
+            controls: Controls::start(settings),
+            is_spent: false,
+        }
+    }
+
+    /// The first state of the flight after this one, for example of the next day: nothing observed
+    /// yet, but what was learned about prices is kept.
+    #[must_use]
+    pub fn next_flight(self, settings: &Settings) -> Self {
+        Self { controls: self.controls, ..Self::start(settings) }
+    }
+
+    /// How to bid until the next slot ends.
+    pub fn pace(&self, settings: &Settings) -> Pace {
+        if self.is_spent { Pace::NONE } else { self.controls.pace(settings) }
+    }
+
+    /// The logarithm of what a value is divided by; 0 bids at value.
+    pub const fn dual(&self) -> f64 {
+        self.controls.dual
+    }
+
+    /// The share of requests that is bid for, of strategies that throttle.
+    pub const fn rate(&self) -> f64 {
+        self.controls.rate
+    }
+
+    /// What should have been spent by a time, in nanos, by the plan that the last step made: the
+    /// strategy's own curve. It is `target.share(at) · budget` as long as the budget is not
+    /// changed.
+    pub fn planned(&self, target: &Target, at_ms: u64) -> f64 {
+        let (base, spent) = (self.base_share, self.base_spent as f64);
+        let left = (self.budget as f64 - spent).max(0.0);
+        let share = target.share(at_ms);
+        if base >= 1.0 || share >= 1.0 {
+            spent + left
+        } else {
+            spent + left * ((share - base) / (1.0 - base)).max(0.0)
+        }
+    }
+}
+
+/// The state after a slot that has ended. A slot that ended no later than the last one changes
+/// nothing. `observed` are the latest cumulative figures of the flight, whatever part of them has
+/// come.
+#[must_use]
+pub fn step(
+    settings: &Settings,
+    target: &Target,
+    state: State,
+    observed: Observed,
+    slot: SlotEnd,
+) -> State {
+    if slot.now_ms <= state.at_ms {
+        return state;
+    }
+    let seen = state.seen.merged(observed);
+    let planning = state.rebased(target, slot.budget.get());
+    let frame = Frame::new(target, &planning, seen, slot);
+    let controls = planning.controls.stepped(settings, &frame);
+    State {
+        at_ms: slot.now_ms,
+        seen,
+        controls,
+        is_spent: seen.spent >= planning.budget || slot.now_ms >= target.flight().end_ms,
+        ..planning
+    }
+}
+
+impl State {
+    /// With this budget. When it is another one, the curve goes on from what is spent to what may
+    /// be: a change is spread over the rest of the flight instead of being made good at once.
+    fn rebased(self, target: &Target, budget: u64) -> Self {
+        if budget == self.budget {
+            return self;
+        }
+        let is_first = self.at_ms == 0;
+        Self {
+            budget,
+            base_share: if is_first { 0.0 } else { target.share(self.at_ms) },
+            base_spent: if is_first { 0 } else { self.seen.spent.min(budget) },
+            ..self
+        }
+    }
+}
+
+impl Frame {
+    fn new(target: &Target, state: &State, seen: Observed, slot: SlotEnd) -> Self {
+        let slot_seen = seen.since(state.seen);
+        let plan = |at_ms| state.planned(target, at_ms);
+        let (before, now) = (plan(state.at_ms), plan(slot.now_ms));
+        let budget = state.budget as f64;
+        let traffic = target.traffic(slot.now_ms);
+        Self {
+            traffic,
+            traffic_slot: traffic - target.traffic(state.at_ms),
+            requests: slot_seen.requests as f64,
+            requests_all: seen.requests as f64,
+            wins_all: seen.wins as f64,
+            spent: slot_seen.spent as f64,
+            spent_all: seen.spent as f64,
+            budget,
+            planned: now - before,
+            ahead_before: state.seen.spent as f64 - before,
+            ahead: seen.spent as f64 - now,
+            plan_left: budget - before,
+            base: budget - state.base_spent as f64,
+            allowance: (plan(slot.next_ms) - seen.spent as f64).max(0.0),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<State>() <= 128, "a hundred thousand states are 13 MB");
+
+#[cfg(test)]
+mod tests;

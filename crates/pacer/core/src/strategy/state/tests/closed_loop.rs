@@ -1,0 +1,171 @@
+//! Each strategy in a market of its own, from a seed: that it spends its budget, and how.
+
+use super::super::super::settings::Adaptive;
+use super::super::super::{DrawKey, Forecast, HOURS, Zone};
+use super::*;
+
+/// What a day of auctions is like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Market {
+    /// Traffic by the hour, prices that do not change.
+    Diurnal,
+    /// Twelve times in the day, three minutes of ten times the traffic.
+    Bursts,
+    /// Prices a half higher at the end than at the start.
+    Drift,
+}
+
+/// Requests a minute by the hour of the day, before chance.
+const BY_HOUR: [u64; 24] =
+    [10, 8, 6, 5, 5, 8, 15, 25, 35, 40, 42, 45, 45, 44, 42, 42, 45, 50, 60, 65, 60, 45, 30, 18];
+
+/// An auction: the price to beat and the value, in micros. Values have a long tail.
+type Auction = (u64, u64);
+
+/// The auctions of every minute of a day.
+fn auctions(market: Market, seed: u64) -> Vec<Vec<Auction>> {
+    let mut chance = Chance::new(seed);
+    let minutes = (0..1_440u64).map(|minute| {
+        let hour = usize::try_from(minute / 60).expect("an hour of the day");
+        let is_burst = market == Market::Bursts && minute % 120 < 3;
+        let mean = BY_HOUR[hour] * if is_burst { 10 } else { 1 };
+        let drift = if market == Market::Drift { minute } else { 0 };
+        let count = mean / 2 + chance.below(mean + 1);
+        let auction = |chance: &mut Chance| {
+            let price = 200_000 + chance.below(1_000_000) + chance.below(1_000_000);
+            let tail = 1 + chance.below(4) * chance.below(4);
+            let value = 100_000 + chance.below(800_000) * tail;
+            (price * (2_880 + drift) / 2_880, value)
+        };
+        (0..count).map(|_| auction(&mut chance)).collect()
+    });
+    minutes.collect()
+}
+
+fn target() -> Target {
+    let weights: [u32; HOURS] =
+        std::array::from_fn(|hour| u32::try_from(BY_HOUR[hour % 24]).expect("it is small"));
+    let flight = Flight { start_ms: START_MS, end_ms: START_MS + 1_440 * MINUTE_MS };
+    let forecast = Forecast::Weekly { week: Week::weighted(&weights), zone: Zone::utc() };
+    Target::new(flight, forecast).expect("a day")
+}
+
+/// What came of a day.
+#[derive(Debug, Default)]
+struct Run {
+    budget: u64,
+    spent: u64,
+    value: u64,
+    /// Greatest and mean square of what was spent beyond the curve, as shares of the budget.
+    ahead_max: f64,
+    square: f64,
+    /// The slot from which on nothing was asked for, if there was one.
+    stopped: Option<u64>,
+}
+
+fn run(settings: &Settings, market: Market, part: u64) -> Run {
+    let (target, key) = (target(), DrawKey::new([3; 16]));
+    let minutes = auctions(market, 7);
+    let all = minutes.iter().flatten().filter(|(price, value)| value >= price);
+    let budget = all.map(|(price, _)| price).sum::<u64>() / part;
+    let mut run = Run { budget, ..Run::default() };
+    let mut state = State::start(settings);
+    let mut seen = Observed::default();
+    for (number, auctions) in (1..).zip(&minutes) {
+        let pace = state.pace(settings);
+        if pace == Pace::NONE {
+            run.stopped.get_or_insert(number);
+        }
+        for (price, value) in auctions {
+            seen.requests += 1;
+            let draw = key.draw(&seen.requests.to_le_bytes(), 1);
+            let Ok(bid) = decide(pace, Cpm::new(*value).expect("a price"), draw) else { continue };
+            // The ledger's part: what does not fit is not bid.
+            if bid.micros() > budget - seen.spent {
+                continue;
+            }
+            seen.bids += 1;
+            if bid.micros() >= *price {
+                seen.wins += 1;
+                seen.spent += price;
+                run.value += value;
+            }
+        }
+        let end = SlotEnd { budget: Nanos::new(budget), ..minute(number) };
+        state = step(settings, &target, state, seen, end);
+        let ahead = (seen.spent as f64 - state.planned(&target, end.now_ms)) / budget as f64;
+        run.ahead_max = run.ahead_max.max(ahead);
+        run.square += ahead * ahead / 1_440.0;
+    }
+    Run { spent: seen.spent, ..run }
+}
+
+/// Delivery is at least, and the root mean square deviation from the curve at most, as told.
+#[track_caller]
+fn check(settings: &Settings, delivery: f64, deviation: f64) {
+    for market in [Market::Diurnal, Market::Bursts, Market::Drift] {
+        for part in [8, 32] {
+            let run = run(settings, market, part);
+            let what = format!("{} {market:?} 1/{part}: {run:?}", settings.name());
+            assert!(run.spent <= run.budget, "{what}");
+            assert!(run.spent as f64 >= run.budget as f64 * delivery, "{what}");
+            assert!(run.square.sqrt() <= deviation, "{} {what}", run.square.sqrt());
+        }
+    }
+}
+
+#[test]
+fn each_strategy_spends_its_budget() {
+    check(&Settings::default(), 0.995, 0.02);
+    check(&Settings::Pid(Pid::default()), 0.99, 0.03);
+    check(&Settings::Adaptive(Adaptive::default()), 0.95, 0.1);
+    check(&Settings::Throttle(Throttle::default()), 0.95, 0.06);
+    check(&Settings::Even, 0.97, 0.03);
+    check(&Settings::Asap, 0.995, 0.7);
+}
+
+#[test]
+fn asap_is_done_long_before_the_day_and_stops() {
+    for part in [8, 32] {
+        let run = run(&Settings::Asap, Market::Diurnal, part);
+        assert!(run.ahead_max > 0.5, "{run:?}");
+        assert!(run.stopped.is_none_or(|slot| slot < 1_000), "{run:?}");
+    }
+}
+
+/// A bid that does not fit is not made, so a remainder stays: the last cent is spent where prices
+/// are low. Strategies ask until nothing remains.
+#[test]
+fn who_has_spent_to_the_nano_asks_no_more() {
+    for settings in strategies() {
+        let target = target();
+        let state = State::start(&settings);
+        let seen = Observed { requests: 9, bids: 9, wins: 9, spent: BUDGET.get() - 1 };
+        let left = step(&settings, &target, state, seen, minute(9));
+        assert!(!left.is_spent);
+        let none =
+            step(&settings, &target, left, Observed { spent: BUDGET.get(), ..seen }, minute(10));
+        assert_eq!(none.pace(&settings), Pace::NONE);
+    }
+}
+
+#[test]
+fn even_is_never_ahead_of_its_curve() {
+    for market in [Market::Diurnal, Market::Drift] {
+        let run = run(&Settings::Even, market, 8);
+        // By more than the chance of one slot.
+        assert!(run.ahead_max < 0.01, "{run:?}");
+    }
+}
+
+/// What a bid multiplier buys for the same money, a throttle does not.
+#[test]
+fn duals_buy_more_than_throttles() {
+    for market in [Market::Diurnal, Market::Bursts, Market::Drift] {
+        let value = |settings| run(&settings, market, 32).value as f64;
+        let throttled = value(Settings::Throttle(Throttle::default()));
+        for settings in [Settings::default(), Settings::Pid(Pid::default())] {
+            assert!(value(settings) > 1.5 * throttled, "{} {market:?}", settings.name());
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! How much of a budget should be spent by when.
+
+use std::sync::Arc;
+
+use super::week::{TIME_MAX_MS, Week, Zone};
+
+/// From when to when a campaign runs, or one day of it: milliseconds since 1970, the end excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// The first millisecond.
+    pub start_ms: u64,
+    /// The first one after it.
+    pub end_ms: u64,
+}
+
+/// What traffic is expected, and when the campaign is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forecast {
+    /// By the hour of the week on the account's clocks; learned by a [`super::Learner`], or
+    /// uniform.
+    Weekly {
+        /// The weight of each hour; 0 where the campaign is closed.
+        week: Week,
+        /// The account's clocks.
+        zone: Zone,
+    },
+    /// Given for parts of the flight of equal length, from its start on; what is beyond the last
+    /// has none. A part of weight 0 is closed.
+    Given {
+        /// How long each is.
+        part_ms: u64,
+        /// What each weighs.
+        weights: Vec<u32>,
+    },
+}
+
+impl Forecast {
+    /// The same traffic at any time, always open.
+    pub fn uniform() -> Self {
+        Self::Weekly { week: Week::uniform(), zone: Zone::utc() }
+    }
+}
+
+/// Why there is no such target.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum TargetError {
+    /// It ends before it begins, or as it begins.
+    #[error("the flight ends at {end_ms} ms, not after its start at {start_ms} ms")]
+    Empty {
+        /// As given.
+        start_ms: u64,
+        /// As given.
+        end_ms: u64,
+    },
+    /// It ends after the year 9999.
+    #[error("the flight ends at {end_ms} ms since 1970, after the year 9999")]
+    Endless {
+        /// As given.
+        end_ms: u64,
+    },
+    /// No hour of it is open.
+    #[error("no hour of the flight is open: open one, or move the flight")]
+    NeverOpen,
+    /// Parts without length.
+    #[error("a forecast's parts have a length of 0 ms")]
+    NoLength,
+    /// How far it is ahead is no number from 0 to 1.
+    #[error("ahead = {0}: choose 0 to 1")]
+    Ahead(f64),
+}
+
+/// The curve of cumulative spend that a flight should follow: 0 before its start, 1 from its end
+/// on, never falling. Time in which the campaign is closed does not count.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    flight: Flight,
+    curve: Curve,
+    total: u128,
+    ahead: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Curve {
+    Weekly {
+        week: Week,
+        zone: Zone,
+    },
+    /// What all parts before each weigh, and last all of them.
+    Given {
+        part_ms: u64,
+        before: Arc<[u64]>,
+    },
+}
+
+impl Target {
+    /// In proportion to the traffic that is expected.
+    ///
+    /// # Errors
+    ///
+    /// When the flight has no open time.
+    pub fn new(flight: Flight, forecast: Forecast) -> Result<Self, TargetError> {
+        let Flight { start_ms, end_ms } = flight;
+        if end_ms <= start_ms {
+            return Err(TargetError::Empty { start_ms, end_ms });
+        }
+        if end_ms > TIME_MAX_MS {
+            return Err(TargetError::Endless { end_ms });
+        }
+        let curve = match forecast {
+            Forecast::Weekly { week, zone } => Curve::Weekly { week, zone },
+            Forecast::Given { part_ms: 0, .. } => return Err(TargetError::NoLength),
+            Forecast::Given { part_ms, weights } => {
+                let mut sum = 0;
+                let ends = weights.into_iter().map(|weight| {
+                    sum += u64::from(weight);
+                    sum
+                });
+                Curve::Given { part_ms, before: std::iter::once(0).chain(ends).collect() }
+            }
+        };
+        let total = curve.weigh(flight, end_ms);
+        if total == 0 {
+            return Err(TargetError::NeverOpen);
+        }
+        Ok(Self { flight, curve, total, ahead: 0.0 })
+    }
+
+    /// The same every moment of the flight.
+    ///
+    /// # Errors
+    ///
+    /// When the flight is empty.
+    pub fn uniform(flight: Flight) -> Result<Self, TargetError> {
+        Self::new(flight, Forecast::uniform())
+    }
+
+    /// Ahead of the traffic: a share `x` of it is asked to spend `x (1 + ahead (1 − x))`, so that
+    /// with 1, three quarters are spent by the middle.
+    ///
+    /// # Errors
+    ///
+    /// When `ahead` is not between 0 and 1.
+    pub fn front_loaded(self, ahead: f64) -> Result<Self, TargetError> {
+        if (0.0..=1.0).contains(&ahead) {
+            Ok(Self { ahead, ..self })
+        } else {
+            Err(TargetError::Ahead(ahead))
+        }
+    }
+
+    /// From when to when it runs.
+    pub const fn flight(&self) -> Flight {
+        self.flight
+    }
+
+    /// The share of the budget that should be spent by a time: 0 to 1.
+    pub fn share(&self, at_ms: u64) -> f64 {
+        let traffic = self.traffic(at_ms);
+        (traffic * (1.0 + self.ahead * (1.0 - traffic))).min(1.0)
+    }
+
+    /// The share of all traffic that is expected by a time, 0 to 1: the same, unless it is ahead.
+    pub fn traffic(&self, at_ms: u64) -> f64 {
+        ratio(self.curve.weigh(self.flight, at_ms), self.total)
+    }
+
+    /// The share of what remains at `from_ms` that should be spent by `to_ms`: 0 to 1, and 1 from
+    /// the end of the flight's last open hour on.
+    pub fn share_of_rest(&self, from_ms: u64, to_ms: u64) -> f64 {
+        let (from, to) = (self.share(from_ms), self.share(to_ms));
+        if to >= 1.0 { 1.0 } else { ((to - from) / (1.0 - from)).max(0.0) }
+    }
+
+    /// When a slot that begins at `now_ms` should end, if slots are `slot_ms` long: towards the end
+    /// of the flight they become shorter, down to a second, so that the last of the budget is aimed
+    /// at anew.
+    pub fn slot_end(&self, now_ms: u64, slot_ms: u64) -> u64 {
+        let begin = now_ms.max(self.flight.start_ms);
+        let left = self.flight.end_ms.saturating_sub(begin);
+        let length = slot_ms.min((left / 16).max(SLOT_LEAST_MS)).max(1);
+        begin.saturating_add(length)
+    }
+}
+
+/// No slot at the end of a flight is made shorter than this.
+const SLOT_LEAST_MS: u64 = 1000;
+
+impl Curve {
+    /// Weight times milliseconds from the start of the flight to `at_ms`, at most to its end.
+    fn weigh(&self, flight: Flight, at_ms: u64) -> u128 {
+        let at = at_ms.clamp(flight.start_ms, flight.end_ms);
+        match self {
+            Self::Weekly { week, zone } => zone.weigh(week, flight.start_ms, at),
+            Self::Given { part_ms, before } => {
+                let (into, last) = (at - flight.start_ms, before.len() - 1);
+                let part = usize::try_from(into / part_ms).map_or(last, |part| part.min(last));
+                let whole = u128::from(before[part]) * u128::from(*part_ms);
+                let weight = before.get(part + 1).map_or(0, |next| next - before[part]);
+                whole + u128::from(weight) * u128::from(into % part_ms)
+            }
+        }
+    }
+}
+
+/// Both are first made short enough to be exact: a quotient of exact numbers is rounded once, and
+/// so never falls when the dividend grows.
+fn ratio(part: u128, whole: u128) -> f64 {
+    let shift = (128 - whole.leading_zeros()).saturating_sub(53);
+    (part >> shift) as f64 / (whole >> shift) as f64
+}
+
+#[cfg(test)]
+mod tests;

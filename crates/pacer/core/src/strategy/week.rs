@@ -1,0 +1,138 @@
+//! The hours of a week as an account counts them: when a campaign is open, and how much traffic
+//! each hour has.
+
+use std::sync::Arc;
+
+/// Hours of a week.
+pub const HOURS: usize = 168;
+
+/// Milliseconds of an hour.
+const HOUR_MS: u64 = 3_600_000;
+
+/// The end of time: the year 10,000.
+pub(super) const TIME_MAX_MS: u64 = 253_402_300_800_000;
+
+/// The first of January 1970 was a Thursday; weeks begin on Monday.
+const EPOCH_HOUR: u64 = 3 * 24;
+
+/// A weight for each hour of the week: 0 while the campaign is closed, else in proportion to the
+/// traffic that is expected. Hour 0 is Monday, midnight to one, in the account's zone. Shared by
+/// all campaigns that have the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Week {
+    /// What all hours before each weigh, and last the whole week.
+    before: Arc<[u64; HOURS + 1]>,
+}
+
+impl Week {
+    /// Always open, and every hour alike.
+    pub fn uniform() -> Self {
+        Self::weighted(&[1; HOURS])
+    }
+
+    /// From weights; only their proportions count. An hour of weight 0 is closed.
+    pub fn weighted(weights: &[u32; HOURS]) -> Self {
+        let mut before = [0; HOURS + 1];
+        for (at, weight) in weights.iter().enumerate() {
+            before[at + 1] = before[at] + u64::from(*weight);
+        }
+        Self { before: Arc::new(before) }
+    }
+
+    /// The same traffic in the hours that `is_open` admits, and none in the others. An hour that is
+    /// open but has no weight is given the least that weighs anything, for what has not been seen
+    /// may come.
+    #[must_use]
+    pub fn opened(&self, is_open: impl Fn(usize) -> bool) -> Self {
+        let mut weights = [0; HOURS];
+        for (hour, weight) in weights.iter_mut().enumerate().filter(|(hour, _)| is_open(*hour)) {
+            *weight = u32::try_from(self.weight(hour)).expect("it was a u32").max(1);
+        }
+        Self::weighted(&weights)
+    }
+
+    /// What an hour weighs.
+    pub fn weight(&self, hour: usize) -> u64 {
+        self.before[hour + 1] - self.before[hour]
+    }
+
+    /// Weight times milliseconds from the beginning of the first week to `local_ms`, which counts
+    /// from 1970 on the account's clocks.
+    fn until(&self, local_ms: u64) -> u128 {
+        let shifted = local_ms + EPOCH_HOUR * HOUR_MS;
+        let (hours, rest) = (shifted / HOUR_MS, shifted % HOUR_MS);
+        let (weeks, hour) = (hours / HOURS as u64, of_week(hours));
+        let whole =
+            u128::from(weeks) * u128::from(self.before[HOURS]) + u128::from(self.before[hour]);
+        whole * u128::from(HOUR_MS) + u128::from(self.weight(hour)) * u128::from(rest)
+    }
+}
+
+/// From an instant on, how far the account's clocks are ahead of UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetFrom {
+    /// Milliseconds since 1970, UTC.
+    pub at_ms: u64,
+    /// Milliseconds ahead of UTC; negative in the west.
+    pub ahead_ms: i32,
+}
+
+/// An account's clocks: made from a time zone's rules by who knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    first_ms: i32,
+    changes: Arc<[OffsetFrom]>,
+}
+
+impl Zone {
+    /// Universal time.
+    pub fn utc() -> Self {
+        Self::new(0, Vec::new())
+    }
+
+    /// Clocks that are `first_ms` ahead of UTC until the first change, and as each change says from
+    /// then on. Changes are put in order of time.
+    pub fn new(first_ms: i32, mut changes: Vec<OffsetFrom>) -> Self {
+        changes.sort_by_key(|change| change.at_ms);
+        Self { first_ms, changes: changes.into() }
+    }
+
+    /// Which hour of the week it is.
+    pub fn hour_of_week(&self, at_ms: u64) -> usize {
+        let before = self.changes.iter().rev().find(|change| change.at_ms <= at_ms);
+        let ahead = before.map_or(self.first_ms, |change| change.ahead_ms);
+        of_week(local(at_ms, ahead) / HOUR_MS + EPOCH_HOUR)
+    }
+
+    /// Weight times milliseconds between two instants.
+    pub(super) fn weigh(&self, week: &Week, from_ms: u64, to_ms: u64) -> u128 {
+        let (mut sum, mut at, mut ahead) = (0, from_ms, self.first_ms);
+        for change in self.changes.iter() {
+            if at < change.at_ms && at < to_ms {
+                let end = change.at_ms.min(to_ms);
+                sum += week.until(local(end, ahead)) - week.until(local(at, ahead));
+                at = end;
+            }
+            ahead = change.ahead_ms;
+        }
+        if at < to_ms {
+            sum += week.until(local(to_ms, ahead)) - week.until(local(at, ahead));
+        }
+        sum
+    }
+}
+
+/// Which hour of its week one is, counted from a Monday.
+fn of_week(hours: u64) -> usize {
+    usize::try_from(hours % HOURS as u64).expect("a week has few hours")
+}
+
+/// Milliseconds on the account's clocks. A week is added, and none counts: so there is no hour
+/// before the first, wherever the clocks are behind.
+fn local(at_ms: u64, ahead_ms: i32) -> u64 {
+    let shifted = at_ms.min(TIME_MAX_MS) + HOURS as u64 * HOUR_MS;
+    shifted.saturating_add_signed(i64::from(ahead_ms))
+}
+
+#[cfg(test)]
+mod tests;

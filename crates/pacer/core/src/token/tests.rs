@@ -1,0 +1,157 @@
+//! The bytes of a token, and what is done with bytes that are none.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const KEY: [u8; 16] = [
+    0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
+];
+
+fn token() -> Token {
+    Token {
+        origin: Origin { node: 0x1011_1213, epoch: Epoch(0x2021_2223), shard: 0x3031 },
+        ttl: TtlClass(2),
+        bucket: 0x4041_4243,
+        sequence: 0x5051_5253,
+        line: 0x6061_6263,
+        slot: Slot(0x7071_7273),
+        period: Period(0x8081_8283),
+        amount: Nanos::new(0x9091_9293_9495_9697),
+    }
+}
+
+#[test]
+fn golden_bytes() {
+    let text = TokenKey::new(KEY).seal(&token());
+    let bytes = URL_SAFE_NO_PAD.decode(text.as_str()).unwrap();
+    let body = [
+        &[1, 2, 0x30, 0x31][..],
+        &[0x10, 0x11, 0x12, 0x13, 0x20, 0x21, 0x22, 0x23],
+        &[0x70, 0x71, 0x72, 0x73, 0x80, 0x81, 0x82, 0x83],
+        &[0x40, 0x41, 0x42, 0x43, 0x50, 0x51, 0x52, 0x53, 0x60, 0x61, 0x62, 0x63],
+        &[0x90, 0x91, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97],
+    ]
+    .concat();
+    assert_eq!(bytes[..BODY_BYTES], body);
+    assert_eq!(text.as_str(), "AQIwMRAREhMgISIjcHFyc4CBgoNAQUJDUFFSU2BhYmOQkZKTlJWWl66MVmJyt66K");
+    assert_eq!(text.to_string().len(), TOKEN_TEXT_BYTES);
+    assert_eq!(format!("{text:?}"), text.as_str());
+    assert_eq!(format!("{:?}", TokenKey::new(KEY)), "TokenKey(…)");
+}
+
+/// The check is the published function: the vector of 15 bytes in SipHash's paper, appendix A.
+#[test]
+fn the_check_is_siphash() {
+    let input: Vec<u8> = (0..15).collect();
+    assert_eq!(TokenKey::new(KEY).0.hash(&input), 0xa129_ca61_49be_45e5);
+}
+
+#[test]
+fn what_is_sealed_opens() {
+    let key = TokenKey::new(KEY);
+    assert_eq!(key.open(key.seal(&token()).as_str().as_bytes()), Ok(token()));
+    let token = token();
+    assert_eq!(token.slot(), Slot(0x7071_7273));
+    assert_eq!(token.period(), Period(0x8081_8283));
+    assert_eq!(token.amount(), Nanos::new(0x9091_9293_9495_9697));
+    assert_eq!(token.ttl(), TtlClass(2));
+    assert_eq!(token.number(), (TtlClass(2), 0x4041_4243, 0x5051_5253));
+    assert_eq!(token.origin().shard, 0x3031);
+}
+
+#[test]
+fn each_way_to_be_none_has_its_error() {
+    let key = TokenKey::new(KEY);
+    let good = key.seal(&token()).to_string();
+    let check = |text: &str, want: TokenError| {
+        assert_eq!(key.open(text.as_bytes()), Err(want), "{text:?}");
+    };
+    check("", TokenError::Length);
+    check(&good[..63], TokenError::Length);
+    check(&good[..60], TokenError::Length);
+    check(&format!("{good}A"), TokenError::Length);
+    check(&format!("{good}===="), TokenError::Length);
+    check(&format!("{}=", &good[..63]), TokenError::Alphabet);
+    check(&format!("{}+", &good[..63]), TokenError::Alphabet);
+    check(&format!("{}/", &good[..63]), TokenError::Alphabet);
+    check(&format!("{}\n", &good[..63]), TokenError::Alphabet);
+    check(&format!("{} ", &good[..63]), TokenError::Alphabet);
+    check(&format!("{}é", &good[..62]), TokenError::Alphabet);
+    check(&format!("AA{}", &good[2..]), TokenError::Version);
+    check(&format!("Ag{}", &good[2..]), TokenError::Version);
+    check(&format!("{}A", &good[..63]), TokenError::Forged);
+    check(&"A".repeat(64).replacen("AA", "AQ", 1), TokenError::Forged);
+    let other = TokenKey::new([7; 16]).seal(&token()).to_string();
+    check(&other, TokenError::Forged);
+    for (at, error) in TokenError::ALL.into_iter().enumerate() {
+        assert_eq!(error as usize, at, "{error:?}");
+        let same = TokenError::ALL.iter().filter(|other| other.label() == error.label());
+        assert_eq!(same.count(), 1, "{error:?}");
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+#[test]
+fn any_bit_matters() {
+    let key = TokenKey::new(KEY);
+    let bytes = URL_SAFE_NO_PAD.decode(key.seal(&token()).as_str()).unwrap();
+    for bit in 0..TOKEN_BYTES * 8 {
+        let mut altered = bytes.clone();
+        altered[bit / 8] ^= 1 << (bit % 8);
+        let want = if bit < 8 { TokenError::Version } else { TokenError::Forged };
+        let text = URL_SAFE_NO_PAD.encode(&altered);
+        assert_eq!(key.open(text.as_bytes()), Err(want), "bit {bit}");
+    }
+}
+
+/// A check that is not looked at is found by the tests above.
+#[test]
+fn a_check_that_is_not_looked_at_is_found() {
+    crate::shard::bug::plant(Some(Bug::TrustText));
+    let found = std::panic::catch_unwind(any_bit_matters).is_err();
+    crate::shard::bug::plant(None);
+    assert!(found);
+}
+
+fn tokens() -> impl Strategy<Value = Token> {
+    let origin = (any::<u32>(), any::<u32>(), any::<u16>());
+    let place = (any::<u8>(), any::<u32>(), any::<u32>(), any::<u32>());
+    let money = (any::<u32>(), any::<u32>(), any::<u64>());
+    (origin, place, money).prop_map(|(origin, place, money)| Token {
+        origin: Origin { node: origin.0, epoch: Epoch(origin.1), shard: origin.2 },
+        ttl: TtlClass(place.0),
+        bucket: place.1,
+        sequence: place.2,
+        line: place.3,
+        slot: Slot(money.0),
+        period: Period(money.1),
+        amount: Nanos::new(money.2),
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_token_comes_back(token in tokens(), key: [u8; 16]) {
+        let key = TokenKey::new(key);
+        let text = key.seal(&token);
+        let is_url_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        prop_assert!(text.as_str().bytes().all(is_url_safe));
+        prop_assert_eq!(key.open(text.as_str().as_bytes()), Ok(token));
+    }
+
+    #[test]
+    fn any_bytes_are_a_token_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..130)) {
+        prop_assert!(TokenKey::new(KEY).open(&bytes).is_err());
+    }
+
+    /// A letter put for another never passes.
+    #[test]
+    fn an_altered_letter_is_found(at in 0..TOKEN_TEXT_BYTES, letter: u8) {
+        let key = TokenKey::new(KEY);
+        let mut text = *key.seal(&token()).as_str().as_bytes().first_chunk::<64>().unwrap();
+        prop_assume!(text[at] != letter);
+        text[at] = letter;
+        prop_assert!(key.open(&text).is_err());
+    }
+}

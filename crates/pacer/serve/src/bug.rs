@@ -1,0 +1,44 @@
+//! Faults that the tests plant in the store, to see that they would be found. Outside of this
+//! package's own tests there are none, and the question below costs nothing.
+
+/// A mistake that an engine on a disk could make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// Committing without waiting for the medium.
+    DropSync,
+    /// Saying that a batch is committed though its commit failed.
+    AcknowledgeEarly,
+    /// Saying that a batch is refused though it is not known.
+    RefuseUnknown,
+    /// Going on in the same file after a failed sync.
+    TrustPageCache,
+    /// Not making the name of a file written anew durable.
+    SkipDirectorySync,
+    /// Putting a file in place of the old one before it is whole.
+    RenameEarly,
+    /// Committing each half of a batch by itself.
+    CommitHalves,
+    /// Taking what a commit left behind for torn, whatever it is, and going back by one.
+    OnePhase,
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug for the tests that run on this thread.
+#[cfg(test)]
+pub(crate) fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+#[cfg(test)]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+#[cfg(not(test))]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,104 @@
+//! Why a store does not open, and what an error of redb's means to whoever waits.
+
+use std::io;
+
+use pacer_core::store::Cause;
+
+/// Why a store does not open. Nothing may be authorised then.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("{place} is in use by {holder}: end it, or name another directory")]
+    InUse {
+        /// The directory.
+        place: String,
+        /// Whoever holds it.
+        holder: String,
+    },
+    /// There is no room.
+    #[error("{place} has no room for the ledger's store: free some")]
+    Full {
+        /// The directory.
+        place: String,
+    },
+    /// What stands there is not what was written.
+    #[error(
+        "the ledger's store {file} is damaged ({detail}): put back a copy of it; without one, move \
+         its directory away and take from each limit what was spent"
+    )]
+    Damaged {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A later version wrote it.
+    #[error(
+        "the ledger's store {file} has format {found}, this program reads {known}: use the program that wrote it"
+    )]
+    Newer {
+        /// The file.
+        file: String,
+        /// Its format.
+        found: u64,
+        /// The latest that is known.
+        known: u64,
+    },
+    /// Whatever else the system says.
+    #[error("{place} cannot hold the ledger's store ({error}): see to the directory and its disk")]
+    Disk {
+        /// The directory.
+        place: String,
+        /// What it said.
+        error: String,
+    },
+}
+
+/// What went wrong underneath.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub cause: Cause,
+    pub detail: String,
+}
+
+impl Failure {
+    pub(crate) fn damaged(detail: impl Into<String>) -> Self {
+        Self { cause: Cause::Damaged, detail: detail.into() }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self { cause: cause_of(&error), detail: error.to_string() }
+    }
+}
+
+impl From<redb::Error> for Failure {
+    fn from(error: redb::Error) -> Self {
+        let cause = match &error {
+            redb::Error::DatabaseAlreadyOpen => {
+                let detail = "another program has its file open: end it".to_owned();
+                return Self { cause: Cause::Disk, detail };
+            }
+            redb::Error::Io(error) => cause_of(error),
+            // What redb says of a file that is none of its own, or that its types do not fit.
+            redb::Error::Corrupted(_)
+            | redb::Error::UpgradeRequired(_)
+            | redb::Error::TableTypeMismatch { .. }
+            | redb::Error::TableIsMultimap(_)
+            | redb::Error::TypeDefinitionChanged { .. }
+            | redb::Error::TableDoesNotExist(_) => Cause::Damaged,
+            _ => Cause::Disk,
+        };
+        Self { cause, detail: error.to_string() }
+    }
+}
+
+/// What an error of the system's means.
+pub(crate) fn cause_of(error: &io::Error) -> Cause {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Cause::DiskFull,
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Cause::Damaged,
+        _ => Cause::Disk,
+    }
+}

@@ -1,0 +1,118 @@
+//! What the store asks of a directory, so that tests can put a worse one underneath.
+//!
+//! Knows nothing of what stands in its files.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+
+/// Who holds the directory, as text: its process.
+const LOCK_NAME: &str = "lock";
+
+/// A directory of files, used by one store at a time.
+pub(crate) trait Place: Send + 'static {
+    /// Holds the directory while it lives.
+    type Lock: Send;
+
+    /// The directory as an operator knows it.
+    fn name(&self) -> String;
+
+    /// Takes the directory for this process; [`io::ErrorKind::WouldBlock`] with the holder in its
+    /// text while another holds it.
+    fn lock(&self) -> io::Result<Self::Lock>;
+
+    /// Whether there is such a file.
+    fn has(&self, file: &str) -> io::Result<bool>;
+
+    /// A file for reading and writing, made if it is not there.
+    fn open(&self, file: &str) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// Removes a file, if it is there.
+    fn remove(&self, file: &str) -> io::Result<()>;
+
+    /// Puts a file in place of another.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Makes names durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A directory on the machine's disk.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The directory at `path`, made when it is not there.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        if !path.is_dir() {
+            fs::create_dir_all(path)?;
+            // The directory's own name must survive as well.
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Ok(Self { path: path.to_owned() })
+    }
+
+    fn file(&self, name: &str) -> io::Result<File> {
+        let path = self.path.join(name);
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    }
+}
+
+impl Place for Folder {
+    type Lock = File;
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        let mut file = self.file(LOCK_NAME)?;
+        match file.try_lock() {
+            Ok(()) => {
+                file.set_len(0)?;
+                file.seek(SeekFrom::Start(0))?;
+                write!(file, "process {}", std::process::id())?;
+                Ok(file)
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who it is helps the operator; that it is taken holds without.
+                let read = file.take(64).read_to_string(&mut holder);
+                let is_known = read.is_ok() && !holder.is_empty();
+                let holder = if is_known { holder.as_str() } else { "another process" };
+                Err(io::Error::new(io::ErrorKind::WouldBlock, holder))
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn has(&self, file: &str) -> io::Result<bool> {
+        self.path.join(file).try_exists()
+    }
+
+    fn open(&self, file: &str) -> io::Result<Box<dyn StorageBackend>> {
+        let backend = FileBackend::new(self.file(file)?).map_err(io::Error::other)?;
+        Ok(Box::new(backend))
+    }
+
+    fn remove(&self, file: &str) -> io::Result<()> {
+        match fs::remove_file(self.path.join(file)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}

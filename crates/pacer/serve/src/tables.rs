@@ -1,0 +1,371 @@
+//! What stands in the file, table by table, and what each request does to it.
+//!
+//! Owns the format: numbers in keys are big-endian, so that keys stand in their order; those in
+//! values are little-endian. Knows neither files nor threads.
+
+use pacer_core::messages::{Epoch, Period, Slot};
+use pacer_core::store::{
+    AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Change, Definition, DefinitionKey, Denied,
+    Found, Kind, Lease, LeaseKey, Put, Query, Writer,
+};
+use redb::{
+    Database, ReadTransaction, ReadableDatabase as _, ReadableTable, Table, TableDefinition,
+    WriteTransaction,
+};
+use units::Nanos;
+
+use crate::bug::{Bug, planted};
+use crate::error::Failure;
+
+/// The format of the file. One is added whenever an older program could not read it.
+pub(crate) const FORMAT: u64 = 1;
+
+const FORMAT_NAME: &str = "format";
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+/// A node's epoch, and what was applied of its log.
+const NODES: TableDefinition<u32, (u32, u64)> = TableDefinition::new("nodes");
+/// Node, epoch, period and slot: what is leased now stands together, and so do its changes.
+const LEASES: TableDefinition<&[u8; 16], &[u8; 40]> = TableDefinition::new("leases");
+/// Kind and identifier; version and body.
+const DEFINITIONS: TableDefinition<(u8, &str), (u64, &[u8])> = TableDefinition::new("definitions");
+/// Node, epoch, change and entry.
+type AuditRow = (u32, u32, u64, u32);
+/// Time and body.
+const AUDIT: TableDefinition<AuditRow, (u64, &[u8])> = TableDefinition::new("audit");
+
+/// What is asked of the file.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    Begin(u32),
+    Submit(Writer, Batch),
+    Change(Writer, Change),
+    Read(Query),
+}
+
+/// What a request that writes has come to, once its transaction is committed.
+#[derive(Debug)]
+pub(crate) enum Written {
+    Begun(Begun),
+    Ended(Result<(), Denied>),
+}
+
+/// Why a request was not done.
+enum Stop {
+    Denied(Denied),
+    Failed(Box<redb::Error>),
+}
+
+impl From<Denied> for Stop {
+    fn from(denied: Denied) -> Self {
+        Self::Denied(denied)
+    }
+}
+
+impl<E: Into<redb::Error>> From<Fault<E>> for Stop {
+    fn from(Fault(error): Fault<E>) -> Self {
+        Self::Failed(Box::new(error.into()))
+    }
+}
+
+/// Any error of redb's: its kinds are many, and mean the same here.
+struct Fault<E>(E);
+
+/// Makes redb's errors one.
+trait OrFault<T, E> {
+    fn or_fault(self) -> Result<T, Fault<E>>;
+}
+
+impl<T, E: Into<redb::Error>> OrFault<T, E> for Result<T, E> {
+    fn or_fault(self) -> Result<T, Fault<E>> {
+        self.map_err(Fault)
+    }
+}
+
+fn key_bytes(key: &LeaseKey) -> [u8; 16] {
+    let numbers = [key.node, key.epoch.0, key.period.0, key.slot.0];
+    let mut bytes = [0; 16];
+    for (at, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+        at.copy_from_slice(&number.to_be_bytes());
+    }
+    bytes
+}
+
+fn key_of(bytes: &[u8; 16]) -> LeaseKey {
+    let mut numbers = bytes
+        .chunks_exact(4)
+        .map(|bytes| u32::from_be_bytes(*bytes.first_chunk().expect("four bytes")));
+    let mut next = || numbers.next().expect("four numbers");
+    let (node, epoch, period, slot) = (next(), next(), next(), next());
+    LeaseKey { slot: Slot(slot), period: Period(period), node, epoch: Epoch(epoch) }
+}
+
+fn lease_bytes(lease: &Lease) -> [u8; 40] {
+    let figures = [lease.granted, lease.returned, lease.settled, lease.late, lease.over];
+    let mut bytes = [0; 40];
+    for (at, figure) in bytes.chunks_exact_mut(8).zip(figures) {
+        at.copy_from_slice(&figure.get().to_le_bytes());
+    }
+    bytes
+}
+
+fn lease_of(bytes: &[u8; 40]) -> Lease {
+    let mut figures = bytes
+        .chunks_exact(8)
+        .map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")));
+    let mut next = || Nanos::new(figures.next().expect("five figures"));
+    let (granted, returned, settled, late, over) = (next(), next(), next(), next(), next());
+    Lease { granted, returned, settled, late, over }
+}
+
+/// The tables of a transaction, open for writing.
+pub(crate) struct Tables<'t> {
+    nodes: Table<'t, u32, (u32, u64)>,
+    leases: Table<'t, &'static [u8; 16], &'static [u8; 40]>,
+    definitions: Table<'t, (u8, &'static str), (u64, &'static [u8])>,
+    audit: Table<'t, AuditRow, (u64, &'static [u8])>,
+}
+
+impl<'t> Tables<'t> {
+    pub(crate) fn open(transaction: &'t WriteTransaction) -> Result<Self, redb::Error> {
+        Ok(Self {
+            nodes: transaction.open_table(NODES)?,
+            leases: transaction.open_table(LEASES)?,
+            definitions: transaction.open_table(DEFINITIONS)?,
+            audit: transaction.open_table(AUDIT)?,
+        })
+    }
+
+    /// Does what a request asks, or nothing of it.
+    pub(crate) fn write(&mut self, request: &Request) -> Result<Written, redb::Error> {
+        let done = match request {
+            Request::Begin(node) => return Ok(Written::Begun(self.begin(*node)?)),
+            Request::Submit(writer, batch) => self.submit(*writer, batch),
+            Request::Change(writer, change) => self.change(*writer, change),
+            Request::Read(_) => Ok(()),
+        };
+        match done {
+            Ok(()) => Ok(Written::Ended(Ok(()))),
+            Err(Stop::Denied(denied)) => Ok(Written::Ended(Err(denied))),
+            Err(Stop::Failed(error)) => Err(*error),
+        }
+    }
+
+    fn node(&self, number: u32) -> Result<(u32, u64), redb::StorageError> {
+        Ok(self.nodes.get(number)?.map_or((0, 0), |found| found.value()))
+    }
+
+    fn begin(&mut self, number: u32) -> Result<Begun, redb::Error> {
+        let (last, applied_seq) = self.node(number)?;
+        let epoch = last.checked_add(1).expect("a start a second lasts a century");
+        self.nodes.insert(number, (epoch, applied_seq))?;
+        Ok(Begun { epoch: Epoch(epoch), applied_seq })
+    }
+
+    /// What was applied of the writer's log, if it may write.
+    fn admit(&self, writer: Writer) -> Result<u64, Stop> {
+        let (current, applied_seq) = self.node(writer.node).or_fault()?;
+        if current > 0 && writer.epoch.0 == current {
+            return Ok(applied_seq);
+        }
+        Err(Denied::Fenced { asked: writer.epoch, current: Epoch(current) }.into())
+    }
+
+    fn submit(&mut self, writer: Writer, batch: &Batch) -> Result<(), Stop> {
+        batch.check()?;
+        let applied_seq = self.admit(writer)?;
+        let mut merged = Vec::with_capacity(batch.leases.len());
+        // Batches are of one node nearly always.
+        let mut known = (writer.node, writer.epoch.0);
+        for (key, lease) in &batch.leases {
+            if known.0 != key.node {
+                known = (key.node, self.node(key.node).or_fault()?.0);
+            }
+            if !(1..=known.1).contains(&key.epoch.0) {
+                return Err(Denied::NeverBegan(*key).into());
+            }
+            let bytes = key_bytes(key);
+            let before = self.leases.get(&bytes).or_fault()?.map(|found| lease_of(found.value()));
+            let latest = before.unwrap_or_default().latest(*lease);
+            if !latest.is_balanced() {
+                return Err(Denied::Unbalanced(*key).into());
+            }
+            if before != Some(latest) {
+                merged.push((bytes, lease_bytes(&latest)));
+            }
+        }
+        // Nothing refuses it from here on. In order, each page is come to once.
+        merged.sort_unstable();
+        for (key, lease) in &merged {
+            self.leases.insert(key, lease).or_fault()?;
+        }
+        if batch.applied_seq > applied_seq {
+            let row = (writer.epoch.0, batch.applied_seq);
+            self.nodes.insert(writer.node, row).or_fault()?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, writer: Writer, change: &Change) -> Result<(), Stop> {
+        change.check()?;
+        self.admit(writer)?;
+        let mut written = Vec::new();
+        for put in &change.puts {
+            let name = (put.key.kind as u8, put.key.id.as_str());
+            let present = self.definitions.get(name).or_fault()?;
+            if put.writes_over(present.as_ref().map(redb::AccessGuard::value))? {
+                written.push(put);
+            }
+        }
+        for Put { key, definition, .. } in written {
+            let row = (definition.version, definition.body.as_slice());
+            self.definitions.insert((key.kind as u8, key.id.as_str()), row).or_fault()?;
+        }
+        for (index, entry) in (0..).zip(&change.audit) {
+            let key = (writer.node, writer.epoch.0, change.number, index);
+            if self.audit.get(key).or_fault()?.is_none() {
+                let row = (entry.at_unix_ms, entry.body.as_slice());
+                self.audit.insert(key, row).or_fault()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a new file begins with.
+pub(crate) fn found(database: &Database) -> Result<(), redb::Error> {
+    let transaction = begin_write(database)?;
+    transaction.open_table(META)?.insert(FORMAT_NAME, FORMAT)?;
+    drop(Tables::open(&transaction)?);
+    Ok(transaction.commit()?)
+}
+
+/// A transaction that is durable once its commit returns: first what it wrote, then that it holds.
+/// In one phase a commit that the medium lost in part looks like one that never was, also when it
+/// was acknowledged long ago.
+pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(!planted(Bug::OnePhase));
+    let is_dropped = planted(Bug::DropSync);
+    let durability = if is_dropped { redb::Durability::None } else { redb::Durability::Immediate };
+    transaction.set_durability(durability)?;
+    Ok(transaction)
+}
+
+/// The format of a file; `None` for one that is no store of a ledger's.
+pub(crate) fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
+    let transaction = database.begin_read()?;
+    let table = match transaction.open_table(META) {
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+        table => table?,
+    };
+    let format = table.get(FORMAT_NAME)?.map(|found| found.value());
+    Ok(format)
+}
+
+/// Looks something up.
+pub(crate) fn read(database: &Database, query: &Query) -> Result<Found, Failure> {
+    let transaction = database.begin_read().map_err(redb::Error::from)?;
+    Ok(match query {
+        Query::Leases(node) => Found::Leases(leases(&transaction, *node)?),
+        Query::Definitions(kind) => Found::Definitions(definitions(&transaction, *kind)?),
+        Query::Definition(key) => Found::Definition(definition(&transaction, key)?),
+        Query::Audit(after, most) => Found::Audit(audit(&transaction, *after, *most)?),
+    })
+}
+
+fn leases(
+    transaction: &ReadTransaction,
+    node: Option<u32>,
+) -> Result<Vec<(LeaseKey, Lease)>, redb::Error> {
+    let table = transaction.open_table(LEASES)?;
+    let of = |node: u32, rest: u8| {
+        let mut key = [rest; 16];
+        key[..4].copy_from_slice(&node.to_be_bytes());
+        key
+    };
+    let (first, last) = (of(node.unwrap_or(0), 0), of(node.unwrap_or(u32::MAX), u8::MAX));
+    let mut leases = Vec::new();
+    for row in table.range::<&[u8; 16]>(&first..=&last)? {
+        let (key, lease) = row?;
+        leases.push((key_of(key.value()), lease_of(lease.value())));
+    }
+    Ok(leases)
+}
+
+fn definitions(
+    transaction: &ReadTransaction,
+    kind: Kind,
+) -> Result<Vec<(DefinitionKey, Definition)>, redb::Error> {
+    let table = transaction.open_table(DEFINITIONS)?;
+    let mut definitions = Vec::new();
+    for row in table.range((kind as u8, "")..(kind as u8 + 1, ""))? {
+        let (key, definition) = row?;
+        let ((_, id), (version, body)) = (key.value(), definition.value());
+        let key = DefinitionKey { kind, id: id.to_owned() };
+        definitions.push((key, Definition { version, body: body.to_vec() }));
+    }
+    Ok(definitions)
+}
+
+fn definition(
+    transaction: &ReadTransaction,
+    key: &DefinitionKey,
+) -> Result<Option<Definition>, redb::Error> {
+    let table = transaction.open_table(DEFINITIONS)?;
+    let found = table.get((key.kind as u8, key.id.as_str()))?;
+    Ok(found.map(|found| {
+        let (version, body) = found.value();
+        Definition { version, body: body.to_vec() }
+    }))
+}
+
+fn audit(
+    transaction: &ReadTransaction,
+    after: Option<AuditKey>,
+    most: u32,
+) -> Result<Vec<(AuditKey, AuditEntry)>, redb::Error> {
+    use std::ops::Bound;
+
+    let table = transaction.open_table(AUDIT)?;
+    let after = after.map_or(Bound::Unbounded, |key| {
+        Bound::Excluded((key.node, key.epoch.0, key.number, key.index))
+    });
+    let most = usize::try_from(most.min(AUDIT_MOST)).expect("few");
+    let mut entries = Vec::new();
+    for row in table.range::<AuditRow>((after, Bound::Unbounded))?.take(most) {
+        let (key, entry) = row?;
+        let ((node, epoch, number, index), (at_unix_ms, body)) = (key.value(), entry.value());
+        let key = AuditKey { node, epoch: Epoch(epoch), number, index };
+        entries.push((key, AuditEntry { at_unix_ms, body: body.to_vec() }));
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_these_bytes() {
+        let key = LeaseKey {
+            slot: Slot(0x0D0E_0F10),
+            period: Period(0x090A_0B0C),
+            node: 0x0102_0304,
+            epoch: Epoch(0x0506_0708),
+        };
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        assert_eq!((key_bytes(&key), key_of(&bytes)), (bytes, key));
+
+        let lease = Lease {
+            granted: Nanos::new(0x0807_0605_0403_0201),
+            returned: Nanos::new(2),
+            settled: Nanos::new(3),
+            late: Nanos::new(4),
+            over: Nanos::new(5),
+        };
+        let mut bytes = [0; 40];
+        bytes[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        (bytes[8], bytes[16], bytes[24], bytes[32]) = (2, 3, 4, 5);
+        assert_eq!((lease_bytes(&lease), lease_of(&bytes)), (bytes, lease));
+    }
+}

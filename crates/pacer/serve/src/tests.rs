@@ -1,0 +1,54 @@
+//! The store over a disk that does its worst, over real directories, and over damaged files.
+
+mod conformance;
+mod damage;
+mod disk;
+mod faults;
+mod thread;
+
+use pacer_core::messages::{Epoch, Period, Slot};
+use pacer_core::store::{Answer, Batch, Ended, Found, Lease, LeaseKey, Outcome, Query, Writer};
+use units::Nanos;
+
+use crate::engine::Engine;
+use crate::place::Place;
+use crate::tables::Request;
+
+fn key(slot: u32) -> LeaseKey {
+    LeaseKey { slot: Slot(slot), period: Period(7_000_000), node: 1, epoch: Epoch(1) }
+}
+
+fn granted(nanos: u64) -> Lease {
+    Lease { granted: Nanos::new(nanos), ..Lease::default() }
+}
+
+/// A batch that sets so many leases to its number.
+fn batch(number: u64, slots: u32) -> Batch {
+    let leases = (0..slots).map(|slot| (key(slot), granted(number))).collect();
+    Batch { number, leases, applied_seq: number }
+}
+
+/// The only answer to a request.
+fn ask<P: Place>(engine: &mut Engine<P>, request: Request) -> Answer {
+    let mut answers = engine.serve(&[request]);
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    answers.remove(0)
+}
+
+fn begin<P: Place>(engine: &mut Engine<P>) -> Writer {
+    let answer = ask(engine, Request::Begin(1));
+    let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
+    Writer { node, epoch: begun.epoch }
+}
+
+fn ended(answer: &Answer) -> Ended {
+    let Answer::Ended(Outcome { ended, .. }) = answer else { panic!("{answer:?}") };
+    *ended
+}
+
+/// All leases, by slot.
+fn leases<P: Place>(engine: &mut Engine<P>) -> Vec<(u32, u64)> {
+    let answer = ask(engine, Request::Read(Query::Leases(None)));
+    let Answer::Read(Ok(Found::Leases(leases))) = answer else { panic!("{answer:?}") };
+    leases.into_iter().map(|(key, lease)| (key.slot.0, lease.granted.get())).collect()
+}

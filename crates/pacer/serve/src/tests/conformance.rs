@@ -1,0 +1,123 @@
+//! The suite of stores: on a disk in memory that loses power at each restart and fails, and on the
+//! machine's own.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pacer_core::store::conformance::{Subject, check};
+use pacer_core::store::{Answer, Batch, Change, LeaseStore, Query, Writer};
+use tempfile::TempDir;
+
+use super::disk::{FaultDisk, Faults};
+use crate::engine::Engine;
+use crate::tables::Request;
+use crate::{Options, Store};
+
+/// The engine without its thread: what was asked is done when an answer is wanted.
+struct Direct {
+    disk: FaultDisk,
+    engine: Engine<FaultDisk>,
+    asked: Vec<Request>,
+    answers: VecDeque<Answer>,
+}
+
+impl LeaseStore for Direct {
+    fn begin(&mut self, node: u32) {
+        self.asked.push(Request::Begin(node));
+    }
+
+    fn submit(&mut self, writer: Writer, batch: Batch) {
+        self.asked.push(Request::Submit(writer, batch));
+    }
+
+    fn change(&mut self, writer: Writer, change: Change) {
+        self.asked.push(Request::Change(writer, change));
+    }
+
+    fn read(&mut self, query: Query) {
+        self.asked.push(Request::Read(query));
+    }
+
+    fn poll(&mut self) -> Option<Answer> {
+        if !self.asked.is_empty() {
+            self.engine.heal();
+            self.answers.extend(self.engine.serve(&std::mem::take(&mut self.asked)));
+        }
+        self.answers.pop_front()
+    }
+}
+
+struct OnFaultDisk {
+    seed: u64,
+    faults: Faults,
+}
+
+impl OnFaultDisk {
+    fn open(&self, disk: FaultDisk) -> Direct {
+        let engine = loop {
+            match Engine::open(disk.clone()) {
+                Ok(engine) => break engine,
+                Err(crate::OpenError::Disk { .. }) => (),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        disk.set_faults(self.faults);
+        Direct { disk, engine, asked: Vec::new(), answers: VecDeque::new() }
+    }
+}
+
+impl Subject for OnFaultDisk {
+    type Store = Direct;
+
+    fn fresh(&mut self) -> Direct {
+        self.seed += 1;
+        self.open(FaultDisk::new(self.seed))
+    }
+
+    fn restart(&mut self, store: Direct) -> Direct {
+        let Direct { disk, engine, .. } = store;
+        disk.lose_power();
+        drop(engine);
+        self.open(disk)
+    }
+
+    fn wait(&mut self, _: &mut Direct) {}
+}
+
+#[test]
+fn the_suite_is_passed_on_a_disk_that_loses_power() {
+    check(&mut OnFaultDisk { seed: 0, faults: Faults::default() }).unwrap();
+}
+
+#[test]
+fn the_suite_is_passed_on_a_disk_that_fails() {
+    let faults = Faults { write: 60, sync: 12, other: 30 };
+    check(&mut OnFaultDisk { seed: 1_000, faults }).unwrap();
+}
+
+struct OnDirectories(Vec<TempDir>);
+
+impl Subject for OnDirectories {
+    type Store = Store;
+
+    fn fresh(&mut self) -> Store {
+        self.0.push(tempfile::tempdir().expect("there is room"));
+        let path = self.0.last().expect("just there").path();
+        Store::open(path, Options::default()).expect("it is new")
+    }
+
+    fn restart(&mut self, store: Store) -> Store {
+        drop(store);
+        let path = self.0.last().expect("it was made there").path();
+        Store::open(path, Options::default()).expect("nobody has it")
+    }
+
+    fn wait(&mut self, store: &mut Store) {
+        store.wait(Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn the_suite_is_passed_on_a_directory() {
+    check(&mut OnDirectories(Vec::new())).unwrap();
+}

@@ -1,0 +1,345 @@
+//! Lives of a store by the hundred, each ended by a stop in any call, a loss of power or a good end,
+//! on a disk that tears, forgets and fails: every committed batch is there, none half.
+
+use std::collections::BTreeMap;
+
+use pacer_core::store::{
+    Answer, AuditEntry, Batch, Chance, Change, Definition, DefinitionKey, Ended, Found, Kind,
+    Outcome, Put, Query, Sent, Writer,
+};
+
+use super::disk::{FaultDisk, Faults};
+use super::{ask, batch, granted, key};
+use crate::OpenError;
+use crate::bug::{Bug, plant};
+use crate::engine::Engine;
+use crate::tables::Request;
+
+/// Leases that every batch sets to its number.
+const SHARED: u32 = 40;
+/// The lease that a batch alone sets has its number and so much more.
+const OWN: u32 = 1_000;
+const LIVES: u64 = 6;
+const STEPS: u64 = 8;
+
+/// What is known of a batch or a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Maybe,
+    Sure,
+    Never,
+}
+
+/// What was sent, and what came of it.
+#[derive(Default)]
+struct Model {
+    last: u64,
+    epoch: u32,
+    batches: BTreeMap<u64, Fate>,
+    changes: BTreeMap<u64, Fate>,
+    /// How much of each happened, to see that this tests something.
+    unknown: u64,
+    committed: u64,
+    ended: u64,
+}
+
+/// A batch or a change by its number; the same each time.
+fn request(writer: Writer, sent: Sent, number: u64) -> Request {
+    let slot = OWN + u32::try_from(number).expect("few");
+    match sent {
+        Sent::Batch => {
+            let mut batch: Batch = batch(number, SHARED);
+            batch.leases.push((key(slot), granted(number)));
+            Request::Submit(writer, batch)
+        }
+        Sent::Change => {
+            let key = DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() };
+            let definition = Definition { version: number, body: vec![7; 3_000] };
+            let audit = vec![AuditEntry { at_unix_ms: number, body: vec![8; 100] }];
+            let puts = vec![Put { key, expected: None, definition }];
+            Request::Change(writer, Change { number, puts, audit })
+        }
+    }
+}
+
+impl Model {
+    fn fates(&mut self, sent: Sent) -> &mut BTreeMap<u64, Fate> {
+        match sent {
+            Sent::Batch => &mut self.batches,
+            Sent::Change => &mut self.changes,
+        }
+    }
+
+    /// Something new, or something again.
+    fn next(&mut self, chance: &mut Chance) -> (Sent, u64) {
+        let sent = if chance.once_in(4) { Sent::Change } else { Sent::Batch };
+        if self.last > 0 && chance.once_in(4) {
+            let number = 1 + chance.below(self.last);
+            if self.fates(sent).contains_key(&number) {
+                return (sent, number);
+            }
+        }
+        self.last += 1;
+        (sent, self.last)
+    }
+
+    fn sends(&mut self, sent: Sent, number: u64) {
+        let fate = self.fates(sent).entry(number).or_insert(Fate::Maybe);
+        if *fate == Fate::Never {
+            *fate = Fate::Maybe;
+        }
+    }
+
+    fn hears(&mut self, answer: &Answer, first: bool) {
+        let Answer::Ended(Outcome { sent, number, ended, .. }) = answer else {
+            panic!("{answer:?}")
+        };
+        match ended {
+            Ended::Committed => self.committed += 1,
+            Ended::Unknown => self.unknown += 1,
+            Ended::Refused => (),
+        }
+        let fate = self.fates(*sent).get_mut(number).expect("it was sent");
+        match ended {
+            Ended::Committed => *fate = Fate::Sure,
+            // What was of unknown end before stays so.
+            Ended::Refused if first => *fate = Fate::Never,
+            Ended::Refused | Ended::Unknown => (),
+        }
+    }
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn found(engine: &mut Engine<FaultDisk>, query: Query) -> Result<Found, String> {
+    match ask(engine, Request::Read(query)) {
+        Answer::Read(Ok(found)) => Ok(found),
+        answer => Err(format!("{answer:?}")),
+    }
+}
+
+/// Holds what is found against what is known.
+fn verify(engine: &mut Engine<FaultDisk>, model: &mut Model) -> Result<(), String> {
+    let Found::Leases(leases) = found(engine, Query::Leases(None))? else {
+        return Err("leases are something else".to_owned());
+    };
+    let leases: BTreeMap<_, _> =
+        leases.into_iter().map(|(key, lease)| (key.slot.0, lease.granted.get())).collect();
+    let shared = (0..SHARED).map(|slot| leases.get(&slot).copied().unwrap_or(0));
+    let shared: Vec<_> = shared.collect();
+    ensure(shared.iter().all(|value| *value == shared[0]), || format!("half a batch: {shared:?}"))?;
+    let own = leases.iter().filter(|(slot, _)| **slot >= SHARED);
+    let own: Vec<_> = own.map(|(slot, value)| (u64::from(slot - OWN), *value)).collect();
+    let last = own.last().map_or(0, |(number, _)| *number);
+    ensure(shared[0] == last, || format!("{} of batch {last}", shared[0]))?;
+    for (number, value) in &own {
+        ensure(number == value, || format!("batch {number} says {value}"))?;
+    }
+    let batches: Vec<_> = own.into_iter().map(|(number, _)| number).collect();
+    agree("batch", &mut model.batches, &batches)?;
+
+    let Found::Audit(audit) = found(engine, Query::Audit(None, u32::MAX))? else {
+        return Err("the audit is something else".to_owned());
+    };
+    let mut changes: Vec<_> = audit.iter().map(|(key, _)| key.number).collect();
+    changes.sort_unstable();
+    changes.dedup();
+    let name = DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() };
+    let Found::Definition(definition) = found(engine, Query::Definition(name))? else {
+        return Err("a definition is something else".to_owned());
+    };
+    let version = definition.map_or(0, |definition| definition.version);
+    let latest = changes.last().copied().unwrap_or(0);
+    ensure(version == latest, || format!("version {version} of change {latest}"))?;
+    agree("change", &mut model.changes, &changes)
+}
+
+fn agree(what: &str, fates: &mut BTreeMap<u64, Fate>, there: &[u64]) -> Result<(), String> {
+    for (number, fate) in fates {
+        let is_there = there.contains(number);
+        match fate {
+            Fate::Sure => ensure(is_there, || format!("{what} {number} was committed"))?,
+            Fate::Never => ensure(!is_there, || format!("{what} {number} was refused"))?,
+            // What was read once stays.
+            Fate::Maybe if is_there => *fate = Fate::Sure,
+            Fate::Maybe => (),
+        }
+    }
+    Ok(())
+}
+
+/// Opens, however often that fails for a while.
+fn open(disk: &FaultDisk, chance: &mut Chance) -> Result<Engine<FaultDisk>, String> {
+    for attempt in 0.. {
+        if attempt > 20 {
+            disk.set_faults(Faults::default());
+        }
+        match Engine::open(disk.clone()) {
+            Ok(engine) => return Ok(engine),
+            Err(OpenError::Disk { .. }) if attempt < 30 => end(disk, chance),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    unreachable!("it opens or fails");
+}
+
+/// The process, or all of the machine, ends.
+fn end(disk: &FaultDisk, chance: &mut Chance) {
+    if chance.once_in(2) { disk.kill() } else { disk.lose_power() }
+}
+
+fn faults(chance: &mut Chance) -> Faults {
+    match chance.below(3) {
+        0 => Faults::default(),
+        1 => Faults { sync: 4 + chance.below(8), ..Faults::default() },
+        _ => Faults {
+            write: 30 + chance.below(100),
+            sync: 8 + chance.below(20),
+            other: 10 + chance.below(50),
+        },
+    }
+}
+
+fn run(seed: u64, model: &mut Model) -> Result<(), String> {
+    match lives(seed, model) {
+        // A disk that fails while a store is begun, and then loses power, may leave no more than
+        // that there was to be one. Nothing was said of it.
+        Err(what) if model.epoch == 0 && what.contains("(it is gone)") => Ok(()),
+        run => run,
+    }
+}
+
+fn lives(seed: u64, model: &mut Model) -> Result<(), String> {
+    let disk = FaultDisk::new(seed);
+    let chance = &mut Chance::new(seed ^ 0x5EED);
+    for _ in 0..LIVES {
+        disk.set_faults(faults(chance));
+        let mut engine = open(&disk, chance)?;
+        if chance.once_in(2) {
+            disk.stop_after(Some(1 + chance.below(150)));
+        }
+        live(&disk, &mut engine, model, chance)?;
+        model.ended += 1;
+        disk.stop_after(None);
+        let is_checked = chance.once_in(2);
+        if chance.once_in(4) {
+            // Whether that fails or not, nothing committed may be gone.
+            let _ended = engine.close();
+            if chance.once_in(2) {
+                end(&disk, chance);
+            } else {
+                disk.kill();
+            }
+        } else {
+            end(&disk, chance);
+            drop(engine);
+        }
+        if is_checked {
+            disk.set_faults(Faults::default());
+            let mut engine = open(&disk, chance)?;
+            verify(&mut engine, model)?;
+            end(&disk, chance);
+        }
+    }
+    disk.set_faults(Faults::default());
+    verify(&mut open(&disk, chance)?, model)
+}
+
+/// Some groups of requests, until the machine stops.
+fn live(
+    disk: &FaultDisk,
+    engine: &mut Engine<FaultDisk>,
+    model: &mut Model,
+    chance: &mut Chance,
+) -> Result<(), String> {
+    let Some(writer) = begin(disk, engine, model)? else { return Ok(()) };
+    for _ in 0..STEPS {
+        if chance.once_in(2) {
+            engine.heal();
+        }
+        let (mut group, mut first) = (Vec::new(), Vec::new());
+        for _ in 0..=chance.below(3) {
+            let (sent, number) = model.next(chance);
+            let fate = model.fates(sent).get(&number).copied();
+            let is_again = first.iter().any(|(of, _)| *of == (sent, number));
+            first.push(((sent, number), !is_again && matches!(fate, None | Some(Fate::Never))));
+            model.sends(sent, number);
+            group.push(request(writer, sent, number));
+        }
+        let answers = engine.serve(&group);
+        if disk.has_stopped() {
+            return Ok(());
+        }
+        for (answer, (_, first)) in answers.iter().zip(first) {
+            model.hears(answer, first);
+        }
+        if engine.failing().is_none() && chance.once_in(4) {
+            verify(engine, model)?;
+        }
+    }
+    Ok(())
+}
+
+fn begin(
+    disk: &FaultDisk,
+    engine: &mut Engine<FaultDisk>,
+    model: &mut Model,
+) -> Result<Option<Writer>, String> {
+    for _ in 0..50 {
+        let answer = ask(engine, Request::Begin(1));
+        if disk.has_stopped() {
+            break;
+        }
+        match answer {
+            Answer::Begun { node, begun: Ok(begun) } => {
+                let (last, epoch) = (model.epoch, begun.epoch);
+                ensure(epoch.0 > last, || format!("epoch {} follows {last}", epoch.0))?;
+                model.epoch = epoch.0;
+                return Ok(Some(Writer { node, epoch }));
+            }
+            _ => engine.heal(),
+        }
+    }
+    Ok(None)
+}
+
+/// How many are run; more on demand.
+fn seeds() -> u64 {
+    let more = std::env::var("LEDGER_STORE_SEEDS").ok();
+    more.map_or(300, |seeds| seeds.parse().expect("LEDGER_STORE_SEEDS is a number"))
+}
+
+#[test]
+fn every_committed_batch_is_there_and_none_half() {
+    let mut all = Model::default();
+    for seed in 0..seeds() {
+        let mut model = Model::default();
+        run(seed, &mut model).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        all.committed += model.committed;
+        all.unknown += model.unknown;
+        all.ended += model.ended;
+    }
+    assert!(all.committed > 5_000 && all.unknown > 500, "{} {}", all.committed, all.unknown);
+    assert!(all.ended > seeds() * LIVES * 9 / 10, "{}", all.ended);
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let bugs = [
+        Bug::DropSync,
+        Bug::AcknowledgeEarly,
+        Bug::RefuseUnknown,
+        Bug::TrustPageCache,
+        Bug::SkipDirectorySync,
+        Bug::RenameEarly,
+        Bug::CommitHalves,
+    ];
+    for bug in bugs {
+        plant(Some(bug));
+        let found = (0..300).find(|seed| run(*seed, &mut Model::default()).is_err());
+        plant(None);
+        assert!(found.is_some(), "{bug:?}");
+    }
+}

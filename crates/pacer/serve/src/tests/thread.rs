@@ -1,0 +1,155 @@
+//! The store with its thread: what waits goes together, what fails heals by itself, and every request
+//! is answered whatever becomes of the thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use pacer_core::store::{
+    Answer, Batch, Cause, Denied, Ended, Found, LeaseStore as _, Outcome, Query, Writer,
+};
+
+use super::batch;
+use super::disk::FaultDisk;
+use crate::engine::Engine;
+use crate::thread::WAITING_MAX;
+use crate::{Options, Store};
+
+/// Longer than anything takes: a test fails instead of hanging.
+const EVER: Duration = Duration::from_secs(60);
+
+fn answer(store: &mut Store) -> Answer {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = store.poll() {
+            return answer;
+        }
+        assert!(begun.elapsed() < EVER, "a request is never answered");
+        store.wait(EVER);
+    }
+}
+
+fn begin(store: &mut Store) -> Writer {
+    store.begin(1);
+    let answer = answer(store);
+    let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
+    Writer { node, epoch: begun.epoch }
+}
+
+fn outcome(store: &mut Store) -> Outcome {
+    let answer = answer(store);
+    let Answer::Ended(outcome) = answer else { panic!("{answer:?}") };
+    outcome
+}
+
+#[test]
+fn what_waits_together_is_committed_together() {
+    let temporary = tempfile::tempdir().unwrap();
+    let woken = Arc::<AtomicU64>::default();
+    let wakes = Arc::clone(&woken);
+    let (hold, held) = mpsc::channel::<()>();
+    let wake = move || {
+        // The thread goes on once the test says so, or is done.
+        let _ended = held.recv();
+        wakes.fetch_add(1, Ordering::Relaxed);
+    };
+    let options = Options { wake: Box::new(wake), ..Options::default() };
+    let mut store = Store::open(temporary.path(), options).unwrap();
+    let writer = begin(&mut store);
+    (1..=200).for_each(|number| store.submit(writer, batch(number, 3)));
+    drop(hold);
+    for number in 1..=200 {
+        let outcome = outcome(&mut store);
+        assert_eq!((outcome.number, outcome.ended), (number, Ended::Committed));
+    }
+    // Woken once for each, and the last time perhaps a moment later.
+    let counters = store.counters();
+    assert_eq!((counters.commits, counters.answered, counters.failures), (2, 201, 0));
+    assert_eq!(store.failing(), None);
+    store.close().unwrap();
+    assert_eq!(woken.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn too_many_at_once_are_refused_in_their_order() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (hold, held) = mpsc::channel::<()>();
+    let wake = move || {
+        let _ended = held.recv();
+    };
+    let options = Options { wake: Box::new(wake), ..Options::default() };
+    let mut store = Store::open(temporary.path(), options).unwrap();
+    let writer = begin(&mut store);
+    let most = WAITING_MAX as u64;
+    (1..=most + 2).for_each(|number| store.submit(writer, batch(number, 1)));
+    drop(hold);
+    for number in 1..=most + 2 {
+        let outcome = outcome(&mut store);
+        let (ended, denied) = match number {
+            number if number > most => (Ended::Refused, Some(Denied::Busy)),
+            _ => (Ended::Committed, None),
+        };
+        assert_eq!((outcome.number, outcome.ended, outcome.denied), (number, ended, denied));
+    }
+    store.submit(writer, batch(most + 1, 1));
+    assert_eq!(outcome(&mut store).ended, Ended::Committed, "there is room again");
+}
+
+#[test]
+fn a_disk_that_was_full_heals_by_itself() {
+    let disk = FaultDisk::new(1);
+    let engine = Engine::open(disk.clone()).unwrap();
+    let options = Options { retry_max: Duration::from_millis(20), ..Options::default() };
+    let mut store = Store::start(engine, options).unwrap();
+    let writer = begin(&mut store);
+    disk.set_space(Some(disk.used()));
+    store.submit(writer, batch(1, 20_000));
+    let first = outcome(&mut store);
+    assert_ne!(first.ended, Ended::Committed);
+    assert_eq!(store.failing(), Some(Cause::DiskFull));
+    store.submit(writer, batch(1, 20_000));
+    let refused = outcome(&mut store);
+    assert_eq!(refused.denied, Some(Denied::Failing(Cause::DiskFull)));
+    disk.set_space(None);
+    let begun = Instant::now();
+    while store.failing().is_some() {
+        assert!(begun.elapsed() < EVER, "there is room");
+        std::thread::yield_now();
+    }
+    store.submit(writer, batch(1, 20_000));
+    assert_eq!(outcome(&mut store).ended, Ended::Committed);
+    assert_eq!(store.counters().failures, 1);
+    store.read(Query::Leases(Some(1)));
+    let answer = answer(&mut store);
+    let Answer::Read(Ok(Found::Leases(leases))) = answer else { panic!("{answer:?}") };
+    assert_eq!(leases.len(), 20_000);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_thread_that_is_gone_leaves_unknown_what_it_was_asked() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (hold, held) = mpsc::channel::<()>();
+    let wake = move || {
+        let _ended = held.recv();
+        panic!("somebody's mistake");
+    };
+    let options = Options { wake: Box::new(wake), ..Options::default() };
+    let mut store = Store::open(temporary.path(), options).unwrap();
+    let writer = begin(&mut store);
+    (1..=3).for_each(|number| store.submit(writer, batch(number, 1)));
+    drop(hold);
+    for number in 1..=3 {
+        let outcome = outcome(&mut store);
+        assert_eq!((outcome.number, outcome.ended), (number, Ended::Unknown));
+    }
+    store.begin(1);
+    assert!(matches!(answer(&mut store), Answer::Begun { begun: Err(Denied::Failing(_)), .. }));
+    store.read(Query::Leases(None));
+    assert!(matches!(answer(&mut store), Answer::Read(Err(Denied::Failing(_)))));
+    store.submit(Writer { node: 9, ..writer }, Batch::default());
+    assert_eq!(outcome(&mut store).writer.node, 9);
+    assert_eq!(store.poll(), None);
+    assert_eq!(store.close(), Err(Cause::Disk));
+    Store::open(temporary.path(), Options::default()).unwrap();
+}

@@ -1,0 +1,322 @@
+//! The store as others hold it: a thread of its own, and what is on its way there and back.
+//!
+//! All that waits when the thread comes by goes into one transaction. Owns how much may wait, and
+//! how often a disk that fails is tried; what is done to the file is the engine's.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pacer_core::store::{Answer, Batch, Cause, Change, Denied, Ended, LeaseStore, Query, Writer};
+
+use crate::engine::{Engine, answer};
+use crate::error::{Failure, OpenError};
+use crate::place::{Folder, Place};
+use crate::tables::Request;
+
+/// The most requests on their way.
+pub(crate) const WAITING_MAX: usize = 1_024;
+/// How soon a disk that failed is tried again at first; twice as late each time.
+const RETRY_MIN: Duration = Duration::from_millis(10);
+
+/// What may be chosen.
+pub struct Options {
+    /// How late a disk that fails is tried again at the most.
+    pub retry_max: Duration,
+    /// Called by the store's thread when there are answers.
+    pub wake: Box<dyn Fn() + Send>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { retry_max: Duration::from_secs(1), wake: Box::new(|| ()) }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("retry_max", &self.retry_max).finish_non_exhaustive()
+    }
+}
+
+/// How much was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Requests that were answered, whatever came of them.
+    pub answered: u64,
+    /// Times that the disk began to fail.
+    pub failures: u64,
+}
+
+#[derive(Debug, Default)]
+struct Status {
+    /// 0, or the cause's number in [`CAUSES`] from 1.
+    failing: AtomicU8,
+    commits: AtomicU64,
+    answered: AtomicU64,
+    failures: AtomicU64,
+}
+
+const CAUSES: [Cause; 3] = [Cause::DiskFull, Cause::Disk, Cause::Damaged];
+
+/// What was asked, and who answers it.
+enum Asked {
+    /// The thread; the request is kept without its contents, for when the thread is gone.
+    Thread(Request),
+    /// Nobody needs to.
+    Here(Answer),
+}
+
+/// The ledger's store. Dropped, it does what it was asked before and closes its file.
+pub struct Store {
+    requests: Option<mpsc::Sender<Request>>,
+    answers: mpsc::Receiver<Answer>,
+    /// Taken from there already.
+    next: Option<Answer>,
+    asked: VecDeque<Asked>,
+    /// How many of these the thread answers.
+    waiting: usize,
+    status: Arc<Status>,
+    thread: Option<JoinHandle<Result<(), Cause>>>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Takes `directory`, opens what stands there, or begins it, and starts the thread.
+    ///
+    /// # Errors
+    /// Why it cannot be used; nothing may be authorised then.
+    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        let disk = |error: io::Error| OpenError::Disk {
+            place: directory.display().to_string(),
+            error: error.to_string(),
+        };
+        let folder = Folder::new(directory).map_err(|error| match Failure::from(error) {
+            Failure { cause: Cause::DiskFull, .. } => {
+                OpenError::Full { place: directory.display().to_string() }
+            }
+            Failure { detail, .. } => {
+                OpenError::Disk { place: directory.display().to_string(), error: detail }
+            }
+        })?;
+        let engine = Engine::open(folder)?;
+        Self::start(engine, options).map_err(disk)
+    }
+
+    pub(crate) fn start(engine: Engine<impl Place>, options: Options) -> io::Result<Self> {
+        let (requests, inbox) = mpsc::channel();
+        let (outbox, answers) = mpsc::channel();
+        let status = Arc::<Status>::default();
+        let worker = Worker { engine, inbox, outbox, status: Arc::clone(&status), options };
+        let thread = std::thread::Builder::new()
+            .name("ledger-store".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            requests: Some(requests),
+            answers,
+            next: None,
+            asked: VecDeque::new(),
+            waiting: 0,
+            status,
+            thread: Some(thread),
+        })
+    }
+
+    /// Until there is an answer, or so long; not at all where nothing was asked.
+    pub fn wait(&mut self, most: Duration) {
+        if self.next.is_none() && matches!(self.asked.front(), Some(Asked::Thread(_))) {
+            self.next = self.answers.recv_timeout(most).ok();
+        }
+    }
+
+    /// What does not work, if something does not.
+    pub fn failing(&self) -> Option<Cause> {
+        let number = usize::from(self.status.failing.load(Ordering::Relaxed));
+        number.checked_sub(1).and_then(|number| CAUSES.get(number)).copied()
+    }
+
+    /// How much was done so far.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            commits: self.status.commits.load(Ordering::Relaxed),
+            answered: self.status.answered.load(Ordering::Relaxed),
+            failures: self.status.failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Does what it was asked before, and closes the file.
+    ///
+    /// # Errors
+    /// What does not work: the next start then takes longer.
+    pub fn close(mut self) -> Result<(), Cause> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Cause> {
+        drop(self.requests.take());
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(ended) => ended.unwrap_or(Err(Cause::Disk)),
+        }
+    }
+
+    fn ask(&mut self, request: Request) {
+        let denied = |request: &Request, denied| answer(request, Ended::Refused, Some(denied));
+        if self.waiting >= WAITING_MAX {
+            return self.asked.push_back(Asked::Here(denied(&request, Denied::Busy)));
+        }
+        let kept = without_contents(&request);
+        let sent = self.requests.as_ref().is_some_and(|to| to.send(request).is_ok());
+        if sent {
+            self.waiting += 1;
+            self.asked.push_back(Asked::Thread(kept));
+        } else {
+            let failing = Denied::Failing(Cause::Disk);
+            self.asked.push_back(Asked::Here(denied(&kept, failing)));
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Whoever wants to know how it ended closes it.
+        let _ended = self.end();
+    }
+}
+
+/// What is left of a request is enough to name it.
+fn without_contents(request: &Request) -> Request {
+    match request {
+        Request::Submit(writer, batch) => {
+            let number = batch.number;
+            Request::Submit(*writer, Batch { number, ..Batch::default() })
+        }
+        Request::Change(writer, change) => {
+            let number = change.number;
+            Request::Change(*writer, Change { number, ..Change::default() })
+        }
+        Request::Begin(_) | Request::Read(_) => request.clone(),
+    }
+}
+
+impl LeaseStore for Store {
+    fn begin(&mut self, node: u32) {
+        self.ask(Request::Begin(node));
+    }
+
+    fn submit(&mut self, writer: Writer, batch: Batch) {
+        self.ask(Request::Submit(writer, batch));
+    }
+
+    fn change(&mut self, writer: Writer, change: Change) {
+        self.ask(Request::Change(writer, change));
+    }
+
+    fn read(&mut self, query: Query) {
+        self.ask(Request::Read(query));
+    }
+
+    fn poll(&mut self) -> Option<Answer> {
+        if let Some(Asked::Here(_)) = self.asked.front() {
+            let Some(Asked::Here(answer)) = self.asked.pop_front() else {
+                unreachable!("just seen")
+            };
+            return Some(answer);
+        }
+        let answered = match self.next.take() {
+            Some(answer) => Ok(answer),
+            None => self.answers.try_recv(),
+        };
+        match answered {
+            Err(mpsc::TryRecvError::Empty) => None,
+            Ok(answer) => {
+                self.waiting -= 1;
+                self.asked.pop_front();
+                Some(answer)
+            }
+            // The thread ended over a broken invariant: nobody knows what it did last.
+            Err(mpsc::TryRecvError::Disconnected) => {
+                let Some(Asked::Thread(request)) = self.asked.pop_front() else { return None };
+                self.waiting -= 1;
+                Some(answer(&request, Ended::Unknown, None))
+            }
+        }
+    }
+}
+
+/// What the thread has.
+struct Worker<P: Place> {
+    engine: Engine<P>,
+    inbox: mpsc::Receiver<Request>,
+    outbox: mpsc::Sender<Answer>,
+    status: Arc<Status>,
+    options: Options,
+}
+
+impl<P: Place> Worker<P> {
+    fn run(mut self) -> Result<(), Cause> {
+        let (mut later, mut retry_at) = (RETRY_MIN, Instant::now());
+        loop {
+            let was_failing = self.engine.failing().is_some();
+            let received = if was_failing {
+                let until = retry_at.saturating_duration_since(Instant::now());
+                self.inbox.recv_timeout(until)
+            } else {
+                self.inbox.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
+            };
+            if was_failing && retry_at <= Instant::now() {
+                self.engine.heal();
+                later = (later * 2).min(self.options.retry_max);
+                retry_at = Instant::now() + later;
+            }
+            match received {
+                Ok(first) => self.serve(first),
+                Err(mpsc::RecvTimeoutError::Timeout) => (),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return self.engine.close(),
+            }
+            if !was_failing && self.engine.failing().is_some() {
+                self.status.failures.fetch_add(1, Ordering::Relaxed);
+                (later, retry_at) = (RETRY_MIN, Instant::now() + RETRY_MIN);
+            }
+            self.tell();
+        }
+    }
+
+    fn serve(&mut self, first: Request) {
+        let mut group = vec![first];
+        while group.len() < WAITING_MAX {
+            let Ok(request) = self.inbox.try_recv() else { break };
+            group.push(request);
+        }
+        let answers = self.engine.serve(&group);
+        self.tell();
+        self.status.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
+        for answer in answers {
+            // Whoever asked may be gone; what was done is done.
+            let _heard = self.outbox.send(answer);
+        }
+        (self.options.wake)();
+    }
+
+    /// The status is true before an answer can be seen.
+    fn tell(&self) {
+        let number = self.engine.failing().map_or(0, |failing| {
+            1 + CAUSES.iter().position(|cause| *cause == failing).expect("all are there")
+        });
+        let number = u8::try_from(number).expect("few");
+        self.status.failing.store(number, Ordering::Relaxed);
+        self.status.commits.store(self.engine.commits(), Ordering::Relaxed);
+    }
+}

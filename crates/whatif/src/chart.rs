@@ -1,0 +1,131 @@
+//! A spend curve beside its target in a terminal, drawn with characters. Knows nothing of colours:
+//! who cannot see these sees the same.
+
+use crate::curve::{Curve, Drawing, length};
+
+/// Least size of the field within the axes, in characters; less is drawn as this.
+const SIZE_MIN: (usize, usize) = (16, 4);
+
+/// Most: what is larger is drawn as this.
+const SIZE_MAX: (usize, usize) = (400, 100);
+
+const TARGET: char = '·';
+/// One for each line, then from the start again.
+const MARKS: [char; 6] = ['●', '○', '■', '□', '▲', '△'];
+
+/// `width` and `height` are those of the field within the axes, in characters. Ends with a line's
+/// end.
+pub fn draw(drawing: &Drawing, width: usize, height: usize) -> String {
+    let width = width.clamp(SIZE_MIN.0, SIZE_MAX.0);
+    let height = height.clamp(SIZE_MIN.1, SIZE_MAX.1);
+    let mut field = vec![vec![' '; width]; height];
+    if let Some(target) = &drawing.target {
+        trace(&mut field, drawing, target, TARGET);
+    }
+    // The first is drawn last: it is the one that is asked for.
+    for (number, line) in drawing.lines.iter().enumerate().rev() {
+        trace(&mut field, drawing, line, MARKS[number % MARKS.len()]);
+    }
+    let mut text = format!("{}\n", visible(&drawing.title));
+    for (row, cells) in field.iter().enumerate() {
+        let label = axis_label(row, height);
+        let cells: String = cells.iter().collect();
+        text.push_str(format!("{label:>6} ┤{cells}").trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!("       └{}\n", "─".repeat(width)));
+    let (middle, end) = (length(drawing.length_ms() / 2), length(drawing.length_ms()));
+    let half = width / 2;
+    let left = half.saturating_sub(1 + middle.chars().count() / 2);
+    let right = width.saturating_sub(1 + left + middle.chars().count());
+    text.push_str(&format!("        0{:left$}{middle}{end:>right$}\n", ""));
+    text.push_str(&legend(drawing));
+    text
+}
+
+/// Every fourth of the budget that a row stands for, once.
+fn axis_label(row: usize, height: usize) -> String {
+    let quarter = (0..=4).find(|quarter| row == (4 - quarter) * (height - 1) / 4);
+    quarter.map_or(String::new(), |quarter| format!("{} %", quarter * 25))
+}
+
+fn trace(field: &mut [Vec<char>], drawing: &Drawing, curve: &Curve, mark: char) {
+    if curve.points.is_empty() {
+        return;
+    }
+    let (height, width) = (field.len(), field[0].len());
+    let row = |column: usize| {
+        #[expect(clippy::cast_precision_loss, reason = "at most some hundred columns")]
+        let share = column as f64 / (width - 1) as f64;
+        let spent = curve.at(drawing.moment(share)).clamp(0.0, 1.0);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of at most a hundred rows"
+        )]
+        let up = (spent * (height - 1) as f64).round() as usize;
+        height - 1 - up
+    };
+    for (column, row) in (0..width).map(row).enumerate() {
+        field[row][column] = mark;
+    }
+}
+
+fn legend(drawing: &Drawing) -> String {
+    let target = drawing.target.iter().map(|curve| (TARGET, curve));
+    let lines = MARKS.into_iter().cycle().zip(&drawing.lines);
+    let names = target.chain(lines).map(|(mark, curve)| format!("{mark} {}", visible(&curve.name)));
+    format!("        {}\n", names.collect::<Vec<_>>().join("   "))
+}
+
+/// Names may come from outside: a terminal is given nothing that it would obey.
+fn visible(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(name: &str, points: &[(u64, f64)]) -> Curve {
+        Curve { name: name.to_owned(), points: points.to_vec() }
+    }
+
+    #[test]
+    fn a_line_beside_its_target() {
+        let drawing = Drawing {
+            title: "spend\u{1b}[2J".to_owned(),
+            start_ms: 1_000_000,
+            end_ms: 1_000_000 + 86_400_000,
+            target: Some(curve("target", &[(1_000_000, 0.0), (87_400_000, 1.0)])),
+            lines: vec![curve("asap", &[(1_000_000, 0.0), (22_600_000, 1.0)])],
+        };
+        let want = "\
+spend\u{fffd}[2J
+ 100 % ┤    ●●●●●●●●●●●●●
+  75 % ┤   ●      ····
+  50 % ┤  ●   ····
+  25 % ┤ ●····
+   0 % ┤●·
+       └─────────────────
+        0     12 h   24 h
+        · target   ● asap
+";
+        let got = draw(&drawing, 17, 5);
+        assert_eq!(got, want, "\n{got}");
+    }
+
+    #[test]
+    fn sizes_are_held_within_limits() {
+        let drawing = Drawing {
+            title: String::new(),
+            start_ms: 0,
+            end_ms: 0,
+            target: None,
+            lines: vec![curve("none", &[])],
+        };
+        assert_eq!(draw(&drawing, 0, 0).lines().count(), 4 + 4);
+        assert_eq!(draw(&drawing, usize::MAX, usize::MAX).lines().count(), 100 + 4);
+    }
+}

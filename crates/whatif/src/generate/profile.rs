@@ -1,0 +1,235 @@
+//! The sorts of streams that there are, by name. Knows nothing of how they are drawn.
+
+use super::GenerateError;
+
+/// How values are spread about their median.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Values {
+    /// All alike.
+    Fixed,
+    /// The logarithm is normal, with this deviation: many small ones, and a long tail.
+    LogNormal {
+        /// Above 0, at most 3.
+        sigma: f64,
+    },
+    /// From nothing to twice the median, all as likely.
+    Uniform,
+    /// A heavy tail: the share above x falls as x^-shape.
+    Pareto {
+        /// Above 1, at most 20: the smaller, the heavier.
+        shape: f64,
+    },
+    /// Most about the median, few worth many times it: retargeted users.
+    Rare {
+        /// How many are worth more, from 0 to 1.
+        share: f64,
+        /// How many times more, 1 to 1000.
+        times: f64,
+    },
+}
+
+/// How a stream goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// How far traffic swings about its mean over the day: 0 not at all, 1 from nothing to double.
+    pub day_depth: f64,
+    /// At what hour (UTC) traffic is highest, 0 to 24.
+    pub peak_hour: f64,
+    /// Traffic of Saturdays and Sundays beside other days, above 0, at most 10.
+    pub weekend: f64,
+    /// How many bursts there are, at most 1000.
+    pub bursts: u32,
+    /// How long a burst is in the mean, as a share of the stream, up to a half.
+    pub burst_length: f64,
+    /// How many times the usual traffic comes in a burst, 1 to 1000.
+    pub burst_height: f64,
+    /// The median of market prices at the start, in currency per 1000 impressions; above 0, at most
+    /// 100,000.
+    pub price_median: f64,
+    /// The deviation of their logarithm, 0 to 3.
+    pub price_sigma: f64,
+    /// How many times higher prices are at the end than at the start, 0.01 to 100; as steadily as
+    /// interest grows.
+    pub drift: f64,
+    /// How many times higher prices are from `shock_at` on, 0.01 to 100.
+    pub shock: f64,
+    /// When that begins, as a share of the stream, 0 to 1.
+    pub shock_at: f64,
+    /// The median of values, as `price_median`.
+    pub value_median: f64,
+    /// How values are spread.
+    pub values: Values,
+    /// How far value goes with price, -1 to 1: the correlation of what both are drawn from.
+    pub correlation: f64,
+}
+
+/// Traffic by the day, prices and values lognormal, a little together: what others differ from.
+const DIURNAL: Profile = Profile {
+    name: "diurnal",
+    about: "traffic rises and falls with the day",
+    day_depth: 0.7,
+    peak_hour: 19.0,
+    weekend: 1.0,
+    bursts: 0,
+    burst_length: 0.0,
+    burst_height: 1.0,
+    price_median: 1.0,
+    price_sigma: 0.6,
+    drift: 1.0,
+    shock: 1.0,
+    shock_at: 0.0,
+    value_median: 2.0,
+    values: Values::LogNormal { sigma: 0.8 },
+    correlation: 0.3,
+};
+
+const FLAT: Profile = Profile {
+    name: "flat",
+    about: "the same traffic at any time; nothing changes",
+    day_depth: 0.0,
+    ..DIURNAL
+};
+
+/// All that have a name.
+pub const PROFILES: &[Profile] = &[
+    FLAT,
+    DIURNAL,
+    Profile {
+        name: "bursty",
+        about: "by the day, with 12 bursts of 4 times the traffic, about 15 minutes each in a day",
+        bursts: 12,
+        burst_length: 0.01,
+        burst_height: 4.0,
+        ..DIURNAL
+    },
+    Profile {
+        name: "spikes",
+        about: "by the day, with 12 bursts of 6 times the traffic, about 15 minutes each in a day",
+        bursts: 12,
+        burst_length: 0.01,
+        burst_height: 6.0,
+        ..DIURNAL
+    },
+    Profile {
+        name: "drift-up",
+        about: "by the day; prices rise steadily, by half from start to end",
+        drift: 1.5,
+        ..DIURNAL
+    },
+    Profile {
+        name: "drift-down",
+        about: "by the day; prices fall steadily, by a third from start to end",
+        drift: 2.0 / 3.0,
+        ..DIURNAL
+    },
+    Profile {
+        name: "shock",
+        about: "by the day; prices are half as high again from 60 % of the stream on",
+        shock: 1.5,
+        shock_at: 0.6,
+        ..DIURNAL
+    },
+    Profile {
+        name: "correlated",
+        about: "by the day; what is worth more costs more: bargains are rare",
+        correlation: 0.8,
+        ..DIURNAL
+    },
+    Profile {
+        name: "independent",
+        about: "by the day; value says nothing of the price",
+        correlation: 0.0,
+        ..DIURNAL
+    },
+    Profile {
+        name: "heavy-tail",
+        about: "by the day; values have a heavy tail (Pareto, shape 2.5)",
+        values: Values::Pareto { shape: 2.5 },
+        ..DIURNAL
+    },
+    Profile {
+        name: "uniform-value",
+        about: "by the day; values lie evenly between nothing and twice their median",
+        values: Values::Uniform,
+        ..DIURNAL
+    },
+    Profile {
+        name: "fixed-value",
+        about: "by the day; every impression is worth the same, prices alone differ",
+        values: Values::Fixed,
+        ..DIURNAL
+    },
+    Profile {
+        name: "retargeting",
+        about: "by the day; one impression in twenty is worth ten times the others",
+        values: Values::Rare { share: 0.05, times: 10.0 },
+        ..DIURNAL
+    },
+    Profile {
+        name: "night",
+        about: "traffic comes nearly all between 20 and 4 o'clock, at prices that vary more",
+        day_depth: 0.98,
+        peak_hour: 0.0,
+        price_sigma: 0.9,
+        ..DIURNAL
+    },
+];
+
+/// No profile has that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no profile `{0}`: choose {names}", names = PROFILES.iter().map(|it| it.name).collect::<Vec<_>>().join(", "))]
+pub struct NoProfile(String);
+
+impl Profile {
+    /// By its name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PROFILES.iter().find(|profile| profile.name == name)
+    }
+
+    /// By its name, as from a command line.
+    ///
+    /// # Errors
+    ///
+    /// Names those that there are.
+    pub fn parse(name: &str) -> Result<Self, NoProfile> {
+        Self::named(name).cloned().ok_or_else(|| NoProfile(name.escape_debug().to_string()))
+    }
+
+    /// Whether every field lies in its range; the first that does not is told.
+    pub(super) fn check(&self) -> Result<(), GenerateError> {
+        let (spread, within, range): (f64, _, _) = match self.values {
+            Values::Fixed | Values::Uniform => (0.0, 0.0..=0.0, ""),
+            Values::LogNormal { sigma } => (sigma, 1e-6..=3.0, "above 0, at most 3"),
+            Values::Pareto { shape } => (shape, 1.000_001..=20.0, "above 1, at most 20"),
+            Values::Rare { share, .. } => (share, 0.0..=1.0, "0 to 1"),
+        };
+        let times = if let Values::Rare { times, .. } = self.values { times } else { 1.0 };
+        for (field, value, within, range) in [
+            ("day_depth", self.day_depth, 0.0..=1.0, "0 to 1"),
+            ("peak_hour", self.peak_hour, 0.0..=24.0, "0 to 24"),
+            ("weekend", self.weekend, 1e-6..=10.0, "above 0, at most 10"),
+            ("bursts", f64::from(self.bursts), 0.0..=1000.0, "0 to 1000"),
+            ("burst_length", self.burst_length, 0.0..=0.5, "0 to 0.5"),
+            ("burst_height", self.burst_height, 1.0..=1000.0, "1 to 1000"),
+            ("price_median", self.price_median, 1e-6..=100_000.0, "above 0, at most 100000"),
+            ("price_sigma", self.price_sigma, 0.0..=3.0, "0 to 3"),
+            ("drift", self.drift, 0.01..=100.0, "0.01 to 100"),
+            ("shock", self.shock, 0.01..=100.0, "0.01 to 100"),
+            ("shock_at", self.shock_at, 0.0..=1.0, "0 to 1"),
+            ("value_median", self.value_median, 1e-6..=100_000.0, "above 0, at most 100000"),
+            ("values", spread, within, range),
+            ("values (times)", times, 1.0..=1000.0, "1 to 1000"),
+            ("correlation", self.correlation, -1.0..=1.0, "-1 to 1"),
+        ] {
+            // Not a number lies in no range.
+            if !within.contains(&value) {
+                return Err(GenerateError::Profile { field, value: value.to_string(), range });
+            }
+        }
+        Ok(())
+    }
+}

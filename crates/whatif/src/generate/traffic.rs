@@ -1,0 +1,84 @@
+//! When auctions come: a curve of traffic over the stream, by its minute or finer. Knows nothing of
+//! prices.
+
+use super::chance::Chance;
+use super::profile::Profile;
+use super::{DAY_MS, whole};
+
+/// How many pieces a short stream's curve has.
+const CELLS_MIN: u64 = 1_440;
+
+/// The sums of traffic up to the end of each piece of the stream, ready to be inverted.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    cell_ms: f64,
+    /// Rising, from the end of the first piece to that of the last.
+    sums: Vec<f64>,
+    /// The piece that the last one came in: they come in order.
+    at: usize,
+}
+
+impl Traffic {
+    pub(super) fn new(
+        profile: &Profile,
+        start_ms: u64,
+        duration_ms: u64,
+        mut chance: Chance,
+    ) -> Self {
+        let cell = (duration_ms / CELLS_MIN).clamp(1, 60_000);
+        let bursts: Vec<(f64, f64)> = (0..profile.bursts)
+            .map(|_| {
+                // A burst lasts a half to one and a half of its mean length.
+                let length = profile.burst_length * (0.5 + chance.positive());
+                let begin = chance.positive() * (1.0 - length).max(0.0);
+                (begin, begin + length)
+            })
+            .collect();
+        let mut sum = 0.0;
+        let sums = (0..duration_ms.div_ceil(cell))
+            .map(|number| {
+                let middle_ms = number * cell + cell / 2;
+                let done = whole(middle_ms) / whole(duration_ms);
+                let is_burst = bursts.iter().any(|(begin, end)| (*begin..*end).contains(&done));
+                let burst = if is_burst { profile.burst_height } else { 1.0 };
+                // The last piece may be shorter than the others.
+                let length = cell.min(duration_ms - number * cell);
+                sum += by_day(profile, start_ms + middle_ms) * burst * whole(length);
+                sum
+            })
+            .collect();
+        Self { cell_ms: whole(cell), sums, at: 0 }
+    }
+
+    /// By when `share` of the traffic has come, in milliseconds from the start. Shares must not
+    /// fall from call to call.
+    pub(super) fn when(&mut self, share: f64) -> u64 {
+        let last = self.sums.len() - 1;
+        let wanted = share * self.sums[last];
+        while self.at < last && self.sums[self.at] <= wanted {
+            self.at += 1;
+        }
+        let before = if self.at == 0 { 0.0 } else { self.sums[self.at - 1] };
+        let width = self.sums[self.at] - before;
+        let within = if width > 0.0 { ((wanted - before) / width).clamp(0.0, 1.0) } else { 0.0 };
+        #[expect(clippy::cast_precision_loss, reason = "there are at most 527,040 pieces")]
+        let since_ms = (self.at as f64 + within) * self.cell_ms;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "at most 366 days, and milliseconds begin where they begin"
+        )]
+        let whole_ms = since_ms as u64;
+        whole_ms
+    }
+}
+
+/// Traffic at a moment, where 1 is the mean of a weekday.
+fn by_day(profile: &Profile, time_ms: u64) -> f64 {
+    let hours = whole(time_ms % DAY_MS) / 3_600_000.0;
+    let angle = (hours - profile.peak_hour) / 24.0 * 2.0 * std::f64::consts::PI;
+    // 1 January 1970 was a Thursday.
+    let is_weekend = matches!((time_ms / DAY_MS) % 7, 2 | 3);
+    let by_week = if is_weekend { profile.weekend } else { 1.0 };
+    (1.0 + profile.day_depth * libm::cos(angle)) * by_week
+}

@@ -1,0 +1,436 @@
+//! A stream, a budget, and any number of strategies beside the optimum: what `vickrey simulate
+//! pacing` shows. Knows nothing of files.
+
+use std::fmt;
+
+use pacer_core::strategy::{
+    Flight, Forecast as Expected, HOURS, OutOfRange, Pricing, Settings, SlotDual, Target,
+    TargetError, Week, Zone,
+};
+use serde::Serialize;
+use units::{Decimal, Nanos, Ppm};
+
+use crate::curve::{Curve, Drawing, ratio};
+use crate::figures::{Figures, Setting};
+use crate::optimum::{Optimum, optimum};
+use crate::replay::{self, Run, replay};
+use crate::stream::Auction;
+
+/// Most slots of a flight: samples of each are held for every strategy, 64 bytes each.
+pub const SLOTS_MAX: u64 = 2_000_000;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// What a campaign may spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// So much.
+    Amount(Nanos),
+    /// This share of what bidding at value without any budget would spend.
+    Share(Ppm),
+}
+
+impl Budget {
+    /// Reads an amount of currency, `12.5`, to the nano, which is rounded down. `None` when it is
+    /// no number, negative or beyond 18 thousand million.
+    pub fn amount(text: &str) -> Option<Self> {
+        let (nanos, _) = Decimal::parse(text).ok()?.scaled(9)?;
+        Some(Self::Amount(Nanos::new(nanos)))
+    }
+
+    /// Reads a share: `1/32`, `0.03125` or `3.125%`, to the millionth, rounded down. `None` when it
+    /// is no number, nothing or more than the whole.
+    pub fn share(text: &str) -> Option<Self> {
+        let parts = if let Some((part, whole)) = text.split_once('/') {
+            let (part, whole): (u64, u64) = (part.parse().ok()?, whole.parse().ok()?);
+            part.checked_mul(Ppm::ONE.get().into())?.checked_div(whole)?
+        } else if let Some(percent) = text.strip_suffix('%') {
+            Decimal::parse(percent.trim_end()).ok()?.scaled(4)?.0
+        } else {
+            Decimal::parse(text).ok()?.scaled(6)?.0
+        };
+        let parts = u32::try_from(parts).ok().filter(|parts| *parts > 0)?;
+        Ppm::new(parts).map(Self::Share)
+    }
+}
+
+/// What traffic the target counts on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forecast {
+    /// The same at any time.
+    Uniform,
+    /// That of each hour of the stream itself, known beforehand; of a short stream, of each 24th
+    /// part. The hours alone: what happens within one is not known.
+    Own,
+    /// That of another stream, by the hour of the week (UTC).
+    Learned(Box<Week>),
+}
+
+impl Forecast {
+    /// What `auctions` teach of traffic: by the hour of the week, where each has been seen for a
+    /// week or more; else by the hour of the day. No hour counts as closed.
+    pub fn learned(auctions: &[Auction]) -> Self {
+        let zone = Zone::utc();
+        let mut weights = [0u32; HOURS];
+        for auction in auctions {
+            let weight = &mut weights[zone.hour_of_week(auction.time_ms)];
+            *weight = weight.saturating_add(1);
+        }
+        let (first, last) = (auctions.first(), auctions.last());
+        let length_ms = first.zip(last).map_or(0, |(first, last)| last.time_ms - first.time_ms);
+        if length_ms < (HOURS as u64 - 1) * HOUR_MS {
+            for hour in 0..24 {
+                let of_day = (hour..HOURS).step_by(24);
+                let sum = of_day.clone().fold(0u32, |sum, at| sum.saturating_add(weights[at]));
+                // A day that has not been seen is as those that have.
+                let days = of_day.clone().filter(|at| weights[*at] > 0).count().max(1);
+                let mean = sum / u32::try_from(days).expect("a week has seven days");
+                of_day.for_each(|at| weights[at] = mean);
+            }
+        }
+        Self::Learned(Box::new(Week::weighted(&weights.map(|weight| weight.max(1)))))
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Own => "own",
+            Self::Learned(_) => "learned",
+        }
+    }
+}
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the campaign may spend.
+    pub budget: Budget,
+    /// The strategies, each with its gains; [`Settings::all`] or [`Settings::named`] give them by
+    /// default gains. One that knows first and second prices apart is told by `pricing`.
+    pub strategies: Vec<Settings>,
+    /// What a win costs: the price to beat (second price), or the bid (first price).
+    pub pricing: Pricing,
+    /// What traffic the target counts on.
+    pub forecast: Forecast,
+    /// How far the target runs ahead of traffic, 0 to 1: with 1, three quarters are spent by the
+    /// middle.
+    pub ahead: f64,
+    /// When the campaign runs; by default from the first auction to the last.
+    pub flight: Option<Flight>,
+    /// How long a slot is, in milliseconds: after each the strategy decides anew. By default a
+    /// 1440th of the flight, between a second and a minute.
+    pub slot_ms: Option<u64>,
+    /// How long after its auction a win is notified, in milliseconds.
+    pub notice_delay_ms: u64,
+}
+
+impl Options {
+    /// Every strategy with its defaults, second prices, the stream's own hours, no delay.
+    pub fn new(budget: Budget) -> Self {
+        Self {
+            budget,
+            strategies: Settings::all().to_vec(),
+            pricing: Pricing::SecondPrice,
+            forecast: Forecast::Own,
+            ahead: 0.0,
+            flight: None,
+            slot_ms: None,
+            notice_delay_ms: 0,
+        }
+    }
+}
+
+/// No strategy has that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no strategy `{0}`: choose all, {names}", names = Settings::all().map(|it| it.name()).join(", "))]
+pub struct NoStrategy(String);
+
+/// Reads the names of strategies, separated by commas, or `all`; each has its default gains.
+///
+/// # Errors
+///
+/// Names those that there are.
+pub fn strategies(names: &str) -> Result<Vec<Settings>, NoStrategy> {
+    if names == "all" {
+        return Ok(Settings::all().to_vec());
+    }
+    let named = |name: &str| {
+        Settings::named(name).ok_or_else(|| NoStrategy(name.escape_debug().to_string()))
+    };
+    names.split(',').map(str::trim).map(named).collect()
+}
+
+/// Why nothing is simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SimulateError {
+    /// No auction in the flight.
+    #[error("there are no auctions between {start_ms} and {end_ms} ms: move the flight")]
+    NoAuctions {
+        /// When it begins.
+        start_ms: u64,
+        /// When it is over.
+        end_ms: u64,
+    },
+    /// The budget, or the share of nothing.
+    #[error(
+        "the budget is nothing: give an amount above 0 (bidding at value would spend {unconstrained})"
+    )]
+    NoBudget {
+        /// What bidding at value would spend.
+        unconstrained: Nanos,
+    },
+    /// More than can be counted.
+    #[error(
+        "bidding at value would spend more than 18 thousand million: give an amount, not a share"
+    )]
+    Unbounded,
+    /// A gain.
+    #[error("strategy {strategy}: {problem}")]
+    Gain {
+        /// Whose.
+        strategy: &'static str,
+        /// What is wrong.
+        problem: OutOfRange,
+    },
+    /// The flight, or how far ahead.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Of a flight.
+    #[error(
+        "slots of {slot_ms} ms make more than {SLOTS_MAX} of a flight of {flight_ms} ms: give slots of {least_ms} ms or more"
+    )]
+    Slots {
+        /// As given, or as by default.
+        slot_ms: u64,
+        /// How long the flight is.
+        flight_ms: u64,
+        /// What would do.
+        least_ms: u64,
+    },
+}
+
+/// What came of it. As JSON: shares are numbers where 1 is the whole, money is in nanos.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// How many auctions the flight has.
+    pub auctions: u64,
+    /// When the flight begins, in milliseconds since 1970.
+    pub start_ms: u64,
+    /// When it is over.
+    pub end_ms: u64,
+    /// Length of a slot; towards the end of the flight they are shorter.
+    pub slot_ms: u64,
+    /// What a win costs: `second_price` or `first_price`.
+    pub pricing: Pricing,
+    /// What traffic the target counts on: `uniform`, `own` or `learned`.
+    pub forecast: &'static str,
+    /// What might be spent.
+    pub budget_nanos: u64,
+    /// What bidding at value would have spent without a budget.
+    pub unconstrained_nanos: u128,
+    /// What hindsight would have bought.
+    pub optimum: OptimumFigures,
+    /// In the order in which strategies were given.
+    pub strategies: Vec<Figures>,
+    /// Their spend beside the target, for drawing.
+    #[serde(skip)]
+    pub curves: Drawing,
+}
+
+/// What hindsight would have bought with the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OptimumFigures {
+    /// Impressions, one in part apart.
+    pub wins: u64,
+    /// What they cost.
+    pub spent_nanos: u64,
+    /// What they are worth.
+    pub value_nanos: u128,
+}
+
+/// What bidding at value without a budget would spend on `auctions`.
+pub fn unconstrained(auctions: &[Auction], pricing: Pricing) -> u128 {
+    let won = auctions.iter().filter(|it| it.value.micros() > 0 && it.value >= it.market_price);
+    let price = |auction: &Auction| match pricing {
+        Pricing::SecondPrice => auction.market_price,
+        Pricing::FirstPrice => auction.value,
+    };
+    won.map(|auction| u128::from(price(auction).micros())).sum()
+}
+
+/// Spends a budget on `auctions`, which are in order of time, by each strategy.
+///
+/// # Errors
+///
+/// When an option is none, or the flight has no auctions.
+pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, SimulateError> {
+    let (flight, auctions) = flown(auctions, options.flight)?;
+    let unconstrained_nanos = unconstrained(auctions, options.pricing);
+    let budget = budget(options.budget, unconstrained_nanos)?;
+    for settings in &options.strategies {
+        if let Some(problem) = settings.problems().into_iter().next() {
+            return Err(SimulateError::Gain { strategy: settings.name(), problem });
+        }
+    }
+    let target = target(&options.forecast, flight, auctions)?.front_loaded(options.ahead)?;
+    let slot_ms = slot(options.slot_ms, flight)?;
+    let optimum = optimum(auctions, budget);
+    let Flight { start_ms, end_ms } = flight;
+    let setting = Setting { start_ms, end_ms, budget, optimum };
+    let mut strategies = Vec::with_capacity(options.strategies.len());
+    let mut curves = Vec::with_capacity(options.strategies.len());
+    for settings in &options.strategies {
+        let settings = &priced(*settings, options.pricing);
+        let run = replay(
+            auctions,
+            &replay::Options {
+                settings,
+                target: &target,
+                budget,
+                pricing: options.pricing,
+                slot_ms,
+                notice_delay_ms: options.notice_delay_ms,
+            },
+        );
+        strategies.push(Figures::of(settings.name(), &run, &setting));
+        curves.push(spend(settings.name(), &run, &setting));
+    }
+    Ok(Report {
+        auctions: auctions.len() as u64,
+        start_ms,
+        end_ms,
+        slot_ms,
+        pricing: options.pricing,
+        forecast: options.forecast.name(),
+        budget_nanos: budget.get(),
+        unconstrained_nanos,
+        optimum: figures(optimum),
+        strategies,
+        curves: Drawing {
+            title: format!("A budget of {budget} over {} auctions", auctions.len()),
+            start_ms,
+            end_ms,
+            target: Some(wanted(&target)),
+            lines: curves,
+        },
+    })
+}
+
+/// The flight, and the auctions within it.
+fn flown(
+    auctions: &[Auction],
+    flight: Option<Flight>,
+) -> Result<(Flight, &[Auction]), SimulateError> {
+    let whole = || {
+        let (first, last) = auctions.first().zip(auctions.last())?;
+        Some(Flight { start_ms: first.time_ms, end_ms: last.time_ms + 1 })
+    };
+    let nothing = Flight { start_ms: 0, end_ms: 0 };
+    let Flight { start_ms, end_ms } = flight.or_else(whole).unwrap_or(nothing);
+    let first = auctions.partition_point(|auction| auction.time_ms < start_ms);
+    let end = auctions.partition_point(|auction| auction.time_ms < end_ms);
+    match auctions.get(first..end) {
+        Some(within) if !within.is_empty() => Ok((Flight { start_ms, end_ms }, within)),
+        _ => Err(SimulateError::NoAuctions { start_ms, end_ms }),
+    }
+}
+
+fn budget(budget: Budget, unconstrained_nanos: u128) -> Result<Nanos, SimulateError> {
+    let nanos = match budget {
+        Budget::Amount(amount) => amount.get(),
+        Budget::Share(share) => {
+            let part = unconstrained_nanos * u128::from(share.get()) / u128::from(Ppm::ONE.get());
+            u64::try_from(part).map_err(|_| SimulateError::Unbounded)?
+        }
+    };
+    if nanos == 0 {
+        let most = u64::try_from(unconstrained_nanos).unwrap_or(u64::MAX);
+        return Err(SimulateError::NoBudget { unconstrained: Nanos::new(most) });
+    }
+    Ok(Nanos::new(nanos))
+}
+
+fn slot(slot_ms: Option<u64>, flight: Flight) -> Result<u64, SimulateError> {
+    let flight_ms = flight.end_ms.saturating_sub(flight.start_ms);
+    let slot_ms = slot_ms.unwrap_or((flight_ms / 1_440).clamp(1_000, 60_000));
+    if slot_ms == 0 || flight_ms / slot_ms > SLOTS_MAX {
+        let least_ms = flight_ms / (SLOTS_MAX + 1) + 1;
+        return Err(SimulateError::Slots { slot_ms, flight_ms, least_ms });
+    }
+    Ok(slot_ms)
+}
+
+fn target(
+    forecast: &Forecast,
+    flight: Flight,
+    auctions: &[Auction],
+) -> Result<Target, TargetError> {
+    let expected = match forecast {
+        Forecast::Uniform => Expected::uniform(),
+        Forecast::Learned(week) => Expected::Weekly { week: Week::clone(week), zone: Zone::utc() },
+        Forecast::Own => own(flight, auctions),
+    };
+    Target::new(flight, expected)
+}
+
+/// How many auctions come in each hour, or 24th part.
+fn own(flight: Flight, auctions: &[Auction]) -> Expected {
+    let flight_ms = flight.end_ms.saturating_sub(flight.start_ms);
+    let parts = flight_ms.div_ceil(HOUR_MS).clamp(24, SLOTS_MAX);
+    let part_ms = flight_ms.div_ceil(parts).max(1);
+    let part = |time_ms: u64| {
+        usize::try_from((time_ms - flight.start_ms) / part_ms).expect("within the flight's parts")
+    };
+    let last = part(flight.end_ms.saturating_sub(1).max(flight.start_ms));
+    let mut weights = vec![0u32; last + 1];
+    for auction in auctions {
+        let weight = &mut weights[part(auction.time_ms)];
+        *weight = weight.saturating_add(1);
+    }
+    Expected::Given { part_ms, weights }
+}
+
+/// The strategy as it is where wins cost this.
+fn priced(settings: Settings, pricing: Pricing) -> Settings {
+    match settings {
+        Settings::SlotDual(gains) => Settings::SlotDual(SlotDual { pricing, ..gains }),
+        other => other,
+    }
+}
+
+const fn figures(optimum: Optimum) -> OptimumFigures {
+    let Optimum { value_nanos, spent, wins } = optimum;
+    OptimumFigures { wins, spent_nanos: spent.get(), value_nanos }
+}
+
+/// What a run had spent when each slot ended.
+fn spend(name: &str, run: &Run, setting: &Setting) -> Curve {
+    let of_budget = |nanos: u128| {
+        // Within the budget, and so within 64 bits.
+        ratio(u64::try_from(nanos).unwrap_or(u64::MAX), setting.budget.get())
+    };
+    let start = (setting.start_ms, 0.0);
+    let samples = run.samples.iter().map(|it| (it.time_ms, of_budget(it.spent_nanos)));
+    Curve { name: name.to_owned(), points: std::iter::once(start).chain(samples).collect() }
+}
+
+/// What the target wants spent, as finely as any drawing shows.
+fn wanted(target: &Target) -> Curve {
+    const POINTS: u64 = 1_000;
+    let Flight { start_ms, end_ms } = target.flight();
+    let step = |number: u64| start_ms + (end_ms - start_ms).div_ceil(POINTS) * number;
+    let points = (0..=POINTS).map(step).map(|time_ms| (time_ms, target.share(time_ms)));
+    Curve { name: "target".to_owned(), points: points.collect() }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Amount(amount) => write!(f, "{amount}"),
+            Self::Share(share) => write!(f, "{share} of what bidding at value spends"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
