@@ -217,7 +217,9 @@ fn nobody_else_is_told_anything() {
 
 #[test]
 fn without_a_bid_too_and_with_what_the_guards_say() {
-    let exchange = Running::start(&toml(&[("gone", nowhere()), ("paused", nowhere())], ""));
+    // Both are asked until one is paused: with breakers, theirs would be open by then.
+    let toml = toml(&[("gone", nowhere()), ("paused", nowhere())], "");
+    let exchange = Running::start(&toml.replace("[[dsp]]\n", "[[dsp]]\nbreaker = false\n"));
     assert!(exchange.exchange.as_ref().unwrap().pause("paused", true));
     // The shard hears of it within a few turns of the governors.
     let started = std::time::Instant::now();
