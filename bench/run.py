@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from driver import (
+    budgets,
     cold,
     hostile,
     log,
@@ -34,6 +35,7 @@ from driver.throughput import Rounds, Scenario
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 PEERS = ("go", "go-marshal-once")
+PROGRAMS = ("vickrey", "bench-floor", "bench-log", "bench-ledger", "bench-pacer")
 
 THROUGHPUT = {
     scenario.name: scenario
@@ -58,9 +60,14 @@ SCENARIOS = (
     "log-commit",
     "log-read",
     "log-start",
+    "budget-core",
+    "budget-store",
 )
 # Several by one name.
-GROUPS = {"log": ("log-commit", "log-read", "log-start")}
+GROUPS = {
+    "log": ("log-commit", "log-read", "log-start"),
+    "budgets": ("budget-core", "budget-store"),
+}
 
 EPILOG = """\
 scenarios (all of them, where none is named; about 40 minutes):
@@ -81,6 +88,9 @@ scenarios (all of them, where none is named; about 40 minutes):
   log-read   verify and replay beside the same files read alone, out of the page cache and in it
   log-start  the first auction over 10 GiB of a log whose end is torn; needs that much disk
   log        the last three
+  budget-core  what a shard pays to decide, reserve and settle; counters and a map beside it
+  budget-store durable batches of leases; the same bytes written and synced raw
+  budgets    the last two
 
 examples:
   bench/run.py                          everything
@@ -221,12 +231,12 @@ def refuse(problem: str) -> None:
 
 def build(folder: Path, peers: bool) -> list[str]:
     """Links every program into `folder`, built now; says which peers are left out."""
-    packages = ["-p", "vickrey", "-p", "bench-floor", "-p", "bench-log"]
+    packages = [argument for name in PROGRAMS for argument in ("-p", name)]
     cargo = ["cargo", "build", "--release", "--locked", *packages]
     subprocess.run(cargo, cwd=REPOSITORY, check=True)
     # CARGO_TARGET_DIR, as cargo itself reads it: relative to where cargo runs.
     target = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
-    for name in ("vickrey", "bench-floor", "bench-log"):
+    for name in PROGRAMS:
         (folder / name).symlink_to(target / "release" / name)
     if not peers:
         return ["the Go peers were not asked for"]
@@ -285,6 +295,8 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "log-commit": lambda: log.commit(bench, rounds.count, say),
         "log-read": lambda: log.read_back(bench, rounds.count, say),
         "log-start": lambda: log.start(bench, rounds.count, say),
+        "budget-core": lambda: budgets.core(bench, rounds.count, say),
+        "budget-store": lambda: budgets.store(bench, rounds.count, say),
     }
     for name in SCENARIOS:
         if args.scenario and name not in args.scenario:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from driver import figures, log_report
+from driver import budgets, figures, log_report
 
 
 def markdown(results: dict) -> str:
@@ -29,6 +29,8 @@ def markdown(results: dict) -> str:
         "log_commit": lambda entry: log_report.commit(entry, table, verdict),
         "log_read": lambda entry: log_report.read_back(entry, table, verdict),
         "log_start": lambda entry: log_report.start(entry, table, verdict),
+        "budget_core": lambda entry: budgets.write_core(entry, table, verdict),
+        "budget_store": lambda entry: budgets.write_store(entry, table),
     }
     parts += [write[entry["kind"]](entry) for entry in results["scenarios"]]
     notes = [

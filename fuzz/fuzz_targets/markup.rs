@@ -59,6 +59,7 @@ fuzz_target!(|data: &[u8]| {
             now_unix_s: 1,
             lifetimes: &Lifetimes::default(),
             fetched: &[],
+            reserved: &[],
         };
         let conclusion = conclude(&auction, &cleared, Some(&sealing));
         if let Some(response) = &conclusion.response {

@@ -4,8 +4,9 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::{Claims, KeyRing, NoticeKind, TOKEN_BYTES_MAX, TokenError};
+use exchange_core::{Claims, KeyRing, NoticeKind, Reservation, TOKEN_BYTES_MAX, TokenError};
 use libfuzzer_sys::fuzz_target;
+use pacer_core::token::TokenText;
 use units::{Cpm, Currency, Nanos};
 
 static KEYS: LazyLock<KeyRing> =
@@ -32,6 +33,10 @@ fuzz_target!(|data: &[u8]| {
         is_test: false,
         relays_markup: false,
         url: text.into(),
+        reservation: data.first_chunk().map(|bytes| Reservation {
+            token: TokenText::from_bytes(bytes),
+            currency: Currency::USD,
+        }),
     };
     // Too long for a token.
     let Some(token) = KEYS.seal(&claims) else { return };

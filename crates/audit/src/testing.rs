@@ -210,8 +210,14 @@ fn market() -> Market {
 pub fn generation(number: u64, since_ms: u64) -> Vec<u8> {
     let market = market();
     let mut record = Vec::new();
-    let in_force =
-        InForce { number, since_unix_ms: since_ms, market: &market, rates: &[], toml: b"" };
+    let in_force = InForce {
+        number,
+        since_unix_ms: since_ms,
+        market: &market,
+        rates: &[],
+        toml: b"",
+        campaigns: 0,
+    };
     encode_generation(&in_force, &mut record).expect("it can be recorded");
     record
 }

@@ -2,6 +2,7 @@
 //! Sections 3.2.4 to 3.2.12, 3.2.31 and 3.2.35.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::codes::MediaType;
 use crate::json::at_most;
@@ -46,6 +47,9 @@ pub struct Imp<'a> {
     pub exp: Option<u32>,
     /// 2 and 3 = the ad is stitched into a stream by a server.
     pub ssai: Option<u32>,
+    /// Any JSON, read by [`Imp::key_values`].
+    #[serde(borrow)]
+    pub(crate) ext: Option<&'a RawValue>,
 }
 
 impl Imp<'_> {

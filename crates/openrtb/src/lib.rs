@@ -10,6 +10,7 @@ pub mod codes;
 mod imp;
 mod invalid;
 mod json;
+mod key_values;
 mod members;
 mod native;
 mod outbound;

@@ -82,8 +82,12 @@ pub struct BidRequest<'a> {
 impl<'a> BidRequest<'a> {
     /// Who is paid: `publisher.id` of the property.
     pub fn publisher_id(&self) -> Option<&str> {
-        let media = self.site.as_ref().or(self.app.as_ref()).or(self.dooh.as_ref())?;
-        media.publisher.as_ref()?.id.as_deref()
+        self.media()?.publisher.as_ref()?.id.as_deref()
+    }
+
+    /// The property: `site`, `app` or `dooh`.
+    pub(crate) fn media(&self) -> Option<&Media<'a>> {
+        self.site.as_ref().or(self.app.as_ref()).or(self.dooh.as_ref())
     }
 
     /// ISO 3166-1 alpha-3 code of the device's country.
@@ -140,12 +144,24 @@ pub struct Media<'a> {
     /// The exchange's id of the property; only checked.
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
-    /// Its domain; only checked.
+    /// Its domain.
     #[serde(borrow)]
     pub domain: Option<Text<'a>>,
-    /// Its app store id; only checked.
+    /// Its app store id.
     #[serde(borrow)]
     pub bundle: Option<Text<'a>>,
+    /// Any JSON, read by [`BidRequest::page`].
+    #[serde(borrow)]
+    pub(crate) page: Option<&'a RawValue>,
+    /// Any JSON, read by [`BidRequest::key_values`].
+    #[serde(borrow)]
+    pub(crate) keywords: Option<&'a RawValue>,
+    /// The same.
+    #[serde(borrow)]
+    pub(crate) kwarray: Option<&'a RawValue>,
+    /// The same.
+    #[serde(borrow)]
+    pub(crate) ext: Option<&'a RawValue>,
     /// Who is paid.
     #[serde(borrow)]
     pub publisher: Option<Publisher<'a>>,
@@ -230,6 +246,9 @@ pub struct UserExt<'a> {
     /// Prebid's place for the same.
     #[serde(borrow)]
     pub prebid: Option<PrebidUserExt<'a>>,
+    /// Any JSON, read by [`BidRequest::key_values`].
+    #[serde(borrow)]
+    pub(crate) data: Option<&'a RawValue>,
 }
 
 /// `user.ext.prebid`.

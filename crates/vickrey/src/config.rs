@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use exchange_serve::ExchangeConfig;
+use pacer_serve::BudgetsConfig;
 use runtime::admin::AdminOptions;
 use runtime::config::{
     Difference, Loaded, Section, Sources, default_toml, describe, json_schema, load_tracked, ms,
@@ -31,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) tracing: Option<TracingOptions>,
     /// `None`: the service is off.
     pub(crate) exchange: Option<ExchangeConfig>,
+    /// `None`: nobody keeps accounts.
+    pub(crate) budgets: Option<BudgetsConfig>,
 }
 
 impl Config {
@@ -60,7 +63,14 @@ impl Config {
         let about = "Traces of a sample of auctions, for an OpenTelemetry collector.";
         let tracing = s.table("tracing", about, TracingOptions::read);
         let exchange = ExchangeConfig::read(s);
-        Self { shards, drain, watch, admin, logging, tracing, exchange }
+        let about = "Accounts and campaigns, and what they may spend: see `vickrey campaign`.";
+        let budgets = s.table("budgets", about, BudgetsConfig::read);
+        let has_notices = exchange.as_ref().is_some_and(|exchange| exchange.notices.is_some());
+        if budgets.is_some() && exchange.is_some() && !has_notices {
+            let remedy = "needs [record] and [exchange.notices]: what is billed is told by beacons";
+            s.problem("budgets", "…", remedy);
+        }
+        Self { shards, drain, watch, admin, logging, tracing, exchange, budgets }
     }
 }
 

@@ -87,9 +87,15 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let operators = listen(config.admin.listen).map_err(Failure::unavailable)?;
     let url = format!("http://{}{AUCTION_PATH}", callers.local_addr()?);
     let metrics_url = format!("http://{}/metrics", operators.local_addr()?);
-    let exchange =
-        Arc::new(Exchange::start(exchange, &config.shards, callers, &shutdown, Tracer::off())?);
-    let operated = Operated { exchange: &exchange, tracer: &Tracer::off(), live: None };
+    let exchange = Arc::new(Exchange::start(
+        exchange,
+        &config.shards,
+        callers,
+        &shutdown,
+        (Tracer::off(), None),
+    )?);
+    let operated =
+        Operated { exchange: &exchange, tracer: &Tracer::off(), live: None, budgets: None };
     let admin = operated.start(&config, operators, &shutdown)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;

@@ -23,7 +23,7 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 const DIFFERENCES_LOGGED: usize = 20;
 
 /// Tables that are read at the start only, and keys of theirs that are taken over all the same.
-const FIXED: [&str; 4] = ["runtime", "admin", "log", "tracing"];
+const FIXED: [&str; 5] = ["runtime", "admin", "log", "tracing", "budgets"];
 const TAKEN_OVER: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
 
 /// Whoever waits for the configuration to be read.

@@ -3,6 +3,8 @@
 //! Exit codes: 0 done; 1 a stated objective was missed; 64 wrong usage or configuration, nothing
 //! was started; 69 something is in the way, such as a port in use; 70 a defect of ours.
 
+mod budgets;
+mod campaign;
 mod config;
 mod demo;
 mod dsp;
@@ -51,6 +53,12 @@ enum Command {
     /// Try a budget on a stream of auctions: every strategy beside the optimum of hindsight
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
+    /// See and change campaigns of a running exchange: what they spend, and why they do not
+    #[command(subcommand)]
+    Campaign(campaign::CampaignCommand),
+    /// See and change the accounts that campaigns and seats are paid from
+    #[command(subcommand)]
+    Account(campaign::AccountCommand),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),
 }
@@ -73,6 +81,8 @@ fn main() -> std::process::ExitCode {
         Command::Hammer(command) => hammer::run(&command),
         Command::Log(command) => log::run(&command),
         Command::Simulate(command) => simulate::run(&command),
+        Command::Campaign(command) => campaign::run(&command),
+        Command::Account(command) => campaign::run_account(&command),
         Command::Demo(args) => demo::run(&args),
     };
     exit::code(ended)

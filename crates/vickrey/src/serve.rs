@@ -2,7 +2,7 @@
 //! configuration becomes.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use runtime::shutdown::Shutdown;
 use runtime::traces::{self, Exporting, Tracer, TracingOptions};
 use tracing::{info, warn};
 
+use crate::budgets::{Kept, Spent};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::live::Live;
@@ -65,11 +66,20 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let dsps = exchange.market.dsps.len();
     let (tracer, exporting) = start_tracing(config.tracing.take())?;
     let exchange = ExchangeConfig { text: loaded.effective.to_toml(), ..exchange };
-    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown, tracer.clone());
+    let folder = args.config.parent().unwrap_or(Path::new(""));
+    let (kept, budgets) = Kept::open((&config, &exchange), folder, &shutdown)?.unzip();
+    let beside = (tracer.clone(), budgets);
+    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown, beside);
     let exchange = Arc::new(exchange.map_err(Failure::unavailable)?);
+    let spent = kept.map(|kept| kept.follow(&exchange, &config, &shutdown)).transpose()?;
     let read = (&*args.config, loaded.effective, exchange.generation().number);
     let live = Live::new(read, reload.bell(), (logging, tracer.clone()));
-    let operated = Operated { exchange: &exchange, tracer: &tracer, live: Some(&live) };
+    let operated = Operated {
+        exchange: &exchange,
+        tracer: &tracer,
+        live: Some(&live),
+        budgets: spent.as_ref(),
+    };
     let admin = operated.start(&config, operators, &shutdown)?;
     info!(
         "taking bid requests at http://{listening}{AUCTION_PATH}, {dsps} DSPs, {} shards",
@@ -85,6 +95,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     })?;
     let ended = sole(exchange).join();
     admin.stop();
+    spent.into_iter().for_each(Spent::close);
     let _ = exporting.map(Exporting::stop);
     ended?;
     info!("stopped");
@@ -103,6 +114,8 @@ pub(crate) struct Operated<'o> {
     pub(crate) tracer: &'o Tracer,
     /// `None` where the configuration is no file.
     pub(crate) live: Option<&'o Live>,
+    /// `None` where nobody keeps accounts.
+    pub(crate) budgets: Option<&'o Spent>,
 }
 
 impl Operated<'_> {
@@ -118,12 +131,21 @@ impl Operated<'_> {
         self.tracer.expose(&mut exposition);
         let mut readiness = Readiness::default();
         readiness.add("names of DSPs", api::names_are_known(self.exchange));
+        if let Some(budgets) = self.budgets {
+            budgets.expose(&mut exposition);
+            budgets.readiness(&mut readiness);
+        }
+        let budgets = self.budgets.map(Spent::api);
         let live = self.live.map(|live| configuration(live.clone()));
         let pages = Pages {
             exposition,
             readiness,
             shutdown: shutdown.clone(),
-            apis: live.into_iter().chain([api::api(self.exchange), document(OPENAPI)]).collect(),
+            apis: live
+                .into_iter()
+                .chain(budgets)
+                .chain([api::api(self.exchange), document(OPENAPI)])
+                .collect(),
         };
         Admin::start(&config.admin, listener, pages)
     }

@@ -14,16 +14,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("openrtb", &["units"]),
     ("runtime", &["units"]),
     ("events", &[]),
-    ("exchange-core", &["events", "openrtb", "units"]),
-    ("exchange-serve", &["eventlog", "events", "exchange-core", "openrtb", "runtime", "units"]),
+    ("exchange-core", &["events", "openrtb", "pacer-core", "units"]),
+    (
+        "exchange-serve",
+        &["eventlog", "events", "exchange-core", "openrtb", "pacer-core", "runtime", "units"],
+    ),
     // The other side shares no protocol code with what it tests.
     ("eventlog", &[]),
     ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
     ("export", &[]),
     ("pacer-core", &["units"]),
-    ("pacer-serve", &["pacer-core", "units"]),
+    ("pacer-serve", &["pacer-core", "runtime", "units"]),
     ("whatif", &["pacer-core", "units"]),
-    ("sim", &["exchange-core", "units"]),
+    ("sim", &["exchange-core", "pacer-core", "units"]),
     ("testbed", &["runtime"]),
     (
         "vickrey",
@@ -34,6 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "export",
             "openrtb",
             "pacer-core",
+            "pacer-serve",
             "runtime",
             "testbed",
             "units",
@@ -43,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench-floor", &[]),
     ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
     ("bench-log", &["eventlog"]),
+    ("bench-pacer", &["pacer-core", "units"]),
 ];
 
 /// All that a core may be built from beside our own: pure code, no I/O, clock, thread or chance.

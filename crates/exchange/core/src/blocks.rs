@@ -34,7 +34,8 @@ pub(crate) fn check_creative(
     let markup = if markup_matters(imp) { bid.markup_text() } else { None };
     let blocked = markup.and_then(|markup| markup_is_blocked(imp, format, &markup));
     refuse_if(blocked == Some(Fate::Insecure), Fate::Insecure)?;
-    refuse_if(!language_is_welcome(request, bid), Fate::Language)?;
+    let language = bid.language.as_deref().or(bid.langb.as_deref());
+    refuse_if(!language_is_welcome(request, language), Fate::Language)?;
     refuse_if(is_blocked_advertiser(request, bid), Fate::Advertiser)?;
     refuse_if(!category_is_welcome(request, bid), Fate::Category)?;
     refuse_if(has_blocked_attribute(imp, bid, format), Fate::Attribute)?;
@@ -103,7 +104,7 @@ pub(crate) fn is_size_offered((w, h): (u32, u32), offered: Format, is_interstiti
 
 /// Whether the markup loads anything over plain HTTP. Links that the user follows, and names of
 /// XML namespaces, load nothing.
-fn is_insecure(markup: &str) -> bool {
+pub(crate) fn is_insecure(markup: &str) -> bool {
     let markup = markup.as_bytes();
     let loads = |colon: usize| {
         let (before, after) = (&markup[..colon], &markup[colon + 1..]);
@@ -171,20 +172,22 @@ fn trim_end<'t>(text: &'t [u8], what: &[u8]) -> &'t [u8] {
     &text[..end]
 }
 
-fn language_is_welcome(request: &BidRequest<'_>, bid: &Bid<'_>) -> bool {
+/// Whether a creative in the language `told`, if it is told, is welcome.
+pub(crate) fn language_is_welcome(request: &BidRequest<'_>, told: Option<&str>) -> bool {
     let wlang = request.wlang.as_deref().unwrap_or_default();
     let wlangb = request.wlangb.as_deref().unwrap_or_default();
-    let told = bid.language.as_deref().or(bid.langb.as_deref());
     // `xx` is a creative without words.
     let Some(told) = told.filter(|told| !told.eq_ignore_ascii_case("xx")) else { return true };
     if wlang.is_empty() && wlangb.is_empty() {
         return true;
     }
-    let primary = |tag: &str| tag.split('-').next().unwrap_or_default().to_ascii_lowercase();
+    let primary = |tag: &str| tag.split('-').next().unwrap_or_default().len();
     // A bare language covers all its regions; a region covers itself and an untold region.
     let matches = |welcome: &Text<'_>| {
+        let same_primary = welcome.as_bytes()[..primary(welcome)]
+            .eq_ignore_ascii_case(&told.as_bytes()[..primary(told)]);
         welcome.eq_ignore_ascii_case(told)
-            || (primary(welcome) == primary(told) && !(welcome.contains('-') && told.contains('-')))
+            || (same_primary && !(welcome.contains('-') && told.contains('-')))
     };
     wlang.iter().chain(wlangb).any(matches)
 }
@@ -242,14 +245,17 @@ fn has_blocked_attribute(imp: &Imp<'_>, bid: &Bid<'_>, format: MediaType) -> boo
 fn is_blocked_ad_type(imp: &Imp<'_>, markup: &str, format: MediaType) -> bool {
     let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
     let (MediaType::Banner, Some(btype)) = (format, btype) else { return false };
-    let has = |tag: &str| {
-        let tags = memchr::memchr_iter(b'<', markup.as_bytes());
-        tags.into_iter().any(|at| {
-            let rest = &markup.as_bytes()[at + 1..];
-            rest.len() >= tag.len() && rest[..tag.len()].eq_ignore_ascii_case(tag.as_bytes())
-        })
-    };
-    (btype.contains(&3) && has("script")) || (btype.contains(&4) && has("iframe"))
+    (btype.contains(&3) && has_tag(markup, "script"))
+        || (btype.contains(&4) && has_tag(markup, "iframe"))
+}
+
+/// Whether an element's tag opens in the markup.
+pub(crate) fn has_tag(markup: &str, tag: &str) -> bool {
+    let tags = memchr::memchr_iter(b'<', markup.as_bytes());
+    tags.into_iter().any(|at| {
+        let rest = &markup.as_bytes()[at + 1..];
+        rest.len() >= tag.len() && rest[..tag.len()].eq_ignore_ascii_case(tag.as_bytes())
+    })
 }
 
 #[cfg(test)]

@@ -110,6 +110,8 @@ pub struct Delivery {
     serial: u64,
     /// The last sequence of the log that is known to be durable.
     durable: u64,
+    /// The last sequence of a record of ours that was told to be durable: what is on its way stands behind.
+    committed: u64,
     /// About where the last checkpoint stands.
     checkpointed: u64,
 }
@@ -133,6 +135,7 @@ impl Delivery {
             counters: Counters::default(),
             serial: 0,
             durable,
+            committed: durable,
             checkpointed,
         }
     }
@@ -178,6 +181,25 @@ impl Delivery {
         [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
     }
 
+    /// Records of notices below this sequence are not needed any more, where settlements are booked for
+    /// good up to `applied_sequence`.
+    pub fn keep_from(&self, applied_sequence: u64) -> u64 {
+        let booked = applied_sequence.saturating_add(1);
+        if planted(Bug::KeepNeededAlone) {
+            self.safe_before()
+        } else {
+            self.safe_before().min(booked)
+        }
+    }
+
+    /// All that settles up to this sequence of the log has been told ([`Effect::Settled`]), but for what
+    /// stood there at the start. Never goes back, nor behind what was told.
+    pub fn settled_through(&self) -> u64 {
+        let oldest = self.journalling.values().next();
+        let on_the_way = oldest.map(|record| record.after.max(self.committed));
+        on_the_way.filter(|_| !planted(Bug::ReachEarly)).unwrap_or(self.durable)
+    }
+
     /// What was counted, and what there is.
     pub fn counters(&self) -> Counters {
         Counters {
@@ -203,11 +225,16 @@ impl Delivery {
         if kind == Kind::Billing { &mut self.billing } else { &mut self.best_effort }
     }
 
+    /// Whether there is room for one more token.
+    fn remembers_more(&self) -> bool {
+        self.tokens.len() < self.policy.remembered_max || planted(Bug::Unbounded)
+    }
+
     /// The lane for one more notice, where all limits have room for it.
     fn room(&mut self, kind: Kind, notice: &Notice) -> Option<usize> {
         let Policy { billing_max, best_effort_max, bytes_max, .. } = self.policy;
         let (max, token) = match kind {
-            Kind::Billing => (billing_max, self.tokens.len() < self.policy.remembered_max),
+            Kind::Billing => (billing_max, self.remembers_more()),
             Kind::Win | Kind::Loss => (best_effort_max, true),
         };
         let load = self.load(kind);

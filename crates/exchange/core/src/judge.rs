@@ -105,7 +105,7 @@ impl Judgement<'_> {
     }
 
     /// The bid behind `entry`, by position.
-    pub(crate) fn bid_of(&self, entry: usize) -> usize {
+    pub fn bid_of(&self, entry: usize) -> usize {
         let bid = self.bids.iter().position(|bid| bid.verdict == Ok(entry));
         bid.expect("every entry is a bid's")
     }

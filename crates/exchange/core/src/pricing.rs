@@ -76,7 +76,12 @@ impl Terms {
     }
 
     /// `price` in the currency of the bid.
-    fn paid(&self, currencies: Currencies<'_>, entry: &Entry, price: Cpm) -> Option<Cpm> {
+    pub(crate) fn paid(
+        &self,
+        currencies: Currencies<'_>,
+        entry: &Entry,
+        price: Cpm,
+    ) -> Option<Cpm> {
         // Who pays its own bid pays just that, not what two conversions make of it.
         if price == entry.price && entry.auction_type != AuctionType::Agreed {
             return Some(self.offer);

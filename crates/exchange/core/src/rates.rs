@@ -20,6 +20,11 @@ impl Rates {
         rates
     }
 
+    /// All that have a rate.
+    pub fn currencies(&self) -> impl Iterator<Item = Currency> {
+        self.worth.iter().map(|(currency, _)| *currency)
+    }
+
     /// Whether prices in `currency` can be compared with others.
     pub fn knows(&self, currency: Currency) -> bool {
         self.worth_of(currency).is_some()

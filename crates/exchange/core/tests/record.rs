@@ -180,8 +180,14 @@ fn a_typical_record_is_short_and_allocates_nothing() {
     // And what was counted is a record.
     let rates = [(euro(), "1.08")];
     let mut generation = Vec::new();
-    let in_force =
-        InForce { number: 1234, since_unix_ms: 1, market: &market, rates: &rates, toml: b"" };
+    let in_force = InForce {
+        number: 1234,
+        since_unix_ms: 1,
+        market: &market,
+        rates: &rates,
+        toml: b"",
+        campaigns: 0,
+    };
     encode_generation(&in_force, &mut generation).expect("it can be recorded");
     let generation = GenerationFacts::decode(&generation).expect("it was just written");
     let decoded = AuctionRecord::decode(&record).expect("it was just written");

@@ -107,7 +107,7 @@ fn dsps(exchange: &Exchange) -> Reply {
 
 fn dsp(exchange: &Exchange, id: &str) -> Reply {
     let generation = exchange.generation();
-    match generation.config.market.dsps.iter().position(|dsp| *dsp.id == *id) {
+    match generation.dsp_ids().position(|known| known == id) {
         Some(index) => Reply::json(&view(exchange, &generation, index)),
         None => no_such_dsp(id),
     }

@@ -22,6 +22,7 @@ use crate::guards::InFlight;
 use crate::notices::Order;
 use crate::recording::{self, Calls, Minutes};
 use crate::shard::{Shard, Snapshot};
+use crate::till::House;
 use crate::trace::{Called, Moments, Traced};
 
 /// What becomes of a request.
@@ -128,6 +129,8 @@ struct Chosen {
     trials: Vec<Trial>,
     /// The others, and why.
     not_asked: Vec<(usize, NotAsked)>,
+    /// What campaigns of our own may bid for.
+    house: Option<Ask>,
 }
 
 impl Holding<'_> {
@@ -280,14 +283,14 @@ impl Holding<'_> {
         if let Some(record) = inbound.record {
             record.not_asked(&prepared.chosen.not_asked);
         }
-        if prepared.chosen.asks.is_empty() {
+        if prepared.chosen.asks.is_empty() && prepared.chosen.house.is_none() {
             let refusal = Refusal::NoBid(NoBidReason::NoEligibleDsp);
             self.refused(&inbound, Some(&prepared), &refusal);
             return Err(refusal);
         }
         let rights = std::mem::take(&mut prepared.chosen.rights);
         let trials = std::mem::take(&mut prepared.chosen.trials);
-        let Prepared { schedule, auction, chosen: Chosen { asks, .. } } = &prepared;
+        let Prepared { schedule, auction, chosen: Chosen { asks, house, .. } } = &prepared;
         let shard = self.shard;
         let outbound = outbound(auction, inbound.body);
         let questions = self.questions(auction, schedule, (asks, rights));
@@ -303,7 +306,15 @@ impl Holding<'_> {
         waiting.disarm();
         let moments = Moments { closed: Some(Instant::now()), ..moments };
         let abandoned = Abandoned { moments, outcomes: Some(&outcomes), ..abandoned };
-        let closing = Closing { minutes, auction, schedule, calls, outcomes: &outcomes };
+        let house = House::bids(shard, self.snapshot, auction, *house);
+        let closing = Closing {
+            minutes,
+            auction,
+            schedule,
+            calls,
+            outcomes: &outcomes,
+            house: house.as_ref(),
+        };
         // It may wait once more, for ads.
         let waiting = Armed(Some(abandoned));
         let answer = closing.conclude(trials, moments).await;
@@ -311,9 +322,11 @@ impl Holding<'_> {
         self.measure(&answer.moments, schedule);
         if let Some(record) = inbound.record {
             record.answered(recording::calls(calls, &outcomes, self.arrival), &outcomes);
+            record.house(house.as_ref());
         }
         self.trace(&inbound, &answer, asks, &outcomes);
         shard.keep_room(outcomes.into_room());
+        house.into_iter().for_each(|house| house.end(shard));
         match answer.response {
             Ok(response) => Ok((response, answer.notices)),
             Err(why) => {
@@ -374,6 +387,8 @@ impl Holding<'_> {
                 }
             }
         }
+        let house = self.snapshot.house().filter(|_| self.shard.purse().is_some());
+        chosen.house = house.and_then(|dsp| eligible(auction, dsp).ok());
         chosen
     }
 
@@ -404,13 +419,15 @@ impl Holding<'_> {
     }
 }
 
-/// Without a sale: our fault when not one DSP could be asked, else nobody bid enough.
-pub(crate) fn why_nothing(calls: &[Outcome]) -> NoBidReason {
+/// Without a sale: our fault when not one DSP could be asked, and the house did not answer either, else
+/// nobody bid enough.
+pub(crate) fn why_nothing(calls: &[Outcome], house: Option<&House>) -> NoBidReason {
     let never_asked = |outcome: &Outcome| {
         use Outcome::{Saturated, Unreachable, Unresolved, Unsent};
         matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)
     };
-    if calls.iter().all(never_asked) { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
+    let is_unasked = !calls.is_empty() && calls.iter().all(never_asked) && house.is_none();
+    if is_unasked { NoBidReason::TechnicalError } else { NoBidReason::Unknown }
 }
 
 /// An auction whose caller has gone.

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use exchange_core::delivery::{Beacon, BestEffort, Forwarded, Notice, Refusal};
 use exchange_core::{
-    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId, Told,
+    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, Reservation,
+    TokenId, Told,
 };
 use http_body_util::Full;
 use hyper::header::{
@@ -64,21 +65,35 @@ impl Called<'_> {
         debug!(kind = ?claims.kind, ?upstream, "a beacon was called");
         let late = LateValues { imp_ts_ms: Some(unix_ms()), loss: upstream.loss };
         let url = late.substitute(&claims.url);
-        match self.notice(sealer, &claims, url) {
-            Some(notice) if claims.relays_markup => self.relay(sealer, &claims, notice).await,
-            // An ad was promised, and its host is no longer the DSP's.
-            None if claims.relays_markup && !claims.url.is_empty() => bad_gateway(),
-            // That it was called is our own signal; there may be nobody to tell.
-            None => {
-                self.shard.metrics.beacons_untold.increment();
-                pixel()
-            }
-            Some(notice) => match claims.kind {
-                NoticeKind::Win => self.tell(BestEffort::Win, &claims, notice),
-                NoticeKind::Loss => self.tell(BestEffort::Loss, &claims, notice),
-                NoticeKind::Billing => self.bill(&claims, notice, &upstream).await,
-            },
+        let notice = self.notice(sealer, &claims, url);
+        if claims.relays_markup {
+            return match notice {
+                Some(notice) => self.relay(sealer, &claims, notice).await,
+                // An ad was promised, and its host is no longer the DSP's.
+                None if !claims.url.is_empty() => bad_gateway(),
+                None => self.untold(),
+            };
         }
+        match claims.kind {
+            NoticeKind::Win => self.tell(BestEffort::Win, &claims, notice),
+            NoticeKind::Loss => {
+                if let (Some(reservation), Some(purse)) = (&claims.reservation, self.shard.purse())
+                {
+                    purse.release(reservation);
+                }
+                self.tell(BestEffort::Loss, &claims, notice)
+            }
+            NoticeKind::Billing if notice.is_none() && claims.reservation.is_none() => {
+                self.untold()
+            }
+            NoticeKind::Billing => self.bill(&claims, notice, &upstream).await,
+        }
+    }
+
+    /// That it was called is our own signal; there may be nobody to tell.
+    fn untold(&self) -> Response<Full<Bytes>> {
+        self.shard.metrics.beacons_untold.increment();
+        pixel()
     }
 
     /// What a call of ours by an upstream says that it pays: `Some(None)` where that cannot be
@@ -125,28 +140,38 @@ impl Called<'_> {
     }
 
     /// What moves no money is told as well as may be.
-    fn tell(&self, kind: BestEffort, claims: &Claims<'_>, notice: Notice) -> Response<Full<Bytes>> {
+    fn tell(
+        &self,
+        kind: BestEffort,
+        claims: &Claims<'_>,
+        notice: Option<Notice>,
+    ) -> Response<Full<Bytes>> {
+        let Some(notice) = notice else { return self.untold() };
         let order = Order::SubmitOnce(kind, notice, once(claims));
         if self.shard.order(order) { pixel() } else { busy() }
     }
 
-    /// What does is acknowledged once it is durable.
+    /// What does is acknowledged once it is durable: that settles it, whoever is told of it.
     async fn bill(
         &self,
         claims: &Claims<'_>,
-        notice: Notice,
+        notice: Option<Notice>,
         upstream: &Upstream<'_>,
     ) -> Response<Full<Bytes>> {
         let (id, expires_ms) = once(claims);
-        let call = 0; // The office numbers them.
-        let beacon = Beacon { call, id, expires_ms, notice };
+        if notice.is_none() {
+            self.shard.metrics.beacons_untold.increment();
+        }
+        let (call, reservation) = (0, claims.reservation); // The office numbers calls.
+        let beacon = Beacon { call, id, expires_ms, notice, reservation };
         let (answer, acknowledged) = oneshot::channel();
         if !self.shard.order(Order::Beacon(Box::new(beacon), answer)) {
             return busy();
         }
-        let acknowledged = match self.paid_above(claims, upstream) {
-            Some(paid) => self.counted(paid, acknowledged),
-            None => acknowledged,
+        let paid = self.paid_above(claims, upstream);
+        let acknowledged = match (paid, reservation) {
+            (None, None) => acknowledged,
+            (paid, reservation) => self.booked(paid, reservation, acknowledged),
         };
         match acknowledged.await {
             Ok(Ok(_)) => pixel(),
@@ -155,29 +180,28 @@ impl Called<'_> {
         }
     }
 
-    /// Counts what is paid above once the beacon is known to be the first of its token, even if the
-    /// caller does not wait for that.
-    fn counted(
+    /// Counts what is paid above, and settles what was reserved, once the beacon is known to be the first
+    /// of its token.
+    fn booked(
         &self,
-        paid: Option<Nanos>,
+        paid: Option<Option<Nanos>>,
+        reservation: Option<Reservation>,
         acknowledged: oneshot::Receiver<Acknowledged>,
     ) -> oneshot::Receiver<Acknowledged> {
-        let (answer, heard) = oneshot::channel();
-        let metrics = Arc::clone(&self.shard.metrics);
-        tokio::task::spawn_local(async move {
-            let Ok(acknowledged) = acknowledged.await else { return };
+        let (metrics, purse) = (Arc::clone(&self.shard.metrics), self.shard.purse().cloned());
+        if_first(acknowledged, move || {
+            if let (Some(reservation), Some(purse)) = (&reservation, purse) {
+                purse.settle(reservation);
+            }
             match paid {
-                _ if acknowledged != Ok(false) => (),
-                Some(paid) => {
+                None => (),
+                Some(Some(paid)) => {
                     metrics.upstream_told.increment();
                     metrics.upstream_nanos.add(paid.get());
                 }
-                None => metrics.upstream_unreadable.increment(),
+                Some(None) => metrics.upstream_unreadable.increment(),
             }
-            // The caller may have gone.
-            let _ = answer.send(acknowledged);
-        });
-        heard
+        })
     }
 
     /// The DSP's answer is the ad: handed on once.
@@ -207,6 +231,24 @@ impl Called<'_> {
             }
         }
     }
+}
+
+/// Does `then` if a call turns out to be the first of its token, even if the caller does not wait for that;
+/// hands on what the call is answered.
+fn if_first(
+    acknowledged: oneshot::Receiver<Acknowledged>,
+    then: impl FnOnce() + 'static,
+) -> oneshot::Receiver<Acknowledged> {
+    let (answer, heard) = oneshot::channel();
+    tokio::task::spawn_local(async move {
+        let Ok(acknowledged) = acknowledged.await else { return };
+        if acknowledged == Ok(false) {
+            then();
+        }
+        // The caller may have gone.
+        let _ = answer.send(acknowledged);
+    });
+    heard
 }
 
 /// By what a token is known when it is called again, and until when, in Unix milliseconds.
@@ -325,9 +367,44 @@ fn ad(markup: String) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use tokio::task::LocalSet;
     use units::Ratio;
 
     use super::*;
+
+    #[tokio::test]
+    async fn the_first_call_books_whoever_waits_and_no_other_does() {
+        let check = async |acknowledged: Option<Acknowledged>, is_awaited: bool, want: u32| {
+            let (answer, receiver) = oneshot::channel();
+            let booked = Rc::new(Cell::new(0));
+            let counting = Rc::clone(&booked);
+            let heard = if_first(receiver, move || counting.set(counting.get() + 1));
+            let heard = is_awaited.then_some(heard);
+            match acknowledged {
+                Some(acknowledged) => answer.send(acknowledged).expect("somebody waits"),
+                None => drop(answer),
+            }
+            match heard {
+                Some(heard) => assert_eq!(heard.await.ok(), acknowledged),
+                None => tokio::task::yield_now().await,
+            }
+            assert_eq!(booked.get(), want, "{acknowledged:?} {is_awaited}");
+        };
+        let test = async {
+            for is_awaited in [true, false] {
+                check(Some(Ok(false)), is_awaited, 1).await;
+                check(Some(Ok(true)), is_awaited, 0).await;
+                for refusal in [Refusal::Expired, Refusal::Busy, Refusal::Journal] {
+                    check(Some(Err(refusal)), is_awaited, 0).await;
+                }
+                check(None, is_awaited, 0).await;
+            }
+        };
+        LocalSet::new().run_until(test).await;
+    }
 
     #[test]
     fn what_the_upstream_says() {

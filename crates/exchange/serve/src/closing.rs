@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use exchange_core::delivery::{BestEffort, Forwarded, Notice};
 use exchange_core::guard::{End, Trial};
+use exchange_core::record::Judged;
 use exchange_core::{
     Answer, Auction, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, NotSent, NoticeKind,
-    ResponseFate, Sale, Schedule, Sealing, Wanted, check_markup, clear, conclude, judge,
-    markup_wanted, offer_others, sales,
+    NoticeMode, Reservation, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win,
+    check_markup, conclude, judge, markup_wanted, offer_others, sales,
 };
 use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
@@ -21,6 +22,7 @@ use crate::auction::why_nothing;
 use crate::fanout::{Outcome, Outcomes};
 use crate::notices::{Answered, CallError, Fetch, Order, Sealer, unix_ms};
 use crate::recording::{self, Calls, Minutes};
+use crate::till::{House, Till};
 use crate::trace::Moments;
 
 /// Kept back of the time for ads that come with a win notice, to write the answer in.
@@ -34,6 +36,8 @@ pub struct Closing<'s> {
     pub schedule: &'s Schedule,
     pub calls: Calls<'s>,
     pub outcomes: &'s Outcomes,
+    /// What campaigns of our own answer.
+    pub house: Option<&'s House>,
 }
 
 /// What becomes of it.
@@ -55,17 +59,20 @@ impl Closing<'_> {
         self.settle(trials, &judgement);
         let sealer = self.minutes.snapshot.sealer();
         let mut fetched = Vec::new();
-        let mut clearing = self.clear(&judgement);
+        let place = (self.minutes.shard, self.minutes.snapshot);
+        let mut till = Till::new(place, self.auction, self.house);
+        let mut clearing = till.clear(&judgement);
         if let Some(sealer) = sealer {
             let until = self.minutes.shard.instant(self.schedule.deadline) - WRITING;
             let until = until.min(Instant::now() + sealer.markup_timeout);
             let mut ads = Ads { closing: self, sealer, until, forgone: Vec::new() };
             while ads.fetch(&mut judgement, &clearing, &mut fetched).await {
-                clearing = self.clear(&judgement);
+                clearing = till.clear(&judgement);
             }
-            // No service keeps accounts: every seat may pay.
-            offer_others(self.auction, &judgement, &mut clearing, |_| Ok(()));
+            let authorise = |win: &Win| till.authorise(&judgement, win);
+            offer_others(self.auction, &judgement, &mut clearing, authorise);
         }
+        till.keep_returned(&clearing);
         let sales = sales(self.auction, &judgement, &clearing);
         self.count(&judgement, &clearing, &sales);
         let cleared = Cleared {
@@ -75,20 +82,26 @@ impl Closing<'_> {
             sales: &sales,
         };
         let cleared_at = Instant::now();
+        let reserved = till.sealed();
         let sealing = sealer.map(|sealer| Sealing {
             keys: &sealer.keys,
             base: &sealer.base,
             now_unix_s: unix_ms() / 1000,
             lifetimes: &sealer.lifetimes,
             fetched: &fetched,
+            reserved: &reserved,
         });
         let conclusion = conclude(self.auction, &cleared, sealing.as_ref());
+        let refused = till.refused().to_vec();
+        self.settle_unbilled(till.hand_over(&conclusion.billable), &sales);
         let (response, notices) = self.notify(conclusion);
-        let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls));
+        let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls, self.house));
         let moments = Moments { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
         let calls = recording::calls(self.calls, self.outcomes, moments.arrival);
+        let calls = calls.chain(self.house.map(House::call));
         let no_bid = response.as_ref().err().copied();
-        self.minutes.held((self.auction, cleared), calls, no_bid, &moments);
+        let judged = Judged { cleared, refusals: &refused };
+        self.minutes.held((self.auction, judged), calls, no_bid, &moments);
         // The answer waits for its record too.
         let moments = Moments { answered: Instant::now(), ..moments };
         Closed { response, notices, moments }
@@ -102,7 +115,23 @@ impl Closing<'_> {
                 answers.push(Answer { ask: *ask, body: self.outcomes.body(call) });
             }
         }
+        answers.extend(self.house.map(House::answer));
         answers
+    }
+
+    /// Ends reservations for which no beacon of ours will come. What is passed through is billed by the
+    /// caller, who does not tell: it counts as billed now. An ad without a beacon is never billed.
+    fn settle_unbilled(&self, reserved: Vec<(usize, Reservation)>, sales: &[Sale]) {
+        let shard = self.minutes.shard;
+        let Some(purse) = shard.purse() else { return };
+        let is_passed_through = self.auction.publisher_terms().notices == NoticeMode::PassThrough;
+        for (bid, reservation) in reserved {
+            let sale = sales.iter().find(|sale| sale.bid == bid).filter(|_| is_passed_through);
+            match sale.and_then(|sale| TokenId::of_billing(self.auction.id, sale)) {
+                Some(id) => shard.bill(id, reservation),
+                None => purse.release(&reservation),
+            }
+        }
     }
 
     /// Tells the guards how the calls ended.
@@ -127,13 +156,6 @@ impl Closing<'_> {
         }
     }
 
-    fn clear(&self, judgement: &Judgement<'_>) -> Clearing {
-        let auction = self.auction;
-        let (entries, groups) = (&judgement.entries, &judgement.groups);
-        // No service keeps accounts: every seat may pay.
-        clear(entries, groups, auction.imps_len(), auction.increment, |_| Ok(()))
-    }
-
     /// Counts fates, and what was sold; a test sells nothing.
     fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing, sales: &[Sale]) {
         let metrics = &self.minutes.shard.metrics;
@@ -151,7 +173,7 @@ impl Closing<'_> {
         for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
             metrics.sold.increment();
             let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
-            let seat = &self.minutes.snapshot.dsps[seat.dsp].seats[seat.seat];
+            let seat = self.minutes.snapshot.counted(seat);
             seat.wins.increment();
             seat.revenue_nanos.add(sale.revenue.get());
         }
@@ -159,12 +181,13 @@ impl Closing<'_> {
 
     /// The response, if anything is sold, and what the office is to send.
     fn notify(&self, conclusion: Conclusion) -> (Option<String>, Vec<Order>) {
-        let Conclusion { response, now, unsent, unmarked } = conclusion;
+        let Conclusion { response, now, unsent, unmarked, .. } = conclusion;
         for unsent in unsent {
-            self.minutes.snapshot.dsps[unsent.dsp].metrics.unsent[unsent.why as usize].increment();
+            let metrics = self.minutes.snapshot.metrics(unsent.dsp);
+            metrics.unsent[unsent.why as usize].increment();
         }
         for (dsp, why) in unmarked {
-            self.minutes.snapshot.dsps[dsp].metrics.unmarked[why as usize].increment();
+            self.minutes.snapshot.metrics(dsp).unmarked[why as usize].increment();
         }
         let order = |planned: exchange_core::Notice| {
             let kind = match planned.kind {

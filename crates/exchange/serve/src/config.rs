@@ -3,6 +3,7 @@
 
 mod dsp;
 mod guard;
+mod house;
 mod notices;
 mod record;
 mod terms;
@@ -22,6 +23,7 @@ use units::{Currency, Ppm, Price, Ratio};
 use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
 
 pub use dsp::DspOptions;
+pub use house::HouseRules;
 pub use notices::NoticesConfig;
 pub(crate) use notices::parse_key;
 pub use record::{BodiesConfig, RecordConfig};

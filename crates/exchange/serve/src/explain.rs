@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use exchange_core::explain::{Call, Came, Explanation, Hearing, explain};
-use exchange_core::{Ask, Auction, NotAsked, Refusal, Schedule, eligible};
+use exchange_core::{Answer, Ask, Auction, NotAsked, Refusal, Schedule, eligible};
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
 use units::Tick;
@@ -16,6 +16,7 @@ use units::Tick;
 use crate::auction::why_nothing;
 use crate::config::ExchangeConfig;
 use crate::fanout::{Outcome, Outcomes};
+use crate::till::House;
 
 /// Largest `ext.debug`.
 const DEBUG_BYTES_MAX: usize = 1024 * 1024;
@@ -54,6 +55,13 @@ impl Record {
             (call.ask.dsp, Heard::asked((call.ask, call.tmax_ms), outcome, call.latency, body))
         });
         self.0.borrow_mut().extend(heard);
+    }
+
+    /// What campaigns of our own answered.
+    pub(crate) fn house(&self, house: Option<&House>) {
+        let Some(Answer { ask, body }) = house.map(House::answer) else { return };
+        let heard = Heard::asked((ask, 0), Outcome::Answered, None, body);
+        self.0.borrow_mut().push((ask.dsp, heard));
     }
 
     /// The explanation of the auction `id`; `no_bid` is why nothing was sold, if nothing was.
@@ -189,7 +197,7 @@ fn ask<'d>(
     if outcomes.is_empty() {
         return Err(Refusal::NoBid(NoBidReason::NoEligibleDsp));
     }
-    Ok(why_nothing(&outcomes))
+    Ok(why_nothing(&outcomes, None))
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use exchange_core::Seat;
 use exchange_core::guard::{Grant, GuardLimits, Rate};
 use runtime::metrics::PerShard;
 use tokio::sync::watch;
 
+use crate::campaigns::{Campaigns, Payer};
 use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
 use crate::dns::{Name, Resolver};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
@@ -25,14 +27,29 @@ pub struct Generation {
     /// Counts up with each reload. Where generations are recorded no two of a node share one;
     /// elsewhere each start counts from 1.
     pub number: u64,
-    /// What was configured.
+    /// What was configured; with campaigns, the house is the last of `market.dsps`.
     pub config: ExchangeConfig,
-    /// In the order of `config.market.dsps`.
+    /// In the order of `config.market.dsps`, the house apart.
     pub dsps: Vec<DspInForce>,
+    /// Whom else we sell to, without a call; `None` without campaigns of our own.
+    pub house: Option<HouseInForce>,
+    /// Campaigns, and accounts of seats.
+    pub(crate) campaigns: Arc<Campaigns>,
+    /// Who pays for what seats of DSPs win, where an account does: by DSP and seat. Empty without any.
+    payers: HashMap<Seat, Payer>,
     /// What limits publishers, by id, and what each shard is granted to begin with.
     pub(crate) callers: HashMap<Box<str>, CallerGuard>,
     /// What seals notices; `None` when we fire none.
     pub(crate) sealer: Option<Sealer>,
+}
+
+/// What is counted of the house.
+#[derive(Clone, Debug)]
+pub struct HouseInForce {
+    /// What each shard counts of it.
+    pub metrics: PerShard<DspMetrics>,
+    /// What each shard counts of its seats, the accounts that have campaigns, in the market's order.
+    pub seats: Vec<PerShard<SeatMetrics>>,
 }
 
 /// What limits how often a publisher's callers may ask.
@@ -74,7 +91,11 @@ pub struct Reloaded {
 #[derive(Debug)]
 pub(crate) struct Generations {
     shards: usize,
+    /// What was configured last, without the house.
+    config: ExchangeConfig,
+    campaigns: Arc<Campaigns>,
     known: HashMap<Box<str>, Known>,
+    house: HouseCounts,
     resolver: Resolver,
     guards: Guards,
     /// Kept beside the log, for want of a configured one; `None` when there is no office.
@@ -93,6 +114,13 @@ pub(crate) struct Generations {
     retired: Vec<Arc<Generation>>,
 }
 
+/// Counted of the house for as long as the process runs.
+#[derive(Debug)]
+struct HouseCounts {
+    metrics: PerShard<DspMetrics>,
+    seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
+}
+
 /// Host, port, and how.
 type Reached = (String, u16, EndpointOptions);
 
@@ -108,24 +136,66 @@ struct Known {
     seats: HashMap<Box<str>, PerShard<SeatMetrics>>,
 }
 
+impl Generation {
+    /// Ids of the DSPs that are called, in their order.
+    pub fn dsp_ids(&self) -> impl Iterator<Item = &str> {
+        self.config.market.dsps[..self.dsps.len()].iter().map(|dsp| &*dsp.id)
+    }
+
+    /// Who pays for what a DSP's seat wins, where that needs an account's leave.
+    pub(crate) fn payer(&self, seat: Seat) -> Option<&Payer> {
+        self.payers.get(&seat)
+    }
+}
+
+impl HouseCounts {
+    /// `generation` with these campaigns, which its market has been joined by.
+    fn joined(
+        &mut self,
+        generation: Generation,
+        campaigns: &Arc<Campaigns>,
+        shards: usize,
+    ) -> Generation {
+        let market = &generation.config.market;
+        let mut seat = |name: &str| {
+            let counted = self.seats.entry(name.into());
+            counted.or_insert_with(|| PerShard::new(shards)).clone()
+        };
+        let house = market.dsps.get(generation.dsps.len()).map(|house| HouseInForce {
+            metrics: self.metrics.clone(),
+            seats: house.seats.iter().map(|name| seat(name)).collect(),
+        });
+        let payers = campaigns.payers(market);
+        Generation { house, payers, campaigns: Arc::clone(campaigns), ..generation }
+    }
+}
+
 impl Generations {
-    /// Makes `config` the first generation, for as many shards, once it is recorded.
+    /// Makes `config` the first generation, with `campaigns`, for as many shards, once it is recorded.
     pub(crate) fn new(
-        config: ExchangeConfig,
+        (config, campaigns): (ExchangeConfig, Campaigns),
         shards: usize,
         (resolver, guards): (Resolver, Guards),
         (own_key, mut log): (Option<[u8; 32]>, Option<GenerationLog>),
     ) -> Result<Self, Unrecorded> {
-        let number = log.as_mut().map_or(Ok(1), |log| log.record(&config))?;
+        let mut joined = config.clone();
+        campaigns.join(&mut joined.market);
+        let number = log.as_mut().map_or(Ok(1), |log| log.record(&joined, campaigns.number))?;
         let mut known = HashMap::new();
         let sealer = Sealer::of(&config, own_key);
         let callers = callers(&config, &HashMap::new(), &guards);
         let (notices, record) = (config.notices.clone(), config.record.clone());
         let paused = HashSet::new();
-        let rest = build(number, config, &mut known, (shards, &guards, &paused));
-        let generation = Generation { sealer, callers, ..rest };
+        let campaigns = Arc::new(campaigns);
+        let mut house = HouseCounts { metrics: PerShard::new(shards), seats: HashMap::new() };
+        let rest = build(number, joined, &mut known, (shards, &guards, &paused));
+        let generation = house.joined(rest, &campaigns, shards);
+        let generation = Generation { sealer, callers, ..generation };
         let generations = Self {
             shards,
+            config,
+            campaigns,
+            house,
             resolver,
             guards,
             own_key,
@@ -151,6 +221,16 @@ impl Generations {
         Arc::clone(&self.published.borrow())
     }
 
+    /// Puts `campaigns` in force, once the generation that has them is recorded; its number.
+    pub(crate) fn set_campaigns(&mut self, campaigns: Arc<Campaigns>) -> Result<u64, Unrecorded> {
+        let former = std::mem::replace(&mut self.campaigns, campaigns);
+        let put = self.replace(self.config.clone());
+        if put.is_err() {
+            self.campaigns = former;
+        }
+        put.map(|reloaded| reloaded.number)
+    }
+
     /// Puts `config` in force, once it is recorded.
     pub(crate) fn replace(&mut self, mut config: ExchangeConfig) -> Result<Reloaded, Unrecorded> {
         let before = self.current();
@@ -165,18 +245,22 @@ impl Generations {
         }
         needs_restart.extend(restart_of_notices(self.notices.as_ref(), config.notices.as_ref()));
         needs_restart.extend(restart_of_record(self.record.as_ref(), config.record.as_ref()));
+        let configured = config.clone();
+        self.campaigns.join(&mut config.market);
         let number = match &mut self.log {
-            Some(log) => log.record(&config)?,
+            Some(log) => log.record(&config, self.campaigns.number)?,
             None => before.number + 1,
         };
+        self.config = configured;
         // Without notices none are sealed any more; what is out is opened until it expires.
         let sealer = Sealer::of(&config, self.own_key).or_else(|| before.sealer.clone());
         let callers = callers(&config, &before.callers, &self.guards);
         let beside = (self.shards, &self.guards, &self.paused);
         let rest = build(number, config, &mut self.known, beside);
-        let generation = Generation { sealer, callers, ..rest };
+        let generation = self.house.joined(rest, &self.campaigns, self.shards);
+        let generation = Generation { sealer, callers, ..generation };
         let of = |generation: &Generation| -> Vec<String> {
-            generation.config.market.dsps.iter().map(|dsp| dsp.id.to_string()).collect()
+            generation.dsp_ids().map(str::to_owned).collect()
         };
         let (old, new) = (of(&before), of(&generation));
         drop(before);
@@ -194,8 +278,7 @@ impl Generations {
     /// Stops asking a DSP, or asks it again; `false` when there is none of this id.
     pub(crate) fn pause(&mut self, id: &str, paused: bool) -> bool {
         let generation = self.current();
-        let known = generation.config.market.dsps.iter().position(|dsp| *dsp.id == *id);
-        let Some(index) = known else { return false };
+        let Some(index) = generation.dsp_ids().position(|known| known == id) else { return false };
         if paused {
             self.paused.insert(id.to_owned());
         } else {
@@ -267,7 +350,16 @@ fn build(
     for gone in std::mem::replace(known, still).into_values() {
         guards.remove(gone.guard);
     }
-    Generation { number, config, dsps, callers: HashMap::new(), sealer: None }
+    Generation {
+        number,
+        config,
+        dsps,
+        house: None,
+        campaigns: Arc::default(),
+        payers: HashMap::new(),
+        callers: HashMap::new(),
+        sealer: None,
+    }
 }
 
 /// What limits publishers, as it was `before` where they still are limited.
@@ -357,8 +449,13 @@ mod tests {
 
     fn generations(dsps: &str) -> Generations {
         let resolver = Resolver::start().expect("a thread");
-        Generations::new(config(dsps), 1, (resolver, Guards::new(1).0), (None, None))
-            .expect("nothing is recorded")
+        Generations::new(
+            (config(dsps), Campaigns::default()),
+            1,
+            (resolver, Guards::new(1).0),
+            (None, None),
+        )
+        .expect("nothing is recorded")
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! One set per shard, written by that shard alone. Labels come from configuration and from fixed
 //! lists; nothing that a client sends becomes one.
 
+mod purse;
 mod record;
 
 use std::collections::VecDeque;
@@ -17,11 +18,14 @@ use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
 
+use crate::campaigns::HOUSE;
 use crate::fanout::Outcome;
 use crate::generation::{DspInForce, Generation};
 use crate::guards::Guards;
 use crate::notices::Window;
 use crate::recording::Lanes;
+
+pub use purse::PurseMetrics;
 
 /// What may be in an answer's body, in declaration order, with the metric label.
 pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
@@ -118,6 +122,8 @@ pub struct ExchangeMetrics {
     pub fates: [Counter; Fate::ALL.len()],
     /// Auctions by what became of their record.
     pub recorded: [Counter; Recorded::ALL.len()],
+    /// Accounts.
+    pub purse: PurseMetrics,
 }
 
 /// What one shard counts of one DSP.
@@ -223,6 +229,7 @@ impl Default for ExchangeMetrics {
             overshoot: Histogram::default(),
             fates: std::array::from_fn(|_| Counter::default()),
             recorded: Default::default(),
+            purse: PurseMetrics::default(),
         }
     }
 }
@@ -269,6 +276,7 @@ pub fn expose(
             |recorded: Recorded| shards.iter().map(move |shard| &shard.recorded[recorded as usize]);
         record::expose(lanes, recorded, page)?;
     }
+    purse::expose(shards, page)?;
     expose_seats(generation, page)
 }
 
@@ -361,7 +369,8 @@ fn expose_notices(
     }
     let help = "Ads returned without our beacon, which are never billed, by reason.";
     let mut unmarked = page.counters("exchange_ads_unmarked", help)?;
-    for (id, shards) in dsps() {
+    let house = generation.house.iter().map(|house| (HOUSE, &house.metrics));
+    for (id, shards) in dsps().chain(house) {
         for why in Unmarked::ALL {
             let counters = shards.iter().map(|dsp| &dsp.unmarked[why as usize]);
             unmarked.sum(&[("dsp", id), ("reason", why.label())], counters)?;
@@ -467,9 +476,10 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
 
 fn expose_seats(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     let seats = || {
-        let dsps = generation.config.market.dsps.iter().zip(&generation.dsps);
-        dsps.flat_map(|(rules, counted)| {
-            let named = rules.seats.iter().zip(&counted.seats);
+        let house = generation.house.iter().map(|house| &house.seats);
+        let counted = generation.dsps.iter().map(|dsp| &dsp.seats).chain(house);
+        generation.config.market.dsps.iter().zip(counted).flat_map(|(rules, counted)| {
+            let named = rules.seats.iter().zip(counted);
             named.map(move |(seat, shards)| (&*rules.id, &**seat, shards))
         })
     };

@@ -5,12 +5,15 @@ mod journal;
 mod network;
 mod office;
 mod sealer;
+mod settlements;
+mod start;
 mod wire;
 
 pub use client::{Answered, CallError, CallLimits, Client, Resolve};
-pub use journal::Journal;
 pub use network::Network;
 pub use office::{
     Acknowledged, Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms,
 };
 pub use sealer::{Sealer, own_key};
+pub use settlements::{Settlements, Unbudgeted};
+pub use start::{ReplayError, replay};

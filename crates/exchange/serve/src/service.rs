@@ -5,18 +5,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use eventlog::ReadError;
-use eventlog::lane::Log;
-use exchange_core::delivery::Replay;
+use eventlog::lane::{Log, State};
 use exchange_core::guard::Status;
+use pacer_core::shard::OptionsError;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::{debug, error};
 
+use crate::campaigns::Campaigns;
 use crate::config::ExchangeConfig;
 use crate::dns::{Resolver, SystemNames};
 use crate::fanout::{Reactor, Tls};
@@ -25,8 +25,10 @@ use crate::guards::{GuardId, Guards, GuardsThread};
 use crate::http;
 use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
-    Client, Clock, Counter, Journal, Office, Times, View, Window, own_key, unix_ms,
+    Client, Clock, Counter, Office, ReplayError, Settlements, Times, Unbudgeted, View, Window,
+    own_key, replay,
 };
+use crate::purse::{Bank, Errand, Line, Purse, errands};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
 use crate::shard::Shard;
 
@@ -58,12 +60,40 @@ pub enum ExchangeError {
     /// There is no record.
     #[error("record.directory: {0}")]
     Record(#[from] RecordError),
-    /// What is owed to DSPs cannot be read from it.
+    /// What is owed to DSPs, and what was settled, cannot be read from it.
     #[error("record.directory: {0}")]
-    Notices(#[from] ReadError),
+    Notices(#[from] ReplayError),
     /// The key for notices cannot be had.
     #[error("record.directory: {0}")]
     Key(std::io::Error),
+    /// Accounts cannot be kept.
+    #[error(transparent)]
+    Budgets(#[from] BudgetsError),
+}
+
+/// Why accounts cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum BudgetsError {
+    /// Nobody would tell what is billed, or it would not be durable.
+    #[error(
+        "[budgets] needs [record] and [exchange.notices]: what is billed is told by beacons, and kept in the log"
+    )]
+    Unbilled,
+    /// An option is out of its range.
+    #[error("budgets: {0}")]
+    Options(#[from] OptionsError),
+}
+
+/// The ledger, as an exchange deals with it.
+pub struct Budgets {
+    /// What all shards have in common.
+    pub bank: Bank,
+    /// By shard.
+    pub lines: Vec<Line>,
+    /// In force from the first auction on.
+    pub campaigns: Campaigns,
+    /// Who is told what is billed.
+    pub settlements: Box<dyn Settlements>,
 }
 
 impl Exchange {
@@ -73,33 +103,45 @@ impl Exchange {
         options: &ShardsOptions,
         listener: TcpListener,
         shutdown: &Shutdown,
-        tracer: Tracer,
+        (tracer, budgets): (Tracer, Option<Budgets>),
     ) -> Result<Self, ExchangeError> {
         let resolver = Resolver::start().map_err(ExchangeError::Thread)?;
         let (guards, lines) = Guards::new(options.shards);
         let renewal = guards.start(shutdown).map_err(ExchangeError::Thread)?;
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
-        let office = open_office(&config, log.as_mut().map(|log| &mut log.log))?;
+        let (purses, campaigns, settlements) = match budgets {
+            Some(Budgets { bank, lines, campaigns, settlements }) => {
+                (Some((bank, lines)), campaigns, settlements)
+            }
+            None => (None, Campaigns::default(), Box::new(Unbudgeted) as Box<dyn Settlements>),
+        };
+        let office = open_office(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
         let Opened { recording, recorders, generations: log } = Opened::of(log, options.shards)?;
+        let purses = match purses {
+            Some(purses) => open_purses(purses, recording.as_ref(), office.is_some())?,
+            None => (0..options.shards).map(|_| None).collect(),
+        };
         if let (Some(recording), None) = (&recording, &office) {
             // Nobody needs anything of it at the next start but its last generation.
             recording.lanes().durable.keep_from(u64::MAX);
         }
         let own_key = office.as_ref().map(|office| office.own_key);
         let beside = (resolver, guards.clone());
-        let generations = Generations::new(config, options.shards, beside, (own_key, log));
+        let generations =
+            Generations::new((config, campaigns), options.shards, beside, (own_key, log));
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         let metrics = PerShard::new(options.shards);
         let body = {
             let (current, metrics) = (current.clone(), metrics.clone());
             let counter = office.as_ref().map(|office| office.counter.clone());
-            let seats = lines.into_iter().zip(recorders);
+            let seats = lines.into_iter().zip(recorders).zip(purses);
             let seats: Vec<_> = seats.map(|seat| Mutex::new(Some(seat))).collect();
             move |context: ShardContext| {
                 let counters = metrics.shard(context.index());
                 let seat = seats[context.index()].lock().expect("nothing panics with it").take();
-                let (line, recorder) = seat.expect("a shard starts once");
+                let ((line, recorder), purse) = seat.expect("a shard starts once");
+                let (purse, errands) = purse.unzip();
                 let mut generations = current.clone();
                 let (counter, tracer) = (counter.clone(), tracer.clone());
                 async move {
@@ -107,9 +149,9 @@ impl Exchange {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
                             let seat = (context.index(), line);
-                            let beside = (counter, recorder, tracer);
+                            let beside = (counter, recorder, purse, tracer);
                             let shard = Shard::new(seat, beside, first, counters, reactor);
-                            run_shard(context, Rc::new(shard), generations).await;
+                            run_shard(context, Rc::new(shard), (generations, errands)).await;
                         }
                         Err(error) => {
                             error!(%error, "a shard cannot wait for DSPs; shutting down");
@@ -151,6 +193,16 @@ impl Exchange {
         self.generations.lock().expect("nothing panics while it builds").replace(config)
     }
 
+    /// Puts other campaigns in force, and other accounts of seats: auctions that have begun end by
+    /// those before. Returns the number of the generation that has them.
+    ///
+    /// # Errors
+    /// It cannot be recorded: those before stay in force.
+    pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, Unrecorded> {
+        let mut generations = self.generations.lock().expect("nothing panics while it builds");
+        generations.set_campaigns(Arc::new(campaigns))
+    }
+
     /// Stops asking a DSP, or asks it again, until the process ends; `false` when there is none of
     /// this id.
     pub fn pause(&self, dsp: &str, paused: bool) -> bool {
@@ -169,7 +221,7 @@ impl Exchange {
 
     fn guard_of(&self, dsp: &str) -> Option<GuardId> {
         let generation = self.generation();
-        let index = generation.config.market.dsps.iter().position(|known| *known.id == *dsp)?;
+        let index = generation.dsp_ids().position(|known| known == dsp)?;
         Some(generation.dsps[index].guard)
     }
 
@@ -212,29 +264,41 @@ struct OpenOffice {
     own_key: [u8; 32],
 }
 
+/// What other shards ask of one.
+type Errands = mpsc::Receiver<Errand>;
+
+/// The shards' purses, and where each hears of its errands.
+fn open_purses(
+    (bank, lines): (Bank, Vec<Line>),
+    recording: Option<&Recording>,
+    has_office: bool,
+) -> Result<Vec<Option<(Purse, Errands)>>, BudgetsError> {
+    let recording = recording.filter(|_| has_office).ok_or(BudgetsError::Unbilled)?;
+    let (peers, errands) = errands(lines.len());
+    let open = |(line, errands)| {
+        let durable = recording.lanes().durable.clone();
+        let is_durable = Box::new(move || durable.state() == State::Writing);
+        let purse = Purse::new(line, bank.clone(), peers.clone(), is_durable)?;
+        Ok(Some((purse, errands)))
+    };
+    lines.into_iter().zip(errands).map(open).collect()
+}
+
 /// Opens the office, with what is owed since before by the log; `None` when notices are not ours to
-/// fire. Nothing of it is durable before the log is started.
+/// fire. Nothing of it is durable before the log is started. `settlements` is told what is in the log and
+/// not booked for good, before this returns.
 fn open_office(
     config: &ExchangeConfig,
     log: Option<&mut Log>,
+    mut settlements: Box<dyn Settlements>,
 ) -> Result<Option<OpenOffice>, ExchangeError> {
     let (Some(notices), Some(record), Some(log)) = (&config.notices, &config.record, log) else {
         return Ok(None);
     };
     let directory: &Path = &record.directory;
     let clock = Clock::start();
-    let mut replay = Replay::new(notices.policy, unix_ms());
-    let mut unreadable = 0;
-    let journal =
-        Journal::open((log, record.durable.ring_bytes), directory, |sequence, record| {
-            if let Err(error) = replay.record(sequence, record) {
-                unreadable += 1;
-                error!(sequence, %error, "a journalled notice cannot be read");
-            }
-        })?;
-    if unreadable > 0 {
-        error!(unreadable, "notices may be lost or sent twice");
-    }
+    let ring = (log, record.durable.ring_bytes);
+    let (replay, journal) = replay(ring, directory, notices.policy, &mut *settlements)?;
     let own_key = own_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
     let tls = Tls::trusting(notices.authorities.as_ref());
@@ -245,7 +309,7 @@ fn open_office(
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
     let times = Times { clock, linger: notices.linger, answer_timeout };
-    let started = Office::start(delivery, journal, client, times);
+    let started = Office::start(delivery, journal, client, settlements, times);
     let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
     Ok(Some(OpenOffice { office, counter, window, own_key }))
 }
@@ -253,9 +317,13 @@ fn open_office(
 async fn run_shard(
     mut context: ShardContext,
     shard: Rc<Shard>,
-    generations: watch::Receiver<Arc<Generation>>,
+    (generations, errands): (watch::Receiver<Arc<Generation>>, Option<Errands>),
 ) {
     tokio::task::spawn_local(Rc::clone(&shard).sweep());
+    tokio::task::spawn_local(Rc::clone(&shard).spend());
+    if let Some(errands) = errands {
+        tokio::task::spawn_local(Rc::clone(&shard).run_errands(errands));
+    }
     tokio::task::spawn_local(Rc::clone(&shard).follow(generations));
     while let Some(accepted) = context.accept().await {
         let shard = Rc::clone(&shard);

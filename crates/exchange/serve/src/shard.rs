@@ -6,25 +6,38 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
+use exchange_core::delivery::{Beacon, Refusal};
 use exchange_core::guard::{STEP, ShardGuard};
+use exchange_core::{Reservation, Seat, TokenId};
 use runtime::metrics::Padded;
 use runtime::traces::Tracer;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use units::Tick;
 
+use crate::campaigns::{Campaigns, Payer};
 use crate::config::ExchangeConfig;
 use crate::fanout::{Pool, Reactor};
 use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, ShardLine, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
-use crate::notices::{Counter, Fetch, Order, Sealer};
+use crate::notices::{Counter, Fetch, Order, Sealer, unix_ms};
+use crate::purse::{Errand, Purse, TURN};
 use crate::recording::Recorder;
 
 /// Rooms for bodies that are kept, and the largest of them.
 const ROOMS_MAX: usize = 64;
 const ROOM_BYTES_MAX: usize = 256 * 1024;
+
+/// How long it is tried to book what is billed without a beacon, and how often.
+const BOOKED_WITHIN_MS: u64 = 60_000;
+const BOOKED_AGAIN: Duration = Duration::from_millis(100);
+
+/// What a shard works with beside its connections: where notices are sent from, where auctions are
+/// recorded, what it may spend of accounts, and what says which auctions are traced.
+pub(crate) type Beside = (Option<Counter>, Option<Recorder>, Option<Purse>, Tracer);
 
 /// One shard of the exchange.
 #[derive(Debug)]
@@ -40,6 +53,8 @@ pub struct Shard {
     office: Option<Counter>,
     /// Where auctions are recorded; `None`: nowhere.
     recorder: Option<Recorder>,
+    /// What it may spend of accounts; `None`: nobody keeps any.
+    purse: Option<Rc<Purse>>,
     /// Says which auctions are traced.
     pub(crate) tracer: Tracer,
     /// Pools of former generations whose last calls are not over.
@@ -61,6 +76,15 @@ pub(crate) struct Snapshot {
     pub(crate) dsps: Vec<Lane>,
     /// What limits publishers, by id.
     pub(crate) callers: HashMap<Box<str>, SharedGuard>,
+    /// What is counted of campaigns of our own, where there are any.
+    house: Option<HouseLane>,
+}
+
+/// The house as one shard counts it.
+#[derive(Debug)]
+struct HouseLane {
+    metrics: Arc<Padded<DspMetrics>>,
+    seats: Vec<Arc<Padded<SeatMetrics>>>,
 }
 
 /// One DSP as one shard runs it.
@@ -80,6 +104,34 @@ impl Snapshot {
         &self.generation.config
     }
 
+    /// Position of the house among the market's DSPs, where it has campaigns.
+    pub(crate) fn house(&self) -> Option<usize> {
+        self.house.as_ref().map(|_| self.dsps.len())
+    }
+
+    /// Campaigns, and accounts of seats.
+    pub(crate) fn campaigns(&self) -> &Campaigns {
+        &self.generation.campaigns
+    }
+
+    /// Whose account pays for what a DSP's seat wins.
+    pub(crate) fn payer(&self, seat: Seat) -> Option<Payer> {
+        self.generation.payer(seat).copied()
+    }
+
+    /// What is counted of a DSP, or of the house.
+    pub(crate) fn metrics(&self, dsp: usize) -> &DspMetrics {
+        let house = || &self.house.as_ref().expect("the house is the last").metrics;
+        self.dsps.get(dsp).map_or_else(house, |lane| &lane.metrics)
+    }
+
+    /// What is counted of a seat.
+    pub(crate) fn counted(&self, seat: Seat) -> &SeatMetrics {
+        let house = || &self.house.as_ref().expect("the house is the last").seats;
+        let seats = self.dsps.get(seat.dsp).map_or_else(house, |lane| &lane.seats);
+        &seats[seat.seat]
+    }
+
     /// Its number, which no other generation of this node has.
     pub(crate) fn number(&self) -> u64 {
         self.generation.number
@@ -95,7 +147,7 @@ impl Shard {
     /// Made on the shard's own thread.
     pub fn new(
         (index, line): (usize, ShardLine),
-        (office, recorder, tracer): (Option<Counter>, Option<Recorder>, Tracer),
+        (office, recorder, purse, tracer): Beside,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
@@ -106,6 +158,7 @@ impl Shard {
             line: RefCell::new(line),
             office,
             recorder,
+            purse: purse.map(Rc::new),
             tracer,
             metrics,
             reactor,
@@ -121,6 +174,11 @@ impl Shard {
     /// Where auctions are recorded; `None`: nowhere.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
+    }
+
+    /// What it may spend of accounts; `None`: nobody keeps any.
+    pub(crate) fn purse(&self) -> Option<&Rc<Purse>> {
+        self.purse.as_ref()
     }
 
     /// What an auction that begins now is held by.
@@ -171,6 +229,47 @@ impl Shard {
                 Rc::strong_count(pool) > 1 || !pool.is_empty()
             });
         }
+    }
+
+    /// Exchanges messages with the ledger, again and again; never ends.
+    pub async fn spend(self: Rc<Self>) {
+        let Some(purse) = &self.purse else { return };
+        let mut ticks = tokio::time::interval(TURN);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            purse.turn(&self.metrics);
+        }
+    }
+
+    /// Does what other shards ask of this one's reservations; ends with the last of them.
+    pub async fn run_errands(self: Rc<Self>, mut errands: mpsc::Receiver<Errand>) {
+        while let Some(errand) = errands.recv().await {
+            if let Some(purse) = &self.purse {
+                purse.errand(errand);
+            }
+        }
+    }
+
+    /// Books what is billed without a beacon, and settles it, once that is durable. Nobody waits for it, and
+    /// it is tried until it expires.
+    pub(crate) fn bill(&self, id: TokenId, reservation: Reservation) {
+        let (Some(office), Some(purse)) = (self.office.clone(), self.purse.clone()) else { return };
+        let (expires_ms, reservation) = (unix_ms() + BOOKED_WITHIN_MS, Some(reservation));
+        tokio::task::spawn_local(async move {
+            loop {
+                let (answer, acknowledged) = oneshot::channel();
+                let beacon = Beacon { call: 0, id, expires_ms, notice: None, reservation };
+                if office.order(Order::Beacon(Box::new(beacon), answer)) {
+                    match acknowledged.await {
+                        Ok(Ok(false)) => return reservation.iter().for_each(|it| purse.settle(it)),
+                        Ok(Ok(true) | Err(Refusal::Expired)) | Err(_) => return,
+                        Ok(Err(Refusal::Busy | Refusal::Journal)) => (),
+                    }
+                }
+                tokio::time::sleep(BOOKED_AGAIN).await;
+            }
+        });
     }
 
     /// Gives orders to the office; those that find no room are counted and gone.
@@ -267,7 +366,11 @@ fn snapshot(
         }
     };
     let dsps = generation.dsps.iter().zip(ids).map(lane).collect();
-    Snapshot { generation, dsps, callers }
+    let house = generation.house.as_ref().map(|house| HouseLane {
+        metrics: house.metrics.shard(shard),
+        seats: house.seats.iter().map(|seat| seat.shard(shard)).collect(),
+    });
+    Snapshot { generation, dsps, callers, house }
 }
 
 /// What limits publishers, as it was `before` where it is the same.

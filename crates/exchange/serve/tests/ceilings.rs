@@ -169,8 +169,9 @@ impl Rig {
         let address = listener.local_addr().expect("an address");
         let shutdown = Shutdown::new(Duration::from_secs(20));
         let options = ShardsOptions { connections_max: 10, ..ShardsOptions::default() };
-        let exchange = Exchange::start(config, &options, listener, &shutdown, Tracer::off())
-            .expect("it starts");
+        let exchange =
+            Exchange::start(config, &options, listener, &shutdown, (Tracer::off(), None))
+                .expect("it starts");
         let caller = TcpStream::connect(address).expect("it listens");
         caller.set_nodelay(true).expect("a socket option");
         let head = "POST /openrtb2/auction HTTP/1.1\r\nhost: x\r\ncontent-type: application/json";

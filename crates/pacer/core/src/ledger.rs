@@ -21,6 +21,7 @@
 //! deadline has come.
 
 mod account;
+mod ahead;
 mod book;
 mod bug;
 mod campaign;
@@ -30,22 +31,24 @@ mod leasing;
 mod level;
 mod standing;
 mod tally;
+mod timers;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use units::{Currency, Nanos, Tick};
 
-use crate::calendar::{Calendar, Hour, QUARTER_MS};
+use crate::calendar::{Calendar, Hour};
 use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
-use crate::store::{Batch, Ended, Lease, LeaseKey};
+use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Lease, LeaseKey};
 use account::Account;
-use book::Dead;
+use book::{Dead, late_of};
 #[cfg(not(any(test, feature = "testing")))]
 use bug::Bug;
 use bug::planted;
 use campaign::Campaign;
+use exchange::begin_ms;
+use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]
 pub use bug::{Bug, plant};
@@ -55,6 +58,10 @@ pub use definition::{
 };
 pub use level::{Level, Owner, Span};
 pub use standing::{HourSpend, Spend, Why};
+
+/// By how much the clock on the wall is believed to have been put back at a start. Where leases are
+/// further ahead it was wrong then: who followed it would grant nothing until that time comes.
+const AHEAD_MS_MAX: u64 = 2 * 60 * 60 * 1000;
 
 /// How a ledger works.
 #[derive(Clone, Debug)]
@@ -72,9 +79,13 @@ pub struct Settings {
     pub lease_period: Duration,
     /// For how long a lease lasts at the observed rate.
     pub lease_span: Duration,
+    /// How long before an hour ends the next one's rights are leased and granted, up to a lease period
+    /// more: see [`Settings::ahead_of`]. With none each hour begins without rights.
+    pub ahead: Duration,
     /// For how long a slice lasts at the observed rate.
     pub slice_span: Duration,
-    /// The longest that a token lives.
+    /// The longest that a token lives (a shard's longest time to live and a sixteenth), and beside it
+    /// what a win takes to come here by the log: what comes later may have been leased again.
     pub horizon: Duration,
     /// How long after that a shard still tells a late win from a repeated one.
     pub late_window: Duration,
@@ -82,23 +93,28 @@ pub struct Settings {
     pub patience: Duration,
     /// Campaigns whose time has come that one step looks at; the next ones look at the rest.
     pub wakes_max: usize,
+    /// The most leases of a batch; the next one says the rest.
+    pub leases_max: usize,
 }
 
 impl Settings {
     /// Leases by the second, two seconds' worth; slices of a tenth of a second.
     pub fn new(node: u32, epoch: Epoch, shards: u16) -> Self {
+        let lease_period = Duration::from_secs(1);
         Self {
             node,
             epoch,
             shards,
             nodes: 1,
-            lease_period: Duration::from_secs(1),
+            lease_period,
             lease_span: Duration::from_secs(2),
+            ahead: Self::ahead_of(lease_period),
             slice_span: Duration::from_millis(100),
             horizon: Duration::from_secs(15 * 60),
             late_window: Duration::from_secs(60 * 60),
             patience: Duration::from_secs(5),
             wakes_max: 4096,
+            leases_max: BATCH_LEASES_MAX,
         }
     }
 }
@@ -133,11 +149,13 @@ pub struct Settlement {
 /// What a ledger is told.
 #[derive(Clone, Debug)]
 pub enum Incoming {
-    /// The hours of a zone. A later table agrees on the hours that have begun.
+    /// The hours of a zone, from a day before now at the latest. A later table agrees on the hours
+    /// that have begun, or are about to.
     Calendar(ZoneId, Calendar),
     /// An account, new or changed.
     Account(AccountDefinition),
-    /// A campaign, new or changed. It may come before its account.
+    /// A campaign, new or changed. It may come before its account. As long as a lease waits for its
+    /// campaign nothing is leased to any: nobody knows of which account it is.
     Campaign(CampaignDefinition),
     /// From a shard.
     Report(u16, Report),
@@ -149,7 +167,9 @@ pub enum Incoming {
     Settlement(Settlement),
     /// From the durable log: up to this record all settlements have been told.
     Logged(u64),
-    /// From the durable log: all that was in it when the process started has been told.
+    /// From the durable log: all that is in it has been told, what came since the process started
+    /// included, and so has every account and campaign that there is. Nothing is leased before: sums
+    /// would lack something. What comes after the horizon is late.
     Replayed,
 }
 
@@ -176,7 +196,8 @@ pub struct Taken {
     pub excess: Nanos,
 }
 
-/// What a ledger tells. Who reads it clears it.
+/// What a ledger tells. Who reads it clears it. A shard takes its gates first: what it is granted
+/// while it is recalled it sends back.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     /// For the store; the next one comes when this one has ended.
@@ -216,6 +237,8 @@ pub struct Stats {
 struct Zone {
     calendar: Calendar,
     hour: Option<Hour>,
+    /// The one behind it.
+    next: Option<Hour>,
 }
 
 /// A batch whose end is not known yet.
@@ -237,12 +260,12 @@ pub struct Ledger {
     strangers: BTreeMap<AccountId, Vec<CampaignDefinition>>,
     /// Leases whose campaign is not known yet.
     orphans: BTreeMap<Slot, Vec<(Period, Dead)>>,
-    orphans_unsaved: Vec<Slot>,
+    orphans_unsaved: BTreeSet<Slot>,
     dirty: Vec<Slot>,
-    unsaved: Vec<Slot>,
+    unsaved: VecDeque<Slot>,
     hungry: Vec<Slot>,
-    by_unix_ms: BinaryHeap<Reverse<(u64, Slot)>>,
-    by_tick: BinaryHeap<Reverse<(u64, Slot)>>,
+    by_unix_ms: Timers,
+    by_tick: Timers,
     in_flight: Option<InFlight>,
     next_number: u64,
     next_lease: Tick,
@@ -272,14 +295,18 @@ impl Ledger {
     ) -> Self {
         assert!(settings.shards > 0 && settings.nodes > 0, "a ledger has shards and nodes");
         let mut orphans: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
+        let unix_ms = now.unix_ms;
         let mut now = now;
         for (key, lease) in leases {
             let LeaseKey { slot, period, node, epoch } = key;
             let is_own = node == settings.node;
             assert!(!is_own || epoch < settings.epoch, "an epoch begins once: {key:?}");
-            if is_own && !planted(Bug::ReopenPeriod) {
-                // The clock has been there.
-                now.unix_ms = now.unix_ms.max(u64::from(period.0) * QUARTER_MS);
+            let is_near = begin_ms(period) <= unix_ms.saturating_add(AHEAD_MS_MAX);
+            if is_own && is_near && !planted(Bug::ReopenPeriod) {
+                // The clock has been there; or was about to be, where nothing says that it was.
+                let is_spent = lease.settled > Nanos::ZERO || late_of(&lease) > 0;
+                let ahead_ms = if is_spent { 0 } else { settings.ahead_ms(slot) };
+                now.unix_ms = now.unix_ms.max(begin_ms(period).saturating_sub(ahead_ms));
             }
             let dead = Dead { node, epoch, lease, is_unsaved: false, is_in_flight: false };
             orphans.entry(slot).or_default().push((period, dead));
@@ -294,12 +321,12 @@ impl Ledger {
             campaigns: Vec::new(),
             strangers: BTreeMap::new(),
             orphans,
-            orphans_unsaved: Vec::new(),
+            orphans_unsaved: BTreeSet::new(),
             dirty: Vec::new(),
-            unsaved: Vec::new(),
+            unsaved: VecDeque::new(),
             hungry: Vec::new(),
-            by_unix_ms: BinaryHeap::new(),
-            by_tick: BinaryHeap::new(),
+            by_unix_ms: Timers::default(),
+            by_tick: Timers::default(),
             in_flight: None,
             next_number: 1,
             next_lease: now.tick,
@@ -342,6 +369,11 @@ impl Ledger {
         let leased = self.orphans.last_key_value().map_or(0, |(slot, _)| slot.0.saturating_add(1));
         let waiting = self.strangers.values().flatten().map(|definition| definition.slot.0 + 1);
         Slot(waiting.max().unwrap_or(0).max(known).max(leased))
+    }
+
+    /// The time that it goes by, which never goes back: shards are to be given no other.
+    pub const fn now(&self) -> Now {
+        self.now
     }
 
     /// What should not be.

@@ -3,11 +3,13 @@
 //!
 //! The **ledger** holds the rights of every account and campaign, and leases them, durably, before
 //! they are used. A **shard** spends slices of these leases: reserves, and settles, releases or lets
-//! expire each reservation once. A **strategy** says how fast, and at what price.
+//! expire each reservation once. A **strategy** says how fast, and at what price;
+//! **pacing** asks the strategy of every campaign when its slot of time is over.
 
 pub mod calendar;
 pub mod ledger;
 pub mod messages;
+pub mod pacing;
 pub mod refusal;
 pub mod shard;
 pub mod store;

@@ -7,6 +7,7 @@
 use units::{Nanos, Tick};
 
 use crate::refusal::Refusal;
+use crate::strategy::Pace;
 
 /// A campaign (or a DSP's seat), as the ledger numbers it: dense, from 0, and never given to another
 /// within an epoch.
@@ -76,4 +77,36 @@ pub struct Want {
     pub slot: Slot,
     /// What it needs to go on: at least the amount that was just refused, if one was.
     pub amount: Nanos,
+}
+
+/// From a shard to the ledger's thread: how many requests a campaign came to here. Cumulative, in this
+/// epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Requests that its targeting matched.
+    pub requests: u64,
+    /// Of these, how many it bid for.
+    pub bids: u64,
+}
+
+/// What the ledger's thread tells a shard. Grants, gates and paces of a campaign come in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToShard {
+    /// Rights to spend.
+    Grant(Grant),
+    /// What is to be answered besides money.
+    Gate(Gate),
+    /// How a campaign bids until the next is told.
+    Pace(Slot, Pace),
+}
+
+/// What a shard tells the ledger's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FromShard {
+    /// What became of its grants. None may be lost.
+    Report(Report),
+    /// It may soon have too little.
+    Want(Want),
+    /// How many requests a campaign came to.
+    Seen(Slot, Seen),
 }

@@ -200,10 +200,7 @@ impl TokenKey {
         let body = token.encode();
         bytes[..BODY_BYTES].copy_from_slice(&body);
         bytes[BODY_BYTES..].copy_from_slice(&self.check(&body).to_be_bytes());
-        let mut text = [0; TOKEN_TEXT_BYTES];
-        let length = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
-        assert_eq!(length, Ok(TOKEN_TEXT_BYTES), "the text is as long as documented");
-        TokenText(text)
+        TokenText::from_bytes(&bytes)
     }
 
     /// The token of a text that may come from anywhere.
@@ -246,6 +243,22 @@ impl fmt::Debug for TokenKey {
 pub struct TokenText([u8; TOKEN_TEXT_BYTES]);
 
 impl TokenText {
+    /// The text of these bytes, whatever they are: whether it is a token is known once it is opened.
+    pub fn from_bytes(bytes: &[u8; TOKEN_BYTES]) -> Self {
+        let mut text = [0; TOKEN_TEXT_BYTES];
+        let length = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
+        assert_eq!(length, Ok(TOKEN_TEXT_BYTES), "the text is as long as documented");
+        Self(text)
+    }
+
+    /// The bytes that it spells, for where they are kept and not shown.
+    pub fn to_bytes(&self) -> [u8; TOKEN_BYTES] {
+        let mut bytes = [0; TOKEN_BYTES];
+        let length = URL_SAFE_NO_PAD.decode_slice(self.0, &mut bytes);
+        assert_eq!(length, Ok(TOKEN_BYTES), "a text was made of bytes");
+        bytes
+    }
+
     /// Letters, digits, `-` and `_`.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("base64 is ASCII")

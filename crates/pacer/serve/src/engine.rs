@@ -260,9 +260,18 @@ fn put_in_place(place: &impl Place) -> Result<(), Failure> {
 }
 
 fn open_file(place: &impl Place, watch: &Arc<Watch>) -> Result<Database, Closed> {
-    // What an earlier attempt has left.
+    // What an earlier process has left.
     place.remove(NEW_NAME)?;
     watch.take();
+    let opened = open_whole(place, watch);
+    if opened.is_err() {
+        // Until the next attempt others may need its room, the log above all.
+        let _removed = place.remove(NEW_NAME);
+    }
+    opened
+}
+
+fn open_whole(place: &impl Place, watch: &Arc<Watch>) -> Result<Database, Closed> {
     if !place.has(FILE_NAME)? {
         return Err(Failure::damaged("it is gone").into());
     }

@@ -1,9 +1,13 @@
-//! The ledger on disk: leases, definitions and their audit in one file of redb, behind
-//! [`pacer_core::store::LeaseStore`].
+//! Budgets as they run: the ledger's thread, and its store on disk.
 //!
-//! Owns when something is durable, what is done when a disk fails, and who may open a directory.
-//! Knows nothing of budgets. [`Store`] is what others hold; a thread of its own does the work, and
-//! takes all that waits into one transaction.
+//! [`Start`] opens the store, begins an epoch and starts the thread that holds the rules' ledger and
+//! paces campaigns. Shards have a [`ShardLine`] each, the durable log a [`Feed`], all others a
+//! [`Handle`]. What may be spent is decided in `pacer_core` alone; nothing here computes money.
+//!
+//! **The store** keeps leases, definitions and their audit in one file of redb, behind
+//! [`pacer_core::store::LeaseStore`]. It owns when something is durable, what is done when a disk
+//! fails, and who may open a directory. It knows nothing of budgets. [`Store`] is what others hold; a
+//! thread of its own does the work, and takes all that waits into one transaction.
 //!
 //! In the directory stand `ledger.redb`, `lock` with the process that holds it, and `open` while one
 //! does or when it did not end well; `ledger.redb.new` is on its way to take the first one's place.
@@ -14,15 +18,34 @@
 //! found by a checksum of every page at each start, but for the file's first page: a flipped bit
 //! there may go unseen, or show the commit before the last.
 
+pub mod api;
 mod bug;
+mod config;
+mod desk;
 mod engine;
 mod error;
+mod feed;
+mod handle;
+mod keys;
+mod lines;
 mod place;
+pub mod registry;
+mod shared;
+mod start;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod thread;
 mod watched;
+mod zones;
 
+pub use config::BudgetsConfig;
 pub use error::OpenError;
+pub use feed::Feed;
+pub use handle::{AskError, CampaignTerms, Defined, Handle};
+pub use keys::Keyring;
+pub use lines::{Halted, ShardLine};
+pub use shared::Status;
+pub use start::{LedgerThread, Start, StartError, Started};
 pub use thread::{Counters, Options, Store};
+pub use zones::{ZoneError, Zones};

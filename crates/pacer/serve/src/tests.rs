@@ -2,7 +2,7 @@
 
 mod conformance;
 mod damage;
-mod disk;
+pub(crate) mod disk;
 mod faults;
 mod thread;
 

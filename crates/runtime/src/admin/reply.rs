@@ -4,7 +4,9 @@
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -20,7 +22,7 @@ pub enum ErrorCode {
     NotFound,
     /// 405: the resource does not do that; `allow` says what it does.
     MethodNotAllowed,
-    /// 400: the path stands for no text.
+    /// 400: the path stands for no text, or what was sent cannot be read.
     BadRequest,
     /// 403: a web page would change something.
     CrossOrigin,
@@ -28,6 +30,16 @@ pub enum ErrorCode {
     BodyTooLarge,
     /// 408: the body did not come.
     BodyTimeout,
+    /// 415: the body is of a media type that is not read.
+    UnsupportedMediaType,
+    /// 409: the resource is not in a state in which this can be done.
+    Conflict,
+    /// 412: the resource is not at the version that was named.
+    PreconditionFailed,
+    /// 422: the key was sent before, with another body.
+    KeyReused,
+    /// 422: what was sent has problems, all of which are told, and nothing was changed.
+    InvalidDefinition,
     /// 503: not now, for example because the process drains.
     Unavailable,
     /// 422: what was asked for has problems, all of which are told, and nothing was changed.
@@ -47,6 +59,11 @@ impl ErrorCode {
             Self::CrossOrigin => "cross_origin",
             Self::BodyTooLarge => "body_too_large",
             Self::BodyTimeout => "body_timeout",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::Conflict => "conflict",
+            Self::PreconditionFailed => "precondition_failed",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::InvalidDefinition => "invalid_definition",
             Self::Unavailable => "unavailable",
             Self::InvalidConfiguration => "invalid_configuration",
             Self::Defect => "defect",
@@ -63,8 +80,13 @@ impl ErrorCode {
             Self::CrossOrigin => StatusCode::FORBIDDEN,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Conflict => StatusCode::CONFLICT,
+            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::InvalidConfiguration => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::KeyReused | Self::InvalidDefinition | Self::InvalidConfiguration => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Self::Defect => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -76,7 +98,8 @@ pub struct Reply {
     status: StatusCode,
     media_type: &'static str,
     body: Bytes,
-    allow: Option<HeaderValue>,
+    /// Beyond those that every answer has.
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Reply {
@@ -119,12 +142,30 @@ impl Reply {
     }
 
     fn new(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { status, media_type, body: body.into(), allow: None }
+        Self { status, media_type, body: body.into(), headers: Vec::new() }
+    }
+
+    /// The same as 201, saying where the new resource is, as a path.
+    #[must_use]
+    pub fn created(self, path: &str) -> Self {
+        Self { status: StatusCode::CREATED, ..self }.with(LOCATION, path)
+    }
+
+    /// With the version of what is shown (RFC 9110, section 8.8.3).
+    #[must_use]
+    pub fn with_version(self, version: u64) -> Self {
+        self.with(ETAG, &format!("\"{version}\""))
     }
 
     /// With the methods that are allowed.
     pub(super) fn with_allow(self, methods: &str) -> Self {
-        Self { allow: HeaderValue::try_from(methods).ok(), ..self }
+        self.with(ALLOW, methods)
+    }
+
+    /// With a header; not with one that no header can bear.
+    fn with(mut self, name: HeaderName, value: &str) -> Self {
+        self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
+        self
     }
 
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
@@ -134,9 +175,7 @@ impl Reply {
         if !self.media_type.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
         }
-        if let Some(allow) = self.allow {
-            headers.insert(ALLOW, allow);
-        }
+        headers.extend(self.headers);
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

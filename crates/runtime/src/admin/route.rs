@@ -4,7 +4,13 @@
 
 use std::fmt;
 
+use hyper::HeaderMap;
+use hyper::body::Bytes;
+
 use super::reply::{ErrorCode, Reply};
+
+/// Most that is read of a body where a part of the API asks for no more: 64 KiB.
+pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// What is asked of a resource. `HEAD` is answered wherever [`Get`](Self::Get) is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +21,8 @@ pub enum Method {
     Put,
     /// Does it.
     Post,
+    /// Sets a part of it.
+    Patch,
     /// Takes it away.
     Delete,
 }
@@ -26,6 +34,7 @@ impl Method {
             Self::Get => "GET",
             Self::Put => "PUT",
             Self::Post => "POST",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }
@@ -58,6 +67,9 @@ pub struct Route<S> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     parameters: Vec<(&'static str, String)>,
+    query: String,
+    headers: HeaderMap,
+    body: Bytes,
 }
 
 impl Call {
@@ -70,6 +82,50 @@ impl Call {
         let found = self.parameters.iter().find(|(known, _)| *known == name);
         &found.expect("the route's path has the parameter that its function asks for").1
     }
+
+    /// What the query gives for a name, decoded, the first time; as a form encodes it, with `+` for
+    /// a space.
+    ///
+    /// # Errors
+    ///
+    /// The answer, 400, where it is not UTF-8 once its `%` are decoded.
+    pub fn query(&self, name: &str) -> Result<Option<String>, Reply> {
+        for pair in self.query.split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if decoded(&key.replace('+', " ")).as_deref() == Some(name) {
+                let value = decoded(&value.replace('+', " ")).ok_or_else(|| {
+                    let message = format!("`{name}` is not UTF-8 once its `%` are decoded");
+                    Reply::error(ErrorCode::BadRequest, &message)
+                });
+                return value.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The names that the query has, decoded as far as they can be.
+    pub fn query_names(&self) -> impl Iterator<Item = String> {
+        let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
+        pairs.map(|pair| {
+            let name = pair.split('=').next().unwrap_or_default().replace('+', " ");
+            decoded(&name).unwrap_or(name)
+        })
+    }
+
+    /// A header's value, the first one of that name. Nothing where it is not ASCII.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// What was sent, empty where nothing was.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// With the rest of the request.
+    pub(super) fn with_request(self, query: &str, headers: HeaderMap, body: Bytes) -> Self {
+        Self { query: query.to_owned(), headers, body, ..self }
+    }
 }
 
 /// What a route's function answers with, by the route's place in its table.
@@ -79,6 +135,7 @@ type Answer = Box<dyn Fn(usize, &Call) -> Reply + Send + Sync>;
 pub struct Api {
     routes: Vec<(Method, &'static str)>,
     answer: Answer,
+    body_bytes_max: usize,
 }
 
 impl Api {
@@ -87,7 +144,19 @@ impl Api {
         Self {
             routes: routes.iter().map(|route| (route.method, route.path)).collect(),
             answer: Box::new(move |index, call| (routes[index].answer)(&state, call)),
+            body_bytes_max: BODY_BYTES_MAX,
         }
+    }
+
+    /// The same, with bodies of up to so many bytes instead of 64 KiB.
+    #[must_use]
+    pub fn with_bodies(self, bytes_max: usize) -> Self {
+        Self { body_bytes_max: bytes_max, ..self }
+    }
+
+    /// Most that is read of a body.
+    pub(super) fn body_bytes_max(&self) -> usize {
+        self.body_bytes_max
     }
 
     /// Answers by the route at `index`.
@@ -128,7 +197,7 @@ pub(super) fn find<'a>(
                 (None, _) => (),
                 (Some(_), false) => allowed.push(known.allowed()),
                 (Some(Ok(parameters)), true) => {
-                    return Ok(Found { api, route, call: Call { parameters } });
+                    return Ok(Found { api, route, call: Call { parameters, ..Call::default() } });
                 }
                 (Some(Err(Undecodable)), true) => {
                     let message = "the path is not UTF-8 once its `%` are decoded";

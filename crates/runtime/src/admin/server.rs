@@ -34,9 +34,6 @@ const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
 /// Pause after a failed accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Most that is read of a body. No route needs one.
-const BODY_BYTES_MAX: usize = 64 * 1024;
-
 /// Longest wait for one.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -134,7 +131,7 @@ impl Server {
 
     /// The refusals come in the order of [`ErrorCode`].
     async fn answer(&self, request: Request<Incoming>) -> Reply {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let path = head.uri.path();
         if !path.starts_with("/health/") && !self.may_ask(&head.headers) {
             let message = "send the configuration's `admin.token` as authorization: Bearer TOKEN";
@@ -150,14 +147,19 @@ impl Server {
             let message = "changes are not taken from web pages, which the origin header tells of";
             return Reply::error(ErrorCode::CrossOrigin, message);
         }
-        if let Err(refusal) = discard(body).await {
-            return refusal;
-        }
         let api = Arc::clone(&self.apis[found.api]);
+        let body = match collected(body, api.body_bytes_max()).await {
+            Ok(body) => body,
+            Err(refusal) => return refusal,
+        };
+        // Who answers need not know the secret.
+        head.headers.remove(AUTHORIZATION);
+        let query = head.uri.query().unwrap_or_default();
+        let call = found.call.with_request(query, head.headers, body);
         if found.api == VITALS {
-            return api.answer(found.route, &found.call);
+            return api.answer(found.route, &call);
         }
-        let answer = move || api.answer(found.route, &found.call);
+        let answer = move || api.answer(found.route, &call);
         tokio::task::spawn_blocking(answer).await.unwrap_or_else(|panic| {
             error!(%panic, "an admin request's answer panicked");
             Reply::error(ErrorCode::Defect, "this is a defect of ours; the log says more")
@@ -176,13 +178,13 @@ impl Server {
     }
 }
 
-/// Reads a body to its end, so that the connection serves on.
-async fn discard(body: Incoming) -> Result<(), Reply> {
-    let limited = Limited::new(body, BODY_BYTES_MAX).collect();
+/// Reads a body to its end, also one that nobody wants, so that the connection serves on.
+async fn collected(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
+    let limited = Limited::new(body, bytes_max).collect();
     match tokio::time::timeout(BODY_TIMEOUT, limited).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+            let message = format!("the body is larger than {bytes_max} bytes");
             Err(Reply::error(ErrorCode::BodyTooLarge, &message))
         }
         Ok(Err(error)) => {

@@ -97,8 +97,76 @@ fn api() -> Api {
         },
         Route { method: Method::Put, path: "/v1/things/{id}", answer: |_, _| Reply::nothing() },
         Route { method: Method::Get, path: "/v1/panic", answer: |_, _| panic!("a defect") },
+        Route { method: Method::Patch, path: "/v1/echo", answer: |_, call| echoed(call) },
     ];
     Api::new("state", ROUTES)
+}
+
+/// All that a request has.
+fn echoed(call: &Call) -> Reply {
+    let queried = match call.query("a b") {
+        Ok(queried) => queried,
+        Err(refusal) => return refusal,
+    };
+    let echo = json!({
+        "query": queried,
+        "names": call.query_names().collect::<Vec<_>>(),
+        "header": call.header("if-match"),
+        "authorization": call.header("authorization"),
+        "body": String::from_utf8_lossy(call.body()),
+    });
+    Reply::json(&echo).created("/v1/echo/1").with_version(7)
+}
+
+#[test]
+fn a_route_is_told_all_of_a_request_but_the_token() {
+    let fixture = start("token = '0123456789abcdef'");
+    let head = "authorization: Bearer 0123456789abcdef\nif-match: \"3\"";
+    let sent = format!("PATCH /v1/echo?x=1&a+b=c%2Fd&a+b=e\n{head}\ncontent-length: 2\n\n{{}}");
+    let (status, body) = fixture.ask(&sent);
+    let want = json!({
+        "query": "c/d",
+        "names": ["x", "a b", "a b"],
+        "header": "\"3\"",
+        "authorization": null,
+        "body": "{}",
+    });
+    // Two bytes of the request are behind the body, as an empty line.
+    assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (201, want));
+    fixture.check_code(&format!("PATCH /v1/echo?a+b=%ff\n{head}"), 400, "bad_request");
+    let line = "PATCH /v1/echo HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
+    let request = format!("{line}authorization: Bearer 0123456789abcdef\r\n\r\n");
+    let answer = exchange(fixture.address, &request);
+    assert!(answer.contains("\r\nlocation: /v1/echo/1\r\n"), "{answer}");
+    assert!(answer.contains("\r\netag: \"7\"\r\n"), "{answer}");
+    fixture.admin.stop();
+}
+
+/// A part of the API may take larger bodies; the others do not.
+#[test]
+fn a_part_of_the_api_has_a_limit_of_its_own() {
+    static ROUTES: &[Route<()>] = &[Route {
+        method: Method::Put,
+        path: "/v1/large",
+        answer: |(), call| Reply::json(&call.body().len().into()),
+    }];
+    let options = parse("admin.toml", "listen = '127.0.0.1:0'", AdminOptions::read).unwrap();
+    let listener = listen(options.listen).unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = Shutdown::new(Duration::from_secs(3600));
+    let apis = vec![api(), Api::new((), ROUTES).with_bodies(100_000)];
+    let (exposition, readiness) = (Exposition::default(), Readiness::default());
+    let pages = Pages { exposition, readiness, shutdown: shutdown.clone(), apis };
+    let admin = Admin::start(&options, listener, pages).unwrap();
+    let fixture = Fixture { admin, address, warm: Arc::default(), shutdown };
+    let put = |path: &str, length: usize| {
+        let body = "x".repeat(length);
+        fixture.ask(&format!("PUT {path}\ncontent-length: {length}\n\n{body}"))
+    };
+    assert_eq!(put("/v1/large", 100_000), (200, "100000\n".to_owned()));
+    assert_eq!(put("/v1/large", 100_001).0, 413);
+    assert_eq!(put("/v1/things/a", 100_000).0, 413);
+    fixture.admin.stop();
 }
 
 /// A configuration of which the first reload fails.

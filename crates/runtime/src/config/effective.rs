@@ -36,6 +36,25 @@ impl Setting {
         Self::Value { value: canonical(form, value), given }
     }
 
+    /// What the files give of it, if anything; a table without keys is left out.
+    fn given_json(&self) -> Option<Value> {
+        match self {
+            Self::Absent | Self::Value { given: false, .. } => None,
+            Self::Value { value, .. } => Some(value.clone()),
+            Self::Secret(_) => Some(MASK.into()),
+            Self::Table(keys) => {
+                let given = |(name, setting): &(String, Self)| {
+                    let value = setting.given_json()?;
+                    let is_empty = value.as_object().is_some_and(Map::is_empty);
+                    (!is_empty).then(|| (name.clone(), value))
+                };
+                Some(keys.iter().filter_map(given).collect::<Map<_, _>>().into())
+            }
+            Self::Tables(tables) if tables.is_empty() => None,
+            Self::Tables(tables) => Some(tables.iter().filter_map(Self::given_json).collect()),
+        }
+    }
+
     fn to_json(&self) -> Value {
         match self {
             Self::Absent => Value::Null,
@@ -84,6 +103,12 @@ impl Effective {
     /// brought is.
     pub fn to_json(&self) -> Value {
         self.root.to_json()
+    }
+
+    /// The same without defaults: what the files say, each value written the one way that equal
+    /// values share, so that reading it anew gives the same.
+    pub fn given_json(&self) -> Value {
+        self.root.given_json().unwrap_or_default()
     }
 
     /// As TOML, in the order of the declarations, without what is absent; `"***"` for secrets,

@@ -110,8 +110,37 @@ pub fn parse<T>(
     text: &str,
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<T, Problems> {
+    parse_loaded(name, text, read).map(|loaded| loaded.value)
+}
+
+/// Like [`parse`], and says what is in force.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_loaded<T>(
+    name: &str,
+    text: &str,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> Result<Loaded<T>, Problems> {
     let outside = Outside::closed();
-    read_files((name, Path::new(""), text), None, &outside, read).map(|loaded| loaded.value)
+    read_files((name, Path::new(""), text), None, &outside, read)
+}
+
+/// The files that `pattern` stands for, in the order of their names: a path, or one with `*` in its
+/// last part. Relative to `folder`. And what was listed, to be watched.
+///
+/// # Errors
+///
+/// The remedy, where the pattern is none or the folder cannot be listed.
+pub fn matching(folder: &Path, pattern: &str) -> (Result<Vec<PathBuf>, String>, Sources) {
+    let outside = Outside::closed();
+    let paths = paths_of(pattern, folder, &outside);
+    let paths = paths.and_then(|paths| match paths.len() {
+        0..=INCLUDES_MAX => Ok(paths),
+        _ => Err(format!("stands for more than {INCLUDES_MAX} files, the most that are read")),
+    });
+    (paths, outside.into_sources())
 }
 
 /// The keys that `read` declares, found by running it without a file. Tables that may be absent
@@ -319,18 +348,7 @@ impl IncludeNames<'_, '_> {
     /// The paths that one name stands for.
     fn paths(&self, name: &DeValue<'_>) -> Result<Vec<PathBuf>, String> {
         let Some(name) = name.as_str() else { return Err("expected text".to_owned()) };
-        if name.is_empty() || name.contains('\0') {
-            return Err("names no file".to_owned());
-        }
-        let folder = self.source.folder(MAIN);
-        let Some(pattern) = Pattern::parse(name, folder)? else {
-            return Ok(vec![folder.join(name)]);
-        };
-        let names = self
-            .outside
-            .names(&pattern)
-            .map_err(|error| format!("{} cannot be listed: {error}", pattern.folder().display()))?;
-        Ok(names.iter().map(|name| pattern.join(name)).collect())
+        paths_of(name, self.source.folder(MAIN), self.outside)
     }
 
     fn refuse(
@@ -343,6 +361,20 @@ impl IncludeNames<'_, '_> {
         self.log.note(self.source, (Some(place), key), Some(shown), || remedy);
         self.log.unknown(MAIN);
     }
+}
+
+/// The paths that a name or a pattern stands for.
+fn paths_of(name: &str, folder: &Path, outside: &Outside<'_>) -> Result<Vec<PathBuf>, String> {
+    if name.is_empty() || name.contains('\0') {
+        return Err("names no file".to_owned());
+    }
+    let Some(pattern) = Pattern::parse(name, folder)? else {
+        return Ok(vec![folder.join(name)]);
+    };
+    let names = outside
+        .names(&pattern)
+        .map_err(|error| format!("{} cannot be listed: {error}", pattern.folder().display()))?;
+    Ok(names.iter().map(|name| pattern.join(name)).collect())
 }
 
 /// One path for each file; that of a file that is not there is its own.

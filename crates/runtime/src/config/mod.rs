@@ -54,7 +54,7 @@ pub use difference::{Change, Difference};
 pub use effective::Effective;
 pub use load::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_tracked,
-    load_with, parse,
+    load_with, matching, parse, parse_loaded,
 };
 pub use outside::{Sources, Variables};
 pub use pattern::INCLUDES_MAX;

@@ -68,6 +68,12 @@ impl Sources {
         file.map(|(path, _)| path.clone()).or_else(|| listing().map(|(of, _)| of.path()))
     }
 
+    /// These and those of `other`, which count where both have the same.
+    pub fn merge(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.listings.extend(other.listings);
+    }
+
     /// The files, those that could not be read included; and the folders that were listed.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let folders = self.listings.keys().map(Pattern::folder);

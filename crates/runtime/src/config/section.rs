@@ -78,6 +78,11 @@ impl<'a> Section<'a> {
         self.refuse(old, new, || format!("is now `{new}`, move it there"));
     }
 
+    /// The line of its file in which the table's header stands, if it has one.
+    pub fn line(&self) -> Option<usize> {
+        self.place.map(|place| place.line).filter(|&line| line != 0)
+    }
+
     fn refuse(&mut self, old: &'static str, new: &'static str, remedy: impl FnOnce() -> String) {
         self.describe(old, "", Role::Renamed(new));
         if let Some((place, value)) = self.given(old) {

@@ -42,8 +42,13 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     let callers = listen(config.listen).map_err(Failure::unavailable)?;
     let address = callers.local_addr()?;
     let shutdown = Shutdown::new(DRAIN);
-    let exchange =
-        Exchange::start(config, &ShardsOptions::default(), callers, &shutdown, Tracer::off())?;
+    let exchange = Exchange::start(
+        config,
+        &ShardsOptions::default(),
+        callers,
+        &shutdown,
+        (Tracer::off(), None),
+    )?;
     let exchange = Arc::new(exchange);
     let names_are_known = api::names_are_known(&exchange);
     while !names_are_known() {

@@ -139,8 +139,13 @@ impl Running {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::new(PATIENCE);
-        let exchange =
-            Exchange::start(config, &ShardsOptions::default(), listener, &shutdown, Tracer::off());
+        let exchange = Exchange::start(
+            config,
+            &ShardsOptions::default(),
+            listener,
+            &shutdown,
+            (Tracer::off(), None),
+        );
         Self { address, exchange: Some(exchange.unwrap()), shutdown }
     }
 

@@ -4,16 +4,20 @@
 //! is not written nobody waits for that: calls are refused, but their beacon stays known. It is
 //! accepted once its record turns out to be durable, and delivered like any other; should it be
 //! called again meanwhile, no second record is made. Only what the log refused is forgotten.
+//!
+//! The record of a beacon that carries a reservation settles it, and is told when it is durable: once,
+//! since it is made once and never written anew with its reservation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bug::{Bug, planted};
+use super::bug::{Bug, carried, planted};
 use super::event::{Beacon, Effect, Kind, Now, Refusal, Ticket};
-use super::journal::JournalRecord;
+use super::journal::{JournalRecord, Settled};
+use super::notice::Notice;
 use super::tokens::{State, Token};
 use super::{Delivery, Job};
-use crate::TokenId;
+use crate::{Reservation, TokenId};
 
 /// Calls of one beacon that may wait for its record.
 const CALLS_MAX: usize = 16;
@@ -25,7 +29,7 @@ const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
 /// What a record on its way to the journal says.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
-    Accepted(TokenId),
+    Accepted(TokenId, Option<Reservation>),
     Settled(TokenId),
     /// What was durable before, written anew so that old segments can go.
     Moved(TokenId),
@@ -43,7 +47,7 @@ pub(super) struct OnTheWay {
 
 impl Delivery {
     pub(super) fn beacon(&mut self, now: Now, beacon: Beacon, outbox: &mut Vec<Effect>) {
-        let Beacon { call, id, expires_ms, notice } = beacon;
+        let Beacon { call, id, expires_ms, notice, reservation } = beacon;
         if let Some(token) = self.tokens.token(id) {
             match &mut token.state {
                 State::Accepting { .. } if self.failing && !planted(Bug::WaitWhileFailing) => {
@@ -54,6 +58,9 @@ impl Delivery {
                 State::Owed { .. } | State::Settled { .. } => {
                     let duplicate = !planted(Bug::CallAgainFirst) && token.acknowledged;
                     token.acknowledged = true;
+                    if planted(Bug::SettleAgain) {
+                        outbox.extend(spent(self.durable + 1, reservation));
+                    }
                     self.counters.beacons_duplicate += u64::from(duplicate);
                     outbox.push(Effect::Acknowledge { call, duplicate });
                 }
@@ -64,30 +71,39 @@ impl Delivery {
         if expires_ms <= now.unix_ms {
             return self.refuse(call, Refusal::Expired, outbox);
         }
-        let Some(lane) = self.room(Kind::Billing, &notice) else {
+        let notice = notice.map(Arc::new);
+        let Some(job) = self.owe(now, id, notice.as_ref()) else {
             return self.refuse(call, Refusal::Busy, outbox);
         };
-        let notice = Arc::new(notice);
-        let job = self.hold(Job {
-            kind: Kind::Billing,
-            id: Some(id),
-            accepted_ms: now.unix_ms,
-            lane,
-            notice: notice.clone(),
-            failed: 0,
-            deadline: now.tick.after(self.policy.billing_horizon),
-            waits_for: None,
-        });
         let accepted_ms = now.unix_ms;
-        let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice };
+        let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation };
         self.tokens.insert(id, expires_ms, State::Accepting { job, calls: vec![call] });
-        self.journal(Purpose::Accepted(id), &record, outbox);
-        if planted(Bug::SendEarly) {
+        self.journal(Purpose::Accepted(id, reservation), &record, outbox);
+        if let Some(job) = job.filter(|_| planted(Bug::SendEarly)) {
             self.wait(job, now.tick);
         }
         if planted(Bug::AcknowledgeEarly) {
             outbox.push(Effect::Acknowledge { call, duplicate: false });
         }
+        if planted(Bug::SettleEarly) {
+            outbox.extend(spent(self.durable + 1, reservation));
+        }
+    }
+
+    /// Holds the notice of a beacon, if it has one; `None` where a limit has no room for the beacon.
+    fn owe(&mut self, now: Now, id: TokenId, notice: Option<&Arc<Notice>>) -> Option<Option<u64>> {
+        let Some(notice) = notice else { return self.remembers_more().then_some(None) };
+        let lane = self.room(Kind::Billing, notice)?;
+        Some(Some(self.hold(Job {
+            kind: Kind::Billing,
+            id: Some(id),
+            accepted_ms: now.unix_ms,
+            lane,
+            notice: Arc::clone(notice),
+            failed: 0,
+            deadline: now.tick.after(self.policy.billing_horizon),
+            waits_for: None,
+        })))
     }
 
     fn refuse(&mut self, call: u64, refusal: Refusal, outbox: &mut Vec<Effect>) {
@@ -134,12 +150,15 @@ impl Delivery {
         records: &[(Ticket, u64)],
         outbox: &mut Vec<Effect>,
     ) {
+        let before = outbox.len();
         for (ticket, sequence) in records {
             self.durable = self.durable.max(*sequence);
+            self.committed = self.committed.max(*sequence);
             let Some(purpose) = self.take(*ticket) else { continue };
             match purpose {
-                Purpose::Accepted(id) => {
+                Purpose::Accepted(id, reservation) => {
                     self.tokens.pin(id, *sequence);
+                    outbox.extend(spent(*sequence, reservation));
                     self.accepted(now, id, outbox);
                 }
                 Purpose::Moved(id) => self.tokens.pin(id, *sequence),
@@ -150,6 +169,9 @@ impl Delivery {
                 Purpose::Checkpoint => (),
             }
         }
+        if planted(Bug::SettleBackward) {
+            outbox[before..].reverse();
+        }
     }
 
     /// The record of a beacon is durable: its calls are answered, its notice is sent.
@@ -157,14 +179,23 @@ impl Delivery {
         let Some(token) = self.tokens.token(id) else { return };
         let State::Accepting { job, calls } = &mut token.state else { return };
         let (job, calls) = (*job, std::mem::take(calls));
-        token.state = State::Owed { job };
+        if calls.is_empty() && planted(Bug::SettleAwaited) {
+            outbox.pop();
+        }
         token.acknowledged = !calls.is_empty();
+        token.state = match job {
+            Some(job) => State::Owed { job },
+            None => State::Settled { outcome: Settled::Untold, recorded: true },
+        };
         self.counters.beacons_accepted += 1;
         self.counters.beacons_duplicate += calls.len().saturating_sub(1) as u64;
         for (at, call) in calls.into_iter().enumerate() {
             outbox.push(Effect::Acknowledge { call, duplicate: at > 0 });
         }
-        self.wait(job, now.tick);
+        match job {
+            Some(job) => self.wait(job, now.tick),
+            None => self.tokens.expire(id, now),
+        }
     }
 
     /// Whether what is on its way will be durable is open: nobody is kept waiting for it.
@@ -179,7 +210,7 @@ impl Delivery {
         }
         let mut waiting = Vec::new();
         for OnTheWay { purpose, .. } in self.journalling.values() {
-            if let Purpose::Accepted(id) = purpose
+            if let Purpose::Accepted(id, _) = purpose
                 && let Some(Token { state: State::Accepting { calls, .. }, .. }) =
                     self.tokens.token(*id)
             {
@@ -200,10 +231,12 @@ impl Delivery {
         for ticket in tickets {
             let Some(purpose) = self.take(*ticket) else { continue };
             match purpose {
-                Purpose::Accepted(id) => {
+                Purpose::Accepted(id, _) => {
                     let token = self.tokens.remove(id).expect("it is being accepted");
                     let State::Accepting { job, calls } = token.state else { continue };
-                    self.release(job);
+                    if let Some(job) = job {
+                        self.release(job);
+                    }
                     for call in calls {
                         self.refuse(call, Refusal::Journal, outbox);
                     }
@@ -247,8 +280,10 @@ impl Delivery {
                 }
                 State::Owed { job } => {
                     let Job { accepted_ms, notice, .. } = &self.jobs[&job];
-                    let (accepted_ms, notice) = (*accepted_ms, notice.clone());
-                    JournalRecord::Accepted { id, accepted_ms, expires_ms, notice }
+                    let (accepted_ms, notice) = (*accepted_ms, Some(notice.clone()));
+                    // It is settled by the record that it was accepted with.
+                    let reservation = carried(id).filter(|_| planted(Bug::SettleMoved));
+                    JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation }
                 }
                 // A record of it is on its way, or will be.
                 State::Settled { recorded: false, .. } | State::Accepting { .. } => continue,
@@ -268,4 +303,8 @@ impl Delivery {
         let needed_from = self.safe_before() + late;
         self.journal(Purpose::Checkpoint, &JournalRecord::Checkpoint { needed_from }, outbox);
     }
+}
+
+fn spent(sequence: u64, reservation: Option<Reservation>) -> Option<Effect> {
+    reservation.map(|reservation| Effect::Settled { sequence, reservation })
 }

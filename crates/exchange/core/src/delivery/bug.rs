@@ -36,6 +36,36 @@ pub(crate) enum Bug {
     CheckpointLate,
     /// Taking the last record of a group for where all of it stands.
     MisplaceGroup,
+    /// Writing a reservation anew with its notice.
+    SettleMoved,
+    /// Settling only what somebody waits for.
+    SettleAwaited,
+    /// Settling once more with each call that comes after the first.
+    SettleAgain,
+    /// Settling a group of records from its end.
+    SettleBackward,
+    /// Settling what is handed over, before it is durable.
+    SettleEarly,
+    /// Telling of all as settled that is durable, though not all of it was heard of.
+    ReachEarly,
+    /// Letting records go that settle what is not booked.
+    KeepNeededAlone,
+    /// Starting to read behind what is not booked.
+    ReadNeededAlone,
+    /// Passing over what settles at a start.
+    SkipReplayed,
+}
+
+/// What a beacon carried, for bugs that must know it later: delivery does not. Beacons of tests carry what
+/// their id says.
+#[cfg(test)]
+pub(crate) fn carried(id: crate::TokenId) -> Option<crate::Reservation> {
+    Some(super::tests::fixtures::reservation(id.0[0]))
+}
+
+#[cfg(not(test))]
+pub(crate) const fn carried(_: crate::TokenId) -> Option<crate::Reservation> {
+    None
 }
 
 #[cfg(test)]

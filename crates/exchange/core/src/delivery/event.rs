@@ -6,7 +6,7 @@ use units::Tick;
 
 use super::journal::Settled;
 use super::notice::Notice;
-use crate::TokenId;
+use crate::{Reservation, TokenId};
 
 /// The two clocks, read by the caller once a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,10 @@ pub struct Beacon {
     pub id: TokenId,
     /// When the token expires, in Unix time.
     pub expires_ms: u64,
-    /// What to send: what is the same at each try.
-    pub notice: Notice,
+    /// What to send: what is the same at each try. `None` where there is nobody to tell.
+    pub notice: Option<Notice>,
+    /// What the first call settles.
+    pub reservation: Option<Reservation>,
 }
 
 /// How a call of a DSP ended.
@@ -150,6 +152,15 @@ pub enum Effect {
         /// What to call.
         notice: Arc<Notice>,
     },
+    /// The record at this sequence of the log is known to be durable, and settles this. Once for each
+    /// token, in the log's order, and before a call of it is acknowledged, if one waits; what a start
+    /// finds in the log is told by [`super::Replay::record`].
+    Settled {
+        /// Above all before.
+        sequence: u64,
+        /// What is spent.
+        reservation: Reservation,
+    },
     /// Answer the beacon's call with success.
     Acknowledge {
         /// The caller's name for it.
@@ -192,7 +203,7 @@ pub struct Counters {
     pub best_effort_shed: u64,
     /// Calls that ended otherwise.
     pub tries_failed: u64,
-    /// Beacons whose notice is owed from then on: acknowledged, or refused while it was not known
+    /// Beacons whose record is durable: acknowledged, or refused while it was not known
     /// whether their record would be durable.
     pub beacons_accepted: u64,
     /// Calls of beacons that had been acknowledged before.
@@ -218,6 +229,7 @@ impl Counters {
         match outcome {
             Settled::Delivered => self.billing_delivered += 1,
             Settled::GivenUp => self.billing_given_up += 1,
+            Settled::Untold => (),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::notice::Notice;
 use super::policy::Policy;
 use super::tokens::State;
 use super::{Delivery, Job};
-use crate::TokenId;
+use crate::{Reservation, TokenId};
 
 /// What the last record of a beacon says.
 #[derive(Debug)]
@@ -20,8 +20,7 @@ enum Last {
     Settled(Settled),
 }
 
-/// Takes in the journal's records in their order: those from the last checkpoint's
-/// [`needed_from`](JournalRecord::Checkpoint) on, or more.
+/// Takes in the journal's records in their order: those from [`Self::begins_at`] on, or more.
 #[derive(Debug)]
 pub struct Replay {
     policy: Policy,
@@ -38,30 +37,53 @@ impl Replay {
         Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0, checkpointed: 0 }
     }
 
-    /// The next record of the journal.
+    /// Where a start has to begin to read: where the last checkpoint says
+    /// ([`needed_from`](JournalRecord::Checkpoint)), or behind the last record whose settlement is booked
+    /// for good, if that is before.
+    pub fn begins_at(needed_from: u64, applied_sequence: u64) -> u64 {
+        if planted(Bug::ReadNeededAlone) {
+            return needed_from;
+        }
+        needed_from.min(applied_sequence.saturating_add(1))
+    }
+
+    /// The next record of the journal; tells what it settles, for whoever books that and has not yet.
     ///
     /// # Errors
-    /// Its bytes are no record. Whoever starts without it may lose or repeat a notice.
-    pub fn record(&mut self, sequence: u64, bytes: &[u8]) -> Result<(), DecodeError> {
+    /// Its bytes are no record. Whoever starts without it may lose or repeat a notice, or what is spent.
+    pub fn record(
+        &mut self,
+        sequence: u64,
+        bytes: &[u8],
+    ) -> Result<Option<Reservation>, DecodeError> {
         self.durable = sequence;
         match JournalRecord::decode(bytes)? {
-            JournalRecord::Accepted { id, accepted_ms, expires_ms, notice } => {
-                if !planted(Bug::ForgetOwed) {
-                    let last = Last::Owed { accepted_ms, notice };
-                    self.beacons.insert(id, (sequence, expires_ms, last));
+            JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation } => {
+                match notice {
+                    _ if planted(Bug::ForgetOwed) => (),
+                    Some(notice) => {
+                        let last = Last::Owed { accepted_ms, notice };
+                        self.beacons.insert(id, (sequence, expires_ms, last));
+                    }
+                    None => self.settled((id, sequence), expires_ms, Settled::Untold),
                 }
+                return Ok(reservation.filter(|_| !planted(Bug::SkipReplayed)));
             }
             JournalRecord::Settled { id, expires_ms, outcome } => {
-                // It is refused from now on, remembered or not.
-                if expires_ms <= self.unix_ms || planted(Bug::ForgetAtStart) {
-                    self.beacons.remove(&id);
-                } else {
-                    self.beacons.insert(id, (sequence, expires_ms, Last::Settled(outcome)));
-                }
+                self.settled((id, sequence), expires_ms, outcome);
             }
             JournalRecord::Checkpoint { .. } => self.checkpointed = sequence,
         }
-        Ok(())
+        Ok(None)
+    }
+
+    fn settled(&mut self, (id, sequence): (TokenId, u64), expires_ms: u64, outcome: Settled) {
+        // It is refused from now on, remembered or not.
+        if expires_ms <= self.unix_ms || planted(Bug::ForgetAtStart) {
+            self.beacons.remove(&id);
+        } else {
+            self.beacons.insert(id, (sequence, expires_ms, Last::Settled(outcome)));
+        }
     }
 
     /// Delivery as it was when the last record was written. What was owed then is tried at once,

@@ -1,8 +1,9 @@
 //! Delivery by table, and under a disk and DSPs that fail.
 
 mod billing;
-mod fixtures;
+pub(crate) mod fixtures;
 mod records;
+mod settling;
 mod shared_log;
 mod sharing;
 mod simulation;

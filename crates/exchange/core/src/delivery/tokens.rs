@@ -15,7 +15,8 @@ use crate::TokenId;
 pub(crate) enum State {
     /// Its record is on its way to the log; these calls wait for it, the first one first. None does
     /// while the log is failing, and the record may become durable all the same.
-    Accepting { job: u64, calls: Vec<u64> },
+    /// Without a job there is nobody to tell.
+    Accepting { job: Option<u64>, calls: Vec<u64> },
     /// Its record is durable; this notice is owed.
     Owed { job: u64 },
     /// It is owed no more.

@@ -48,6 +48,7 @@ impl Held<'_> {
             now_unix_s: 0,
             lifetimes,
             fetched: &[],
+            reserved: &[],
         });
         let cleared = Cleared {
             answers: &self.answers,

@@ -10,7 +10,7 @@ use openrtb::{NoticeKind, escaped, members, string};
 use super::expiry::Lifetimes;
 use super::markup::{Unmarked, add_beacon};
 use super::on_win::{Fetched, served_on_win};
-use super::token::{Claims, KeyRing};
+use super::token::{Claims, KeyRing, auction_number};
 use super::url::{NoticeTarget, URL_BYTES_MAX};
 use crate::answer::{Sale, bid_text, response, response_with, seat_name};
 use crate::blocks::format_of;
@@ -18,7 +18,7 @@ use crate::clear::Clearing;
 use crate::judge::{Answer, Judgement};
 use crate::macros::MacroValues;
 use crate::values::{self, Occasion};
-use crate::{Auction, Dsp, Fate, NoticeMode};
+use crate::{Auction, Dsp, Fate, NoticeMode, Reservation};
 
 /// What the caller's own notices are called with, for the record: nothing of it reaches a DSP but
 /// the loss code of a loss.
@@ -51,6 +51,8 @@ pub struct Sealing<'s> {
     pub lifetimes: &'s Lifetimes,
     /// Ads that win notices have answered with already.
     pub fetched: &'s [Fetched],
+    /// What is reserved for bids, by their position in the judgement: at most one for each.
+    pub reserved: &'s [(usize, Reservation)],
 }
 
 /// The URL that tokens are put behind.
@@ -84,6 +86,10 @@ pub struct Conclusion {
     pub unsent: Vec<Unsent>,
     /// By position of its DSP, why a returned ad has no beacon: it is never billed.
     pub unmarked: Vec<(usize, Unmarked)>,
+    /// Bids, by position in the judgement, whose reservation a billing beacon of ours carries: when it
+    /// is called, and not before, that is settled. Of no other bid will it ever be told that it is
+    /// billed, so whoever reserved for one settles or releases now.
+    pub billable: Vec<usize>,
 }
 
 /// A notice to a DSP.
@@ -293,7 +299,10 @@ impl<'p> Planner<'p, '_> {
         let marked = beacon.and_then(|beacon| markup.marked(format, &beacon, values));
         out.push_str(",\"adm\":");
         match marked {
-            Ok(marked) => out.push_str(&marked),
+            Ok(marked) => {
+                out.push_str(&marked);
+                self.is_billable(sale);
+            }
             Err(why) => {
                 self.conclusion.unmarked.push((dsp, why));
                 markup.write_unmarked(out, values);
@@ -308,8 +317,23 @@ impl<'p> Planner<'p, '_> {
         {
             if let Some(url) = self.sealed(sale, kind) {
                 out.extend([",\"", key, "\":\"", &url, UPSTREAM_QUERY, "\""]);
+                if kind == NoticeKind::Billing {
+                    self.is_billable(sale);
+                }
             }
         }
+    }
+
+    /// The caller is handed the beacon that bills.
+    fn is_billable(&mut self, sale: &Sale) {
+        if self.reserved(sale).is_some() {
+            self.conclusion.billable.push(sale.bid);
+        }
+    }
+
+    fn reserved(&self, sale: &Sale) -> Option<Reservation> {
+        let mut reserved = self.sealing.reserved.iter();
+        reserved.find(|(bid, _)| *bid == sale.bid).map(|(_, reservation)| *reservation)
     }
 
     /// The URL of ours that fires the DSP's notice of `kind`; there is one even when the DSP names
@@ -353,6 +377,10 @@ impl<'p> Planner<'p, '_> {
         let bid = judged.bid.as_ref().expect("a winner has been parsed");
         let format = format_of(imp.imp, bid).expect("a winner's format is known");
         let lifetime = self.sealing.lifetimes.seconds(auction.request, imp.imp, format);
+        let reservation = match kind {
+            NoticeKind::Win => None, // It moves no money.
+            NoticeKind::Billing | NoticeKind::Loss => self.reserved(sale),
+        };
         Some(Claims {
             kind,
             auction_id: auction_number(auction.id)?,
@@ -371,14 +399,9 @@ impl<'p> Planner<'p, '_> {
             is_test: false,
             relays_markup: false,
             url: Cow::Owned(url),
+            reservation,
         })
     }
-}
-
-fn auction_number(id: &str) -> Option<u128> {
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let is_number = id.len() == 32 && id.bytes().all(is_digit);
-    u128::from_str_radix(id, 16).ok().filter(|_| is_number)
 }
 
 /// Markup as it came: JSON text, or a body.

@@ -6,8 +6,8 @@ use crate::clear::Clearing;
 use crate::fixtures::{self, market, merged};
 use crate::{
     Answer, Auction, BeaconBase, BidsReturned, Claims, Cleared, Conclusion, Fate, Fetched,
-    Judgement, KeyRing, Lifetimes, Market, NoticeMode, PublisherTerms, Sealing, clear, conclude,
-    eligible, judge, offer_others, sales,
+    Judgement, KeyRing, Lifetimes, Market, NoticeMode, PublisherTerms, Reservation, Sealing, clear,
+    conclude, eligible, judge, offer_others, sales,
 };
 
 pub(crate) const ID: &str = "00112233445566778899aabbccddeeff";
@@ -22,6 +22,8 @@ pub(crate) struct Rehearsal {
     pub(crate) fetched: Vec<Fetched>,
     /// Entries that cannot be had.
     pub(crate) barred: Vec<usize>,
+    /// By bid.
+    pub(crate) reserved: Vec<(usize, Reservation)>,
 }
 
 /// A response to [`ID`] of the bids of one seat that is not named.
@@ -49,7 +51,8 @@ impl Rehearsal {
             PublisherTerms { notices: mode, bids: BidsReturned::Winner, ..Default::default() };
         let request = request.to_owned();
         let bodies = bodies.to_vec();
-        Self { market, request, bodies, fetched: Vec::new(), barred: Vec::new() }
+        let (fetched, barred, reserved) = (Vec::new(), Vec::new(), Vec::new());
+        Self { market, request, bodies, fetched, barred, reserved }
     }
 
     pub(crate) fn returning_all(mut self) -> Self {
@@ -98,6 +101,7 @@ impl Rehearsal {
                 now_unix_s: NOW_UNIX_S,
                 lifetimes: &lifetimes,
                 fetched,
+                reserved: &self.reserved,
             });
             let conclusion = conclude(auction, &cleared, sealing.as_ref());
             assert!(conclusion.response.as_ref().is_none_or(|text| openrtb::is_json(text)));

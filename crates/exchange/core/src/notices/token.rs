@@ -27,6 +27,7 @@ use openrtb::NoticeKind;
 use units::{Cpm, Currency, Nanos};
 
 use super::url::URL_BYTES_MAX;
+use crate::{Reservation, Sale};
 
 const VERSION: u8 = 1;
 const KEY_ID_BYTES: usize = 4;
@@ -44,7 +45,8 @@ const TEXT_BYTES_MAX: usize = 256;
 pub const TOKEN_BYTES_MAX: usize = 7168;
 
 const _: () = {
-    let sealed = HEAD_BYTES + FIXED_BYTES + 4 * TEXT_BYTES_MAX + URL_BYTES_MAX + TAG_BYTES;
+    let texts = 4 * TEXT_BYTES_MAX + URL_BYTES_MAX;
+    let sealed = HEAD_BYTES + FIXED_BYTES + texts + Reservation::BYTES + TAG_BYTES;
     assert!(sealed.div_ceil(3) * 4 <= TOKEN_BYTES_MAX, "the longest claims fit a token");
 };
 
@@ -86,6 +88,8 @@ pub struct Claims<'a> {
     /// The DSP's notice URL, with [`crate::LateValues`] still to be put in; empty when it has none:
     /// that it was called is our own signal all the same.
     pub url: Cow<'a, str>,
+    /// The money of ours that it is about: billing settles it, a loss releases it.
+    pub reservation: Option<Reservation>,
 }
 
 /// What a token is known by.
@@ -95,6 +99,30 @@ pub struct TokenId(pub [u8; NONCE_BYTES]);
 impl TokenId {
     /// Its length.
     pub const BYTES: usize = NONCE_BYTES;
+
+    /// By what the billing of a sale is known: a beacon of its own, or none. `None` when the auction's id
+    /// is not of the kind that serves make.
+    pub fn of_billing(auction_id: &str, sale: &Sale) -> Option<Self> {
+        let bid = u32::try_from(sale.bid).ok()?;
+        let imp = u8::try_from(sale.imp).expect("impressions have a bit each");
+        Some(Self::new(auction_number(auction_id)?, bid, NoticeKind::Billing, imp))
+    }
+
+    fn new(auction_id: u128, bid: u32, kind: NoticeKind, imp: u8) -> Self {
+        let mut id = [0; NONCE_BYTES];
+        id[..16].copy_from_slice(&auction_id.to_be_bytes());
+        id[16..20].copy_from_slice(&bid.to_be_bytes());
+        id[20] = kind_code(kind);
+        id[21] = imp;
+        Self(id)
+    }
+}
+
+/// The number that an auction's id is: 32 lower-case hexadecimal digits.
+pub(super) fn auction_number(id: &str) -> Option<u128> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_number = id.len() == 32 && id.bytes().all(is_digit);
+    u128::from_str_radix(id, 16).ok().filter(|_| is_number)
 }
 
 impl fmt::Debug for TokenId {
@@ -106,12 +134,7 @@ impl fmt::Debug for TokenId {
 impl Claims<'_> {
     /// Unique over all tokens.
     pub fn id(&self) -> TokenId {
-        let mut id = [0; NONCE_BYTES];
-        id[..16].copy_from_slice(&self.auction_id.to_be_bytes());
-        id[16..20].copy_from_slice(&self.bid.to_be_bytes());
-        id[20] = kind_code(self.kind);
-        id[21] = self.imp;
-        TokenId(id)
+        TokenId::new(self.auction_id, self.bid, self.kind, self.imp)
     }
 }
 
@@ -243,14 +266,21 @@ const fn kind_code(kind: NoticeKind) -> u8 {
 
 const IS_TEST: u8 = 1;
 const RELAYS_MARKUP: u8 = 2;
+/// A reservation stands behind the texts. A token without one is as it was before there were any.
+const IS_RESERVED: u8 = 4;
+const FLAGS: u8 = IS_TEST | RELAYS_MARKUP | IS_RESERVED;
 
 /// What the nonce does not say already.
 fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
     let texts = texts(claims);
-    let mut out =
-        Vec::with_capacity(FIXED_BYTES + texts.iter().map(|text| text.0.len()).sum::<usize>());
-    let flag = |is_set, flag| if is_set { flag } else { 0 };
-    out.push(flag(claims.is_test, IS_TEST) | flag(claims.relays_markup, RELAYS_MARKUP));
+    let texts_bytes: usize = texts.iter().map(|text| text.0.len()).sum();
+    let mut out = Vec::with_capacity(FIXED_BYTES + texts_bytes + Reservation::BYTES);
+    let flags = [
+        (claims.is_test, IS_TEST),
+        (claims.relays_markup, RELAYS_MARKUP),
+        (claims.reservation.is_some(), IS_RESERVED),
+    ];
+    out.push(flags.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag));
     for number in
         [claims.paid.micros(), claims.net.micros(), claims.revenue.get(), claims.expires_unix_s]
     {
@@ -264,6 +294,9 @@ fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
         }
         out.extend_from_slice(&u16::try_from(text.len()).ok()?.to_be_bytes());
         out.extend_from_slice(text.as_bytes());
+    }
+    if let Some(reservation) = claims.reservation {
+        out.extend_from_slice(&reservation.to_bytes());
     }
     Some(out)
 }
@@ -287,6 +320,7 @@ fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
     let kind = *KINDS.iter().find(|known| kind_code(**known) == kind)?;
     let mut reader = Reader(plain);
     let [flags] = reader.take()?;
+    let is_set = |flag| flags & flag != 0;
     let (paid, net) = (Cpm::new(reader.number()?)?, Cpm::new(reader.number()?)?);
     let revenue = Nanos::new(reader.number()?);
     let expires_unix_s = reader.number()?;
@@ -306,11 +340,15 @@ fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
         net_currency,
         revenue,
         expires_unix_s,
-        is_test: flags & IS_TEST != 0,
-        relays_markup: flags & RELAYS_MARKUP != 0,
+        is_test: is_set(IS_TEST),
+        relays_markup: is_set(RELAYS_MARKUP),
         url: reader.text(URL_BYTES_MAX)?,
+        reservation: match is_set(IS_RESERVED) {
+            true => Some(Reservation::from_bytes(&reader.take()?)?),
+            false => None,
+        },
     };
-    let is_known = flags & !(IS_TEST | RELAYS_MARKUP) == 0;
+    let is_known = !is_set(!FLAGS);
     (reader.0.is_empty() && id.0 == [0, 0] && is_known).then_some(claims)
 }
 

@@ -14,8 +14,8 @@ use crate::record::decode::DSPS_MAX;
 use crate::record::elements::{code, cpm, currency, ppm};
 use crate::{DealTerms, Dsp, Market, PublisherTerms, Publishers, Rates};
 
-/// Room for what ends a record, and for a key and a length.
-const MARGIN: usize = 16;
+/// Room for what ends a record, for a key and a length, and for a key and a number.
+const MARGIN: usize = 32;
 
 /// Most rates in a record: several times the currencies of ISO 4217.
 const RATES_MAX: usize = 1024;
@@ -34,6 +34,8 @@ pub struct InForce<'g> {
     pub rates: &'g [(Currency, &'g str)],
     /// The file, secrets masked.
     pub toml: &'g [u8],
+    /// Campaigns and accounts of seats, by their number; 0 without any.
+    pub campaigns: u64,
 }
 
 /// Why a generation cannot be recorded.
@@ -72,6 +74,8 @@ pub struct GenerationFacts {
     pub deals: HashMap<Box<str>, DealTerms>,
     /// The file, secrets masked; `None` when it was too long.
     pub toml: Option<Vec<u8>>,
+    /// Campaigns and accounts of seats, by their number; 0 without any.
+    pub campaigns: u64,
 }
 
 /// A DSP, as auctions name it by position.
@@ -95,7 +99,7 @@ pub struct DspFacts {
 /// When its auctions could not be held again from it; nothing is written then.
 pub fn encode_generation(generation: &InForce<'_>, out: &mut Vec<u8>) -> Result<(), Unrecordable> {
     check_rates(generation)?;
-    let InForce { number, since_unix_ms, market, rates, toml } = *generation;
+    let InForce { number, since_unix_ms, market, rates, toml, campaigns } = *generation;
     use fields::generation as field;
     let mut record = Writer::new(out);
     record.uint(field::VERSION, VERSION.into());
@@ -137,6 +141,7 @@ pub fn encode_generation(generation: &InForce<'_>, out: &mut Vec<u8>) -> Result<
     }
     record
         .present_bytes(field::TOML, Some(toml).filter(|toml| len + toml.len() <= RECORD_BYTES_MAX));
+    record.uint(field::CAMPAIGNS, campaigns);
     record.finish();
     Ok(())
 }
@@ -219,6 +224,7 @@ impl GenerationFacts {
             publishers: Publishers::default(),
             deals: HashMap::new(),
             toml: None,
+            campaigns: 0,
         };
         reader.each(number::PUBLISHERS, |field| {
             let (id, terms) = read_publisher(field)?;
@@ -234,6 +240,7 @@ impl GenerationFacts {
             Ok::<_, Malformed>(())
         })?;
         facts.toml = reader.take(number::TOML, Bytes::bytes)?.map(<[u8]>::to_vec);
+        facts.campaigns = reader.take(number::CAMPAIGNS, Varint::uint)?.unwrap_or(0);
         reader.finish()?;
         Ok(facts)
     }

@@ -302,6 +302,7 @@ fn in_force<'g>(market: &'g Market, rates: &'g [(Currency, &'g str)]) -> InForce
         market,
         rates,
         toml: b"[exchange]\n",
+        campaigns: 12,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `[[dsp]]`: whom to ask, and for what.
 
-mod targeting;
+pub(super) mod targeting;
 
 use exchange_core::{Dsp, Rates};
 use openrtb::codes::MediaType;
@@ -11,6 +11,7 @@ use units::Currency;
 
 use super::guard::DspGuard;
 use super::{Ids, no_rate};
+use crate::campaigns::HOUSE;
 use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
@@ -44,6 +45,13 @@ impl DspOptions {
     pub(super) fn read(s: &mut Section<'_>, rates: &Rates, ids: &Ids) -> Self {
         let id = s.text("id", Required("dsp-1"), "Unique name of the DSP, also in metrics.");
         ids.check(s, &id);
+        if id == HOUSE {
+            s.problem(
+                "id",
+                "\"house\"",
+                "is what campaigns of our own are called, name it otherwise",
+            );
+        }
         let url = s.url(
             "url",
             Required("http://127.0.0.1:9001/bid"),

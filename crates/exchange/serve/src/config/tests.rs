@@ -110,6 +110,9 @@ fn every_problem_is_reported_at_once() {
 fn dsps() {
     let twice = "line 6: dsp[1].id = \"d\": stands twice, ids are unique";
     check(&format!("[exchange]\n{DSP}{DSP}"), &[twice]);
+    let ours = "is what campaigns of our own are called, name it otherwise";
+    let house = "[[dsp]]\nid = \"house\"\nurl = \"http://127.0.0.1:9/bid\"\n";
+    check(house, &[&format!("line 2: dsp[0].id = \"house\": {ours}")]);
     check_dsp("seats = []", "seats = []: must name a seat, or be absent");
     check_dsp("seats = [\"s\", \"\"]", "seats[1] = \"\": must not be empty");
     check_dsp("currencies = []", "currencies = []: must name a currency, or be absent");

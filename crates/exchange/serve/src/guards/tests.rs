@@ -5,6 +5,7 @@ use std::time::Duration;
 use exchange_core::guard::{End, Refusal, State};
 
 use super::*;
+use crate::campaigns::Campaigns;
 use crate::config::ExchangeConfig;
 use crate::dns::Resolver;
 use crate::generation::Generations;
@@ -38,8 +39,13 @@ impl Bench {
     fn new(dsps: &[(&str, &str)]) -> Self {
         let (guards, mut lines) = Guards::new(1);
         let resolver = Resolver::start().expect("a thread");
-        let all = Generations::new(config(dsps), 1, (resolver, guards.clone()), (None, None))
-            .expect("nothing is recorded");
+        let all = Generations::new(
+            (config(dsps), Campaigns::default()),
+            1,
+            (resolver, guards.clone()),
+            (None, None),
+        )
+        .expect("nothing is recorded");
         // What limits change by the real clock is past by this one, and brings nothing.
         let now = Tick::ZERO.after(Duration::from_secs(3600));
         let line = lines.pop().expect("one for each shard");

@@ -1,7 +1,8 @@
 //! The notices' part of the log: a ring of their own into its durable lane, and what a start reads
 //! of it. Others' records stand between; they are passed over.
 //!
-//! It must not know what a record says, but for where a checkpoint says that reading begins. Nothing
+//! It must not know what a record says, but for where a checkpoint says that reading begins; it begins
+//! earlier where settlements are not booked yet that stand before. Nothing
 //! here waits: the log thread writes, and what it tells comes over a channel. While the log is not
 //! written, beacons are refused at once; what it had taken before is in its ring, and becomes durable
 //! when it is written again.
@@ -12,7 +13,7 @@ use eventlog::disk::{Disk, Folder};
 use eventlog::lane::{DurableRing, Lane, LaneKind, Log, Refused, Tell, Told};
 use eventlog::{Item, ReadError, Reader};
 use events::Kind;
-use exchange_core::delivery::{Event, Handed, JournalRecord, Ticket};
+use exchange_core::delivery::{Event, Handed, JournalRecord, Replay, Ticket};
 use tokio::sync::mpsc;
 use tracing::{error, info};
 
@@ -32,17 +33,19 @@ pub struct Journal {
 
 impl Journal {
     /// A ring of so many bytes into `log`, which was opened and is not written yet, in `directory`. Before, what a
-    /// start needs of it is shown to `visit`, by sequence.
+    /// start needs of it is shown to `visit`, by sequence: for delivery, and for whoever has booked what was
+    /// settled up to `applied_seq`.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn open(
         (log, ring_bytes): (&mut Log, usize),
         directory: &Path,
+        applied_seq: u64,
         visit: impl FnMut(u64, &[u8]),
     ) -> Result<Self, ReadError> {
         let folder = Folder::read_only(directory.join(LaneKind::Durable.name()));
-        let read = read(&folder, visit)?;
+        let read = read(&folder, applied_seq, visit)?;
         info!(
             place = folder.place(),
             from = read.from,
@@ -125,7 +128,8 @@ impl Journal {
 /// How much was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Read {
-    /// What the last checkpoint says; where there is none, before all records of notices.
+    /// What the last checkpoint says; where there is none, before all records of notices. Earlier, where
+    /// not all settlements before are booked.
     from: u64,
     /// Records from there on, whosesoever.
     records: u64,
@@ -133,8 +137,13 @@ struct Read {
     notices: u64,
 }
 
-/// Shows what a start needs of the notices' records: all from where the last checkpoint says.
-fn read<D: Disk>(disk: &D, mut visit: impl FnMut(u64, &[u8])) -> Result<Read, ReadError> {
+/// Shows what a start needs of the notices' records: all from where the last checkpoint says, and from
+/// behind `applied_seq`.
+fn read<D: Disk>(
+    disk: &D,
+    applied_seq: u64,
+    mut visit: impl FnMut(u64, &[u8]),
+) -> Result<Read, ReadError> {
     let kind = Kind::Notice.code();
     let newest =
         eventlog::newest(disk, kind, |record| match JournalRecord::decode(&record.payload) {
@@ -142,7 +151,10 @@ fn read<D: Disk>(disk: &D, mut visit: impl FnMut(u64, &[u8])) -> Result<Read, Re
             _ => None,
         });
     let from = match newest? {
-        Some(needed_from) => needed_from,
+        Some(needed_from) => match Replay::begins_at(needed_from, applied_seq) {
+            from if from < needed_from => from.max(eventlog::begins(disk, kind)?),
+            from => from,
+        },
         None => eventlog::begins(disk, kind)?,
     };
     let mut read = Read { from, records: 0, notices: 0 };
@@ -156,7 +168,10 @@ fn read<D: Disk>(disk: &D, mut visit: impl FnMut(u64, &[u8])) -> Result<Read, Re
                 }
             }
             Item::Corruption(corruption) => {
-                error!(%corruption, "the log is damaged: notices may be lost or sent twice");
+                error!(
+                    %corruption,
+                    "the log is damaged: notices may be lost or sent twice, and what is spent not booked"
+                );
             }
             // It was never promised.
             Item::Torn(_) => (),

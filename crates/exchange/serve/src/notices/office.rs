@@ -24,6 +24,7 @@ use units::Tick;
 
 use super::client::{Answered, Call, CallError, Client, Origin};
 use super::journal::Journal;
+use super::settlements::Settlements;
 
 /// Orders of shards that may wait; more are shed, and counted by whoever gives them.
 const ORDERS_MAX: usize = 65_536;
@@ -121,7 +122,8 @@ pub struct Office {
 }
 
 impl Office {
-    /// Starts its thread. `delivery` is as `journal` left it.
+    /// Starts its thread. `delivery` is as `journal` left it; `settlements` has been told what stood there,
+    /// and hears from that thread of all that comes.
     ///
     /// # Errors
     /// The thread, or what it runs on, cannot be had.
@@ -129,6 +131,7 @@ impl Office {
         delivery: Delivery,
         journal: Journal,
         client: impl FnOnce() -> Rc<Client> + Send + 'static,
+        settlements: Box<dyn Settlements>,
         times: Times,
     ) -> io::Result<(Self, Counter, Window)> {
         let runtime =
@@ -153,6 +156,8 @@ impl Office {
                     delivery,
                     call: move |call| client.call(call),
                     journal,
+                    settlements,
+                    reached: 0,
                     events,
                     waiting: HashMap::new(),
                     calls: 0,
@@ -217,6 +222,10 @@ struct Desk<C> {
     /// Makes a call of a DSP.
     call: C,
     journal: Journal,
+    /// Books what is settled.
+    settlements: Box<dyn Settlements>,
+    /// How far it was told that the log has come.
+    reached: u64,
     events: mpsc::UnboundedSender<Event>,
     /// Calls of beacons that wait for their answer.
     waiting: HashMap<u64, oneshot::Sender<Acknowledged>>,
@@ -326,6 +335,9 @@ impl<C: Fn(Call)> Desk<C> {
                     }
                 }
                 Effect::Send { attempt, kind, notice } => self.send(attempt, kind, &notice),
+                Effect::Settled { sequence, reservation } => {
+                    self.settlements.settled(sequence, &reservation);
+                }
                 Effect::Acknowledge { call, duplicate } => self.answer(call, Ok(duplicate)),
                 Effect::Refuse { call, refusal } => self.answer(call, Err(refusal)),
                 Effect::GiveUp { notice, tries, reason, .. } => {
@@ -336,7 +348,12 @@ impl<C: Fn(Call)> Desk<C> {
                 }
             }
         }
-        self.journal.keep_from(self.delivery.safe_before());
+        let settled_through = self.delivery.settled_through();
+        if settled_through > self.reached {
+            self.reached = settled_through;
+            self.settlements.reached(settled_through);
+        }
+        self.journal.keep_from(self.delivery.keep_from(self.settlements.applied_seq()));
     }
 
     fn answer(&mut self, call: u64, acknowledged: Acknowledged) {

@@ -11,7 +11,7 @@ use events::Kind;
 use exchange_core::record::{
     self, Call, CallOutcome, Ending, Full, Judged, Kept, Proceedings, encode,
 };
-use exchange_core::{Ask, Auction, Cleared, NotAsked};
+use exchange_core::{Ask, Auction, NotAsked};
 use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
 use tokio::time::Instant;
@@ -91,14 +91,14 @@ struct End<'e> {
     ending: Ending,
     no_bid: Option<NoBidReason>,
     auction: Option<&'e Auction<'e>>,
-    cleared: Option<Cleared<'e, 'e>>,
+    judged: Option<Judged<'e>>,
 }
 
 impl Minutes<'_> {
     /// Nobody was asked.
     pub fn refused(&self, auction: Option<&Auction<'_>>, no_bid: NoBidReason, moments: &Moments) {
         let (ending, no_bid) = (Ending::Refused, Some(no_bid));
-        self.write(End { moments, ending, no_bid, auction, cleared: None }, []);
+        self.write(End { moments, ending, no_bid, auction, judged: None }, []);
     }
 
     /// The caller went away.
@@ -109,20 +109,20 @@ impl Minutes<'_> {
         moments: &Moments,
     ) {
         let (ending, auction) = (Ending::Abandoned, Some(auction));
-        self.write(End { moments, ending, no_bid: None, auction, cleared: None }, calls);
+        self.write(End { moments, ending, no_bid: None, auction, judged: None }, calls);
     }
 
     /// It was held to its end; `no_bid` is why nothing was sold, if nothing was.
     pub fn held(
         &self,
-        (auction, cleared): (&Auction<'_>, Cleared<'_, '_>),
+        (auction, judged): (&Auction<'_>, Judged<'_>),
         calls: impl Iterator<Item = Call>,
         no_bid: Option<NoBidReason>,
         moments: &Moments,
     ) {
         let ending = if no_bid.is_none() { Ending::Filled } else { Ending::NoBid };
-        let (auction, cleared) = (Some(auction), Some(cleared));
-        self.write(End { moments, ending, no_bid, auction, cleared }, calls);
+        let (auction, judged) = (Some(auction), Some(judged));
+        self.write(End { moments, ending, no_bid, auction, judged }, calls);
     }
 
     fn write(&self, end: End<'_>, calls: impl IntoIterator<Item = Call>) {
@@ -131,7 +131,7 @@ impl Minutes<'_> {
         let bodies = bodies.filter(BodiesConfig::draws);
         // What cannot be masked is not recorded.
         let request = bodies.and_then(|bodies| bodies.masks.apply(self.body));
-        let End { moments, ending, no_bid, auction, cleared } = end;
+        let End { moments, ending, no_bid, auction, judged } = end;
         let proceedings = Proceedings {
             id: self.id,
             request: self.request,
@@ -141,8 +141,7 @@ impl Minutes<'_> {
             ending,
             no_bid,
             auction,
-            // No service keeps accounts: none refuses.
-            judged: cleared.map(|cleared| Judged { cleared, refusals: &[] }),
+            judged,
             full: Full {
                 request: request.as_deref(),
                 answers: bodies.is_some_and(|bodies| bodies.answers),

@@ -102,7 +102,7 @@ struct Order {
 impl GenerationLog {
     /// Makes a generation durable, which gets the number that is returned. A number whose record
     /// may yet become durable is not used again.
-    pub fn record(&mut self, config: &ExchangeConfig) -> Result<u64, Unrecorded> {
+    pub fn record(&mut self, config: &ExchangeConfig, campaigns: u64) -> Result<u64, Unrecorded> {
         let number = self.number + 1;
         let rates: Vec<_> =
             config.rates_as_read.iter().map(|(currency, worth)| (*currency, &**worth)).collect();
@@ -113,6 +113,7 @@ impl GenerationLog {
             market: &config.market,
             rates: &rates,
             toml: config.text.as_bytes(),
+            campaigns,
         };
         encode_generation(&in_force, &mut record)?;
         self.number = number;

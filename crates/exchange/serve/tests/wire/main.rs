@@ -3,6 +3,7 @@
 mod answers;
 mod bad_input;
 mod browser;
+mod budgets;
 mod callers;
 mod deadline;
 mod fixtures;

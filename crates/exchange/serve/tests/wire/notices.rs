@@ -5,9 +5,11 @@ mod delivery;
 mod final_auction;
 mod forbidden;
 mod markup;
+mod settled;
 mod upstream;
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -28,6 +30,10 @@ pub struct Desk(TempDir);
 impl Desk {
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    pub fn place(&self) -> &Path {
+        self.0.path()
     }
 
     /// Notices by us, under `address`; `keys` are more of `[exchange.notices]`.

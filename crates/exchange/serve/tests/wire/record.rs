@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-fn read(directory: &Path) -> Vec<Record> {
+pub fn read(directory: &Path) -> Vec<Record> {
     let disk = Folder::read_only(directory);
     let items = Reader::new(&disk).expect("a log");
     let record = |item| match item {
@@ -58,7 +58,7 @@ fn read(directory: &Path) -> Vec<Record> {
     items.map(record).collect()
 }
 
-fn decoded(record: &Record) -> AuctionRecord<'_> {
+pub fn decoded(record: &Record) -> AuctionRecord<'_> {
     assert_eq!(Kind::from_code(record.kind), Some(Kind::Auction));
     AuctionRecord::decode(&record.payload).expect("the record of an auction")
 }

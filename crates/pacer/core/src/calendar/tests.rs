@@ -67,6 +67,14 @@ pub(crate) fn berlin_autumn() -> Calendar {
     Calendar::new(hours).expect("a calendar")
 }
 
+/// Lord Howe from the spring day's midnight, of which the third hour has two quarters.
+pub(crate) fn lord_howe_spring() -> Calendar {
+    let day = LORD_HOWE_SPRING;
+    let hours = [(54, 58), (58, 62), (62, 64), (64, 68)];
+    let hours = (0u8..).zip(hours).map(|(at, quarters)| row(day - 1, quarters, day, at)).collect();
+    Calendar::new(hours).expect("a calendar")
+}
+
 #[track_caller]
 fn check(calendar: &Calendar, unix_ms: u64, want: (u32, u8)) {
     let hour = calendar.at(unix_ms).expect("within the table");
@@ -111,13 +119,7 @@ fn an_autumn_day_has_25_hours_and_the_one_that_repeats_is_another() {
 fn half_an_hour_on_lord_howe() {
     // Half past ten east of UTC, eleven in summer.
     let (spring, autumn) = (LORD_HOWE_SPRING, LORD_HOWE_AUTUMN);
-    let calendar = Calendar::new(vec![
-        row(spring - 1, (54, 58), spring, 0),
-        row(spring - 1, (58, 62), spring, 1),
-        row(spring - 1, (62, 64), spring, 2),
-        row(spring - 1, (64, 68), spring, 3),
-    ])
-    .unwrap();
+    let calendar = lord_howe_spring();
     let two = (u64::from(spring - 1) * 96 + 62) * QUARTER_MS;
     check(&calendar, two - 1, (spring, 1));
     check(&calendar, two, (spring, 2));

@@ -58,10 +58,14 @@ pub(super) struct Book {
     pub(super) counted: Sum,
     pub(super) parts: Vec<Part>,
     pub(super) dead: Vec<Dead>,
+    /// Whether it was leased before its period, and no shard has been granted it yet.
+    pub(super) is_ahead: bool,
     /// Whether no batch says yet what it has become.
     pub(super) is_unsaved: bool,
     /// Whether a batch that is not known to have ended says it.
     pub(super) is_in_flight: bool,
+    /// When shards were first told that the period ends, in nanoseconds; 0 before.
+    pub(super) until: u64,
     /// When nothing can change it any more, in nanoseconds; 0 while the period lasts.
     pub(super) closes_at: u64,
 }
@@ -77,8 +81,10 @@ impl Book {
             counted: Sum::default(),
             parts: Vec::new(),
             dead: Vec::new(),
+            is_ahead: false,
             is_unsaved: false,
             is_in_flight: false,
+            until: 0,
             closes_at: 0,
         }
     }
@@ -86,14 +92,14 @@ impl Book {
     /// Exposure: of all leases.
     pub(super) fn sum(&self) -> Sum {
         let mut held = self.lease.granted.get() - self.lease.returned.get();
-        let own_late = self.lease.late.get() + self.lease.over.get();
-        let reported: u64 = self.parts.iter().map(|part| part.late + part.over).sum();
+        let reported = self.parts.iter().flat_map(|part| [part.late, part.over]);
+        let reported = reported.fold(0, u64::saturating_add);
         // The log is behind the shards at times, and the shards behind the log.
-        let mut late = own_late.max(reported);
+        let mut late = late_of(&self.lease).max(reported);
         if !planted(Bug::ForgetFrozen) {
             for dead in &self.dead {
                 held += dead.lease.granted.get() - dead.lease.returned.get();
-                late += dead.lease.late.get() + dead.lease.over.get();
+                late = late.saturating_add(late_of(&dead.lease));
             }
         }
         if planted(Bug::ForgetLate) {
@@ -201,12 +207,16 @@ pub(super) fn left_of(lease: &Lease) -> u64 {
     lease.granted.get().checked_sub(back).expect("a lease returns and settles what was granted")
 }
 
-/// A win as the log tells it: out of the lease as far as that goes, late beyond it.
+/// Spent beside it: late, or above the price.
+pub(super) fn late_of(lease: &Lease) -> u64 {
+    lease.late.get().saturating_add(lease.over.get())
+}
+
+/// A win as the log tells it: out of the lease as far as that goes, late beyond it. What others say
+/// that they paid may be any number: it ends at the largest there is, and stops all leasing.
 pub(super) fn book_win(lease: &mut Lease, paid: u64, late: u64, over: u64) {
     let inside = paid.min(left_of(lease));
-    let sum = |figure: Nanos, more: u64| {
-        figure.checked_add(Nanos::new(more)).expect("amounts fit the books")
-    };
+    let sum = |figure: Nanos, more: u64| Nanos::new(figure.get().saturating_add(more));
     lease.settled = sum(lease.settled, inside);
     lease.late = sum(sum(lease.late, paid - inside), late);
     lease.over = sum(lease.over, over);

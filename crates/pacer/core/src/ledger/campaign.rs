@@ -12,11 +12,14 @@ use super::book::{Book, left_of};
 use super::bug::{Bug, planted};
 use super::definition::{AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback};
 use super::level::{Levels, day_of};
-use super::tally::{Caps, Tally};
+use super::tally::{Caps, Tally, UNLIMITED};
 use super::{Now, Outbox, Settings};
 use crate::calendar::{Calendar, Hour, WEEK_HOURS};
 use crate::messages::{Gate, Grant, Period, Slot, Want};
 use crate::refusal::Refusal;
+
+/// So many times patience is doubled at the most: from five seconds to five minutes.
+const DRAINS_MAX: u32 = 6;
 
 /// Which shards are to give back what they have not reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub(super) struct Context<'a> {
     pub(super) now: Now,
     /// Of the account's clocks; `None` where the calendar has ended.
     pub(super) hour: Option<Hour>,
+    /// The one behind it.
+    pub(super) next: Option<Hour>,
     /// Whether the last batch was not committed.
     pub(super) is_store_failing: bool,
 }
@@ -72,12 +77,14 @@ pub(super) struct Campaign {
     /// What shards want and have not been granted yet.
     wants: Vec<(u16, u64)>,
     /// The largest want of the period: what a shard needs at least.
-    want_most: u64,
+    pub(super) want_most: u64,
+    /// That of the last hour in which any shard wanted something.
+    pub(super) least: u64,
     /// Rights that shards take, in nanos a second.
-    rate: u64,
+    pub(super) rate: u64,
     /// Granted since the rate was last looked at, and when that was.
     granted: u64,
-    rated_at: Tick,
+    pub(super) rated_at: Tick,
     told: Option<Told>,
     /// The one shard that spends the last.
     home: Option<u16>,
@@ -85,6 +92,8 @@ pub(super) struct Campaign {
     active_at: Tick,
     /// Until when all shards give back, for they did not use what they had.
     drained_until: Option<Tick>,
+    /// How many times they did so since anything was reserved, or the hour began.
+    drains: u32,
     /// When it is to be looked at again at the latest, by either clock; `MAX` is never.
     pub(super) wake_unix_ms: u64,
     pub(super) wake_tick: u64,
@@ -115,6 +124,7 @@ impl Campaign {
             books: Vec::new(),
             wants: Vec::new(),
             want_most: 0,
+            least: 0,
             rate: 0,
             granted: 0,
             rated_at: now.tick,
@@ -122,6 +132,7 @@ impl Campaign {
             home: None,
             active_at: now.tick,
             drained_until: None,
+            drains: 0,
             wake_unix_ms: u64::MAX,
             wake_tick: u64::MAX,
             is_dirty: false,
@@ -156,14 +167,23 @@ impl Campaign {
 
     /// Why it may not spend, whatever money there is.
     pub(super) fn closed(&self, account: &Account, ctx: &Context) -> Option<Refusal> {
+        self.closed_at(account, ctx.now.unix_ms, ctx.hour.as_ref())
+    }
+
+    /// Why it may not spend then.
+    pub(super) fn closed_at(
+        &self,
+        account: &Account,
+        unix_ms: u64,
+        hour: Option<&Hour>,
+    ) -> Option<Refusal> {
         if self.is_paused || account.is_paused {
             return Some(Refusal::Paused);
         }
         let (start, end) = self.flight;
-        if !(start..end).contains(&ctx.now.unix_ms) {
+        if !(start..end).contains(&unix_ms) {
             return Some(Refusal::OutOfFlight);
         }
-        let hour = ctx.hour.as_ref();
         let is_out = hour.is_some_and(|hour| !self.daypart.contains(hour.hour_of_week));
         is_out.then_some(Refusal::OutOfDaypart)
     }
@@ -206,6 +226,18 @@ impl Campaign {
         self.active_at = now;
     }
 
+    /// A shard has made reservations since it told last.
+    pub(super) fn has_reserved(&mut self, now: Tick) {
+        self.active_at = now;
+        self.drains = 0;
+    }
+
+    /// Until when the shard that spends the last may keep it without a use for it. A crumb that is
+    /// less than any bid would go back and forth all day: so it is longer each time.
+    fn idle_at(&self, ctx: &Context) -> Tick {
+        self.active_at.after(ctx.settings.patience * (1 << self.drains.min(DRAINS_MAX)))
+    }
+
     /// Whether it has rights of this period at shards and has not used any for a while.
     pub(super) fn is_idle(&self, ctx: &Context) -> bool {
         let period = ctx.hour.map(|hour| hour.period);
@@ -217,6 +249,7 @@ impl Campaign {
     /// Has all shards give back what they have not reserved, and begins anew.
     pub(super) fn drain(&mut self, ctx: &Context) {
         self.drained_until = Some(ctx.now.tick.after(ctx.settings.lease_period));
+        self.drains = self.drains.saturating_add(1);
         self.home = None;
         self.wants.clear();
         self.want_most = 0;
@@ -231,6 +264,12 @@ impl Campaign {
         outbox: &mut Outbox,
     ) -> Needs {
         self.end_periods(account, ctx);
+        let mut needs = self.look_at_now(account, ctx, outbox);
+        needs.lease |= self.look_ahead(account, ctx, outbox);
+        needs
+    }
+
+    fn look_at_now(&mut self, account: &mut Account, ctx: &Context, outbox: &mut Outbox) -> Needs {
         let closed = self.closed(account, ctx);
         let Some(hour) = ctx.hour else {
             let closed = closed.or(Some(Refusal::LedgerUnavailable));
@@ -239,7 +278,7 @@ impl Campaign {
         };
         let levels = Levels::of(self, account, &hour);
         self.drained_until = self.drained_until.filter(|until| ctx.now.tick < *until);
-        if self.home.is_some() && self.is_idle(ctx) {
+        if self.home.is_some() && self.is_idle(ctx) && self.idle_at(ctx) <= ctx.now.tick {
             self.drain(ctx);
         }
         if closed.is_some() || levels.is_exceeded() || self.drained_until.is_some() {
@@ -256,6 +295,8 @@ impl Campaign {
             return Needs { waits: levels.is_short_of_account(), ..Needs::default() };
         };
         let headroom = levels.headroom();
+        let recall = self.home.map_or(Recall::None, Recall::AllBut);
+        self.deal(at, recall, (ctx, &hour), outbox);
         let book = &self.books[at];
         let remaining = headroom.saturating_add(book.pool() + book.pending());
         self.choose_home(remaining, ctx.settings.shards);
@@ -325,6 +366,16 @@ impl Campaign {
 
     fn serve(&mut self, at: usize, headroom: u64, when: (&Context, &Hour), outbox: &mut Outbox) {
         let (ctx, hour) = when;
+        let left = Duration::from_millis(hour.end_unix_ms.saturating_sub(ctx.now.unix_ms));
+        let until = ctx.now.tick.after(left);
+        let book = &mut self.books[at];
+        if book.until == 0 {
+            book.until = until.nanos();
+        }
+        if Tick::from_nanos(book.until).after(ctx.settings.late_window) <= ctx.now.tick {
+            // The clock on the wall has gone back, and shards may have forgotten this hour.
+            return;
+        }
         let wants = std::mem::take(&mut self.wants);
         for (shard, amount) in wants {
             let pool = self.books[at].pool();
@@ -344,15 +395,27 @@ impl Campaign {
             if slice == 0 {
                 continue;
             }
-            let book = &mut self.books[at];
-            let granted = book.grant(shard, slice);
             self.granted = self.granted.saturating_add(slice);
-            self.active_at = ctx.now.tick;
-            let left = Duration::from_millis(hour.end_unix_ms.saturating_sub(ctx.now.unix_ms));
-            let until = ctx.now.tick.after(left);
-            let grant = Grant { slot: self.slot, period: book.period, granted, until };
-            outbox.grants.push((shard, grant));
+            self.grant(at, (shard, slice), when, outbox);
         }
+    }
+
+    /// Grants a slice to a shard, until the hour ends.
+    pub(super) fn grant(
+        &mut self,
+        at: usize,
+        to: (u16, u64),
+        when: (&Context, &Hour),
+        outbox: &mut Outbox,
+    ) {
+        let ((shard, slice), (ctx, hour)) = (to, when);
+        let book = &mut self.books[at];
+        let granted = book.grant(shard, slice);
+        self.active_at = ctx.now.tick;
+        let left = Duration::from_millis(hour.end_unix_ms.saturating_sub(ctx.now.unix_ms));
+        let until = ctx.now.tick.after(left);
+        let grant = Grant { slot: self.slot, period: book.period, granted, until };
+        outbox.grants.push((shard, grant));
     }
 
     fn last_slice(&self, at: usize, pool: u64) -> u64 {
@@ -367,8 +430,13 @@ impl Campaign {
         per(self.rate, settings.slice_span) / u64::from(settings.shards)
     }
 
-    fn was_short(&self) -> bool {
+    pub(super) fn was_short(&self) -> bool {
         self.told.is_some_and(|told| told.closed.is_some_and(is_want_of_money))
+    }
+
+    /// Which shards were told last to give back.
+    pub(super) fn recall(&self) -> Recall {
+        self.told.map_or(Recall::None, |told| told.recall)
     }
 
     /// Tells every shard what has changed, if anything has.
@@ -396,7 +464,7 @@ impl Campaign {
     }
 
     /// Gives back what no shard holds of a period.
-    fn return_pool(&mut self, period: Period, account: &mut Account) {
+    pub(super) fn return_pool(&mut self, period: Period, account: &mut Account) {
         if let Some(at) = self.books.iter().position(|book| book.period == period) {
             self.books[at].return_pool();
             self.recount(at, account);
@@ -416,6 +484,7 @@ impl Campaign {
             }
             if self.books[at].closes_at == 0 {
                 self.home = None;
+                self.drains = 0;
                 self.want_most = self.wants.iter().map(|(_, amount)| *amount).max().unwrap_or(0);
                 let settings = ctx.settings;
                 let closes_at = ctx.now.tick.after(settings.horizon).after(settings.late_window);
@@ -445,6 +514,9 @@ impl Campaign {
         self.look_at_rate(ctx);
         let at = self.book(hour.period, day_of(&hour));
         let book = &self.books[at];
+        // Without a limit there is that of the numbers.
+        let room = UNLIMITED - account.tally.life.exposure().max(book.lease.granted.get());
+        let headroom = headroom.min(room);
         let have = book.pool() + book.pending();
         let amount = if self.home.is_some() {
             headroom
@@ -458,12 +530,23 @@ impl Campaign {
         if amount == 0 {
             return;
         }
+        self.take_lease(at, amount, account, &hour);
+    }
+
+    /// Leases so much of an hour, within what every limit has left.
+    pub(super) fn take_lease(
+        &mut self,
+        at: usize,
+        amount: u64,
+        account: &mut Account,
+        hour: &Hour,
+    ) {
         let book = &mut self.books[at];
         let granted = book.lease.granted.checked_add(Nanos::new(amount));
         book.lease.granted = granted.expect("leases fit the books");
         book.is_unsaved = true;
         self.recount(at, account);
-        let levels = Levels::of(self, account, &hour);
+        let levels = Levels::of(self, account, hour);
         assert!(!levels.is_exceeded(), "what is leased is within every limit: {:?}", levels.0);
     }
 
@@ -473,17 +556,34 @@ impl Campaign {
 
     /// How fast rights are taken: up at once, down by quarters.
     fn look_at_rate(&mut self, ctx: &Context) {
-        let span = ctx.now.tick.since(self.rated_at).max(ctx.settings.lease_period);
-        let taken = u128::from(self.granted.saturating_add(self.wanted()));
-        let sample = taken * 1_000_000_000 / span.as_nanos().max(1);
-        let sample = u64::try_from(sample).unwrap_or(u64::MAX);
+        let sample = self.sample(ctx);
         self.rate = sample.max(self.rate / 4 * 3 + sample / 4);
         self.granted = 0;
         self.rated_at = ctx.now.tick;
     }
 
+    /// How fast they were taken since that was last looked at.
+    pub(super) fn sample(&self, ctx: &Context) -> u64 {
+        let span = ctx.now.tick.since(self.rated_at).max(ctx.settings.lease_period);
+        let taken = u128::from(self.granted.saturating_add(self.wanted()));
+        let sample = taken * 1_000_000_000 / span.as_nanos().max(1);
+        u64::try_from(sample).unwrap_or(u64::MAX)
+    }
+
     /// When the wall clock makes a difference to it next; `MAX` is never.
-    pub(super) fn next_unix_ms(&self, at: (Option<&Hour>, u64), calendar: &Calendar) -> u64 {
+    pub(super) fn next_unix_ms(
+        &self,
+        at: (Option<&Hour>, u64),
+        ahead_ms: u64,
+        calendar: &Calendar,
+    ) -> u64 {
+        let boundary_ms = self.next_boundary_ms(at, calendar);
+        let ahead_at = boundary_ms.saturating_sub(ahead_ms);
+        if boundary_ms < u64::MAX && at.1 < ahead_at { ahead_at } else { boundary_ms }
+    }
+
+    /// When it opens, closes, or has rights of another hour next.
+    fn next_boundary_ms(&self, at: (Option<&Hour>, u64), calendar: &Calendar) -> u64 {
         let (Some(hour), now) = at else { return u64::MAX };
         let (start, end) = self.flight;
         let boundary = match now {
@@ -506,7 +606,7 @@ impl Campaign {
         let now = ctx.now.tick.nanos();
         let closing = self.books.iter().map(|book| book.closes_at).filter(|at| now < *at).min();
         let drained = self.drained_until.map(Tick::nanos);
-        let idle = self.home.map(|_| self.active_at.after(ctx.settings.patience).nanos());
+        let idle = self.home.map(|_| self.idle_at(ctx).nanos());
         let idle = idle.filter(|at| now < *at);
         [closing, drained, idle].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
@@ -539,7 +639,7 @@ impl Campaign {
 }
 
 /// What a rate by the second makes in a span.
-fn per(rate: u64, span: Duration) -> u64 {
+pub(super) fn per(rate: u64, span: Duration) -> u64 {
     let amount = u128::from(rate) * span.as_nanos() / 1_000_000_000;
     u64::try_from(amount).unwrap_or(u64::MAX)
 }

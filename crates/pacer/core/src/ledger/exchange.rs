@@ -1,12 +1,11 @@
 //! What comes in: definitions, what shards and the log tell, and time.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use units::{Nanos, Tick};
 
 use super::account::Account;
-use super::book::{Dead, book_win, left_of};
+use super::book::{Dead, book_win, late_of, left_of};
 use super::bug::{Bug, planted};
 use super::campaign::{Campaign, Context};
 use super::definition::{
@@ -15,11 +14,14 @@ use super::definition::{
 use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
-use crate::calendar::{Calendar, Hour};
+use crate::calendar::{Calendar, Hour, QUARTER_MS};
 use crate::messages::{Period, Report, Slot, Want};
 use crate::store::LeaseKey;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest day: one that a change of clocks makes longer.
+const DAY_MS_MAX: u64 = 26 * 60 * 60 * 1000;
 
 impl Ledger {
     pub(super) fn advance(&mut self, now: Now) {
@@ -30,7 +32,7 @@ impl Ledger {
         for zone in self.zones.values_mut() {
             let lasts = |hour: &Hour| (hour.start_unix_ms..hour.end_unix_ms).contains(&unix_ms);
             if !zone.hour.as_ref().is_some_and(lasts) {
-                zone.hour = zone.calendar.at(unix_ms).copied();
+                (zone.hour, zone.next) = hours_at(&zone.calendar, unix_ms);
             }
         }
     }
@@ -56,14 +58,15 @@ impl Ledger {
     }
 
     fn take_calendar(&mut self, id: ZoneId, calendar: Calendar, outbox: &mut Outbox) {
-        let begun_ms = self.now.unix_ms.saturating_add(1);
+        // Of the next hour something may be leased already.
+        let begun_ms = self.now.unix_ms.saturating_add(self.settings.ahead_ms_max() + 1);
         let known = self.zones.get(&id);
         if known.is_some_and(|zone| !zone.calendar.agrees_until(&calendar, begun_ms)) {
             outbox.notices.push(Notice::CalendarContradicts(id));
             return;
         }
-        let hour = calendar.at(self.now.unix_ms).copied();
-        self.zones.insert(id, Zone { calendar, hour });
+        let (hour, next) = hours_at(&calendar, self.now.unix_ms);
+        self.zones.insert(id, Zone { calendar, hour, next });
         for at in 0..self.accounts.len() {
             if self.accounts[at].zone == id {
                 self.mark_members(at);
@@ -147,7 +150,7 @@ impl Ledger {
     /// Gives a campaign the leases that were there before it was known.
     fn adopt(&mut self, slot: Slot) {
         let Some(leases) = self.orphans.remove(&slot) else { return };
-        self.orphans_unsaved.retain(|other| *other != slot);
+        self.orphans_unsaved.remove(&slot);
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("the campaign is known");
         let account = &mut self.accounts[index(campaign.account)];
         let zone = &self.zones[&account.zone];
@@ -159,16 +162,19 @@ impl Ledger {
         let window = self.settings.horizon + self.settings.late_window + DAY;
         let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
         let mut is_frozen = false;
+        let today = zone.hour.as_ref().map_or(0, day_of);
         for (period, dead) in leases {
             let hour = zone.calendar.of(period);
-            let day = hour.map_or(0, day_of);
+            // Of an hour that the table does not have it is not known whether it was today's.
+            let is_recent = self.now.unix_ms < begin_ms(period) + DAY_MS_MAX;
+            let day = hour.map_or(if is_recent { today } else { 0 }, day_of);
             let end_ms = hour.map_or(0, |hour| hour.end_unix_ms);
             let left = left_of(&dead.lease);
             if left == 0 && !dead.is_unsaved && end_ms.saturating_add(window_ms) < self.now.unix_ms
             {
                 let lease = &dead.lease;
                 let held = lease.granted.get() - lease.returned.get();
-                let sum = Sum { held, late: lease.late.get() + lease.over.get() };
+                let sum = Sum { held, late: late_of(lease) };
                 campaign.tally.change(period, day, Sum::default(), sum);
                 account.tally.change(period, day, Sum::default(), sum);
                 continue;
@@ -195,7 +201,7 @@ impl Ledger {
             return;
         };
         if campaign.books[at].report(shard, report) {
-            campaign.is_active_at(tick);
+            campaign.has_reserved(tick);
         }
         campaign.recount(at, account);
         self.mark(slot);
@@ -227,9 +233,7 @@ impl Ledger {
             if let Some(dead) = of_period.map(|(_, dead)| dead).find(is_dead) {
                 book_win(&mut dead.lease, paid, late, over);
                 dead.is_unsaved = true;
-                if !self.orphans_unsaved.contains(&key.slot) {
-                    self.orphans_unsaved.push(key.slot);
-                }
+                self.orphans_unsaved.insert(key.slot);
                 return;
             }
         }
@@ -265,26 +269,14 @@ impl Ledger {
     pub(super) fn wake(&mut self) {
         let (unix_ms, tick) = (self.now.unix_ms, self.now.tick.nanos());
         for _ in 0..self.settings.wakes_max {
-            let Some(&Reverse((at, slot))) = self.by_unix_ms.peek() else { break };
-            if unix_ms < at {
-                break;
-            }
-            self.by_unix_ms.pop();
-            if let Some(campaign) = self.campaign_mut(slot).filter(|it| it.wake_unix_ms == at) {
-                campaign.wake_unix_ms = u64::MAX;
-                self.mark(slot);
-            }
+            let Some(slot) = self.by_unix_ms.take_due(unix_ms) else { break };
+            self.campaign_mut(slot).expect("a campaign stays known").wake_unix_ms = u64::MAX;
+            self.mark(slot);
         }
         for _ in 0..self.settings.wakes_max {
-            let Some(&Reverse((at, slot))) = self.by_tick.peek() else { break };
-            if tick < at {
-                break;
-            }
-            self.by_tick.pop();
-            if let Some(campaign) = self.campaign_mut(slot).filter(|it| it.wake_tick == at) {
-                campaign.wake_tick = u64::MAX;
-                self.mark(slot);
-            }
+            let Some(slot) = self.by_tick.take_due(tick) else { break };
+            self.campaign_mut(slot).expect("a campaign stays known").wake_tick = u64::MAX;
+            self.mark(slot);
         }
     }
 
@@ -328,12 +320,8 @@ impl Ledger {
     }
 
     pub(super) fn wake_at_tick(&mut self, slot: Slot, at: Tick) {
-        if let Some(campaign) = self.campaign_mut(slot)
-            && at.nanos() < campaign.wake_tick
-        {
-            campaign.wake_tick = at.nanos();
-            self.by_tick.push(Reverse((at.nanos(), slot)));
-        }
+        let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");
+        self.by_tick.set(slot, &mut campaign.wake_tick, at.nanos());
     }
 
     pub(super) fn campaign(&self, slot: Slot) -> Option<&Campaign> {
@@ -358,11 +346,23 @@ impl Ledger {
     ) -> Option<(&mut Campaign, &mut Account, Context<'_>)> {
         let campaign = self.campaigns.get_mut(index(slot.0))?.as_deref_mut()?;
         let account = &mut self.accounts[index(campaign.account)];
-        let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        let zone = self.zones.get(&account.zone);
+        let (hour, next) = zone.map_or((None, None), |zone| (zone.hour, zone.next));
         let (settings, now) = (&self.settings, self.now);
         let is_store_failing = self.is_store_failing;
-        Some((campaign, account, Context { settings, now, hour, is_store_failing }))
+        Some((campaign, account, Context { settings, now, hour, next, is_store_failing }))
     }
+}
+
+/// The hour of an instant, and the one behind it.
+fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<Hour>, Option<Hour>) {
+    let hour = calendar.at(unix_ms).copied();
+    (hour, hour.and_then(|hour| calendar.at(hour.end_unix_ms).copied()))
+}
+
+/// When a period begins, in milliseconds since 1970.
+pub(super) fn begin_ms(period: Period) -> u64 {
+    u64::from(period.0) * QUARTER_MS
 }
 
 /// Numbers of campaigns and accounts are indices.

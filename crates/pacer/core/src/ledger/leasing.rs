@@ -1,14 +1,13 @@
 //! What goes out: slices and gates of the campaigns that have changed, and one batch by lease period
 //! for all of them.
 
-use std::cmp::Reverse;
-
 use units::Nanos;
 
+use super::book::Dead;
 use super::bug::{Bug, planted};
 use super::exchange::{index, key_of};
-use super::{InFlight, Ledger, Outbox};
-use crate::messages::Slot;
+use super::{InFlight, Ledger, Outbox, Zone};
+use crate::messages::{Period, Slot};
 use crate::store::{Batch, Ended, Lease, LeaseKey};
 
 impl Ledger {
@@ -39,7 +38,7 @@ impl Ledger {
             self.hungry.push(slot);
         }
         if is_unsaved {
-            self.unsaved.push(slot);
+            self.unsaved.push_back(slot);
         }
         if is_freed {
             self.wake_waiting(at);
@@ -84,19 +83,12 @@ impl Ledger {
     fn schedule(&mut self, slot: Slot) {
         let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
         let (zone, tick) = (account.zone, campaign.next_tick(&ctx));
-        let is_new_tick = tick < campaign.wake_tick;
-        campaign.wake_tick = campaign.wake_tick.min(tick);
-        if is_new_tick {
-            self.by_tick.push(Reverse((tick, slot)));
-        }
-        let hour = self.zones[&zone].hour;
-        let calendar = &self.zones[&zone].calendar;
+        let Zone { calendar, hour, .. } = &self.zones[&zone];
+        let ahead_ms = self.settings.ahead_ms(slot);
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");
-        let unix_ms = campaign.next_unix_ms((hour.as_ref(), self.now.unix_ms), calendar);
-        if unix_ms < campaign.wake_unix_ms {
-            campaign.wake_unix_ms = unix_ms;
-            self.by_unix_ms.push(Reverse((unix_ms, slot)));
-        }
+        let unix_ms = campaign.next_unix_ms((hour.as_ref(), self.now.unix_ms), ahead_ms, calendar);
+        self.by_tick.set(slot, &mut campaign.wake_tick, tick);
+        self.by_unix_ms.set(slot, &mut campaign.wake_unix_ms, unix_ms);
     }
 
     /// Leases what is needed, in the order in which it was missed, and says in one batch all that is
@@ -105,54 +97,87 @@ impl Ledger {
         if self.in_flight.is_some() || self.now.tick < self.next_lease {
             return;
         }
-        for slot in std::mem::take(&mut self.hungry) {
+        // Before that a lease may be missing from its account's sums, and what came late from any: what a
+        // lease without a campaign holds is of an account, and nobody knows of which.
+        let is_whole = self.is_replayed && self.orphans.is_empty();
+        let hungry = if is_whole { std::mem::take(&mut self.hungry) } else { Vec::new() };
+        for slot in hungry {
             let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
             campaign.is_hungry = false;
+            campaign.lease_ahead(account, &ctx);
             campaign.lease(account, &ctx);
             let is_unsaved = campaign.has_unsaved() && !campaign.is_unsaved;
             campaign.is_unsaved |= is_unsaved;
             if is_unsaved {
-                self.unsaved.push(slot);
+                self.unsaved.push_back(slot);
             }
             // Others may have taken what it saw: then its gate says so.
             self.mark(slot);
         }
         let leases = self.gather();
-        if leases.is_empty() && self.applied_seq == self.saved_seq {
+        // A settlement is applied once all that it has changed is said.
+        let is_all = self.unsaved.is_empty() && leases.len() < self.settings.leases_max;
+        let applied_seq = if is_all { self.applied_seq } else { self.saved_seq };
+        if leases.is_empty() && applied_seq == self.saved_seq {
             return;
         }
-        let (number, applied_seq) = (self.next_number, self.applied_seq);
+        let number = self.next_number;
         self.next_number += 1;
         self.next_lease = self.now.tick.after(self.settings.lease_period);
         outbox.batch = Some(Batch { number, leases: leases.clone(), applied_seq });
         self.in_flight = Some(InFlight { number, leases, applied_seq });
     }
 
-    /// Everything that is not saved, which counts as said from now on.
+    /// What is not saved, as far as a batch has room; it counts as said from now on.
     fn gather(&mut self) -> Vec<(LeaseKey, Lease)> {
-        let (node, epoch) = (self.settings.node, self.settings.epoch);
-        let mut leases = Vec::new();
-        for slot in std::mem::take(&mut self.unsaved) {
-            let (campaign, _) = self.pair(slot).expect("a campaign stays known");
-            campaign.is_unsaved = false;
-            for book in &mut campaign.books {
-                let period = book.period;
-                if std::mem::take(&mut book.is_unsaved) {
-                    book.is_in_flight = true;
-                    leases.push((LeaseKey { slot, period, node, epoch }, book.lease));
-                }
-                for dead in book.dead.iter_mut().filter(|dead| dead.is_unsaved) {
-                    (dead.is_unsaved, dead.is_in_flight) = (false, true);
-                    leases.push((key_of(slot, period, dead), dead.lease));
-                }
+        let most = self.settings.leases_max;
+        let of_slot = |slot: &Slot| self.orphans.get(slot).map(|orphans| (*slot, orphans));
+        let orphans = self.orphans_unsaved.iter().filter_map(of_slot);
+        let orphans = orphans.flat_map(|(slot, orphans)| orphans.iter().map(move |it| (slot, it)));
+        let unsaved = orphans.filter(|(_, (_, dead))| dead.is_unsaved);
+        let said = |(slot, (period, dead)): (Slot, &(Period, Dead))| {
+            (key_of(slot, *period, dead), dead.lease)
+        };
+        let mut leases: Vec<_> = unsaved.map(said).take(most).collect();
+        let mut slots = std::mem::take(&mut self.unsaved);
+        while let Some(slot) = slots.pop_front_if(|_| leases.len() < most) {
+            if !self.say(slot, most, &mut leases) {
+                slots.push_front(slot);
+                break;
             }
         }
-        for slot in &self.orphans_unsaved {
-            let orphans = self.orphans.get(slot).into_iter().flatten();
-            let unsaved = orphans.filter(|(_, dead)| dead.is_unsaved);
-            leases.extend(unsaved.map(|(period, dead)| (key_of(*slot, *period, dead), dead.lease)));
-        }
+        self.unsaved = slots;
         leases
+    }
+
+    /// Adds what is not saved of a campaign; whether there was room for all of it.
+    fn say(&mut self, slot: Slot, most: usize, leases: &mut Vec<(LeaseKey, Lease)>) -> bool {
+        let (node, epoch) = (self.settings.node, self.settings.epoch);
+        let (campaign, _) = self.pair(slot).expect("a campaign stays known");
+        for book in &mut campaign.books {
+            let period = book.period;
+            let own = (LeaseKey { slot, period, node, epoch }, book.lease);
+            let own = (own, &mut book.is_unsaved, &mut book.is_in_flight);
+            let dead = book.dead.iter_mut().map(|dead| {
+                let said = (key_of(slot, period, dead), dead.lease);
+                (said, &mut dead.is_unsaved, &mut dead.is_in_flight)
+            });
+            let unsaved =
+                std::iter::once(own).chain(dead).filter(|(_, is_unsaved, _)| **is_unsaved);
+            for (said, is_unsaved, is_in_flight) in unsaved {
+                if leases.len() == most {
+                    return false;
+                }
+                assert!(
+                    said.1.is_balanced(),
+                    "what is leased is settled or returned once: {said:?}"
+                );
+                (*is_unsaved, *is_in_flight) = (false, true);
+                leases.push(said);
+            }
+        }
+        campaign.is_unsaved = false;
+        true
     }
 
     /// How a batch ended. One that is not the last, or has ended before, changes nothing.
@@ -211,8 +236,10 @@ impl Ledger {
                 Ended::Refused if planted(Bug::KeepRefused) => book.is_unsaved = false,
                 Ended::Refused => book.lease.granted = Nanos::new(book.committed.max(book.maybe)),
             }
+            // Where nothing was leased there is nothing to say: a disk may be full for long.
+            book.is_unsaved &= book.lease != Lease::default();
         } else {
-            let is_it = |dead: &&mut super::Dead| (dead.node, dead.epoch) == (key.node, key.epoch);
+            let is_it = |dead: &&mut Dead| (dead.node, dead.epoch) == (key.node, key.epoch);
             if let Some(dead) = book.dead.iter_mut().find(is_it) {
                 dead.is_in_flight = false;
                 dead.is_unsaved |= is_lost;

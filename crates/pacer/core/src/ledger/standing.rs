@@ -6,7 +6,7 @@ use super::Ledger;
 use super::campaign::Context;
 use super::exchange::index;
 use super::level::{Level, Levels};
-use super::tally::HourSum;
+use super::tally::{HourSum, Sum};
 use crate::calendar::Hour;
 use crate::messages::{Period, Slot};
 use crate::refusal::Refusal;
@@ -75,7 +75,8 @@ impl Ledger {
         let account = &self.accounts[index(campaign.account)];
         let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
         let (settings, now) = (&self.settings, self.now);
-        let ctx = Context { settings, now, hour, is_store_failing: self.is_store_failing };
+        let ctx =
+            Context { settings, now, hour, next: None, is_store_failing: self.is_store_failing };
         why.hour = hour;
         why.flight_unix_ms = campaign.flight;
         why.at_shards = Nanos::new(campaign.outstanding());
@@ -88,7 +89,7 @@ impl Ledger {
         let levels = Levels::of(campaign, account, &hour);
         let pool = campaign.pool(hour.period);
         let has_none = pool == 0 && (campaign.is_wanted() || campaign.outstanding() == 0);
-        let is_unavailable = has_none && self.is_store_failing;
+        let is_unavailable = has_none && (self.is_store_failing || !self.is_replayed);
         why.refusal = why
             .refusal
             .or(levels.refusal().filter(|_| pool == 0))
@@ -102,9 +103,10 @@ impl Ledger {
     pub fn spend(&self, slot: Slot) -> Option<Spend> {
         let campaign = self.campaign(slot)?;
         let account = &self.accounts[index(campaign.account)];
+        let spent = |sum: Sum, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
         let spent_in = |hour: &HourSum| {
             let open = campaign.books.iter().find(|book| book.period == hour.period);
-            hour.sum.exposure() - open.map_or(0, |book| book.counted.held - book.settled())
+            spent(hour.sum, open.map_or(0, |book| book.counted.held - book.settled()))
         };
         let unsettled: u64 =
             campaign.books.iter().map(|book| book.counted.held - book.settled()).sum();
@@ -118,8 +120,10 @@ impl Ledger {
         let current = |it: &&HourSpend| Some(it.period) == hour.map(|hour| hour.period);
         Some(Spend {
             currency: account.currency,
-            life: Nanos::new(campaign.tally.life.exposure() - unsettled),
-            today: Nanos::new(hours.iter().map(|hour| hour.spent.get()).sum()),
+            life: Nanos::new(spent(campaign.tally.life, unsettled)),
+            today: Nanos::new(
+                hours.iter().fold(0, |sum, hour| sum.saturating_add(hour.spent.get())),
+            ),
             now: hours.iter().find(current).map_or(Nanos::ZERO, |hour| hour.spent),
             hours,
         })

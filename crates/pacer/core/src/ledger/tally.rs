@@ -26,16 +26,15 @@ pub(super) struct Sum {
 
 impl Sum {
     pub(super) fn exposure(self) -> u64 {
-        self.held.checked_add(self.late).expect("exposure fits the books")
+        self.held.saturating_add(self.late)
     }
 
     fn change(&mut self, from: Self, to: Self) {
-        let changed = |sum: u64, from: u64, to: u64| {
-            let rest = sum.checked_sub(from).expect("a sum contains each of its parts");
-            rest.checked_add(to).expect("exposure fits the books")
-        };
-        self.held = changed(self.held, from.held, to.held);
-        self.late = changed(self.late, from.late, to.late);
+        let rest = self.held.checked_sub(from.held).expect("a sum contains each of its parts");
+        self.held = rest.checked_add(to.held).expect("what is leased fits the books");
+        // It never shrinks, so that it may end at the largest number there is.
+        let more = to.late.checked_sub(from.late).expect("what was spent stays spent");
+        self.late = self.late.saturating_add(more);
     }
 }
 

@@ -1,6 +1,8 @@
 //! The ledger beside plain shards and a plain store.
 
+mod ahead;
 mod bugs;
+mod hardships;
 mod plain;
 mod refusals;
 mod scale;

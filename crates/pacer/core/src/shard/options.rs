@@ -29,8 +29,9 @@ pub struct Options {
     pub late_window: Duration,
     /// Most campaigns; their numbers are below it.
     pub slots_max: u32,
-    /// Most campaigns' periods: each campaign that spends has one, beside it the one before until its
-    /// last token is forgotten, and the next from shortly before it begins.
+    /// Most campaigns' periods: each campaign that spends has one, and beside it those before until
+    /// their last tokens are forgotten: with hours, and a horizon of more than one, two of them; and the
+    /// next from shortly before it begins. What is granted and has no room strands: rather too many.
     pub books_max: u32,
     /// Most reservations of a class that are open, or were within the late window; rounded up to a power
     /// of two, at least 32. They take a quarter of a byte each.

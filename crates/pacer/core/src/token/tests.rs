@@ -40,6 +40,18 @@ fn golden_bytes() {
     assert_eq!(format!("{:?}", TokenKey::new(KEY)), "TokenKey(…)");
 }
 
+/// Where a token is kept as bytes, they are one with its text; also those that are none.
+#[test]
+fn a_text_and_its_bytes_are_one() {
+    let key = TokenKey::new(KEY);
+    let text = key.seal(&token());
+    assert_eq!(text.to_bytes()[..BODY_BYTES], token().encode());
+    assert_eq!(TokenText::from_bytes(&text.to_bytes()), text);
+    let none = TokenText::from_bytes(&[0xff; TOKEN_BYTES]);
+    assert_eq!(none.to_bytes(), [0xff; TOKEN_BYTES]);
+    assert_eq!(key.open(none.as_str().as_bytes()), Err(TokenError::Version));
+}
+
 /// The check is the published function: the vector of 15 bytes in SipHash's paper, appendix A.
 #[test]
 fn the_check_is_siphash() {

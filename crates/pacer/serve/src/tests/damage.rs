@@ -266,6 +266,24 @@ fn after_a_failed_sync_the_file_is_written_anew_once() {
 }
 
 #[test]
+fn what_was_written_anew_in_part_takes_no_room() {
+    for faults in
+        [Faults { write: 1, ..Faults::default() }, Faults { sync: 1, ..Faults::default() }]
+    {
+        let disk = FaultDisk::new(8);
+        let mut engine = Engine::open(disk.clone()).unwrap();
+        let writer = begin(&mut engine);
+        disk.set_faults(Faults { sync: 1, ..Faults::default() });
+        ask(&mut engine, Request::Submit(writer, batch(1, 1)));
+        let used = disk.used();
+        disk.set_faults(faults);
+        engine.heal();
+        assert_eq!(engine.failing(), Some(Cause::Disk), "{faults:?}");
+        assert_eq!(disk.used(), used, "{faults:?}");
+    }
+}
+
+#[test]
 fn a_damaged_file_does_not_heal() {
     let disk = FaultDisk::new(9);
     let mut engine = Engine::open(disk.clone()).unwrap();

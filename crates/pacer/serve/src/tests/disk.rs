@@ -18,7 +18,7 @@ const SECTOR_BYTES: usize = 512;
 
 /// One call in how many fails; 0 never.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Faults {
+pub(crate) struct Faults {
     /// Writes, after a part of them.
     pub write: u64,
     /// Syncs of files.
@@ -61,7 +61,7 @@ struct State {
 
 /// The disk. Clones are the same disk.
 #[derive(Clone, Debug)]
-pub(super) struct FaultDisk(Arc<Mutex<State>>);
+pub(crate) struct FaultDisk(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct FaultFile {
@@ -71,7 +71,7 @@ struct FaultFile {
 }
 
 #[derive(Debug)]
-pub(super) struct FaultLock {
+pub(crate) struct FaultLock {
     disk: FaultDisk,
     boot: u64,
 }
@@ -90,7 +90,7 @@ fn position(chance: &mut Chance, below: usize) -> usize {
 }
 
 impl FaultDisk {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             chance: Chance::new(seed),
             faults: Faults::default(),
@@ -109,36 +109,36 @@ impl FaultDisk {
         self.0.lock().expect("nobody panics while holding it")
     }
 
-    pub(super) fn set_faults(&self, faults: Faults) {
+    pub(crate) fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
     /// From now on all files together hold at most `bytes`.
-    pub(super) fn set_space(&self, bytes: Option<usize>) {
+    pub(crate) fn set_space(&self, bytes: Option<usize>) {
         self.state().space = bytes;
     }
 
     /// How much all files hold.
-    pub(super) fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.state().used()
     }
 
     /// After so many more calls the machine stops: the one it stops in may be done in part.
-    pub(super) fn stop_after(&self, calls: Option<u64>) {
+    pub(crate) fn stop_after(&self, calls: Option<u64>) {
         self.state().fuse = calls;
     }
 
-    pub(super) fn has_stopped(&self) -> bool {
+    pub(crate) fn has_stopped(&self) -> bool {
         self.state().fuse == Some(0)
     }
 
     /// Another disk with the same on it, and the same before it.
-    pub(super) fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         Self(Arc::new(Mutex::new(self.state().clone())))
     }
 
     /// The process ended and starts again; the machine went on, and shows what was written.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let mut state = self.state();
         state.boot += 1;
         state.locked = false;
@@ -146,7 +146,7 @@ impl FaultDisk {
     }
 
     /// Power was lost and came back.
-    pub(super) fn lose_power(&self) {
+    pub(crate) fn lose_power(&self) {
         self.kill();
         let state = &mut *self.state();
         for inode in &mut state.inodes {
@@ -162,18 +162,18 @@ impl FaultDisk {
     }
 
     /// Bytes of a file as they are seen.
-    pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.state();
         state.inodes[state.visible[name]].visible.clone()
     }
 
     /// Which file has this name.
-    pub(super) fn inode(&self, name: &str) -> usize {
+    pub(crate) fn inode(&self, name: &str) -> usize {
         self.state().visible[name]
     }
 
     /// Puts a file there, durably.
-    pub(super) fn put(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         let state = &mut *self.state();
         let (visible, durable) = (bytes.to_vec(), bytes.to_vec());
         state.inodes.push(Inode { visible, durable, unsynced: Vec::new() });
@@ -183,7 +183,7 @@ impl FaultDisk {
     }
 
     /// What is there, by name.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.state().visible.keys().cloned().collect()
     }
 }

@@ -247,3 +247,17 @@ fn differences_as_json() {
         ]
     );
 }
+
+#[test]
+fn what_was_given_alone() {
+    let given = |text: &str| effective(text).given_json();
+    assert_eq!(given(""), json!({}));
+    let text = "strict = true\n[log]\n[exchange]\ntmax = '1000ms'\ntoken = 'x'\n[[dsp]]\nid = 'a'\n\
+                [[dsp]]\nid = 'b'\nqps = 100\ntls.ca = 'own'";
+    let want = json!({
+        "strict": true,
+        "exchange": { "tmax": "1s", "token": "***" },
+        "dsp": [{ "id": "a" }, { "id": "b", "qps": 100, "tls": { "ca": "own" } }],
+    });
+    assert_eq!(given(text), want);
+}

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use units::Tick;
+use pacer_core::token::{TOKEN_BYTES, TokenText};
+use units::{Currency, Tick};
 
-use crate::TokenId;
 use crate::delivery::*;
+use crate::{Reservation, TokenId};
 
 /// When the tests begin, in Unix time.
 pub const START_MS: u64 = 1_700_000_000_000;
@@ -17,6 +18,12 @@ pub fn id(number: u8) -> TokenId {
 pub fn notice(dsp: &str, path: &str) -> Notice {
     let url = format!("https://{dsp}.example/{path}");
     Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice")
+}
+
+/// What a beacon of this number carries, where it carries money.
+pub fn reservation(number: u8) -> Reservation {
+    let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
+    Reservation { token, currency: Currency::USD }
 }
 
 /// Small limits.
@@ -43,6 +50,8 @@ pub enum Saw {
     Refused(u64, Refusal),
     Sent(String),
     GivenUp(TokenId, u32, Reason),
+    /// At which sequence, and the number of what was reserved.
+    Settled(u64, u8),
 }
 
 pub struct Bench {
@@ -53,6 +62,8 @@ pub struct Bench {
     pub journal_works: bool,
     /// Calls under way, by URL.
     pub flying: Vec<(String, Attempt)>,
+    /// Reservations that the last start found in the journal, by sequence.
+    pub replayed: Vec<(u64, Reservation)>,
     policy: Policy,
     calls: u64,
 }
@@ -66,6 +77,7 @@ impl Bench {
             journal: Vec::new(),
             journal_works: true,
             flying: Vec::new(),
+            replayed: Vec::new(),
             policy,
             calls: 0,
         }
@@ -80,8 +92,11 @@ impl Bench {
     pub fn restart(&mut self) {
         let now = self.now();
         let mut replay = Replay::new(self.policy, now.unix_ms);
+        self.replayed.clear();
         for (at, record) in self.journal.iter().enumerate() {
-            replay.record(at as u64 + 1, record).expect("a record of ours");
+            let sequence = at as u64 + 1;
+            let settled = replay.record(sequence, record).expect("a record of ours");
+            self.replayed.extend(settled.map(|reservation| (sequence, reservation)));
         }
         self.delivery = replay.finish(now);
         self.flying.clear();
@@ -119,6 +134,9 @@ impl Bench {
                 tickets.push((ticket, self.journal.len() as u64));
                 return None;
             }
+            Effect::Settled { sequence, reservation } => {
+                Saw::Settled(sequence, reservation.token.to_bytes()[0])
+            }
             Effect::Acknowledge { call, duplicate: false } => Saw::Acknowledged(call),
             Effect::Acknowledge { call, duplicate: true } => Saw::Duplicate(call),
             Effect::Refuse { call, refusal } => Saw::Refused(call, refusal),
@@ -137,9 +155,25 @@ impl Bench {
     }
 
     pub fn beacon_event(&mut self, number: u8, notice: Notice) -> Event {
+        self.paid_event(number, Some(notice), None)
+    }
+
+    /// The same of one that carries money, and may have nobody to tell.
+    pub fn paid(&mut self, number: u8, notice: Option<Notice>) -> Vec<Saw> {
+        let event = self.paid_event(number, notice, Some(reservation(number)));
+        self.step(vec![event])
+    }
+
+    pub fn paid_event(
+        &mut self,
+        number: u8,
+        notice: Option<Notice>,
+        reservation: Option<Reservation>,
+    ) -> Event {
         self.calls += 1;
         let (call, expires_ms) = (self.calls, START_MS + 3_600_000);
-        Event::Beacon(Box::new(Beacon { call, id: id(number), expires_ms, notice }))
+        let id = id(number);
+        Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice, reservation }))
     }
 
     /// The oldest call under way ends.

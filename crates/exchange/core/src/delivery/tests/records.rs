@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::fixtures::{id, notice};
-use crate::TokenId;
+use super::fixtures::{id, notice, reservation};
 use crate::delivery::*;
+use crate::{Reservation, TokenId};
 
 fn accepted() -> JournalRecord {
     let forwarded = Forwarded::new(Some("::1"), None);
@@ -15,8 +15,19 @@ fn accepted() -> JournalRecord {
         id: id(7),
         accepted_ms: 1,
         expires_ms: 0x0102,
-        notice: Arc::new(notice),
+        notice: Some(Arc::new(notice)),
+        reservation: None,
     }
+}
+
+/// The same with money, and without a notice if so.
+fn paid(is_told: bool) -> JournalRecord {
+    let JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, .. } = accepted() else {
+        panic!("it is accepted")
+    };
+    let notice = notice.filter(|_| is_told);
+    let reservation = Some(reservation(9));
+    JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation }
 }
 
 fn settled(outcome: Settled) -> JournalRecord {
@@ -45,6 +56,12 @@ fn golden_bytes() {
             b"\x00\x00",
         ],
     );
+    let money: [&[u8]; 2] = [&[9; 48], b"USD"];
+    let of_notice: [&[u8]; 4] = [b"\x01d", b"\x09\x00http://d/", b"\x03\x00::1", b"\x00\x00"];
+    let head: [&[u8]; 4] = [&[1, 4], &[7; 24], &number(1), &number(0x0102)];
+    check(&paid(true), &[&head[..], &money, &of_notice].concat());
+    check(&paid(false), &[&head[..], &money, &[b"\x00"]].concat());
+    check(&settled(Settled::Untold), &[&[1, 2], &[8; 24], &number(3), &[3]]);
     check(&settled(Settled::Delivered), &[&[1, 2], &[8; 24], &number(3), &[1]]);
     check(&settled(Settled::GivenUp), &[&[1, 2], &[8; 24], &number(3), &[2]]);
     check(&JournalRecord::Checkpoint { needed_from: 0x0304 }, &[&[1, 3], &number(0x0304)]);
@@ -61,19 +78,26 @@ fn refusals() {
     let url = 2 + 24 + 16 + 2 + 2;
     check(Vec::clear, DecodeError::Truncated);
     check(|bytes| bytes[0] = 2, DecodeError::Version(2));
-    check(|bytes| bytes[1] = 4, DecodeError::Type(4));
+    check(|bytes| bytes[1] = 5, DecodeError::Type(5));
+    // Not of this type: it has no reservation, and then no currency.
+    check(|bytes| bytes[1] = 4, DecodeError::Truncated);
+    check(|bytes| bytes[2 + 24 + 16] = 0, DecodeError::Trailing);
     check(|bytes| bytes[url] = 0xFF, DecodeError::Text);
     check(|bytes| bytes[url] = b'x', DecodeError::Notice);
     check(|bytes| bytes[url + 8] = b' ', DecodeError::Notice);
     check(|bytes| bytes[url + 11] = b'\n', DecodeError::Notice);
     check(|bytes| bytes.push(0), DecodeError::Trailing);
+    let mut bytes = paid(true).encode();
+    bytes[2 + 24 + 16 + 48] = b'u';
+    assert_eq!(JournalRecord::decode(&bytes), Err(DecodeError::Reservation));
+    assert_eq!(DecodeError::Reservation.to_string(), "a reservation without a currency");
     let mut bytes = settled(Settled::Delivered).encode();
     *bytes.last_mut().unwrap() = 9;
     assert_eq!(JournalRecord::decode(&bytes), Err(DecodeError::Outcome(9)));
     let want = "version 2, known is 1: use the release that wrote it";
     assert_eq!(DecodeError::Version(2).to_string(), want);
     let checkpoint = JournalRecord::Checkpoint { needed_from: 9 };
-    for record in [accepted(), settled(Settled::GivenUp), checkpoint] {
+    for record in [accepted(), paid(true), paid(false), settled(Settled::GivenUp), checkpoint] {
         let bytes = record.encode();
         for length in 0..bytes.len() {
             let cut = JournalRecord::decode(&bytes[..length]);
@@ -85,7 +109,8 @@ fn refusals() {
 #[test]
 fn a_start_refuses_what_it_cannot_read() {
     let mut replay = Replay::new(Policy::default(), 0);
-    assert_eq!(replay.record(1, &accepted().encode()), Ok(()));
+    assert_eq!(replay.record(1, &accepted().encode()), Ok(None));
+    assert_eq!(replay.record(1, &paid(true).encode()), Ok(Some(reservation(9))));
     assert_eq!(replay.record(2, &[9]), Err(DecodeError::Version(9)));
 }
 
@@ -96,9 +121,9 @@ fn the_longest_record() {
     let header = "h".repeat(HEADER_BYTES_MAX);
     let forwarded = Forwarded::new(Some(&header), Some(&header));
     let notice = Notice::new("d".repeat(DSP_BYTES_MAX).into(), url, forwarded).unwrap();
-    let notice = Arc::new(notice);
-    let record =
-        JournalRecord::Accepted { id: id(0), accepted_ms: 0, expires_ms: u64::MAX, notice };
+    let (notice, reservation) = (Some(Arc::new(notice)), Some(reservation(9)));
+    let (id, accepted_ms, expires_ms) = (id(0), 0, u64::MAX);
+    let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation };
     let bytes = record.encode();
     assert!(bytes.len() <= eventlog::PAYLOAD_BYTES_MAX);
     assert_eq!(JournalRecord::decode(&bytes), Ok(record));
@@ -112,7 +137,9 @@ proptest! {
         expires_ms in any::<u64>(),
         path in "[!-~\u{80}-\u{2fff}]{0,200}",
         headers in proptest::option::of(("[ -~]{0,40}", "[ -~]{0,200}")),
-        outcome in any::<bool>(),
+        outcome in prop::sample::select(vec![Settled::Delivered, Settled::GivenUp, Settled::Untold]),
+        money in any::<Option<u8>>(),
+        is_told in any::<bool>(),
     ) {
         let id = TokenId(bytes);
         let forwarded = headers.as_ref().map_or(Forwarded::default(), |(ip, user_agent)| {
@@ -120,9 +147,10 @@ proptest! {
         });
         let url = format!("https://d.example/{path}");
         let notice = Arc::new(Notice::new("d".into(), url, forwarded).expect("a notice"));
-        let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice };
+        let reservation: Option<Reservation> = money.map(reservation);
+        let notice = is_told.then_some(notice);
+        let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation };
         prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
-        let outcome = if outcome { Settled::Delivered } else { Settled::GivenUp };
         let record = JournalRecord::Settled { id, expires_ms, outcome };
         prop_assert_eq!(JournalRecord::decode(&record.encode()), Ok(record));
         let record = JournalRecord::Checkpoint { needed_from: accepted_ms };
@@ -132,12 +160,17 @@ proptest! {
     /// Any bytes are refused, or are the one encoding of what they say.
     #[test]
     fn any_bytes(edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4), noise in proptest::collection::vec(any::<u8>(), 0..80)) {
-        let mut bytes = accepted().encode();
-        for (at, byte) in edits {
-            let at = at % bytes.len();
-            bytes[at] = byte;
-        }
-        for bytes in [bytes, noise, notice("a", "x").url().as_bytes().to_vec()] {
+        let edited = |record: JournalRecord| {
+            let mut bytes = record.encode();
+            for (at, byte) in &edits {
+                let at = at % bytes.len();
+                bytes[at] = *byte;
+            }
+            bytes
+        };
+        let records = [accepted(), paid(true), paid(false)].map(edited);
+        let others = [noise, notice("a", "x").url().as_bytes().to_vec()];
+        for bytes in records.into_iter().chain(others) {
             if let Ok(record) = JournalRecord::decode(&bytes) {
                 prop_assert_eq!(record.encode(), bytes);
             }

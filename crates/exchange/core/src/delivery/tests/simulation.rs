@@ -1,7 +1,8 @@
 //! Delivery over the real log, which others write too, on a disk that fails and stops, before DSPs
-//! that fail and hang: life after life by seed. What must hold is checked at every step; bugs that
-//! are planted in delivery are found.
+//! that fail and hang, with books of settlements that are saved now and then: life after life by seed.
+//! What must hold is checked at every step; bugs that are planted in delivery are found.
 
+mod books;
 mod log;
 mod world;
 
@@ -39,6 +40,15 @@ fn planted_bugs_are_found() {
         Bug::UnpinOnTheWay,
         Bug::CheckpointLate,
         Bug::MisplaceGroup,
+        Bug::SettleMoved,
+        Bug::SettleAwaited,
+        Bug::SettleAgain,
+        Bug::SettleBackward,
+        Bug::SettleEarly,
+        Bug::ReachEarly,
+        Bug::KeepNeededAlone,
+        Bug::ReadNeededAlone,
+        Bug::SkipReplayed,
     ];
     for bug in bugs {
         plant(Some(bug));

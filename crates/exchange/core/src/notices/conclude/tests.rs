@@ -2,6 +2,7 @@
 //! beacon goes.
 
 mod golden;
+mod reserved;
 
 use serde_json::{Value, json};
 

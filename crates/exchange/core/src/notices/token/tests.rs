@@ -1,5 +1,6 @@
 //! Tokens open to what was sealed, and to nothing else.
 
+use pacer_core::token::{TOKEN_BYTES, TokenText};
 use proptest::prelude::*;
 
 use super::*;
@@ -31,7 +32,13 @@ fn claims() -> Claims<'static> {
         is_test: false,
         relays_markup: true,
         url: "https://dsp.example/b?t=${AUCTION_IMP_TS}".into(),
+        reservation: None,
     }
+}
+
+fn reservation(number: u8) -> Reservation {
+    let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
+    Reservation { token, currency: currency("GBP") }
 }
 
 /// Any claims that can be sealed.
@@ -46,7 +53,7 @@ fn any_claims() -> impl Strategy<Value = Claims<'static>> {
     let texts = (prop::array::uniform4(text(TEXT_BYTES_MAX)), text(URL_BYTES_MAX));
     let prices = (0..=Cpm::MAX.micros(), 0..=Cpm::MAX.micros(), any::<u64>());
     let id = (0usize..3, any::<u128>(), any::<u8>(), any::<u32>());
-    let rest = (1..=u64::MAX, any::<bool>(), any::<bool>());
+    let rest = (1..=u64::MAX, any::<bool>(), any::<bool>(), any::<Option<u8>>());
     (texts, prices, id, rest).prop_map(|((texts, url), prices, id, rest)| {
         let [dsp, seat, imp_id, publisher] = texts.map(Cow::Owned);
         Claims {
@@ -65,6 +72,7 @@ fn any_claims() -> impl Strategy<Value = Claims<'static>> {
             is_test: rest.1,
             relays_markup: rest.2,
             url: Cow::Owned(url),
+            reservation: rest.3.map(reservation),
             ..claims()
         }
     })
@@ -176,10 +184,11 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
         plain[at] = byte;
         plain
     };
-    // An unknown flag, a price beyond any, no currency, a text that runs out, one that is not UTF-8.
+    // An unknown flag, a reservation that is not there, a price beyond any, no currency, a text that runs out, one that is not UTF-8.
     let first_text = FIXED_BYTES - 10;
     for plain in [
-        changed(0, 4),
+        changed(0, 8),
+        changed(0, IS_RESERVED),
         changed(1, 0xff),
         changed(first_text - 1, b'd'),
         changed(first_text, 0xff),
@@ -190,6 +199,38 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
     ] {
         check(id, &plain, Err(TokenError::Malformed));
     }
+    let reserved = encode(&Claims { reservation: Some(reservation(9)), ..claims() }).unwrap();
+    check(id, &reserved, Ok(()));
+    let mut without_currency = reserved.clone();
+    *without_currency.last_mut().unwrap() = b'd';
+    let mut without_flag = reserved.clone();
+    without_flag[0] -= IS_RESERVED;
+    for plain in [without_currency, without_flag, reserved[..reserved.len() - 1].to_vec()] {
+        check(id, &plain, Err(TokenError::Malformed));
+    }
+}
+
+/// As the release before reservations sealed it: what is out when a node is upgraded still counts.
+#[test]
+fn tokens_of_before_reservations_open() {
+    const GOLDEN: &str = concat!(
+        "AYTfxj8BI0VniavN7wARIjNEVWZ3AAERcAIDAACWR776itEx0epf8rbb9sphUYLwj8j6BWxoOGdGQOu-SbCee9mZ",
+        "Vstj6yZHsKUdCLzZboz6jC9R3ZOb3ewJPYfXr1mlNhu7ngNXnF96Z_PJ4kG527RzH-RT4hOClYWm7RUJFMg86AIx",
+        "UqYEtNbHb6sVCEQbK6c",
+    );
+    assert_eq!(ring(&[KEY]).open(GOLDEN, 999), Ok(claims()));
+    assert_eq!(ring(&[KEY]).seal(&claims()).as_deref(), Some(GOLDEN));
+}
+
+#[test]
+fn the_reservation_is_sealed_behind_the_rest() {
+    let with = Claims { reservation: Some(reservation(9)), ..claims() };
+    let (plain, before) = (encode(&with).unwrap(), encode(&claims()).unwrap());
+    assert_eq!(plain[0], before[0] | IS_RESERVED);
+    let reservation = [&[9; TOKEN_BYTES][..], b"GBP"].concat();
+    assert_eq!(plain[1..], [&before[1..], &reservation].concat());
+    // The same beacon, whatever it moves.
+    assert_eq!(with.id(), claims().id());
 }
 
 #[test]

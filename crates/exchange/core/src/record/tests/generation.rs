@@ -28,6 +28,7 @@ fn a_generation_says_what_is_in_force() {
     }
     assert_eq!(facts.dsps.len(), 3);
     assert_eq!(facts.toml.as_deref(), Some(&b"[exchange]\n"[..]));
+    assert_eq!(facts.campaigns, 12);
     for code in ["EUR", "GBP", "JPY", "USD"] {
         let code = currency(code);
         assert_eq!(facts.rates.ratio(code, facts.base), market.rates.ratio(code, market.currency));

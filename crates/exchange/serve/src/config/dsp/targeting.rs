@@ -62,7 +62,7 @@ pub(super) fn read(s: &mut Section<'_>) -> Targeting {
     }
 }
 
-fn region(text: &str) -> Result<Region, String> {
+pub(in crate::config) fn region(text: &str) -> Result<Region, String> {
     let remedy = || "must be a country and a region of ISO 3166, for example \"USA/CA\"".to_owned();
     let (of, region) = text.split_once('/').ok_or_else(remedy)?;
     let of = country(of).map_err(|_| remedy())?;
@@ -73,7 +73,7 @@ fn region(text: &str) -> Result<Region, String> {
     Ok(Region { country: of.into(), region: region.into() })
 }
 
-fn device_type(text: &str) -> Result<u16, String> {
+pub(in crate::config) fn device_type(text: &str) -> Result<u16, String> {
     let known = DEVICE_TYPES.iter().find(|(name, _)| *name == text);
     known
         .map(|(_, number)| *number)

@@ -51,9 +51,9 @@ impl LogByHand {
         (Self { disk, keeper, others, elapsed }, journal)
     }
 
-    /// Shows what a start would read.
-    pub fn read(&self, visit: impl FnMut(u64, &[u8])) {
-        read(&self.disk, visit).expect("nothing fails");
+    /// Shows what a start would read that has booked what was settled up to `applied_seq`.
+    pub fn read(&self, applied_seq: u64, visit: impl FnMut(u64, &[u8])) {
+        read(&self.disk, applied_seq, visit).expect("nothing fails");
     }
 
     /// Others hand over so many records.
@@ -92,9 +92,10 @@ fn records(count: u8) -> Vec<(Ticket, Vec<u8>)> {
     for number in 0..count {
         let url = format!("http://d.example/{number}");
         let notice = Notice::new("d".into(), url, Forwarded::default()).expect("a notice");
+        let (notice, reservation) = (Some(notice), None);
         let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), now.unix_ms + 3_600_000);
         let call = u64::from(number);
-        inbox.push(Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice })));
+        inbox.push(Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice, reservation })));
     }
     delivery.step(now, &mut inbox, &mut outbox);
     let record = |effect| match effect {
@@ -123,8 +124,13 @@ fn written(records: &[(u8, Vec<u8>)]) -> FaultDisk {
 
 /// What is read, the sequences that are shown, and how many bytes that took.
 fn seen(disk: &FaultDisk) -> (Read, Vec<u64>, u64) {
+    seen_above(disk, u64::MAX)
+}
+
+/// The same where settlements are booked up to `applied_seq`.
+fn seen_above(disk: &FaultDisk, applied_seq: u64) -> (Read, Vec<u64>, u64) {
     let (before, mut shown) = (disk.bytes_read(), Vec::new());
-    let read = read(disk, |sequence, _| shown.push(sequence)).expect("nothing fails");
+    let read = read(disk, applied_seq, |sequence, _| shown.push(sequence)).expect("nothing fails");
     (read, shown, disk.bytes_read() - before)
 }
 
@@ -159,6 +165,28 @@ fn a_start_reads_from_where_the_last_checkpoint_says() {
     // One in the oldest segment leaves all the same what is before it.
     check(&[(20, 20)], 20, &[20, 300, 700, 900]);
     check(&[(1_000, 1_000)], 1_000, &[1_000]);
+}
+
+/// Settlements that are not booked are read again, and what others wrote before the first notice is not.
+#[test]
+fn a_start_reads_from_where_settlements_are_not_booked() {
+    let notice = records(1)[0].1.clone();
+    let ours =
+        [(300, notice.clone()), (700, notice.clone()), (900, notice), (950, checkpoint(940))];
+    let disk = log(1_000, &ours);
+    for (applied_seq, from, shown) in [
+        (u64::MAX, 940, &[950][..]),
+        (939, 940, &[950]),
+        (899, 900, &[900, 950]),
+        (300, 301, &[700, 900, 950]),
+        (299, 300, &[300, 700, 900, 950]),
+    ] {
+        let (read, seen, _) = seen_above(&disk, applied_seq);
+        assert_eq!((read.from, &*seen), (from, shown), "{applied_seq}");
+    }
+    let (read, seen, _) = seen_above(&disk, 0);
+    assert!((200..=300).contains(&read.from), "{}", read.from);
+    assert_eq!(seen, [300, 700, 900, 950]);
 }
 
 /// Notices that are new on a node do not read what others have recorded for long.
@@ -229,7 +257,8 @@ fn records_are_told_with_the_sequences_that_they_stand_at() {
     }
     assert_eq!(told.len(), 56, "four came since");
     let mut found = BTreeMap::new();
-    read(&log.disk, |sequence, bytes| drop(found.insert(sequence, bytes.to_vec()))).unwrap();
+    read(&log.disk, u64::MAX, |sequence, bytes| drop(found.insert(sequence, bytes.to_vec())))
+        .unwrap();
     let want: BTreeMap<_, _> =
         told.iter().map(|(ticket, sequence)| (*sequence, handed[ticket].clone())).collect();
     assert_eq!(found, want);
@@ -257,7 +286,7 @@ fn what_was_taken_is_durable_later_and_what_was_refused_never() {
     log.write();
     assert_eq!(journal.try_heard(), Some(Event::JournalCommitted(vec![(third.0, 2)])));
     let mut found = Vec::new();
-    read(&log.disk, |_, bytes| found.push(bytes.to_vec())).unwrap();
+    read(&log.disk, u64::MAX, |_, bytes| found.push(bytes.to_vec())).unwrap();
     assert_eq!(found, [first.1, third.1]);
 }
 
@@ -311,7 +340,7 @@ fn old_segments_go_as_far_as_notices_need_them() {
         journal.keep_from(needed);
         log.write();
         let mut found = Vec::new();
-        log.read(|sequence, _| found.push(sequence));
+        log.read(u64::MAX, |sequence, _| found.push(sequence));
         let wanted: Vec<_> = told.iter().copied().filter(|at| *at >= needed).collect();
         assert!(found.ends_with(&wanted), "{needed}: {found:?}");
         assert!(first(&log) <= needed, "{needed}");

@@ -1,5 +1,7 @@
 //! The office on a simulated clock: its calls go to the test, which answers them, and writes its log.
 
+mod settling;
+
 use eventlog::disk::testing::FaultDisk;
 use exchange_core::delivery::{BestEffort, Forwarded, JournalRecord, Policy, Replay};
 use tokio::task::{LocalSet, yield_now};
@@ -7,6 +9,7 @@ use tokio::time::advance;
 
 use super::*;
 use crate::notices::journal::tests::LogByHand;
+use crate::notices::settlements::Unbudgeted;
 
 const LINGER: Duration = Duration::from_millis(10);
 
@@ -24,18 +27,31 @@ impl Bench {
     }
 
     /// The same, by what a log holds.
-    fn on((log, journal): (LogByHand, Journal), policy: Policy) -> Self {
+    fn on(log: (LogByHand, Journal), policy: Policy) -> Self {
+        Self::with(log, policy, Box::new(Unbudgeted))
+    }
+
+    /// The same with somebody who books settlements, and was told of those in the log.
+    fn with(
+        (log, journal): (LogByHand, Journal),
+        policy: Policy,
+        settlements: Box<dyn Settlements>,
+    ) -> Self {
         let (orders, orders_given) = mpsc::channel(ORDERS_MAX);
         let (fetches, fetches_given) = mpsc::channel(ORDERS_MAX);
         let (events, happened) = mpsc::unbounded_channel();
         let (made, calls) = mpsc::unbounded_channel();
         let clock = Clock::start();
         let mut replay = Replay::new(policy, unix_ms());
-        log.read(|sequence, record| replay.record(sequence, record).expect("a record of ours"));
+        log.read(settlements.applied_seq(), |sequence, record| {
+            replay.record(sequence, record).expect("a record of ours");
+        });
         let desk = Desk {
             delivery: replay.finish(clock.now()),
             call: move |call| drop(made.send(call)),
             journal,
+            settlements,
+            reached: 0,
             events,
             waiting: HashMap::new(),
             calls: 0,
@@ -60,7 +76,8 @@ impl Bench {
     fn beacon(&self, dsp: &str, number: u8) -> oneshot::Receiver<Acknowledged> {
         let (answer, acknowledged) = oneshot::channel();
         let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
-        let beacon = Beacon { call: 0, id, expires_ms, notice: notice(dsp) };
+        let (notice, reservation) = (Some(notice(dsp)), None);
+        let beacon = Beacon { call: 0, id, expires_ms, notice, reservation };
         assert!(self.counter.order(Order::Beacon(Box::new(beacon), answer)), "there is room");
         acknowledged
     }
@@ -297,7 +314,7 @@ async fn the_lane_is_shared_with_others_under_load() {
         assert!(4_000 < last && last - first < 1_500, "{first} to {last}");
         let (mut shown, mut checkpoints) = (Vec::new(), 0);
         let log = bench.log.take().expect("it is open");
-        log.read(|sequence, record| {
+        log.read(u64::MAX, |sequence, record| {
             shown.push(sequence);
             let record = JournalRecord::decode(record).expect("a record of ours");
             checkpoints += usize::from(matches!(record, JournalRecord::Checkpoint { .. }));

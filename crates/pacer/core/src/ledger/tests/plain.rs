@@ -68,14 +68,17 @@ impl PlainShard {
         self.gates.get(&slot).is_some_and(|gate| gate.is_recalled)
     }
 
-    /// Whether so much could be reserved, until `expires_at`.
-    pub fn reserve(&mut self, slot: Slot, amount: u64, now: u64, expires_at: u64) -> bool {
+    /// Whether so much could be reserved, until `expires_at`, of the latest period that has begun.
+    pub fn reserve(&mut self, slot: Slot, amount: u64, at: (u64, u64), expires_at: u64) -> bool {
+        let (now, quarter) = at;
         let Some(gate) = self.gates.get(&slot).copied() else { return false };
         if gate.closed.is_some_and(|reason| !is_want_of_money(reason)) {
             return false;
         }
         let of_slot = self.cells.range_mut((slot, Period(0))..=(slot, Period(u32::MAX)));
-        let current = of_slot.rev().find(|(_, cell)| now < cell.until);
+        let has_begun = |period: Period| u64::from(period.0) <= quarter;
+        let current = of_slot.rev().find(|((_, period), _)| has_begun(*period));
+        let current = current.filter(|(_, cell)| now < cell.until);
         match current {
             Some(((_, period), cell)) if amount <= cell.free => {
                 cell.free -= amount;

@@ -58,6 +58,9 @@ pub struct Desk {
     pub notices: Vec<Notice>,
     pub batches: u64,
     pub saved: Vec<(LeaseKey, Lease)>,
+    pub applied_seq: u64,
+    /// Leases of the largest batch.
+    pub said_most: usize,
     number: Option<u64>,
 }
 
@@ -66,7 +69,15 @@ impl Desk {
         Self::restarted(Settings::new(1, Epoch(1), shards), Vec::new())
     }
 
+    /// Told that there is nothing in the log.
     pub fn restarted(settings: Settings, leases: Vec<(LeaseKey, Lease)>) -> Self {
+        let mut desk = Self::unready(settings, leases);
+        desk.step(vec![Incoming::Replayed]);
+        desk
+    }
+
+    /// Not yet told what was in the log.
+    pub fn unready(settings: Settings, leases: Vec<(LeaseKey, Lease)>) -> Self {
         // Half past noon.
         let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
         let now = Now { tick: Tick::from_nanos(SECOND), unix_ms };
@@ -81,6 +92,8 @@ impl Desk {
             notices: Vec::new(),
             batches: 0,
             saved: Vec::new(),
+            applied_seq: 0,
+            said_most: 0,
             number: None,
         };
         desk.step(vec![Incoming::Calendar(ZoneId(0), steady(DAY - 2, 9, 0))]);
@@ -95,6 +108,8 @@ impl Desk {
         if let Some(batch) = self.outbox.batch.take() {
             self.number = Some(batch.number);
             self.batches += 1;
+            self.applied_seq = batch.applied_seq;
+            self.said_most = self.said_most.max(batch.leases.len());
             self.saved = batch.leases;
         }
         self.grants.append(&mut self.outbox.grants);

@@ -45,12 +45,14 @@ fn a_step_touches_what_changed_and_one_batch_leases_for_all() {
 /// Four shards, all day long: two thirds of 300 MiB for 100,000 that all spend in every hour.
 #[test]
 fn a_campaign_costs_two_kilobytes_at_most() {
-    let (shards, open) = (4, 2);
+    // This hour's, the one before, and for some seconds the one to come.
+    let (shards, open) = (4, 3);
     let books = open * (size_of::<Book>() + shards * size_of::<Part>());
     let hours = 25 * size_of::<HourSum>();
     let timers = 2 * size_of::<(u64, Slot)>();
     let campaign = size_of::<Campaign>() + books + hours + timers;
-    assert!(campaign <= 2048, "{campaign} bytes: {books} of books, {hours} of hours");
+    let most = (200 << 20) / 100_000;
+    assert!(campaign <= most, "{campaign} bytes: {books} of books, {hours} of hours");
     assert!(size_of::<Campaign>() <= 512, "{}", size_of::<Campaign>());
 }
 
@@ -67,8 +69,8 @@ fn a_step_looks_at_so_many_whose_hour_has_come_and_the_next_at_the_rest() {
     let first = desk.ledger.touched() - touched;
     assert_eq!(first, 4_096);
     let held = |desk: &Desk, slot| desk.ledger.why(Slot(slot)).levels.expect("an hour")[0].held;
-    // What no shard had been granted is given back.
-    assert_eq!((held(&desk, 0), held(&desk, 5_999)), (Nanos::new(10), Nanos::new(20)));
+    // What no shard had been granted is given back; 1,023 is of those that are looked at first.
+    assert_eq!((held(&desk, 1_023), held(&desk, 0)), (Nanos::new(10), Nanos::new(20)));
     desk.step(Vec::new());
-    assert_eq!((held(&desk, 0), held(&desk, 5_999)), (Nanos::new(10), Nanos::new(10)));
+    assert_eq!((held(&desk, 1_023), held(&desk, 0)), (Nanos::new(10), Nanos::new(10)));
 }

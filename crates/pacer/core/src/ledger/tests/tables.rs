@@ -117,15 +117,37 @@ fn a_clock_that_goes_back_opens_no_period_again() {
     desk.pass(3);
     assert!(desk.granted(0, SLOT) >= 10);
     assert!(desk.grants.iter().all(|(_, grant)| grant.period == period));
-    // Not even over a start: the store knows the latest hour.
+    // Not even over a start: the store knows the latest hour in which something was spent.
     let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
     let settings = Settings::new(1, Epoch(2), 1);
-    let mut next = Desk::restarted(settings, vec![(key, lease(10, 10, 0))]);
+    let mut next = Desk::restarted(settings, vec![(key, lease(10, 9, 1))]);
     next.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
     next.want(0, SLOT, 10);
     next.pass(3);
     assert!(next.granted(0, SLOT) >= 10);
     assert!(next.grants.iter().all(|(_, grant)| grant.period == period));
+}
+
+#[test]
+fn an_hour_that_a_clock_makes_longer_is_granted_as_long_as_shards_remember_it() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.want(0, SLOT, 10);
+    desk.pass(3);
+    let until = desk.grants[0].1.until.nanos();
+    desk.unix_ms -= 12 * QUARTER_MS;
+    let late_window = 4 * 15 * 60 * SECOND;
+    let mut is_granted = |tick: u64| {
+        desk.unix_ms += (tick - desk.tick) / 1_000_000;
+        desk.tick = tick;
+        desk.grants.clear();
+        desk.want(0, SLOT, 10);
+        desk.pass(3);
+        !desk.grants.is_empty()
+    };
+    assert!(is_granted(until + late_window - 10 * SECOND));
+    assert!(!is_granted(until + late_window));
+    // The next hour is another.
+    assert!(is_granted(until + 13 * 15 * 60 * SECOND));
 }
 
 #[test]
@@ -337,22 +359,26 @@ fn what_dead_epochs_had_outstanding_is_frozen_until_its_horizon_and_the_log_is_t
         let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
         let other = LeaseKey { node: 2, ..key };
         let leases = vec![(key, lease(60, 10, 20)), (other, lease(15, 0, 0))];
-        desk = Desk::restarted(Settings::new(1, Epoch(2), 1), leases);
+        desk = Desk::unready(Settings::new(1, Epoch(2), 1), leases);
         desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
         desk.want(0, SLOT, 200);
         desk.pass(3);
-        assert_eq!(desk.granted(0, SLOT), 35, "50 and 15 are held");
+        assert_eq!(desk.granted(0, SLOT), 0, "something may come that is not known yet");
         assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(45));
         // Five of them were won: that changes nothing but what comes back.
         let told = vec![win(1, key, 5), win(1, key, 5), Incoming::Replayed];
         if is_told_first {
             desk.step(told.clone());
+            desk.pass(3);
         }
-        desk.pass(15 * 60 - 10);
-        assert_eq!(desk.granted(0, SLOT), 35);
+        let at_first = if is_told_first { 35 } else { 0 };
+        assert_eq!(desk.granted(0, SLOT), at_first, "50 and 15 are held");
+        desk.pass(15 * 60 - 20);
+        assert_eq!(desk.granted(0, SLOT), at_first);
         desk.pass(20);
         if !is_told_first {
-            assert_eq!(desk.granted(0, SLOT), 35);
+            assert_eq!(desk.granted(0, SLOT), 0);
+            assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(45));
             desk.step(told);
             desk.pass(3);
         }
@@ -386,6 +412,30 @@ fn leases_wait_for_their_campaign_and_so_do_their_settlements() {
     assert_eq!(headroom(&desk, SLOT, Span::Life), 20);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(45));
     assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(25));
+}
+
+#[test]
+fn nothing_is_leased_while_a_lease_is_of_nobody_knows_which_account() {
+    let period = Desk::new(1).period();
+    let other = Slot(1);
+    let key = LeaseKey { slot: other, period, node: 1, epoch: Epoch(1) };
+    let spent = vec![(key, lease(60, 0, 60))];
+    let mut desk = Desk::restarted(Settings::new(1, Epoch(2), 1), spent);
+    let limits = Limits { life: usd(100), ..Limits::default() };
+    let account = AccountDefinition { limits, ..account() };
+    desk.step(vec![Incoming::Account(account), Incoming::Campaign(life(1_000))]);
+    for _ in 0..4 {
+        desk.want(0, SLOT, 50);
+        desk.pass(3);
+    }
+    assert_eq!(desk.granted(0, SLOT), 0);
+    desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: other, ..life(1_000) })]);
+    desk.want(0, SLOT, 10);
+    for _ in 0..20 {
+        desk.pass(1);
+        desk.want(0, SLOT, 10);
+    }
+    assert_eq!(desk.granted(0, SLOT), 40);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The world around delivery: its log's disk, its DSPs, the callers of beacons, and a referee that
-//! remembers across restarts.
+//! The world around delivery: its log's disk, its DSPs, the callers of beacons, the books of what they
+//! settle, and a referee that remembers across restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,10 +8,11 @@ use eventlog::disk::testing::{Chance, FaultDisk, Faults};
 use eventlog::lane::{Next, Told};
 use units::Tick;
 
+use super::books::Books;
 use super::log::SharedLog;
-use crate::TokenId;
-use crate::delivery::tests::fixtures::START_MS;
+use crate::delivery::tests::fixtures::{START_MS, reservation};
 use crate::delivery::*;
+use crate::{Reservation, TokenId};
 
 const DSPS: [&str; 4] = ["moody", "sick", "ill", "well"];
 const WELL: &str = "well";
@@ -24,6 +25,8 @@ const DELAY_MAX: Duration = Duration::from_secs(8);
 const RECOVERY_STEPS: u64 = 20_000;
 
 type Check = Result<(), String>;
+/// At which sequence what is settled.
+type Booking = (u64, Reservation);
 
 fn policy() -> Policy {
     Policy {
@@ -71,6 +74,7 @@ pub struct World {
     life: Option<Life>,
     health: [Health; DSPS.len()],
     referee: Referee,
+    books: Books,
     recovering: bool,
     /// Few beacons, soon forgotten: often nothing is needed but what is on its way.
     quiet: bool,
@@ -109,6 +113,16 @@ fn dsp_of(number: u8) -> usize {
     usize::from(number) % DSPS.len()
 }
 
+/// Whether there is somebody to tell.
+fn is_told(number: u8) -> bool {
+    number / 4 % 4 != 1
+}
+
+/// Whether it carries money.
+fn is_paid(number: u8) -> bool {
+    !(number / 4).is_multiple_of(4)
+}
+
 impl World {
     /// One history.
     pub fn run(seed: u64) -> Check {
@@ -119,6 +133,7 @@ impl World {
             life: None,
             health: [Health::Answers; DSPS.len()],
             referee: Referee::default(),
+            books: Books::default(),
             recovering: false,
             quiet: seed.is_multiple_of(2),
             beacons: 0,
@@ -178,8 +193,10 @@ impl World {
         let dsp = DSPS[dsp_of(number)];
         let url = format!("https://{dsp}.example/?id={number}");
         let notice = Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice");
-        let id = token(number);
-        life.inbox.push(Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice })));
+        let notice = Some(notice).filter(|_| is_told(number));
+        let (id, reservation) = (token(number), is_paid(number).then(|| reservation(number)));
+        let beacon = Beacon { call, id, expires_ms, notice, reservation };
+        life.inbox.push(Event::Beacon(Box::new(beacon)));
     }
 
     fn submit(&mut self) {
@@ -199,15 +216,21 @@ impl World {
             return Ok(());
         };
         let needed_from = SharedLog::needed_from(&self.disk).map_err(|error| error.to_string())?;
-        let delivery = self.replayed(needed_from, now)?;
+        let from = Replay::begins_at(needed_from, self.books.applied_sequence());
+        let (delivery, settled) = self.replayed(from, now)?;
+        self.books.restart();
+        for (sequence, reservation) in settled {
+            self.books.replayed(sequence, reservation)?;
+        }
+        self.books.reached(log.sequence())?;
         // It is as if all had been read.
-        let whole = self.replayed(0, now)?;
+        let (whole, _) = self.replayed(0, now)?;
         let about = |delivery: &Delivery| {
             let owed: BTreeSet<_> = delivery.jobs.values().filter_map(|job| job.id).collect();
             (owed, delivery.counters().remembered)
         };
         if about(&delivery) != about(&whole) {
-            return Err(format!("records before {needed_from} are needed"));
+            return Err(format!("records before {from} are needed"));
         }
         self.referee_reads()?;
         let owed_before = delivery.counters().billing_owed;
@@ -226,13 +249,15 @@ impl World {
         Ok(())
     }
 
-    /// Delivery as the log has it from `sequence` on.
-    fn replayed(&self, sequence: u64, now: Now) -> Result<Delivery, String> {
-        let mut replay = Replay::new(policy(), now.unix_ms);
+    /// Delivery as the log has it from `sequence` on, and what its records settle.
+    fn replayed(&self, sequence: u64, now: Now) -> Result<(Delivery, Vec<Booking>), String> {
+        let (mut replay, mut settled) = (Replay::new(policy(), now.unix_ms), Vec::new());
         SharedLog::read(&self.disk, sequence, |sequence, bytes| {
-            replay.record(sequence, bytes).map_err(|error| error.to_string())
+            let found = replay.record(sequence, bytes).map_err(|error| error.to_string())?;
+            settled.extend(found.map(|reservation| (sequence, reservation)));
+            Ok(())
         })?;
-        Ok(replay.finish(now))
+        Ok((replay.finish(now), settled))
     }
 
     /// What is on the disk at a start is durable, whether that was told or not.
@@ -302,7 +327,11 @@ impl World {
             return Err(format!("{} calls wait for a log that fails", life.calls.len()));
         }
         self.check_delays(&life)?;
-        life.log.keep_from(life.delivery.safe_before());
+        self.books.reached(life.delivery.settled_through())?;
+        if self.recovering || self.chance.once_in(5) {
+            self.books.save();
+        }
+        life.log.keep_from(life.delivery.keep_from(self.books.applied_sequence()));
         self.life = Some(life);
         if self.disk.has_stopped() {
             self.end();
@@ -347,6 +376,13 @@ impl World {
                 Effect::Send { attempt, kind, notice } => {
                     self.send(life, attempt, kind, &notice)?;
                 }
+                Effect::Settled { sequence, reservation } => {
+                    let number = reservation.token.to_bytes()[0];
+                    if !self.referee.durable.contains(&number) {
+                        return Err(format!("beacon {number} is settled before it is durable"));
+                    }
+                    self.books.settled(sequence, reservation)?;
+                }
                 Effect::Acknowledge { call, duplicate } => {
                     self.acknowledged(life, (call, duplicate))?;
                 }
@@ -370,7 +406,8 @@ impl World {
         }
         // One that was refused before may have been accepted, and tried, since.
         let is_tried = life.tries.values().any(|tried| *tried == number);
-        if !duplicate && !is_tried && DSPS[dsp_of(number)] == WELL {
+        let is_owed = !is_tried && is_told(number);
+        if !duplicate && is_owed && DSPS[dsp_of(number)] == WELL {
             life.fresh.insert(number, self.elapsed);
         }
         Ok(())
@@ -460,16 +497,25 @@ impl World {
 
     fn check_delivered(&mut self) -> Check {
         let referee = &self.referee;
-        let arrived = |number: &&u8| referee.delivered.contains_key(number);
+        let arrived = |number: &&u8| referee.delivered.contains_key(number) || !is_told(**number);
         if let Some(number) = referee.acknowledged.iter().find(|number| !arrived(number)) {
             return Err(format!("beacon {number} was acknowledged and is not delivered"));
         }
         if let Some(number) = referee.durable.iter().find(|number| !arrived(number)) {
             return Err(format!("beacon {number} was accepted and is not delivered"));
         }
+        let paid: BTreeSet<_> =
+            referee.durable.iter().copied().filter(|number| is_paid(*number)).collect();
+        if *self.books.numbers() != paid {
+            let settled = self.books.numbers();
+            return Err(format!("{paid:?} were accepted and {settled:?} are settled"));
+        }
         // And the log knows.
         self.end();
         self.start()?;
+        if *self.books.numbers() != paid {
+            return Err("what was settled is forgotten".to_owned());
+        }
         let Some(life) = &self.life else { return Err("a sound disk starts".to_owned()) };
         let mut owed = life.delivery.jobs.values().filter_map(|job| number(job.notice.url()));
         owed.next().map_or(Ok(()), |number| Err(format!("notice {number} is owed once more")))
@@ -479,7 +525,7 @@ impl World {
 impl Referee {
     fn is_durable(&mut self, record: &JournalRecord) {
         match record {
-            JournalRecord::Accepted { notice, .. } => self.durable.extend(number(notice.url())),
+            JournalRecord::Accepted { id, .. } => drop(self.durable.insert(id.0[0])),
             JournalRecord::Settled { id, .. } => drop(self.over_on_record.insert(id.0[0])),
             JournalRecord::Checkpoint { .. } => (),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{OFFSETS, Totals, World, merge};
+use super::{OFFSETS, Totals, World, merge, settings};
 use crate::calendar::QUARTER_MS;
 use crate::ledger::{Holdback, Limits};
 use crate::messages::{Epoch, Period, Slot};
@@ -66,8 +66,13 @@ impl World {
     pub(super) fn check_grants(&self) {
         for (_, grant) in &self.outbox.grants {
             let start_ms = u64::from(grant.period.0) * QUARTER_MS;
-            let hour = start_ms..start_ms + 4 * QUARTER_MS;
-            assert!(hour.contains(&self.latest_unix_ms), "granted in an hour that is over");
+            let settings = settings(self.epoch);
+            let ahead_ms = (settings.ahead + settings.lease_period).as_millis();
+            let ahead_ms = u64::try_from(ahead_ms).expect("seconds");
+            let is_soon = start_ms <= self.ledger.now().unix_ms + ahead_ms;
+            assert!(is_soon, "granted in an hour that is to come");
+            let is_over = start_ms + 4 * QUARTER_MS <= self.latest_unix_ms;
+            assert!(!is_over, "granted in an hour that is over");
             let (slot, period, epoch) = (grant.slot, grant.period, Epoch(self.epoch));
             let key = LeaseKey { slot, period, node: 1, epoch };
             let durable = self.durable.get(&key).copied().unwrap_or_default();
@@ -83,6 +88,12 @@ impl World {
             let leased = durable.granted.get() - durable.returned.get();
             assert!(at_shards <= leased, "granted {at_shards} of {leased} that are durable");
         }
+    }
+
+    pub(super) fn count_ahead(&self) -> usize {
+        let unix_ms = self.ledger.now().unix_ms;
+        let begin_ms = |period: Period| u64::from(period.0) * QUARTER_MS;
+        self.outbox.grants.iter().filter(|(_, it)| unix_ms < begin_ms(it.period)).count()
     }
 
     /// What a batch leases is within every limit that is known, whatever became of earlier ones.

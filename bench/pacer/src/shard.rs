@@ -1,0 +1,78 @@
+//! Vickrey's own: `pacer_core::shard` and `pacer_core::strategy`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use pacer_core::messages::{Epoch, Gate, Grant, Period, Slot};
+use pacer_core::shard::{Moment, Options};
+use pacer_core::strategy::{Settings, State, decide};
+use pacer_core::token::{Origin, Token, TtlClass};
+use units::{Cpm, Nanos, Tick};
+
+use crate::Keeper;
+
+/// A shard with rights to all that will be spent, and the pace of each campaign: that of the default
+/// strategy, which looks at each request and bids a part of its value.
+pub struct Shard {
+    shard: pacer_core::shard::Shard,
+    paces: Vec<pacer_core::strategy::Pace>,
+    at: Moment,
+}
+
+impl Shard {
+    pub fn new(campaigns: u32, open: usize) -> Result<Self> {
+        let room = u32::try_from(open)?.saturating_mul(4).max(1 << 16);
+        let options = Options {
+            origin: Origin { node: 1, epoch: Epoch(1), shard: 0 },
+            ttls: vec![Duration::from_secs(60), Duration::from_secs(1800)],
+            late_window: Duration::from_secs(60),
+            slots_max: campaigns,
+            books_max: 2 * campaigns,
+            reservations_max: 1 << 24,
+            lines_max: room,
+        };
+        let mut shard = pacer_core::shard::Shard::new(&options)?;
+        let until = Tick::from_nanos(u64::MAX);
+        for slot in (0..campaigns).map(Slot) {
+            shard.take_gate(&Gate { slot, version: 1, closed: None, is_recalled: false })?;
+            let granted = Nanos::new(1 << 50);
+            shard.take(&Grant { slot, period: Period(1), granted, until })?;
+        }
+        let settings = Settings::default();
+        let paces = vec![State::start(&settings).pace(&settings); crate::cast(campaigns)];
+        let at = Moment { tick: Tick::ZERO, quarter: 1 };
+        Ok(Self { shard, paces, at })
+    }
+}
+
+impl Keeper for Shard {
+    type Reservation = Token;
+
+    fn decide(&mut self, campaign: u32, request: u64) -> u64 {
+        let value = Cpm::new(1_000_000 + request % 4_000_000).expect("a price");
+        let pace = self.paces[crate::cast(campaign)];
+        // A strategy that looks at each request needs no draw.
+        decide(pace, value, 0).map_or(0, Cpm::micros)
+    }
+
+    fn reserve(&mut self, campaign: u32, amount: u64) -> Token {
+        let reserved = self.shard.reserve(Slot(campaign), Nanos::new(amount), TtlClass(0), self.at);
+        reserved.expect("there is money")
+    }
+
+    fn settle(&mut self, reservation: Token, price: u64) {
+        let claim = self.shard.claim(&reservation, self.at.tick).expect("it is open");
+        self.shard.settle(claim, Nanos::new(price));
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.at.tick = self.at.tick.after(time);
+        self.shard.advance(self.at.tick);
+    }
+
+    fn spent(&self) -> u64 {
+        let slots = (0..self.paces.len()).map(|slot| Slot(u32::try_from(slot).expect("32 bits")));
+        let holdings = slots.flat_map(|slot| self.shard.holdings(slot));
+        holdings.map(|holding| holding.settled.get()).sum()
+    }
+}

@@ -1,0 +1,145 @@
+//! The best offers of an impression: at most one of an account, and only those of a few accounts.
+
+use units::Cpm;
+
+/// Most accounts that bid for an impression: where the best has no money left, the next are there.
+pub const ACCOUNTS_MAX: usize = 3;
+
+/// What could be bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Of the impression, by position.
+    pub(super) imp: usize,
+    /// The account's seat, by position in the catalogue.
+    pub(super) seat: u32,
+    /// By position in the catalogue.
+    pub(super) campaign: usize,
+    /// By position in the catalogue.
+    pub(super) ad: usize,
+    /// By position among the auction's.
+    pub(super) deal: Option<usize>,
+    /// Higher classes win over lower ones.
+    pub(super) class: u8,
+    /// What it counts for, in the auction's currency.
+    pub(super) counts: Cpm,
+    /// What is bid, in the auction's currency.
+    pub(super) price: Cpm,
+    /// What the desk has said, in the account's.
+    pub(super) decided: Cpm,
+    /// Orders equal offers, lower first; worked out where it is needed.
+    pub(super) tie: Option<u64>,
+}
+
+impl Offer {
+    fn worth(&self) -> impl Ord + use<> {
+        (self.class, self.counts)
+    }
+}
+
+/// Those of an auction.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Offers {
+    /// Of the impression that is being gone through, the best first.
+    best: Vec<Offer>,
+    /// Of the impressions before it.
+    all: Vec<Offer>,
+}
+
+impl Offers {
+    pub(super) fn clear(&mut self) {
+        self.best.clear();
+        self.all.clear();
+    }
+
+    /// Takes `offer` in if it is among the best. `tie` orders equal offers.
+    pub(super) fn add(&mut self, mut offer: Offer, mut tie: impl FnMut(&Offer) -> u64) {
+        let worst = self.best.last().filter(|_| self.best.len() == ACCOUNTS_MAX);
+        if worst.is_some_and(|worst| offer.worth() < worst.worth()) {
+            return; // Worse than what any account has, its own too.
+        }
+        let mut at = self.best.len();
+        for (place, other) in self.best.iter_mut().enumerate() {
+            let mut rank = |offer: &mut Offer| {
+                let ranked = offer.tie.unwrap_or_else(|| tie(offer));
+                offer.tie = Some(ranked);
+                (ranked, offer.seat)
+            };
+            let is_better = match offer.worth() == other.worth() {
+                true => rank(&mut offer) < rank(other),
+                false => offer.worth() > other.worth(),
+            };
+            if is_better {
+                at = place;
+                break;
+            }
+        }
+        let own = self.best.iter().position(|other| other.seat == offer.seat);
+        match own {
+            Some(own) if own < at => return,
+            Some(own) => drop(self.best.remove(own)),
+            None => (),
+        }
+        self.best.insert(at, offer);
+        self.best.truncate(ACCOUNTS_MAX);
+    }
+
+    /// The impression is done.
+    pub(super) fn close_imp(&mut self) {
+        self.all.append(&mut self.best);
+    }
+
+    /// All, by seat and impression.
+    pub(super) fn by_seat(&mut self) -> &[Offer] {
+        self.all.sort_unstable_by_key(|offer| (offer.seat, offer.imp));
+        &self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// As when all are ranked, and each account keeps its first.
+        #[test]
+        fn the_best_are_kept_whatever_their_order(
+            drawn in prop::collection::vec((0u32..6, 0u8..2, 0u64..4, 0u64..3), 0..40),
+        ) {
+            let offer = |(campaign, (seat, class, micros, tie)): (usize, (u32, u8, u64, u64))| Offer {
+                imp: 0,
+                seat,
+                campaign,
+                ad: 0,
+                deal: None,
+                class,
+                counts: Cpm::new(micros).unwrap(),
+                price: Cpm::ZERO,
+                decided: Cpm::ZERO,
+                // No two alike.
+                tie: Some(tie << 32 | campaign as u64),
+            };
+            let mut all: Vec<Offer> = drawn.into_iter().enumerate().map(offer).collect();
+            let mut offers = Offers::default();
+            for offer in &all {
+                let tie = offer.tie.unwrap();
+                offers.add(Offer { tie: None, ..*offer }, |other| {
+                    all.iter().find(|known| known.campaign == other.campaign).map_or(tie, |known| known.tie.unwrap())
+                });
+            }
+            offers.close_imp();
+            all.sort_by_key(|offer| (Reverse((offer.class, offer.counts)), offer.tie));
+            let mut seen = Vec::new();
+            all.retain(|offer| !seen.contains(&offer.seat) && { seen.push(offer.seat); true });
+            all.truncate(ACCOUNTS_MAX);
+            let campaigns = |offers: &[Offer]| {
+                let mut campaigns: Vec<_> = offers.iter().map(|offer| offer.campaign).collect();
+                campaigns.sort_unstable();
+                campaigns
+            };
+            prop_assert_eq!(campaigns(offers.by_seat()), campaigns(&all));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What creatives tell of themselves, numbered, and which of it a request blocks: a list of ten
+//! thousand blocked advertisers is gone through once, not once for each creative.
+
+use std::collections::HashMap;
+
+use openrtb::{BidRequest, Text};
+
+use super::creative::Creative;
+use super::index::Bits;
+use crate::blocks::language_is_welcome;
+
+/// The taxonomy in which a category's children show (Content Taxonomy 1.0).
+const TAXONOMY_WITH_CHILDREN: u32 = 1;
+
+/// Texts by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Numbers {
+    of: HashMap<Box<str>, u32>,
+}
+
+impl Numbers {
+    /// The number of a text, new or known.
+    pub(super) fn number(&mut self, text: &str) -> u32 {
+        if let Some(known) = self.of.get(text) {
+            return *known;
+        }
+        let number = u32::try_from(self.of.len()).expect("texts fit their numbers");
+        self.of.insert(text.into(), number);
+        number
+    }
+
+    pub(super) fn get(&self, text: &str) -> Option<u32> {
+        self.of.get(text).copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.of.len()
+    }
+}
+
+/// Texts by number, and those that are within a wider one by that.
+#[derive(Clone, Debug, Default)]
+struct Nested {
+    numbers: Numbers,
+    within: HashMap<Box<str>, Vec<u32>>,
+}
+
+impl Nested {
+    fn number<'t>(&mut self, text: &str, wider: impl Iterator<Item = &'t str>) -> u32 {
+        let known = self.numbers.len();
+        let number = self.numbers.number(text);
+        if number as usize == known {
+            wider.for_each(|wider| self.within.entry(wider.into()).or_default().push(number));
+        }
+        number
+    }
+
+    /// Puts what is within `wider` into `set`.
+    fn mark(&self, wider: &str, set: &mut Bits) {
+        let within = self.within.get(wider);
+        within.into_iter().flatten().for_each(|number| set.set(*number));
+    }
+}
+
+/// What all creatives of a catalogue tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AdTerms {
+    domains: Nested,
+    categories: Nested,
+    bundles: Numbers,
+    languages: Vec<Box<str>>,
+}
+
+/// What one creative tells, by numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) domains: Box<[u32]>,
+    categories: Box<[u32]>,
+    taxonomy: u32,
+    bundle: Option<u32>,
+    language: Option<u32>,
+}
+
+/// What a request blocks of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Blocked {
+    domains: Bits,
+    categories: Bits,
+    /// Whether only some categories are welcome, and which.
+    lists_welcome: bool,
+    categories_welcome: Bits,
+    taxonomy: u32,
+    bundles: Bits,
+    languages: Bits,
+}
+
+impl AdTerms {
+    /// Numbers what `creative` tells.
+    pub(super) fn told(&mut self, creative: &Creative) -> Told {
+        let mut domain = |domain: &str| {
+            let domain = domain.to_ascii_lowercase();
+            self.domains.number(&domain, suffixes(&domain))
+        };
+        let domains = creative.domains.iter().map(|text| domain(text)).collect();
+        let mut category = |category: &str| self.categories.number(category, prefixes(category));
+        let categories = creative.categories.iter().map(|text| category(text)).collect();
+        let bundle = creative.bundle.as_ref().map(|bundle| self.bundles.number(bundle));
+        let language = creative.language.as_ref().map(|told| {
+            let known = self.languages.iter().position(|known| known == told);
+            let at = known.unwrap_or_else(|| {
+                self.languages.push(told.clone());
+                self.languages.len() - 1
+            });
+            u32::try_from(at).expect("languages are few")
+        });
+        Told { domains, categories, taxonomy: creative.taxonomy, bundle, language }
+    }
+
+    /// Which of it `request` blocks; `spare` is for texts in small letters.
+    pub(super) fn block(
+        &self,
+        request: &BidRequest<'_>,
+        blocked: &mut Blocked,
+        spare: &mut String,
+    ) {
+        blocked.domains.reset(self.domains.numbers.len());
+        self.mark_domains(request.badv.as_deref(), &mut blocked.domains, spare);
+        blocked.taxonomy = request.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN);
+        blocked.categories.reset(self.categories.numbers.len());
+        self.mark_categories(request.bcat.as_deref(), blocked.taxonomy, &mut blocked.categories);
+        let acat = request.acat.as_deref().filter(|acat| !acat.is_empty());
+        blocked.lists_welcome = acat.is_some();
+        blocked.categories_welcome.reset(self.categories.numbers.len());
+        self.mark_categories(acat, blocked.taxonomy, &mut blocked.categories_welcome);
+        blocked.bundles.reset(self.bundles.len());
+        for bundle in request.bapp.iter().flatten().filter_map(|app| self.bundles.get(app)) {
+            blocked.bundles.set(bundle);
+        }
+        blocked.languages.reset(self.languages.len());
+        for (number, language) in (0..).zip(&self.languages) {
+            if !language_is_welcome(request, Some(language)) {
+                blocked.languages.set(number);
+            }
+        }
+    }
+
+    /// Puts the domains within any of `listed` into `set`.
+    pub(super) fn mark_domains(
+        &self,
+        listed: Option<&[Text<'_>]>,
+        set: &mut Bits,
+        spare: &mut String,
+    ) {
+        for domain in listed.unwrap_or_default() {
+            self.domains.mark(in_small_letters(domain, spare), set);
+        }
+    }
+
+    pub(super) fn domains_len(&self) -> usize {
+        self.domains.numbers.len()
+    }
+
+    fn mark_categories(&self, listed: Option<&[Text<'_>]>, taxonomy: u32, set: &mut Bits) {
+        for category in listed.unwrap_or_default() {
+            if taxonomy == TAXONOMY_WITH_CHILDREN {
+                self.categories.mark(category, set);
+            } else if let Some(same) = self.categories.numbers.get(category) {
+                set.set(same);
+            }
+        }
+    }
+}
+
+impl Blocked {
+    /// Whether a creative that tells this may be shown.
+    pub(super) fn admits(&self, told: &Told) -> bool {
+        let categories = || {
+            let any = |set: &Bits| told.categories.iter().any(|category| set.has(*category));
+            told.categories.is_empty()
+                || told.taxonomy != self.taxonomy
+                || (!any(&self.categories)
+                    && (!self.lists_welcome || any(&self.categories_welcome)))
+        };
+        !told.domains.iter().any(|domain| self.domains.has(*domain))
+            && told.bundle.is_none_or(|bundle| !self.bundles.has(bundle))
+            && told.language.is_none_or(|language| !self.languages.has(language))
+            && categories()
+    }
+}
+
+/// `domain` and what it is a subdomain of.
+pub(super) fn suffixes(domain: &str) -> impl Iterator<Item = &str> + Clone {
+    let dots = domain.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
+    let rest = dots.map(|(at, _)| &domain[at + 1..]);
+    std::iter::once(domain).chain(rest).filter(|suffix| !suffix.is_empty())
+}
+
+/// `category` and what it is a child of, in the taxonomy where that shows.
+fn prefixes(category: &str) -> impl Iterator<Item = &str> {
+    let dashes = category.bytes().enumerate().filter(|(_, byte)| *byte == b'-');
+    dashes.map(|(at, _)| &category[..at]).chain(std::iter::once(category))
+}
+
+/// `text` in small letters of ASCII, in `spare` where it is not so already.
+pub(super) fn in_small_letters<'t>(text: &'t str, spare: &'t mut String) -> &'t str {
+    if !text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return text;
+    }
+    spare.clear();
+    spare.push_str(text);
+    spare.make_ascii_lowercase();
+    spare
+}

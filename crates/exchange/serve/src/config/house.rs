@@ -1,0 +1,294 @@
+//! The exchange's part of a house campaign's table: what it bids, for what, and what it shows. Whose
+//! it is and what it may spend is not read here.
+
+use std::sync::Arc;
+
+use exchange_core::Region;
+use exchange_core::house::{
+    CampaignTargeting, Creative, CreativeProblem, CreativeSpec, KeyValues, Listed, Page, Price,
+    Rules,
+};
+use openrtb::codes::MediaType;
+use runtime::config::{Optional, Required, Section};
+use units::{Cpm, Currency, Decimal, Round};
+
+use super::dsp::targeting::{device_type, region};
+use super::dsp::{country, format, not_empty, size};
+
+/// Names of formats.
+const FORMATS: [(&str, MediaType); 4] = [
+    ("banner", MediaType::Banner),
+    ("video", MediaType::Video),
+    ("audio", MediaType::Audio),
+    ("native", MediaType::Native),
+];
+
+/// The rules of a house campaign; clones are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HouseRules(pub Arc<Rules>);
+
+impl HouseRules {
+    /// Declares and reads `bid`, `targeting` and `[[creative]]` of a campaign whose account has this
+    /// currency.
+    pub fn read(s: &mut Section<'_>, currency: Currency) -> Self {
+        let about = "What it bids: `value` or `price`, in the currency of its account.";
+        let price = s.section("bid", about, |s| read_price(s, currency));
+        let about = "For what it bids; what a request does not tell is not among what is listed.";
+        let targeting = s.section("targeting", about, read_targeting);
+        let about = "What it shows: of several that fit, one by chance.";
+        let read = s.tables("creative", about, read_creative);
+        if read.is_empty() {
+            s.problem("creative", "[]", "needs one at least, under `[[creative]]`");
+        }
+        let is_whole = read.iter().all(|(_, creative)| creative.is_some());
+        for (place, (id, _)) in read.iter().enumerate() {
+            if read[..place].iter().any(|(earlier, _)| earlier == id) {
+                s.problem("creative", id, format!("has two with the id `{id}`"));
+            }
+        }
+        let creatives: Vec<_> = read.into_iter().filter_map(|(_, creative)| creative).collect();
+        let rules = Rules { price, targeting, creatives };
+        if is_whole && !rules.creatives.is_empty() && !rules.can_show() {
+            let remedy = "leaves nothing to show: no creative is of a format and size listed here";
+            s.problem("targeting", "…", remedy);
+        }
+        Self(rules.into())
+    }
+
+    /// Whether its price is not for a strategy to change.
+    pub fn is_fixed_price(&self) -> bool {
+        matches!(self.0.price, Price::Fixed(_))
+    }
+}
+
+fn read_price(s: &mut Section<'_>, currency: Currency) -> Price {
+    let value = s.text(
+        "value",
+        Optional("2.50"),
+        "What 1000 impressions are worth to it; its strategy says how much of that it bids.",
+    );
+    let fixed = s.text(
+        "price",
+        Optional("2.00"),
+        "What it bids for 1000 impressions, whatever its strategy: asap, even or throttle alone.",
+    );
+    let mut parsed = |key, text: &str| {
+        amount(text, currency).unwrap_or_else(|remedy| {
+            s.problem(key, text, remedy);
+            Cpm::ZERO
+        })
+    };
+    match (value, fixed) {
+        (Some(value), None) => Price::Value(parsed("value", &value)),
+        (None, Some(price)) => Price::Fixed(parsed("price", &price)),
+        (Some(value), Some(price)) => {
+            parsed("value", &value);
+            parsed("price", &price);
+            s.problem("price", price, "cannot stand beside `value`, remove one of them");
+            Price::Value(Cpm::ZERO)
+        }
+        (None, None) => {
+            s.problem(
+                "value",
+                "absent",
+                "needs an amount as text, for example \"2.50\", or `price` does",
+            );
+            Price::Value(Cpm::ZERO)
+        }
+    }
+}
+
+/// Reads `2.50`; exact, so no finer than a millionth.
+fn amount(text: &str, currency: Currency) -> Result<Cpm, String> {
+    let decimal = Decimal::parse(text).map_err(|error| {
+        format!(
+            "needs an amount in {currency} without its code, for example \"2.50\": it is {error}"
+        )
+    })?;
+    if decimal.scaled(6).is_some_and(|(_, dropped)| dropped) {
+        return Err("is finer than a millionth of the currency".to_owned());
+    }
+    match Cpm::parse(text, Round::Down) {
+        Ok(Cpm::ZERO) => Err("is nothing, must be above 0".to_owned()),
+        Ok(amount) => Ok(amount),
+        Err(_) => Err(format!("is more than {} {currency}, the largest price", Cpm::MAX)),
+    }
+}
+
+fn read_targeting(s: &mut Section<'_>) -> CampaignTargeting {
+    let formats = s.texts(
+        "formats",
+        &[],
+        format,
+        "Formats it bids for: banner, video, audio, native; empty: those of its creatives.",
+    );
+    let (countries, regions, regions_blocked) = read_geography(s);
+    let (publishers, domains, bundles) = read_places(s);
+    let pages = s.texts(
+        "pages",
+        &[],
+        |text| Page::parse(text).ok_or_else(|| "must begin a page's URL, for example \"https://news.example/sport/\" or \"news.example\"".to_owned()),
+        "Beginnings of URLs of pages; the host is the whole host. Empty: any page, and none.",
+    );
+    let pairs = s.texts(
+        "key_values",
+        &[],
+        key_value,
+        "First-party data (`ext.data` of site, app, user and impression) it wants, as \
+         \"section=sport\": all keys, and of each key any of its values. `keywords` is a key too.",
+    );
+    let deals = texts(s, "deals", not_empty, "Deals it bids under, and no other way, by id.");
+    let device_types = s.texts(
+        "device_types",
+        &[],
+        device_type,
+        "Types of device, as in AdCOM: mobile (phone or tablet), pc, tv, phone, tablet, connected, \
+         set_top_box, ooh; empty: any.",
+    );
+    CampaignTargeting {
+        formats: formats.into_iter().fold(0, |set, format| set | format.bit()),
+        sizes: s.texts("sizes", &[], size, "Of banners these sizes, as 300x250; empty: any."),
+        countries,
+        regions,
+        regions_blocked,
+        publishers,
+        domains,
+        bundles,
+        pages,
+        key_values: by_key(pairs),
+        deals,
+        device_types: device_types.into_iter().fold(0, |set, number| set | 1 << number),
+    }
+}
+
+fn read_geography(s: &mut Section<'_>) -> (Listed, Vec<Region>, Vec<Region>) {
+    let allowed = texts(s, "countries", country, "Countries (ISO 3166-1 alpha-3); empty: any.");
+    let about = "Countries in which it never bids (ISO 3166-1 alpha-3).";
+    let blocked = texts(s, "countries_blocked", country, about);
+    let regions = s.texts(
+        "regions",
+        &[],
+        region,
+        "Regions, as USA/CA (ISO 3166-2 without its country); in a country that is named here it \
+         bids in these alone, in others everywhere.",
+    );
+    let about = "Regions in which it never bids, as USA/CA.";
+    let regions_blocked = s.texts("regions_blocked", &[], region, about);
+    (Listed { allowed, blocked }, regions, regions_blocked)
+}
+
+fn read_places(s: &mut Section<'_>) -> (Listed, Listed, Listed) {
+    let publishers = Listed {
+        allowed: texts(s, "publishers", not_empty, "Publishers, by id; empty: any."),
+        blocked: texts(s, "publishers_blocked", not_empty, "Publishers it never bids for, by id."),
+    };
+    let about = "Domains of sites and apps, each with its subdomains; empty: any.";
+    let allowed = texts(s, "domains", domain, about);
+    let about = "Domains it never bids for, each with its subdomains.";
+    let domains = Listed { allowed, blocked: texts(s, "domains_blocked", domain, about) };
+    let about = "Apps, by their id in the store (`app.bundle`); empty: any, and what is no app.";
+    let allowed = texts(s, "app_bundles", not_empty, about);
+    let about = "Apps it never bids for, by their id in the store.";
+    let bundles = Listed { allowed, blocked: texts(s, "app_bundles_blocked", not_empty, about) };
+    (publishers, domains, bundles)
+}
+
+/// One of `[[creative]]`: its id, and itself if it is sound.
+fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
+    let id = s.text("id", Required("summer-300x250"), "What it is called; `crid` of its bids.");
+    let format = s.one_of("format", Required("banner"), &FORMATS, "What it is.");
+    let about =
+        "HTML of a banner, VAST of video and audio, JSON of a native ad; with OpenRTB's macros.";
+    let markup = s.text("markup", Required("<a href=\"https://acme.example\">…</a>"), about);
+    let about = "Of a banner, as 300x250; absent: it adapts to any.";
+    let own_size = s.parsed("size", Optional("300x250"), size, about);
+    let mut spec = CreativeSpec { size: own_size, ..CreativeSpec::new(&id, format, &markup) };
+    spec.domains = texts(s, "domains", domain, "Where it leads: the advertiser's domains.");
+    let about = "The advertised app's id in its store.";
+    spec.bundle = s.text("app_bundle", Optional("com.acme"), about).map(Into::into);
+    spec.categories =
+        texts(s, "categories", not_empty, "Categories of the advertiser, as IAB7-39.");
+    let about = "Taxonomy of `categories`, as in AdCOM.";
+    spec.taxonomy = s.integer("category_taxonomy", 1, 1..=u32::MAX, about);
+    let about = "What it is like: numbers of AdCOM's list of creative attributes.";
+    spec.attributes = s.integers("attributes", &[], 1..=18_u32, about);
+    let about = "Its language (BCP 47); absent: not told.";
+    spec.language = s.parsed("language", Optional("de"), language, about).map(Into::into);
+    let about = "Seconds of video or audio.";
+    spec.duration_s = s.integer("duration_s", Optional(15), 1..=86_400_u32, about);
+    let creative = Creative::new(spec).map_err(|problem| {
+        // Missing text has been told.
+        if !matches!(problem, CreativeProblem::Id) && !markup.is_empty() {
+            s.problem(key_of(problem), "…", problem.to_string());
+        }
+    });
+    (id, creative.ok())
+}
+
+/// The key that a problem is about.
+const fn key_of(problem: CreativeProblem) -> &'static str {
+    match problem {
+        CreativeProblem::Id => "id",
+        CreativeProblem::Markup | CreativeProblem::Vast | CreativeProblem::Native => "markup",
+        CreativeProblem::Size => "size",
+        CreativeProblem::Duration => "duration_s",
+        CreativeProblem::Domains => "domains",
+        CreativeProblem::Categories => "categories",
+        CreativeProblem::Attributes => "attributes",
+    }
+}
+
+fn texts(
+    s: &mut Section<'_>,
+    key: &'static str,
+    parse: impl Fn(&str) -> Result<String, String>,
+    doc: &'static str,
+) -> Vec<Box<str>> {
+    s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect()
+}
+
+fn domain(text: &str) -> Result<String, String> {
+    let is_label = |label: &str| {
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        !label.is_empty() && label.bytes().all(is_known)
+    };
+    match text.len() <= 253 && text.split('.').all(is_label) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("must be a domain, for example \"acme.example\"".to_owned()),
+    }
+}
+
+fn language(text: &str) -> Result<String, String> {
+    let mut parts = text.split('-');
+    let is_primary = |part: &str| {
+        (2..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphabetic())
+    };
+    let is_part = |part: &str| {
+        (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    match parts.next().is_some_and(is_primary) && parts.all(is_part) {
+        true => Ok(text.to_owned()),
+        false => Err("must be a language of BCP 47, for example \"de\" or \"pt-BR\"".to_owned()),
+    }
+}
+
+fn key_value(text: &str) -> Result<(Box<str>, Box<str>), String> {
+    let pair = text.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
+    let (key, value) =
+        pair.ok_or_else(|| "must be a key and a value, for example \"section=sport\"".to_owned())?;
+    Ok((key.into(), value.into()))
+}
+
+fn by_key(pairs: Vec<(Box<str>, Box<str>)>) -> Vec<KeyValues> {
+    let mut wanted: Vec<KeyValues> = Vec::new();
+    for (key, value) in pairs {
+        match wanted.iter_mut().find(|known| known.key == key) {
+            Some(known) => known.values.push(value),
+            None => wanted.push(KeyValues { key, values: vec![value] }),
+        }
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests;

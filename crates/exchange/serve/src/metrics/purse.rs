@@ -1,0 +1,89 @@
+//! Metrics of a shard's money: what became of reservations, and why winners were refused.
+
+use std::fmt;
+
+use pacer_core::refusal::Refusal;
+use pacer_core::shard::{Counts, Rejection};
+use runtime::metrics::{Counter, Page, PerShard};
+
+use super::ExchangeMetrics;
+
+/// A counter: its label, and where the shard's books have it.
+type Count = (&'static str, fn(&Counts) -> u64);
+
+const OUTCOMES: [Count; 5] = [
+    ("reserved", |counts| counts.reserved),
+    ("won", |counts| counts.won),
+    ("won_late", |counts| counts.won_late),
+    ("over", |counts| counts.over),
+    ("released", |counts| counts.released),
+];
+
+const PROBLEMS: [Count; 2] = [("full", |counts| counts.full), ("untaken", |counts| counts.untaken)];
+
+/// What one shard counts of accounts.
+#[derive(Debug, Default)]
+pub struct PurseMetrics {
+    outcomes: [Counter; OUTCOMES.len()],
+    problems: [Counter; PROBLEMS.len()],
+    rejected: [Counter; Rejection::ALL.len()],
+    /// Winners that their account did not pay for, by reason.
+    pub refused: [Counter; Refusal::ALL.len()],
+}
+
+impl PurseMetrics {
+    /// Counts what has come to a shard's books.
+    pub(crate) fn add(&self, before: &Counts, after: &Counts) {
+        for (counter, (_, of)) in self.outcomes.iter().zip(OUTCOMES) {
+            counter.add(of(after) - of(before));
+        }
+        for (counter, (_, of)) in self.problems.iter().zip(PROBLEMS) {
+            counter.add(of(after) - of(before));
+        }
+        for (counter, rejection) in self.rejected.iter().zip(Rejection::ALL) {
+            counter.add(after.rejected(rejection) - before.rejected(rejection));
+        }
+    }
+}
+
+#[cfg(test)]
+impl PurseMetrics {
+    pub(crate) fn outcome(&self, label: &str) -> u64 {
+        let at = OUTCOMES.iter().position(|(known, _)| *known == label);
+        self.outcomes[at.expect("a label")].value()
+    }
+
+    pub(crate) fn rejection(&self, rejection: Rejection) -> u64 {
+        self.rejected[rejection as usize].value()
+    }
+}
+
+/// Writes them.
+pub(super) fn expose(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
+    let all = || shards.iter().map(|shard| &shard.purse);
+    let help = "Winners that their account did not pay for, by reason.";
+    let mut refused = page.counters("exchange_wins_refused", help)?;
+    for refusal in Refusal::ALL {
+        let counters = all().map(|purse| &purse.refused[refusal as usize]);
+        refused.sum(&[("reason", refusal.label())], counters)?;
+    }
+    let help =
+        "Reservations by what became of them; those that are neither won nor released expire.";
+    let mut outcomes = page.counters("exchange_reservations", help)?;
+    for (at, (label, _)) in OUTCOMES.into_iter().enumerate() {
+        outcomes.sum(&[("outcome", label)], all().map(|purse| &purse.outcomes[at]))?;
+    }
+    let help = "Tokens of reservations that were good for nothing, by reason.";
+    let mut rejected = page.counters("exchange_reservations_rejected", help)?;
+    for (at, rejection) in Rejection::ALL.into_iter().enumerate() {
+        let counters = all().map(|purse| &purse.rejected[at]);
+        rejected.sum(&[("reason", rejection.label())], counters)?;
+    }
+    let help =
+        "What a shard had no room for: reservations (full), messages of the ledger (untaken).";
+    let mut problems = page.counters("exchange_reservations_no_room", help)?;
+    for (at, (label, _)) in PROBLEMS.into_iter().enumerate() {
+        problems.sum(&[("of", label)], all().map(|purse| &purse.problems[at]))?;
+    }
+    Ok(())
+}

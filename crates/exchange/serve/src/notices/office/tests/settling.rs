@@ -1,0 +1,342 @@
+//! What the office tells of settlements, and how much of the log it keeps for them: by hand, and over a
+//! log on a real disk, life after life.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use eventlog::Options;
+use eventlog::lane::{
+    DurableRing, GapFormat, LaneKind, LaneOptions, Log, LogOptions, LogThread, Pace, Retention,
+};
+use events::Kind as RecordKind;
+use exchange_core::Reservation;
+use pacer_core::token::{TOKEN_BYTES, TokenText};
+use units::Currency;
+
+use super::*;
+use crate::fanout::Tls;
+use crate::notices::{CallLimits, ReplayError, Resolve, replay};
+
+fn reservation(number: u8) -> Reservation {
+    let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
+    Reservation { token, currency: Currency::USD }
+}
+
+/// Who books, and remembers over all lives what was told.
+#[derive(Clone, Debug, Default)]
+struct Books(Arc<Mutex<Shelf>>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// Numbers by sequence, each under one.
+    told: BTreeMap<u64, u8>,
+    /// In this life, nothing comes any more up to here.
+    passed: u64,
+    /// How often what was booked is told once more.
+    repeated: usize,
+    is_replayed: bool,
+    applied_seq: u64,
+}
+
+impl Books {
+    fn shelf(&self) -> std::sync::MutexGuard<'_, Shelf> {
+        self.0.lock().expect("nothing panics with it")
+    }
+
+    fn numbers(&self) -> Vec<u8> {
+        self.shelf().told.values().copied().collect()
+    }
+
+    /// A life begins in which so much is booked for good.
+    fn begin(&self, applied_seq: u64) {
+        let mut shelf = self.shelf();
+        (shelf.passed, shelf.is_replayed, shelf.applied_seq) = (applied_seq, false, applied_seq);
+    }
+}
+
+impl Settlements for Books {
+    fn settled(&mut self, sequence: u64, reservation: &Reservation) {
+        let number = reservation.token.to_bytes()[0];
+        let mut shelf = self.shelf();
+        assert!(shelf.passed < sequence, "{sequence} comes behind {}", shelf.passed);
+        shelf.passed = sequence;
+        if let Some(before) = shelf.told.insert(sequence, number) {
+            assert_eq!(before, number, "{sequence} is another now");
+            shelf.repeated += 1;
+        }
+    }
+
+    fn reached(&mut self, sequence: u64) {
+        let mut shelf = self.shelf();
+        assert!(shelf.passed <= sequence, "it goes back from {}", shelf.passed);
+        shelf.passed = sequence;
+    }
+
+    fn replayed(&mut self) {
+        assert!(!self.shelf().is_replayed, "it is told once");
+        self.shelf().is_replayed = true;
+    }
+
+    fn applied_seq(&self) -> u64 {
+        self.shelf().applied_seq
+    }
+}
+
+/// A beacon that carries money, and has nobody to tell.
+fn paid(counter: &Counter, number: u8) -> oneshot::Receiver<Acknowledged> {
+    let (answer, acknowledged) = oneshot::channel();
+    let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
+    let (notice, reservation) = (None, Some(reservation(number)));
+    let beacon = Beacon { call: 0, id, expires_ms, notice, reservation };
+    assert!(counter.order(Order::Beacon(Box::new(beacon), answer)), "there is room");
+    acknowledged
+}
+
+#[tokio::test(start_paused = true)]
+async fn settlements_are_told_as_the_log_has_them_and_others_are_passed_over() {
+    let test = async {
+        let books = Books::default();
+        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), Policy::default());
+        let mut bench = Bench::with(log, policy, Box::new(books.clone()));
+        for number in 0..3 {
+            bench.log().others(5);
+            let mut acknowledged = paid(&bench.counter, number);
+            assert!(bench.turns().await.is_empty(), "nobody is to be told");
+            assert_eq!(acknowledged.try_recv(), Ok(Ok(false)));
+            let mut again = paid(&bench.counter, number);
+            bench.turns().await;
+            assert_eq!(again.try_recv(), Ok(Ok(true)));
+        }
+        assert_eq!(books.numbers(), [0, 1, 2]);
+        let mut found = BTreeMap::new();
+        bench.log().read(0, |sequence, record| {
+            let record = JournalRecord::decode(record).expect("a record of ours");
+            if let JournalRecord::Accepted { reservation: Some(reservation), .. } = record {
+                found.insert(sequence, reservation.token.to_bytes()[0]);
+            }
+        });
+        assert_eq!(books.shelf().told, found);
+        // Others bring the log forward.
+        bench.log().others(30);
+        bench.log().write();
+        assert_eq!(books.shelf().passed, 18);
+        settle().await;
+        advance(LOG_LOOKED_AT).await;
+        settle().await;
+        assert_eq!(books.shelf().passed, 48);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// The log fails, calls are refused, and what it had taken turns out to be durable.
+#[tokio::test(start_paused = true)]
+async fn what_is_durable_after_a_failure_is_settled_once() {
+    let test = async {
+        let books = Books::default();
+        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), Policy::default());
+        let mut bench = Bench::with(log, policy, Box::new(books.clone()));
+        let mut first = paid(&bench.counter, 7);
+        assert!(bench.made().await.is_empty(), "it is handed over");
+        bench.log().fail(true);
+        bench.turns().await;
+        assert_eq!(first.try_recv(), Ok(Err(Refusal::Journal)));
+        let mut refused = paid(&bench.counter, 8);
+        bench.turns().await;
+        assert_eq!(refused.try_recv(), Ok(Err(Refusal::Journal)));
+        assert!(books.numbers().is_empty());
+        bench.log().fail(false);
+        bench.turns().await;
+        assert_eq!(books.numbers(), [7]);
+        for (number, want) in [(7, false), (7, true), (8, false)] {
+            let mut acknowledged = paid(&bench.counter, number);
+            bench.turns().await;
+            assert_eq!(acknowledged.try_recv(), Ok(Ok(want)), "{number}");
+        }
+        assert_eq!(books.numbers(), [7, 8]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// However little delivery needs of it.
+#[tokio::test(start_paused = true)]
+async fn the_log_stays_until_it_is_booked() {
+    let test = async {
+        let books = Books::default();
+        let policy = Policy { journal_span: 10, checkpoint_span: 20, ..Policy::default() };
+        let log = LogByHand::open(&FaultDisk::new(1));
+        let mut bench = Bench::with(log, policy, Box::new(books.clone()));
+        let first = |log: &LogByHand| eventlog::segments(&log.disk).unwrap()[0].first;
+        for number in 0..40 {
+            drop(paid(&bench.counter, number));
+            bench.log().others(20);
+            bench.turns().await;
+        }
+        assert_eq!(first(bench.log()), 1);
+        let booked = *books.shelf().told.keys().nth(19).expect("forty");
+        books.shelf().applied_seq = booked;
+        bench.log().others(60);
+        for _ in 0..3 {
+            bench.turns().await;
+            advance(LOG_LOOKED_AT).await;
+        }
+        let kept = first(bench.log());
+        assert!(1 < kept && kept <= booked + 1, "{kept} of {booked}");
+        // Another office hears of the rest.
+        let log = bench.log.take().expect("it is open").restart();
+        let mut found = Vec::new();
+        let mut replay = Replay::new(policy, unix_ms());
+        log.0.read(booked, |sequence, record| {
+            let settled = replay.record(sequence, record).expect("a record of ours");
+            found.extend(settled.map(|settled| (sequence, settled.token.to_bytes()[0])));
+        });
+        let told: Vec<_> =
+            books.shelf().told.range(booked + 1..).map(|(at, it)| (*at, *it)).collect();
+        assert_eq!(found, told);
+        assert_eq!(told.len(), 20);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Nobody is called.
+struct Nobody;
+
+impl Resolve for Nobody {
+    fn resolve<'r>(
+        &'r self,
+        host: &'r str,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Vec<std::net::IpAddr>, String>> + 'r>> {
+        panic!("{host} is called")
+    }
+}
+
+/// An office on its thread, over a log on its thread.
+struct Life {
+    office: Office,
+    counter: Counter,
+    log: LogThread,
+    others: DurableRing,
+}
+
+impl Life {
+    /// Short segments, which go as soon as nobody needs them.
+    fn open(directory: &Path) -> Log {
+        let durable = LaneOptions {
+            writer: Options { segment_bytes: 2_000, ..Options::DEFAULT },
+            gather: Pace { after: Duration::ZERO, bytes: 0 },
+            retention: Retention { bytes_max: Some(1), age_max: None, every: Duration::ZERO },
+            ..LaneOptions::DURABLE
+        };
+        let options = LogOptions { durable, ..LogOptions::DEFAULT };
+        let gaps = GapFormat { kind: RecordKind::Gap.code(), encode: |_, _| () };
+        let opened = Log::open(directory, &options, gaps, Box::new(|_| ()), |_, _| ());
+        opened.expect("it opens").0
+    }
+
+    fn start(directory: &Path, books: &Books) -> Self {
+        let mut log = Self::open(directory);
+        let policy = Policy { journal_span: 40, checkpoint_span: 20, ..Policy::default() };
+        let mut settlements = Box::new(books.clone());
+        let replayed = replay((&mut log, 1 << 20), directory, policy, &mut *settlements);
+        let (replay, journal) = replayed.expect("it is the log that was there");
+        assert!(books.shelf().is_replayed);
+        let clock = Clock::start();
+        let answer_timeout = Duration::from_secs(9);
+        let times = Times { clock, linger: Duration::from_millis(1), answer_timeout };
+        let client = || {
+            let limits = CallLimits {
+                timeout: Duration::from_secs(1),
+                connections_max: 1,
+                idle_timeout: Duration::from_secs(1),
+                pipeline_max: 1,
+                networks_allowed: Vec::new(),
+            };
+            Client::new(limits, Box::new(Nobody), Tls::trusting(Some(&[].into())))
+        };
+        let others = log.durable_ring(1 << 20, None);
+        let log = log.start().expect("a thread");
+        let delivery = replay.finish(clock.now());
+        let started = Office::start(delivery, journal, client, settlements, times);
+        let (office, counter, _) = started.expect("a thread");
+        Self { office, counter, log, others }
+    }
+
+    /// Calls each beacon, while others record more, and tells which were the first of their token.
+    fn call(&mut self, numbers: impl Iterator<Item = u8>) -> Vec<u8> {
+        for _ in 0..300 {
+            self.others.push(RecordKind::Generation.code(), 1, &[3; 100]).expect("there is room");
+        }
+        let calls: Vec<_> = numbers.map(|number| (number, paid(&self.counter, number))).collect();
+        let is_first = |(number, call): (u8, oneshot::Receiver<Acknowledged>)| {
+            let answer = call.blocking_recv().expect("an answer");
+            (!answer.expect("there is room on the disk")).then_some(number)
+        };
+        calls.into_iter().filter_map(is_first).collect()
+    }
+
+    fn end(self) {
+        drop(self.counter);
+        self.office.join();
+        let left = self.log.close(Duration::from_secs(60)).expect("it ends");
+        assert_eq!(left.durable, 0);
+    }
+}
+
+#[test]
+fn over_restarts_none_is_lost_and_none_settled_twice() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let books = Books::default();
+    let mut saved = 0;
+    for life in 0..6_u8 {
+        books.begin(saved);
+        let mut begun = Life::start(directory.path(), &books);
+        // Twenty of before, and twenty that are new.
+        let numbers = (20 * life).saturating_sub(20)..20 * life + 20;
+        assert_eq!(begun.call(numbers), Vec::from_iter(20 * life..20 * life + 20));
+        // About half of what came before this life, and nothing of it, is booked for good.
+        let told: Vec<_> = books.shelf().told.keys().copied().collect();
+        saved = told[told.len() / 2];
+        books.shelf().applied_seq = saved;
+        let again = begun.call(20 * life..20 * life + 20);
+        assert!(again.is_empty(), "{again:?}");
+        begun.end();
+    }
+    assert_eq!(books.numbers(), Vec::from_iter(0..120));
+    assert!(books.shelf().repeated > 100, "{}", books.shelf().repeated);
+    // What is booked has gone, and no more.
+    let folder = eventlog::disk::Folder::read_only(directory.path().join(LaneKind::Durable.name()));
+    let first = eventlog::segments(&folder).expect("a directory")[0].first;
+    assert!(1 < first && first <= saved + 1, "{first} of {saved}");
+    // All of it was on disk: another book, which was at that place, is told the same.
+    let other = Books::default();
+    other.begin(saved);
+    Life::start(directory.path(), &other).end();
+    let rest = books.shelf().told.split_off(&(saved + 1));
+    assert_eq!(other.shelf().told, rest);
+    assert_eq!(rest.len(), 59);
+}
+
+/// Its records would be taken for what is booked already, and what is spent would not be.
+#[test]
+fn a_log_that_ends_before_what_is_booked_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let books = Books::default();
+    let mut life = Life::start(directory.path(), &books);
+    life.call(0..9);
+    life.end();
+    let end = Life::open(directory.path()).lane(LaneKind::Durable).sequence();
+    let start = |settlements: &mut dyn Settlements| {
+        let mut log = Life::open(directory.path());
+        let policy = Policy::default();
+        replay((&mut log, 1 << 20), directory.path(), policy, settlements).err()
+    };
+    let refused = |applied_seq| {
+        books.begin(applied_seq);
+        start(&mut books.clone())
+    };
+    assert!(refused(end).is_none());
+    let Some(ReplayError::OtherLog { end: of_log, applied_seq }) = refused(end + 1) else {
+        panic!("it is refused")
+    };
+    assert_eq!((of_log, applied_seq), (end, end + 1));
+    assert!(start(&mut Unbudgeted).is_none(), "nobody keeps books");
+}

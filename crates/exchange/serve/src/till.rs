@@ -1,0 +1,201 @@
+//! The money of one auction: what the house offers for it, what its winners' accounts reserve, and what
+//! is given back of that.
+//!
+//! It makes no decision about money: those are `exchange-core`'s and `pacer-core`'s.
+
+use exchange_core::house::HouseAnswer;
+use exchange_core::record::{Call, CallOutcome, Refusals, Refused};
+use exchange_core::{
+    Answer, Ask, Auction, Clearing, Fate, Judgement, Lifetimes, Reservation, Win, clear, owed,
+};
+use pacer_core::refusal::Refusal;
+use pacer_core::token::Token;
+
+use crate::campaigns::Payer;
+use crate::purse::Purse;
+use crate::shard::{Shard, Snapshot};
+
+/// What campaigns of our own offer, as a DSP would answer.
+#[derive(Debug)]
+pub(crate) struct House {
+    ask: Ask,
+    answer: HouseAnswer,
+}
+
+impl House {
+    /// `None` without campaigns that bid.
+    pub fn bids(
+        shard: &Shard,
+        snapshot: &Snapshot,
+        auction: &Auction<'_>,
+        ask: Option<Ask>,
+    ) -> Option<Self> {
+        let (ask, purse) = (ask?, shard.purse()?);
+        let answer = purse.bid(&snapshot.campaigns().house, (auction, &ask));
+        if answer.bids.is_empty() {
+            purse.keep(answer);
+            return None;
+        }
+        Some(Self { ask, answer })
+    }
+
+    /// To be judged as any other.
+    pub fn answer(&self) -> Answer<'_> {
+        Answer { ask: self.ask, body: self.answer.body.as_bytes() }
+    }
+
+    /// As a call of a DSP that answered, for the record: nothing was sent.
+    pub fn call(&self) -> Call {
+        let (outcome, sent, latency) = (CallOutcome::Answered, None, None);
+        Call { ask: self.ask, tmax_ms: 0, outcome, sent, latency }
+    }
+
+    /// Keeps its room for another auction.
+    pub fn end(self, shard: &Shard) {
+        if let Some(purse) = shard.purse() {
+            purse.keep(self.answer);
+        }
+    }
+}
+
+/// Reserves for the winners of one auction. What it holds when it is dropped is given back: the
+/// auction was abandoned.
+#[derive(Debug)]
+pub(crate) struct Till<'t> {
+    shard: &'t Shard,
+    snapshot: &'t Snapshot,
+    auction: &'t Auction<'t>,
+    house: Option<&'t House>,
+    lifetimes: Lifetimes,
+    refusals: Refusals,
+    held: Vec<Held>,
+}
+
+/// A reservation for a win.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    win: Win,
+    /// The bid, by position in the judgement.
+    bid: usize,
+    token: Token,
+    payer: Payer,
+}
+
+impl<'t> Till<'t> {
+    pub fn new(
+        (shard, snapshot): (&'t Shard, &'t Snapshot),
+        auction: &'t Auction<'t>,
+        house: Option<&'t House>,
+    ) -> Self {
+        let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();
+        let (refusals, held) = (Refusals::default(), Vec::new());
+        Self { shard, snapshot, auction, house, lifetimes, refusals, held }
+    }
+
+    /// Clears the auction, from the start.
+    pub fn clear(&mut self, judgement: &Judgement<'_>) -> Clearing {
+        self.give_back(|_| false);
+        self.refusals.restart();
+        let (entries, groups) = (&judgement.entries, &judgement.groups);
+        let (imps, increment) = (self.auction.imps_len(), self.auction.increment);
+        clear(entries, groups, imps, increment, |win| self.authorise(judgement, win))
+    }
+
+    /// Whether a winner's account pays, which then holds the price for it.
+    pub fn authorise(&mut self, judgement: &Judgement<'_>, win: &Win) -> Result<(), Fate> {
+        // A test moves no money.
+        let purse = self.shard.purse().filter(|_| !self.auction.request.is_test());
+        let Some(purse) = purse else { return Ok(()) };
+        let Some(payer) = self.payer(judgement, win) else {
+            return self.refusals.note(win, Ok(()));
+        };
+        let reserved = self.reserve(purse, judgement, (win, payer));
+        let answer = match reserved {
+            Ok(held) => {
+                self.held.push(held);
+                Ok(())
+            }
+            Err(refusal) => {
+                self.shard.metrics.purse.refused[refusal as usize].increment();
+                Err(Fate::BudgetExhausted)
+            }
+        };
+        self.refusals.note(win, answer)
+    }
+
+    fn reserve(
+        &self,
+        purse: &Purse,
+        judgement: &Judgement<'_>,
+        (win, payer): (&Win, Payer),
+    ) -> Result<Held, Refusal> {
+        let owed = owed(self.auction, judgement, win, (payer.currency, &self.lifetimes));
+        // Its account is in a currency that is no longer configured.
+        let owed = owed.ok_or(Refusal::Unknown)?;
+        let token = purse.reserve(payer.slot, owed.amount, owed.billable_s)?;
+        Ok(Held { win: *win, bid: owed.bid, token, payer })
+    }
+
+    /// Whose account is asked; `None` for a seat that has none.
+    fn payer(&self, judgement: &Judgement<'_>, win: &Win) -> Option<Payer> {
+        let seat = judgement.entries[win.entry].seat;
+        if let Some(house) = self.house.filter(|house| house.ask.dsp == seat.dsp) {
+            let bid = judgement.bid_of(win.entry);
+            let answer = judgement.bids[bid].answer;
+            let first = judgement.bids[..bid].iter().rposition(|bid| bid.answer != answer);
+            let nth = bid - first.map_or(0, |before| before + 1);
+            let campaigns = self.snapshot.campaigns().house.campaigns();
+            let campaign = &campaigns[house.answer.bids[nth].campaign];
+            return Some(Payer { slot: campaign.slot, currency: campaign.currency });
+        }
+        self.snapshot.payer(seat)
+    }
+
+    /// Gives back what is held for any other than those that are answered with.
+    pub fn keep_returned(&mut self, clearing: &Clearing) {
+        let returned = |win: &Win| {
+            clearing.wins.iter().flatten().chain(&clearing.offered).any(|other| other == win)
+        };
+        self.give_back(returned);
+    }
+
+    /// What is held, by bid, as it rides in beacons.
+    pub fn sealed(&self) -> Vec<(usize, Reservation)> {
+        let Some(purse) = self.shard.purse() else { return Vec::new() };
+        let seal = |held: &Held| {
+            let (token, currency) = (purse.seal(&held.token), held.payer.currency);
+            (held.bid, Reservation { token, currency })
+        };
+        self.held.iter().map(seal).collect()
+    }
+
+    /// The auction is answered: from here on a beacon of the `billable` bids settles what is held for
+    /// them, or it expires. Returns the others, for which no beacon will come.
+    pub fn hand_over(mut self, billable: &[usize]) -> Vec<(usize, Reservation)> {
+        let sealed = self.sealed();
+        self.held.clear();
+        sealed.into_iter().filter(|(bid, _)| !billable.contains(bid)).collect()
+    }
+
+    /// What was refused, in the order of asking.
+    pub fn refused(&self) -> &[Refused] {
+        self.refusals.refused()
+    }
+
+    fn give_back(&mut self, is_kept: impl Fn(&Win) -> bool) {
+        let Some(purse) = self.shard.purse() else { return };
+        self.held.retain(|held| {
+            let kept = is_kept(&held.win);
+            if !kept {
+                purse.give_back(&held.token);
+            }
+            kept
+        });
+    }
+}
+
+impl Drop for Till<'_> {
+    fn drop(&mut self) {
+        self.give_back(|_| false);
+    }
+}

@@ -1,0 +1,120 @@
+//! Beacons that carry money: durable and remembered whoever is to be told, and settled by one record.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use eventlog::disk::Folder;
+use eventlog::lane::LaneKind;
+use eventlog::{Item, Reader};
+use exchange_core::delivery::JournalRecord;
+use exchange_core::{Claims, KeyRing, NoticeKind, Reservation};
+use pacer_core::token::{TOKEN_BYTES, TokenText};
+use units::{Cpm, Currency, Nanos};
+
+use super::{Desk, dsp};
+use crate::fixtures::{Dsp, Host, Running, until};
+
+const KEY: [u8; 32] = [0x17; 32];
+
+fn start(desk: &Desk, dsp: &Dsp) -> Running {
+    let key: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
+    desk.start_with(&format!("key = \"{key}\"\nmode = \"upstream\"\n"), &[dsp])
+}
+
+fn reservation(number: u8) -> Reservation {
+    let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
+    Reservation { token, currency: Currency::USD }
+}
+
+/// A beacon as an auction of this number seals it, with the notice of a DSP at `url`.
+fn beacon(kind: NoticeKind, number: u8, url: &str, reservation: Option<Reservation>) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let claims = Claims {
+        kind,
+        auction_id: number.into(),
+        imp: 0,
+        bid: 0,
+        dsp: "d0".into(),
+        seat: "".into(),
+        imp_id: "1".into(),
+        publisher: "".into(),
+        paid: Cpm::ZERO,
+        paid_currency: Currency::USD,
+        net: Cpm::ZERO,
+        net_currency: Currency::USD,
+        revenue: Nanos::new(0),
+        expires_unix_s: now + 600,
+        is_test: false,
+        relays_markup: false,
+        url: url.into(),
+        reservation,
+    };
+    let keys = KeyRing::new(&[KEY]).expect("there is a key");
+    format!("/n/{}", keys.seal(&claims).expect("it fits"))
+}
+
+/// The numbers that the log settles, in its order.
+fn settled(desk: &Desk) -> Vec<u8> {
+    let folder = Folder::read_only(desk.0.path().join(LaneKind::Durable.name()));
+    let mut settled = Vec::new();
+    for item in Reader::new(&folder).expect("a log").seek(0).expect("a log") {
+        let Item::Record(record) = item.expect("it is sound") else { panic!("it is sound") };
+        if record.kind != events::Kind::Notice.code() {
+            continue;
+        }
+        let record = JournalRecord::decode(&record.payload).expect("a record of ours");
+        if let JournalRecord::Accepted { reservation: Some(reservation), .. } = record {
+            settled.push(reservation.token.to_bytes()[0]);
+        }
+    }
+    settled
+}
+
+#[test]
+fn a_beacon_with_money_is_durable_though_nobody_is_told() {
+    let (winner, desk) = (dsp(&[]), Desk::new());
+    let paid = beacon(NoticeKind::Billing, 1, "", Some(reservation(1)));
+    let free = beacon(NoticeKind::Billing, 2, "", None);
+    let lost = beacon(NoticeKind::Loss, 3, "", Some(reservation(3)));
+    let first = start(&desk, &winner);
+    let mut caller = first.caller();
+    for beacon in [&paid, &free, &lost, &paid, &paid] {
+        assert_eq!(caller.get(beacon, "").status, 200);
+    }
+    until("the office says so", || first.notices().counters.beacons_duplicate == 2);
+    let counters = first.notices().counters;
+    assert_eq!((counters.beacons_accepted, counters.remembered), (1, 1));
+    assert_eq!((counters.billing_owed, counters.best_effort_waiting), (0, 0));
+    assert_eq!(first.count(|metrics| metrics.beacons_untold.value()), 5);
+    drop(caller);
+    drop(first);
+    let second = start(&desk, &winner);
+    assert_eq!(second.caller().get(&paid, "").status, 200);
+    until("the repeat is known", || second.notices().counters.beacons_duplicate == 1);
+    assert_eq!(second.notices().counters.beacons_accepted, 0);
+    drop(second);
+    assert_eq!(settled(&desk), [1]);
+}
+
+#[test]
+fn a_beacon_with_money_and_a_notice_settles_and_bills_once() {
+    let (host, winner, desk) = (Host::start(), dsp(&[]), Desk::new());
+    let url = |place: &str| format!("http://{}/{place}", host.address);
+    let paid = beacon(NoticeKind::Billing, 1, &url("bill"), Some(reservation(1)));
+    let lost = beacon(NoticeKind::Loss, 2, &url("loss"), Some(reservation(2)));
+    let first = start(&desk, &winner);
+    let mut caller = first.caller();
+    for beacon in [&paid, &paid, &lost, &lost] {
+        assert_eq!(caller.get(beacon, "").status, 200);
+    }
+    until("the repeats are known", || first.notices().counters.beacons_duplicate == 2);
+    until("it is delivered", || first.notices().counters.billing_delivered == 1);
+    drop(host.call("/loss"));
+    drop(caller);
+    drop(first);
+    let second = start(&desk, &winner);
+    assert_eq!(second.caller().get(&paid, "").status, 200);
+    until("the repeat is known", || second.notices().counters.beacons_duplicate == 1);
+    drop(second);
+    assert_eq!((host.calls("/bill").len(), host.calls("/loss").len()), (1, 1));
+    assert_eq!(settled(&desk), [1]);
+}

@@ -1,0 +1,197 @@
+//! Rights of the hour that is to come: leased, and granted to shards, shortly before it begins, so
+//! that nobody waits for a batch then.
+//!
+//! Owns how much of it is leased and which shard gets what. What is not used in that hour comes back
+//! like the rest of it.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use super::account::Account;
+use super::book::Part;
+use super::campaign::{Campaign, Context, Recall, per};
+use super::level::{Levels, day_of};
+use super::tally::UNLIMITED;
+use super::{Outbox, Settings};
+use crate::calendar::Hour;
+use crate::messages::{Period, Slot};
+
+/// Campaigns by their numbers are looked at in so many parts of a lease period.
+const PARTS: u64 = 1024;
+
+/// After so many lease periods what a campaign took is not what it takes.
+const STALE_PERIODS: u32 = 8;
+
+impl Settings {
+    /// How long before an hour ends the next one's rights are leased, where batches come so often:
+    /// time for one that must wait, its successor, and the messages.
+    pub fn ahead_of(lease_period: Duration) -> Duration {
+        (lease_period * 5 / 2).max(Duration::from_secs(3))
+    }
+
+    /// When a campaign is looked at for the next hour: not all of them at once.
+    pub(super) fn ahead_ms(&self, slot: Slot) -> u64 {
+        let lease_period = in_ms(self.lease_period);
+        in_ms(self.ahead) + lease_period * (u64::from(slot.0) % PARTS) / PARTS
+    }
+
+    /// When the first campaign is.
+    pub(super) fn ahead_ms_max(&self) -> u64 {
+        in_ms(self.ahead) + in_ms(self.lease_period)
+    }
+}
+
+impl Campaign {
+    /// Serves shards out of what is leased of the hour to come; whether that is to be leased.
+    pub(super) fn look_ahead(
+        &mut self,
+        account: &mut Account,
+        ctx: &Context,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let Some(next) = self.coming(ctx) else { return false };
+        let levels = Levels::of(self, account, &next);
+        if self.closed_in(account, &next) || levels.is_exceeded() {
+            self.return_pool(next.period, account);
+            return false;
+        }
+        if let Some(at) = self.leased(next.period) {
+            let recall = self.recall();
+            self.deal(at, recall, (ctx, &next), outbox);
+            return false;
+        }
+        self.need_ahead(&levels, account, ctx) > 0
+    }
+
+    /// Takes rights of the hour to come into the next batch.
+    pub(super) fn lease_ahead(&mut self, account: &mut Account, ctx: &Context) {
+        let Some(next) = self.coming(ctx) else { return };
+        if self.closed_in(account, &next) || self.leased(next.period).is_some() {
+            return;
+        }
+        let levels = Levels::of(self, account, &next);
+        let amount = self.need_ahead(&levels, account, ctx);
+        if amount == 0 {
+            return;
+        }
+        self.least = self.least_of_a_shard();
+        let at = self.book(next.period, day_of(&next));
+        self.books[at].is_ahead = true;
+        self.take_lease(at, amount, account, &next);
+    }
+
+    /// Grants what was leased ahead to the shards that will need it, once.
+    pub(super) fn deal(
+        &mut self,
+        at: usize,
+        recall: Recall,
+        when: (&Context, &Hour),
+        outbox: &mut Outbox,
+    ) {
+        let pool = self.books[at].pool();
+        if !self.books[at].is_ahead || pool == 0 || recall == Recall::All {
+            return;
+        }
+        self.books[at].is_ahead = false;
+        let shards = self.takers(self.books[at].period, when.0.settings.shards, recall);
+        let total: u128 = shards.iter().map(|(_, taken)| u128::from(*taken)).sum();
+        let mut left = pool;
+        for (shard, taken) in shards {
+            let part = u128::from(pool) * u128::from(taken) / total;
+            let part = u64::try_from(part).expect("a part is less");
+            let slice = part.max(self.least).min(left);
+            if slice == 0 {
+                break;
+            }
+            left -= slice;
+            self.grant(at, (shard, slice), when, outbox);
+        }
+    }
+
+    /// The hour to come, if it is time to look at it.
+    fn coming(&self, ctx: &Context) -> Option<Hour> {
+        let ahead_ms = ctx.settings.ahead_ms(self.slot);
+        ctx.next.filter(|next| next.start_unix_ms <= ctx.now.unix_ms.saturating_add(ahead_ms))
+    }
+
+    fn closed_in(&self, account: &Account, hour: &Hour) -> bool {
+        self.closed_at(account, hour.start_unix_ms, Some(hour)).is_some()
+    }
+
+    /// The book of a period of which this epoch has leased something.
+    fn leased(&self, period: Period) -> Option<usize> {
+        let is_leased = |book: &super::book::Book| book.lease.granted.get() > 0;
+        self.books.iter().position(|book| book.period == period && is_leased(book))
+    }
+
+    /// What the first seconds of the hour to come will take.
+    fn need_ahead(&self, levels: &Levels, account: &Account, ctx: &Context) -> u64 {
+        // Without a limit there is that of the numbers.
+        let headroom = levels.headroom().min(UNLIMITED - account.tally.life.exposure());
+        let least = self.least_of_a_shard();
+        let is_open = self.closed(account, ctx).is_none();
+        if is_open && !self.is_in_use(ctx) {
+            return 0;
+        }
+        let shards = match ctx.next {
+            Some(next) => self.takers(next.period, ctx.settings.shards, Recall::None).len(),
+            None => 1,
+        };
+        let least_of_all = least.saturating_mul(u64::try_from(shards).unwrap_or(u64::MAX));
+        let usual = per(self.rate_ahead(is_open, ctx), ctx.settings.lease_span);
+        let part = headroom / (4 * u64::from(ctx.settings.nodes));
+        // The last goes to one shard.
+        usual.max(least_of_all).min(part).max(least).min(headroom)
+    }
+
+    /// Whether shards have bid for it in this hour, or would have if there had been money.
+    fn is_in_use(&self, ctx: &Context) -> bool {
+        let period = ctx.hour.map(|hour| hour.period);
+        let current = self.books.iter().filter(|book| Some(book.period) == period);
+        let has_reserved = |part: &Part| part.reserved_count > 0;
+        self.was_short()
+            || self.is_wanted()
+            || current.flat_map(|book| &book.parts).any(has_reserved)
+    }
+
+    /// The rate at which it took rights when it could.
+    fn rate_ahead(&self, is_open: bool, ctx: &Context) -> u64 {
+        let sample = self.sample(ctx);
+        let is_stale =
+            self.rated_at.after(ctx.settings.lease_period * STALE_PERIODS) <= ctx.now.tick;
+        if is_open && is_stale && !self.was_short() { sample } else { self.rate.max(sample) }
+    }
+
+    /// What a shard needs at least: by this hour's wants, or those before if there were none.
+    fn least_of_a_shard(&self) -> u64 {
+        if self.want_most > 0 { self.want_most } else { self.least }
+    }
+
+    /// Shards by what they took last, the most first; all alike where none has taken anything.
+    fn takers(&self, period: Period, shards: u16, recall: Recall) -> Vec<(u16, u64)> {
+        let has_taken = |part: &Part| part.returned < part.granted;
+        let before = self.books.iter().filter(|book| book.period < period);
+        let before = before.filter(|book| book.parts.iter().any(has_taken));
+        let before = before.max_by_key(|book| book.period);
+        let taken = |shard: u16| match before {
+            Some(book) => {
+                let part = book.parts.iter().find(|part| part.shard == shard);
+                part.map_or(0, |part| part.granted - part.returned)
+            }
+            None => 1,
+        };
+        let may_take = |shard: &u16| match recall {
+            Recall::None => true,
+            Recall::AllBut(home) => *shard == home,
+            Recall::All => false,
+        };
+        let takers = (0..shards).filter(may_take).map(|shard| (shard, taken(shard)));
+        let mut takers: Vec<_> = takers.filter(|(_, taken)| *taken > 0).collect();
+        takers.sort_by_key(|(_, taken)| Reverse(*taken));
+        takers
+    }
+}
+
+fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,350 @@
+//! What comes from outside and should not: absurd prices and bids, disks that are full for hours,
+//! starts in an unlucky order, clocks that were wrong.
+
+use units::{Currency, Nanos, Tick};
+
+use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
+use crate::calendar::QUARTER_MS;
+use crate::calendar::tests::steady;
+use crate::ledger::{
+    AccountDefinition, CampaignDefinition, Incoming, Ledger, Limits, Now, Outbox, Settings,
+    Settlement, ZoneId,
+};
+use crate::messages::{Epoch, Period, Report, Slot, Want};
+use crate::refusal::Refusal;
+use crate::store::{Ended, Lease, LeaseKey};
+
+const ABSURD: u64 = u64::MAX / 2 + 1;
+
+fn life(amount: u64) -> CampaignDefinition {
+    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+}
+
+fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
+    let [granted, returned, settled] = [granted, returned, settled].map(Nanos::new);
+    Lease { granted, returned, settled, ..Lease::default() }
+}
+
+fn settlement(seq: u64, key: LeaseKey, [settled, late, over]: [u64; 3]) -> Incoming {
+    let [settled, late, over] = [settled, late, over].map(Nanos::new);
+    Incoming::Settlement(Settlement { seq, key, settled, late, over, currency: Currency::USD })
+}
+
+#[test]
+fn absurd_prices_stop_a_campaign_and_not_the_ledger() {
+    for figures in [[0, u64::MAX, 0], [5, 0, u64::MAX], [0, ABSURD, ABSURD]] {
+        for is_reported_first in [false, true] {
+            let mut desk = Desk::defined(2, account(), life(1_000));
+            desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() })]);
+            for slot in [SLOT, Slot(1)] {
+                desk.want(0, slot, 10);
+                desk.want(1, slot, 10);
+            }
+            desk.pass(2);
+            let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
+            let other = LeaseKey { slot: Slot(1), ..key };
+            let [settled, late, over] = figures;
+            if is_reported_first {
+                desk.report(0, SLOT, [0, settled, late, over]);
+                desk.report(1, SLOT, [0, settled, late, over]);
+            }
+            for (seq, key) in [(1, key), (2, key), (3, other), (4, other)] {
+                desk.step(vec![settlement(seq, key, figures)]);
+            }
+            desk.report(0, SLOT, [0, settled, late, over]);
+            desk.report(1, SLOT, [0, settled, late, over]);
+            desk.pass(2);
+            let why = desk.ledger.why(SLOT);
+            assert_eq!(why.refusal, Some(Refusal::BudgetExhausted));
+            assert_eq!(why.levels.unwrap()[0].exposure(), Nanos::new(u64::MAX));
+            assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(u64::MAX));
+            let told = desk.saved.iter().find(|(saved, _)| *saved == key);
+            assert!(told.is_none_or(|(_, lease)| lease.is_balanced()));
+            // The start behind it, which is told the same.
+            let leases = vec![(key, lease(20, 0, 0)), (other, lease(20, 0, 0))];
+            let mut next = Desk::restarted(Settings::new(1, Epoch(2), 1), leases);
+            next.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+            for (seq, key) in [(1, key), (2, key), (3, other), (4, other)] {
+                next.step(vec![settlement(seq, key, figures)]);
+            }
+            next.pass(2);
+            assert_eq!(next.ledger.why(SLOT).refusal, Some(Refusal::BudgetExhausted));
+        }
+    }
+}
+
+#[test]
+fn what_was_absurd_before_a_start_is_absurd_behind_it() {
+    let period = Desk::new(1).period();
+    let absurd = Lease { late: Nanos::new(ABSURD), over: Nanos::new(ABSURD), ..lease(9, 4, 5) };
+    let key = |hours: u32, epoch| {
+        let period = Period(period.0 - 4 * hours);
+        LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(epoch) }
+    };
+    // An hour with two of them, and one of long ago.
+    let hours = [(0, 1), (0, 2), (2, 1), (24 * 40, 1)];
+    let leases = hours.map(|(hours, epoch)| (key(hours, epoch), absurd)).to_vec();
+    let mut desk = Desk::restarted(Settings::new(1, Epoch(3), 1), leases);
+    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+    let spend = desk.ledger.spend(SLOT).unwrap();
+    assert_eq!((spend.life, spend.today), (Nanos::new(u64::MAX), Nanos::new(u64::MAX)));
+    let old = Lease { late: Nanos::new(7), over: Nanos::new(2), ..lease(9, 4, 5) };
+    let mut desk = Desk::restarted(Settings::new(1, Epoch(3), 1), vec![(key(24 * 40, 1), old)]);
+    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(1_000))]);
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(14));
+}
+
+#[test]
+fn absurd_bids_stop_nobody() {
+    for limits in [Limits::default(), Limits { life: usd(u64::MAX - 1), ..Limits::default() }] {
+        let definition = CampaignDefinition { limits, ..campaign() };
+        let mut desk = Desk::defined(2, account(), definition);
+        desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..definition })]);
+        for round in 0..20 {
+            for (shard, slot) in [(0, SLOT), (1, SLOT), (0, Slot(1))] {
+                desk.want(shard, slot, if round % 2 == 0 { ABSURD } else { ABSURD / 4 });
+                // Recalled, it gives back.
+                let granted = desk.granted(shard, slot);
+                let is_recalled = desk.gate(shard, slot).is_some_and(|gate| gate.is_recalled);
+                if is_recalled {
+                    desk.report(shard, slot, [granted, 0, 0, 0]);
+                }
+            }
+            desk.pass(3);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_leased_before_all_that_was_spent_is_known() {
+    let period = Desk::new(1).period();
+    let other = LeaseKey { slot: Slot(1), period, node: 1, epoch: Epoch(1) };
+    let limits = Limits { life: usd(100), ..Limits::default() };
+    let limited = AccountDefinition { limits, ..account() };
+    let settings = Settings::new(1, Epoch(2), 1);
+    let mut desk = Desk::unready(settings, vec![(other, lease(80, 0, 30))]);
+    desk.step(vec![Incoming::Account(limited), Incoming::Campaign(campaign())]);
+    desk.want(0, SLOT, 100);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 0);
+    assert_eq!(desk.ledger.why(SLOT).refusal, Some(Refusal::LedgerUnavailable));
+    desk.step(vec![
+        Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..campaign() }),
+        settlement(1, other, [0, 5, 0]),
+    ]);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 0);
+    desk.step(vec![Incoming::Replayed]);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 15, "80 are held, 5 came late");
+}
+
+#[test]
+fn a_disk_that_is_full_for_a_day_leaves_nothing_to_be_told() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.ended = Ended::Refused;
+    for _ in 0..24 {
+        desk.want(0, SLOT, 10);
+        desk.pass(3);
+        desk.tick += 3_600 * SECOND;
+        desk.unix_ms += 3_600_000;
+        desk.pass(1);
+    }
+    assert!(desk.saved.len() <= 2, "{:?}", desk.saved);
+    let books = &desk.ledger.campaign(SLOT).unwrap().books;
+    assert!(books.len() <= 2, "{books:?}");
+    desk.ended = Ended::Committed;
+    desk.pass(3);
+    assert!(desk.granted(0, SLOT) >= 10);
+}
+
+#[test]
+fn a_batch_has_room_and_the_next_says_the_rest() {
+    let leases_max = 64;
+    let settings = Settings { leases_max, ..Settings::new(1, Epoch(1), 1) };
+    let mut desk = Desk::restarted(settings, Vec::new());
+    desk.step(vec![Incoming::Account(account())]);
+    let definition = |slot| CampaignDefinition { slot: Slot(slot), ..campaign() };
+    desk.step((0..200).map(|slot| Incoming::Campaign(definition(slot))).collect());
+    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(10) });
+    desk.step((0..200).map(want).collect());
+    desk.step(vec![Incoming::Logged(7)]);
+    for _ in 0..16 {
+        desk.pass(1);
+    }
+    for slot in 0..200 {
+        assert!(desk.granted(0, Slot(slot)) >= 10, "campaign {slot}");
+    }
+    // What was settled counts as applied once all of it has been said.
+    let period = desk.period();
+    let key = |slot| LeaseKey { slot: Slot(slot), period, node: 1, epoch: Epoch(1) };
+    desk.step((0..200u32).map(|at| settlement(8 + u64::from(at), key(at), [1, 0, 0])).collect());
+    // Of all batches since.
+    let count = |desk: &Desk| desk.saved.iter().filter(|it| it.1.settled > Nanos::ZERO).count();
+    let mut settled = count(&desk);
+    let mut applied = vec![(settled, desk.applied_seq)];
+    for _ in 0..8 {
+        desk.pass(1);
+        settled += count(&desk);
+        desk.saved.clear();
+        applied.push((settled, desk.applied_seq));
+    }
+    assert!(applied.iter().all(|(settled, seq)| *settled >= 200 || *seq < 8), "{applied:?}");
+    assert_eq!(applied.last(), Some(&(200, 207)), "{applied:?}");
+    assert_eq!(desk.said_most, leases_max);
+}
+
+#[test]
+fn a_campaign_with_more_than_a_batch_has_room_for_is_said_in_parts() {
+    let period = Desk::new(1).period();
+    let key = |epoch| LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(epoch) };
+    let leases = (1..=10).map(|epoch| (key(epoch), lease(7, 0, 0))).collect();
+    let settings = Settings { leases_max: 4, ..Settings::new(1, Epoch(11), 1) };
+    let mut desk = Desk::restarted(settings, leases);
+    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    let mut returned = 0;
+    for _ in 0..2 * 16 * 60 {
+        desk.tick += SECOND / 2;
+        desk.saved.clear();
+        desk.step(Vec::new());
+        assert!(desk.saved.len() <= 4);
+        returned += desk.saved.iter().map(|(_, lease)| lease.returned.get()).sum::<u64>();
+    }
+    assert_eq!(returned, 70, "each is said once");
+}
+
+#[test]
+#[should_panic(expected = "is settled or returned once")]
+fn a_lease_that_does_not_balance_stops_everything() {
+    let mut desk = Desk::defined(1, account(), life(100));
+    desk.want(0, SLOT, 10);
+    desk.pass(2);
+    let granted = desk.granted(0, SLOT);
+    let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
+    // The log says that all was spent, the shard that nothing was.
+    desk.step(vec![settlement(1, key, [granted, 0, 0])]);
+    desk.report(0, SLOT, [granted, 0, 0, 0]);
+    desk.step(vec![Incoming::Campaign(CampaignDefinition {
+        version: 2,
+        is_paused: true,
+        ..life(100)
+    })]);
+    desk.pass(3);
+}
+
+/// A campaign whose budget's last crumb is less than any bid for it, at a shard that bids, is refused,
+/// and gives back what is recalled, or is of an hour that is over.
+struct Crumbs {
+    desk: Desk,
+    period: Period,
+    recalls: usize,
+}
+
+impl Crumbs {
+    fn new() -> Self {
+        let desk = Desk::defined(2, account(), life(3));
+        Self { period: desk.period(), desk, recalls: 0 }
+    }
+
+    fn report(&mut self, settled: u64) {
+        let period = self.period;
+        let of_period = self.desk.grants.iter().filter(|(_, grant)| grant.period == period);
+        let granted = of_period.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0);
+        let [returned, settled, late, over] = [granted - settled, settled, 0, 0].map(Nanos::new);
+        let (reserved_count, won_count) = (settled.get(), settled.get());
+        let report =
+            Report { slot: SLOT, period, returned, settled, late, over, reserved_count, won_count };
+        self.desk.step(vec![Incoming::Report(0, report)]);
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            let gate = self.desk.gate(0, SLOT).expect("a gate");
+            if gate.is_recalled || self.period != self.desk.period() {
+                self.recalls += usize::from(gate.is_recalled);
+                self.report(0);
+                self.period = self.desk.period();
+            } else if gate.closed.is_none() {
+                self.desk.want(0, SLOT, 5);
+            }
+            self.desk.pass(1);
+        }
+    }
+}
+
+#[test]
+fn crumbs_that_nobody_can_use_do_not_keep_the_store_busy() {
+    let mut crumbs = Crumbs::new();
+    crumbs.pass(1_700);
+    assert!(crumbs.desk.batches <= 32, "{} batches in half an hour", crumbs.desk.batches);
+    let recalls = crumbs.recalls;
+    assert!(recalls >= 8, "others get them, now and then: {recalls}");
+    // The next hour begins anew.
+    crumbs.pass(160);
+    assert!(crumbs.recalls - recalls >= 3, "{}", crumbs.recalls - recalls);
+}
+
+#[test]
+fn who_reserves_again_is_soon_recalled_when_it_stops() {
+    let mut crumbs = Crumbs::new();
+    crumbs.pass(1_000);
+    while crumbs.desk.gate(0, SLOT).unwrap().is_recalled {
+        crumbs.pass(1);
+    }
+    crumbs.pass(3);
+    crumbs.report(1);
+    crumbs.desk.gates.clear();
+    crumbs.desk.pass(4);
+    assert_eq!(crumbs.desk.gate(0, SLOT), None, "it has its time");
+    crumbs.desk.pass(4);
+    assert!(crumbs.desk.gates.iter().any(|(_, gate)| gate.is_recalled), "not only after minutes");
+}
+
+#[test]
+fn a_campaign_has_one_timer_by_each_clock() {
+    let mut crumbs = Crumbs::new();
+    crumbs.pass(2 * 3_600);
+    let ledger = &crumbs.desk.ledger;
+    let timers = (ledger.by_unix_ms.len(), ledger.by_tick.len());
+    assert!(timers.0 <= 1 && timers.1 <= 1, "{timers:?}");
+}
+
+#[test]
+fn a_clock_that_was_wrong_once_is_not_followed_for_ever() {
+    let key = LeaseKey { slot: SLOT, period: Period(DAY * 96 * 2), node: 1, epoch: Epoch(1) };
+    let mut desk = Desk::restarted(Settings::new(1, Epoch(2), 1), vec![(key, lease(30, 0, 20))]);
+    desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    desk.want(0, SLOT, 200);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 70, "what was spent then is spent");
+}
+
+#[test]
+fn an_hour_of_which_the_calendar_says_nothing_counts_as_one_of_today() {
+    // Two hours before; the calendar begins with the hour.
+    let period = Period(Desk::new(1).period().0 - 8);
+    let long_ago = Period(period.0 - 96 * 3);
+    let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
+    let old = LeaseKey { period: long_ago, ..key };
+    let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
+    let now = Now { tick: Tick::from_nanos(SECOND), unix_ms };
+    let settings = Settings::new(1, Epoch(2), 1);
+    let leases = [(key, lease(60, 0, 60)), (old, lease(20, 0, 20))];
+    let mut ledger = Ledger::new(settings, now, leases, 0);
+    let hours = steady(DAY - 1, 3, 0).from(unix_ms / (4 * QUARTER_MS) * (4 * QUARTER_MS)).to_vec();
+    let calendar = crate::calendar::Calendar::new(hours).unwrap();
+    let limits = Limits { day: usd(100), ..Limits::default() };
+    let mut outbox = Outbox::default();
+    ledger.step(
+        now,
+        vec![
+            Incoming::Calendar(ZoneId(0), calendar),
+            Incoming::Account(account()),
+            Incoming::Campaign(CampaignDefinition { limits, ..campaign() }),
+            Incoming::Replayed,
+        ],
+        &mut outbox,
+    );
+    let levels = ledger.why(SLOT).levels.expect("an hour");
+    assert_eq!(levels[2].headroom(), Some(Nanos::new(40)));
+}

@@ -1,0 +1,88 @@
+//! What pacing asks of whoever keeps the books: what a campaign has spent, and what it may.
+
+use units::Nanos;
+
+use crate::ledger::{Ledger, Level, Owner, Span};
+use crate::messages::Slot;
+
+/// What a campaign has spent in a span, and what it may spend in all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purse {
+    /// So far.
+    pub spent: Nanos,
+    /// By its own limit, less what is kept back; `None` without one.
+    pub own: Option<Nanos>,
+    /// By the account's, as far as others leave of it.
+    pub shared: Option<Nanos>,
+}
+
+impl Purse {
+    /// What it may spend in all of the span; `None` without a limit.
+    pub fn limit(&self) -> Option<Nanos> {
+        match (self.own, self.shared) {
+            (Some(own), Some(shared)) => Some(own.min(shared)),
+            (own, shared) => own.or(shared),
+        }
+    }
+}
+
+/// A campaign's money, by the spans that have limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Funds {
+    /// For ever.
+    pub life: Purse,
+    /// Today, on the account's clocks.
+    pub day: Purse,
+    /// In this hour of them.
+    pub hour: Purse,
+}
+
+impl Funds {
+    /// Of a span.
+    pub const fn of(&self, span: Span) -> &Purse {
+        match span {
+            Span::Life => &self.life,
+            Span::Day => &self.day,
+            Span::Hour => &self.hour,
+        }
+    }
+}
+
+/// Whoever keeps the books.
+pub trait Books {
+    /// What a campaign has spent, and what it may; `None` while nobody can tell.
+    fn funds(&self, slot: Slot) -> Option<Funds>;
+}
+
+impl Books for Ledger {
+    fn funds(&self, slot: Slot) -> Option<Funds> {
+        let spend = self.spend(slot)?;
+        let why = self.why(slot);
+        let levels = why.levels?;
+        // What it holds of the account's limits it may spend as well.
+        let holds = why.at_shards.get() + why.ready.get() + why.frozen.get();
+        let limit = |owner, span, spent: u64| {
+            let level = levels.iter().find(|level| (level.owner, level.span) == (owner, span))?;
+            match owner {
+                Owner::Campaign => spendable(level),
+                Owner::Account => Some(level.headroom()?.get().saturating_add(holds + spent)),
+            }
+        };
+        let purse = |span, spent: Nanos| Purse {
+            spent,
+            own: limit(Owner::Campaign, span, spent.get()).map(Nanos::new),
+            shared: limit(Owner::Account, span, spent.get()).map(Nanos::new),
+        };
+        Some(Funds {
+            life: purse(Span::Life, spend.life),
+            day: purse(Span::Day, spend.today),
+            hour: purse(Span::Hour, spend.now),
+        })
+    }
+}
+
+/// Of a limit, less what is kept back for late wins and has not been needed.
+fn spendable(level: &Level) -> Option<u64> {
+    let kept = level.holdback.get().saturating_sub(level.late.get());
+    level.limit.map(|limit| limit.get().saturating_sub(kept))
+}

@@ -1,0 +1,138 @@
+//! Which flight is followed, and how far it is: of the life, of a day, or of an hour.
+
+use units::Nanos;
+
+use super::sums::Sums;
+use super::{Funds, Hour};
+use crate::calendar::Calendar;
+use crate::ledger::Span;
+use crate::strategy::{Flight, Observed, State, Target, Week};
+
+/// What of an account's limit others leave is taken anew when it differs by more than a part in so
+/// many: a plan that changes with every lease of others would follow none.
+const STEADY: u64 = 64;
+
+/// What decides the curve of a campaign, whatever part of its flight is followed.
+pub(super) struct Shape {
+    pub(super) flight: Flight,
+    pub(super) week: Week,
+    pub(super) ahead: f64,
+}
+
+/// What is to be followed.
+pub(super) struct Choice {
+    /// Which span's limit, and from when to when it holds; none where nothing limits it.
+    pub(super) followed: Option<(Span, Flight)>,
+    /// When to choose anew.
+    pub(super) until_ms: u64,
+}
+
+/// A flight that is followed, from its beginning or from where it was joined.
+pub(super) struct Plan {
+    pub(super) span: Span,
+    /// From when to when the limit holds.
+    pub(super) nominal: Flight,
+    /// Of what was left of it.
+    pub(super) target: Target,
+    /// What had been spent when it was joined.
+    before: u64,
+    /// What had been seen by then.
+    base: Observed,
+    /// What others left of the account's limit, as it was taken last.
+    shared: Option<u64>,
+}
+
+/// The tightest flight: that of the life, unless a limit of the day is used up sooner than the life
+/// asks for; and so for the hour.
+pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
+    let (flight, now_ms) = (shape.flight, hour.now_ms);
+    let within = |(start, end): (u64, u64)| Flight {
+        start_ms: flight.start_ms.max(start),
+        end_ms: flight.end_ms.min(end),
+    };
+    let calendar = &hour.clocks.calendar;
+    let day = day_of(calendar, now_ms).map(within);
+    let clock = calendar.at(now_ms).map(|hour| within((hour.start_unix_ms, hour.end_unix_ms)));
+    let mut until_ms = day.map_or(flight.end_ms, |day| day.end_ms);
+    let mut chosen: Option<(Span, Flight, Target, u64)> = None;
+    for (span, bounds) in [(Span::Life, Some(flight)), (Span::Day, day), (Span::Hour, clock)] {
+        let (Some(bounds), Some(limit)) = (bounds, funds.of(span).limit()) else { continue };
+        until_ms = until_ms.min(bounds.end_ms);
+        let Ok(target) = shape.target(bounds, hour) else { continue };
+        let left = limit.get().saturating_sub(funds.of(span).spent.get());
+        let is_tighter = chosen.as_ref().is_none_or(|(_, _, longer, longer_left)| {
+            let part = longer.share_of_rest(now_ms, bounds.end_ms);
+            left as f64 <= *longer_left as f64 * part
+        });
+        if is_tighter {
+            chosen = Some((span, bounds, target, left));
+        }
+    }
+    Choice { followed: chosen.map(|(span, bounds, ..)| (span, bounds)), until_ms }
+}
+
+/// From when to when it is the same day on the wall.
+fn day_of(calendar: &Calendar, now_ms: u64) -> Option<(u64, u64)> {
+    const LONGEST_MS: u64 = 26 * 60 * 60 * 1000;
+    let day = calendar.at(now_ms)?.day;
+    let hours = calendar.from(now_ms.saturating_sub(LONGEST_MS));
+    let mut of_day = hours.iter().filter(|hour| hour.day == day);
+    let first = of_day.clone().next()?;
+    let behind = hours.iter().find(|hour| hour.day > day).map(|hour| hour.start_unix_ms);
+    let end = behind.or_else(|| of_day.next_back().map(|hour| hour.end_unix_ms))?;
+    Some((first.start_unix_ms, end))
+}
+
+impl Plan {
+    pub(super) fn new(
+        (span, nominal): (Span, Flight),
+        target: Target,
+        before: u64,
+        base: Observed,
+    ) -> Self {
+        Self { span, nominal, target, before, base, shared: None }
+    }
+
+    /// What was observed since it was joined.
+    pub(super) fn observed(&self, sums: &Sums, funds: &Funds) -> Observed {
+        let (totals, base) = (sums.totals(), self.base);
+        Observed {
+            requests: totals.requests.saturating_sub(base.requests),
+            bids: totals.bids.saturating_sub(base.bids),
+            wins: totals.wins.saturating_sub(base.wins),
+            spent: funds.of(self.span).spent.get().saturating_sub(self.before),
+        }
+    }
+
+    /// What may be spent from when it was joined to its end.
+    pub(super) fn budget(&mut self, funds: &Funds) -> Nanos {
+        let purse = funds.of(self.span);
+        let shared = purse.shared.map(Nanos::get);
+        let is_steady = |was: u64, is: u64| was.abs_diff(is) <= was / STEADY;
+        self.shared = match (self.shared, shared) {
+            (Some(was), Some(is)) if is_steady(was, is) => Some(was),
+            (_, shared) => shared,
+        };
+        let own = purse.own.map_or(u64::MAX, Nanos::get);
+        Nanos::new(own.min(self.shared.unwrap_or(u64::MAX)).saturating_sub(self.before))
+    }
+
+    /// What should have been spent in all of the span by a time.
+    pub(super) fn planned(&self, state: &State, at_ms: u64) -> Nanos {
+        Nanos::new(self.before.saturating_add(whole(state.planned(&self.target, at_ms))))
+    }
+
+    /// What was spent in all of the span.
+    pub(super) const fn spent(&self, observed: Observed) -> Nanos {
+        Nanos::new(self.before.saturating_add(observed.spent))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float casts to the nearest integer in range; it is to be looked at, never booked"
+)]
+const fn whole(nanos: f64) -> u64 {
+    nanos as u64
+}

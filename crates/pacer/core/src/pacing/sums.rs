@@ -1,0 +1,57 @@
+//! What shards have seen and won of a campaign, merged: whatever comes twice or out of order
+//! changes nothing.
+
+use crate::messages::{Period, Report, Seen};
+use crate::strategy::Observed;
+
+/// Periods of which each shard's wins are kept apart: the present one, the one before and one that
+/// a clock put in between.
+const PERIODS: usize = 3;
+
+/// Cumulative figures of one campaign, by shard.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    seen: Vec<Seen>,
+    wins: Vec<(u16, Period, u64)>,
+    /// Won in periods that are not kept apart any more, and the last of these.
+    won_before: u64,
+    over: Option<Period>,
+}
+
+impl Sums {
+    pub(super) fn see(&mut self, shard: u16, seen: Seen, shards: u16) {
+        self.seen.resize(usize::from(shards), Seen::default());
+        let known = &mut self.seen[usize::from(shard)];
+        known.requests = known.requests.max(seen.requests);
+        known.bids = known.bids.max(seen.bids);
+    }
+
+    pub(super) fn report(&mut self, shard: u16, report: &Report, shards: u16) {
+        if self.over.is_some_and(|over| report.period <= over) {
+            return; // What is won so late is counted by nobody but the ledger.
+        }
+        let same =
+            |(of, period, _): &&mut (u16, Period, u64)| (*of, *period) == (shard, report.period);
+        match self.wins.iter_mut().find(same) {
+            Some((_, _, won)) => *won = report.won_count.max(*won),
+            None => self.wins.push((shard, report.period, report.won_count)),
+        }
+        while self.wins.len() > PERIODS * usize::from(shards) {
+            let oldest = self.wins.iter().map(|(_, period, _)| *period).min();
+            let is_oldest = |win: &&(u16, Period, u64)| Some(win.1) == oldest;
+            self.won_before += self.wins.iter().filter(is_oldest).map(|win| win.2).sum::<u64>();
+            self.wins.retain(|win| Some(win.1) != oldest);
+            self.over = self.over.max(oldest);
+        }
+    }
+
+    /// Since the process started; what is spent is the ledger's.
+    pub(super) fn totals(&self) -> Observed {
+        Observed {
+            requests: self.seen.iter().map(|seen| seen.requests).sum(),
+            bids: self.seen.iter().map(|seen| seen.bids).sum(),
+            wins: self.won_before + self.wins.iter().map(|(_, _, won)| won).sum::<u64>(),
+            spent: 0,
+        }
+    }
+}

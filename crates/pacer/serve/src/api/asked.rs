@@ -1,0 +1,151 @@
+//! What a request asks, beyond its path: its body, the versions and keys in its headers, and its
+//! query.
+//!
+//! Each reader returns a value, or the refusal with the field that is wrong and a remedy.
+
+use pacer_core::messages::Epoch;
+use pacer_core::store::AuditKey;
+use runtime::admin::{Call, ErrorCode, Reply};
+use serde_json::{Map, Value, json};
+
+/// Media types of whole definitions.
+pub(super) const JSON: &[&str] = &["application/json"];
+
+/// Media types of parts of them.
+pub(super) const MERGE_PATCH: &[&str] = &["application/merge-patch+json", "application/json"];
+
+/// Longest idempotency key.
+const KEY_BYTES_MAX: usize = 128;
+
+/// A request, as it is read.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'c>(&'c Call);
+
+/// A refusal of a field.
+pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
+    Reply::error_with(code, message, json!({ "field": field }))
+}
+
+fn bad(field: &str, message: &str) -> Reply {
+    wrong(ErrorCode::BadRequest, field, message)
+}
+
+impl<'c> Asked<'c> {
+    pub(super) fn new(call: &'c Call) -> Self {
+        Self(call)
+    }
+
+    /// The body, an object.
+    pub(super) fn body(self, media_types: &[&str]) -> Result<Map<String, Value>, Reply> {
+        let given = self.0.header("content-type").unwrap_or_default();
+        let media_type = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if !media_types.contains(&media_type.as_str()) {
+            let message = format!("`{given}` is not read: send {}", media_types.join(" or "));
+            return Err(wrong(ErrorCode::UnsupportedMediaType, "content-type", &message));
+        }
+        match serde_json::from_slice(self.0.body()) {
+            Ok(Value::Object(body)) => Ok(body),
+            Ok(_) => Err(bad("body", "the body is no object: send one, with a definition's keys")),
+            Err(error) => {
+                Err(bad("body", &format!("the body is not JSON: {error}: send a JSON object")))
+            }
+        }
+    }
+
+    /// The version that must be in force, if the request names one (RFC 9110, section 13.1.1).
+    pub(super) fn version(self) -> Result<Option<u64>, Reply> {
+        let Some(given) = self.0.header("if-match") else { return Ok(None) };
+        let given = given.trim();
+        if given == "*" {
+            return Ok(None);
+        }
+        let tag = given.strip_prefix("W/").unwrap_or(given);
+        let quoted = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+        let digits = quoted.unwrap_or(tag);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        match digits.parse() {
+            Ok(version) if is_number => Ok(Some(version)),
+            _ => {
+                let message =
+                    format!("`{given}` is no version: send one as the etag had it, such as \"3\"");
+                Err(bad("if-match", &message))
+            }
+        }
+    }
+
+    /// The same, where the body may name it too.
+    pub(super) fn version_or(self, of_body: Option<Value>) -> Result<Option<u64>, Reply> {
+        let of_header = self.version()?;
+        let Some(of_body) = of_body else { return Ok(of_header) };
+        let Some(version) = of_body.as_u64() else {
+            return Err(bad("version", "is no version: give a whole number such as 3"));
+        };
+        match of_header {
+            Some(other) if other != version => {
+                let message = "if-match names another version than the body: name one of them";
+                Err(bad("version", message))
+            }
+            _ => Ok(Some(version)),
+        }
+    }
+
+    /// The idempotency key, if the request has one.
+    pub(super) fn key(self) -> Result<Option<&'c str>, Reply> {
+        let Some(key) = self.0.header("idempotency-key") else { return Ok(None) };
+        let fits = (1..=KEY_BYTES_MAX).contains(&key.len())
+            && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if fits {
+            return Ok(Some(key));
+        }
+        let message = format!("the key needs 1 to {KEY_BYTES_MAX} letters without spaces");
+        Err(bad("idempotency-key", &message))
+    }
+
+    /// Refuses what the query has beyond what is known.
+    pub(super) fn only(self, known: &[&str]) -> Result<(), Reply> {
+        match self.0.query_names().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!("`{name}` is unknown: ask by {}", known.join(", "));
+                Err(bad(&name, &message))
+            }
+        }
+    }
+
+    /// How many are wanted.
+    pub(super) fn most(self, default: usize, limit: usize) -> Result<usize, Reply> {
+        let Some(given) = self.0.query("most")? else { return Ok(default) };
+        match given.parse() {
+            Ok(most) if (1..=limit).contains(&most) => Ok(most),
+            _ => Err(bad("most", &format!("`{given}` is not from 1 to {limit}: choose one"))),
+        }
+    }
+
+    /// Whether something is wanted.
+    pub(super) fn flag(self, name: &str) -> Result<bool, Reply> {
+        match self.0.query(name)?.as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(given) => {
+                Err(bad(name, &format!("`{given}` is not `true` or `false`: write one")))
+            }
+        }
+    }
+
+    /// Where an audit entry stands: four numbers.
+    pub(super) fn audit_key(self, name: &str) -> Result<Option<AuditKey>, Reply> {
+        let Some(given) = self.0.query(name)? else { return Ok(None) };
+        let numbers: Option<Vec<u64>> = given.split('.').map(|part| part.parse().ok()).collect();
+        let key = numbers.and_then(|numbers| match numbers[..] {
+            [node, epoch, number, index] => Some(AuditKey {
+                node: node.try_into().ok()?,
+                epoch: Epoch(epoch.try_into().ok()?),
+                number,
+                index: index.try_into().ok()?,
+            }),
+            _ => None,
+        });
+        let message = format!("`{given}` is no key of an entry: take one from `next` or `key`");
+        key.map(Some).ok_or_else(|| bad(name, &message))
+    }
+}

@@ -1,0 +1,310 @@
+//! Accounts and campaigns over the admin listener: create, read, change, pause, budget; what they
+//! spend, how they follow their targets, and why they do not spend.
+//!
+//! Owns paths, statuses and the forms of answers. What may be changed is the registry's, which it
+//! knows as [`Budgets`], whatever a campaign shows.
+
+mod asked;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use pacer_core::ledger::{Spend, Why};
+use pacer_core::store::{AuditEntry, AuditKey, Kind};
+use runtime::admin::{Api, Call, Method, Reply, Route};
+use serde_json::{Map, Value, json};
+use units::Currency;
+
+use crate::registry::{Answered, Curve, Edit, Listing, Refused, Registry, Rules};
+use asked::Asked;
+
+/// Most that is read of a body: a campaign with its creatives.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Accounts and campaigns, as the API asks for them.
+pub trait Budgets: Send + Sync {
+    /// Defines one.
+    ///
+    /// # Errors
+    /// When nothing was changed, or whether it was is not known.
+    fn create(
+        &self,
+        kind: Kind,
+        body: &Map<String, Value>,
+        key: Option<&str>,
+    ) -> Result<Answered, Refused>;
+
+    /// Changes one.
+    ///
+    /// # Errors
+    /// When nothing was changed, or whether it was is not known.
+    fn edit(
+        &self,
+        of: (Kind, &str),
+        edit: &Edit,
+        expected: Option<u64>,
+    ) -> Result<Answered, Refused>;
+
+    /// Shows one.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn show(&self, kind: Kind, id: &str) -> Result<Answered, Refused>;
+
+    /// Shows several, and whether there are more.
+    fn list(&self, kind: Kind, listing: &Listing) -> (Vec<Value>, bool);
+
+    /// In which currency one spends.
+    fn currency(&self, kind: Kind, id: &str) -> Option<Currency>;
+
+    /// What one has spent.
+    ///
+    /// # Errors
+    /// When there is none, or the ledger does not answer.
+    fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused>;
+
+    /// How one follows its target.
+    ///
+    /// # Errors
+    /// When there is none, or the ledger does not answer.
+    fn curve(&self, kind: Kind, id: &str) -> Result<Option<Curve>, Refused>;
+
+    /// Why one does not spend.
+    ///
+    /// # Errors
+    /// When there is none, or the ledger does not answer.
+    fn why(&self, kind: Kind, id: &str) -> Result<Why, Refused>;
+
+    /// What was changed.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn audit(
+        &self,
+        after: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused>;
+}
+
+impl<R: Rules> Budgets for Registry<R> {
+    fn create(
+        &self,
+        kind: Kind,
+        body: &Map<String, Value>,
+        key: Option<&str>,
+    ) -> Result<Answered, Refused> {
+        Self::create(self, kind, body, key)
+    }
+
+    fn edit(
+        &self,
+        of: (Kind, &str),
+        edit: &Edit,
+        expected: Option<u64>,
+    ) -> Result<Answered, Refused> {
+        Self::edit(self, of, edit, expected)
+    }
+
+    fn show(&self, kind: Kind, id: &str) -> Result<Answered, Refused> {
+        Self::show(self, kind, id)
+    }
+
+    fn list(&self, kind: Kind, listing: &Listing) -> (Vec<Value>, bool) {
+        Self::list(self, kind, listing)
+    }
+
+    fn currency(&self, kind: Kind, id: &str) -> Option<Currency> {
+        Self::currency(self, kind, id)
+    }
+
+    fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused> {
+        Self::spend(self, kind, id)
+    }
+
+    fn curve(&self, kind: Kind, id: &str) -> Result<Option<Curve>, Refused> {
+        Self::curve(self, kind, id)
+    }
+
+    fn why(&self, kind: Kind, id: &str) -> Result<Why, Refused> {
+        Self::why(self, kind, id)
+    }
+
+    fn audit(
+        &self,
+        after: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
+        Self::audit(self, after, most)
+    }
+}
+
+/// Who answers.
+type Held = Arc<dyn Budgets>;
+
+/// A route of accounts or campaigns.
+const fn route(
+    method: Method,
+    path: &'static str,
+    answer: fn(&Held, &Call) -> Reply,
+) -> Route<Held> {
+    Route { method, path, answer }
+}
+
+const ACCOUNT: Kind = Kind::Account;
+const CAMPAIGN: Kind = Kind::Campaign;
+
+/// What is answered of accounts and campaigns.
+pub static ROUTES: &[Route<Held>] = &[
+    route(Method::Get, "/v1/accounts", |of, call| list(of, ACCOUNT, call)),
+    route(Method::Post, "/v1/accounts", |of, call| create(of, ACCOUNT, call)),
+    route(Method::Get, "/v1/accounts/{id}", |of, call| show(of, ACCOUNT, call)),
+    route(Method::Put, "/v1/accounts/{id}", |of, call| replace(of, ACCOUNT, call)),
+    route(Method::Patch, "/v1/accounts/{id}", |of, call| merge(of, ACCOUNT, call)),
+    route(Method::Put, "/v1/accounts/{id}/pause", |of, call| pause(of, ACCOUNT, call, true)),
+    route(Method::Delete, "/v1/accounts/{id}/pause", |of, call| pause(of, ACCOUNT, call, false)),
+    route(Method::Put, "/v1/accounts/{id}/budget", |of, call| budget(of, ACCOUNT, call)),
+    route(Method::Get, "/v1/accounts/{id}/spend", |of, call| spend(of, ACCOUNT, call)),
+    route(Method::Get, "/v1/accounts/{id}/why", |of, call| why(of, ACCOUNT, call)),
+    route(Method::Get, "/v1/campaigns", |of, call| list(of, CAMPAIGN, call)),
+    route(Method::Post, "/v1/campaigns", |of, call| create(of, CAMPAIGN, call)),
+    route(Method::Get, "/v1/campaigns/{id}", |of, call| show(of, CAMPAIGN, call)),
+    route(Method::Put, "/v1/campaigns/{id}", |of, call| replace(of, CAMPAIGN, call)),
+    route(Method::Patch, "/v1/campaigns/{id}", |of, call| merge(of, CAMPAIGN, call)),
+    route(Method::Delete, "/v1/campaigns/{id}", remove),
+    route(Method::Put, "/v1/campaigns/{id}/pause", |of, call| pause(of, CAMPAIGN, call, true)),
+    route(Method::Delete, "/v1/campaigns/{id}/pause", |of, call| pause(of, CAMPAIGN, call, false)),
+    route(Method::Put, "/v1/campaigns/{id}/budget", |of, call| budget(of, CAMPAIGN, call)),
+    route(Method::Get, "/v1/campaigns/{id}/spend", |of, call| spend(of, CAMPAIGN, call)),
+    route(Method::Get, "/v1/campaigns/{id}/curve", curve),
+    route(Method::Get, "/v1/campaigns/{id}/why", |of, call| why(of, CAMPAIGN, call)),
+    route(Method::Get, "/v1/audit", audit),
+];
+
+/// Answers for `budgets`.
+pub fn api(budgets: Arc<dyn Budgets>) -> Api {
+    Api::new(budgets, ROUTES).with_bodies(BODY_BYTES_MAX)
+}
+
+/// The reply, or the refusal in its place.
+fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
+    answer().unwrap_or_else(|refusal| refusal)
+}
+
+fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
+    or_refused(|| {
+        let known: &[&str] = match kind {
+            Kind::Account => &["after", "most", "removed"],
+            Kind::Campaign => &["after", "most", "removed", "account"],
+        };
+        let asked = Asked::new(call);
+        asked.only(known)?;
+        let listing = Listing {
+            after: call.query("after")?,
+            most: asked.most(100, 1000)?,
+            account: call.query("account")?,
+            with_removed: asked.flag("removed")?,
+        };
+        let (views, is_more) = of.list(kind, &listing);
+        let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
+        let name = match kind {
+            Kind::Account => "accounts",
+            Kind::Campaign => "campaigns",
+        };
+        Ok(Reply::json(&json!({ name: views, "next": next })))
+    })
+}
+
+fn create(of: &Held, kind: Kind, call: &Call) -> Reply {
+    or_refused(|| {
+        let asked = Asked::new(call);
+        let (key, body) = (asked.key()?, asked.body(asked::JSON)?);
+        let Answered { version, view } =
+            of.create(kind, &body, key).map_err(|it| shown::refused(&it))?;
+        let id = view["id"].as_str().unwrap_or_default();
+        let path = match kind {
+            Kind::Account => format!("/v1/accounts/{id}"),
+            Kind::Campaign => format!("/v1/campaigns/{id}"),
+        };
+        Ok(Reply::json(&view).created(&path).with_version(version))
+    })
+}
+
+fn show(of: &Held, kind: Kind, call: &Call) -> Reply {
+    answered(of.show(kind, call.parameter("id")))
+}
+
+fn edit(of: &Held, kind: Kind, call: &Call, edit: &Edit) -> Result<Reply, Reply> {
+    let expected = Asked::new(call).version()?;
+    Ok(answered(of.edit((kind, call.parameter("id")), edit, expected)))
+}
+
+fn replace(of: &Held, kind: Kind, call: &Call) -> Reply {
+    or_refused(|| edit(of, kind, call, &Edit::Replace(Asked::new(call).body(asked::JSON)?)))
+}
+
+fn merge(of: &Held, kind: Kind, call: &Call) -> Reply {
+    or_refused(|| edit(of, kind, call, &Edit::Merge(Asked::new(call).body(asked::MERGE_PATCH)?)))
+}
+
+fn remove(of: &Held, call: &Call) -> Reply {
+    or_refused(|| edit(of, CAMPAIGN, call, &Edit::Remove))
+}
+
+fn pause(of: &Held, kind: Kind, call: &Call, is_paused: bool) -> Reply {
+    or_refused(|| edit(of, kind, call, &Edit::Pause(is_paused)))
+}
+
+fn budget(of: &Held, kind: Kind, call: &Call) -> Reply {
+    or_refused(|| {
+        let asked = Asked::new(call);
+        let mut body = asked.body(asked::JSON)?;
+        let expected = asked.version_or(body.remove("version"))?;
+        let edit = Edit::Budgets(body);
+        Ok(answered(of.edit((kind, call.parameter("id")), &edit, expected)))
+    })
+}
+
+fn answered(outcome: Result<Answered, Refused>) -> Reply {
+    match outcome {
+        Ok(Answered { version, view }) => Reply::json(&view).with_version(version),
+        Err(refused) => shown::refused(&refused),
+    }
+}
+
+fn spend(of: &Held, kind: Kind, call: &Call) -> Reply {
+    let id = call.parameter("id");
+    match of.spend(kind, id) {
+        Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
+        Ok(None) => shown::not_told(id),
+        Err(refused) => shown::refused(&refused),
+    }
+}
+
+fn curve(of: &Held, call: &Call) -> Reply {
+    let id = call.parameter("id");
+    match of.curve(CAMPAIGN, id) {
+        Ok(curve) => Reply::json(&shown::curve(id, of.currency(CAMPAIGN, id), curve.as_ref())),
+        Err(refused) => shown::refused(&refused),
+    }
+}
+
+fn why(of: &Held, kind: Kind, call: &Call) -> Reply {
+    let id = call.parameter("id");
+    match of.why(kind, id) {
+        Ok(why) => Reply::json(&shown::why(id, of.currency(kind, id), &why)),
+        Err(refused) => shown::refused(&refused),
+    }
+}
+
+fn audit(of: &Held, call: &Call) -> Reply {
+    or_refused(|| {
+        let asked = Asked::new(call);
+        asked.only(&["after", "most"])?;
+        let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
+        let most_entries = u32::try_from(most).unwrap_or(u32::MAX);
+        let entries = of.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
+        Ok(Reply::json(&shown::audit(&entries, most)))
+    })
+}

@@ -1,0 +1,395 @@
+//! The API over a real admin listener, asked over sockets: every status, with its field and remedy.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pacer_core::calendar::Hour;
+use pacer_core::ledger::HourSpend;
+use pacer_core::messages::{Period, Slot};
+use pacer_core::refusal::Refusal;
+use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
+use runtime::config::parse;
+use runtime::listen::listen;
+use runtime::metrics::Exposition;
+use runtime::shutdown::Shutdown;
+use tempfile::TempDir;
+use units::Nanos;
+
+use super::*;
+use crate::registry::LedgerDesk as _;
+use crate::registry::testing::{PriceRules, StoreDesk};
+use crate::registry::{CurvePoint, RegistryOptions};
+use pacer_core::ledger::{Level, Owner, Span};
+
+const NOW_UNIX_MS: u64 = 1_800_000_000_000;
+
+struct Fixture {
+    admin: Admin,
+    address: SocketAddr,
+    desk: Arc<StoreDesk>,
+    _folder: TempDir,
+}
+
+/// An answer: its status, its head in lower case, and its body.
+struct Answer {
+    status: u16,
+    head: String,
+    body: Value,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = folder.path().join("campaigns.d");
+        std::fs::create_dir(&files).expect("a folder");
+        let text = "[[account]]\nid = 'acme'\ncurrency = 'USD'\n\n[[campaign]]\nid = 'filed'\n\
+                    account = 'acme'\nstart = '2026-11-01'\nend = '2026-12-01'\nbid.value = '1'\n";
+        std::fs::write(files.join("a.toml"), text).expect("a file");
+        let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
+        let options = RegistryOptions {
+            folder: folder.path().to_path_buf(),
+            campaigns: Some("campaigns.d/*.toml".to_owned()),
+            clock: || NOW_UNIX_MS,
+        };
+        let told = Arc::<StoreDesk>::clone(&desk);
+        let registry = Registry::<PriceRules>::start(told, &options, drop).expect("a registry");
+        let options = parse("admin.toml", "listen = '127.0.0.1:0'", AdminOptions::read);
+        let options = options.expect("options");
+        let listener = listen(options.listen).expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let pages = Pages {
+            exposition: Exposition::default(),
+            readiness: Readiness::default(),
+            shutdown: Shutdown::new(Duration::from_secs(3600)),
+            apis: vec![api(Arc::new(registry))],
+        };
+        let admin = Admin::start(&options, listener, pages).expect("an admin listener");
+        Self { admin, address, desk, _folder: folder }
+    }
+
+    /// Asks `line`, as in `GET /v1/accounts`, with headers, each a line, and a body.
+    fn ask(&self, line: &str, headers: &str, body: &str) -> Answer {
+        let headers: String = headers.lines().map(|header| format!("{header}\r\n")).collect();
+        let length = body.len();
+        let request = format!(
+            "{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{headers}content-length: \
+             {length}\r\n\r\n{body}"
+        );
+        let mut client = TcpStream::connect(self.address).expect("it listens");
+        client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        client.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("it answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head[9..12].parse().expect("a status");
+        let body = serde_json::from_str(body).expect("a body of JSON");
+        Answer { status, head: head.to_ascii_lowercase(), body }
+    }
+
+    fn send(&self, line: &str, body: &Value) -> Answer {
+        self.ask(line, "content-type: application/json", &body.to_string())
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let answer = self.ask(&format!("GET {path}"), "", "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.body
+    }
+
+    /// A refusal: its status, its code, the field that is wrong, and what to do.
+    #[track_caller]
+    fn check(&self, answer: &Answer, want: (u16, &str, &str, &str)) {
+        let error = &answer.body["error"];
+        let (status, code, field, remedy) = want;
+        let found = (answer.status, &error["code"], &error["field"]);
+        assert_eq!(found, (status, &json!(code), &json!(field)), "{}", answer.body);
+        let message = error["message"].as_str().unwrap_or_default();
+        let first = error["problems"][0]["remedy"].as_str().unwrap_or_default();
+        assert!(message.contains(remedy) || first.contains(remedy), "{}", answer.body);
+    }
+}
+
+fn campaign(id: &str) -> Value {
+    json!({
+        "id": id,
+        "account": "acme",
+        "start": "2026-11-01",
+        "end": "2026-12-01",
+        "bid": { "value": "2" },
+    })
+}
+
+#[test]
+fn a_campaign_lives() {
+    let fixture = Fixture::new();
+    let created = fixture.send("POST /v1/campaigns", &campaign("x"));
+    assert_eq!(created.status, 201, "{}", created.body);
+    assert!(created.head.contains("\r\nlocation: /v1/campaigns/x"), "{}", created.head);
+    assert!(created.head.contains("\r\netag: \"1\""), "{}", created.head);
+    let want = json!({
+        "id": "x",
+        "version": 1,
+        "slot": 1,
+        "file": null,
+        "removed": false,
+        "definition": campaign("x"),
+        "held": [],
+        "warnings": [],
+    });
+    assert_eq!(created.body, want);
+    assert_eq!(fixture.get("/v1/campaigns/x"), want);
+    let listed = fixture.get("/v1/campaigns?most=1&after=filed");
+    assert_eq!(listed, json!({ "campaigns": [want], "next": null }));
+    assert_eq!(fixture.get("/v1/campaigns?most=1")["next"], "filed");
+    assert_eq!(fixture.get("/v1/accounts")["accounts"][0]["id"], "acme");
+
+    let patch = fixture.ask(
+        "PATCH /v1/campaigns/x",
+        "content-type: application/merge-patch+json; charset=utf-8\nif-match: \"1\"",
+        "{\"hours\": [\"mon\"]}",
+    );
+    assert_eq!((patch.status, &patch.body["version"]), (200, &json!(2)), "{}", patch.body);
+    let paused = fixture.ask("PUT /v1/campaigns/x/pause", "", "");
+    assert_eq!((paused.status, &paused.body["definition"]["paused"]), (200, &json!(true)));
+    let resumed = fixture.ask("DELETE /v1/campaigns/x/pause", "if-match: W/\"3\"", "");
+    assert_eq!((resumed.status, &resumed.body["definition"]["paused"]), (200, &json!(false)));
+    let budget = json!({ "budget": "7", "hourly_budget": null, "version": 4 });
+    let budgeted = fixture.send("PUT /v1/campaigns/x/budget", &budget);
+    assert_eq!((budgeted.status, &budgeted.body["definition"]["budget"]), (200, &json!("7")));
+    assert!(budgeted.head.contains("\r\netag: \"5\""), "{}", budgeted.head);
+    let replaced = fixture.send("PUT /v1/campaigns/x", &campaign("x"));
+    assert_eq!((replaced.status, &replaced.body["definition"]), (200, &campaign("x")));
+    let removed = fixture.ask("DELETE /v1/campaigns/x", "if-match: *", "");
+    assert_eq!((removed.status, &removed.body["removed"]), (200, &json!(true)));
+    assert_eq!(fixture.get("/v1/campaigns?after=filed")["campaigns"], json!([]));
+    let with_removed = fixture.get("/v1/campaigns?after=filed&removed=true&account=acme");
+    assert_eq!(with_removed["campaigns"][0]["id"], "x");
+
+    // An account, and a campaign of a file, as far as the API may change it.
+    let account = fixture.send("POST /v1/accounts", &json!({ "id": "b", "currency": "EUR" }));
+    assert_eq!(account.status, 201, "{}", account.body);
+    assert!(account.head.contains("\r\nlocation: /v1/accounts/b"), "{}", account.head);
+    let held = fixture.send("PUT /v1/campaigns/filed/budget", &json!({ "budget": "9" }));
+    assert_eq!((held.status, &held.body["held"]), (200, &json!(["budget"])), "{}", held.body);
+
+    let audit = fixture.get("/v1/audit?most=3");
+    let actions: Vec<_> =
+        audit["entries"].as_array().expect("entries").iter().map(|it| &it["action"]).collect();
+    assert_eq!(actions, ["create", "create", "create"]);
+    let next = audit["next"].as_str().expect("there are more");
+    let rest = fixture.get(&format!("/v1/audit?after={next}"));
+    assert_eq!(rest["entries"][0]["action"], "change");
+    assert_eq!(rest["entries"][0]["at"], "2027-01-15T08:00:00.000Z");
+    assert_eq!((rest["entries"].as_array().map(Vec::len), &rest["next"]), (Some(8), &Value::Null));
+    fixture.admin.stop();
+}
+
+#[test]
+fn refusals() {
+    let fixture = Fixture::new();
+    fixture.send("POST /v1/campaigns", &campaign("x"));
+    let json = "content-type: application/json";
+    let check = |line: &str, headers: &str, body: &str, want: (u16, &str, &str, &str)| {
+        fixture.check(&fixture.ask(line, headers, body), want);
+    };
+    let get = |path: &str, want: (u16, &str, &str, &str)| {
+        check(&format!("GET {path}"), "", "", want);
+    };
+    // 400
+    let bad = |field, remedy| (400, "bad_request", field, remedy);
+    check("POST /v1/campaigns", json, "{", bad("body", "send a JSON object"));
+    check("POST /v1/campaigns", json, "[]", bad("body", "send one"));
+    check("POST /v1/campaigns", json, "", bad("body", "send a JSON object"));
+    let keyed = format!("{json}\nidempotency-key: a b");
+    check("POST /v1/campaigns", &keyed, "{}", bad("idempotency-key", "without spaces"));
+    let keyed = format!("{json}\nidempotency-key: {}", "k".repeat(129));
+    check("POST /v1/campaigns", &keyed, "{}", bad("idempotency-key", "1 to 128 letters"));
+    for tag in ["x", "\"x\"", "\"1\", \"2\"", "+1", "\"\""] {
+        let header = format!("if-match: {tag}");
+        check("PUT /v1/campaigns/x/pause", &header, "", bad("if-match", "such as \"3\""));
+    }
+    let version = "{\"budget\": \"1\", \"version\": \"1\"}";
+    check("PUT /v1/campaigns/x/budget", json, version, bad("version", "whole number"));
+    let two = format!("{json}\nif-match: \"2\"");
+    let version = "{\"budget\": \"1\", \"version\": 1}";
+    check("PUT /v1/campaigns/x/budget", &two, version, bad("version", "name one of them"));
+    get("/v1/campaigns?most=0", bad("most", "choose one"));
+    get("/v1/campaigns?most=1001", bad("most", "from 1 to 1000"));
+    get("/v1/campaigns?removed=1", bad("removed", "write one"));
+    get("/v1/campaigns?state=open", bad("state", "ask by after, most, removed, account"));
+    get("/v1/accounts?account=x", bad("account", "ask by after, most, removed"));
+    get("/v1/audit?after=1.2.3", bad("after", "take one from `next`"));
+    // 404
+    let unknown = (404, "not_found", "id", "GET /v1/campaigns lists them");
+    for path in ["", "/spend", "/curve", "/why"] {
+        get(&format!("/v1/campaigns/y{path}"), unknown);
+    }
+    check("PUT /v1/campaigns/y/pause", "", "", unknown);
+    check("DELETE /v1/campaigns/y", "", "", unknown);
+    check("PUT /v1/campaigns/y", json, &campaign("y").to_string(), unknown);
+    get("/v1/accounts/y", (404, "not_found", "id", "GET /v1/accounts lists them"));
+    // 409
+    let conflict = |remedy| (409, "conflict", "id", remedy);
+    let body = campaign("x").to_string();
+    check("POST /v1/campaigns", json, &body, conflict("PUT it to change it"));
+    check("PATCH /v1/campaigns/filed", json, "{}", conflict("a.toml: change it there"));
+    check("DELETE /v1/campaigns/filed", "", "", conflict("change it there"));
+    check("PUT /v1/accounts/acme", json, "{}", conflict("change it there"));
+    get("/v1/accounts/acme/spend", conflict("ask for its campaigns"));
+    // 412
+    let stale = (412, "precondition_failed", "if-match", "read it again");
+    check("PUT /v1/campaigns/x/pause", "if-match: \"2\"", "", stale);
+    check("PUT /v1/campaigns/x/budget", json, "{\"budget\": \"1\", \"version\": 7}", stale);
+    // 413
+    let large = " ".repeat(BODY_BYTES_MAX + 1);
+    let answer = fixture.ask("POST /v1/campaigns", json, &large);
+    assert_eq!((answer.status, &answer.body["error"]["code"]), (413, &json!("body_too_large")));
+    // 415
+    let media = (415, "unsupported_media_type", "content-type", "send application/json");
+    check("POST /v1/campaigns", "", "{}", media);
+    check("POST /v1/campaigns", "content-type: text/plain", "{}", media);
+    let patch = "content-type: application/merge-patch+json";
+    check("PUT /v1/campaigns/x", patch, "{}", media);
+    // 422
+    let invalid = |field, remedy| (422, "invalid_definition", field, remedy);
+    check("POST /v1/campaigns", json, "{\"id\": \"a b\"}", invalid("account", "is missing"));
+    let negative = "{\"budget\": \"-1\"}";
+    check("PUT /v1/campaigns/x/budget", json, negative, invalid("budget", "is negative"));
+    check("PATCH /v1/campaigns/x", json, "{\"end\": \"2026-01-01\"}", invalid("end", "later end"));
+    // 503
+    fixture.desk.told().is_full = true;
+    let full = (503, "unavailable", "body", "free some");
+    check("PUT /v1/campaigns/x/pause", "", "", full);
+    get("/v1/campaigns/x/spend", (503, "unavailable", "id", "ask again"));
+    fixture.admin.stop();
+}
+
+#[test]
+fn keys() {
+    let fixture = Fixture::new();
+    let create = |id: &str| {
+        let headers = "content-type: application/json\nidempotency-key: k";
+        fixture.ask("POST /v1/campaigns", headers, &campaign(id).to_string())
+    };
+    let (first, again) = (create("x"), create("x"));
+    assert_eq!((first.status, again.status), (201, 201));
+    assert_eq!(first.body, again.body);
+    fixture
+        .check(&create("y"), (422, "idempotency_key_reused", "idempotency-key", "take a new key"));
+    fixture.admin.stop();
+}
+
+#[test]
+fn how_it_stands() {
+    let fixture = Fixture::new();
+    let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
+    let slot = Slot(u32::try_from(slot).expect("few"));
+    let cents = |cents: u64| Nanos::new(cents * 10_000_000);
+    let level = |span, limit| Level {
+        owner: Owner::Campaign,
+        span,
+        limit,
+        held: cents(950),
+        late: cents(10),
+        holdback: cents(50),
+    };
+    let hour = Hour {
+        start_unix_ms: 1_800_000_000_000,
+        end_unix_ms: 1_800_003_600_000,
+        period: Period(2_000_000),
+        day: 20_833,
+        hour_of_week: 104,
+    };
+    let mut why = fixture.desk.why(slot).expect("it answers");
+    assert_eq!(fixture.get("/v1/campaigns/filed/why")["refusal"], Value::Null);
+    why.refusal = Some(Refusal::DayExhausted);
+    why.hour = Some(hour);
+    why.levels = Some([
+        level(Span::Life, None),
+        level(Span::Day, Some(cents(1000))),
+        level(Span::Hour, None),
+        level(Span::Life, None),
+        level(Span::Day, None),
+        level(Span::Hour, None),
+    ]);
+    fixture.desk.told().whys.insert(slot, why.clone());
+    let shown = fixture.get("/v1/campaigns/filed/why");
+    assert_eq!(shown["refusal"], "day_exhausted");
+    assert_eq!(
+        shown["words"],
+        "its budget of the day is spent: of the campaign's 10 USD, 9.6 are spent or on their way, \
+         and 0.5 are kept back for late wins"
+    );
+    assert_eq!(
+        shown["levels"][1],
+        json!({
+            "owner": "campaign",
+            "span": "day",
+            "limit": "10",
+            "held": "9.5",
+            "late": "0.1",
+            "holdback": "0.5",
+            "exposure": "9.6",
+            "headroom": "0",
+            "excess": "0",
+        })
+    );
+    assert_eq!(shown["hour"]["start"], "2027-01-15T08:00:00.000Z");
+    for (refusal, words) in [
+        (Refusal::OutOfFlight, "it is not in flight: that is from 1970-01-01T00:00:00.000Z"),
+        (Refusal::Paused, "it is paused"),
+        (Refusal::LedgerUnavailable, "the ledger has granted nothing yet, or cannot"),
+    ] {
+        let why = Why { refusal: Some(refusal), ..why.clone() };
+        fixture.desk.told().whys.insert(slot, why);
+        let shown = fixture.get("/v1/campaigns/filed/why");
+        assert_eq!(shown["refusal"], refusal.label());
+        assert!(shown["words"].as_str().is_some_and(|it| it.starts_with(words)), "{shown}");
+    }
+
+    let hours = vec![HourSpend { period: Period(2_000_000), spent: cents(125) }];
+    let (life, today, now) = (cents(900), cents(225), cents(125));
+    let spend = Spend { currency: Currency::USD, life, today, now, hours };
+    fixture.desk.told().spends.insert(slot, spend);
+    let want = json!({
+        "id": "filed",
+        "currency": "USD",
+        "hour": "1.25",
+        "today": "2.25",
+        "life": "9",
+        "hours": [{ "start": "2027-01-15T08:00:00.000Z", "spent": "1.25" }],
+    });
+    assert_eq!(fixture.get("/v1/campaigns/filed/spend"), want);
+
+    let none = json!({
+        "id": "filed",
+        "currency": "USD",
+        "span": null,
+        "start": null,
+        "end": null,
+        "strategy": null,
+        "points": [],
+    });
+    assert_eq!(fixture.get("/v1/campaigns/filed/curve"), none);
+    let point = |at_unix_ms, spent| CurvePoint { at_unix_ms, target: cents(100), spent };
+    let curve = Curve {
+        span: Span::Day,
+        start_unix_ms: 1_800_000_000_000,
+        end_unix_ms: 1_800_086_400_000,
+        strategy: "slot_dual",
+        points: vec![point(1_800_000_600_000, Some(cents(99))), point(1_800_001_200_000, None)],
+    };
+    fixture.desk.told().curves.insert(slot, curve);
+    let shown = fixture.get("/v1/campaigns/filed/curve");
+    assert_eq!((&shown["span"], &shown["strategy"]), (&json!("day"), &json!("slot_dual")));
+    assert_eq!(
+        shown["points"],
+        json!([
+            { "at": "2027-01-15T08:10:00.000Z", "target": "1", "spent": "0.99" },
+            { "at": "2027-01-15T08:20:00.000Z", "target": "1", "spent": null },
+        ])
+    );
+    fixture.admin.stop();
+}

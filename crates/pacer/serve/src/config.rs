@@ -1,0 +1,245 @@
+//! `[budgets]`: where the ledger is kept, how it leases, and how much a shard may hold.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pacer_core::shard::{Options, TTLS_MAX};
+use pacer_core::token::{Origin, TtlClass};
+use runtime::config::{Optional, Required, Secret, Section, ms, secs};
+use runtime::shutdown::Shutdown;
+
+use crate::keys::{KeyBytes, Keyring, parse_key};
+use crate::start::Start;
+
+/// A reservation lasts up to a sixteenth longer than it was to.
+const LASTS_LONGER: u32 = 16;
+/// A shard remembers at most so many times a class's time to live.
+const REMEMBERED_MOST: u32 = 4_000;
+/// Periods of a campaign that a shard keeps: the present, those whose tokens it remembers, and the
+/// next.
+const PERIODS: u32 = 4;
+/// Buckets of a class of reservations that are not over.
+const BUCKETS_OPEN: u32 = 18;
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetsConfig {
+    /// Where the ledger's store and keys are.
+    pub directory: PathBuf,
+    /// Which of the processes that share budgets this is.
+    pub node: u32,
+    /// The files of accounts and campaigns, as a pattern; absent: there are none.
+    pub campaigns: Option<PathBuf>,
+    /// The least time between two batches of leases.
+    pub lease_period: Duration,
+    /// For how long a lease lasts at the observed rate.
+    pub lease_span: Duration,
+    /// For how long a slice lasts at the observed rate.
+    pub slice_span: Duration,
+    /// How long after its reservation has expired a win is told from a repeated one.
+    pub late_window: Duration,
+    /// The longest that a reservation lasts.
+    pub reservation_max: Duration,
+    /// Reservations that a shard remembers, by how long they last.
+    pub reservations_max: u32,
+    /// Campaigns that a shard keeps.
+    pub campaigns_max: u32,
+    /// How long strategies wait for what they see.
+    pub slot: Duration,
+    /// What tokens are sealed with; absent: what is kept in the directory.
+    token_key: Option<Key>,
+    /// What requests draw by; absent: what is kept in the directory.
+    draw_key: Option<Key>,
+}
+
+/// A key that was given: it is not shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(KeyBytes);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(runtime::config::MASK)
+    }
+}
+
+impl BudgetsConfig {
+    /// Declares and reads the keys of `[budgets]`.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let directory = s.text(
+            "directory",
+            Required("/var/lib/vickrey/budgets"),
+            "Where what is leased and spent is kept, durably, and the keys of tokens: of this process alone.",
+        );
+        let campaigns = s.text(
+            "campaigns",
+            Optional("campaigns.d/*.toml"),
+            "Files of accounts and campaigns, beside those of the API; read again when one changes.",
+        );
+        let token_key = s.secret(
+            "token_key",
+            Optional("env:VICKREY_TOKEN_KEY"),
+            "Base64 of 16 bytes that seal reservations' tokens; absent, one is made and kept in `directory`.",
+        );
+        let draw_key = s.secret(
+            "draw_key",
+            Optional("env:VICKREY_DRAW_KEY"),
+            "Base64 of 16 bytes by which strategies that pass requests by draw; absent, one is made and kept in `directory`.",
+        );
+        let spans = Self::read_spans(s);
+        if spans.reservation_max < spans.late_window / REMEMBERED_MOST {
+            let value = format!("\"{}s\"", spans.late_window.as_secs());
+            let remedy = "is more than 4000 times `reservation_max`, make it shorter";
+            s.problem("late_window", value, remedy);
+        }
+        Self {
+            directory: directory.into(),
+            node: s.integer(
+                "node",
+                0,
+                0..=u32::MAX,
+                "Number of this process among those that share budgets; the same at every start.",
+            ),
+            campaigns: campaigns.map(PathBuf::from),
+            token_key: read_key(s, "token_key", token_key),
+            draw_key: read_key(s, "draw_key", draw_key),
+            ..spans
+        }
+    }
+
+    /// The keys that have a range.
+    fn read_spans(s: &mut Section<'_>) -> Self {
+        Self {
+            directory: PathBuf::new(),
+            node: 0,
+            campaigns: None,
+            token_key: None,
+            draw_key: None,
+            lease_period: s.duration(
+                "lease_period",
+                "1s",
+                ms(10)..=secs(60),
+                "Least time between two batches of leases, each of which waits for the disk.",
+            ),
+            lease_span: s.duration(
+                "lease_span",
+                "2s",
+                ms(20)..=secs(600),
+                "How long a campaign spends from one lease; what is left of it after a crash is held back for `reservation_max`.",
+            ),
+            slice_span: s.duration(
+                "slice_span",
+                "100ms",
+                ms(1)..=secs(60),
+                "How long a shard spends from one slice of a lease.",
+            ),
+            late_window: s.duration(
+                "late_window",
+                "1h",
+                secs(0)..=secs(86_400),
+                "How long after its reservation has expired a win is told from one that is repeated.",
+            ),
+            reservation_max: s.duration(
+                "reservation_max",
+                "30m",
+                secs(1)..=secs(86_400),
+                "The longest that a reservation lasts; a win that comes later is booked, but may exceed the budget.",
+            ),
+            reservations_max: s.integer(
+                "reservations_max",
+                4_194_304,
+                1_024..=(1_u32 << 30),
+                "Reservations that a shard remembers of each lifetime, until `late_window` is over: a quarter of a byte each, 1MiB by lifetime for the default.",
+            ),
+            campaigns_max: s.integer(
+                "campaigns_max",
+                10_000,
+                1..=(1_u32 << 20),
+                "Campaigns that a shard keeps, those that are over included: about 2.5KB each.",
+            ),
+            slot: s.duration(
+                "slot",
+                "10s",
+                secs(1)..=secs(600),
+                "How long strategies wait for what they see before they act on it.",
+            ),
+        }
+    }
+
+    /// What a ledger is started with. Ticks are counted from `origin`, by shards as well.
+    pub fn start(&self, shards: u16, origin: Instant, shutdown: &Shutdown) -> Start {
+        Start {
+            directory: self.directory.clone(),
+            node: self.node,
+            shards,
+            lease_period: self.lease_period,
+            lease_span: self.lease_span,
+            slice_span: self.slice_span,
+            horizon: self.horizon(),
+            late_window: self.late_window,
+            slot: self.slot,
+            origin,
+            shutdown: shutdown.clone(),
+        }
+    }
+
+    /// What seals and opens tokens, and what requests draw by.
+    ///
+    /// # Errors
+    /// When a key cannot be read or made; its file is named.
+    pub fn keys(&self) -> std::io::Result<Keyring> {
+        let key = |key: Option<Key>| key.map(|key| key.0);
+        Keyring::open(&self.directory, key(self.token_key), key(self.draw_key))
+    }
+
+    /// What a shard is made with that reserves for beacons of these lifetimes. One that is longer
+    /// than a reservation may last counts as that long.
+    pub fn shard_options(&self, origin: Origin, lifetimes: &[Duration]) -> Options {
+        let mut ttls: Vec<_> = lifetimes.iter().map(|lifetime| self.lasts(*lifetime)).collect();
+        ttls.push(self.reservation_max);
+        ttls.sort_unstable();
+        ttls.dedup();
+        // The longest stay: what is not among them lasts as long as the next one.
+        let surplus = ttls.len().saturating_sub(TTLS_MAX);
+        ttls.drain(..surplus);
+        let lines_max = self.campaigns_max.saturating_mul(BUCKETS_OPEN);
+        Options {
+            origin,
+            ttls,
+            late_window: self.late_window,
+            slots_max: self.campaigns_max,
+            books_max: self.campaigns_max.saturating_mul(PERIODS),
+            reservations_max: self.reservations_max,
+            lines_max: lines_max.min(self.reservations_max),
+        }
+    }
+
+    /// The class of a shard's reservations that last as long as a beacon of this lifetime, or a
+    /// little longer.
+    pub fn class_of(&self, options: &Options, lifetime: Duration) -> TtlClass {
+        let lasts = self.lasts(lifetime);
+        let class = options.ttls.partition_point(|ttl| *ttl < lasts);
+        let class = class.min(options.ttls.len().saturating_sub(1));
+        TtlClass(u8::try_from(class).expect("classes are few"))
+    }
+
+    fn lasts(&self, lifetime: Duration) -> Duration {
+        lifetime.max(self.late_window / REMEMBERED_MOST).min(self.reservation_max)
+    }
+
+    /// The longest that a reservation is open.
+    fn horizon(&self) -> Duration {
+        // And a second, for shards look at their clocks now and then.
+        self.reservation_max + self.reservation_max / LASTS_LONGER + secs(1)
+    }
+}
+
+fn read_key(s: &mut Section<'_>, key: &str, secret: Option<Secret>) -> Option<Key> {
+    let bytes = parse_key(secret?.expose());
+    if bytes.is_none() {
+        s.problem(key, "***", "must be base64 of 16 bytes, as of `openssl rand -base64 16`");
+    }
+    bytes.map(Key)
+}
+
+#[cfg(test)]
+mod tests;

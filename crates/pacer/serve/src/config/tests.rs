@@ -1,0 +1,97 @@
+//! `[budgets]` as it is read, and what shards are made with.
+
+use pacer_core::messages::Epoch;
+use pacer_core::shard::Shard;
+use runtime::config::{default_toml, describe, parse};
+
+use super::*;
+
+fn read(s: &mut Section<'_>) -> Option<BudgetsConfig> {
+    s.table("budgets", "Budgets.", BudgetsConfig::read)
+}
+
+#[track_caller]
+fn given(text: &str) -> BudgetsConfig {
+    let text = format!("[budgets]\ndirectory = \"/tmp/b\"\n{text}");
+    parse("vickrey.toml", &text, read).unwrap().unwrap()
+}
+
+fn origin() -> Origin {
+    Origin { node: 0, epoch: Epoch(1), shard: 0 }
+}
+
+#[test]
+fn every_key_has_a_default_that_is_accepted() {
+    let text = default_toml(&describe(read)).replace("# [budgets]", "[budgets]");
+    assert!(text.contains("lease_period"), "{text}");
+    let config = given("");
+    assert_eq!(config.lease_period, secs(1));
+    assert_eq!(config.reservation_max, secs(1_800));
+    assert_eq!((config.node, config.campaigns.clone()), (0, None));
+    let start = config.start(3, Instant::now(), &Shutdown::new(secs(1)));
+    assert_eq!((start.shards, start.node), (3, 0));
+    // The longest open: a sixteenth longer than a reservation lasts.
+    assert!(start.horizon > secs(1_800 + 112));
+}
+
+#[test]
+fn each_problem_is_told() {
+    let check = |line: &str, want: &str| {
+        let text = format!("[budgets]\ndirectory = \"/tmp/b\"\n{line}\n");
+        let problems = parse("vickrey.toml", &text, read).unwrap_err().to_string();
+        assert!(problems.contains(want), "{problems}");
+        assert!(!problems.contains("c2VjcmV0"), "a key is not shown: {problems}");
+    };
+    check("token_key = \"c2VjcmV0\"", "must be base64 of 16 bytes");
+    check("draw_key = \"c2VjcmV0\"", "must be base64 of 16 bytes");
+    check("lease_period = \"1ms\"", "lease_period");
+    check("campaigns_max = 0", "campaigns_max");
+    check("reservation_max = \"2d\"", "reservation_max");
+    let long = "late_window = \"24h\"\nreservation_max = \"1s\"";
+    check(long, "is more than 4000 times `reservation_max`, make it shorter");
+    check("leaseperiod = \"1s\"", "did you mean `lease_period`?");
+    let problems = parse("vickrey.toml", "[budgets]\n", read).unwrap_err().to_string();
+    assert!(problems.contains("directory"), "{problems}");
+}
+
+#[test]
+fn keys_that_are_given_are_used_and_not_shown() {
+    let config =
+        given("token_key = \"AAAAAAAAAAAAAAAAAAAAAA==\"\ncampaigns = \"campaigns.d/*.toml\"");
+    assert_eq!(config.token_key, Some(Key([0; 16])));
+    assert!(format!("{config:?}").contains("token_key: Some(***)"), "{config:?}");
+    assert_eq!(config.campaigns, Some("campaigns.d/*.toml".into()));
+}
+
+#[test]
+fn reservations_last_as_long_as_beacons_and_no_longer_than_is_allowed() {
+    let config = given("");
+    let lifetimes = [60, 86_400, 300, 60, 1_800, 600].map(secs);
+    let options = config.shard_options(origin(), &lifetimes);
+    assert_eq!(options.ttls, [60, 300, 600, 1_800].map(secs));
+    let class = |seconds| config.class_of(&options, secs(seconds)).0;
+    assert_eq!([1, 60, 61, 300, 1_800, 86_400].map(class), [0, 0, 1, 1, 3, 3]);
+    // A shard takes the memory that the keys say.
+    assert!(Shard::new(&options).is_ok());
+    let bytes = options.bytes().unwrap();
+    let more = BudgetsConfig { campaigns_max: 20_000, ..config.clone() };
+    let each = (more.shard_options(origin(), &lifetimes).bytes().unwrap() - bytes) / 10_000;
+    assert!((20 << 20..40 << 20).contains(&bytes), "{bytes}");
+    assert!((2_000..=2_500).contains(&each), "{each}");
+    assert!(options.horizon() > config.reservation_max);
+}
+
+#[test]
+fn any_lifetimes_make_a_shard() {
+    let text = "late_window = \"24h\"\nreservation_max = \"24h\"\ncampaigns_max = 10\nreservations_max = 1024";
+    let config = given(text);
+    // Too short beside the late window, and more than there may be classes.
+    let lifetimes: Vec<_> = (1..40).map(|at| secs(at * at)).collect();
+    let options = config.shard_options(origin(), &lifetimes);
+    assert!(options.ttls.len() <= TTLS_MAX);
+    Shard::new(&options).unwrap();
+    for lifetime in lifetimes {
+        let class = config.class_of(&options, lifetime);
+        assert!(options.ttls[usize::from(class.0)] >= lifetime.min(config.reservation_max));
+    }
+}

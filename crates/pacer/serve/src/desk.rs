@@ -1,0 +1,366 @@
+//! The ledger's thread: what it does in a turn, and when it ends.
+//!
+//! It moves messages between the rules and whoever is around them: shards, the store, the log, and
+//! those who ask. What is granted, leased or told is decided by the rules; here is decided only what
+//! waits, and that nothing is authorised any more once the rules say that the books do not add up.
+
+mod asked;
+mod zones;
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pacer_core::ledger::{Incoming, Ledger, Notice, Outbox};
+use pacer_core::messages::{FromShard, Slot, ToShard};
+use pacer_core::pacing::Pacer;
+use pacer_core::store::{Answer, Cause, Denied, Ended, LeaseStore as _, Outcome, Sent, Writer};
+use pacer_core::strategy::Pace;
+use runtime::shutdown::Shutdown;
+use tracing::{error, info, warn};
+
+use crate::feed::Told;
+use crate::handle::Ask;
+use crate::lines::LedgerLine;
+use crate::shared::Shared;
+use crate::start::Clock;
+use crate::thread::Store;
+use crate::zones::Zones;
+use asked::{Changes, Defining, Expected};
+use zones::Tables;
+
+/// The longest between two turns.
+const TURN: Duration = Duration::from_millis(10);
+/// What one turn takes from the log, and from each shard; the next takes the rest.
+const TAKEN_MAX: usize = 16_384;
+/// Campaigns whose slot is over that one turn asks for their pace.
+const SLOTS_MAX: usize = 4_096;
+/// How long beyond a lease period the end may take.
+const END_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Where the thread hears from others.
+pub(crate) struct Ends {
+    pub lines: Vec<LedgerLine>,
+    pub asks: mpsc::Receiver<Ask>,
+    pub feed: mpsc::Receiver<Told>,
+    pub closing: Arc<AtomicBool>,
+}
+
+/// All that the thread has.
+pub(crate) struct Desk {
+    ledger: Ledger,
+    pacer: Pacer,
+    store: Store,
+    writer: Writer,
+    ends: Ends,
+    shared: Shared,
+    tables: Tables,
+    clock: Clock,
+    lease_period: Duration,
+    /// What the store was asked, in order.
+    expected: VecDeque<Expected>,
+    changes: Changes,
+    definings: VecDeque<Defining>,
+    batches: u64,
+    is_replayed: bool,
+    /// How the last batch ended, if one has.
+    last_ended: Option<Ended>,
+    inbox: Vec<Incoming>,
+    outbox: Outbox,
+    paces: Vec<(Slot, Pace)>,
+    /// When something was last taken or sent that is to be durable.
+    busy_at: Instant,
+    closing_at: Option<Instant>,
+    turn_longest: Duration,
+}
+
+/// How a turn ends.
+enum Next {
+    /// With nothing left to be done at once.
+    Wait,
+    /// With more to be taken.
+    Go,
+    /// For good.
+    End,
+    /// Another process has taken the node over.
+    Fenced(Denied),
+}
+
+impl Desk {
+    pub(crate) fn new(
+        (ledger, pacer): (Ledger, Pacer),
+        (store, writer): (Store, Writer),
+        ends: Ends,
+        (shared, zones): (Shared, Zones),
+    ) -> Self {
+        Self {
+            ledger,
+            pacer,
+            store,
+            writer,
+            ends,
+            shared,
+            tables: Tables::new(zones),
+            clock: Clock { origin: Instant::now() },
+            lease_period: Duration::ZERO,
+            expected: VecDeque::new(),
+            changes: Changes::default(),
+            definings: VecDeque::new(),
+            batches: 0,
+            is_replayed: false,
+            last_ended: None,
+            inbox: Vec::new(),
+            outbox: Outbox::default(),
+            paces: Vec::new(),
+            busy_at: Instant::now(),
+            closing_at: None,
+            turn_longest: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn at(self, clock: Clock, lease_period: Duration) -> Self {
+        Self { clock, lease_period, ..self }
+    }
+
+    /// Turns until it is closed. Should the rules find that the books do not add up, nothing is
+    /// authorised any more and the process ends: not to bid is cheap, to overspend is not.
+    pub(crate) fn run(mut self, shutdown: &Shutdown) -> Result<(), Cause> {
+        info!(node = self.writer.node, epoch = self.writer.epoch.0, "the ledger has begun");
+        let is_well = loop {
+            match catch_unwind(AssertUnwindSafe(|| self.turn())) {
+                Ok(Next::Wait) => thread::park_timeout(TURN),
+                Ok(Next::Go) => (),
+                Ok(Next::End) => break true,
+                Ok(Next::Fenced(denied)) => {
+                    error!(%denied, "nothing is authorised any more; shutting down");
+                    break false;
+                }
+                Err(_) => {
+                    error!(
+                        "the books do not add up: nothing is authorised any more; shutting down"
+                    );
+                    break false;
+                }
+            }
+        };
+        if !is_well {
+            self.shared.halted().set();
+            shutdown.begin();
+        }
+        self.shared.end();
+        let closed = self.store.close();
+        if let Err(cause) = closed {
+            warn!("the ledger's store {cause}");
+        }
+        if is_well { closed } else { Err(Cause::Damaged) }
+    }
+
+    fn turn(&mut self) -> Next {
+        let begun = Instant::now();
+        let now = self.clock.now();
+        let has_asks = self.take_asks(now);
+        let has_told = self.take_feed();
+        if let Some(denied) = self.take_answers() {
+            return Next::Fenced(denied);
+        }
+        let has_reports = self.take_shards();
+        self.define_some(now);
+        self.tables.renew(now.unix_ms, &mut self.inbox, &mut self.pacer);
+        if !self.inbox.is_empty() {
+            self.busy_at = begun;
+        }
+        self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
+        self.send(begun);
+        self.changes.submit(&mut self.store, self.writer, &mut self.expected);
+        let more = self.pacer.looked();
+        self.pacer.turn(now.unix_ms, &self.ledger, SLOTS_MAX, &mut self.paces);
+        let has_slots = self.pacer.looked() - more >= SLOTS_MAX as u64;
+        self.send_paces();
+        self.tell(begun);
+        if self.has_ended(begun) {
+            return Next::End;
+        }
+        let is_behind = has_asks || has_told || has_reports || has_slots;
+        if is_behind || !self.definings.is_empty() { Next::Go } else { Next::Wait }
+    }
+
+    /// Whether more waits than was taken.
+    fn take_feed(&mut self) -> bool {
+        for _ in 0..TAKEN_MAX {
+            let Ok(told) = self.ends.feed.try_recv() else { return false };
+            self.inbox.push(match told {
+                Told::Settled(settlement) => Incoming::Settlement(settlement),
+                Told::Reached(seq) => Incoming::Logged(seq),
+                Told::Replayed => {
+                    self.is_replayed = true;
+                    Incoming::Replayed
+                }
+            });
+        }
+        true
+    }
+
+    /// Whether more waits than was taken.
+    fn take_shards(&mut self) -> bool {
+        let mut has_more = false;
+        for (shard, line) in (0..).zip(&mut self.ends.lines) {
+            for _ in 0..TAKEN_MAX {
+                let Ok(said) = line.from_shard.pop() else { break };
+                match said {
+                    FromShard::Report(report) => {
+                        self.pacer.report(shard, &report);
+                        self.inbox.push(Incoming::Report(shard, report));
+                    }
+                    FromShard::Want(want) => self.inbox.push(Incoming::Want(shard, want)),
+                    FromShard::Seen(slot, seen) => self.pacer.seen(shard, slot, seen),
+                }
+            }
+            has_more |= !line.from_shard.is_empty();
+        }
+        has_more
+    }
+
+    /// What the store answered; its refusal if another process has taken over.
+    fn take_answers(&mut self) -> Option<Denied> {
+        while let Some(answer) = self.store.poll() {
+            self.busy_at = Instant::now();
+            let expected = self.expected.pop_front().expect("a store answers what it was asked");
+            match (expected, answer) {
+                (
+                    _,
+                    Answer::Ended(Outcome { denied: Some(fenced @ Denied::Fenced { .. }), .. }),
+                ) => {
+                    return Some(fenced);
+                }
+                (Expected::Batch(seq), Answer::Ended(outcome)) => self.end_batch(seq, &outcome),
+                (Expected::Change, Answer::Ended(outcome)) => self.changes.end(outcome),
+                (Expected::Read(reply), Answer::Read(found)) => {
+                    // Whoever asked may have given up.
+                    let _heard = reply.send(found);
+                }
+                (_, answer) => {
+                    unreachable!("answers come in the order of what was asked: {answer:?}")
+                }
+            }
+        }
+        None
+    }
+
+    fn end_batch(&mut self, applied_seq: u64, outcome: &Outcome) {
+        debug_assert_eq!(outcome.sent, Sent::Batch, "batches and changes are told apart");
+        match outcome.ended {
+            Ended::Committed => {
+                self.batches += 1;
+                self.shared.set_applied(applied_seq);
+                if self.last_ended.is_some_and(|ended| ended != Ended::Committed) {
+                    info!("the ledger's store works again");
+                }
+            }
+            Ended::Refused | Ended::Unknown if self.last_ended != Some(outcome.ended) => {
+                let denied = outcome.denied.as_ref().map_or(String::new(), ToString::to_string);
+                let ended = outcome.ended;
+                warn!(
+                    ?ended,
+                    denied, "nothing can be leased durably; auctions go on with the rest"
+                );
+            }
+            Ended::Refused | Ended::Unknown => (),
+        }
+        self.last_ended = Some(outcome.ended);
+        self.inbox.push(Incoming::Ended(outcome.number, outcome.ended));
+    }
+
+    /// Sends what a step has told.
+    fn send(&mut self, begun: Instant) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        if let Some(batch) = outbox.batch.take() {
+            self.busy_at = begun;
+            self.expected.push_back(Expected::Batch(batch.applied_seq));
+            self.store.submit(self.writer, batch);
+        }
+        // A recalled shard would send its grants straight back: the gate that opens it comes first.
+        for (shard, gate) in &outbox.gates {
+            self.ends.lines[usize::from(*shard)].send(ToShard::Gate(*gate));
+        }
+        for (shard, grant) in &outbox.grants {
+            self.ends.lines[usize::from(*shard)].send(ToShard::Grant(*grant));
+        }
+        for notice in outbox.notices.drain(..) {
+            match notice {
+                Notice::Account(..) | Notice::Campaign(..) => {
+                    if let Some(defining) = self.definings.front_mut() {
+                        defining.defined.notices.push(notice);
+                    }
+                }
+                Notice::CalendarContradicts(zone) => {
+                    error!(zone = zone.0, "the hours of a time zone are not what they were");
+                }
+                Notice::SettlementMixed(seq) => {
+                    error!(seq, "a settlement is in another currency than its account: not booked");
+                }
+            }
+        }
+        outbox.clear();
+        self.outbox = outbox;
+        self.finish_defining();
+    }
+
+    fn send_paces(&mut self) {
+        for (slot, pace) in self.paces.drain(..) {
+            for line in &mut self.ends.lines {
+                line.send(ToShard::Pace(slot, pace));
+            }
+        }
+        self.ends.lines.iter_mut().for_each(LedgerLine::flush);
+    }
+
+    /// Lets others see how it stands.
+    fn tell(&mut self, begun: Instant) {
+        let turn = begun.elapsed();
+        self.turn_longest = self.turn_longest.max(turn);
+        let (stats, failing) = (self.ledger.stats(), self.store.failing());
+        let waiting: usize = self.ends.lines.iter().map(LedgerLine::waiting).sum();
+        let (turn_longest, batches, is_replayed) =
+            (self.turn_longest, self.batches, self.is_replayed);
+        let (accounts, campaigns) = self.pacer.counts();
+        let looked = self.pacer.looked();
+        self.shared.change(|status| {
+            status.failing = failing;
+            status.is_replayed = is_replayed;
+            (status.accounts, status.campaigns) = (accounts, campaigns);
+            (status.batches, status.refused, status.unknown) =
+                (batches, stats.refused, stats.unknown);
+            (status.strays, status.stray_nanos) = (stats.strays, stats.stray_nanos);
+            status.waiting = waiting as u64;
+            status.looked = looked;
+            (status.turn, status.turn_longest) = (turn, turn_longest);
+        });
+    }
+
+    /// Whether it was closed and has nothing to do any more, or waits for it in vain.
+    fn has_ended(&mut self, now: Instant) -> bool {
+        if !self.ends.closing.load(Ordering::Relaxed) {
+            return false;
+        }
+        let closing_at = *self.closing_at.get_or_insert(now);
+        // What is not durable yet is said by the next batch, at the latest a lease period after the
+        // one before.
+        let is_quiet = self.expected.is_empty()
+            && self.changes.is_empty()
+            && self.definings.is_empty()
+            && self.ends.lines.iter().all(LedgerLine::is_quiet)
+            && self.busy_at + self.lease_period + 2 * TURN <= now;
+        let is_late = closing_at + self.lease_period * 2 + END_PATIENCE <= now;
+        if is_late && !is_quiet {
+            warn!("the ledger ends though not all it knows is durable: the log tells it again");
+        }
+        is_quiet || is_late
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! What others ask the ledger's thread: definitions, which are taken in parts, changes of what the
+//! store keeps, and questions.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use pacer_core::ledger::{AccountDefinition, Incoming, Now, Why};
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
+use pacer_core::store::{Cause, Change, Denied, Ended, LeaseStore as _, Outcome, Query, Writer};
+use tracing::warn;
+
+use super::Desk;
+use crate::handle::{Ask, CampaignTerms, Defined, Found, Reply};
+use crate::thread::Store;
+
+/// Asks that one turn takes; the next takes the rest.
+const ASKS_MAX: usize = 256;
+/// Definitions that one turn takes: shards wait for the ledger meanwhile.
+const DEFINED_MAX: usize = 2_048;
+/// How soon a change is asked for again whose end the store does not know.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What the store was asked, and who waits for it.
+pub(super) enum Expected {
+    /// Up to which record the log's settlements are in it.
+    Batch(u64),
+    Change,
+    Read(Reply<Result<Found, Denied>>),
+}
+
+/// Definitions that are being taken.
+pub(super) struct Defining {
+    accounts: std::vec::IntoIter<AccountDefinition>,
+    campaigns: std::vec::IntoIter<CampaignTerms>,
+    pub(super) defined: Defined,
+    reply: Reply<Defined>,
+}
+
+/// Changes of what the store keeps, one after the other: what a later one expects depends on how
+/// those before it ended.
+#[derive(Default)]
+pub(super) struct Changes {
+    waiting: VecDeque<(Change, Reply<Result<(), Denied>>)>,
+    /// Whether the first was submitted, and is not answered yet.
+    is_submitted: bool,
+    /// Whether the first may be durable: then no refusal of a store that fails says that it is not.
+    is_unknown: bool,
+    /// When the first is asked for again.
+    again_at: Option<Instant>,
+    last: u64,
+}
+
+impl Changes {
+    fn push(&mut self, change: Change, reply: Reply<Result<(), Denied>>) {
+        self.last += 1;
+        self.waiting.push_back((Change { number: self.last, ..change }, reply));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Submits the first, unless it was, or is to wait.
+    pub(super) fn submit(
+        &mut self,
+        store: &mut Store,
+        writer: Writer,
+        expected: &mut VecDeque<Expected>,
+    ) {
+        if self.is_submitted || self.again_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        let Some((change, _)) = self.waiting.front() else { return };
+        store.change(writer, change.clone());
+        expected.push_back(Expected::Change);
+        (self.is_submitted, self.again_at) = (true, None);
+    }
+
+    /// The first was answered.
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        self.is_submitted = false;
+        let may_pass = matches!(outcome.denied, Some(Denied::Failing(_) | Denied::Busy));
+        if outcome.ended == Ended::Unknown || (self.is_unknown && may_pass) {
+            if !std::mem::replace(&mut self.is_unknown, true) {
+                warn!(number = outcome.number, "a change may be durable or not: asked again");
+            }
+            self.again_at = Some(Instant::now() + ASK_AGAIN);
+            return;
+        }
+        (self.is_unknown, self.again_at) = (false, None);
+        let (_, reply) = self.waiting.pop_front().expect("it was submitted");
+        let ended = match outcome.ended {
+            Ended::Committed => Ok(()),
+            Ended::Refused | Ended::Unknown => {
+                Err(outcome.denied.unwrap_or(Denied::Failing(Cause::Disk)))
+            }
+        };
+        // Whoever asked may have given up.
+        let _heard = reply.send(ended);
+    }
+}
+
+impl Desk {
+    /// Whether more waits than was taken.
+    pub(super) fn take_asks(&mut self, now: Now) -> bool {
+        for _ in 0..ASKS_MAX {
+            let Ok(ask) = self.ends.asks.try_recv() else { return false };
+            self.take_ask(ask, now);
+        }
+        true
+    }
+
+    fn take_ask(&mut self, ask: Ask, now: Now) {
+        /// Whoever asked may have given up.
+        fn tell<T>(reply: &Reply<T>, answer: T) {
+            let _heard = reply.send(answer);
+        }
+        match ask {
+            Ask::Define(accounts, campaigns, reply) => self.definings.push_back(Defining {
+                accounts: accounts.into_iter(),
+                campaigns: campaigns.into_iter(),
+                defined: Defined::default(),
+                reply,
+            }),
+            Ask::Change(change, reply) => match change.check() {
+                Ok(()) => self.changes.push(change, reply),
+                Err(denied) => tell(&reply, Err(denied)),
+            },
+            Ask::Definitions(kind, reply) => self.read(Query::Definitions(kind), reply),
+            Ask::Audit(after, most, reply) => self.read(Query::Audit(after, most), reply),
+            Ask::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
+            Ask::Why(slot, reply) => tell(&reply, self.why(slot)),
+            Ask::Spend(slot, reply) => tell(&reply, self.ledger.spend(slot)),
+            Ask::Curve(slot, reply) => tell(&reply, self.pacer.curve(slot, now.unix_ms)),
+        }
+    }
+
+    fn read(&mut self, query: Query, reply: Reply<Result<Found, Denied>>) {
+        self.store.read(query);
+        self.expected.push_back(Expected::Read(reply));
+    }
+
+    fn why(&self, slot: Slot) -> Why {
+        let mut why = self.ledger.why(slot);
+        let is_throttled = self.pacer.pace(slot).is_some_and(|pace| pace.threshold() == 0);
+        why.refusal = match why.refusal {
+            None if is_throttled => Some(Refusal::Throttled),
+            Some(refusal) if is_throttled => Some(refusal.min(Refusal::Throttled)),
+            refusal => refusal,
+        };
+        why
+    }
+
+    /// Tells the rules some of the definitions that wait; what they say is sent after the step.
+    pub(super) fn define_some(&mut self, now: Now) {
+        let Some(defining) = self.definings.front_mut() else { return };
+        let mut taken = 0;
+        for account in defining.accounts.by_ref().take(DEFINED_MAX) {
+            self.tables.need(account.zone, now.unix_ms, &mut self.inbox, &mut self.pacer);
+            self.pacer.take_account(account.id, account.zone, account.version);
+            self.inbox.push(Incoming::Account(account));
+            taken += 1;
+        }
+        for terms in defining.campaigns.by_ref().take(DEFINED_MAX - taken) {
+            let CampaignTerms { definition, pacing } = terms;
+            let paced = self.pacer.define(&definition, pacing.as_ref(), now.unix_ms);
+            if let Err(error) = paced {
+                defining.defined.unpaced.push((definition.slot, error));
+            }
+            self.inbox.push(Incoming::Campaign(definition));
+        }
+    }
+
+    /// Answers whoever defined, once all of it was taken.
+    pub(super) fn finish_defining(&mut self) {
+        let is_taken = |it: &mut Defining| {
+            it.accounts.as_slice().is_empty() && it.campaigns.as_slice().is_empty()
+        };
+        if let Some(defining) = self.definings.pop_front_if(is_taken) {
+            let _heard = defining.reply.send(defining.defined);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use pacer_core::messages::Epoch;
+    use pacer_core::store::{DefinitionKey, Kind, Sent};
+
+    use super::*;
+
+    fn outcome(ended: Ended, denied: Option<Denied>) -> Outcome {
+        let writer = Writer { node: 1, epoch: Epoch(1) };
+        Outcome { writer, sent: Sent::Change, number: 1, ended, denied }
+    }
+
+    /// What whoever asked hears after each answer of the store's.
+    #[track_caller]
+    fn check(answers: &[(Ended, Option<Denied>)], want: &[Option<Result<(), Denied>>]) {
+        let mut changes = Changes::default();
+        let (reply, heard) = mpsc::sync_channel(1);
+        changes.push(Change::default(), reply);
+        for ((ended, denied), want) in answers.iter().zip(want) {
+            changes.end(outcome(*ended, denied.clone()));
+            assert_eq!(heard.try_recv().ok(), *want, "after {ended:?} {denied:?}");
+            assert_eq!(changes.is_empty(), want.is_some());
+            assert_eq!(changes.again_at.is_some(), want.is_none());
+        }
+    }
+
+    #[test]
+    fn whoever_asks_for_a_change_hears_what_is_known() {
+        let failing = || Some(Denied::Failing(Cause::Disk));
+        let key = DefinitionKey { kind: Kind::Account, id: "a".to_owned() };
+        let conflict = Denied::Conflict { key, present: 7 };
+        check(&[(Ended::Committed, None)], &[Some(Ok(()))]);
+        check(&[(Ended::Refused, failing())], &[Some(Err(Denied::Failing(Cause::Disk)))]);
+        check(
+            &[(Ended::Unknown, None), (Ended::Refused, failing()), (Ended::Committed, None)],
+            &[None, None, Some(Ok(()))],
+        );
+        // It may be durable however often the store refuses for its own sake; what another stands in
+        // the way of is not.
+        let busy = || Some(Denied::Busy);
+        check(
+            &[
+                (Ended::Unknown, None),
+                (Ended::Refused, busy()),
+                (Ended::Unknown, None),
+                (Ended::Refused, Some(conflict.clone())),
+            ],
+            &[None, None, None, Some(Err(conflict))],
+        );
+    }
+
+    #[test]
+    fn what_was_unknown_of_one_change_says_nothing_of_the_next() {
+        let mut changes = Changes::default();
+        let (first, _heard) = mpsc::sync_channel(1);
+        let (second, heard) = mpsc::sync_channel(1);
+        changes.push(Change { number: 5, ..Change::default() }, first);
+        changes.push(Change { number: 5, ..Change::default() }, second);
+        let numbers: Vec<_> = changes.waiting.iter().map(|(change, _)| change.number).collect();
+        assert_eq!(numbers, [1, 2]);
+        changes.end(outcome(Ended::Unknown, None));
+        changes.end(outcome(Ended::Committed, None));
+        let failing = Denied::Failing(Cause::Disk);
+        changes.end(outcome(Ended::Refused, Some(failing.clone())));
+        assert_eq!(heard.try_recv(), Ok(Err(failing)));
+    }
+}

@@ -1,0 +1,7 @@
+//! The ledger's thread with a real store, real rings, and shards that spend by the rules.
+
+mod failing;
+mod fake;
+mod killed;
+mod live;
+mod restart;

@@ -1,0 +1,137 @@
+//! A store whose disk fails or is full, and then is not.
+
+use std::thread;
+
+use pacer_core::refusal::Refusal;
+use pacer_core::shard::Denial;
+use pacer_core::store::{AuditEntry, Cause, Change, Definition, DefinitionKey, Denied, Kind, Put};
+
+use super::fake::{Till, start_in};
+use crate::engine::Engine;
+use crate::shared::Waker;
+use crate::tests::disk::{FaultDisk, Faults};
+use crate::thread::{Options, Store};
+use crate::{AskError, StartError};
+
+fn store(disk: &FaultDisk, waker: &Waker) -> Store {
+    let waker = waker.clone();
+    let options = Options { wake: Box::new(move || waker.wake()), ..Options::default() };
+    Store::start(Engine::open(disk.clone()).unwrap(), options).unwrap()
+}
+
+/// Nothing can be written any more.
+const BROKEN: Faults = Faults { write: 1, sync: 1, other: 1 };
+
+fn change(bytes: usize) -> Change {
+    let put = Put {
+        key: DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() },
+        expected: Some(0),
+        definition: Definition { version: 1, body: vec![1; bytes] },
+    };
+    let audit = vec![AuditEntry { at_unix_ms: 1, body: vec![2] }];
+    Change { number: 0, puts: vec![put], audit }
+}
+
+fn open(disk: &FaultDisk) -> Till {
+    let waker = Waker::default();
+    let start = start_in("disk".as_ref(), 1);
+    let (origin, shutdown) = (start.origin, start.shutdown.clone());
+    let started = start.start_over(store(disk, &waker), waker).unwrap();
+    let till = Till::of(started, origin, shutdown);
+    till.feed.replayed();
+    till
+}
+
+#[test]
+fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
+    let disk = FaultDisk::new(1);
+    let mut till = open(&disk);
+    till.define(0, 1_000_000);
+    let token = till.reserve(0, 0, 100);
+    disk.set_faults(BROKEN);
+    // What is granted goes on being spent until it is gone.
+    let mut reserved = 0;
+    till.until("nothing more is granted", |till| {
+        reserved += till.shards[0].reserve(0, 100).map_or(0, |_| 100);
+        till.why(0).refusal == Some(Refusal::LedgerUnavailable)
+    });
+    assert!(reserved < 1_000_000, "{reserved}");
+    let refused = Denial::Refused(Refusal::LedgerUnavailable);
+    till.until("shards say so", |till| till.shards[0].reserve(0, 100_000) == Err(refused));
+    till.until("it is told", |till| till.handle.status().failing == Some(Cause::Disk));
+    assert!(till.handle.is_ready(), "auctions go on");
+    till.shards[0].settle(&token);
+    till.feed.settled(1, &token, super::fake::usd());
+    till.until("wins are booked", |till| till.spent(0) >= 100);
+    let failed = |till: &Till| till.handle.status().refused + till.handle.status().unknown;
+    let before = failed(&till);
+    till.until("batches that say so fail", |till| failed(till) > before + 1);
+    assert_eq!(till.feed.applied_seq(), 0, "and not durable yet");
+    let denied = till.handle.change(change(10));
+    assert_eq!(denied, Err(AskError::Denied(Denied::Failing(Cause::Disk))));
+    disk.set_faults(Faults::default());
+    till.until("it recovers by itself", |till| {
+        till.shards[0].reserve(0, 100).is_ok() && till.feed.applied_seq() == 1
+    });
+    till.until("it is told", |till| till.handle.status().failing.is_none());
+    let status = till.handle.status();
+    assert!(status.refused + status.unknown > 0, "{status:?}");
+    assert_eq!(till.handle.change(change(10)), Ok(()));
+    assert!(!till.shutdown.is_started());
+    till.close();
+}
+
+#[test]
+fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
+    let disk = FaultDisk::new(3);
+    let mut till = open(&disk);
+    disk.set_space(Some(disk.used()));
+    let full = AskError::Denied(Denied::Failing(Cause::DiskFull));
+    assert_eq!(till.handle.change(change(4 << 20)), Err(full));
+    assert_eq!(till.handle.definitions(Kind::Campaign).unwrap_or_default(), []);
+    disk.set_space(None);
+    till.until("there is room", |till| till.handle.change(change(4 << 20)).is_ok());
+    assert_eq!(till.handle.definitions(Kind::Campaign).unwrap().len(), 1);
+    till.close();
+}
+
+/// A change of which the store does not know whether it is durable is asked for again until it does:
+/// whoever asked hears how it ended.
+#[test]
+fn nobody_hears_that_a_change_may_be_durable() {
+    for seed in 0..20 {
+        let disk = FaultDisk::new(seed);
+        let mut till = open(&disk);
+        // Either it cannot be written, or nobody knows.
+        let write = if seed % 2 == 0 { 2 } else { 0 };
+        disk.set_faults(Faults { sync: 2, write, other: 0 });
+        let handle = till.handle.clone();
+        let changing = thread::spawn(move || handle.change(change(100)));
+        till.until("it is tried", |till| {
+            changing.is_finished() || till.handle.status().failing.is_some()
+        });
+        disk.set_faults(Faults::default());
+        let changed = changing.join().unwrap();
+        let is_there = || till.handle.definitions(Kind::Campaign).map(|found| !found.is_empty());
+        let found = std::iter::repeat_with(is_there).find_map(Result::ok).unwrap();
+        match changed {
+            Ok(()) => assert!(found, "seed {seed}"),
+            Err(AskError::Denied(Denied::Failing(_))) => assert!(!found, "seed {seed}"),
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+        till.close();
+    }
+}
+
+#[test]
+fn a_disk_that_fails_at_the_start_is_told_with_its_place() {
+    let disk = FaultDisk::new(2);
+    let waker = Waker::default();
+    let store = store(&disk, &waker);
+    disk.set_faults(BROKEN);
+    let refused = start_in("/where/it/is".as_ref(), 1).start_over(store, waker).unwrap_err();
+    assert!(matches!(refused, StartError::Begin { .. }), "{refused:?}");
+    let text = refused.to_string();
+    let want = "/where/it/is: the ledger's store cannot be read or written: see to its disk";
+    assert!(text.starts_with(want), "{text}");
+}

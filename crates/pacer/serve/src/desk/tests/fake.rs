@@ -1,0 +1,238 @@
+//! A process around a ledger: shards that are the rules' own, on the thread of the test.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pacer_core::calendar::QUARTER_MS;
+use pacer_core::ledger::{
+    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Limits, Money, Why,
+};
+use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
+use pacer_core::shard::{Denial, Moment, Options, Shard};
+use pacer_core::strategy::Pace;
+use pacer_core::token::{Token, TtlClass};
+use runtime::shutdown::Shutdown;
+use units::{Currency, Nanos};
+
+use crate::start::Clock;
+use crate::{CampaignTerms, Feed, Handle, LedgerThread, ShardLine, Start, Started};
+
+/// Longer than anything takes.
+pub(super) const EVER: Duration = Duration::from_secs(60);
+/// How long reservations last.
+const TTL: Duration = Duration::from_millis(300);
+
+/// A process that shares one ledger among shards.
+pub(super) struct Till {
+    pub handle: Handle,
+    pub feed: Feed,
+    pub thread: Option<LedgerThread>,
+    pub shards: Vec<FakeShard>,
+    pub shutdown: Shutdown,
+}
+
+/// A shard, and what it was told.
+pub(super) struct FakeShard {
+    pub shard: Shard,
+    pub line: ShardLine,
+    pub paces: BTreeMap<Slot, Pace>,
+    pub gates: u64,
+    clock: Clock,
+}
+
+pub(super) fn start_in(directory: &Path, shards: u16) -> Start {
+    start_for(directory, shards, TTL)
+}
+
+fn start_for(directory: &Path, shards: u16, ttl: Duration) -> Start {
+    Start {
+        directory: directory.to_owned(),
+        node: 1,
+        shards,
+        lease_period: Duration::from_millis(10),
+        lease_span: Duration::from_millis(100),
+        slice_span: Duration::from_millis(20),
+        horizon: ttl + ttl / 16 + Duration::from_millis(100),
+        late_window: Duration::from_secs(10),
+        slot: Duration::from_secs(1),
+        origin: Instant::now(),
+        shutdown: Shutdown::new(Duration::ZERO),
+    }
+}
+
+impl Till {
+    pub(super) fn open(directory: &Path, shards: u16) -> Self {
+        Self::open_for(directory, shards, TTL)
+    }
+
+    /// The first life in a directory: the log holds nothing.
+    pub(super) fn first(directory: &Path, shards: u16) -> Self {
+        let till = Self::open(directory, shards);
+        till.feed.replayed();
+        till
+    }
+
+    /// With reservations that last so long.
+    pub(super) fn open_for(directory: &Path, shards: u16, ttl: Duration) -> Self {
+        let start = start_for(directory, shards, ttl);
+        let (origin, shutdown) = (start.origin, start.shutdown.clone());
+        Self::with((start.start().unwrap(), ttl), origin, shutdown)
+    }
+
+    pub(super) fn of(started: Started, origin: Instant, shutdown: Shutdown) -> Self {
+        Self::with((started, TTL), origin, shutdown)
+    }
+
+    fn with((started, ttl): (Started, Duration), origin: Instant, shutdown: Shutdown) -> Self {
+        let Started { lines, feed, handle, thread } = started;
+        let shards = lines.into_iter().map(|line| FakeShard::new(line, Clock { origin }, ttl));
+        Self { handle, feed, thread: Some(thread), shards: shards.collect(), shutdown }
+    }
+
+    /// Whatever is to be so will be; meanwhile the shards go on.
+    #[track_caller]
+    pub(super) fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(begun.elapsed() < EVER, "{what}: {:?}", self.handle.status());
+            self.shards.iter_mut().for_each(FakeShard::turn);
+            thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
+    /// Reserves at a shard, as soon as it is granted so much.
+    #[track_caller]
+    pub(super) fn reserve(&mut self, shard: usize, slot: u32, nanos: u64) -> Token {
+        let mut token = None;
+        self.until("rights are granted", |till| {
+            token = till.shards[shard].reserve(slot, nanos).ok();
+            token.is_some()
+        });
+        token.unwrap()
+    }
+
+    pub(super) fn why(&self, slot: u32) -> Why {
+        self.handle.why(Slot(slot)).unwrap()
+    }
+
+    /// What a campaign has spent.
+    pub(super) fn spent(&self, slot: u32) -> u64 {
+        self.handle.spend(Slot(slot)).unwrap().map_or(0, |spend| spend.life.get())
+    }
+
+    /// Defines one campaign of an account, each with a limit for its life.
+    pub(super) fn define(&self, slot: u32, limit: u64) {
+        let account = self.account(None);
+        let defined = self.handle.define(vec![account], vec![campaign(slot, limit)]).unwrap();
+        assert_eq!(defined.unpaced, []);
+        let is_taken = |notice: &_| {
+            use pacer_core::ledger::Notice::{Account, Campaign};
+            matches!(notice, Account(_, Ok(_)) | Campaign(_, Ok(_)))
+        };
+        assert!(defined.notices.len() == 2 && defined.notices.iter().all(is_taken), "{defined:?}");
+    }
+
+    pub(super) fn account(&self, life: Option<u64>) -> AccountDefinition {
+        AccountDefinition {
+            id: AccountId(0),
+            version: 1,
+            currency: usd(),
+            zone: self.handle.zones().id("Asia/Kathmandu").unwrap(),
+            limits: Limits { life: life.map(money), ..Limits::default() },
+            is_paused: false,
+        }
+    }
+
+    /// Ends the process well, though its shards say nothing any more.
+    pub(super) fn close(mut self) {
+        drop(self.shards);
+        self.thread.take().unwrap().close().unwrap();
+    }
+}
+
+pub(super) fn usd() -> Currency {
+    Currency::parse("USD").unwrap()
+}
+
+pub(super) fn money(nanos: u64) -> Money {
+    Money { amount: Nanos::new(nanos), currency: usd() }
+}
+
+/// A campaign of the account, in flight for ever.
+pub(super) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
+    let definition = CampaignDefinition {
+        slot: Slot(slot),
+        version: 1,
+        account: AccountId(0),
+        limits: Limits { life: Some(money(limit)), ..Limits::default() },
+        start_unix_ms: 0,
+        end_unix_ms: 4_000_000_000_000,
+        daypart: Daypart::ALWAYS,
+        late_holdback: Holdback::default(),
+        is_paused: false,
+    };
+    CampaignTerms { definition, pacing: None }
+}
+
+impl FakeShard {
+    fn new(line: ShardLine, clock: Clock, ttl: Duration) -> Self {
+        let options = Options {
+            origin: line.origin,
+            ttls: vec![ttl],
+            late_window: Duration::from_secs(10),
+            slots_max: 8_192,
+            books_max: 16_384,
+            reservations_max: 65_536,
+            lines_max: 8_192,
+        };
+        let shard = Shard::new(&options).unwrap();
+        Self { shard, line, paces: BTreeMap::new(), gates: 0, clock }
+    }
+
+    /// What a shard does a few times a second.
+    pub(super) fn turn(&mut self) {
+        while let Ok(message) = self.line.from_ledger.pop() {
+            match message {
+                ToShard::Grant(grant) => self.shard.take(&grant).unwrap(),
+                ToShard::Gate(gate) => {
+                    self.gates += 1;
+                    self.shard.take_gate(&gate).unwrap();
+                }
+                ToShard::Pace(slot, pace) => drop(self.paces.insert(slot, pace)),
+            }
+        }
+        self.shard.advance(self.clock.now().tick);
+        while !self.line.to_ledger.is_full() {
+            let report = self.shard.report().next().map(FromShard::Report);
+            let Some(said) = report.or_else(|| self.shard.want().next().map(FromShard::Want))
+            else {
+                break;
+            };
+            self.line.to_ledger.push(said).unwrap();
+        }
+    }
+
+    pub(super) fn reserve(&mut self, slot: u32, nanos: u64) -> Result<Token, Denial> {
+        let now = self.clock.now();
+        let quarter = u32::try_from(now.unix_ms / QUARTER_MS).unwrap();
+        let at = Moment { tick: now.tick, quarter };
+        self.shard.reserve(Slot(slot), Nanos::new(nanos), TtlClass(0), at)
+    }
+
+    /// The win is in the log.
+    pub(super) fn settle(&mut self, token: &Token) {
+        let claim = self.shard.claim(token, self.clock.now().tick).unwrap();
+        self.shard.settle(claim, token.amount());
+    }
+
+    pub(super) fn release(&mut self, token: &Token) -> Nanos {
+        self.shard.release(token, self.clock.now().tick).unwrap()
+    }
+
+    pub(super) fn see(&mut self, slot: u32, requests: u64) {
+        let seen = Seen { requests, bids: requests };
+        self.line.to_ledger.push(FromShard::Seen(Slot(slot), seen)).unwrap();
+    }
+}

@@ -1,0 +1,250 @@
+//! One life of a ledger.
+
+use pacer_core::ledger::{Notice, Span};
+use pacer_core::messages::{FromShard, Report, Slot};
+use pacer_core::pacing::{Expected, Pacing, PacingError};
+use pacer_core::refusal::Refusal;
+use pacer_core::store::{AuditEntry, Change, Definition, DefinitionKey, Denied, Kind, Put};
+use pacer_core::strategy::{Pace, Settings};
+use runtime::metrics::Exposition;
+use units::Nanos;
+
+use super::fake::{Till, campaign, money, start_in};
+use crate::lines::LINE_MESSAGES_MAX;
+use crate::{AskError, StartError};
+
+#[test]
+fn money_flows_from_a_definition_to_what_is_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 2);
+    assert_eq!(till.why(3).refusal, Some(Refusal::Unknown));
+    till.define(3, 10_000);
+    assert_eq!(till.handle.next_slot(), Ok(Slot(4)));
+    let tokens: Vec<_> = (0..20).map(|at| till.reserve(at % 2, 3, 100)).collect();
+    let (won, lost) = tokens.split_at(12);
+    for (seq, (at, token)) in (1..).zip(won.iter().enumerate()) {
+        till.shards[at % 2].settle(token);
+        till.feed.settled(seq, token, super::fake::usd());
+    }
+    let held = till.why(3);
+    assert!(held.at_shards >= Nanos::new(800), "{held:?}");
+    for (at, token) in lost.iter().enumerate() {
+        let given = till.shards[at % 2].release(token);
+        assert_eq!(given, Nanos::new(100));
+    }
+    till.until("what was won is spent", |till| till.spent(3) == 1_200);
+    till.until("it is durable", |till| till.feed.applied_seq() == 12);
+    till.feed.reached(40);
+    till.until("what settles nothing is passed", |till| till.feed.applied_seq() == 40);
+    let spend = till.handle.spend(Slot(3)).unwrap().unwrap();
+    assert_eq!(spend.hours.iter().map(|hour| hour.spent.get()).sum::<u64>(), spend.today.get());
+    // All the rest, and not a nano more.
+    let mut rest = 0;
+    till.until("all is reserved", |till| {
+        for shard in &mut till.shards {
+            rest += shard.reserve(3, 1).map_or(0, |token| token.amount().get());
+            rest += shard.reserve(3, 97).map_or(0, |token| token.amount().get());
+        }
+        assert!(rest <= 8_800, "{rest}");
+        rest == 8_800 || till.why(3).refusal == Some(Refusal::BudgetExhausted)
+    });
+    till.close();
+}
+
+#[test]
+fn a_full_ring_delays_messages_and_loses_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    let count = u32::try_from(LINE_MESSAGES_MAX).unwrap() + 500;
+    let many: Vec<_> = (0..count).map(|slot| campaign(slot, 1_000)).collect();
+    let account = till.account(None);
+    // All are wanted, and the shard does not look at what it is told.
+    let defined = till.handle.define(vec![account], many).unwrap();
+    assert_eq!(defined.notices.len(), usize::try_from(count).unwrap() + 1);
+    let mut left = count;
+    let shard = &mut till.shards[0];
+    let begun = std::time::Instant::now();
+    while left > 0 || till.handle.status().waiting == 0 {
+        assert!(begun.elapsed() < super::fake::EVER, "{left} {:?}", till.handle.status());
+        let room = u32::try_from(shard.line.to_ledger.slots()).unwrap();
+        for _ in 0..room.min(left) {
+            left -= 1;
+            let want = pacer_core::messages::Want { slot: Slot(left), amount: Nanos::new(10) };
+            shard.line.to_ledger.push(FromShard::Want(want)).unwrap();
+        }
+    }
+    let mut granted = std::collections::BTreeSet::new();
+    till.until("every campaign has rights", |till| {
+        for slot in 0..count {
+            if !granted.contains(&slot) && till.shards[0].reserve(slot, 10).is_ok() {
+                granted.insert(slot);
+            }
+        }
+        granted.len() == usize::try_from(count).unwrap()
+    });
+    till.until("nothing waits", |till| till.handle.status().waiting == 0);
+    till.close();
+}
+
+#[test]
+fn definitions_and_their_audit_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let till = Till::first(folder.path(), 1);
+    let key = DefinitionKey { kind: Kind::Campaign, id: "summer".to_owned() };
+    let change = |expected: u64, body: &str| {
+        let definition = Definition { version: expected + 1, body: body.into() };
+        let put = Put { key: key.clone(), expected: Some(expected), definition };
+        let audit = vec![AuditEntry { at_unix_ms: 5, body: body.into() }];
+        Change { number: 77, puts: vec![put], audit }
+    };
+    assert_eq!(till.handle.change(change(0, "one")), Ok(()));
+    assert_eq!(till.handle.change(change(1, "two")), Ok(()));
+    let conflict = AskError::Denied(Denied::Conflict { key: key.clone(), present: 2 });
+    assert_eq!(till.handle.change(change(0, "other")), Err(conflict));
+    let nameless = Change {
+        puts: vec![Put {
+            key: DefinitionKey { kind: Kind::Account, id: String::new() },
+            expected: None,
+            definition: Definition { version: 1, body: Vec::new() },
+        }],
+        ..Change::default()
+    };
+    let refused = till.handle.change(nameless);
+    assert!(matches!(refused, Err(AskError::Denied(Denied::Invalid(_)))), "{refused:?}");
+    till.close();
+    let till = Till::first(folder.path(), 1);
+    assert_eq!(till.handle.change(change(2, "three")), Ok(()));
+    let want = vec![(key, Definition { version: 3, body: "three".into() })];
+    assert_eq!(till.handle.definitions(Kind::Campaign), Ok(want));
+    assert_eq!(till.handle.definitions(Kind::Account), Ok(Vec::new()));
+    let bodies = |entries: Vec<(_, AuditEntry)>| -> Vec<String> {
+        entries.into_iter().map(|(_, entry)| String::from_utf8(entry.body).unwrap()).collect()
+    };
+    let all = till.handle.audit(None, 100).unwrap();
+    let first = all[0].0;
+    assert_eq!(bodies(all), ["one", "two", "three"]);
+    assert_eq!(bodies(till.handle.audit(Some(first), 1).unwrap()), ["two"]);
+    till.close();
+}
+
+#[test]
+fn books_that_do_not_add_up_stop_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    till.define(0, 1_000);
+    let token = till.reserve(0, 0, 100);
+    let halted = till.handle.halted();
+    assert!(till.handle.is_ready() && !halted.is_set());
+    // More is returned than was granted.
+    let report = Report {
+        slot: Slot(0),
+        period: token.period(),
+        returned: Nanos::new(1_000_000),
+        settled: Nanos::ZERO,
+        late: Nanos::ZERO,
+        over: Nanos::ZERO,
+        reserved_count: 1,
+        won_count: 0,
+    };
+    till.shards[0].line.to_ledger.push(FromShard::Report(report)).unwrap();
+    till.until("nothing is authorised any more", |till| till.shards[0].line.halted.is_set());
+    till.until("the process ends", |till| till.shutdown.is_started());
+    till.until("it is over", |till| till.handle.status().is_over);
+    assert!(!till.handle.is_ready() && halted.is_set());
+    assert_eq!(till.handle.next_slot(), Err(AskError::Over));
+    // Whoever tells it something does not wait for ever, or fail.
+    (0..100_000).for_each(|seq| till.feed.reached(seq));
+    assert!(till.thread.take().unwrap().close().is_err());
+}
+
+#[test]
+fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 2);
+    let pacing = |settings, is_fixed_price| {
+        Some(Pacing { settings, ahead: 0.0, forecast: Expected::Uniform, is_fixed_price })
+    };
+    let mut even = campaign(0, 1_000_000_000_000);
+    even.definition.limits.day = Some(money(5_000));
+    even.pacing = pacing(Settings::Even, true);
+    let mut refused = campaign(1, 1_000);
+    refused.pacing = pacing(Settings::default(), true);
+    let account = till.account(None);
+    let plain = campaign(2, 1_000);
+    let defined = till.handle.define(vec![account], vec![even.clone(), refused, plain]).unwrap();
+    assert_eq!(defined.unpaced, [(Slot(1), PacingError::FixedPrice("slot_dual"))]);
+    assert_eq!(defined.notices.len(), 4);
+    let has_pace = |till: &mut Till| till.shards.iter().all(|it| it.paces.contains_key(&Slot(0)));
+    till.until("every shard is told", has_pace);
+    let (mut requests, mut points) = (0, 0);
+    till.until("slots end", |till| {
+        requests += 1;
+        till.shards[0].see(0, requests);
+        let curve = till.handle.curve(Slot(0)).unwrap();
+        points = curve.map_or(0, |curve| {
+            assert_eq!((curve.span, curve.strategy), (Span::Day, "even"));
+            curve.points.iter().filter(|point| point.spent.is_some()).count()
+        });
+        points > 0
+    });
+    assert_eq!(till.handle.curve(Slot(2)), Ok(None), "it has no strategy");
+    // Its day's budget is cut to nothing: it passes all by, until the strategy is taken away.
+    even.definition.version = 2;
+    even.definition.limits.day = Some(money(0));
+    till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
+    till.until("all are passed by", |till| till.shards[1].paces[&Slot(0)] == Pace::NONE);
+    assert_eq!(till.why(0).refusal, Some(Refusal::DayExhausted));
+    even.definition.version = 3;
+    even.pacing = None;
+    till.handle.define(Vec::new(), vec![even]).unwrap();
+    till.until("it bids at value", |till| till.shards[1].paces[&Slot(0)] == Pace::FULL);
+    assert!(till.shards.iter().all(|shard| !shard.paces.contains_key(&Slot(2))));
+    till.close();
+}
+
+#[test]
+fn what_it_does_is_counted_without_naming_campaigns() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    till.define(9, 1_000);
+    till.reserve(0, 9, 10);
+    let mut exposition = Exposition::default();
+    till.handle.expose(&mut exposition);
+    till.until("it is counted", |_| {
+        let text = exposition.text();
+        text.contains("ledger_campaigns 1\n") && !text.contains("committed\"} 0\n")
+    });
+    let text = exposition.text();
+    for line in ["ledger_halted 0\n", "ledger_store_failing 0\n", "ledger_strays_total 0\n"] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let status = till.handle.status();
+    assert_eq!((status.node, status.accounts, status.campaigns), (1, 1, 1));
+    till.close();
+}
+
+#[test]
+fn an_account_without_a_zone_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let till = Till::first(folder.path(), 1);
+    let mut account = till.account(None);
+    account.zone = pacer_core::ledger::ZoneId(1_000);
+    let defined = till.handle.define(vec![account], Vec::new()).unwrap();
+    assert!(matches!(defined.notices[..], [Notice::Account(_, Err(_))]), "{defined:?}");
+    till.close();
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    let till = Till::first(folder.path(), 1);
+    let refused = start_in(folder.path(), 1).start().unwrap_err();
+    assert!(matches!(refused, StartError::Open(_)));
+    let text = refused.to_string();
+    assert!(text.starts_with(&place) && text.ends_with("name another directory"), "{text}");
+    till.close();
+    std::fs::write(folder.path().join("ledger.redb"), [7; 9_000]).unwrap();
+    let text = start_in(folder.path(), 1).start().unwrap_err().to_string();
+    assert!(text.contains(&place) && text.contains("put back a copy"), "{text}");
+}

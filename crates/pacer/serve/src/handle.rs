@@ -1,0 +1,210 @@
+//! How others ask the ledger's thread: they wait for its answer, and not for ever.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
+use std::time::Duration;
+
+use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Notice, Spend, Why};
+use pacer_core::messages::Slot;
+use pacer_core::pacing::{Curve, Pacing, PacingError};
+use pacer_core::store::{AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Kind};
+use runtime::metrics::Exposition;
+
+use crate::lines::Halted;
+use crate::shared::{Shared, Status, Waker};
+use crate::zones::Zones;
+
+/// How long whoever asks waits. The ledger's turns take milliseconds; its disk may take longer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// And for each definition beside.
+const PATIENCE_EACH: Duration = Duration::from_millis(1);
+
+/// A campaign as it is to hold: its money, and how that is spent.
+#[derive(Clone, Debug)]
+pub struct CampaignTerms {
+    /// Its money.
+    pub definition: CampaignDefinition,
+    /// By which strategy; without one it bids at value as long as it has money.
+    pub pacing: Option<Pacing>,
+}
+
+/// What became of definitions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Defined {
+    /// What the ledger says of each, in their order, accounts first.
+    pub notices: Vec<Notice>,
+    /// Campaigns whose strategy was not taken, and goes on as it was.
+    pub unpaced: Vec<(Slot, PacingError)>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// The ledger's thread has ended.
+    #[error("the ledger has ended: see the log, and start the process again")]
+    Over,
+    /// It did not answer in time. What was asked may still be done.
+    #[error("the ledger did not answer in time: see its disk, and ask again")]
+    Late,
+    /// Its store refuses.
+    #[error("{0}")]
+    Denied(Denied),
+}
+
+/// A reply, and where it is waited for.
+pub(crate) type Reply<T> = SyncSender<T>;
+
+/// What is asked.
+pub(crate) enum Ask {
+    Define(Vec<AccountDefinition>, Vec<CampaignTerms>, Reply<Defined>),
+    Change(Change, Reply<Result<(), Denied>>),
+    Definitions(Kind, Reply<Result<Found, Denied>>),
+    Audit(Option<AuditKey>, u32, Reply<Result<Found, Denied>>),
+    NextSlot(Reply<Slot>),
+    Why(Slot, Reply<Why>),
+    Spend(Slot, Reply<Option<Spend>>),
+    Curve(Slot, Reply<Option<Curve>>),
+}
+
+pub(crate) use pacer_core::store::Found;
+
+/// The ledger, as others ask it. Clones ask the same; they wait, and must not be a shard.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(crate) asks: Sender<Ask>,
+    pub(crate) shared: Shared,
+    pub(crate) waker: Waker,
+    pub(crate) zones: Zones,
+}
+
+impl Handle {
+    /// The zones by which accounts count, with the numbers that this ledger gives them.
+    pub fn zones(&self) -> &Zones {
+        &self.zones
+    }
+
+    /// Tells the ledger what accounts and campaigns are allowed, and says what it made of that.
+    /// Accounts before campaigns; a definition that is no newer than what it knows changes nothing.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn define(
+        &self,
+        accounts: Vec<AccountDefinition>,
+        campaigns: Vec<CampaignTerms>,
+    ) -> Result<Defined, AskError> {
+        let count = u32::try_from(accounts.len() + campaigns.len()).unwrap_or(u32::MAX);
+        let patience = PATIENCE.saturating_add(PATIENCE_EACH.saturating_mul(count));
+        self.ask_within(patience, |reply| Ask::Define(accounts, campaigns, reply))
+    }
+
+    /// Keeps definitions and audit entries, durably. The ledger numbers the change itself. If the
+    /// store does not know how it ended it is asked again until it does.
+    ///
+    /// # Errors
+    /// See [`AskError`]; after [`AskError::Late`] it may still be kept.
+    pub fn change(&self, change: Change) -> Result<(), AskError> {
+        self.ask(|reply| Ask::Change(change, reply))?.map_err(AskError::Denied)
+    }
+
+    /// All definitions of a kind that are kept.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn definitions(&self, kind: Kind) -> Result<Vec<(DefinitionKey, Definition)>, AskError> {
+        let found = self.ask(|reply| Ask::Definitions(kind, reply))?;
+        match found.map_err(AskError::Denied)? {
+            Found::Definitions(definitions) => Ok(definitions),
+            other => unreachable!("definitions were asked for: {other:?}"),
+        }
+    }
+
+    /// Audit entries behind one, or from the first: so many at most.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn audit(
+        &self,
+        after: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
+        let found = self.ask(|reply| Ask::Audit(after, most, reply))?;
+        match found.map_err(AskError::Denied)? {
+            Found::Audit(entries) => Ok(entries),
+            other => unreachable!("audit entries were asked for: {other:?}"),
+        }
+    }
+
+    /// A number that no campaign has and no lease names. It is given out again until a campaign that
+    /// has it is defined.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn next_slot(&self) -> Result<Slot, AskError> {
+        self.ask(Ask::NextSlot)
+    }
+
+    /// Why a campaign does not spend, if so, and the figures. Where nothing else does, its strategy
+    /// may say that it passes all requests by.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn why(&self, slot: Slot) -> Result<Why, AskError> {
+        self.ask(|reply| Ask::Why(slot, reply))
+    }
+
+    /// What a campaign has spent; `None` if there is no such campaign.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn spend(&self, slot: Slot) -> Result<Option<Spend>, AskError> {
+        self.ask(|reply| Ask::Spend(slot, reply))
+    }
+
+    /// The curve that a campaign follows, and how it did; `None` without a strategy or a limit.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn curve(&self, slot: Slot) -> Result<Option<Curve>, AskError> {
+        self.ask(|reply| Ask::Curve(slot, reply))
+    }
+
+    /// How it stands, without asking it.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Whether nothing may be authorised any more; it stays so.
+    pub fn halted(&self) -> Halted {
+        self.shared.halted().clone()
+    }
+
+    /// Whether budgets are served: a store that fails is no hindrance, for what is granted is spent
+    /// and it recovers by itself.
+    pub fn is_ready(&self) -> bool {
+        let status = self.status();
+        !status.is_over && !status.is_halted
+    }
+
+    /// Adds the ledger's metrics.
+    pub fn expose(&self, exposition: &mut Exposition) {
+        self.shared.expose(exposition);
+    }
+
+    fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, AskError> {
+        self.ask_within(PATIENCE, ask)
+    }
+
+    fn ask_within<T>(
+        &self,
+        patience: Duration,
+        ask: impl FnOnce(Reply<T>) -> Ask,
+    ) -> Result<T, AskError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.asks.send(ask(reply)).map_err(|_| AskError::Over)?;
+        self.waker.wake();
+        answer.recv_timeout(patience).map_err(|error| match error {
+            RecvTimeoutError::Timeout => AskError::Late,
+            RecvTimeoutError::Disconnected => AskError::Over,
+        })
+    }
+}

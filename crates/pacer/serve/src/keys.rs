@@ -1,0 +1,137 @@
+//! The secrets that are kept beside the ledger: what tokens are sealed with, and what requests draw.
+//!
+//! Each is made at the first start and stays: tokens of before a restart must open.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pacer_core::strategy::DrawKey;
+use pacer_core::token::{Token, TokenError, TokenKey};
+
+/// What a key is.
+pub(crate) type KeyBytes = [u8; 16];
+
+const TOKEN_KEY_NAME: &str = "token.key";
+const DRAW_KEY_NAME: &str = "draw.key";
+
+/// What seals tokens, and what opens them.
+#[derive(Clone, Debug)]
+pub struct Keyring {
+    /// The first seals; all open.
+    keys: Vec<TokenKey>,
+    draws: DrawKey,
+}
+
+impl Keyring {
+    /// The keys that are given, else those in `directory`, made if there are none. What was sealed by
+    /// the one that is kept there opens in any case.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written, or holds no key: its place is named.
+    pub fn open(
+        directory: &Path,
+        token: Option<[u8; 16]>,
+        draw: Option<[u8; 16]>,
+    ) -> io::Result<Self> {
+        fs::create_dir_all(directory)?;
+        let own = own_key(directory, TOKEN_KEY_NAME)?;
+        let mut keys: Vec<KeyBytes> = token.into_iter().chain([own]).collect();
+        keys.dedup();
+        let draws = draw.map_or_else(|| own_key(directory, DRAW_KEY_NAME), Ok)?;
+        let keys = keys.into_iter().map(TokenKey::new).collect();
+        Ok(Self { keys, draws: DrawKey::new(draws) })
+    }
+
+    /// What seals tokens.
+    pub fn seals(&self) -> &TokenKey {
+        &self.keys[0]
+    }
+
+    /// The token of a text that may come from anywhere.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub fn open_token(&self, text: &[u8]) -> Result<Token, TokenError> {
+        let opened = self.keys[0].open(text);
+        let others = || self.keys[1..].iter().find_map(|key| key.open(text).ok());
+        opened.or_else(|error| others().ok_or(error))
+    }
+
+    /// What requests draw by.
+    pub const fn draws(&self) -> &DrawKey {
+        &self.draws
+    }
+}
+
+/// The key of a text: base64 (RFC 4648, section 4) of 16 bytes.
+pub(crate) fn parse_key(text: &str) -> Option<KeyBytes> {
+    STANDARD.decode(text).ok()?.try_into().ok()
+}
+
+fn own_key(directory: &Path, name: &str) -> io::Result<KeyBytes> {
+    let path = directory.join(name);
+    let in_place = |error: io::Error| {
+        io::Error::new(error.kind(), format!("the key {}: {error}", path.display()))
+    };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make(directory, name).map_err(in_place)?
+        }
+        Err(error) => return Err(in_place(error)),
+    };
+    let remedy = "holds no key: put back a copy of it; without one, remove it, and no token of before \
+                  counts";
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, remedy);
+    parse_key(text.trim_end()).ok_or_else(damaged).map_err(in_place)
+}
+
+fn make(directory: &Path, name: &str) -> io::Result<String> {
+    let text = STANDARD.encode(rand::random::<KeyBytes>());
+    // Under another name until all of it is on the disk: a start that ends midway must not hold up
+    // the next.
+    let unfinished = directory.join(format!("{name}.unfinished"));
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => (),
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    fs::rename(&unfinished, directory.join(name))?;
+    fs::File::open(directory)?.sync_all()?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_made_once_and_kept_from_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = own_key(folder.path(), TOKEN_KEY_NAME).unwrap();
+        assert_eq!(own_key(folder.path(), TOKEN_KEY_NAME).unwrap(), first);
+        assert_ne!(own_key(folder.path(), DRAW_KEY_NAME).unwrap(), first);
+        let path = folder.path().join(TOKEN_KEY_NAME);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&path, "short").unwrap();
+        let error = Keyring::open(folder.path(), None, None).unwrap_err().to_string();
+        assert!(error.contains("token.key: holds no key"), "{error}");
+    }
+
+    #[test]
+    fn a_start_that_ended_midway_does_not_hold_up_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("token.key.unfinished"), "0123").unwrap();
+        let key = own_key(folder.path(), TOKEN_KEY_NAME).unwrap();
+        assert_eq!(own_key(folder.path(), TOKEN_KEY_NAME).unwrap(), key);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

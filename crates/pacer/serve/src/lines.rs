@@ -1,0 +1,185 @@
+//! The rings between the ledger's thread and each shard, and what waits where one is full.
+//!
+//! Knows nothing of money but that it is told in cumulative figures: of those that wait for room, the
+//! latest stands for all before it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pacer_core::messages::{FromShard, Period, Slot, ToShard};
+use pacer_core::token::Origin;
+
+/// Messages that a ring holds, either way.
+pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;
+
+/// A shard's end of its two rings.
+#[derive(Debug)]
+pub struct ShardLine {
+    /// Who makes its tokens.
+    pub origin: Origin,
+    /// Grants, gates and paces, those of a campaign in their order.
+    pub from_ledger: rtrb::Consumer<ToShard>,
+    /// Reports, of which none may be lost, wants and what was seen. Full: to be tried again later.
+    pub to_ledger: rtrb::Producer<FromShard>,
+    /// Whether nothing may be authorised any more.
+    pub halted: Halted,
+}
+
+/// Whether nothing may be authorised any more, for the books do not add up. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Halted(Arc<AtomicBool>);
+
+impl Halted {
+    /// Whether it is so. To be asked before every reservation.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// For ever.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a message is about: a later one of the same says all that an earlier one did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Subject {
+    Grant(Slot, Period),
+    Gate(Slot),
+    Pace(Slot),
+}
+
+impl Subject {
+    const fn of(message: &ToShard) -> Self {
+        match message {
+            ToShard::Grant(grant) => Self::Grant(grant.slot, grant.period),
+            ToShard::Gate(gate) => Self::Gate(gate.slot),
+            ToShard::Pace(slot, _) => Self::Pace(*slot),
+        }
+    }
+}
+
+/// The ledger's end of the rings of one shard.
+#[derive(Debug)]
+pub(crate) struct LedgerLine {
+    pub from_shard: rtrb::Consumer<FromShard>,
+    to_shard: rtrb::Producer<ToShard>,
+    /// What waits for room, in order, each subject once.
+    order: VecDeque<Subject>,
+    latest: HashMap<Subject, ToShard>,
+}
+
+impl LedgerLine {
+    /// Both ends of a shard's rings, each of so many messages.
+    pub(crate) fn new(origin: Origin, halted: Halted, messages_max: usize) -> (Self, ShardLine) {
+        let (to_shard, from_ledger) = rtrb::RingBuffer::new(messages_max);
+        let (to_ledger, from_shard) = rtrb::RingBuffer::new(messages_max);
+        let (order, latest) = (VecDeque::new(), HashMap::new());
+        let own = Self { from_shard, to_shard, order, latest };
+        (own, ShardLine { origin, from_ledger, to_ledger, halted })
+    }
+
+    /// Sends a message, or has it wait for its turn.
+    pub(crate) fn send(&mut self, message: ToShard) {
+        let message = if self.order.is_empty() {
+            match self.to_shard.push(message) {
+                Ok(()) => return,
+                Err(rtrb::PushError::Full(message)) => message,
+            }
+        } else {
+            message
+        };
+        let subject = Subject::of(&message);
+        if self.latest.insert(subject, message).is_none() {
+            self.order.push_back(subject);
+        }
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub(crate) fn flush(&mut self) {
+        if self.to_shard.is_abandoned() {
+            self.order.clear();
+            self.latest.clear();
+        }
+        while let Some(subject) = self.order.front() {
+            let message = self.latest[subject];
+            if self.to_shard.push(message).is_err() {
+                return;
+            }
+            self.latest.remove(subject);
+            self.order.pop_front();
+        }
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether all that the shard said was taken.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.from_shard.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pacer_core::messages::{Epoch, Gate, Grant};
+    use pacer_core::strategy::Pace;
+    use units::{Nanos, Tick};
+
+    use super::*;
+
+    fn grant(slot: u32, period: u32, nanos: u64) -> ToShard {
+        let (slot, period) = (Slot(slot), Period(period));
+        let until = Tick::from_nanos(1);
+        ToShard::Grant(Grant { slot, period, granted: Nanos::new(nanos), until })
+    }
+
+    fn gate(slot: u32, version: u64) -> ToShard {
+        ToShard::Gate(Gate { slot: Slot(slot), version, closed: None, is_recalled: false })
+    }
+
+    fn taken(line: &mut ShardLine) -> Vec<ToShard> {
+        std::iter::from_fn(|| line.from_ledger.pop().ok()).collect()
+    }
+
+    #[test]
+    fn what_finds_no_room_waits_in_order_and_the_latest_stands_for_those_before() {
+        let origin = Origin { node: 1, epoch: Epoch(1), shard: 0 };
+        let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 2);
+        [gate(0, 1), grant(0, 7, 1)].into_iter().for_each(|message| own.send(message));
+        let late = [grant(1, 7, 5), gate(1, 1), grant(1, 7, 9), gate(1, 4), grant(1, 8, 2)];
+        late.into_iter().for_each(|message| own.send(message));
+        own.send(ToShard::Pace(Slot(1), Pace::NONE));
+        own.send(ToShard::Pace(Slot(1), Pace::FULL));
+        assert_eq!(own.waiting(), 4);
+        own.flush();
+        assert_eq!(taken(&mut line), [gate(0, 1), grant(0, 7, 1)], "the ring was full");
+        own.flush();
+        // A message behind those that wait does not overtake them, though there is room.
+        assert_eq!(taken(&mut line), [grant(1, 7, 9), gate(1, 4)]);
+        own.send(grant(2, 7, 1));
+        assert_eq!(taken(&mut line), []);
+        own.flush();
+        assert_eq!(taken(&mut line), [grant(1, 8, 2), ToShard::Pace(Slot(1), Pace::FULL)]);
+        own.flush();
+        assert_eq!(taken(&mut line), [grant(2, 7, 1)]);
+        assert_eq!(own.waiting(), 0);
+    }
+
+    #[test]
+    fn nothing_waits_for_a_shard_that_is_gone() {
+        let origin = Origin { node: 1, epoch: Epoch(1), shard: 0 };
+        let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 1);
+        line.to_ledger.push(FromShard::Seen(Slot(0), Default::default())).unwrap();
+        drop(line);
+        assert!(!own.is_quiet(), "what it said last is still to be taken");
+        own.from_shard.pop().unwrap();
+        assert!(own.is_quiet());
+        (0..9).for_each(|slot| own.send(gate(slot, 1)));
+        own.flush();
+        assert_eq!(own.waiting(), 0);
+    }
+}

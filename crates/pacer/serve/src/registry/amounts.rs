@@ -1,0 +1,114 @@
+//! Amounts of money, shares and gains as definitions write them: decimal text, read exactly.
+//!
+//! Each reader takes a text and returns a value, or a remedy as a lower-case fragment. It knows no
+//! keys and no files.
+
+use pacer_core::ledger::{Holdback, Money};
+use units::{Currency, Decimal, DecimalError, Nanos, Ppm};
+
+/// Reads `"1000.00"`, in the account's currency; `"1000.00 USD"` says it once more.
+pub(super) fn money(text: &str, currency: Currency) -> Result<Money, String> {
+    let (number, code) = text.split_once(' ').unwrap_or((text, ""));
+    let decimal = Decimal::parse(number).map_err(|error| match error {
+        DecimalError::Negative => "is negative: give 0 or more".to_owned(),
+        DecimalError::Malformed => "needs an amount, for example \"1000.00\"".to_owned(),
+        DecimalError::TooLarge => too_large(currency),
+    })?;
+    match Currency::parse(code) {
+        None if code.is_empty() => (),
+        None => return Err(format!("unknown currency `{code}`, leave it out or write {currency}")),
+        Some(given) if given != currency => {
+            return Err(format!(
+                "is in {given}, but the account is in {currency}: give it in {currency}"
+            ));
+        }
+        Some(_) => (),
+    }
+    match decimal.scaled(9) {
+        None => Err(too_large(currency)),
+        Some((_, true)) => Err("is finer than a thousand-millionth of the currency".to_owned()),
+        Some((nanos, false)) => Ok(Money { amount: Nanos::new(nanos), currency }),
+    }
+}
+
+fn too_large(currency: Currency) -> String {
+    format!("is more than {} {currency}, the largest amount", Nanos::new(u64::MAX))
+}
+
+/// Reads `"1%"`, or an amount.
+pub(super) fn holdback(text: &str, currency: Currency) -> Result<Holdback, String> {
+    let Some(number) = text.strip_suffix('%') else {
+        return money(text, currency).map(Holdback::Amount);
+    };
+    let parts = Decimal::parse(number).ok().and_then(|share| share.scaled(4));
+    let share = parts
+        .filter(|(_, dropped)| !dropped)
+        .and_then(|(parts, _)| u32::try_from(parts).ok().and_then(Ppm::new));
+    let remedy = "needs a share from 0% to 100%, no finer than 0.0001%, or an amount";
+    share.map(Holdback::Share).ok_or_else(|| remedy.to_owned())
+}
+
+/// Reads a gain: `"0.3"`. Never negative.
+pub(super) fn gain(text: &str) -> Result<f64, String> {
+    let remedy = || "needs a decimal number as text, for example \"0.3\"".to_owned();
+    Decimal::parse(text).map_err(|_| remedy())?;
+    text.parse::<f64>().ok().filter(|gain| gain.is_finite()).ok_or_else(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EUR: Currency = Currency::parse("EUR").expect("a code");
+
+    #[test]
+    fn amounts() {
+        let check = |text: &str, want: Result<u64, &str>| {
+            let found = money(text, EUR).map(|money| money.amount.get());
+            assert_eq!(found, want.map_err(str::to_owned), "{text}");
+        };
+        let form = "needs an amount, for example \"1000.00\"";
+        let large = "is more than 18446744073.709551615 EUR, the largest amount";
+        check("1000.00", Ok(1_000_000_000_000));
+        check("0", Ok(0));
+        check("0.000000001", Ok(1));
+        check("18446744073.709551615", Ok(u64::MAX));
+        check("1 EUR", Ok(1_000_000_000));
+        check("0.0000000001", Err("is finer than a thousand-millionth of the currency"));
+        check("18446744073.709551616", Err(large));
+        check("99999999999999999999999999999999", Err(large));
+        check("-1", Err("is negative: give 0 or more"));
+        check("", Err(form));
+        check("a lot", Err(form));
+        check("1,000", Err(form));
+        check("1 USD", Err("is in USD, but the account is in EUR: give it in EUR"));
+        check("1 eur", Err("unknown currency `eur`, leave it out or write EUR"));
+    }
+
+    #[test]
+    fn holdbacks() {
+        let remedy = "needs a share from 0% to 100%, no finer than 0.0001%, or an amount";
+        let check = |text: &str, want: Result<Holdback, &str>| {
+            assert_eq!(holdback(text, EUR), want.map_err(str::to_owned), "{text}");
+        };
+        check("1%", Ok(Holdback::Share(Ppm::new(10_000).unwrap())));
+        check("100%", Ok(Holdback::Share(Ppm::ONE)));
+        check("0.0001%", Ok(Holdback::Share(Ppm::new(1).unwrap())));
+        check(
+            "2.50",
+            Ok(Holdback::Amount(Money { amount: Nanos::new(2_500_000_000), currency: EUR })),
+        );
+        for text in ["101%", "-1%", "0.00001%", "%", "a%"] {
+            check(text, Err(remedy));
+        }
+        check("-2", Err("is negative: give 0 or more"));
+    }
+
+    #[test]
+    fn gains() {
+        assert_eq!(gain("0.3"), Ok(0.3));
+        for text in ["", "-1", "NaN", "inf", "a", "1e999"] {
+            assert!(gain(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! All accounts and campaigns that there are, with their numbers and versions, and what the ledger
+//! and the exchange are told of them.
+//!
+//! Owns what is known. How it changes is not known here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits};
+use pacer_core::messages::Slot;
+use pacer_core::store::Kind;
+use serde_json::{Value, json};
+
+use super::catalogue::{Published, PublishedAccount, PublishedCampaign};
+use super::definition::{Account, Campaign};
+use super::desk::{AccountOrder, CampaignOrder};
+use super::read::Facts;
+use super::record::{Origin, Record};
+
+/// The end of time for whom has none: the year 10,000.
+const ENDLESS_UNIX_MS: u64 = 253_402_300_800_000;
+
+/// A definition that is known.
+#[derive(Debug)]
+pub(super) struct Entry<T> {
+    pub(super) version: u64,
+    pub(super) record: Record,
+    /// What it means; nothing once it is removed, or where this program cannot read what an older
+    /// one has kept: then nothing of it is spent.
+    pub(super) value: Option<Arc<T>>,
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Self { version: self.version, record: self.record.clone(), value: self.value.clone() }
+    }
+}
+
+/// All that is known.
+#[derive(Debug)]
+pub(super) struct Books<R> {
+    pub(super) accounts: BTreeMap<Arc<str>, Entry<Account>>,
+    pub(super) campaigns: BTreeMap<Arc<str>, Entry<Campaign<R>>>,
+    /// As the ledger numbers accounts, in this process.
+    numbers: BTreeMap<Arc<str>, AccountId>,
+    /// The first number that no campaign or account has or had.
+    pub(super) next_slot: u32,
+}
+
+impl<R> Books<R> {
+    pub(super) fn new(next_slot: Slot) -> Self {
+        Self {
+            accounts: BTreeMap::new(),
+            campaigns: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            next_slot: next_slot.0,
+        }
+    }
+
+    pub(super) fn put_account(&mut self, id: Arc<str>, entry: Entry<Account>) {
+        self.seen(entry.record.slot);
+        self.number(&id);
+        self.accounts.insert(id, entry);
+    }
+
+    pub(super) fn put_campaign(&mut self, id: Arc<str>, entry: Entry<Campaign<R>>) {
+        self.seen(entry.record.slot);
+        self.campaigns.insert(id, entry);
+    }
+
+    fn seen(&mut self, slot: Option<Slot>) {
+        let behind = slot.map_or(0, |slot| slot.0.saturating_add(1));
+        self.next_slot = self.next_slot.max(behind);
+    }
+
+    /// The ledger's number of an account, given when it is asked for first.
+    pub(super) fn number(&mut self, id: &Arc<str>) -> AccountId {
+        let next = u32::try_from(self.numbers.len()).expect("accounts are fewer than slots");
+        *self.numbers.entry(Arc::clone(id)).or_insert(AccountId(next))
+    }
+
+    /// What campaigns must know of the accounts that `wanted` picks.
+    pub(super) fn facts(&self, wanted: impl Fn(&Entry<Account>) -> bool) -> Facts {
+        let known = self.accounts.iter().filter(|(_, entry)| wanted(entry));
+        known
+            .filter_map(|(id, entry)| Some((Arc::clone(id), entry.value.as_ref()?.facts.clone())))
+            .collect()
+    }
+
+    /// All that the exchange is told.
+    pub(super) fn published(&self, number: u64) -> Published<R> {
+        let live = self.accounts.iter().filter(|(_, entry)| !entry.record.is_removed);
+        let accounts = live.filter_map(|(id, entry)| {
+            let account = entry.value.as_ref()?;
+            Some(PublishedAccount {
+                id: Arc::clone(id),
+                currency: account.facts.currency,
+                slot: entry.record.slot,
+                seats: account.seats.clone(),
+            })
+        });
+        let campaigns = self.campaigns.iter().filter(|(_, entry)| !entry.record.is_removed);
+        let campaigns = campaigns.filter_map(|(id, entry)| {
+            let campaign = entry.value.as_ref()?;
+            let (account, of) = self.accounts.get_key_value(campaign.account.as_str())?;
+            let is_account_open = of.value.as_ref().is_some_and(|account| !account.is_paused);
+            Some(PublishedCampaign {
+                id: Arc::clone(id),
+                slot: entry.record.slot?,
+                version: entry.version,
+                account: Arc::clone(account),
+                rules: Arc::clone(&campaign.rules),
+                is_open: is_account_open && !campaign.is_paused && !of.record.is_removed,
+            })
+        });
+        Published { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
+    }
+
+    /// What the ledger is told of an account, and of its seats.
+    pub(super) fn account_orders(
+        &mut self,
+        id: &Arc<str>,
+    ) -> Option<(AccountOrder, Option<CampaignOrder>)> {
+        let number = self.number(id);
+        let entry = self.accounts.get(id)?;
+        let account = entry.value.as_ref()?;
+        let order = AccountOrder {
+            id: number,
+            version: entry.version,
+            currency: account.facts.currency,
+            time_zone: account.time_zone.clone(),
+            limits: account.limits,
+            is_paused: account.is_paused || entry.record.is_removed,
+        };
+        let seats = entry.record.slot.map(|slot| {
+            let is_paused = account.seats.is_empty() || entry.record.is_removed;
+            let definition = always(slot, (number, entry.version), is_paused);
+            CampaignOrder { definition, pacing: None }
+        });
+        Some((order, seats))
+    }
+
+    /// What the ledger is told of a campaign. What a removed one spent counts on.
+    pub(super) fn campaign_order(&mut self, id: &str) -> Option<CampaignOrder> {
+        let entry = self.campaigns.get(id)?;
+        let (slot, version) = (entry.record.slot?, entry.version);
+        let Some(campaign) = entry.value.clone().filter(|_| !entry.record.is_removed) else {
+            let given = entry.record.given();
+            let account: Arc<str> = given.get("account")?.as_str()?.into();
+            let number = self.number(&account);
+            let definition = always(slot, (number, version), true);
+            return Some(CampaignOrder { definition, pacing: None });
+        };
+        let account = self.number(&campaign.account.as_str().into());
+        let definition = CampaignDefinition {
+            slot,
+            version,
+            account,
+            limits: campaign.limits,
+            start_unix_ms: campaign.start_unix_ms,
+            end_unix_ms: campaign.end_unix_ms,
+            daypart: campaign.daypart,
+            late_holdback: campaign.late_holdback,
+            is_paused: campaign.is_paused,
+        };
+        Some(CampaignOrder { definition, pacing: Some(campaign.pacing.clone()) })
+    }
+
+    /// What is shown of a definition.
+    pub(super) fn view(&self, kind: Kind, id: &str) -> Option<(u64, Value)> {
+        match kind {
+            Kind::Account => {
+                let entry = self.accounts.get(id)?;
+                Some((entry.version, view(id, entry, &[])))
+            }
+            Kind::Campaign => {
+                let entry = self.campaigns.get(id)?;
+                let notes = entry.value.as_ref().map_or(&[][..], |campaign| &campaign.notes);
+                Some((entry.version, view(id, entry, notes)))
+            }
+        }
+    }
+}
+
+/// A campaign without limits of its own, always in flight.
+fn always(slot: Slot, (account, version): (AccountId, u64), is_paused: bool) -> CampaignDefinition {
+    CampaignDefinition {
+        slot,
+        version,
+        account,
+        limits: Limits::default(),
+        start_unix_ms: 0,
+        end_unix_ms: ENDLESS_UNIX_MS,
+        daypart: Daypart::ALWAYS,
+        late_holdback: Holdback::default(),
+        is_paused,
+    }
+}
+
+/// What is shown of an entry.
+pub(super) fn view<T>(id: &str, entry: &Entry<T>, warnings: &[String]) -> Value {
+    let record = &entry.record;
+    let file = match &record.origin {
+        Origin::Api => None,
+        Origin::File(path) => Some(path.display().to_string()),
+    };
+    json!({
+        "id": id,
+        "version": entry.version,
+        "slot": record.slot.map(|slot| slot.0),
+        "file": file,
+        "removed": record.is_removed,
+        "definition": record.in_force(),
+        "held": record.held.keys().collect::<Vec<_>>(),
+        "warnings": warnings,
+    })
+}

@@ -1,0 +1,222 @@
+//! Time as definitions write it: zones by their names, instants on an account's clocks, and hours
+//! of the week.
+//!
+//! Each reader takes a text and returns a value, or a remedy as a lower-case fragment.
+
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{Timestamp, Zoned};
+use pacer_core::ledger::Daypart;
+
+/// Days as `hours` names them, from Monday.
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+/// The zone of that name in the IANA data base.
+pub(super) fn zone(name: &str) -> Result<TimeZone, String> {
+    TimeZone::get(name).map_err(|_| {
+        let wanted = name.to_lowercase();
+        let mut near: Vec<(usize, String)> = jiff::tz::db()
+            .available()
+            .map(|known| {
+                let known = known.as_str();
+                (distance(&wanted, &known.to_lowercase()), known.to_owned())
+            })
+            .filter(|(errors, _)| *errors <= 3)
+            .collect();
+        near.sort();
+        match &near[..] {
+            [] => "is no time zone, write one such as \"Europe/Berlin\" or \"UTC\"".to_owned(),
+            [(_, one)] => format!("is no time zone, did you mean \"{one}\"?"),
+            [(_, one), (_, other), ..] => {
+                format!("is no time zone, did you mean \"{one}\" or \"{other}\"?")
+            }
+        }
+    })
+}
+
+/// How far a name is from a known one, where a city alone stands for its zone.
+fn distance(wanted: &str, known: &str) -> usize {
+    const NAME_BYTES_MAX: usize = 64;
+    if wanted.len() > NAME_BYTES_MAX {
+        return usize::MAX;
+    }
+    let city = known.rsplit('/').next().unwrap_or(known);
+    let errors = strsim::damerau_levenshtein(wanted, known);
+    let spaced = wanted.replace(' ', "_");
+    if spaced.len() < 4 { errors } else { errors.min(strsim::damerau_levenshtein(&spaced, city)) }
+}
+
+/// An instant, and what is to be told of how its text was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Instant {
+    pub(super) unix_ms: u64,
+    pub(super) note: Option<String>,
+}
+
+/// Reads `"2026-11-01T00:00:00"` on the zone's clocks, or with an offset of its own.
+pub(super) fn instant(text: &str, zone: &TimeZone) -> Result<Instant, String> {
+    const FORM: &str = "needs a time such as \"2026-11-01T00:00:00\", on the account's clocks, or \
+        with an offset, \"2026-11-01T00:00:00-05:00\"";
+    let millis =
+        |at: Timestamp| u64::try_from(at.as_millisecond()).map_err(|_| "is before 1970".to_owned());
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(Instant { unix_ms: millis(at)?, note: None });
+    }
+    // A zone in brackets would be a second one beside the account's.
+    if text.contains('[') {
+        return Err(FORM.to_owned());
+    }
+    let local: DateTime = text.parse().map_err(|_| FORM.to_owned())?;
+    let ambiguous = zone.to_ambiguous_zoned(local);
+    let offsets = ambiguous.offset();
+    let taken: Zoned = ambiguous.compatible().map_err(|error| format!("{FORM}: {error}"))?;
+    let shown = taken.strftime("%Y-%m-%dT%H:%M:%S%:z");
+    let note = match offsets {
+        AmbiguousOffset::Unambiguous { .. } => None,
+        AmbiguousOffset::Gap { .. } => {
+            Some(format!("{local} is skipped by the account's clocks: {shown} is taken"))
+        }
+        AmbiguousOffset::Fold { .. } => Some(format!(
+            "{local} comes twice on the account's clocks: the first, {shown}, is taken"
+        )),
+    };
+    Ok(Instant { unix_ms: millis(taken.timestamp())?, note })
+}
+
+/// Reads `"mon-fri 08-20"`, `"sat"` or `"00-06"`: days, hours from the first to behind the last, or
+/// both. Days and hours go on past the end of the week and of the day.
+pub(super) fn hours(text: &str) -> Result<Daypart, String> {
+    const FORM: &str =
+        "needs days, hours or both, for example \"mon-fri 08-20\", \"sat\" or \"00-06\"";
+    let form = || FORM.to_owned();
+    let lower = text.to_ascii_lowercase();
+    let mut parts = lower.split_ascii_whitespace();
+    let (first, second) = (parts.next().ok_or_else(form)?, parts.next());
+    if parts.next().is_some() {
+        return Err(form());
+    }
+    let (days, hours) = match second {
+        Some(hours) => (days_of(first).ok_or_else(form)?, hours_of(hours).ok_or_else(form)?),
+        None => match (days_of(first), hours_of(first)) {
+            (Some(days), _) => (days, (0, 24)),
+            (None, Some(hours)) => ((0, 6), hours),
+            (None, None) => return Err(form()),
+        },
+    };
+    let mut daypart = Daypart::NEVER;
+    let days_count = (7 + days.1 - days.0) % 7 + 1;
+    let hours_count = if hours.0 < hours.1 { hours.1 - hours.0 } else { 24 + hours.1 - hours.0 };
+    for day in 0..days_count {
+        for hour in 0..hours_count {
+            daypart = daypart.with(((days.0 + day) % 7 * 24 + hours.0 + hour) % 168);
+        }
+    }
+    Ok(daypart)
+}
+
+/// From which day to which, both in.
+fn days_of(text: &str) -> Option<(u8, u8)> {
+    let day = |text: &str| {
+        let at = DAYS.iter().position(|day| *day == text)?;
+        u8::try_from(at).ok()
+    };
+    match text.split_once('-') {
+        Some((from, to)) => Some((day(from)?, day(to)?)),
+        None => day(text).map(|day| (day, day)),
+    }
+}
+
+/// From which hour to which, the last one out.
+fn hours_of(text: &str) -> Option<(u8, u8)> {
+    let hour = |text: &str, most: u8| {
+        let digits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse::<u8>().ok().filter(|hour| digits && *hour <= most)
+    };
+    let (from, to) = text.split_once('-')?;
+    let (from, to) = (hour(from, 23)?, hour(to, 24)?);
+    (from != to).then_some((from, to))
+}
+
+/// What both admit.
+pub(super) fn union(one: Daypart, other: Daypart) -> Daypart {
+    (0..168).filter(|hour| other.contains(*hour)).fold(one, Daypart::with)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones() {
+        for name in ["UTC", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"] {
+            assert!(zone(name).is_ok(), "{name}");
+        }
+        let check = |name: &str, meant: &str| {
+            let remedy = zone(name).expect_err("an unknown zone");
+            assert!(remedy.contains(&format!("\"{meant}\"")), "{name}: {remedy}");
+        };
+        check("America/NewYork", "America/New_York");
+        check("Berlin", "Europe/Berlin");
+        check("New York", "America/New_York");
+        check("Mars/Olympus_Mons", "Europe/Berlin");
+        assert!(zone(&"x".repeat(100_000)).is_err());
+    }
+
+    #[track_caller]
+    fn check(text: &str, at: &str, note: &str) {
+        let new_york = zone("America/New_York").expect("a zone");
+        let found = instant(text, &new_york).expect("an instant");
+        let want: Timestamp = at.parse().expect("a timestamp");
+        assert_eq!(i128::from(found.unix_ms), i128::from(want.as_millisecond()), "{text}");
+        assert_eq!(found.note.unwrap_or_default(), note, "{text}");
+    }
+
+    #[test]
+    fn instants() {
+        check("2026-11-02T00:00:00", "2026-11-02T05:00:00Z", "");
+        check("2026-11-02", "2026-11-02T05:00:00Z", "");
+        check("2026-11-02T00:00:00Z", "2026-11-02T00:00:00Z", "");
+        check("2026-11-02T00:00:00+05:45", "2026-11-01T18:15:00Z", "");
+        check(
+            "2026-03-08T02:30:00",
+            "2026-03-08T07:30:00Z",
+            "2026-03-08T02:30:00 is skipped by the account's clocks: 2026-03-08T03:30:00-04:00 is taken",
+        );
+        check(
+            "2026-11-01T01:30:00",
+            "2026-11-01T05:30:00Z",
+            "2026-11-01T01:30:00 comes twice on the account's clocks: the first, \
+             2026-11-01T01:30:00-04:00, is taken",
+        );
+    }
+
+    #[test]
+    fn no_instants() {
+        for text in ["", "soon", "2026-13-01T00:00:00", "1969-01-01", "2026-01-01T00:00[UTC]"] {
+            assert!(instant(text, &TimeZone::UTC).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn dayparts() {
+        let check = |text: &str, want: &[(u8, u8)]| {
+            let found = hours(text).expect(text);
+            for hour in 0..168 {
+                let is_wanted = want.iter().any(|(from, to)| (*from..*to).contains(&hour));
+                assert_eq!(found.contains(hour), is_wanted, "{text}: hour {hour}");
+            }
+        };
+        check("mon", &[(0, 24)]);
+        check("tue 8-9", &[(32, 33)]);
+        check("Mon-Tue 08-20", &[(8, 20), (32, 44)]);
+        check("sat-sun", &[(120, 168)]);
+        check("sun-mon", &[(144, 168), (0, 24)]);
+        check("sun 22-02", &[(166, 168), (0, 2)]);
+        check("fri 00-24", &[(96, 120)]);
+        let each_day: Vec<_> = (0..7).map(|day| (day * 24, day * 24 + 6)).collect();
+        check("00-06", &each_day);
+        for text in ["", "someday", "mon 8", "mon 08-25", "mon 24-2", "mon 8-8", "mon 8-9 x", "8"] {
+            assert!(hours(text).is_err(), "{text}");
+        }
+    }
+}

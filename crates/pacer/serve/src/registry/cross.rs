@@ -1,0 +1,189 @@
+//! What is wrong with definitions beside each other: names and seats that two have, accounts that
+//! are not there, and what must stay as it was.
+//!
+//! Owns what is told of all files together, and beside what the API has defined. Each by itself was
+//! read elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pacer_core::store::Kind;
+use runtime::config::Problem;
+
+use super::books::{Books, Entry};
+use super::definition::{Account, Campaign};
+use super::read::{FileSet, Found};
+use super::record::Origin;
+
+/// Everything that is wrong with a set of files beside itself and what is known.
+pub(super) fn problems<R>(set: &FileSet<R>, books: &Books<R>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    twice(&mut problems, Kind::Account, &set.accounts, |account| &account.id);
+    twice(&mut problems, Kind::Campaign, &set.campaigns, |campaign| &campaign.id);
+    let mut seats = seats_of_api(books);
+    for found in &set.accounts {
+        let before = books.accounts.get(found.value.id.as_str());
+        let taken = before.filter(|entry| is_of_api(entry));
+        if taken.is_some() {
+            problems.push(of_api(Kind::Account, found, &found.value.id));
+        } else if let Some((key, remedy)) = changed_account(&found.value, before) {
+            problems.push(at(Kind::Account, found, key, None, remedy));
+        }
+        for (dsp, seat) in &found.value.seats {
+            let name = format!("{dsp}/{seat}");
+            match seats.get(&name) {
+                None => drop(seats.insert(name, place(found))),
+                Some(first) => {
+                    let remedy =
+                        format!("names `{name}`, as does the account in {first}: remove one");
+                    problems.push(at(Kind::Account, found, "seats", None, remedy));
+                }
+            }
+        }
+    }
+    for found in &set.campaigns {
+        let before = books.campaigns.get(found.value.id.as_str());
+        if before.is_some_and(is_of_api) {
+            problems.push(of_api(Kind::Campaign, found, &found.value.id));
+        } else if let Some(remedy) = changed_campaign(&found.value, before) {
+            problems.push(at(Kind::Campaign, found, "account", Some(&found.value.account), remedy));
+        }
+    }
+    problems.extend(left_alone(set, books));
+    problems
+}
+
+/// What of an account is for ever and was given otherwise: the key, and what is to be done.
+pub(super) fn changed_account(
+    account: &Account,
+    before: Option<&Entry<Account>>,
+) -> Option<(&'static str, String)> {
+    let before = before?.value.as_ref()?;
+    if before.facts.currency != account.facts.currency {
+        let currency = before.facts.currency;
+        let remedy = format!("was {currency} and does not change: open another account");
+        return Some(("currency", remedy));
+    }
+    if before.time_zone != account.time_zone {
+        let zone = &before.time_zone;
+        let remedy = format!("was \"{zone}\" and does not change: open another account");
+        return Some(("time_zone", remedy));
+    }
+    None
+}
+
+/// What is to be done where a campaign is given another account than it had.
+pub(super) fn changed_campaign<R>(
+    campaign: &Campaign<R>,
+    before: Option<&Entry<Campaign<R>>>,
+) -> Option<String> {
+    let given = before?.record.given();
+    let account = given.get("account")?.as_str()?;
+    (account != campaign.account)
+        .then(|| format!("was \"{account}\" and does not change: make another campaign"))
+}
+
+/// A seat of the account that another one has: the seat, and whose it is.
+pub(super) fn taken_seat<R>(account: &Account, books: &Books<R>) -> Option<(String, String)> {
+    let others = books
+        .accounts
+        .iter()
+        .filter(|(id, entry)| ***id != *account.id && !entry.record.is_removed);
+    for (id, entry) in others {
+        let theirs = entry.value.iter().flat_map(|other| &other.seats);
+        if let Some((dsp, seat)) = theirs.into_iter().find(|seat| account.seats.contains(seat)) {
+            return Some((format!("{dsp}/{seat}"), id.to_string()));
+        }
+    }
+    None
+}
+
+fn is_of_api<T>(entry: &Entry<T>) -> bool {
+    entry.record.origin == Origin::Api && !entry.record.is_removed
+}
+
+fn seats_of_api<R>(books: &Books<R>) -> BTreeMap<String, String> {
+    let accounts = books.accounts.iter().filter(|(_, entry)| is_of_api(entry));
+    let seats = accounts.flat_map(|(id, entry)| {
+        let seats = entry.value.iter().flat_map(|account| &account.seats);
+        seats.map(move |(dsp, seat)| (format!("{dsp}/{seat}"), format!("the API, `{id}`")))
+    });
+    seats.collect()
+}
+
+fn twice<'f, T: 'f>(
+    problems: &mut Vec<Problem>,
+    kind: Kind,
+    all: &'f [Found<T>],
+    id: impl Fn(&'f T) -> &'f str,
+) {
+    let mut first: BTreeMap<&str, &Found<T>> = BTreeMap::new();
+    for found in all {
+        match first.get(id(&found.value)) {
+            None => drop(first.insert(id(&found.value), found)),
+            Some(first) => {
+                let remedy =
+                    format!("is defined twice, first in {}: rename or remove one", place(first));
+                problems.push(at(kind, found, "id", Some(id(&found.value)), remedy));
+            }
+        }
+    }
+}
+
+/// Campaigns of the API whose accounts the files no longer have.
+fn left_alone<'b, R>(
+    set: &FileSet<R>,
+    books: &'b Books<R>,
+) -> impl Iterator<Item = Problem> + use<'b, R> {
+    let given: std::collections::BTreeSet<Arc<str>> =
+        set.accounts.iter().map(|found| found.value.id.as_str().into()).collect();
+    let gone = books.accounts.iter().filter(move |(id, entry)| {
+        !entry.record.is_removed
+            && matches!(entry.record.origin, Origin::File(_))
+            && !given.contains(*id)
+    });
+    gone.filter_map(|(id, entry)| {
+        let theirs = |campaign: &Campaign<R>| *campaign.account == **id;
+        let mut campaigns = books.campaigns.iter().filter(|(_, entry)| is_of_api(entry));
+        let (campaign, _) =
+            campaigns.find(|(_, entry)| entry.value.as_deref().is_some_and(theirs))?;
+        let Origin::File(file) = &entry.record.origin else { return None };
+        Some(Problem {
+            file: Some(file.display().to_string()),
+            line: None,
+            column: None,
+            key: "account".to_owned(),
+            value: None,
+            remedy: format!(
+                "`{id}` is gone, but campaign `{campaign}` of the API is paid from it: keep the \
+                 account, or remove the campaign first"
+            ),
+        })
+    })
+}
+
+fn of_api<T>(kind: Kind, found: &Found<T>, id: &str) -> Problem {
+    let remedy = "is defined through the API already: rename or remove this one";
+    at(kind, found, "id", Some(id), remedy.to_owned())
+}
+
+/// Where a definition stands, for people.
+fn place<T>(found: &Found<T>) -> String {
+    let file = found.file.display();
+    found.line.map_or_else(|| file.to_string(), |line| format!("{file} line {line}"))
+}
+
+fn at<T>(kind: Kind, found: &Found<T>, key: &str, value: Option<&str>, remedy: String) -> Problem {
+    let table = match kind {
+        Kind::Account => "account",
+        Kind::Campaign => "campaign",
+    };
+    Problem {
+        file: Some(found.file.display().to_string()),
+        line: found.line,
+        column: None,
+        key: format!("{table}[{}].{key}", found.index),
+        value: value.map(|value| format!("\"{value}\"")),
+        remedy,
+    }
+}

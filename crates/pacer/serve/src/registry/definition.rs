@@ -1,0 +1,246 @@
+//! What an account and a campaign are, and their declaration: the one that reads them from files and
+//! from the API.
+//!
+//! Owns what is wrong with a definition by itself. What is wrong with several beside each other is
+//! told where they come together. The exchange's part of a campaign, its [`Rules`], is read from the
+//! same table, by who knows it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use pacer_core::ledger::{Daypart, Holdback, Limits, Money};
+use runtime::config::{Optional, Required, Section};
+use units::Currency;
+
+use super::amounts;
+use super::clocks::{self, Instant};
+use super::pacing::Pacing;
+
+/// The longest identifier.
+const ID_BYTES_MAX: usize = 64;
+
+/// What a campaign must know of its account.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccountFacts {
+    /// Of all its money.
+    pub currency: Currency,
+    /// Its clocks.
+    pub zone: TimeZone,
+}
+
+/// The exchange's part of a campaign: whom it is for, what it shows, what it bids.
+pub trait Rules: Send + Sync + Sized + 'static {
+    /// Declares and reads its keys of a campaign's table, beside the money's.
+    fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self;
+
+    /// Whether its price is not for a strategy to change.
+    fn is_fixed_price(&self) -> bool;
+}
+
+/// Who pays.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// As operators name it.
+    pub id: String,
+    /// What campaigns must know of it. For ever.
+    pub facts: AccountFacts,
+    /// The zone's name.
+    pub time_zone: String,
+    /// Of all its campaigns together.
+    pub limits: Limits,
+    /// Whether none of them may spend.
+    pub is_paused: bool,
+    /// Seats of DSPs that win only what this account authorises: the DSP and its seat.
+    pub seats: Vec<(String, String)>,
+}
+
+/// What is paid for.
+#[derive(Clone, Debug)]
+pub struct Campaign<R> {
+    /// As operators name it.
+    pub id: String,
+    /// Who pays. For ever.
+    pub account: String,
+    /// Its own, beside the account's.
+    pub limits: Limits,
+    /// Its first millisecond since 1970, UTC.
+    pub start_unix_ms: u64,
+    /// The first one behind it.
+    pub end_unix_ms: u64,
+    /// When it runs within these.
+    pub daypart: Daypart,
+    /// What of its limits is kept back.
+    pub late_holdback: Holdback,
+    /// Whether it may not spend.
+    pub is_paused: bool,
+    /// How it spends.
+    pub pacing: Pacing,
+    /// The rest.
+    pub rules: Arc<R>,
+    /// What is to be told of how it was understood.
+    pub notes: Vec<String>,
+}
+
+impl Account {
+    /// Declares and reads an account's table.
+    pub fn read(s: &mut Section<'_>) -> Self {
+        let id = s.parsed("id", Required("acme"), id, "Its name, for campaigns and operators.");
+        let currency =
+            s.currency("currency", Required("USD"), "Of all its money; it does not change.");
+        let (time_zone, zone) = s.parsed(
+            "time_zone",
+            "UTC",
+            |name| clocks::zone(name).map(|zone| (name.to_owned(), zone)),
+            "Whose clocks count its days and hours, as the IANA data base names it; it does not \
+             change.",
+        );
+        let limits = limits(s, currency);
+        let seats = s.texts(
+            "seats",
+            Optional(&["dsp-3/acme"]),
+            seat,
+            "Seats of DSPs that win only what this account authorises, each `dsp/seat`.",
+        );
+        let is_paused = s.boolean("paused", false, "Whether nothing of it may be spent.");
+        let seats = seats.unwrap_or_default();
+        let again = seats.iter().enumerate().find(|(at, seat)| seats[..*at].contains(seat));
+        if let Some((_, (dsp, seat))) = again {
+            s.problem("seats", "", format!("names `{dsp}/{seat}` twice, remove one"));
+        }
+        let facts = AccountFacts { currency, zone };
+        Self { id, facts, time_zone, limits, is_paused, seats }
+    }
+}
+
+impl<R: Rules> Campaign<R> {
+    /// Declares and reads a campaign's table. `facts` tells of accounts, or what is to be done where
+    /// there is no such account.
+    pub fn read(s: &mut Section<'_>, facts: impl Fn(&str) -> Result<AccountFacts, String>) -> Self {
+        let id = s.parsed("id", Required("summer"), id, "Its name, for operators and `bid.cid`.");
+        let (account, of) = account(s, facts);
+        let (start, end) = flight(s, &of.zone);
+        let limits = limits(s, of.currency);
+        let late_holdback = s.parsed(
+            "late_holdback",
+            Optional("1%"),
+            |text| amounts::holdback(text, of.currency),
+            "What of every limit is kept back for wins that come late or above their price: a \
+             share, or an amount.",
+        );
+        let dayparts = s.texts(
+            "hours",
+            Optional(&["mon-fri 08-20"]),
+            clocks::hours,
+            "When it runs, on the account's clocks: days, hours or both; always, where absent.",
+        );
+        let is_paused = s.boolean("paused", false, "Whether it may not bid.");
+        let rules = R::read(s, &of);
+        let pacing = Pacing::read(s, rules.is_fixed_price());
+        let always = |parts: Vec<Daypart>| parts.into_iter().reduce(clocks::union);
+        let noted =
+            |(key, at): (&str, &Instant)| at.note.as_ref().map(|note| format!("{key}: {note}"));
+        Self {
+            id,
+            account,
+            limits,
+            start_unix_ms: start.unix_ms,
+            end_unix_ms: end.unix_ms,
+            daypart: dayparts.and_then(always).unwrap_or(Daypart::ALWAYS),
+            late_holdback: late_holdback.unwrap_or_default(),
+            is_paused,
+            pacing,
+            rules: Arc::new(rules),
+            notes: [("start", &start), ("end", &end)].into_iter().filter_map(noted).collect(),
+        }
+    }
+}
+
+/// Who pays, and what is known of them.
+fn account(
+    s: &mut Section<'_>,
+    facts: impl Fn(&str) -> Result<AccountFacts, String>,
+) -> (String, AccountFacts) {
+    // The declaration's own example is read too.
+    let read = Cell::new(0);
+    let account = s.parsed(
+        "account",
+        Required("acme"),
+        |text| {
+            let account = id(text)?;
+            read.set(read.get() + 1);
+            Ok(account)
+        },
+        "Who pays: the id of an account; it does not change.",
+    );
+    let unknown = AccountFacts { currency: Currency::USD, zone: TimeZone::UTC };
+    if read.get() < 2 {
+        return (account, unknown);
+    }
+    match facts(&account) {
+        Ok(facts) => (account, facts),
+        Err(remedy) => {
+            s.problem("account", "", remedy);
+            (account, unknown)
+        }
+    }
+}
+
+fn flight(s: &mut Section<'_>, zone: &TimeZone) -> (Instant, Instant) {
+    // The declaration's own example is read too, once for each key.
+    let read = Cell::new(0);
+    let instant = |text: &str| {
+        let instant = clocks::instant(text, zone)?;
+        read.set(read.get() + 1);
+        Ok(instant)
+    };
+    let start = s.parsed(
+        "start",
+        Required("2026-11-01T00:00:00"),
+        instant,
+        "From when on it runs, on the account's clocks, or with an offset.",
+    );
+    let end = s.parsed(
+        "end",
+        Required("2026-12-01T00:00:00"),
+        instant,
+        "Until when it runs, this moment out.",
+    );
+    if end.unix_ms <= start.unix_ms && read.get() == 4 {
+        s.problem("end", "", "is not after `start`: give a later end");
+    }
+    (start, end)
+}
+
+fn limits(s: &mut Section<'_>, currency: Currency) -> Limits {
+    let mut limit = |key, example, doc| -> Option<Money> {
+        s.parsed(key, Optional(example), |text| amounts::money(text, currency), doc)
+    };
+    Limits {
+        life: limit("budget", "1000.00", "The most that it spends in all; absent, no limit."),
+        day: limit("daily_budget", "100.00", "The most that it spends on a day."),
+        hour: limit("hourly_budget", "10.00", "The most that it spends in an hour."),
+    }
+}
+
+/// Reads an identifier.
+pub(super) fn id(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if !(1..=ID_BYTES_MAX).contains(&text.len()) || !text.bytes().all(fits) {
+        return Err(format!("needs 1 to {ID_BYTES_MAX} letters, digits, `-`, `.` or `_`"));
+    }
+    // URLs resolve such segments away.
+    if text == "." || text == ".." {
+        return Err("is no name in a URL: choose another".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn seat(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((dsp, seat)) if !dsp.is_empty() && !seat.is_empty() => {
+            Ok((dsp.to_owned(), seat.to_owned()))
+        }
+        _ => Err("needs the DSP's id and its seat, for example \"dsp-3/acme\"".to_owned()),
+    }
+}

@@ -1,0 +1,482 @@
+//! Changes through the API: each is judged as a whole definition, as a file's would be.
+//!
+//! Owns what the API may change, and what is to be told of it. Knows nothing of HTTP.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use pacer_core::ledger::{Limits, SLOTS_MAX, Spend, Why};
+use pacer_core::messages::Slot;
+use pacer_core::store::{AuditEntry, AuditKey, Kind};
+use serde_json::{Map, Value, json};
+use units::{Currency, Nanos};
+
+use super::books::{Books, Entry};
+use super::changes::{Action, Becomes, Step};
+use super::desk::{Curve, DeskError};
+use super::json::{merge, problem};
+use super::keys::{Keyed, Known};
+use super::record::{HOLDABLE, Held, Origin, Record};
+use super::refused::Refused;
+use super::{Inner, Registry, Rules, cross, read};
+
+/// A change of something that is there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// The whole definition.
+    Replace(Map<String, Value>),
+    /// Parts of it, as a merge patch (RFC 7396).
+    Merge(Map<String, Value>),
+    /// Whether nothing may be spent.
+    Pause(bool),
+    /// Any of `budget`, `daily_budget` and `hourly_budget`; `null` takes a limit away.
+    Budgets(Map<String, Value>),
+    /// It is there no more.
+    Remove,
+}
+
+/// What is answered to whoever asked for a change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// Where it stands now.
+    pub version: u64,
+    /// What is shown of it.
+    pub view: Value,
+}
+
+/// Which definitions are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Those behind this id.
+    pub after: Option<String>,
+    /// So many at most.
+    pub most: usize,
+    /// Of this account, where campaigns are listed.
+    pub account: Option<String>,
+    /// Whether those that were removed are listed too.
+    pub with_removed: bool,
+}
+
+impl<R: Rules> Registry<R> {
+    /// Defines an account or a campaign. A key that came before with the same is answered as then.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was changed, or whether it was is not known.
+    pub fn create(
+        &self,
+        kind: Kind,
+        body: &Map<String, Value>,
+        key: Option<&str>,
+    ) -> Result<Answered, Refused> {
+        let mut changing = self.inner.changing();
+        let now = (self.inner.clock)();
+        let asked = || format!("{kind:?} {}", Value::from(body.clone()));
+        let keyed = key.map(|key| Keyed::new(key, &asked()));
+        if let Some(keyed) = &keyed {
+            match changing.keys.look(keyed, now) {
+                Known::Fresh => (),
+                Known::Reused => return Err(Refused::KeyReused(keyed.key.clone())),
+                Known::Answered(view) => return Ok(answered(view)),
+            }
+        }
+        let mut step = self.inner.judged(kind, None, Action::Create, of_api(body))?;
+        step.keyed.clone_from(&keyed);
+        let view = step.answer();
+        self.inner.commit(&mut changing, vec![step])?;
+        if let Some(keyed) = keyed {
+            changing.keys.keep(keyed, view.clone(), now);
+        }
+        Ok(answered(view))
+    }
+
+    /// Changes what is there; only while it is at version `expected`, if one is given.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was changed, or whether it was is not known.
+    pub fn edit(
+        &self,
+        (kind, id): (Kind, &str),
+        edit: &Edit,
+        expected: Option<u64>,
+    ) -> Result<Answered, Refused> {
+        let mut changing = self.inner.changing();
+        let (version, before) = self.inner.record(kind, id)?;
+        let (action, record) = edited((kind, id), edit, &before)?;
+        if let Some(given) = expected.filter(|given| *given != version) {
+            return Err(Refused::Stale { kind, id: id.to_owned(), given, present: version });
+        }
+        let step = self.inner.judged(kind, Some((id, &before)), action, record)?;
+        if step.becomes.record() == &before {
+            return Ok(answered(step.becomes.unchanged(id)));
+        }
+        let view = step.answer();
+        self.inner.commit(&mut changing, vec![step])?;
+        Ok(answered(view))
+    }
+
+    /// What is shown of a definition, and its version.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Unknown`].
+    pub fn show(&self, kind: Kind, id: &str) -> Result<Answered, Refused> {
+        let view = self.inner.books().view(kind, id);
+        let (version, view) = view.ok_or_else(|| unknown(kind, id))?;
+        Ok(Answered { version, view })
+    }
+
+    /// What is shown of several, in order of their ids, and whether there are more.
+    pub fn list(&self, kind: Kind, listing: &Listing) -> (Vec<Value>, bool) {
+        let books = self.inner.books();
+        let after = listing.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let from: (Bound<&str>, Bound<&str>) = (after, Bound::Unbounded);
+        let wanted = |record: &Record, account: Option<&str>| {
+            (listing.with_removed || !record.is_removed)
+                && listing.account.as_deref().is_none_or(|wanted| account == Some(wanted))
+        };
+        let mut ids: Vec<&str> = match kind {
+            Kind::Account => {
+                let found = books.accounts.range::<str, _>(from);
+                let found = found.filter(|(_, entry)| wanted(&entry.record, None));
+                found.map(|(id, _)| &**id).take(listing.most + 1).collect()
+            }
+            Kind::Campaign => {
+                let found = books.campaigns.range::<str, _>(from);
+                let account = |entry: &Entry<super::Campaign<R>>| {
+                    let given = || entry.record.given().get("account")?.as_str().map(str::to_owned);
+                    entry.value.as_ref().map(|it| it.account.clone()).or_else(given)
+                };
+                let found = found.filter(|(_, entry)| {
+                    wanted(
+                        &entry.record,
+                        listing.account.as_ref().and_then(|_| account(entry)).as_deref(),
+                    )
+                });
+                found.map(|(id, _)| &**id).take(listing.most + 1).collect()
+            }
+        };
+        let is_more = ids.len() > listing.most;
+        ids.truncate(listing.most);
+        let views = ids.iter().filter_map(|id| books.view(kind, id)).map(|(_, view)| view);
+        (views.collect(), is_more)
+    }
+
+    /// Why it does not spend.
+    ///
+    /// # Errors
+    ///
+    /// When it is unknown, or the ledger does not answer.
+    pub fn why(&self, kind: Kind, id: &str) -> Result<Why, Refused> {
+        self.inner.desk.why(self.slot(kind, id)?).map_err(|error| unavailable(&error))
+    }
+
+    /// What it has spent; nothing where the ledger does not know it yet.
+    ///
+    /// # Errors
+    ///
+    /// When it is unknown, or the ledger does not answer.
+    pub fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused> {
+        self.inner.desk.spend(self.slot(kind, id)?).map_err(|error| unavailable(&error))
+    }
+
+    /// How it follows its target; nothing where it has none.
+    ///
+    /// # Errors
+    ///
+    /// When it is unknown, or the ledger does not answer.
+    pub fn curve(&self, kind: Kind, id: &str) -> Result<Option<Curve>, Refused> {
+        self.inner.desk.curve(self.slot(kind, id)?).map_err(|error| unavailable(&error))
+    }
+
+    /// In which currency it spends, where that is known.
+    pub fn currency(&self, kind: Kind, id: &str) -> Option<Currency> {
+        let books = self.inner.books();
+        let account = match kind {
+            Kind::Account => id,
+            Kind::Campaign => &*books.campaigns.get(id)?.value.as_ref()?.account,
+        };
+        Some(books.accounts.get(account)?.value.as_ref()?.facts.currency)
+    }
+
+    /// What was changed, behind an entry or from the first.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not answer.
+    pub fn audit(
+        &self,
+        after: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
+        self.inner.desk.audit(after, most).map_err(|error| unavailable(&error))
+    }
+
+    fn slot(&self, kind: Kind, id: &str) -> Result<Slot, Refused> {
+        let (_, record) = self.inner.record(kind, id)?;
+        record.slot.ok_or_else(|| Refused::NoSeats(id.to_owned()))
+    }
+}
+
+impl<R> Becomes<R> {
+    fn record(&self) -> &Record {
+        match self {
+            Self::Account(entry) => &entry.record,
+            Self::Campaign(entry) => &entry.record,
+        }
+    }
+
+    /// What is shown where nothing has changed after all: the version is the one before.
+    fn unchanged(&self, id: &str) -> Value {
+        let mut view = match self {
+            Self::Account(entry) => super::books::view(id, entry, &[]),
+            Self::Campaign(entry) => super::books::view(id, entry, &[]),
+        };
+        view["version"] = (view["version"].as_u64().unwrap_or(1) - 1).into();
+        view
+    }
+}
+
+impl<R: Rules> Inner<R> {
+    /// Where something stands, and what is kept of it.
+    fn record(&self, kind: Kind, id: &str) -> Result<(u64, Record), Refused> {
+        let books = self.books();
+        let found = match kind {
+            Kind::Account => books.accounts.get(id).map(|it| (it.version, it.record.clone())),
+            Kind::Campaign => books.campaigns.get(id).map(|it| (it.version, it.record.clone())),
+        };
+        found.ok_or_else(|| unknown(kind, id))
+    }
+
+    /// Judges what is to be kept, all of it; `before` is what it replaces.
+    fn judged(
+        &self,
+        kind: Kind,
+        before: Option<(&str, &Record)>,
+        action: Action,
+        record: Record,
+    ) -> Result<Step<R>, Refused> {
+        let books = self.books();
+        let (id, becomes, mut warnings, limits) = match kind {
+            Kind::Account => account(&books, before, record)?,
+            Kind::Campaign => campaign(&books, before, record)?,
+        };
+        drop(books);
+        let slot = becomes.record().slot.filter(|_| before.is_some());
+        if let (Some(slot), Some(limits)) = (slot, limits) {
+            warnings.extend(self.below_spent(slot, &limits));
+        }
+        Ok(Step { id, becomes, action, warnings, keyed: None })
+    }
+
+    /// Limits that are below what is spent. They hold: nothing more is spent.
+    fn below_spent(&self, slot: Slot, limits: &Limits) -> Vec<String> {
+        // A ledger that does not answer is told of by the change itself.
+        let Ok(Some(spend)) = self.desk.spend(slot) else { return Vec::new() };
+        let levels = [
+            ("budget", limits.life, spend.life, "in all"),
+            ("daily_budget", limits.day, spend.today, "today"),
+            ("hourly_budget", limits.hour, spend.now, "in this hour"),
+        ];
+        let below = levels.into_iter().filter_map(|(key, limit, spent, when): (_, _, Nanos, _)| {
+            let limit = limit?.amount;
+            (limit < spent).then(|| {
+                let currency = spend.currency;
+                format!(
+                    "{key}: {limit} {currency} is below what is spent {when}, {spent} {currency}: \
+                     nothing more is spent"
+                )
+            })
+        });
+        below.collect()
+    }
+}
+
+type Judged<R> = (Arc<str>, Becomes<R>, Vec<String>, Option<Limits>);
+
+fn account<R: Rules>(
+    books: &Books<R>,
+    before: Option<(&str, &Record)>,
+    mut record: Record,
+) -> Result<Judged<R>, Refused> {
+    let (account, given) = read::account(&record.in_force()).map_err(Refused::Invalid)?;
+    let id: Arc<str> = account.id.as_str().into();
+    let entry = books.accounts.get(&id);
+    let version = free((Kind::Account, &id), before, entry)?;
+    let mut problems = Vec::new();
+    if let Some((key, remedy)) = cross::changed_account(&account, entry) {
+        problems.push(problem(key, None, remedy));
+    }
+    if let Some((seat, other)) = cross::taken_seat(&account, books) {
+        let remedy = format!("names `{seat}`, as does account `{other}`: remove one");
+        problems.push(problem("seats", None, remedy));
+    }
+    if record.slot.is_none() && !account.seats.is_empty() {
+        record.slot = Some(next_slot(books, &mut problems));
+    }
+    if !problems.is_empty() {
+        return Err(Refused::Invalid(problems));
+    }
+    if record.origin == Origin::Api {
+        record.given = given;
+    }
+    let limits = account.limits;
+    let entry = Entry { version, record, value: Some(Arc::new(account)) };
+    Ok((id, Becomes::Account(entry), Vec::new(), Some(limits)))
+}
+
+fn campaign<R: Rules>(
+    books: &Books<R>,
+    before: Option<(&str, &Record)>,
+    mut record: Record,
+) -> Result<Judged<R>, Refused> {
+    if let (true, Some((id, _))) = (record.is_removed, before) {
+        let version = books.campaigns.get(id).map_or(1, |entry| entry.version + 1);
+        let becomes = Becomes::Campaign(Entry { version, record, value: None });
+        return Ok((id.into(), becomes, Vec::new(), None));
+    }
+    let facts = books.facts(|entry| !entry.record.is_removed);
+    let read = read::campaign::<R>(&record.in_force(), &facts);
+    let (campaign, given) = read.map_err(Refused::Invalid)?;
+    let id: Arc<str> = campaign.id.as_str().into();
+    let entry = books.campaigns.get(&id);
+    let version = free((Kind::Campaign, &id), before, entry)?;
+    let mut problems = Vec::new();
+    if let Some(remedy) = cross::changed_campaign(&campaign, entry) {
+        problems.push(problem("account", Some(format!("\"{}\"", campaign.account)), remedy));
+    }
+    if record.slot.is_none() {
+        record.slot = Some(next_slot(books, &mut problems));
+    }
+    if !problems.is_empty() {
+        return Err(Refused::Invalid(problems));
+    }
+    if record.origin == Origin::Api {
+        record.given = given;
+    }
+    let (limits, notes) = (campaign.limits, campaign.notes.clone());
+    let entry = Entry { version, record, value: Some(Arc::new(campaign)) };
+    Ok((id, Becomes::Campaign(entry), notes, Some(limits)))
+}
+
+fn next_slot<R>(books: &Books<R>, problems: &mut Vec<runtime::config::Problem>) -> Slot {
+    if books.next_slot >= SLOTS_MAX {
+        let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
+        problems.push(problem("id", None, remedy));
+    }
+    Slot(books.next_slot)
+}
+
+/// The version that a definition gets; one that replaces none must be of an id that is free.
+fn free<T>(
+    (kind, id): (Kind, &str),
+    before: Option<(&str, &Record)>,
+    entry: Option<&Entry<T>>,
+) -> Result<u64, Refused> {
+    if let Some((known, _)) = before.filter(|(known, _)| *known != id) {
+        let remedy = format!("is another than the path's, \"{known}\": an id does not change");
+        return Err(Refused::Invalid(vec![problem("id", Some(format!("\"{id}\"")), remedy)]));
+    }
+    match entry {
+        None => Ok(1),
+        Some(entry) if before.is_some() => Ok(entry.version + 1),
+        Some(entry) if entry.record.is_removed => Err(Refused::Removed { kind, id: id.to_owned() }),
+        Some(Entry { version, .. }) => {
+            Err(Refused::Exists { kind, id: id.to_owned(), version: *version })
+        }
+    }
+}
+
+/// What a definition becomes by an edit.
+fn edited(
+    (kind, id): (Kind, &str),
+    edit: &Edit,
+    before: &Record,
+) -> Result<(Action, Record), Refused> {
+    let of_file = match &before.origin {
+        Origin::File(file) if !before.is_removed => Some(file),
+        _ => None,
+    };
+    let is_holdable = matches!(edit, Edit::Pause(_) | Edit::Budgets(_));
+    if let Some(file) = of_file.filter(|_| !is_holdable) {
+        return Err(Refused::OfFile { id: id.to_owned(), file: file.to_path_buf() });
+    }
+    let is_revived = matches!(edit, Edit::Replace(_) | Edit::Remove);
+    if before.is_removed && !is_revived {
+        return Err(Refused::Removed { kind, id: id.to_owned() });
+    }
+    Ok(match edit {
+        Edit::Replace(body) => {
+            let mut body = body.clone();
+            body.entry("id").or_insert_with(|| id.into());
+            (Action::Change, Record { slot: before.slot, ..of_api(&body) })
+        }
+        Edit::Merge(patch) => (Action::Change, merged(before, patch)),
+        Edit::Pause(is) => {
+            let has = before.given().contains_key("paused");
+            let is_paused = if *is || has { json!(is) } else { Value::Null };
+            let patch = Map::from_iter([("paused".to_owned(), is_paused)]);
+            let action = if *is { Action::Pause } else { Action::Resume };
+            (action, held_or_merged(before, &patch))
+        }
+        Edit::Budgets(budgets) => {
+            check_budgets(budgets)?;
+            (Action::Budget, held_or_merged(before, budgets))
+        }
+        Edit::Remove => (Action::Remove, Record { is_removed: true, ..before.clone() }),
+    })
+}
+
+fn check_budgets(budgets: &Map<String, Value>) -> Result<(), Refused> {
+    let (_, known) = HOLDABLE.split_first().expect("there are four");
+    let unknown = budgets.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+    let mut problems: Vec<_> = unknown
+        .map(|(key, _)| {
+            problem(key, None, "unknown key, write budget, daily_budget or hourly_budget")
+        })
+        .collect();
+    if budgets.is_empty() {
+        let remedy = "is missing: give budget, daily_budget or hourly_budget, null for no limit";
+        problems.push(problem("budget", None, remedy));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Refused::Invalid(problems)) }
+}
+
+fn merged(before: &Record, patch: &Map<String, Value>) -> Record {
+    let mut given = before.given();
+    merge(&mut given, patch);
+    Record { given: Value::from(given).to_string().into(), ..before.clone() }
+}
+
+/// Changes keys of what the API defined, or holds them over what a file says.
+fn held_or_merged(before: &Record, patch: &Map<String, Value>) -> Record {
+    if before.origin == Origin::Api {
+        return merged(before, patch);
+    }
+    let mut held = before.held.clone();
+    held.hold(&before.given(), patch);
+    Record { held, ..before.clone() }
+}
+
+fn of_api(body: &Map<String, Value>) -> Record {
+    Record {
+        slot: None,
+        origin: Origin::Api,
+        is_removed: false,
+        given: Value::from(body.clone()).to_string().into(),
+        held: Held::default(),
+    }
+}
+
+fn answered(view: Value) -> Answered {
+    Answered { version: view["version"].as_u64().unwrap_or(1), view }
+}
+
+fn unknown(kind: Kind, id: &str) -> Refused {
+    Refused::Unknown { kind, id: id.to_owned() }
+}
+
+fn unavailable(error: &DeskError) -> Refused {
+    Refused::Unavailable(error.to_string())
+}

@@ -1,0 +1,281 @@
+//! What files define, put beside what is known: what has come, what has changed, and what is gone.
+//!
+//! Owns when files are read anew. A set of files with any problem changes nothing.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pacer_core::ledger::SLOTS_MAX;
+use pacer_core::messages::Slot;
+use runtime::reload::Reload;
+use runtime::shutdown::Shutdown;
+use tracing::{info, warn};
+
+use super::books::{Books, Entry};
+use super::changes::{Action, Becomes, Step};
+use super::read::{self, Facts, FileSet, Found};
+use super::record::{Held, Origin, Record};
+use super::refused::Refused;
+use super::{Changing, Inner, Registry, Rules, cross, json};
+
+/// What reading the files has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilesRead {
+    /// Definitions that were not there before, or were removed.
+    pub created: usize,
+    /// That are otherwise than before.
+    pub changed: usize,
+    /// That no file has any more.
+    pub removed: usize,
+}
+
+impl<R: Rules> Registry<R> {
+    /// Reads the files anew, those that have changed, and puts what they say in force if nothing is
+    /// wrong with any of them.
+    ///
+    /// # Errors
+    ///
+    /// When nothing has changed, or not all of it could be kept.
+    pub fn reload(&self) -> Result<FilesRead, Refused> {
+        let mut changing = self.inner.changing();
+        let read = self.inner.read_files(&mut changing);
+        match &read {
+            Ok(FilesRead { created, changed, removed }) => {
+                info!(created, changed, removed, "the files of accounts and campaigns were read");
+            }
+            Err(Refused::Invalid(problems)) => {
+                let count = problems.len();
+                warn!(problems = count, "the files of accounts and campaigns are refused");
+                problems.iter().for_each(|problem| warn!("{problem}"));
+            }
+            Err(refused) => warn!("the files of accounts and campaigns: {refused}"),
+        }
+        read
+    }
+
+    /// Reads the files anew at SIGHUP, and, every `interval`, when they have changed; zero leaves them
+    /// alone. From a thread that ends when `shutdown` begins.
+    ///
+    /// # Errors
+    ///
+    /// When the thread or the signal handler cannot be set up.
+    pub fn watch(
+        self: &Arc<Self>,
+        interval: Duration,
+        shutdown: &Shutdown,
+    ) -> io::Result<JoinHandle<()>> {
+        let reload = Reload::start(self.inner.sources(), interval, shutdown)?;
+        let registry = Arc::downgrade(self);
+        std::thread::Builder::new().name("campaigns".to_owned()).spawn(move || {
+            while reload.wait().is_some() {
+                let Some(registry) = registry.upgrade() else { return };
+                // What is wrong was logged, and what was read is watched either way.
+                drop(registry.reload());
+                reload.watch(registry.inner.sources(), interval);
+            }
+        })
+    }
+}
+
+impl<R: Rules> Inner<R> {
+    fn sources(&self) -> runtime::config::Sources {
+        self.changing().files.as_ref().map(read::Files::sources).unwrap_or_default()
+    }
+
+    pub(super) fn read_files(&self, changing: &mut Changing<R>) -> Result<FilesRead, Refused> {
+        let of_api = self
+            .books()
+            .facts(|entry| entry.record.origin == Origin::Api && !entry.record.is_removed);
+        let set = match &mut changing.files {
+            Some(files) => files.read(&of_api).map_err(Refused::Invalid)?,
+            None => FileSet { accounts: Vec::new(), campaigns: Vec::new() },
+        };
+        let (steps, same) = {
+            let books = self.books();
+            let mut problems = cross::problems(&set, &books);
+            let mut plan = Plan::new(&set, &of_api, &books);
+            plan.accounts();
+            plan.campaigns();
+            plan.removals();
+            if plan.next_slot > SLOTS_MAX {
+                let remedy =
+                    format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
+                problems.push(json::problem("campaign", None, remedy));
+            }
+            if !problems.is_empty() {
+                return Err(Refused::Invalid(problems));
+            }
+            (plan.steps, plan.same)
+        };
+        self.remember(same);
+        let count = |action| steps.iter().filter(|step| step.action == action).count();
+        let read = FilesRead {
+            created: count(Action::Create),
+            changed: count(Action::Change),
+            removed: count(Action::Remove),
+        };
+        if !steps.is_empty() {
+            self.commit(changing, steps)?;
+        }
+        Ok(read)
+    }
+
+    /// What is as it was kept, and is now read too.
+    fn remember(&self, same: Vec<(Arc<str>, Entry<super::Campaign<R>>)>) {
+        if same.is_empty() {
+            return;
+        }
+        let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, entry) in same {
+            books.put_campaign(id, entry);
+        }
+    }
+}
+
+/// What is to be done so that what is known is what the files say.
+struct Plan<'p, R> {
+    set: &'p FileSet<R>,
+    books: &'p Books<R>,
+    /// Of all accounts, those of the files too.
+    facts: Facts,
+    next_slot: u32,
+    steps: Vec<Step<R>>,
+    same: Vec<(Arc<str>, Entry<super::Campaign<R>>)>,
+}
+
+impl<'p, R: Rules> Plan<'p, R> {
+    fn new(set: &'p FileSet<R>, of_api: &Facts, books: &'p Books<R>) -> Self {
+        let mut facts = of_api.clone();
+        let of_files = set.accounts.iter().map(|found| &found.value);
+        facts.extend(of_files.map(|it| (it.id.as_str().into(), it.facts.clone())));
+        let next_slot = books.next_slot;
+        Self { set, books, facts, next_slot, steps: Vec::new(), same: Vec::new() }
+    }
+
+    fn new_slot(&mut self) -> Slot {
+        let slot = Slot(self.next_slot);
+        self.next_slot = self.next_slot.saturating_add(1);
+        slot
+    }
+
+    fn accounts(&mut self) {
+        for found in &self.set.accounts {
+            let id: Arc<str> = found.value.id.as_str().into();
+            let before = self.books.accounts.get(&id);
+            let mut record = record_of(found, before);
+            let mut value = Arc::clone(&found.value);
+            if !record.held.is_empty() {
+                match read::account(&record.in_force()) {
+                    Ok((held, _)) => value = Arc::new(held),
+                    Err(_) => record.held = Held::default(),
+                }
+            }
+            if record.slot.is_none() && !value.seats.is_empty() {
+                record.slot = Some(self.new_slot());
+            }
+            if before.is_some_and(|before| before.record == record) {
+                continue;
+            }
+            let (version, action) = next(before);
+            let becomes = Becomes::Account(Entry { version, record, value: Some(value) });
+            self.steps.push(Step { id, becomes, action, warnings: Vec::new(), keyed: None });
+        }
+    }
+
+    fn campaigns(&mut self) {
+        for found in &self.set.campaigns {
+            let id: Arc<str> = found.value.id.as_str().into();
+            let before = self.books.campaigns.get(&id);
+            let mut record = record_of(found, before);
+            let mut value = Arc::clone(&found.value);
+            if !record.held.is_empty() {
+                match read::campaign(&record.in_force(), &self.facts) {
+                    Ok((held, _)) => value = Arc::new(held),
+                    Err(_) => record.held = Held::default(),
+                }
+            }
+            if record.slot.is_none() {
+                record.slot = Some(self.new_slot());
+            }
+            match before {
+                Some(before) if before.record == record => {
+                    if before.value.is_none() {
+                        let version = before.version;
+                        self.same.push((id, Entry { version, record, value: Some(value) }));
+                    }
+                }
+                before => {
+                    let (version, action) = next(before);
+                    let warnings = value.notes.clone();
+                    let becomes = Becomes::Campaign(Entry { version, record, value: Some(value) });
+                    self.steps.push(Step { id, becomes, action, warnings, keyed: None });
+                }
+            }
+        }
+    }
+
+    /// What files had, and no file has any more. Campaigns go before their accounts.
+    fn removals(&mut self) {
+        let campaigns: BTreeSet<&str> =
+            self.set.campaigns.iter().map(|found| &*found.value.id).collect();
+        for (id, entry) in &self.books.campaigns {
+            if is_gone(entry, id, &campaigns) {
+                let record = Record { is_removed: true, ..entry.record.clone() };
+                let entry = Entry { version: entry.version + 1, record, value: None };
+                self.remove(id, Becomes::Campaign(entry));
+            }
+        }
+        let accounts: BTreeSet<&str> =
+            self.set.accounts.iter().map(|found| &*found.value.id).collect();
+        for (id, entry) in &self.books.accounts {
+            if is_gone(entry, id, &accounts) {
+                let record = Record { is_removed: true, ..entry.record.clone() };
+                let value = entry.value.clone();
+                self.remove(
+                    id,
+                    Becomes::Account(Entry { version: entry.version + 1, record, value }),
+                );
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &Arc<str>, becomes: Becomes<R>) {
+        let (id, action) = (Arc::clone(id), Action::Remove);
+        self.steps.push(Step { id, becomes, action, warnings: Vec::new(), keyed: None });
+    }
+}
+
+fn is_gone<T>(entry: &Entry<T>, id: &str, given: &BTreeSet<&str>) -> bool {
+    let is_of_files = matches!(entry.record.origin, Origin::File(_)) && !entry.record.is_removed;
+    is_of_files && !given.contains(id)
+}
+
+/// What is kept of a definition that stands in a file.
+fn record_of<T, U>(found: &Found<T>, before: Option<&Entry<U>>) -> Record {
+    let held = match before {
+        Some(before) if !before.record.held.is_empty() => {
+            let given = serde_json::from_str(&found.given).expect("it was written as an object");
+            before.record.held.over(&given)
+        }
+        _ => Held::default(),
+    };
+    Record {
+        slot: before.and_then(|before| before.record.slot),
+        origin: Origin::File(Arc::clone(&found.file)),
+        is_removed: false,
+        given: Arc::clone(&found.given),
+        held,
+    }
+}
+
+/// The next version, and what is done.
+fn next<T>(before: Option<&Entry<T>>) -> (u64, Action) {
+    match before {
+        None => (1, Action::Create),
+        Some(before) if before.record.is_removed => (before.version + 1, Action::Create),
+        Some(before) => (before.version + 1, Action::Change),
+    }
+}

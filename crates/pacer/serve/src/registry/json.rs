@@ -1,0 +1,178 @@
+//! Definitions as JSON: as clients send them, on their way to the one declaration that reads both
+//! forms; and parts of them that are changed.
+//!
+//! Owns what TOML has not, and is therefore refused. Knows no keys.
+
+use runtime::config::Problem;
+use serde_json::{Map, Value};
+
+/// Tables and lists within each other, far more than any definition has.
+const DEPTH_MAX: usize = 16;
+
+/// Writes an object as TOML, a line for each key.
+///
+/// # Errors
+///
+/// Every value that TOML has not, by its path.
+pub(super) fn toml_of(object: &Map<String, Value>) -> Result<String, Vec<Problem>> {
+    let mut writer = Writer::default();
+    for (name, value) in object {
+        writer.key(name);
+        writer.value(name, value, DEPTH_MAX);
+        writer.text.push('\n');
+    }
+    if writer.problems.is_empty() { Ok(writer.text) } else { Err(writer.problems) }
+}
+
+/// What is wrong at a path of a JSON document.
+pub(super) fn problem(key: &str, value: Option<String>, remedy: impl Into<String>) -> Problem {
+    let (key, remedy) = (key.to_owned(), remedy.into());
+    Problem { file: None, line: None, column: None, key, value, remedy }
+}
+
+#[derive(Default)]
+struct Writer {
+    text: String,
+    problems: Vec<Problem>,
+}
+
+impl Writer {
+    fn key(&mut self, name: &str) {
+        self.quoted(name);
+        self.text.push_str(" = ");
+    }
+
+    /// JSON escapes as TOML does, but for one character.
+    fn quoted(&mut self, text: &str) {
+        let quoted = Value::from(text).to_string();
+        self.text.push_str(&quoted.replace('\u{7f}', "\\u007F"));
+    }
+
+    fn refuse(&mut self, path: &str, value: Option<String>, remedy: &str) {
+        self.problems.push(problem(path, value, remedy));
+    }
+
+    fn value(&mut self, path: &str, value: &Value, depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else {
+            return self.refuse(path, None, "is nested too deep: no definition needs that");
+        };
+        match value {
+            Value::Null => self.refuse(path, Some("null".to_owned()), "is null: leave the key out"),
+            Value::Bool(is) => self.text.push_str(if *is { "true" } else { "false" }),
+            Value::Number(number) if number.is_i64() => self.text.push_str(&number.to_string()),
+            Value::Number(number) => {
+                let remedy = format!("is no whole number: write it as text, \"{number}\"");
+                self.refuse(path, Some(number.to_string()), &remedy);
+            }
+            Value::String(text) => self.quoted(text),
+            Value::Array(items) => {
+                self.text.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    self.value(&format!("{path}[{index}]"), item, depth);
+                    self.text.push_str(", ");
+                }
+                self.text.push(']');
+            }
+            Value::Object(members) => {
+                self.text.push('{');
+                for (index, (name, member)) in members.iter().enumerate() {
+                    self.text.push_str(if index == 0 { " " } else { ", " });
+                    self.key(name);
+                    self.value(&format!("{path}.{name}"), member, depth);
+                }
+                self.text.push_str(" }");
+            }
+        }
+    }
+}
+
+/// Changes `target` as a merge patch says (RFC 7396): members replace those of their names, `null`
+/// takes them away.
+pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(target.remove(name)),
+            Value::Object(inner) => {
+                let slot = target.entry(name).or_insert_with(|| Map::new().into());
+                if !slot.is_object() {
+                    *slot = Map::new().into();
+                }
+                if let Value::Object(members) = slot {
+                    merge(members, inner);
+                }
+            }
+            other => drop(target.insert(name.clone(), other.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &Value, want: Result<&str, &[(&str, &str)]>) {
+        let found = toml_of(value.as_object().expect("an object"));
+        let found = found.map_err(|problems| {
+            problems.into_iter().map(|it| (it.key, it.remedy)).collect::<Vec<_>>()
+        });
+        let owned = |all: &[(&str, &str)]| {
+            all.iter().map(|(key, remedy)| ((*key).to_owned(), (*remedy).to_owned())).collect()
+        };
+        assert_eq!(found, want.map(str::to_owned).map_err(owned), "{value}");
+    }
+
+    #[test]
+    fn what_toml_has() {
+        check(&json!({ "a": "x" }), Ok("\"a\" = \"x\"\n"));
+        check(&json!({ "a": -1, "b": true }), Ok("\"a\" = -1\n\"b\" = true\n"));
+        check(&json!({ "a": [1, "2"] }), Ok("\"a\" = [1, \"2\", ]\n"));
+        check(&json!({ "a": { "b c": [] } }), Ok("\"a\" = { \"b c\" = [] }\n"));
+        check(&json!({ "a": "\u{7f}\u{1}\"\n" }), Ok("\"a\" = \"\\u007F\\u0001\\\"\\n\"\n"));
+    }
+
+    #[test]
+    fn what_toml_has_not() {
+        check(&json!({ "a": { "b": [null] } }), Err(&[("a.b[0]", "is null: leave the key out")]));
+        check(
+            &json!({ "a": 0.3, "b": u64::MAX }),
+            Err(&[
+                ("a", "is no whole number: write it as text, \"0.3\""),
+                ("b", "is no whole number: write it as text, \"18446744073709551615\""),
+            ]),
+        );
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!([deep]);
+        }
+        let path = format!("a{}", "[0]".repeat(16));
+        check(
+            &json!({ "a": deep }),
+            Err(&[(&path, "is nested too deep: no definition needs that")]),
+        );
+    }
+
+    /// The examples of RFC 7396, appendix A, that are objects.
+    #[test]
+    fn merge_patches() {
+        let check = |target: Value, patch: Value, want: Value| {
+            let mut merged = target.as_object().expect("an object").clone();
+            merge(&mut merged, patch.as_object().expect("an object"));
+            assert_eq!(Value::from(merged), want, "{target} {patch}");
+        };
+        check(json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"}));
+        check(json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"}));
+        check(json!({"a": "b"}), json!({"a": null}), json!({}));
+        check(json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"}));
+        check(json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"}));
+        check(json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]}));
+        check(
+            json!({"a": {"b": "c"}}),
+            json!({"a": {"b": "d", "c": null}}),
+            json!({"a": {"b": "d"}}),
+        );
+        check(json!({"a": 1}), json!({"a": {"b": 1, "c": null}}), json!({"a": {"b": 1}}));
+    }
+}

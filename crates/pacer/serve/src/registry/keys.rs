@@ -1,0 +1,117 @@
+//! Idempotency keys: a request that comes twice is done once, and answered twice.
+//!
+//! Owns for how long a key is known, and how many are. Keys stand in the audit record beside what was
+//! done with them, so that they are durable with it.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hasher as _;
+
+use serde_json::Value;
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+
+/// How long a key is known: a day.
+pub(super) const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Most keys that are known; beyond, the oldest is forgotten.
+pub(super) const KEYS_MAX: usize = 10_000;
+
+/// A key, and what it came with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Keyed {
+    pub(super) key: String,
+    /// A digest of what was asked.
+    pub(super) body: String,
+}
+
+impl Keyed {
+    /// `asked` is all that makes two requests the same.
+    pub(super) fn new(key: &str, asked: &str) -> Self {
+        let mut hasher = SipHasher13::new();
+        hasher.write(asked.as_bytes());
+        Self { key: key.to_owned(), body: format!("{:032x}", hasher.finish128().as_u128()) }
+    }
+}
+
+/// What a key is answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Known {
+    /// It did not come before.
+    Fresh,
+    /// It did, with something else.
+    Reused,
+    /// It did, and this was answered.
+    Answered(Value),
+}
+
+/// The keys that are known.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    by_key: HashMap<String, (String, Value)>,
+    by_age: VecDeque<(u64, String)>,
+}
+
+impl Keys {
+    /// What is known of a key.
+    pub(super) fn look(&mut self, keyed: &Keyed, now_unix_ms: u64) -> Known {
+        self.forget(now_unix_ms);
+        match self.by_key.get(&keyed.key) {
+            None => Known::Fresh,
+            Some((body, _)) if *body != keyed.body => Known::Reused,
+            Some((_, answer)) => Known::Answered(answer.clone()),
+        }
+    }
+
+    /// Remembers what a key was answered.
+    pub(super) fn keep(&mut self, keyed: Keyed, answer: Value, at_unix_ms: u64) {
+        if self.by_key.insert(keyed.key.clone(), (keyed.body, answer)).is_none() {
+            self.by_age.push_back((at_unix_ms, keyed.key));
+        }
+        self.forget(at_unix_ms);
+    }
+
+    fn forget(&mut self, now_unix_ms: u64) {
+        let is_old = |(at, _): &(u64, String)| at.saturating_add(KEPT_MS) <= now_unix_ms;
+        while self.by_age.front().is_some_and(is_old) || self.by_age.len() > KEYS_MAX {
+            if let Some((_, key)) = self.by_age.pop_front() {
+                self.by_key.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_key_stands_for_one_request() {
+        let mut keys = Keys::default();
+        let (one, other) = (Keyed::new("a", "x"), Keyed::new("a", "y"));
+        assert_eq!(keys.look(&one, 0), Known::Fresh);
+        keys.keep(one.clone(), json!(1), 0);
+        assert_eq!(keys.look(&one, KEPT_MS - 1), Known::Answered(json!(1)));
+        assert_eq!(keys.look(&other, KEPT_MS - 1), Known::Reused);
+        assert_eq!(keys.look(&other, KEPT_MS), Known::Fresh, "a day later");
+    }
+
+    #[test]
+    fn they_are_so_many() {
+        let mut keys = Keys::default();
+        for number in 0..=KEYS_MAX {
+            keys.keep(Keyed::new(&number.to_string(), ""), json!(number), 0);
+        }
+        assert_eq!(keys.look(&Keyed::new("0", ""), 0), Known::Fresh);
+        assert_eq!(keys.look(&Keyed::new("1", ""), 0), Known::Answered(json!(1)));
+        assert_eq!((keys.by_key.len(), keys.by_age.len()), (KEYS_MAX, KEYS_MAX));
+    }
+
+    /// Digests are kept on disk: another program must come to the same.
+    #[test]
+    fn digests_stay() {
+        assert_eq!(Keyed::new("a", "x").body, Keyed::new("b", "x").body);
+        assert_ne!(Keyed::new("a", "x").body, Keyed::new("a", "y").body);
+        assert_eq!(Keyed::new("a", "{}").body, "95f44026b86983962d7672b2fc3683b6");
+    }
+}

@@ -1,0 +1,169 @@
+//! How a campaign spends: its strategy with its gains, and the curve that it follows.
+//!
+//! Owns what is refused in it. What the strategies do is pacer-core's.
+
+use pacer_core::strategy::{HOURS, Pricing, Settings};
+use runtime::config::{Optional, Section};
+
+use super::amounts;
+
+/// How a campaign spends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pacing {
+    /// The strategy.
+    pub settings: Settings,
+    /// How far the curve runs ahead: 0 to 1.
+    pub ahead: f64,
+    /// Which traffic is expected.
+    pub forecast: Forecast,
+    /// Whether its price is not for the strategy to change.
+    pub is_fixed_price: bool,
+}
+
+/// Which traffic is expected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Forecast {
+    /// The same in every hour.
+    #[default]
+    Uniform,
+    /// As it was in the weeks before.
+    Learned,
+    /// A weight for each hour of the week, from Monday, midnight to one.
+    Weekly(Box<[u32; HOURS]>),
+}
+
+/// Strategies that never change a price.
+const FOR_FIXED_PRICES: [&str; 3] = ["asap", "even", "throttle"];
+
+/// Every gain of every strategy.
+const GAINS: [(&str, &str); 12] = [
+    ("gain", "Of slot_dual: how hard it corrects, 0.01 to 2."),
+    ("catch_up", "Of slot_dual: over what share of the curve a deviation is made good."),
+    ("follow", "Of slot_dual: how far it follows the requests that come, 0 to 1."),
+    ("start", "The first multiplier, or the first share."),
+    ("multiplier_max", "The largest multiplier."),
+    ("up", "Of throttle: what the share grows by when behind, 1.01 to 2."),
+    ("down", "Of throttle: what it shrinks by when ahead, 0.5 to 0.99."),
+    ("proportional", "Of pid: per relative error, 0 to 5."),
+    ("integral", "Of pid: per sum of relative errors, 0.001 to 2."),
+    ("derivative", "Of pid: per change of the relative error, 0 to 2."),
+    ("step", "Of adaptive: what the step size is scaled by, 0.01 to 100."),
+    ("ahead", "How far the curve runs ahead of the traffic, 0 to 1."),
+];
+
+impl Pacing {
+    /// Declares and reads a campaign's table `strategy`.
+    pub(super) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> Self {
+        s.section("strategy", "How it spends.", |s| Self::read_table(s, is_fixed_price))
+    }
+
+    fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> Self {
+        let known = Settings::all().map(|settings| (settings.name(), settings));
+        let named = s.one_of(
+            "name",
+            Optional("slot_dual"),
+            &known,
+            "Which: asap, even, throttle, pid, adaptive or slot_dual. Absent: slot_dual, or even \
+             where the price is fixed.",
+        );
+        let fallback = if is_fixed_price { Settings::Even } else { Settings::default() };
+        let mut settings = named.unwrap_or(fallback);
+        if is_fixed_price && !FOR_FIXED_PRICES.contains(&settings.name()) {
+            let remedy = "changes prices, but the campaign's price is fixed: choose \"asap\", \
+                          \"even\" or \"throttle\", or give a value instead of a price";
+            s.problem("name", format!("\"{}\"", settings.name()), remedy);
+        }
+        let mut ahead = 0.0;
+        for (key, doc) in GAINS {
+            let Some(gain) = s.parsed(key, Optional("0.3"), amounts::gain, doc) else { continue };
+            match (key, place(&mut settings, key)) {
+                ("ahead", _) => ahead = gain,
+                (_, Some(place)) => *place = gain,
+                (_, None) => {
+                    let remedy = format!("is no gain of `{}`, remove it", settings.name());
+                    s.problem(key, gain, remedy);
+                }
+            }
+        }
+        if !(0.0..=1.0).contains(&ahead) {
+            s.problem("ahead", ahead, "choose 0 to 1");
+        }
+        for wrong in settings.problems() {
+            let remedy = format!("choose {} to {}", wrong.range.0, wrong.range.1);
+            s.problem(wrong.key, wrong.value, remedy);
+        }
+        pricing(s, &mut settings);
+        Self { settings, ahead, forecast: Forecast::read(s), is_fixed_price }
+    }
+}
+
+fn pricing(s: &mut Section<'_>, settings: &mut Settings) {
+    let known = [("second_price", Pricing::SecondPrice), ("first_price", Pricing::FirstPrice)];
+    let doc = "Of slot_dual: what a win costs.";
+    let Some(given) = s.one_of("pricing", Optional("second_price"), &known, doc) else { return };
+    match settings {
+        Settings::SlotDual(it) => it.pricing = given,
+        other => {
+            let remedy = format!("is nothing that `{}` asks for, remove it", other.name());
+            s.problem("pricing", "", remedy);
+        }
+    }
+}
+
+/// Where a strategy has a gain.
+fn place<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut f64> {
+    Some(match (settings, key) {
+        (Settings::Throttle(it), "up") => &mut it.up,
+        (Settings::Throttle(it), "down") => &mut it.down,
+        (Settings::Throttle(it), "start") => &mut it.start,
+        (Settings::Pid(it), "proportional") => &mut it.proportional,
+        (Settings::Pid(it), "integral") => &mut it.integral,
+        (Settings::Pid(it), "derivative") => &mut it.derivative,
+        (Settings::Pid(it), "start") => &mut it.start,
+        (Settings::Pid(it), "multiplier_max") => &mut it.multiplier_max,
+        (Settings::Adaptive(it), "step") => &mut it.step,
+        (Settings::Adaptive(it), "start") => &mut it.start,
+        (Settings::Adaptive(it), "multiplier_max") => &mut it.multiplier_max,
+        (Settings::SlotDual(it), "gain") => &mut it.gain,
+        (Settings::SlotDual(it), "catch_up") => &mut it.catch_up,
+        (Settings::SlotDual(it), "follow") => &mut it.follow,
+        (Settings::SlotDual(it), "start") => &mut it.start,
+        (Settings::SlotDual(it), "multiplier_max") => &mut it.multiplier_max,
+        _ => return None,
+    })
+}
+
+impl Forecast {
+    fn read(s: &mut Section<'_>) -> Self {
+        let known = [("uniform", Self::Uniform), ("learned", Self::Learned)];
+        let named = s.one_of(
+            "forecast",
+            Optional("uniform"),
+            &known,
+            "Which traffic the curve expects: the same at any time, or as in the weeks before.",
+        );
+        let weights = s.integers(
+            "forecast_weights",
+            Optional(&[1, 1, 2]),
+            0..=u32::MAX,
+            "Instead of `forecast`: a weight for each of the 168 hours of the week, from Monday, \
+             midnight to one, on the account's clocks.",
+        );
+        let Some(weights) = weights else { return named.unwrap_or_default() };
+        if named.is_some() {
+            s.problem("forecast", "", "is given beside `forecast_weights`: remove one of them");
+        }
+        let count = weights.len();
+        match <[u32; HOURS]>::try_from(weights) {
+            Ok(weights) if weights.iter().any(|weight| *weight > 0) => {
+                return Self::Weekly(Box::new(weights));
+            }
+            Ok(_) => s.problem("forecast_weights", "", "are all 0: give some hour a weight"),
+            Err(_) => {
+                let remedy = format!("has {count} weights: give {HOURS}, one for each hour");
+                s.problem("forecast_weights", "", remedy);
+            }
+        }
+        Self::default()
+    }
+}

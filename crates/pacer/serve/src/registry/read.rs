@@ -1,0 +1,309 @@
+//! Definitions out of files and out of JSON: every problem at once, with its place and a remedy.
+//!
+//! Owns what can be told of one file, or one body, by itself, and which files need not be read again.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use pacer_core::store::Kind;
+use runtime::config::{Problem, Problems, Section, Sources, load_tracked, matching, parse_loaded};
+use serde_json::{Map, Value};
+use units::Currency;
+
+use super::definition::{Account, AccountFacts, Campaign, Rules};
+use super::json::{problem, toml_of};
+use super::nearest::nearest;
+
+/// What is known of accounts, by their ids.
+pub(super) type Facts = BTreeMap<Arc<str>, AccountFacts>;
+
+/// A definition, and where it stands.
+#[derive(Debug)]
+pub(super) struct Found<T> {
+    pub(super) value: Arc<T>,
+    /// As JSON, defaults left out.
+    pub(super) given: Arc<str>,
+    pub(super) file: Arc<Path>,
+    pub(super) line: Option<usize>,
+    /// Which of its kind in the file.
+    pub(super) index: usize,
+}
+
+impl<T> Clone for Found<T> {
+    fn clone(&self) -> Self {
+        let (value, given, file) = (&self.value, &self.given, &self.file);
+        Self {
+            value: Arc::clone(value),
+            given: Arc::clone(given),
+            file: Arc::clone(file),
+            line: self.line,
+            index: self.index,
+        }
+    }
+}
+
+/// All that files define.
+#[derive(Debug)]
+pub(super) struct FileSet<R> {
+    pub(super) accounts: Vec<Found<Account>>,
+    pub(super) campaigns: Vec<Found<Campaign<R>>>,
+}
+
+/// A file as it was read.
+struct ReadFile<R> {
+    sources: Sources,
+    accounts: Vec<Found<Account>>,
+    campaigns: Vec<Found<Campaign<R>>>,
+    /// What it was told of accounts that are not its own.
+    told: Facts,
+}
+
+/// The files of a pattern, those that have not changed kept from the time before.
+pub(super) struct Files<R> {
+    folder: PathBuf,
+    pattern: String,
+    known: HashMap<PathBuf, ReadFile<R>>,
+    sources: Sources,
+}
+
+/// What one reading of a file has come to.
+struct Outcome<R> {
+    read: Result<ReadFile<R>, Vec<Problem>>,
+    sources: Sources,
+    /// Its accounts, also where something is wrong.
+    facts: Facts,
+    /// Whether it names an account that nobody has told of.
+    is_unresolved: bool,
+}
+
+impl<R: Rules> Files<R> {
+    /// `pattern` is relative to `folder`; in its last part `*` stands for any text.
+    pub(super) fn new(folder: &Path, pattern: &str) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+            pattern: pattern.to_owned(),
+            known: HashMap::new(),
+            sources: Sources::default(),
+        }
+    }
+
+    /// The files as they were when they were read last, and the folder.
+    pub(super) fn sources(&self) -> Sources {
+        self.sources.clone()
+    }
+
+    /// Reads all files that have changed. `others` are accounts that no file has.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of all files.
+    pub(super) fn read(&mut self, others: &Facts) -> Result<FileSet<R>, Vec<Problem>> {
+        let (paths, listed) = matching(&self.folder, &self.pattern);
+        self.sources = listed;
+        let paths = paths.map_err(|remedy| vec![problem(&self.pattern, None, remedy)])?;
+        let mut facts = others.clone();
+        let mut outcomes: Vec<(PathBuf, Outcome<R>)> = Vec::with_capacity(paths.len());
+        for path in paths {
+            let outcome = match self.known.remove(&path) {
+                Some(kept) if kept.is_current(&facts) => kept.into_outcome(),
+                _ => read_file(&path, &facts),
+            };
+            facts.extend(outcome.facts.clone());
+            outcomes.push((path, outcome));
+        }
+        // An account may stand in a file behind the one that names it.
+        for (path, outcome) in &mut outcomes {
+            if outcome.is_unresolved {
+                *outcome = read_file(path, &facts);
+            }
+        }
+        self.known.clear();
+        let mut set = FileSet { accounts: Vec::new(), campaigns: Vec::new() };
+        let mut problems = Vec::new();
+        for (path, outcome) in outcomes {
+            self.sources.merge(outcome.sources);
+            match outcome.read {
+                Ok(file) => {
+                    set.accounts.extend(file.accounts.iter().cloned());
+                    set.campaigns.extend(file.campaigns.iter().cloned());
+                    self.known.insert(path, file);
+                }
+                Err(of_file) => problems.extend(of_file),
+            }
+        }
+        if problems.is_empty() { Ok(set) } else { Err(problems) }
+    }
+}
+
+impl<R> ReadFile<R> {
+    /// Whether reading it again would come to the same.
+    fn is_current(&self, facts: &Facts) -> bool {
+        self.sources.now() == self.sources
+            && self.told.iter().all(|(id, told)| facts.get(id).is_none_or(|now| now == told))
+    }
+
+    fn into_outcome(self) -> Outcome<R> {
+        Outcome {
+            sources: self.sources.clone(),
+            facts: facts_of(&self.accounts),
+            // What it was told then may come from a file behind it.
+            is_unresolved: false,
+            read: Ok(self),
+        }
+    }
+}
+
+fn facts_of(accounts: &[Found<Account>]) -> Facts {
+    let facts =
+        |found: &Found<Account>| (found.value.id.as_str().into(), found.value.facts.clone());
+    accounts.iter().map(facts).collect()
+}
+
+/// Reads a file; what it says of accounts itself goes before what is told.
+fn read_file<R: Rules>(path: &Path, told: &Facts) -> Outcome<R> {
+    let own: RefCell<Facts> = RefCell::default();
+    let asked: RefCell<Facts> = RefCell::default();
+    let is_unresolved = Cell::new(false);
+    let facts = |id: &str| {
+        let own = own.borrow();
+        if let Some(facts) = own.get(id) {
+            return Ok(facts.clone());
+        }
+        if let Some(facts) = told.get(id) {
+            asked.borrow_mut().insert(id.into(), facts.clone());
+            return Ok(facts.clone());
+        }
+        is_unresolved.set(true);
+        Err(no_account(id, own.keys().chain(told.keys())))
+    };
+    let read = |s: &mut Section<'_>| {
+        let accounts = s.tables("account", "Who pays.", |s| (s.line(), Account::read(s)));
+        let known =
+            |(_, account): &(_, Account)| (account.id.as_str().into(), account.facts.clone());
+        own.borrow_mut().extend(accounts.iter().map(known));
+        let campaigns = s
+            .tables("campaign", "What is paid for.", |s| (s.line(), Campaign::<R>::read(s, facts)));
+        (accounts, campaigns)
+    };
+    let (loaded, sources) = load_tracked(path, read);
+    let read = match loaded {
+        Ok(loaded) => {
+            let mut given = loaded.effective.given_json();
+            let (accounts, campaigns) = loaded.value;
+            let file: Arc<Path> = path.into();
+            Ok(ReadFile {
+                sources: sources.clone(),
+                accounts: placed(accounts, given["account"].take(), &file),
+                campaigns: placed(campaigns, given["campaign"].take(), &file),
+                told: asked.take(),
+            })
+        }
+        Err(problems) => {
+            let name = problems.file().to_owned();
+            let placed = |it: &Problem| Problem {
+                file: Some(it.file.clone().unwrap_or_else(|| name.clone())),
+                ..it.clone()
+            };
+            Err(problems.iter().map(placed).collect())
+        }
+    };
+    Outcome { read, sources, facts: own.into_inner(), is_unresolved: is_unresolved.get() }
+}
+
+fn placed<T>(read: Vec<(Option<usize>, T)>, given: Value, file: &Arc<Path>) -> Vec<Found<T>> {
+    let given = match given {
+        Value::Array(given) => given,
+        _ => Vec::new(),
+    };
+    let found = |(index, ((line, value), given)): (usize, ((Option<usize>, T), Value))| Found {
+        value: Arc::new(value),
+        given: given.to_string().into(),
+        file: Arc::clone(file),
+        line,
+        index,
+    };
+    read.into_iter().zip(given).enumerate().map(found).collect()
+}
+
+/// What is to be done where nobody has an account of that id.
+fn no_account<'a>(id: &str, known: impl Iterator<Item = &'a Arc<str>>) -> String {
+    match nearest(id, known.map(AsRef::as_ref)) {
+        Some(meant) => format!("is no account, did you mean \"{meant}\"?"),
+        None => "is no account: define it first".to_owned(),
+    }
+}
+
+/// Reads an account as JSON has it, and gives it as it is kept too.
+///
+/// # Errors
+///
+/// Every problem, by its path.
+pub(super) fn account(body: &Map<String, Value>) -> Result<(Account, Arc<str>), Vec<Problem>> {
+    one(body, Account::read)
+}
+
+/// The same for a campaign.
+///
+/// # Errors
+///
+/// Every problem, by its path.
+pub(super) fn campaign<R: Rules>(
+    body: &Map<String, Value>,
+    facts: &Facts,
+) -> Result<(Campaign<R>, Arc<str>), Vec<Problem>> {
+    let of = |id: &str| facts.get(id).cloned().ok_or_else(|| no_account(id, facts.keys()));
+    one(body, |s| Campaign::read(s, of))
+}
+
+fn one<T>(
+    body: &Map<String, Value>,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> Result<(T, Arc<str>), Vec<Problem>> {
+    let loaded = parse_loaded("the definition", &toml_of(body)?, read).map_err(|problems| {
+        // Lines are those of the text between: nobody has seen it.
+        let unplaced = |it: &Problem| problem(&it.key, it.value.clone(), it.remedy.clone());
+        problems.iter().map(unplaced).collect::<Vec<_>>()
+    })?;
+    Ok((loaded.value, loaded.effective.given_json().to_string().into()))
+}
+
+/// Judges a file's text by itself, as files are judged: its accounts, and its campaigns, which may
+/// name those alone. Gives what is kept of all of them, as JSON.
+///
+/// # Errors
+///
+/// Every problem.
+pub fn check_text<R: Rules>(name: &str, text: &str) -> Result<Value, Problems> {
+    let loaded = parse_loaded(name, text, |s| {
+        let accounts = s.tables("account", "Who pays.", Account::read);
+        let of = |id: &str| {
+            let found = accounts.iter().find(|account| account.id == id);
+            let remedy = || "is no account: define it first".to_owned();
+            found.map(|account| account.facts.clone()).ok_or_else(remedy)
+        };
+        s.tables("campaign", "What is paid for.", |s| Campaign::<R>::read(s, of));
+    })?;
+    Ok(loaded.effective.given_json())
+}
+
+/// Judges a definition as JSON has it by itself. A campaign's account may be any, in dollars and by
+/// the world's clocks. Gives what is kept of it.
+///
+/// # Errors
+///
+/// Every problem, by its path.
+pub fn check_body<R: Rules>(
+    kind: Kind,
+    body: &Map<String, Value>,
+) -> Result<Arc<str>, Vec<Problem>> {
+    match kind {
+        Kind::Account => one(body, Account::read).map(|(_, given)| given),
+        Kind::Campaign => {
+            let any = AccountFacts { currency: Currency::USD, zone: TimeZone::UTC };
+            one(body, |s| Campaign::<R>::read(s, |_| Ok(any.clone()))).map(|(_, given)| given)
+        }
+    }
+}

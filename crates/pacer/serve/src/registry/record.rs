@@ -1,0 +1,132 @@
+//! What the store keeps of a definition: what was defined, where, under which number, and what holds
+//! over a file.
+//!
+//! Owns the form, which is JSON. What a definition means is not known here.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pacer_core::messages::Slot;
+use serde_json::{Map, Value, json};
+
+use super::json::merge;
+
+/// Where a definition is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Through the API.
+    Api,
+    /// In this file.
+    File(Arc<Path>),
+}
+
+/// What is kept of an account or a campaign.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its number, for ever; an account has one once it has seats.
+    pub slot: Option<Slot>,
+    /// Where it is changed.
+    pub origin: Origin,
+    /// Whether it is gone. Its number stays its own.
+    pub is_removed: bool,
+    /// What its origin says, an object as JSON text, defaults left out. As text it takes a third of
+    /// the room.
+    pub given: Arc<str>,
+    /// What the API says over a file.
+    pub held: Held,
+}
+
+/// What the API says over a file, until the file says something else: by key, both as they were.
+/// `null` stands for a key that is not given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held(Map<String, Value>);
+
+/// The keys that the API may hold over a file.
+pub(super) const HOLDABLE: [&str; 4] = ["paused", "budget", "daily_budget", "hourly_budget"];
+
+impl Held {
+    /// Holds keys over what the file gives for them.
+    pub(super) fn hold(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {
+        for (key, is) in changes {
+            let was = given.get(key).cloned().unwrap_or_default();
+            if *is == was {
+                self.0.remove(key);
+            } else {
+                self.0.insert(key.clone(), json!({ "is": is, "was": was }));
+            }
+        }
+    }
+
+    /// What still holds, now that the file gives something else: a key that it has changed is the
+    /// file's again.
+    #[must_use]
+    pub(super) fn over(&self, given: &Map<String, Value>) -> Self {
+        let stands =
+            |key: &str, held: &Value| held["was"] == given.get(key).cloned().unwrap_or_default();
+        let kept = self.0.iter().filter(|(key, held)| stands(key, held));
+        Self(kept.map(|(key, held)| (key.clone(), held.clone())).collect())
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The keys that are held.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    fn patch(&self) -> Map<String, Value> {
+        self.0.iter().map(|(key, held)| (key.clone(), held["is"].clone())).collect()
+    }
+}
+
+impl Record {
+    /// What its origin says.
+    pub fn given(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.given).expect("it was written as an object")
+    }
+
+    /// What is in force: what its origin says, and what is held over that.
+    pub fn in_force(&self) -> Map<String, Value> {
+        let mut given = self.given();
+        merge(&mut given, &self.held.patch());
+        given
+    }
+
+    /// As the store keeps it.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let file = match &self.origin {
+            Origin::Api => None,
+            Origin::File(path) => Some(path.display().to_string()),
+        };
+        let (slot, file) = (Value::from(self.slot.map(|slot| slot.0)), Value::from(file));
+        let (is_removed, held) = (self.is_removed, Value::from(self.held.0.clone()));
+        let given = &self.given;
+        let record = format!(
+            r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
+        );
+        record.into_bytes()
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) wrote; nothing for anything else.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut record: Value = serde_json::from_slice(bytes).ok()?;
+        let mut object = |key: &str| match record[key].take() {
+            Value::Object(object) => Some(object),
+            _ => None,
+        };
+        let given = Value::from(object("definition")?).to_string().into();
+        let held = Held(object("held")?);
+        let slot = match &record["slot"] {
+            Value::Null => None,
+            slot => Some(Slot(u32::try_from(slot.as_u64()?).ok()?)),
+        };
+        let origin = match &record["file"] {
+            Value::Null => Origin::Api,
+            file => Origin::File(Path::new(file.as_str()?).into()),
+        };
+        Some(Self { slot, origin, is_removed: record["removed"].as_bool()?, given, held })
+    }
+}

@@ -1,0 +1,77 @@
+//! Why a change was not made: one enumeration, in order of precedence.
+
+use std::path::PathBuf;
+
+use pacer_core::store::Kind;
+use runtime::config::Problem;
+
+use super::changes::label;
+
+/// Why a change was not made. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// Nobody has that id.
+    #[error("no {} has the id `{id}`: GET /v1/{}s lists them", label(*kind), label(*kind))]
+    Unknown {
+        /// Of which kind.
+        kind: Kind,
+        /// What was asked for.
+        id: String,
+    },
+    /// The key was sent before, with another body.
+    #[error("the idempotency key `{0}` came before with another body: take a new key")]
+    KeyReused(String),
+    /// A change of something that is changed in a file.
+    #[error(
+        "`{id}` is defined in {}: change it there; its budgets and pauses can be changed here",
+        file.display()
+    )]
+    OfFile {
+        /// What was to be changed.
+        id: String,
+        /// Where it is.
+        file: PathBuf,
+    },
+    /// It is there already.
+    #[error("a {} `{id}` is there already, at version {version}: PUT it to change it", label(*kind))]
+    Exists {
+        /// Of which kind.
+        kind: Kind,
+        /// Its id.
+        id: String,
+        /// Where it stands.
+        version: u64,
+    },
+    /// It was removed.
+    #[error("the {} `{id}` was removed: PUT it to bring it back", label(*kind))]
+    Removed {
+        /// Of which kind.
+        kind: Kind,
+        /// Its id.
+        id: String,
+    },
+    /// It has never had anything to spend.
+    #[error("account `{0}` names no seats: ask for its campaigns instead")]
+    NoSeats(String),
+    /// It is at another version than was named.
+    #[error(
+        "{} `{id}` is at version {present}, not {given}: read it again and change that",
+        label(*kind)
+    )]
+    Stale {
+        /// Of which kind.
+        kind: Kind,
+        /// Its id.
+        id: String,
+        /// What was named.
+        given: u64,
+        /// Where it stands.
+        present: u64,
+    },
+    /// It has problems, and these are all of them.
+    #[error("{} problems; nothing was changed", .0.len())]
+    Invalid(Vec<Problem>),
+    /// Not now. What was asked for may be durable all the same: asked again, it is done once.
+    #[error("{0}")]
+    Unavailable(String),
+}

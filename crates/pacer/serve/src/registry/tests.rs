@@ -1,0 +1,146 @@
+//! The registry over a real store: what is refused, what is kept, and who is told of it.
+
+mod bad;
+mod changes;
+mod files;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use pacer_core::ledger::{AccountId, Limits};
+use pacer_core::messages::Slot;
+use pacer_core::store::Kind;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use units::{Currency, Nanos};
+
+use super::testing::{PriceRules, StoreDesk};
+use super::*;
+
+/// Longer than anything takes: a test fails instead of hanging.
+const EVER: Duration = Duration::from_secs(60);
+
+/// What clocks show in these tests.
+pub(crate) const NOW_UNIX_MS: u64 = 1_800_000_000_000;
+
+const ACCOUNT: &str =
+    "[[account]]\nid = 'acme'\ncurrency = 'USD'\ntime_zone = 'America/New_York'\n";
+
+/// A registry in a folder of its own.
+struct Fixture {
+    registry: Option<Arc<Registry<PriceRules>>>,
+    desk: Arc<StoreDesk>,
+    published: Receiver<Published<PriceRules>>,
+    folder: TempDir,
+}
+
+fn options(folder: &Path, clock: fn() -> u64) -> RegistryOptions {
+    RegistryOptions {
+        folder: folder.to_path_buf(),
+        campaigns: Some("campaigns.d/*.toml".to_owned()),
+        clock,
+    }
+}
+
+type Started = (Registry<PriceRules>, Arc<StoreDesk>, Receiver<Published<PriceRules>>);
+
+fn started(folder: &Path, clock: fn() -> u64) -> Result<Started, StartError> {
+    let desk = Arc::new(StoreDesk::open(&folder.join("store")).expect("a store"));
+    let (told, published) = channel();
+    let publish = move |published| drop(told.send(published));
+    let registry =
+        Registry::start(Arc::<StoreDesk>::clone(&desk), &options(folder, clock), publish)?;
+    Ok((registry, desk, published))
+}
+
+impl Fixture {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("campaigns.d")).expect("a folder");
+        for (name, text) in files {
+            write(folder.path(), name, text);
+        }
+        let (registry, desk, published) =
+            started(folder.path(), || NOW_UNIX_MS).expect("a registry");
+        Self { registry: Some(Arc::new(registry)), desk, published, folder }
+    }
+
+    fn registry(&self) -> &Arc<Registry<PriceRules>> {
+        self.registry.as_ref().expect("it runs")
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        write(self.folder.path(), name, text)
+    }
+
+    /// Ends it, and starts another one on the same store.
+    fn restart(self, clock: fn() -> u64) -> Self {
+        let Self { registry, desk, published, folder } = self;
+        drop((registry, desk, published));
+        let (registry, desk, published) = started(folder.path(), clock).expect("a registry");
+        Self { registry: Some(Arc::new(registry)), desk, published, folder }
+    }
+
+    fn create(&self, kind: Kind, body: Value) -> Answered {
+        self.registry().create(kind, &object(body), None).expect("a definition")
+    }
+
+    fn edit(&self, id: &str, edit: &Edit) -> Result<Answered, Refused> {
+        self.registry().edit((Kind::Campaign, id), edit, None)
+    }
+
+    fn view(&self, id: &str) -> Value {
+        self.registry().show(Kind::Campaign, id).expect("a campaign").view
+    }
+
+    /// The next that is published for which `is` holds.
+    fn published(&self, is: impl Fn(&Published<PriceRules>) -> bool) -> Published<PriceRules> {
+        loop {
+            let published = self.published.recv_timeout(EVER).expect("it is published");
+            if is(&published) {
+                return published;
+            }
+        }
+    }
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join("campaigns.d").join(name);
+    std::fs::write(&path, text).expect("a file");
+    path
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        other => panic!("{other} is no object"),
+    }
+}
+
+/// A campaign of a file.
+fn toml(id: &str, more: &str) -> String {
+    format!(
+        "[[campaign]]\nid = '{id}'\naccount = 'acme'\nstart = '2026-11-01T00:00:00'\n\
+         end = '2026-12-01T00:00:00'\n{more}\nbid.value = '2.50'\n"
+    )
+}
+
+/// A campaign of the API.
+fn body(id: &str, more: &Value) -> Value {
+    let mut body = json!({
+        "id": id,
+        "account": "acme",
+        "start": "2026-11-01T00:00:00",
+        "end": "2026-12-01T00:00:00",
+        "bid": { "value": "2.50" },
+    });
+    let members = body.as_object_mut().expect("an object");
+    members.extend(object(more.clone()));
+    body
+}
+
+fn account_body() -> Value {
+    json!({ "id": "acme", "currency": "USD", "time_zone": "America/New_York" })
+}

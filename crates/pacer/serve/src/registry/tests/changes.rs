@@ -1,0 +1,338 @@
+//! Changes through the API: versions, keys, what is told of them, and what is left after a restart.
+
+use super::*;
+use pacer_core::ledger::Spend;
+
+fn with_account() -> Fixture {
+    let fixture = Fixture::new(&[]);
+    fixture.create(Kind::Account, account_body());
+    fixture
+}
+
+#[test]
+fn versions_grow_by_one() {
+    let fixture = with_account();
+    let created = fixture.create(Kind::Campaign, body("x", &json!({ "budget": "5" })));
+    assert_eq!((created.version, &created.view["definition"]["budget"]), (1, &json!("5")));
+    let edit = |edit: Edit, version: u64| {
+        let answered = fixture.edit("x", &edit).expect("a change");
+        assert_eq!(answered.version, version, "{edit:?}");
+        assert_eq!(answered.view["version"], version, "{edit:?}");
+        answered.view["definition"].clone()
+    };
+    let of = |value: Value| object(value);
+    assert_eq!(edit(Edit::Pause(true), 2)["paused"], true);
+    assert_eq!(edit(Edit::Pause(true), 2)["paused"], true, "nothing has changed");
+    assert_eq!(edit(Edit::Pause(false), 3)["paused"], false);
+    let definition = edit(Edit::Budgets(of(json!({ "budget": null, "daily_budget": "1" }))), 4);
+    assert_eq!((&definition["budget"], &definition["daily_budget"]), (&Value::Null, &json!("1")));
+    assert_eq!(edit(Edit::Merge(of(json!({ "hours": ["mon"] }))), 5)["hours"], json!(["mon"]));
+    assert_eq!(edit(Edit::Replace(of(body("x", &json!({})))), 6).get("hours"), None);
+    assert_eq!(edit(Edit::Remove, 7)["id"], "x");
+    let removed = Refused::Removed { kind: Kind::Campaign, id: "x".to_owned() };
+    assert_eq!(fixture.edit("x", &Edit::Pause(true)), Err(removed.clone()));
+    let again = fixture.registry().create(Kind::Campaign, &of(body("x", &json!({}))), None);
+    assert_eq!(again, Err(removed));
+    edit(Edit::Replace(of(body("x", &json!({})))), 8);
+    assert_eq!(fixture.view("x")["slot"], created.view["slot"], "its number is its own");
+    let told = fixture.desk.told();
+    assert_eq!(told.campaigns.values().next().expect("it is told").definition.version, 8);
+}
+
+#[test]
+fn what_is_refused() {
+    let fixture = with_account();
+    fixture.create(Kind::Campaign, body("x", &json!({})));
+    let unknown = Refused::Unknown { kind: Kind::Campaign, id: "y".to_owned() };
+    assert_eq!(fixture.edit("y", &Edit::Pause(true)), Err(unknown.clone()));
+    assert_eq!(fixture.registry().spend(Kind::Campaign, "y"), Err(unknown.clone()));
+    assert_eq!(fixture.registry().why(Kind::Campaign, "y"), Err(unknown.clone()));
+    assert_eq!(fixture.registry().curve(Kind::Campaign, "y"), Err(unknown));
+    let again = fixture.registry().create(Kind::Campaign, &object(body("x", &json!({}))), None);
+    let exists = Refused::Exists { kind: Kind::Campaign, id: "x".to_owned(), version: 1 };
+    assert_eq!(again, Err(exists));
+    let no_seats = Refused::NoSeats("acme".to_owned());
+    assert_eq!(fixture.registry().spend(Kind::Account, "acme"), Err(no_seats));
+    let check = |edit: Edit, want: &str| {
+        let refused = fixture.edit("x", &edit);
+        let Err(Refused::Invalid(problems)) = refused else { panic!("{edit:?}: {refused:?}") };
+        let found: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(found, [want], "{edit:?}");
+    };
+    check(
+        Edit::Replace(object(body("z", &json!({})))),
+        "id = \"z\": is another than the path's, \"x\": an id does not change",
+    );
+    check(
+        Edit::Budgets(Map::new()),
+        "budget: is missing: give budget, daily_budget or hourly_budget, null for no limit",
+    );
+    check(
+        Edit::Budgets(object(json!({ "delta": "1" }))),
+        "delta: unknown key, write budget, daily_budget or hourly_budget",
+    );
+    check(
+        Edit::Budgets(object(json!({ "budget": "-1" }))),
+        "budget = \"-1\": is negative: give 0 or more",
+    );
+    fixture.create(Kind::Account, json!({ "id": "b", "currency": "EUR", "seats": ["d/s"] }));
+    check(
+        Edit::Merge(object(json!({ "account": "b" }))),
+        "account = \"b\": was \"acme\" and does not change: make another campaign",
+    );
+    let account = |edit: Edit, want: &str| {
+        let refused = fixture.registry().edit((Kind::Account, "acme"), &edit, None);
+        let Err(Refused::Invalid(problems)) = refused else { panic!("{edit:?}: {refused:?}") };
+        assert_eq!(problems[0].to_string(), want, "{edit:?}");
+    };
+    account(
+        Edit::Merge(object(json!({ "currency": "EUR" }))),
+        "currency: was USD and does not change: open another account",
+    );
+    account(
+        Edit::Merge(object(json!({ "seats": ["d/s"] }))),
+        "seats: names `d/s`, as does account `b`: remove one",
+    );
+}
+
+#[test]
+fn a_limit_below_what_is_spent_is_taken_and_told() {
+    let fixture = with_account();
+    let created = fixture.create(Kind::Campaign, body("x", &json!({ "budget": "9" })));
+    let slot = Slot(u32::try_from(created.view["slot"].as_u64().expect("a slot")).expect("few"));
+    let amount = |units: u64| Nanos::new(units * 1_000_000_000);
+    let (life, today, now) = (amount(7), amount(5), amount(1));
+    let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
+    fixture.desk.told().spends.insert(slot, spend);
+    let budgets = json!({ "budget": "6.5", "daily_budget": "5", "hourly_budget": "0.5" });
+    let answered = fixture.edit("x", &Edit::Budgets(object(budgets))).expect("it is taken");
+    assert_eq!(
+        answered.view["warnings"],
+        json!([
+            "budget: 6.5 USD is below what is spent in all, 7 USD: nothing more is spent",
+            "hourly_budget: 0.5 USD is below what is spent in this hour, 1 USD: nothing more is \
+             spent",
+        ])
+    );
+    let limits = fixture.desk.told().campaigns[&slot].definition.limits;
+    assert_eq!(limits.life.expect("a limit").amount, Nanos::new(6_500_000_000));
+}
+
+#[test]
+fn what_clocks_skip_is_told() {
+    let fixture = with_account();
+    let skipped = json!({ "start": "2026-03-08T02:30:00" });
+    let created = fixture.create(Kind::Campaign, body("x", &skipped));
+    let want = json!([
+        "start: 2026-03-08T02:30:00 is skipped by the account's clocks: 2026-03-08T03:30:00-04:00 \
+         is taken"
+    ]);
+    assert_eq!(created.view["warnings"], want);
+    assert_eq!(fixture.view("x")["warnings"], want);
+}
+
+#[test]
+fn one_of_two_changes_of_a_version_holds() {
+    let fixture = with_account();
+    fixture.create(Kind::Campaign, body("x", &json!({})));
+    for round in 1..=20 {
+        let ends: Vec<_> = std::thread::scope(|scope| {
+            let tries: Vec<_> = (0..4)
+                .map(|number| {
+                    let registry = fixture.registry();
+                    scope.spawn(move || {
+                        let budget = json!({ "budget": format!("{round}.{number}1") });
+                        let edit = Edit::Budgets(object(budget));
+                        registry.edit((Kind::Campaign, "x"), &edit, Some(round))
+                    })
+                })
+                .collect();
+            tries.into_iter().map(|it| it.join().expect("no panic")).collect()
+        });
+        let held: Vec<_> = ends.iter().filter_map(|end| end.as_ref().ok()).collect();
+        assert_eq!(held.len(), 1, "{ends:?}");
+        assert_eq!(held[0].version, round + 1);
+        let stale = Refused::Stale {
+            kind: Kind::Campaign,
+            id: "x".to_owned(),
+            given: round,
+            present: round + 1,
+        };
+        assert_eq!(ends.iter().filter(|end| **end == Err(stale.clone())).count(), 3, "{ends:?}");
+        assert_eq!(fixture.view("x")["definition"], held[0].view["definition"]);
+    }
+}
+
+#[test]
+fn a_key_is_done_once_also_over_a_restart() {
+    let fixture = with_account();
+    let create = |fixture: &Fixture, id: &str, key: &str| {
+        fixture.registry().create(Kind::Campaign, &object(body(id, &json!({}))), Some(key))
+    };
+    let first = create(&fixture, "x", "k").expect("a campaign");
+    fixture.edit("x", &Edit::Pause(true)).expect("a change");
+    assert_eq!(create(&fixture, "x", "k"), Ok(first.clone()), "as it was answered then");
+    assert_eq!(create(&fixture, "y", "k"), Err(Refused::KeyReused("k".to_owned())));
+    assert!(create(&fixture, "y", "l").is_ok());
+    // What was refused can be tried again with its key.
+    assert!(matches!(create(&fixture, "x", "m"), Err(Refused::Exists { .. })));
+    assert!(create(&fixture, "z", "m").is_ok());
+    let fixture = fixture.restart(|| NOW_UNIX_MS + 24 * 3_600_000 - 1);
+    assert_eq!(create(&fixture, "x", "k"), Ok(first));
+    assert_eq!(create(&fixture, "w", "k"), Err(Refused::KeyReused("k".to_owned())));
+    let fixture = fixture.restart(|| NOW_UNIX_MS + 24 * 3_600_000);
+    assert!(create(&fixture, "w", "k").is_ok(), "a day later it is another's");
+}
+
+#[test]
+fn all_is_there_after_a_restart() {
+    let fixture = with_account();
+    let seats = json!({ "id": "seats", "currency": "EUR", "seats": ["d/s"] });
+    fixture.create(Kind::Account, seats);
+    for id in ["x", "y", "z"] {
+        fixture.create(Kind::Campaign, body(id, &json!({ "budget": "5" })));
+    }
+    fixture.edit("y", &Edit::Remove).expect("it goes");
+    let views = |fixture: &Fixture| {
+        let listing = Listing { most: 10, with_removed: true, ..Listing::default() };
+        let (mut views, _) = fixture.registry().list(Kind::Campaign, &listing);
+        views.extend(fixture.registry().list(Kind::Account, &listing).0);
+        views
+    };
+    let orders = |fixture: &Fixture| {
+        let told = fixture.desk.told();
+        told.campaigns.values().map(|it| it.definition).collect::<Vec<_>>()
+    };
+    let (before, mut told) = (views(&fixture), orders(&fixture));
+    let fixture = fixture.restart(|| NOW_UNIX_MS);
+    assert_eq!(views(&fixture), before);
+    // Accounts are numbered anew.
+    let mut again = orders(&fixture);
+    told.iter_mut().chain(&mut again).for_each(|it| it.account = AccountId(0));
+    assert_eq!(again, told);
+    let created = fixture.create(Kind::Campaign, body("w", &json!({})));
+    assert_eq!(created.view["slot"], 4, "numbers go on");
+}
+
+#[test]
+fn a_store_that_fails_keeps_all_as_it_was() {
+    let fixture = with_account();
+    fixture.create(Kind::Campaign, body("x", &json!({})));
+    fixture.desk.told().is_full = true;
+    let refused = fixture.edit("x", &Edit::Pause(true));
+    assert!(matches!(refused, Err(Refused::Unavailable(_))), "{refused:?}");
+    assert_eq!(fixture.view("x")["version"], 1);
+    fixture.desk.told().is_full = false;
+    assert_eq!(fixture.edit("x", &Edit::Pause(true)).expect("a change").version, 2);
+}
+
+/// What is durable and was not told is told with what comes next.
+#[test]
+fn a_ledger_that_does_not_answer_is_told_later() {
+    let fixture = with_account();
+    let x = fixture.create(Kind::Campaign, body("x", &json!({})));
+    let slot = Slot(u32::try_from(x.view["slot"].as_u64().expect("a slot")).expect("few"));
+    fixture.desk.told().is_deaf = true;
+    let refused = fixture.edit("x", &Edit::Pause(true));
+    assert!(matches!(refused, Err(Refused::Unavailable(_))), "{refused:?}");
+    assert_eq!(fixture.view("x")["version"], 2, "it is kept");
+    fixture.desk.told().is_deaf = false;
+    fixture.create(Kind::Campaign, body("y", &json!({})));
+    assert!(fixture.desk.told().campaigns[&slot].definition.is_paused);
+}
+
+#[test]
+fn the_audit_has_every_change() {
+    let fixture = with_account();
+    let keyed = object(body("x", &json!({})));
+    fixture.registry().create(Kind::Campaign, &keyed, Some("k")).expect("a campaign");
+    fixture.edit("x", &Edit::Pause(true)).expect("a change");
+    fixture.edit("x", &Edit::Budgets(object(json!({ "budget": "1" })))).expect("a change");
+    fixture.edit("x", &Edit::Remove).expect("a change");
+    let entries = fixture.registry().audit(None, 100).expect("entries");
+    let shown: Vec<_> = entries
+        .iter()
+        .map(|(_, entry)| {
+            assert_eq!(entry.at_unix_ms, NOW_UNIX_MS);
+            let body: Value = serde_json::from_slice(&entry.body).expect("JSON");
+            json!([
+                body["action"],
+                body["kind"],
+                body["id"],
+                body["version"],
+                body["definition"]["budget"]
+            ])
+        })
+        .collect();
+    let want = [
+        json!(["create", "account", "acme", 1, null]),
+        json!(["create", "campaign", "x", 1, null]),
+        json!(["pause", "campaign", "x", 2, null]),
+        json!(["budget", "campaign", "x", 3, "1"]),
+        json!(["remove", "campaign", "x", 4, "1"]),
+    ];
+    assert_eq!(shown, want);
+    let rest = fixture.registry().audit(Some(entries[3].0), 100).expect("entries");
+    assert_eq!(rest, entries[4..]);
+}
+
+#[test]
+fn lists_are_paged() {
+    let fixture = with_account();
+    fixture.create(Kind::Account, json!({ "id": "b", "currency": "EUR" }));
+    for id in ["p", "q", "r", "s"] {
+        fixture.create(Kind::Campaign, body(id, &json!({})));
+    }
+    fixture.create(Kind::Campaign, body("a", &json!({ "account": "b" })));
+    fixture.edit("q", &Edit::Remove).expect("it goes");
+    let check = |listing: Listing, want: &[&str], is_more: bool| {
+        let (views, more) = fixture.registry().list(Kind::Campaign, &listing);
+        let found: Vec<_> = views.iter().filter_map(|view| view["id"].as_str()).collect();
+        assert_eq!((found, more), (want.to_vec(), is_more), "{listing:?}");
+    };
+    let of = |after: Option<&str>, most: usize| Listing {
+        after: after.map(str::to_owned),
+        most,
+        ..Listing::default()
+    };
+    check(of(None, 10), &["a", "p", "r", "s"], false);
+    check(of(None, 2), &["a", "p"], true);
+    check(of(Some("p"), 2), &["r", "s"], false);
+    check(of(Some("pp"), 1), &["r"], true);
+    check(Listing { account: Some("acme".to_owned()), ..of(None, 2) }, &["p", "r"], true);
+    check(Listing { with_removed: true, ..of(None, 3) }, &["a", "p", "q"], true);
+}
+
+/// Burst of changes: the last is published, and numbers grow.
+#[test]
+fn bursts_are_published_together() {
+    let fixture = with_account();
+    fixture.create(Kind::Campaign, body("x", &json!({})));
+    for _ in 0..50 {
+        fixture.edit("x", &Edit::Pause(true)).expect("a change");
+        fixture.edit("x", &Edit::Pause(false)).expect("a change");
+    }
+    let mut last = 0;
+    loop {
+        let published = fixture.published(|_| true);
+        assert!(published.number > last);
+        last = published.number;
+        if published.campaigns.first().is_some_and(|it| it.version == 101) {
+            break;
+        }
+    }
+    assert!(last <= 103, "{last}");
+}
+
+/// What an account's pause closes is told to the exchange too.
+#[test]
+fn an_account_that_is_paused_closes_its_campaigns() {
+    let fixture = with_account();
+    fixture.create(Kind::Campaign, body("x", &json!({})));
+    fixture.published(|published| published.campaigns.iter().any(|it| it.is_open));
+    let pause = |is| fixture.registry().edit((Kind::Account, "acme"), &Edit::Pause(is), None);
+    pause(true).expect("a change");
+    fixture.published(|published| published.campaigns.iter().all(|it| !it.is_open));
+    pause(false).expect("a change");
+    fixture.published(|published| published.campaigns.iter().any(|it| it.is_open));
+}

@@ -1,0 +1,209 @@
+//! Files that change: what comes, what goes, what stays, and what the API holds over them.
+
+use runtime::shutdown::Shutdown;
+
+use super::*;
+
+#[test]
+fn what_files_say_is_kept_told_and_published() {
+    let fixture = Fixture::new(&[
+        ("b.toml", &format!("{ACCOUNT}seats = ['dsp-3/acme']\nbudget = '9'\n")),
+        // Before the account that it names.
+        ("a.toml", &[toml("x", "budget = '5'"), toml("y", "paused = true")].concat()),
+    ]);
+    let published = fixture.published(|_| true);
+    assert_eq!(published.number, 1);
+    let account = &published.accounts[0];
+    assert_eq!((&*account.id, account.currency), ("acme", Currency::USD));
+    assert_eq!(account.seats, [("dsp-3".to_owned(), "acme".to_owned())]);
+    let campaigns: Vec<_> = published
+        .campaigns
+        .iter()
+        .map(|it| (&*it.id, it.version, it.is_open, it.rules.value.as_deref()))
+        .collect();
+    assert_eq!(campaigns, [("x", 1, true, Some("2.50")), ("y", 1, false, Some("2.50"))]);
+    let told = fixture.desk.told();
+    let seat = account.slot.expect("seats have a slot");
+    let order = &told.campaigns[&seat];
+    assert_eq!((order.definition.limits, order.pacing.is_none()), (Limits::default(), true));
+    assert_eq!(told.accounts[&0].time_zone, "America/New_York");
+    let x = &told.campaigns[&published.campaigns[0].slot];
+    assert_eq!(x.definition.limits.life.expect("a limit").amount, Nanos::new(5_000_000_000));
+    // Midnight in New York, in summer time and then in winter time.
+    assert_eq!(x.definition.start_unix_ms, 1_793_505_600_000);
+    assert_eq!(x.definition.end_unix_ms, 1_796_101_200_000);
+    assert_eq!(told.changes, 1, "all of them in one change");
+}
+
+#[test]
+fn files_are_read_anew() {
+    let fixture = Fixture::new(&[
+        ("a.toml", ACCOUNT),
+        ("x.toml", &toml("x", "budget = '5'")),
+        ("y.toml", &toml("y", "")),
+    ]);
+    let slot = |id: &str| fixture.view(id)["slot"].as_u64().expect("a slot");
+    let (x, y) = (slot("x"), slot("y"));
+    assert_eq!(fixture.registry().reload(), Ok(FilesRead::default()));
+
+    fixture.write("x.toml", &toml("x", "budget = '6'"));
+    fixture.write("z.toml", &toml("z", ""));
+    std::fs::remove_file(fixture.folder.path().join("campaigns.d/y.toml")).expect("it is there");
+    let read = FilesRead { created: 1, changed: 1, removed: 1 };
+    assert_eq!(fixture.registry().reload(), Ok(read));
+    assert_eq!(fixture.view("x")["version"], 2);
+    assert_eq!((slot("x"), fixture.view("x")["definition"]["budget"].clone()), (x, json!("6")));
+    assert_eq!((slot("y"), fixture.view("y")["removed"].clone()), (y, json!(true)));
+    assert!(slot("z") > y, "a slot is never another's");
+    let ids = |published: &Published<PriceRules>| {
+        published.campaigns.iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
+    };
+    fixture.published(|published| ids(published) == ["x", "z"]);
+    let told = fixture.desk.told().campaigns[&Slot(u32::try_from(y).expect("a slot"))].clone();
+    assert!(told.definition.is_paused, "what is removed spends nothing");
+
+    // It comes back, in another file, as what it was.
+    fixture.write("x.toml", &[toml("x", "budget = '6'"), toml("y", "")].concat());
+    let read = FilesRead { created: 1, ..FilesRead::default() };
+    assert_eq!(fixture.registry().reload(), Ok(read));
+    assert_eq!((slot("y"), fixture.view("y")["version"].clone()), (y, json!(3)));
+    fixture.published(|published| ids(published) == ["x", "y", "z"]);
+}
+
+#[test]
+fn a_bad_file_changes_nothing() {
+    let fixture = Fixture::new(&[("a.toml", ACCOUNT), ("x.toml", &toml("x", "budget = '5'"))]);
+    fixture.write("x.toml", &toml("x", "budget = '6'"));
+    fixture.write("y.toml", &toml("y", "budget = '-6'"));
+    let refused = fixture.registry().reload();
+    let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(fixture.view("x")["definition"]["budget"], "5");
+    fixture.write("y.toml", &toml("y", "budget = '7'"));
+    let read = FilesRead { created: 1, changed: 1, removed: 0 };
+    assert_eq!(fixture.registry().reload(), Ok(read));
+}
+
+#[test]
+fn what_an_account_is_stays() {
+    let fixture = Fixture::new(&[
+        ("a.toml", &[ACCOUNT, "[[account]]\nid = 'other'\ncurrency = 'EUR'\n"].concat()),
+        ("x.toml", &toml("x", "")),
+    ]);
+    let check = |name: &str, text: &str, want: &str| {
+        let path = fixture.folder.path().join("campaigns.d").join(name);
+        let before = std::fs::read(&path).expect("a file");
+        fixture.write(name, text);
+        let refused = fixture.registry().reload();
+        let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+        let found: Vec<_> =
+            problems.iter().map(|it| format!("{}: {}", it.key, it.remedy)).collect();
+        assert_eq!(found, [want], "{text}");
+        std::fs::write(&path, before).expect("a file");
+        assert_eq!(fixture.registry().reload(), Ok(FilesRead::default()));
+    };
+    let accounts = [ACCOUNT, "[[account]]\nid = 'other'\ncurrency = 'EUR'\n"].concat();
+    check(
+        "a.toml",
+        &accounts.replace("EUR", "USD"),
+        "account[1].currency: was EUR and does not change: open another account",
+    );
+    check(
+        "a.toml",
+        &accounts.replace("America/New_York", "UTC"),
+        "account[0].time_zone: was \"America/New_York\" and does not change: open another account",
+    );
+    check(
+        "x.toml",
+        &toml("x", "").replace("'acme'", "'other'"),
+        "campaign[0].account: was \"acme\" and does not change: make another campaign",
+    );
+}
+
+#[test]
+fn the_api_holds_over_a_file_until_it_changes() {
+    let fixture = Fixture::new(&[("a.toml", ACCOUNT), ("x.toml", &toml("x", "budget = '5'"))]);
+    let file = fixture.folder.path().join("campaigns.d/x.toml");
+    let refused = fixture.edit("x", &Edit::Merge(object(json!({ "paused": true }))));
+    assert_eq!(refused, Err(Refused::OfFile { id: "x".to_owned(), file: file.clone() }));
+    for edit in [Edit::Replace(object(body("x", &json!({})))), Edit::Remove] {
+        assert!(matches!(fixture.edit("x", &edit), Err(Refused::OfFile { .. })), "{edit:?}");
+    }
+    let budgets = object(json!({ "budget": "7", "daily_budget": "1" }));
+    fixture.edit("x", &Edit::Budgets(budgets)).expect("a budget");
+    fixture.edit("x", &Edit::Pause(true)).expect("a pause");
+    let state = || {
+        let view = fixture.view("x");
+        let definition = &view["definition"];
+        json!([
+            definition["budget"],
+            definition["daily_budget"],
+            definition["paused"],
+            view["version"]
+        ])
+    };
+    assert_eq!(state(), json!(["7", "1", true, 3]));
+
+    // Another key of the file changes nothing of it; the key itself is the file's again.
+    fixture.write("x.toml", &toml("x", "budget = '5'\nhours = ['mon']"));
+    assert!(fixture.registry().reload().is_ok());
+    assert_eq!(state(), json!(["7", "1", true, 4]));
+    fixture.write("x.toml", &toml("x", "budget = '6'\nhours = ['mon']"));
+    assert!(fixture.registry().reload().is_ok());
+    assert_eq!(state(), json!(["6", "1", true, 5]));
+
+    // Also over a restart.
+    let fixture = fixture.restart(|| NOW_UNIX_MS);
+    assert_eq!(fixture.view("x")["definition"]["daily_budget"], "1");
+    assert_eq!(fixture.view("x")["held"], json!(["daily_budget", "paused"]));
+    let published = fixture.published(|_| true);
+    assert!(!published.campaigns[0].is_open);
+    fixture.edit("x", &Edit::Pause(false)).expect("it goes on");
+    assert_eq!(fixture.view("x")["held"], json!(["daily_budget"]));
+    fixture.published(|published| published.campaigns[0].is_open);
+}
+
+#[test]
+fn files_and_the_api_have_names_of_their_own() {
+    let fixture = Fixture::new(&[("a.toml", &[ACCOUNT, "seats = ['d/s']\n"].concat())]);
+    fixture.create(Kind::Campaign, body("x", &json!({})));
+    let other = json!({ "id": "other", "currency": "EUR", "seats": ["d/t"] });
+    fixture.create(Kind::Account, other);
+    fixture.write("x.toml", &toml("x", ""));
+    fixture.write("o.toml", "[[account]]\nid = 'third'\ncurrency = 'EUR'\nseats = ['d/t']\n");
+    let refused = fixture.registry().reload();
+    let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+    let found: Vec<_> = problems.iter().map(|it| format!("{}: {}", it.key, it.remedy)).collect();
+    assert_eq!(
+        found,
+        [
+            "account[0].seats: names `d/t`, as does the account in the API, `other`: remove one",
+            "campaign[0].id: is defined through the API already: rename or remove this one",
+        ]
+    );
+    // An account does not go while a campaign of the API is paid from it.
+    for name in ["x.toml", "o.toml", "a.toml"] {
+        std::fs::remove_file(fixture.folder.path().join("campaigns.d").join(name)).expect("a file");
+    }
+    let refused = fixture.registry().reload();
+    let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+    assert!(problems[0].remedy.starts_with("`acme` is gone, but campaign `x`"), "{problems:?}");
+    fixture.edit("x", &Edit::Remove).expect("it goes");
+    let read = FilesRead { removed: 1, ..FilesRead::default() };
+    assert_eq!(fixture.registry().reload(), Ok(read));
+}
+
+#[test]
+fn files_are_watched() {
+    let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
+    let shutdown = Shutdown::new(EVER);
+    let watching = fixture.registry().watch(Duration::from_millis(1), &shutdown).expect("a thread");
+    fixture.write("x.toml", &toml("x", ""));
+    fixture.published(|published| published.campaigns.len() == 1);
+    // A bad file is watched on, and read once it is good.
+    fixture.write("x.toml", "x");
+    fixture.write("x.toml", &[toml("x", ""), toml("y", "")].concat());
+    fixture.published(|published| published.campaigns.len() == 2);
+    shutdown.begin();
+    watching.join().expect("it ends");
+}

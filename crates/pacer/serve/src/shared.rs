@@ -1,0 +1,179 @@
+//! What the ledger's thread lets others see without being asked, and how it is woken.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use pacer_core::messages::Epoch;
+use pacer_core::store::Cause;
+use runtime::metrics::Exposition;
+
+use crate::lines::Halted;
+
+/// How the ledger stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Whose leases it makes.
+    pub node: u32,
+    /// Which start of the process this is.
+    pub epoch: Epoch,
+    /// What of its store does not work, if something does not: nothing new is granted then.
+    pub failing: Option<Cause>,
+    /// Whether the books do not add up: nothing is authorised any more.
+    pub is_halted: bool,
+    /// Whether it has ended, well or not.
+    pub is_over: bool,
+    /// Whether all that the log held at the start is known.
+    pub is_replayed: bool,
+    /// Up to which record the log's settlements are durable in its books.
+    pub applied_seq: u64,
+    /// Accounts and campaigns that are defined.
+    pub accounts: u64,
+    /// See there.
+    pub campaigns: u64,
+    /// Batches that were committed.
+    pub batches: u64,
+    /// Batches that were refused.
+    pub refused: u64,
+    /// Batches of which nobody knew how they ended; each was followed by one that says the same.
+    pub unknown: u64,
+    /// Reports and settlements of leases that nobody knows, or no more.
+    pub strays: u64,
+    /// What such settlements cost.
+    pub stray_nanos: u64,
+    /// Messages that wait for room in a shard's ring.
+    pub waiting: u64,
+    /// How often a campaign was looked at.
+    pub looked: u64,
+    /// How long the last turn took, and the longest.
+    pub turn: Duration,
+    /// See there.
+    pub turn_longest: Duration,
+}
+
+/// What is shared; clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    halted: Halted,
+    is_over: AtomicBool,
+    applied_seq: AtomicU64,
+    status: Mutex<Status>,
+}
+
+impl Shared {
+    pub(crate) fn new(node: u32, epoch: Epoch, applied_seq: u64) -> Self {
+        let status = Status {
+            node,
+            epoch,
+            failing: None,
+            is_halted: false,
+            is_over: false,
+            is_replayed: false,
+            applied_seq,
+            accounts: 0,
+            campaigns: 0,
+            batches: 0,
+            refused: 0,
+            unknown: 0,
+            strays: 0,
+            stray_nanos: 0,
+            waiting: 0,
+            looked: 0,
+            turn: Duration::ZERO,
+            turn_longest: Duration::ZERO,
+        };
+        Self(Arc::new(Inner {
+            halted: Halted::default(),
+            is_over: AtomicBool::new(false),
+            applied_seq: AtomicU64::new(applied_seq),
+            status: Mutex::new(status),
+        }))
+    }
+
+    pub(crate) fn halted(&self) -> &Halted {
+        &self.0.halted
+    }
+
+    pub(crate) fn applied_seq(&self) -> u64 {
+        // What is read behind it is not: the figure alone says what is durable.
+        self.0.applied_seq.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_applied(&self, seq: u64) {
+        self.0.applied_seq.fetch_max(seq, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut self.0.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        status.is_halted = self.0.halted.is_set();
+        status.is_over = self.0.is_over.load(Ordering::Relaxed);
+        status.applied_seq = self.applied_seq();
+        status
+    }
+
+    /// Adds the ledger's metrics. No campaign is a label: there may be any number.
+    pub(crate) fn expose(&self, exposition: &mut Exposition) {
+        let shared = self.clone();
+        exposition.add(move |page| {
+            let status = shared.status();
+            let is = |it: bool| i64::from(it);
+            let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+            let mut batches =
+                page.counters("ledger_batches", "Batches of leases, by their end.")?;
+            batches.value(&[("ended", "committed")], status.batches)?;
+            batches.value(&[("ended", "refused")], status.refused)?;
+            batches.value(&[("ended", "unknown")], status.unknown)?;
+            page.counters("ledger_strays", "Reports and settlements of leases nobody knows.")?
+                .value(&[], status.strays)?;
+            page.counters("ledger_stray_nanos", "What such settlements cost, in any currency.")?
+                .value(&[], status.stray_nanos)?;
+            page.counters("ledger_paces", "Slots of campaigns that were ended.")?
+                .value(&[], status.looked)?;
+            page.gauges("ledger_campaigns", "Campaigns that are defined.")?
+                .value(&[], count(status.campaigns))?;
+            page.gauges("ledger_messages_waiting", "Messages without room in a shard's ring.")?
+                .value(&[], count(status.waiting))?;
+            page.gauges("ledger_applied_sequence", "Record up to which settlements are booked.")?
+                .value(&[], count(status.applied_seq))?;
+            page.gauges("ledger_store_failing", "Whether nothing can be leased durably.")?
+                .value(&[], is(status.failing.is_some()))?;
+            page.gauges("ledger_halted", "Whether nothing may be authorised any more.")?
+                .value(&[], is(status.is_halted))?;
+            let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+            let mut turns = page.gauges("ledger_turn_microseconds", "How long a turn takes.")?;
+            turns.value(&[("turn", "last")], micros(status.turn))?;
+            turns.value(&[("turn", "longest")], micros(status.turn_longest))
+        });
+    }
+}
+
+/// Wakes the ledger's thread; clones wake the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waker(Arc<OnceLock<Thread>>);
+
+impl Waker {
+    /// Before the thread has begun there is nothing to wake.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.0.get() {
+            thread.unpark();
+        }
+    }
+
+    /// To be called by the thread itself.
+    pub(crate) fn begin(&self) {
+        // It begins once.
+        let _begun = self.0.set(std::thread::current());
+    }
+}

@@ -1,0 +1,237 @@
+//! Starts the ledger's thread, and ends it.
+//!
+//! At a start the store is opened, a new epoch begun, and all leases read, before any shard has a
+//! line: what goes wrong here is told to whoever starts, and nothing is authorised.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pacer_core::ledger::{Ledger, Now, Settings};
+use pacer_core::messages::Epoch;
+use pacer_core::pacing::{Pacer, PacerOptions};
+use pacer_core::store::{Answer, Begun, Cause, Denied, Found, LeaseStore as _, Query, Writer};
+use pacer_core::token::Origin;
+use runtime::shutdown::Shutdown;
+use units::Tick;
+
+use crate::desk::{Desk, Ends};
+use crate::error::OpenError;
+use crate::feed::{Feed, TOLD_MAX};
+use crate::handle::Handle;
+use crate::lines::{LINE_MESSAGES_MAX, LedgerLine, ShardLine};
+use crate::shared::{Shared, Waker};
+use crate::thread::{Options, Store};
+use crate::zones::Zones;
+
+/// How long the store may take to answer at the start: it reads and checks all that it has.
+const STORE_PATIENCE: Duration = Duration::from_secs(600);
+
+/// What a ledger is started with.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Where its store is.
+    pub directory: PathBuf,
+    /// Whose leases it makes: another number for every process that shares budgets.
+    pub node: u32,
+    /// How many shards there are.
+    pub shards: u16,
+    /// The least time between two batches of leases.
+    pub lease_period: Duration,
+    /// For how long a lease lasts at the observed rate.
+    pub lease_span: Duration,
+    /// For how long a slice lasts at the observed rate.
+    pub slice_span: Duration,
+    /// The longest that a reservation may be open: what a start before had outstanding is frozen
+    /// for so long.
+    pub horizon: Duration,
+    /// How long after that a shard still tells a late win from a repeated one.
+    pub late_window: Duration,
+    /// How long a strategy's slots are.
+    pub slot: Duration,
+    /// From when ticks are counted: the same for all shards.
+    pub origin: Instant,
+    /// Begun when the books do not add up.
+    pub shutdown: Shutdown,
+}
+
+/// A ledger that runs.
+#[derive(Debug)]
+pub struct Started {
+    /// For each shard.
+    pub lines: Vec<ShardLine>,
+    /// For the durable log.
+    pub feed: Feed,
+    /// For all others.
+    pub handle: Handle,
+    /// Ends it.
+    pub thread: LedgerThread,
+}
+
+/// Why a ledger does not start. Nothing may be authorised then.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its store does not open.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Its store does not begin an epoch, or cannot be read.
+    #[error("{place}: {denied}")]
+    Begin {
+        /// The directory.
+        place: String,
+        /// Why.
+        denied: Denied,
+    },
+    /// Its store does not answer.
+    #[error("{place}: the ledger's store does not answer: see to its disk")]
+    Silent {
+        /// The directory.
+        place: String,
+    },
+    /// Its thread does not start.
+    #[error("the ledger's thread does not start: {0}")]
+    Thread(io::Error),
+}
+
+/// The ledger's thread. Dropped, it ends like one that is closed, and nobody hears how.
+#[derive(Debug)]
+pub struct LedgerThread {
+    closing: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<JoinHandle<Result<(), Cause>>>,
+}
+
+impl LedgerThread {
+    /// Takes what shards and log have said, keeps it durably, and closes the store. Shards that go on
+    /// are not waited for.
+    ///
+    /// # Errors
+    /// What does not work: the next start then takes longer, and learns the rest from the log.
+    pub fn close(mut self) -> Result<(), Cause> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Cause> {
+        self.closing.store(true, Ordering::Relaxed);
+        self.waker.wake();
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(ended) => ended.unwrap_or(Err(Cause::Damaged)),
+        }
+    }
+}
+
+impl Drop for LedgerThread {
+    fn drop(&mut self) {
+        // Whoever wants to know how it ended closes it.
+        let _ended = self.end();
+    }
+}
+
+/// Time by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub origin: Instant,
+}
+
+impl Clock {
+    pub(crate) fn now(self) -> Now {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        Now { tick: Tick::ZERO.after(self.origin.elapsed()), unix_ms }
+    }
+}
+
+impl Start {
+    fn settings(&self, epoch: Epoch) -> Settings {
+        Settings {
+            lease_period: self.lease_period,
+            lease_span: self.lease_span,
+            slice_span: self.slice_span,
+            horizon: self.horizon,
+            late_window: self.late_window,
+            ahead: Settings::ahead_of(self.lease_period),
+            ..Settings::new(self.node, epoch, self.shards)
+        }
+    }
+
+    /// Opens the store, begins an epoch, and starts the thread.
+    ///
+    /// # Errors
+    /// See [`StartError`]: place and remedy.
+    pub fn start(self) -> Result<Started, StartError> {
+        let waker = Waker::default();
+        let of_store = waker.clone();
+        let options = Options { wake: Box::new(move || of_store.wake()), ..Options::default() };
+        let store = Store::open(&self.directory, options)?;
+        self.start_over(store, waker)
+    }
+
+    pub(crate) fn start_over(self, mut store: Store, waker: Waker) -> Result<Started, StartError> {
+        let place = || self.directory.display().to_string();
+        let (begun, leases) = begin(&mut store, self.node).map_err(|wrong| match wrong {
+            Some(denied) => StartError::Begin { place: place(), denied },
+            None => StartError::Silent { place: place() },
+        })?;
+        let clock = Clock { origin: self.origin };
+        let settings = self.settings(begun.epoch);
+        let ledger = Ledger::new(settings, clock.now(), leases, begun.applied_seq);
+        let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
+        let pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
+        let shared = Shared::new(self.node, begun.epoch, begun.applied_seq);
+        let (own, lines) = (0..self.shards)
+            .map(|shard| {
+                let origin = Origin { node: self.node, epoch: begun.epoch, shard };
+                LedgerLine::new(origin, shared.halted().clone(), LINE_MESSAGES_MAX)
+            })
+            .unzip();
+        let (asks, asked) = mpsc::channel();
+        let (told, feed) = mpsc::sync_channel(TOLD_MAX);
+        let zones = Zones::default();
+        let closing = Arc::<AtomicBool>::default();
+        let ends = Ends { lines: own, asks: asked, feed, closing: Arc::clone(&closing) };
+        let writer = Writer { node: self.node, epoch: begun.epoch };
+        let desk =
+            Desk::new((ledger, pacer), (store, writer), ends, (shared.clone(), zones.clone()));
+        let desk = desk.at(clock, self.lease_period);
+        let (begins, shutdown) = (waker.clone(), self.shutdown);
+        let run = move || {
+            begins.begin();
+            desk.run(&shutdown)
+        };
+        let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(run);
+        let thread = Some(thread.map_err(StartError::Thread)?);
+        Ok(Started {
+            lines,
+            feed: Feed { told, shared: shared.clone(), waker: waker.clone() },
+            handle: Handle { asks, shared, waker: waker.clone(), zones },
+            thread: LedgerThread { closing, waker, thread },
+        })
+    }
+}
+
+type Leases = Vec<(pacer_core::store::LeaseKey, pacer_core::store::Lease)>;
+
+/// A new epoch, and all leases; `None` for a store that does not answer.
+fn begin(store: &mut Store, node: u32) -> Result<(Begun, Leases), Option<Denied>> {
+    store.begin(node);
+    let begun = match answer(store)? {
+        Answer::Begun { begun, .. } => begun.map_err(Some)?,
+        other => unreachable!("an epoch was to begin: {other:?}"),
+    };
+    store.read(Query::Leases(None));
+    match answer(store)? {
+        Answer::Read(Ok(Found::Leases(leases))) => Ok((begun, leases)),
+        Answer::Read(Err(denied)) => Err(Some(denied)),
+        other => unreachable!("leases were asked for: {other:?}"),
+    }
+}
+
+fn answer(store: &mut Store) -> Result<Answer, Option<Denied>> {
+    store.wait(STORE_PATIENCE);
+    store.poll().ok_or(None)
+}

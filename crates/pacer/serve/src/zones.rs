@@ -1,0 +1,257 @@
+//! Time zones by name, and the hours of each as the table that the rules go by.
+//!
+//! Owns which number a zone has in this process, and what is known of its rules: those of the IANA
+//! database that is built in, so that every node counts alike. Knows no account.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use pacer_core::calendar::{Calendar, CalendarError, Hour, QUARTER_MS};
+use pacer_core::ledger::ZoneId;
+use pacer_core::messages::Period;
+use pacer_core::strategy::{OffsetFrom, Zone};
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// Names that are offered for one that is unknown.
+const NEAREST_MOST: usize = 3;
+/// What clocks are known for beyond a calendar: as long as flights that are planned.
+const CLOCKS_AHEAD: Duration = Duration::from_secs(2 * 366 * 24 * 60 * 60);
+
+/// Why there is no such zone, or no calendar of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZoneError {
+    /// The database has none of that name.
+    #[error("unknown time zone `{name}`{}", offered(.nearest))]
+    Unknown {
+        /// As given.
+        name: String,
+        /// The names that are most like it, best first.
+        nearest: Vec<String>,
+    },
+    /// Its hours are no calendar: they do not begin with quarters of an hour.
+    #[error("time zone `{name}` cannot be counted by the hour: {error}")]
+    Uncountable {
+        /// Which.
+        name: String,
+        /// Why.
+        error: CalendarError,
+    },
+    /// The instant is before 1970 or too far ahead.
+    #[error("{unix_ms} ms since 1970 is beyond what calendars are made for")]
+    Beyond {
+        /// As given.
+        unix_ms: u64,
+    },
+}
+
+fn offered(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        return ": give a name of the IANA database, as `Europe/Berlin`".to_owned();
+    }
+    let names: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
+    format!(", did you mean {}?", names.join(" or "))
+}
+
+/// Zones by number; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Zones(Arc<Mutex<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    database: TimeZoneDatabase,
+    by_name: BTreeMap<String, ZoneId>,
+    zones: Vec<(String, TimeZone)>,
+}
+
+impl Default for Zones {
+    fn default() -> Self {
+        let database = TimeZoneDatabase::bundled();
+        Self(Arc::new(Mutex::new(Known { database, by_name: BTreeMap::new(), zones: Vec::new() })))
+    }
+}
+
+impl Zones {
+    /// The number of a zone, the same for as long as the process lasts.
+    ///
+    /// # Errors
+    /// [`ZoneError::Unknown`].
+    pub fn id(&self, name: &str) -> Result<ZoneId, ZoneError> {
+        let mut known = self.known();
+        if let Some(id) = known.by_name.get(name) {
+            return Ok(*id);
+        }
+        let Ok(zone) = known.database.get(name) else {
+            let names = known.database.available();
+            let nearest = nearest(name, names.map(|name| name.to_string()));
+            return Err(ZoneError::Unknown { name: name.to_owned(), nearest });
+        };
+        // Names that differ in case alone are the same.
+        let name = zone.iana_name().unwrap_or(name).to_owned();
+        if let Some(id) = known.by_name.get(&name) {
+            return Ok(*id);
+        }
+        let id = ZoneId(u32::try_from(known.zones.len()).expect("zones are few"));
+        known.by_name.insert(name.clone(), id);
+        known.zones.push((name, zone));
+        Ok(id)
+    }
+
+    /// What a zone is called; `None` for a number that was not given out.
+    pub fn name(&self, id: ZoneId) -> Option<String> {
+        self.zone(id).map(|(name, _)| name)
+    }
+
+    /// The rules of a zone, for reading local times.
+    pub fn rules(&self, id: ZoneId) -> Option<TimeZone> {
+        self.zone(id).map(|(_, zone)| zone)
+    }
+
+    /// The hours of a zone from the one in which `from_ms` lies to the one in which `to_ms` does, in
+    /// milliseconds since 1970.
+    ///
+    /// # Errors
+    /// When its hours are no calendar.
+    ///
+    /// # Panics
+    /// The number must be one that [`Zones::id`] gave.
+    pub fn calendar(&self, id: ZoneId, from_ms: u64, to_ms: u64) -> Result<Calendar, ZoneError> {
+        let (name, zone) = self.zone(id).expect("numbers of zones are given here");
+        let hours = hours(&zone, from_ms, to_ms)?;
+        Calendar::new(hours).map_err(|error| ZoneError::Uncountable { name, error })
+    }
+
+    /// The clocks of a zone from `from_ms` on, for two years.
+    ///
+    /// # Errors
+    /// [`ZoneError::Beyond`].
+    ///
+    /// # Panics
+    /// The number must be one that [`Zones::id`] gave.
+    pub fn clocks(&self, id: ZoneId, from_ms: u64) -> Result<Zone, ZoneError> {
+        let (_, zone) = self.zone(id).expect("numbers of zones are given here");
+        let ahead = u64::try_from(CLOCKS_AHEAD.as_millis()).expect("two years are few");
+        let first = timestamp(from_ms)?;
+        let last = timestamp(from_ms.saturating_add(ahead))?;
+        let changes = zone.following(first).take_while(|change| change.timestamp() <= last);
+        let changes = changes.filter_map(|change| {
+            let at_ms = u64::try_from(change.timestamp().as_millisecond()).ok()?;
+            Some(OffsetFrom { at_ms, ahead_ms: change.offset().seconds() * 1000 })
+        });
+        Ok(Zone::new(zone.to_offset(first).seconds() * 1000, changes.collect()))
+    }
+
+    fn zone(&self, id: ZoneId) -> Option<(String, TimeZone)> {
+        let at = usize::try_from(id.0).ok()?;
+        self.known().zones.get(at).cloned()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn timestamp(unix_ms: u64) -> Result<Timestamp, ZoneError> {
+    let beyond = ZoneError::Beyond { unix_ms };
+    let signed = i64::try_from(unix_ms).map_err(|_| beyond.clone())?;
+    Timestamp::from_millisecond(signed).map_err(|_| beyond)
+}
+
+/// The hours as clocks on the wall show them: each ends when they show another, or, set back, the
+/// same once more.
+fn hours(zone: &TimeZone, from_ms: u64, to_ms: u64) -> Result<Vec<Hour>, ZoneError> {
+    // A day before, for an hour must begin where clocks say so, or where they are set.
+    let mut start_ms = from_ms.saturating_sub(DAY_MS) / DAY_MS * DAY_MS;
+    let mut ahead_ms = i64::from(zone.to_offset(timestamp(start_ms)?).seconds()) * 1000;
+    start_ms = next_full(start_ms, ahead_ms) - HOUR_MS;
+    let mut changes = zone.following(timestamp(start_ms)?).peekable();
+    let mut hours = Vec::new();
+    while start_ms <= to_ms {
+        let mut end_ms = next_full(start_ms, ahead_ms);
+        let begun_ahead_ms = ahead_ms;
+        while let Some(change) = changes.peek() {
+            let at_ms = change.timestamp().as_millisecond().unsigned_abs();
+            let next_ms = i64::from(change.offset().seconds()) * 1000;
+            if at_ms > end_ms {
+                break;
+            }
+            changes.next();
+            // Some changes are of the zone's abbreviation alone.
+            if next_ms != ahead_ms {
+                (ahead_ms, end_ms) = (next_ms, at_ms);
+                break;
+            }
+        }
+        if end_ms > from_ms && start_ms < end_ms {
+            hours.push(hour(start_ms, end_ms, begun_ahead_ms));
+        }
+        start_ms = end_ms;
+    }
+    Ok(hours)
+}
+
+/// The next instant at which clocks that are so far ahead of UTC show a full hour.
+fn next_full(unix_ms: u64, ahead_ms: i64) -> u64 {
+    let into = local(unix_ms, ahead_ms) % HOUR_MS;
+    unix_ms + HOUR_MS - into
+}
+
+fn hour(start_unix_ms: u64, end_unix_ms: u64, ahead_ms: i64) -> Hour {
+    let local_ms = local(start_unix_ms, ahead_ms);
+    let day = local_ms / DAY_MS - LOCAL_DAYS;
+    // The first of January 1970 was a Thursday; weeks begin on Monday.
+    let hour_of_week = (day + 3) % 7 * 24 + local_ms % DAY_MS / HOUR_MS;
+    Hour {
+        start_unix_ms,
+        end_unix_ms,
+        period: Period(u32::try_from(start_unix_ms / QUARTER_MS).unwrap_or(u32::MAX)),
+        day: u32::try_from(day).unwrap_or(u32::MAX),
+        hour_of_week: u8::try_from(hour_of_week).expect("a week has 168 hours"),
+    }
+}
+
+/// Days that local time is counted from before 1970, so that none is before the first.
+const LOCAL_DAYS: u64 = 7;
+
+fn local(unix_ms: u64, ahead_ms: i64) -> u64 {
+    (unix_ms + LOCAL_DAYS * DAY_MS).saturating_add_signed(ahead_ms)
+}
+
+/// The names that are most like one, best first: few letters of the last
+/// part, the place, must be changed.
+fn nearest(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+    let wanted = name.to_ascii_lowercase();
+    let place = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+    let mut ranked: Vec<_> = names
+        .filter_map(|known| {
+            let lower = known.to_ascii_lowercase();
+            let (own, other) = (place(&wanted), place(&lower));
+            let limit = (own.len() / 3).max(1);
+            let differs = distance(&own, &other);
+            (differs <= limit).then(|| (differs, distance(&wanted, &lower), known))
+        })
+        .collect();
+    ranked.sort();
+    ranked.into_iter().take(NEAREST_MOST).map(|(_, _, name)| name).collect()
+}
+
+/// How many letters are to be put in, taken out or changed to make one of the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, same) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(letter != same);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests;

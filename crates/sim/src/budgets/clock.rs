@@ -1,0 +1,37 @@
+//! Both clocks of a machine: the one that never goes back, and the one on the wall.
+
+use pacer_core::calendar::QUARTER_MS;
+use pacer_core::ledger::Now;
+use pacer_core::shard::Moment;
+use units::Tick;
+
+/// The time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) tick_ms: u64,
+    pub(super) unix_ms: u64,
+}
+
+pub(super) fn tick_of(ms: u64) -> Tick {
+    Tick::from_nanos(ms * 1_000_000)
+}
+
+impl Clock {
+    pub(super) fn pass(&mut self, ms: u64) {
+        self.tick_ms += ms;
+        self.unix_ms += ms;
+    }
+
+    pub(super) fn tick(&self) -> Tick {
+        tick_of(self.tick_ms)
+    }
+
+    pub(super) fn now(&self) -> Now {
+        Now { tick: self.tick(), unix_ms: self.unix_ms }
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        let quarter = u32::try_from(self.unix_ms / QUARTER_MS).expect("before the year 100,000");
+        Moment { tick: self.tick(), quarter }
+    }
+}

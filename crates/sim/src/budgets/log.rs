@@ -1,0 +1,95 @@
+//! The durable log of settlements: records in order, of which the last ones are not durable yet, and
+//! which reservation each of them settles.
+
+use std::collections::BTreeMap;
+
+use pacer_core::ledger::Settlement;
+use pacer_core::token::{Origin, Token, TtlClass};
+
+use crate::Chance;
+
+/// Names a reservation among all.
+pub(super) type TokenId = (Origin, (TtlClass, u32, u32));
+
+pub(super) fn id_of(token: &Token) -> TokenId {
+    (token.origin(), token.number())
+}
+
+/// A record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Record {
+    /// A reservation was won.
+    Win(TokenId, Settlement),
+    /// Of something else.
+    Other,
+}
+
+/// The log. Records are numbered from 1.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    records: Vec<Record>,
+    durable: usize,
+    index: BTreeMap<TokenId, u64>,
+}
+
+impl Log {
+    /// The number of the next record.
+    pub(super) fn next(&self) -> u64 {
+        self.records.len() as u64 + 1
+    }
+
+    /// The number of the last durable record, or 0.
+    pub(super) fn durable(&self) -> u64 {
+        self.durable as u64
+    }
+
+    /// The record of a number.
+    pub(super) fn record(&self, seq: u64) -> &Record {
+        &self.records[at(seq)]
+    }
+
+    /// Which record settles a reservation.
+    pub(super) fn find(&self, id: TokenId) -> Option<u64> {
+        self.index.get(&id).copied()
+    }
+
+    pub(super) fn append(&mut self, record: Record) -> u64 {
+        let seq = self.next();
+        self.records.push(record);
+        if let Record::Win(id, _) = record {
+            self.index.insert(id, seq);
+        }
+        seq
+    }
+
+    /// All that was appended is durable; which is so since now.
+    pub(super) fn sync(&mut self) -> std::ops::Range<u64> {
+        let from = self.durable() + 1;
+        self.durable = self.records.len();
+        from..self.next()
+    }
+
+    /// What is not durable is gone; which was.
+    pub(super) fn lose(&mut self) -> std::ops::Range<u64> {
+        let lost = self.durable() + 1..self.next();
+        for record in self.records.drain(self.durable..) {
+            if let Record::Win(id, _) = record {
+                self.index.remove(&id);
+            }
+        }
+        lost
+    }
+
+    /// The process ends. Some of what was not known to be durable is, all the same: which.
+    pub(super) fn crash(&mut self, chance: &mut Chance) -> std::ops::Range<u64> {
+        let from = self.durable() + 1;
+        let more = chance.within(0..=(self.records.len() - self.durable) as u64);
+        self.durable += usize::try_from(more).expect("a part of a length");
+        self.lose();
+        from..self.next()
+    }
+}
+
+fn at(seq: u64) -> usize {
+    usize::try_from(seq - 1).expect("an index")
+}

@@ -1,0 +1,253 @@
+//! Who watches: counts every reservation and what became of it by itself, and asserts after every step
+//! that nobody authorised more, billed otherwise or forgot anything. Trusts no core's bookkeeping.
+
+mod books;
+mod leases;
+mod tokens;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Incoming, Limits, Outbox};
+use pacer_core::messages::{Gate, Grant, Period, Slot};
+use pacer_core::shard::Shard;
+use pacer_core::store::{Batch, LeaseKey};
+
+use super::clock::Clock;
+use super::log::TokenId;
+use super::places::{Level, Owner, Places, Span, limit_of};
+pub(super) use leases::{Leases, Start};
+pub(super) use tokens::Claimed;
+
+/// Where a reservation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Being settled; whether its money is still reserved.
+    Claimed {
+        was_open: bool,
+    },
+    Released,
+    Expired,
+    Won,
+}
+
+/// A reservation.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    slot: Slot,
+    period: Period,
+    amount: u64,
+    expires_ms: u64,
+    forgotten_ms: u64,
+    state: State,
+    /// What of it counts as authorised: all of it while it may be won in time, then its price.
+    authorised: u64,
+    /// Of the durable record that settles it.
+    record: Option<u64>,
+}
+
+/// What one shard was granted of a period, and what became of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    granted: u64,
+    until_ms: u64,
+    reserved: u64,
+    settled: u64,
+    returned: u64,
+    late: u64,
+    over: u64,
+}
+
+/// Reservations of a class that expire together.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    full_ms: u64,
+    expires_ms: u64,
+}
+
+/// What durable records say of a lease.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    settled: u64,
+    late: u64,
+    over: u64,
+    /// Of all, what is beside what was authorised: late, or above the reserved price.
+    beside: u64,
+    /// Of all, what came so late that the ledger may have forgotten the lease.
+    ancient: u64,
+}
+
+/// Who watches.
+#[derive(Debug)]
+pub(super) struct Observer {
+    pub(super) places: Places,
+    pub(super) leases: Leases,
+    tokens: BTreeMap<TokenId, Reservation>,
+    cells: BTreeMap<(u16, Slot, Period), Cell>,
+    buckets: BTreeMap<(u16, usize), Bucket>,
+    gates: BTreeMap<(u16, Slot), Gate>,
+    /// Open reservations by shard, in order of their end.
+    expiries: BTreeMap<u16, BTreeSet<(u64, TokenId)>>,
+    /// The latest that clocks on the wall have shown each shard.
+    seen_unix_ms: BTreeMap<u16, u64>,
+    /// Of dead epochs.
+    dead_expiries: BTreeSet<(u64, TokenId)>,
+    authorised: BTreeMap<Level, u64>,
+    /// The largest limits that there ever were.
+    most: BTreeMap<(Owner, u8), u64>,
+    spent: BTreeMap<LeaseKey, Spent>,
+    /// Records that came so late that the ledger may have forgotten the lease.
+    ancient: BTreeSet<u64>,
+    /// How many reservations were made, and won.
+    pub(super) made: u64,
+    pub(super) won: u64,
+}
+
+fn span_number(span: Span) -> u8 {
+    match span {
+        Span::Life => 0,
+        Span::Day(_) => 1,
+        Span::Hour(_) => 2,
+    }
+}
+
+impl Observer {
+    pub(super) fn new(places: Places) -> Self {
+        Self {
+            leases: Leases::new(places.clone()),
+            places,
+            tokens: BTreeMap::new(),
+            cells: BTreeMap::new(),
+            buckets: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            expiries: BTreeMap::new(),
+            seen_unix_ms: BTreeMap::new(),
+            dead_expiries: BTreeSet::new(),
+            authorised: BTreeMap::new(),
+            most: BTreeMap::new(),
+            spent: BTreeMap::new(),
+            ancient: BTreeSet::new(),
+            made: 0,
+            won: 0,
+        }
+    }
+
+    /// An account has such limits from now on.
+    pub(super) fn account_defined(&mut self, account: &AccountDefinition) {
+        self.note_most(Owner::Account(account.id.0), &account.limits);
+    }
+
+    /// A campaign has such limits from now on.
+    pub(super) fn campaign_defined(&mut self, campaign: &CampaignDefinition) {
+        self.note_most(Owner::Campaign(campaign.slot.0), &campaign.limits);
+    }
+
+    fn note_most(&mut self, owner: Owner, limits: &Limits) {
+        for span in [Span::Life, Span::Day(0), Span::Hour(Period(0))] {
+            let known = self.most.entry((owner, span_number(span))).or_default();
+            *known = (*known).max(limit_of(limits, span));
+        }
+    }
+
+    /// A shard has taken rights.
+    pub(super) fn granted(&mut self, shard: u16, grant: &Grant) {
+        let cell = self.cells.entry((shard, grant.slot, grant.period)).or_default();
+        if cell.granted < grant.granted.get() {
+            cell.granted = grant.granted.get();
+            cell.until_ms = grant.until.nanos() / 1_000_000;
+        }
+    }
+
+    /// A shard has taken a gate.
+    pub(super) fn gated(&mut self, shard: u16, gate: &Gate) {
+        let known = self.gates.entry((shard, gate.slot)).or_insert(*gate);
+        if known.version < gate.version {
+            *known = *gate;
+        }
+    }
+
+    /// A process has started, with what the store gave it.
+    pub(super) fn started(&mut self, start: &Start<'_>) {
+        self.leases.start(start, &self.ancient);
+    }
+
+    /// What the ledger is about to be told.
+    pub(super) fn tell(&mut self, incoming: &Incoming) {
+        self.leases.tell(incoming, &self.ancient);
+    }
+
+    /// The ledger has taken a step.
+    pub(super) fn ledger_stepped(&mut self, clock: &Clock, outbox: &Outbox) {
+        self.leases.stepped(clock, outbox);
+        if let Some(batch) = &outbox.batch {
+            self.check_batch(batch);
+        }
+        self.leases.note_closed();
+    }
+
+    fn check_batch(&mut self, batch: &Batch) {
+        let Self { leases, tokens, dead_expiries, .. } = self;
+        let open = |key: &LeaseKey| {
+            let held = dead_expiries.iter().map(|(_, id)| (id, &tokens[id]));
+            let of_key = held.filter(|(id, it)| {
+                let origin = id.0;
+                (it.slot, it.period, origin.epoch) == (key.slot, key.period, key.epoch)
+                    && it.state == State::Open
+            });
+            of_key.map(|(_, it)| it.amount).sum()
+        };
+        leases.check_batch(batch, open);
+    }
+
+    /// What one reservation adds to each of its limits changes; no limit that ever was is exceeded.
+    fn authorise(&mut self, id: TokenId, amount: u64) {
+        let Self { tokens, authorised, most, places, .. } = self;
+        let it = tokens.get_mut(&id).expect("the reservation was made");
+        let was = std::mem::replace(&mut it.authorised, amount);
+        for level in places.levels(it.slot, it.period) {
+            let sum = authorised.entry(level).or_default();
+            *sum = *sum + amount - was;
+            let limit = most[&(level.0, span_number(level.1))];
+            assert!(*sum <= limit, "{sum} authorised of {limit} of {level:?}");
+        }
+    }
+
+    /// What a shard holds is what it was granted and what was reserved, released and won there.
+    pub(super) fn check_shard(&mut self, number: u16, shard: &Shard, slots: u32, clock: &Clock) {
+        for slot in (0..slots).map(Slot) {
+            let gate = self.gates.get(&(number, slot));
+            let is_recalled = gate.is_some_and(|gate| gate.is_recalled);
+            for held in shard.holdings(slot) {
+                let cell = self.cells.get_mut(&(number, slot, held.period));
+                let cell = cell.expect("what a shard holds was granted");
+                let told = [held.granted, held.reserved, held.settled, held.late, held.over];
+                let due = [cell.granted, cell.reserved, cell.settled, cell.late, cell.over];
+                assert_eq!(told.map(units::Nanos::get), due, "{held:?} of {slot:?} at {number}");
+                let rest = cell.granted - cell.reserved - cell.settled;
+                let (free, returned) = (held.free.get(), held.returned.get());
+                assert_eq!(free + returned, rest, "{held:?} of {slot:?} at {number}");
+                assert!(cell.returned <= returned, "what is sent back stays so: {held:?}");
+                cell.returned = returned;
+                let is_over = cell.until_ms <= clock.tick_ms;
+                assert!(free == 0 || !is_over, "an hour's rights go back with it: {held:?}");
+                assert!(free == 0 || !is_recalled, "recalled rights go back: {held:?}");
+            }
+        }
+    }
+
+    /// What all levels of a campaign's hour that show now have in use, and their limits.
+    fn used(&self, slot: Slot, clock: &Clock) -> [(Level, u64); 6] {
+        let period = self.places.hour(slot, clock.unix_ms).period;
+        self.places.levels(slot, period).map(|level| {
+            let authorised = self.authorised.get(&level).copied().unwrap_or(0);
+            (level, authorised + self.beside(level))
+        })
+    }
+
+    /// What was spent beside what was authorised, by durable records.
+    fn beside(&self, level: Level) -> u64 {
+        let is_of = |key: &LeaseKey| self.places.levels(key.slot, key.period).contains(&level);
+        let of_level = self.spent.iter().filter(|(key, _)| is_of(key));
+        of_level.map(|(_, spent)| spent.beside).sum()
+    }
+}

@@ -1,0 +1,84 @@
+//! What must hold once faults have ended: budgets are spent to the last nano, and the books are exact.
+
+use std::collections::BTreeMap;
+
+use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Holdback, Ledger};
+use pacer_core::messages::Slot;
+use pacer_core::store::{Lease, LeaseKey};
+use units::Nanos;
+
+use super::super::clock::Clock;
+use super::super::places::{Level, Owner, limit_of};
+use super::leases::kept_of;
+use super::{Observer, Spent, State};
+
+impl Observer {
+    /// A campaign that has not spent all of any limit that it has now, if there is one: what is kept
+    /// back for late wins apart. And what it has used of each.
+    pub(in super::super) fn left(
+        &self,
+        campaigns: &[CampaignDefinition],
+        accounts: &[AccountDefinition],
+        clock: &Clock,
+    ) -> Option<(Slot, [(Level, u64); 6])> {
+        let is_spent = |campaign: &CampaignDefinition, (owner, span): Level, used: u64| {
+            let (limits, holdback) = match owner {
+                Owner::Campaign(_) => (&campaign.limits, campaign.late_holdback),
+                Owner::Account(id) => {
+                    let account = accounts.iter().find(|account| account.id.0 == id);
+                    (&account.expect("an account is defined").limits, Holdback::default())
+                }
+            };
+            let limit = limit_of(limits, span);
+            limit < u64::MAX && limit <= used + kept_of(holdback, limit)
+        };
+        campaigns.iter().find_map(|campaign| {
+            let used = self.used(campaign.slot, clock);
+            let mut levels = used.iter();
+            let is_any = levels.any(|(level, used)| is_spent(campaign, *level, *used));
+            (!is_any).then_some((campaign.slot, used))
+        })
+    }
+
+    /// All that is won has been told, and every lease that the store has is closed: it says what
+    /// durable records say, to the nano.
+    pub(in super::super) fn check_books(&self, leases: &[(LeaseKey, Lease)]) {
+        for (id, it) in &self.tokens {
+            let is_over = matches!(it.state, State::Released | State::Expired | State::Won);
+            assert!(is_over && it.record.is_some() == (it.state == State::Won), "{id:?}: {it:?}");
+        }
+        let mut spent: BTreeMap<LeaseKey, Spent> = self.spent.clone();
+        for (key, lease) in leases {
+            let back = lease.returned.get() + lease.settled.get();
+            assert_eq!(back, lease.granted.get(), "{key:?} is closed: {lease:?}");
+            let due = spent.remove(key).unwrap_or_default();
+            let total = due.settled + due.late + due.over;
+            let told = lease.settled.get() + lease.late.get() + lease.over.get();
+            let is_exact = total - due.ancient <= told && told <= total;
+            assert!(is_exact, "{told} spent of {key:?}, by the log {due:?}");
+            if due.ancient == 0 && self.leases.is_own(key) {
+                let figures = [lease.settled, lease.late, lease.over].map(Nanos::get);
+                assert_eq!(figures, [due.settled, due.late, due.over], "what {key:?} cost");
+            }
+        }
+        assert!(spent.is_empty(), "spent out of no lease: {spent:?}");
+    }
+
+    /// The ledger says of every campaign what it has spent.
+    pub(in super::super) fn check_spend(&self, ledger: &Ledger, slots: u32) {
+        for slot in (0..slots).map(Slot) {
+            let of_slot = self.spent.iter().filter(|(key, _)| key.slot == slot);
+            let (mut total, mut ancient) = (0, 0);
+            for (_, spent) in of_slot {
+                total += spent.settled + spent.late + spent.over;
+                ancient += spent.ancient;
+            }
+            let told = ledger.spend(slot).expect("the campaign is known").life.get();
+            let is_exact = total - ancient <= told && told <= total;
+            assert!(is_exact, "{told} spent by the ledger of {slot:?}, {total} by the log");
+            let why = ledger.why(slot);
+            let left = (why.at_shards, why.ready, why.frozen);
+            assert_eq!(left, (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO), "nothing is left: {why:?}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What the ledger says and grants, held against what its shards, the store and the log have said.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pacer_core::ledger::{
+    AccountDefinition, CampaignDefinition, Holdback, Incoming, Outbox, Settlement,
+};
+use pacer_core::messages::{Epoch, Grant, Period, Slot};
+use pacer_core::store::{Batch, Ended, Lease, LeaseKey};
+
+use super::super::clock::Clock;
+use super::super::places::{Level, Owner, Places, limit_of, start_of};
+
+/// How long before an hour begins rights to it may be granted: as long as the ledger leases ahead, and
+/// a lease period by which campaigns are spread.
+const AHEAD_MS: u64 = 4_000;
+
+/// A part of a lease: granted to a shard, and sent back by it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    granted: u64,
+    returned: u64,
+}
+
+/// What records that the ledger was told cost: out of reservations, and beside them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    paid: u64,
+    beside: u64,
+    /// Of records that came so late that the ledger may have forgotten the lease: in neither.
+    ancient: u64,
+}
+
+/// The ledger's side of one process.
+#[derive(Debug)]
+pub(in super::super) struct Leases {
+    places: Places,
+    epoch: Epoch,
+    /// What is durable, or may be.
+    certain: BTreeMap<LeaseKey, Lease>,
+    /// What is known to be durable.
+    committed: BTreeMap<LeaseKey, Lease>,
+    /// Of what is certain, by level: leased and not given back; and spent beside it.
+    held: BTreeMap<Level, u64>,
+    late: BTreeMap<Level, u64>,
+    /// What batches of this process said was given back.
+    given_back: BTreeMap<LeaseKey, u64>,
+    parts: BTreeMap<(Slot, Period), BTreeMap<u16, Part>>,
+    told: BTreeMap<LeaseKey, Told>,
+    /// Out of reservations, by records that were durable when the process started or told since.
+    won: BTreeMap<LeaseKey, u64>,
+    replay_to: u64,
+    told_to: u64,
+    accounts: BTreeMap<u32, AccountDefinition>,
+    campaigns: BTreeMap<u32, CampaignDefinition>,
+    /// The latest that the ledger was told, or that its leases show.
+    unix_ms: u64,
+    closed: BTreeSet<Slot>,
+    is_up: bool,
+}
+
+/// What a process finds when it starts.
+pub(in super::super) struct Start<'a> {
+    pub(in super::super) epoch: Epoch,
+    pub(in super::super) leases: &'a [(LeaseKey, Lease)],
+    pub(in super::super) applied_seq: u64,
+    pub(in super::super) unix_ms: u64,
+    /// Every durable one.
+    pub(in super::super) settlements: &'a [Settlement],
+}
+
+impl Leases {
+    pub(super) fn new(places: Places) -> Self {
+        Self {
+            places,
+            epoch: Epoch(0),
+            certain: BTreeMap::new(),
+            committed: BTreeMap::new(),
+            held: BTreeMap::new(),
+            late: BTreeMap::new(),
+            given_back: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            told: BTreeMap::new(),
+            won: BTreeMap::new(),
+            replay_to: 0,
+            told_to: 0,
+            accounts: BTreeMap::new(),
+            campaigns: BTreeMap::new(),
+            unix_ms: 0,
+            closed: BTreeSet::new(),
+            is_up: false,
+        }
+    }
+
+    /// A process has started, with what the store gave it.
+    pub(super) fn start(&mut self, start: &Start<'_>, ancient: &BTreeSet<u64>) {
+        assert!(self.epoch < start.epoch, "an epoch begins once: {:?}", start.epoch);
+        let found: BTreeMap<_, _> = start.leases.iter().copied().collect();
+        for (key, lease) in &self.committed {
+            let kept = found.get(key).copied().unwrap_or_default();
+            assert_eq!(kept.latest(*lease), kept, "what was committed of {key:?} is kept");
+        }
+        let fresh = Self::new(self.places.clone());
+        let (epoch, unix_ms) = (start.epoch, start.unix_ms);
+        let told_to = start.applied_seq;
+        *self = Self { epoch, unix_ms, told_to, is_up: true, committed: found, ..fresh };
+        for (key, _) in start.leases {
+            self.unix_ms = self.unix_ms.max(start_of(key.period));
+        }
+        for settlement in start.settlements {
+            let is_ancient = ancient.contains(&settlement.seq);
+            if !is_ancient {
+                *self.won.entry(settlement.key).or_default() += settlement.settled.get();
+            }
+            self.replay_to = self.replay_to.max(settlement.seq);
+            if settlement.seq <= start.applied_seq {
+                self.add_told(settlement, is_ancient);
+            }
+        }
+        for (key, lease) in start.leases {
+            self.set(*key, *lease);
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.is_up = false;
+    }
+
+    /// Whether a lease is of the process that runs.
+    pub(super) fn is_own(&self, key: &LeaseKey) -> bool {
+        key.epoch == self.epoch
+    }
+
+    /// Whether nothing of a campaign may be reserved once shards have heard of it.
+    pub(super) fn is_closed(&self, slot: Slot) -> bool {
+        self.closed.contains(&slot)
+    }
+
+    fn add_told(&mut self, settlement: &Settlement, is_ancient: bool) {
+        let told = self.told.entry(settlement.key).or_default();
+        let beside = settlement.late.get() + settlement.over.get();
+        if is_ancient {
+            told.ancient += settlement.settled.get() + beside;
+        } else {
+            told.paid += settlement.settled.get();
+            told.beside += beside;
+        }
+    }
+
+    fn late_of(&self, key: &LeaseKey, lease: &Lease) -> u64 {
+        let told = self.told.get(key).copied().unwrap_or_default();
+        (lease.late.get() + lease.over.get()).max(told.beside)
+    }
+
+    /// Corrects the sums after something of a lease has changed.
+    fn set(&mut self, key: LeaseKey, lease: Lease) {
+        let was = self.certain.insert(key, lease).unwrap_or_default();
+        let held = |lease: &Lease| lease.granted.get() - lease.returned.get();
+        for level in self.places.levels(key.slot, key.period) {
+            let sum = self.held.entry(level).or_default();
+            *sum = *sum + held(&lease) - held(&was);
+        }
+        self.recount_late(key);
+    }
+
+    fn recount_late(&mut self, key: LeaseKey) {
+        // By hour of a campaign there are few leases: their sum is made anew.
+        let of_hour = self.certain.range(
+            LeaseKey { node: 0, epoch: Epoch(0), ..key }..=LeaseKey {
+                node: u32::MAX,
+                epoch: Epoch(u32::MAX),
+                ..key
+            },
+        );
+        let sum: u64 = of_hour.map(|(key, lease)| self.late_of(key, lease)).sum();
+        let levels = self.places.levels(key.slot, key.period);
+        let was = self.late.get(&levels[4]).copied().unwrap_or_default();
+        for level in levels {
+            let late = self.late.entry(level).or_default();
+            *late = *late + sum - was;
+        }
+    }
+
+    /// What the ledger is about to be told.
+    pub(super) fn tell(&mut self, incoming: &Incoming, ancient: &BTreeSet<u64>) {
+        match incoming {
+            Incoming::Account(told) => {
+                let known = self.accounts.entry(told.id.0).or_insert(*told);
+                if known.version < told.version {
+                    *known = *told;
+                }
+            }
+            Incoming::Campaign(told) => {
+                let known = self.campaigns.entry(told.slot.0).or_insert(*told);
+                if known.version < told.version {
+                    *known = *told;
+                }
+            }
+            Incoming::Report(shard, report) => {
+                let parts = self.parts.entry((report.slot, report.period)).or_default();
+                let part = parts.entry(*shard).or_default();
+                part.returned = part.returned.max(report.returned.get());
+            }
+            // What was told before changes nothing.
+            Incoming::Settlement(settlement) if settlement.seq <= self.told_to => (),
+            Incoming::Settlement(settlement) => {
+                self.told_to = settlement.seq;
+                let is_ancient = ancient.contains(&settlement.seq);
+                self.add_told(settlement, is_ancient);
+                if self.replay_to < settlement.seq && !is_ancient {
+                    *self.won.entry(settlement.key).or_default() += settlement.settled.get();
+                }
+                if self.certain.contains_key(&settlement.key) {
+                    self.recount_late(settlement.key);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    /// What it did.
+    pub(super) fn stepped(&mut self, clock: &Clock, outbox: &Outbox) {
+        for (shard, grant) in &outbox.grants {
+            self.check_time(clock, grant);
+            let parts = self.parts.entry((grant.slot, grant.period)).or_default();
+            let part = parts.entry(*shard).or_default();
+            assert!(part.granted <= grant.granted.get(), "grants go up: {grant:?}");
+            part.granted = grant.granted.get();
+        }
+        for (_, grant) in &outbox.grants {
+            let key = self.own(grant.slot, grant.period);
+            let durable = self.committed.get(&key).map_or(0, |lease| lease.granted.get());
+            let said = outbox.batch.iter().flat_map(|batch| &batch.leases);
+            let said = said.filter(|(of, _)| *of == key).map(|(_, lease)| lease.returned.get());
+            let back = self.given_back.get(&key).copied().into_iter().chain(said).max();
+            let out = self.out(grant.slot, grant.period) + back.unwrap_or(0);
+            assert!(out <= durable, "{out} is at shards or given back, {durable} durable: {key:?}");
+        }
+    }
+
+    /// The clock that the ledger goes by.
+    pub(in super::super) fn pass(&mut self, clock: &Clock) {
+        self.unix_ms = self.unix_ms.max(clock.unix_ms);
+    }
+
+    /// Which campaigns are closed, by what the ledger knows.
+    pub(super) fn note_closed(&mut self) {
+        let is_closed = |it: &&CampaignDefinition| {
+            let account = self.accounts.get(&it.account.0);
+            let hour = self.places.hour(it.slot, self.unix_ms);
+            it.is_paused
+                || account.is_none_or(|account| account.is_paused)
+                || !(it.start_unix_ms..it.end_unix_ms).contains(&self.unix_ms)
+                || !it.daypart.contains(hour.hour_of_week)
+        };
+        self.closed = self.campaigns.values().filter(is_closed).map(|it| it.slot).collect();
+    }
+
+    fn check_time(&self, clock: &Clock, grant: &Grant) {
+        let shown = self.places.hour(grant.slot, self.unix_ms);
+        let hour = if grant.period == shown.period {
+            shown
+        } else {
+            let ends_in_ms = shown.end_unix_ms - self.unix_ms;
+            assert!(ends_in_ms <= AHEAD_MS, "granted {ends_in_ms} ms ahead, at most {AHEAD_MS}");
+            self.places.hour(grant.slot, shown.end_unix_ms)
+        };
+        assert_eq!(grant.period, hour.period, "granted in the hour that clocks show, or the next");
+        let left = hour.end_unix_ms - self.unix_ms;
+        let until = super::super::clock::tick_of(clock.tick_ms + left);
+        assert_eq!(grant.until, until, "an hour's rights end with it");
+    }
+
+    fn own(&self, slot: Slot, period: Period) -> LeaseKey {
+        LeaseKey { slot, period, node: super::super::NODE, epoch: self.epoch }
+    }
+
+    /// At shards, or on the way to them or back.
+    fn out(&self, slot: Slot, period: Period) -> u64 {
+        let parts = self.parts.get(&(slot, period)).into_iter().flat_map(BTreeMap::values);
+        parts.map(|part| part.granted.saturating_sub(part.returned)).sum()
+    }
+
+    /// A batch: every lease of it is true, and nothing that it leases is beyond a limit. `open` is what
+    /// dead reservations hold that may still be won in time.
+    pub(super) fn check_batch(&mut self, batch: &Batch, open: impl Fn(&LeaseKey) -> u64) {
+        let mut held = BTreeMap::new();
+        let mut late = BTreeMap::new();
+        for (key, lease) in &batch.leases {
+            let was = self.certain.get(key).copied().unwrap_or_default();
+            self.check_lease(key, lease, &was);
+            // A batch that was refused is said again: what came since is late.
+            let said = self.given_back.get(key).copied().unwrap_or(0).max(was.returned.get());
+            if key.epoch != self.epoch && said < lease.returned.get() {
+                let won = self.won.get(key).copied().unwrap_or(0);
+                let used = lease.returned.get() + won + open(key);
+                assert!(used <= lease.granted.get(), "{used} taken back or used of {key:?}");
+            }
+            let more_late = self.late_of(key, lease) - self.late_of(key, &was);
+            for level in self.places.levels(key.slot, key.period) {
+                let sum = |lease: &Lease| i128::from(lease.granted.get() - lease.returned.get());
+                *held.entry(level).or_insert(0) += sum(lease) - sum(&was);
+                *late.entry(level).or_insert(0) += more_late;
+            }
+        }
+        for (key, lease) in &batch.leases {
+            let was = self.certain.get(key).copied().unwrap_or_default();
+            if was.granted < lease.granted {
+                self.check_limits(key, &held, &late);
+            }
+            let back = self.given_back.entry(*key).or_default();
+            *back = (*back).max(lease.returned.get());
+        }
+    }
+
+    fn check_lease(&self, key: &LeaseKey, lease: &Lease, was: &Lease) {
+        assert_eq!(lease.latest(*was), *lease, "what a batch says of {key:?} only grows");
+        assert!(lease.is_balanced(), "no more is gone of {key:?} than there was: {lease:?}");
+        let told = self.told.get(key).copied().unwrap_or_default();
+        let said = lease.settled.get() + lease.late.get() + lease.over.get();
+        let due = told.paid + told.beside + told.ancient;
+        assert!(said <= due, "{said} spent of {key:?}, {due} by the log");
+        if key.epoch == self.epoch {
+            let out = self.out(key.slot, key.period) + lease.returned.get();
+            assert!(out <= lease.granted.get(), "{out} is out of {key:?}: {lease:?}");
+        }
+    }
+
+    fn check_limits(
+        &self,
+        key: &LeaseKey,
+        held: &BTreeMap<Level, i128>,
+        late: &BTreeMap<Level, u64>,
+    ) {
+        let campaign = &self.campaigns[&key.slot.0];
+        for level in self.places.levels(key.slot, key.period) {
+            let (owner, span) = level;
+            let limits = match owner {
+                Owner::Campaign(_) => &campaign.limits,
+                Owner::Account(id) => &self.accounts[&id].limits,
+            };
+            let limit = limit_of(limits, span);
+            let kept = match owner {
+                Owner::Campaign(_) => kept_of(campaign.late_holdback, limit),
+                Owner::Account(_) => 0,
+            };
+            let held = i128::from(self.held.get(&level).copied().unwrap_or(0)) + held[&level];
+            let late = self.late.get(&level).copied().unwrap_or(0) + late[&level];
+            let used = held + i128::from(late.max(kept));
+            assert!(
+                used <= i128::from(limit),
+                "{used} leased of {limit} of {level:?}: {held} held, {late} late, {kept} kept back"
+            );
+        }
+    }
+
+    /// How a batch ended.
+    pub(in super::super) fn ended(&mut self, batch: &Batch, ended: Ended) {
+        if ended == Ended::Refused || !self.is_up {
+            return;
+        }
+        for (key, lease) in &batch.leases {
+            let certain = self.certain.get(key).copied().unwrap_or_default();
+            self.set(*key, certain.latest(*lease));
+            if ended == Ended::Committed {
+                let known = self.committed.entry(*key).or_default();
+                *known = known.latest(*lease);
+            }
+        }
+    }
+}
+
+/// What is kept back of a limit.
+pub(super) fn kept_of(holdback: Holdback, limit: u64) -> u64 {
+    match holdback {
+        _ if limit == u64::MAX => 0,
+        Holdback::Amount(money) => money.amount.get().min(limit),
+        Holdback::Share(share) => {
+            let kept = (u128::from(limit) * u128::from(share.get())).div_ceil(1_000_000);
+            u64::try_from(kept).expect("a part of a limit")
+        }
+    }
+}

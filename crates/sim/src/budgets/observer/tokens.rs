@@ -1,0 +1,267 @@
+//! Reservations: made, released, expired, claimed, settled, each once.
+
+use pacer_core::ledger::Settlement;
+use pacer_core::messages::Epoch;
+use pacer_core::shard::{self, Rejection};
+use pacer_core::store::LeaseKey;
+use pacer_core::token::Token;
+use units::Nanos;
+
+use super::super::clock::Clock;
+use super::super::log::{TokenId, id_of};
+use super::super::options::{LATE_WINDOW, TTLS};
+use super::super::places::start_of;
+use super::{Bucket, Observer, Reservation, State};
+
+/// A win of a reservation, and how it is to be booked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Claimed {
+    pub(in super::super) id: TokenId,
+    pub(in super::super) price: u64,
+    pub(in super::super) amount: u64,
+    pub(in super::super) is_late: bool,
+}
+
+impl Claimed {
+    /// Settled, late and over.
+    pub(in super::super) fn figures(&self) -> [u64; 3] {
+        let settled = self.price.min(self.amount);
+        if self.is_late { [0, self.price, 0] } else { [settled, 0, self.price - settled] }
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).expect("short")
+}
+
+impl Observer {
+    /// A shard is asked to reserve.
+    pub(in super::super) fn asked(&mut self, shard: u16, clock: &Clock) {
+        let seen = self.seen_unix_ms.entry(shard).or_default();
+        *seen = (*seen).max(clock.unix_ms);
+        self.pass(shard, clock);
+    }
+
+    /// A shard has reserved. `is_quiet` is whether nothing is on its way to it from the ledger.
+    pub(in super::super) fn reserved(&mut self, token: &Token, clock: &Clock, is_quiet: bool) {
+        let id = id_of(token);
+        let shard = token.origin().shard;
+        let (slot, period, amount) = (token.slot(), token.period(), token.amount().get());
+        let cell = self.cells.get_mut(&(shard, slot, period)).expect("reserved out of a grant");
+        cell.reserved += amount;
+        let used = cell.reserved + cell.settled + cell.returned;
+        assert!(used <= cell.granted, "{used} of {} reserved, settled or returned", cell.granted);
+        assert!(clock.tick_ms < cell.until_ms, "reserved when {period:?} is over");
+        let seen = self.seen_unix_ms[&shard];
+        assert!(start_of(period) <= seen, "reserved in {period:?} before it begins");
+        let is_closed = is_quiet && self.leases.is_closed(slot);
+        assert!(!is_closed, "{slot:?} is closed, and shards have heard of it");
+        let class = usize::from(token.ttl().0);
+        let (ttl_ms, width_ms) = (millis(TTLS[class]), millis(TTLS[class]) / 16);
+        let known = self.buckets.get(&(shard, class)).filter(|it| clock.tick_ms < it.full_ms);
+        let full_ms = clock.tick_ms + width_ms;
+        let bucket = known.copied().unwrap_or(Bucket { full_ms, expires_ms: full_ms + ttl_ms });
+        self.buckets.insert((shard, class), bucket);
+        let made = Reservation {
+            slot,
+            period,
+            amount,
+            expires_ms: bucket.expires_ms,
+            forgotten_ms: bucket.expires_ms + millis(LATE_WINDOW),
+            state: State::Open,
+            authorised: 0,
+            record: None,
+        };
+        let before = self.tokens.insert(id, made);
+        assert!(before.is_none(), "a number is given once: {id:?}");
+        self.expiries.entry(shard).or_default().insert((bucket.expires_ms, id));
+        self.made += 1;
+        self.authorise(id, amount);
+    }
+
+    /// Time passes for a shard.
+    pub(in super::super) fn pass(&mut self, shard: u16, clock: &Clock) {
+        let Some(open) = self.expiries.get_mut(&shard) else { return };
+        let later = open.split_off(&(clock.tick_ms + 1, first()));
+        for (_, id) in std::mem::replace(open, later) {
+            self.expire(id);
+        }
+    }
+
+    /// Time passes for those whose shard is no more.
+    pub(in super::super) fn pass_dead(&mut self, clock: &Clock) {
+        let later = self.dead_expiries.split_off(&(clock.tick_ms + 1, first()));
+        for (_, id) in std::mem::replace(&mut self.dead_expiries, later) {
+            if self.tokens[&id].state == State::Open {
+                self.set_state(id, State::Expired);
+                self.authorise(id, 0);
+            }
+        }
+    }
+
+    fn expire(&mut self, id: TokenId) {
+        if self.tokens[&id].state == State::Open {
+            self.set_state(id, State::Expired);
+            self.free(id);
+        }
+    }
+
+    /// The reservation's money is not reserved any more.
+    fn free(&mut self, id: TokenId) {
+        let it = self.tokens[&id];
+        let cell = self.cells.get_mut(&(id.0.shard, it.slot, it.period));
+        cell.expect("reserved out of a grant").reserved -= it.amount;
+        self.authorise(id, 0);
+    }
+
+    fn set_state(&mut self, id: TokenId, state: State) {
+        self.tokens.get_mut(&id).expect("the reservation was made").state = state;
+    }
+
+    /// A shard has released.
+    pub(in super::super) fn released(&mut self, id: TokenId, amount: Nanos) {
+        let it = self.tokens[&id];
+        assert_eq!((it.state, it.amount), (State::Open, amount.get()), "released {id:?}");
+        self.set_state(id, State::Released);
+        self.free(id);
+    }
+
+    /// A shard keeps a token for who settles it.
+    pub(in super::super) fn claimed(&mut self, claimed: &Claimed) {
+        let it = self.tokens[&claimed.id];
+        let was_open = it.state == State::Open;
+        assert!(
+            matches!(it.state, State::Open | State::Released | State::Expired),
+            "claimed twice: {it:?}"
+        );
+        assert_eq!((claimed.is_late, claimed.amount), (!was_open, it.amount), "claimed: {it:?}");
+        self.set_state(claimed.id, State::Claimed { was_open });
+    }
+
+    /// A claim was given up.
+    pub(in super::super) fn unclaimed(&mut self, id: TokenId, clock: &Clock) {
+        let it = self.tokens[&id];
+        assert_eq!(it.record, None, "what is durable is not given up");
+        match it.state {
+            State::Claimed { was_open: true } if clock.tick_ms < it.expires_ms => {
+                self.set_state(id, State::Open);
+                self.expiries.entry(id.0.shard).or_default().insert((it.expires_ms, id));
+            }
+            State::Claimed { was_open: true } => {
+                self.set_state(id, State::Expired);
+                self.free(id);
+            }
+            State::Claimed { was_open: false } => self.set_state(id, State::Expired),
+            state => panic!("given up, but it is {state:?}: {id:?}"),
+        }
+    }
+
+    /// A record has become durable.
+    pub(in super::super) fn durable(&mut self, id: TokenId, record: &Settlement, clock: &Clock) {
+        let it = *self.tokens.get(&id).expect("what is won was reserved");
+        assert_eq!(it.record, None, "a reservation is settled once: {id:?}");
+        let key = record.key;
+        let due = LeaseKey { slot: it.slot, period: it.period, node: id.0.node, epoch: id.0.epoch };
+        assert_eq!(key, due, "a win is booked to the hour of its reservation");
+        self.tokens.get_mut(&id).expect("it is there").record = Some(record.seq);
+        let (settled, late, over) = (record.settled.get(), record.late.get(), record.over.get());
+        let price = settled + late + over;
+        let spent = self.spent.entry(key).or_default();
+        spent.settled += settled;
+        spent.late += late;
+        spent.over += over;
+        if it.forgotten_ms <= clock.tick_ms {
+            spent.ancient += price;
+            self.ancient.insert(record.seq);
+        }
+        self.won += 1;
+        let is_late = !matches!(it.state, State::Open | State::Claimed { was_open: true });
+        let in_time = if is_late { 0 } else { price.min(it.amount) };
+        spent.beside += price - in_time;
+        if let State::Claimed { .. } = it.state {
+            let claimed = Claimed { id, price, amount: it.amount, is_late };
+            assert_eq!([settled, late, over], claimed.figures(), "the record of {it:?}");
+        } else {
+            self.set_state(id, State::Won);
+        }
+        self.authorise(id, in_time);
+    }
+
+    /// A shard has settled a claim.
+    pub(in super::super) fn settled(&mut self, claimed: &Claimed, told: &shard::Settlement) {
+        let it = self.tokens[&claimed.id];
+        assert!(it.record.is_some(), "settled before it is durable: {it:?}");
+        let figures = claimed.figures();
+        let said = [told.settled, told.late, told.over].map(Nanos::get);
+        assert_eq!((said, told.slot, told.period), (figures, it.slot, it.period), "{it:?}");
+        let key = (claimed.id.0.shard, it.slot, it.period);
+        let cell = self.cells.get_mut(&key).expect("reserved out of a grant");
+        let [settled, late, over] = figures;
+        if !claimed.is_late {
+            cell.reserved -= it.amount;
+        }
+        cell.settled += settled;
+        cell.late += late;
+        cell.over += over;
+        self.set_state(claimed.id, State::Won);
+    }
+
+    /// Whoever told of a win is answered that it is booked.
+    pub(in super::super) fn acknowledged(&self, id: TokenId) {
+        let it = &self.tokens[&id];
+        assert!(it.record.is_some(), "acknowledged before it is durable: {it:?}");
+    }
+
+    /// A shard says that a token is good for nothing more.
+    pub(in super::super) fn rejected(&self, id: TokenId, why: Rejection, clock: &Clock) {
+        let it = &self.tokens[&id];
+        let is_so = match why {
+            Rejection::Pending => matches!(it.state, State::Claimed { .. }),
+            Rejection::AlreadyWon => it.state == State::Won,
+            Rejection::AlreadyReleased => it.state == State::Released,
+            Rejection::Expired => it.state == State::Expired,
+            Rejection::TooOld => it.forgotten_ms <= clock.tick_ms,
+            Rejection::DeadEpoch | Rejection::OtherShard => true,
+            Rejection::OtherNode | Rejection::FutureEpoch | Rejection::NeverMade => false,
+        };
+        assert!(is_so, "{why:?}, but it is {it:?}");
+    }
+
+    /// The process has ended: what it had reserved may still be won.
+    pub(in super::super) fn crashed(&mut self) {
+        self.leases.end();
+        let open: Vec<TokenId> = std::mem::take(&mut self.expiries)
+            .into_values()
+            .flatten()
+            .map(|(_, id)| id)
+            .chain(self.tokens.iter().filter(|(_, it)| is_claimed(it.state)).map(|(id, _)| *id))
+            .collect();
+        for id in open {
+            let it = self.tokens[&id];
+            let state = match it.state {
+                State::Claimed { .. } if it.record.is_some() => State::Won,
+                State::Claimed { was_open: true } => State::Open,
+                State::Claimed { was_open: false } => State::Expired,
+                state => state,
+            };
+            self.set_state(id, state);
+            if state == State::Open {
+                self.dead_expiries.insert((it.expires_ms, id));
+            }
+        }
+        self.cells.clear();
+        self.buckets.clear();
+        self.seen_unix_ms.clear();
+        self.gates.clear();
+    }
+}
+
+fn is_claimed(state: State) -> bool {
+    matches!(state, State::Claimed { .. })
+}
+
+/// Before all others.
+fn first() -> TokenId {
+    let origin = pacer_core::token::Origin { node: 0, epoch: Epoch(0), shard: 0 };
+    (origin, (pacer_core::token::TtlClass(0), 0, 0))
+}

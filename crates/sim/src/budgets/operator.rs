@@ -1,0 +1,147 @@
+//! Who defines accounts and campaigns, and changes them at any time. Definitions outlive processes.
+
+use pacer_core::ledger::{
+    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Incoming, Limits, Money,
+    ZoneId,
+};
+use pacer_core::messages::Slot;
+use units::{Currency, Nanos, Ppm};
+
+use super::options::Options;
+use super::zone::DAY_MS;
+use crate::Chance;
+
+const CURRENCIES: [Currency; 2] = [Currency::USD, Currency::parse("EUR").expect("three letters")];
+
+/// All definitions, as they stand.
+#[derive(Clone, Debug)]
+pub(super) struct Operator {
+    pub(super) accounts: Vec<AccountDefinition>,
+    pub(super) campaigns: Vec<CampaignDefinition>,
+}
+
+/// The currency of an account.
+pub(super) fn currency_of(account: u32) -> Currency {
+    CURRENCIES[usize::try_from(account).expect("an index") % CURRENCIES.len()]
+}
+
+fn money(account: u32, amount: u64) -> Option<Money> {
+    Some(Money { amount: Nanos::new(amount), currency: currency_of(account) })
+}
+
+impl Operator {
+    pub(super) fn new(options: &Options, chance: &mut Chance) -> Self {
+        let accounts = u32::try_from(options.zones.len()).expect("few");
+        let account = |id: u32, chance: &mut Chance| AccountDefinition {
+            id: AccountId(id),
+            version: 1,
+            currency: currency_of(id),
+            zone: ZoneId(id),
+            limits: Limits {
+                life: money(id, chance.within(6_000..=20_000)),
+                day: money(id, chance.within(1_000..=3_000)),
+                hour: money(id, chance.within(400..=1_500)).filter(|_| chance.happens(500_000)),
+            },
+            is_paused: false,
+        };
+        let campaign = |slot: u32, chance: &mut Chance| {
+            let id = slot % accounts;
+            let maybe = |limit: Option<Money>, chance: &mut Chance| {
+                limit.filter(|_| chance.happens(600_000))
+            };
+            let limits = Limits {
+                life: maybe(money(id, chance.within(3_000..=12_000)), chance),
+                day: maybe(money(id, chance.within(500..=2_000)), chance),
+                hour: maybe(money(id, chance.within(150..=900)), chance),
+            };
+            CampaignDefinition {
+                slot: Slot(slot),
+                version: 1,
+                account: AccountId(id),
+                limits,
+                start_unix_ms: 0,
+                end_unix_ms: options.start_unix_ms + 400 * DAY_MS,
+                daypart: Daypart::ALWAYS,
+                late_holdback: holdback(chance),
+                is_paused: false,
+            }
+        };
+        Self {
+            accounts: (0..accounts).map(|id| account(id, chance)).collect(),
+            campaigns: (0..options.campaigns).map(|slot| campaign(slot, chance)).collect(),
+        }
+    }
+
+    /// All that there is, for a ledger that knows nothing.
+    pub(super) fn all(&self) -> Vec<Incoming> {
+        let accounts = self.accounts.iter().map(|it| Incoming::Account(*it));
+        accounts.chain(self.campaigns.iter().map(|it| Incoming::Campaign(*it))).collect()
+    }
+
+    /// Changes something; which definition that makes.
+    pub(super) fn edit(&mut self, unix_ms: u64, chance: &mut Chance) -> Incoming {
+        let campaigns = self.campaigns.len() as u64;
+        let which = chance.within(0..=campaigns + self.accounts.len() as u64 - 1);
+        let which = usize::try_from(which).expect("an index");
+        let Some(campaign) = self.campaigns.get_mut(which) else {
+            let account = &mut self.accounts[which - self.campaigns.len()];
+            account.version += 1;
+            if chance.happens(150_000) {
+                account.is_paused = !account.is_paused;
+            } else {
+                change(&mut account.limits, chance);
+            }
+            return Incoming::Account(*account);
+        };
+        campaign.version += 1;
+        match chance.within(0..=9) {
+            0 => campaign.is_paused = !campaign.is_paused,
+            1 => {
+                campaign.start_unix_ms = unix_ms - 1_000 + chance.within(0..=20_000);
+            }
+            2 => campaign.end_unix_ms = unix_ms + chance.within(1_000..=DAY_MS),
+            3 => {
+                let hours = (0..168).filter(|_| chance.happens(700_000));
+                campaign.daypart = hours.fold(Daypart::NEVER, Daypart::with);
+            }
+            4 => campaign.late_holdback = holdback(chance),
+            _ => change(&mut campaign.limits, chance),
+        }
+        if campaign.end_unix_ms <= campaign.start_unix_ms {
+            campaign.end_unix_ms = campaign.start_unix_ms + DAY_MS;
+        }
+        Incoming::Campaign(*campaign)
+    }
+
+    /// Everybody may spend, whenever it is.
+    pub(super) fn open(&mut self, until_unix_ms: u64) {
+        for account in &mut self.accounts {
+            account.version += 1;
+            account.is_paused = false;
+        }
+        for campaign in &mut self.campaigns {
+            campaign.version += 1;
+            campaign.is_paused = false;
+            (campaign.start_unix_ms, campaign.end_unix_ms) = (0, until_unix_ms);
+            campaign.daypart = Daypart::ALWAYS;
+        }
+    }
+}
+
+fn holdback(chance: &mut Chance) -> Holdback {
+    let share = chance.one_of(&[0, 0, 50_000, 200_000]);
+    Holdback::Share(Ppm::new(share).expect("a share"))
+}
+
+/// One limit is up to twice as high, or lower.
+fn change(limits: &mut Limits, chance: &mut Chance) {
+    let limit = match chance.within(0..=2) {
+        0 => &mut limits.life,
+        1 => &mut limits.day,
+        _ => &mut limits.hour,
+    };
+    if let Some(money) = limit {
+        let tenths = chance.within(4..=16);
+        money.amount = Nanos::new(money.amount.get() * tenths / 10 + 1);
+    }
+}

@@ -1,0 +1,78 @@
+//! Where money counts: which campaign belongs to which account, and to which hour and day a moment
+//! belongs there. By arithmetic of its own, so that it can be held against the cores'.
+
+use pacer_core::calendar::{Hour, QUARTER_MS};
+use pacer_core::ledger::Limits;
+use pacer_core::messages::{Period, Slot};
+
+use super::zone::Zone;
+
+/// Whose a limit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    Campaign(u32),
+    Account(u32),
+}
+
+/// For how long it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Span {
+    Life,
+    Day(u32),
+    Hour(Period),
+}
+
+/// What a limit is of.
+pub(super) type Level = (Owner, Span);
+
+/// Accounts and their campaigns.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    zones: Vec<Zone>,
+}
+
+impl Places {
+    pub(super) fn new(zones: Vec<Zone>) -> Self {
+        Self { zones }
+    }
+
+    /// Campaigns are dealt out to accounts in turn.
+    pub(super) fn account(&self, slot: Slot) -> u32 {
+        slot.0 % u32::try_from(self.zones.len()).expect("few accounts")
+    }
+
+    /// The hour that an account's clocks show.
+    pub(super) fn hour(&self, slot: Slot, unix_ms: u64) -> Hour {
+        self.zone(self.account(slot)).hour(unix_ms)
+    }
+
+    pub(super) fn zone(&self, account: u32) -> Zone {
+        self.zones[usize::try_from(account).expect("an index")]
+    }
+
+    /// The limits that an amount of a campaign and period counts in.
+    pub(super) fn levels(&self, slot: Slot, period: Period) -> [Level; 6] {
+        let day = self.hour(slot, start_of(period)).day;
+        let account = self.account(slot);
+        let spans = [Span::Life, Span::Day(day), Span::Hour(period)];
+        std::array::from_fn(|at| match at % 2 {
+            0 => (Owner::Campaign(slot.0), spans[at / 2]),
+            _ => (Owner::Account(account), spans[at / 2]),
+        })
+    }
+}
+
+/// The first millisecond of a period.
+pub(super) fn start_of(period: Period) -> u64 {
+    u64::from(period.0) * QUARTER_MS
+}
+
+/// The limit of a span, or the largest number.
+pub(super) fn limit_of(limits: &Limits, span: Span) -> u64 {
+    let limit = match span {
+        Span::Life => limits.life,
+        Span::Day(_) => limits.day,
+        Span::Hour(_) => limits.hour,
+    };
+    limit.map_or(u64::MAX, |limit| limit.amount.get())
+}

@@ -1,0 +1,37 @@
+//! Messages between threads of a process: in order, none lost, so many at most, each after a while.
+
+use std::collections::VecDeque;
+
+/// A ring.
+#[derive(Debug)]
+pub(super) struct Ring<M> {
+    capacity: usize,
+    /// With the step in which they arrive.
+    messages: VecDeque<(u64, M)>,
+}
+
+impl<M> Ring<M> {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, messages: VecDeque::new() }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.messages.len() < self.capacity
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Sends a message that arrives in a step; behind those before it, all the same.
+    pub(super) fn push(&mut self, step: u64, message: M) {
+        assert!(self.has_room(), "who sends looks for room first");
+        let last = self.messages.back().map_or(0, |(at, _)| *at);
+        self.messages.push_back((step.max(last), message));
+    }
+
+    /// The next message that has arrived.
+    pub(super) fn pop(&mut self, step: u64) -> Option<M> {
+        self.messages.pop_front_if(|(at, _)| *at <= step).map(|(_, message)| message)
+    }
+}

@@ -1,0 +1,290 @@
+//! Lets a run happen: time passes in steps, and in each the store answers, exchanges bid and tell of
+//! wins, shards, log and ledger take their turns, and who watches asserts what must hold.
+
+mod healing;
+mod ledger_turn;
+mod process;
+mod shard_turn;
+mod wins;
+
+use pacer_core::ledger::Settings;
+use pacer_core::messages::Epoch;
+use pacer_core::shard;
+use pacer_core::store::{
+    Answer, Begun, Found, Lease, LeaseKey, LeaseStore as _, MemoryStore, Query,
+};
+use pacer_core::token::{Origin, TokenKey};
+
+use self::process::{Birth, Process};
+use super::NODE;
+use super::bug::{Bug, Wiring};
+use super::clock::Clock;
+use super::exchange::Exchange;
+use super::log::{Log, Record};
+use super::observer::{Observer, Start};
+use super::operator::Operator;
+use super::options::{HORIZON, LATE_WINDOW, Manners, Options, PATIENCE, TTLS, Weather};
+use super::places::Places;
+use super::trace::Trace;
+use super::zone::DAY_MS;
+use crate::Chance;
+
+/// For how long calendars are made: no run lasts so long.
+const CALENDAR_MS: u64 = 90 * DAY_MS;
+
+/// How far a start has come.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Nothing runs until this step.
+    Down(u64),
+    Beginning,
+    Reading(Begun),
+}
+
+/// Everything.
+pub(super) struct World<'t> {
+    options: Options,
+    weather: Weather,
+    manners: Manners,
+    bug: Option<Bug>,
+    chance: Chance,
+    clock: Clock,
+    step: u64,
+    key: TokenKey,
+    store: MemoryStore,
+    log: Log,
+    exchange: Exchange,
+    operator: Operator,
+    pub(super) observer: Observer,
+    stage: Stage,
+    process: Option<Box<Process>>,
+    wants_skip: bool,
+    /// The step in which the ledger was last told what the log says, at the latest.
+    fed_at: u64,
+    trace: &'t mut Trace,
+}
+
+impl<'t> World<'t> {
+    pub(super) fn new(options: &Options, bug: Option<Bug>, trace: &'t mut Trace) -> Self {
+        let mut chance = Chance::new(options.seed);
+        let operator = Operator::new(options, &mut chance);
+        let mut observer = Observer::new(Places::new(options.zones.clone()));
+        operator.accounts.iter().for_each(|it| observer.account_defined(it));
+        operator.campaigns.iter().for_each(|it| observer.campaign_defined(it));
+        let seed = chance.number();
+        let mut store = match bug {
+            Some(Bug::Store(bug)) => MemoryStore::with_bug(seed, bug),
+            _ => MemoryStore::new(seed),
+        };
+        store.set_faults(options.weather.store);
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&chance.number().to_be_bytes());
+        Self {
+            options: options.clone(),
+            weather: options.weather,
+            manners: options.manners,
+            bug,
+            chance,
+            clock: Clock { tick_ms: 1_000, unix_ms: options.start_unix_ms },
+            step: 0,
+            key: TokenKey::new(key),
+            store,
+            log: Log::default(),
+            exchange: Exchange::default(),
+            operator,
+            observer,
+            stage: Stage::Down(0),
+            process: None,
+            wants_skip: false,
+            fed_at: 0,
+            trace,
+        }
+    }
+
+    fn has(&self, bug: Wiring) -> bool {
+        self.bug == Some(Bug::Wiring(bug))
+    }
+
+    /// Steps while things go wrong.
+    pub(super) fn run(&mut self) {
+        for _ in 0..self.options.steps {
+            self.pass_time();
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        self.step += 1;
+        let Clock { tick_ms, unix_ms } = self.clock;
+        self.trace.note(format_args!("step {} at {tick_ms} ms, {unix_ms}", self.step));
+        self.observer.pass_dead(&self.clock);
+        if self.process.is_some() && self.chance.happens(self.weather.crash) {
+            self.crash();
+        }
+        match self.process.take() {
+            None => self.start(),
+            Some(mut process) => {
+                self.turns(&mut process);
+                self.process = Some(process);
+            }
+        }
+    }
+
+    fn pass_time(&mut self) {
+        self.clock.pass(self.chance.within(50..=550));
+        self.wants_skip |= self.chance.happens(self.weather.skip);
+        // What the ledger has sent is taken before, and it is told what the log says: a replay that takes
+        // longer than shards remember reservations for is not made good.
+        let is_quiet = |process: &Process| {
+            let mut shards = 0..self.options.shards;
+            process.is_replayed && shards.all(|shard| process.is_quiet(shard))
+        };
+        if self.wants_skip && self.process.as_deref().is_none_or(is_quiet) {
+            self.wants_skip = false;
+            self.skip();
+        }
+        if self.chance.happens(self.weather.wall_forward) {
+            self.clock.unix_ms += self.chance.within(1_000..=3 * 3_600_000);
+        }
+        if self.chance.happens(self.weather.wall_back) {
+            self.clock.unix_ms -= self.chance.within(1_000..=120_000);
+        }
+    }
+
+    /// Nobody does anything for a long time: until shortly before an hour or a day ends, mostly.
+    fn skip(&mut self) {
+        let last = self.options.zones.len() as u64 - 1;
+        let zone =
+            self.observer.places.zone(u32::try_from(self.chance.within(0..=last)).expect("few"));
+        let now = self.clock.unix_ms;
+        let until = match self.chance.within(0..=3) {
+            0 => now + self.chance.within(10_000..=9_000_000),
+            1 => zone.next_day(now),
+            _ => zone.hour(now).end_unix_ms,
+        };
+        let ms = (until - now).saturating_sub(self.chance.within(0..=8_000));
+        self.clock.pass(ms);
+        self.fed_at = 0;
+    }
+
+    fn turns(&mut self, process: &mut Process) {
+        self.hear_store(process);
+        self.edit(process);
+        self.fall_asleep(process);
+        self.hear_exchanges(process);
+        for shard in 0..self.options.shards {
+            if process.is_awake(shard, self.step) {
+                self.shard_turn(process, shard);
+            }
+        }
+        self.log_turn(process);
+        if process.is_awake(self.options.shards, self.step) {
+            self.ledger_turn(process);
+        }
+    }
+
+    fn fall_asleep(&mut self, process: &mut Process) {
+        if self.chance.happens(self.weather.stall) {
+            let who = self.chance.within(0..=self.options.shards.into());
+            let until = self.step + self.chance.within(1..=20);
+            self.trace.note(format_args!("{who} sleeps until {until}"));
+            process.sleep(u16::try_from(who).expect("a shard, or the ledger"), until);
+        }
+    }
+
+    /// The process ends, and with it all that is not durable.
+    fn crash(&mut self) {
+        self.trace.note(format_args!("crash"));
+        let durable = self.log.crash(&mut self.chance);
+        for seq in durable {
+            self.note_durable(seq);
+        }
+        self.observer.crashed();
+        self.observer.pass_dead(&self.clock);
+        self.store.crash();
+        self.process = None;
+        self.stage = Stage::Down(self.step + self.chance.within(0..=6));
+    }
+
+    fn note_durable(&mut self, seq: u64) {
+        if let Record::Win(id, settlement) = *self.log.record(seq) {
+            self.trace.note(format_args!("durable {settlement:?}"));
+            self.observer.durable(id, &settlement, &self.clock);
+        }
+    }
+
+    /// Goes on with a start.
+    fn start(&mut self) {
+        if let Stage::Down(until) = self.stage {
+            if until <= self.step {
+                self.store.begin(NODE);
+                self.stage = Stage::Beginning;
+            }
+            return;
+        }
+        while let Some(answer) = self.store.poll() {
+            self.trace.note(format_args!("{answer:?}"));
+            match (self.stage, answer) {
+                (_, Answer::Begun { begun: Ok(begun), .. }) => {
+                    self.store.read(Query::Leases(None));
+                    self.stage = Stage::Reading(begun);
+                }
+                (_, Answer::Begun { begun: Err(_), .. }) => self.store.begin(NODE),
+                (Stage::Reading(begun), Answer::Read(Ok(Found::Leases(leases)))) => {
+                    self.be_born(begun, &leases);
+                    return;
+                }
+                (_, Answer::Read(_)) => self.store.read(Query::Leases(None)),
+                (_, Answer::Ended(_)) => (),
+            }
+        }
+    }
+
+    fn be_born(&mut self, begun: Begun, leases: &[(LeaseKey, Lease)]) {
+        let Begun { epoch, applied_seq } = begun;
+        let durable = (1..=self.log.durable()).map(|seq| self.log.record(seq));
+        let settlements = durable.filter_map(|record| match record {
+            Record::Win(_, settlement) => Some(*settlement),
+            Record::Other => None,
+        });
+        let settlements: &[_] = &settlements.collect::<Vec<_>>();
+        let unix_ms = self.clock.unix_ms;
+        self.observer.started(&Start { epoch, leases, applied_seq, unix_ms, settlements });
+        let shards: Vec<_> =
+            (0..self.options.shards).map(|n| self.shard_options(epoch, n)).collect();
+        let settings = Settings {
+            horizon: HORIZON,
+            late_window: LATE_WINDOW,
+            patience: PATIENCE,
+            ..Settings::new(NODE, epoch, self.options.shards)
+        };
+        let is_long = self.chance.happens(400_000);
+        let takes_ms = if is_long { self.chance.within(40_000..=75_000) } else { 0 };
+        let birth = Birth {
+            settings,
+            now: self.clock.now(),
+            leases,
+            applied_seq,
+            replay_at_ms: self.clock.tick_ms + takes_ms,
+            ring_capacity: self.options.ring_capacity,
+        };
+        let mut process = Process::new(&birth, &shards);
+        if self.has(Wiring::SkipReplay) {
+            process.told = self.log.durable();
+        }
+        self.send_definitions(&mut process);
+        self.process = Some(Box::new(process));
+    }
+
+    fn shard_options(&self, epoch: Epoch, shard: u16) -> shard::Options {
+        shard::Options {
+            origin: Origin { node: NODE, epoch, shard },
+            ttls: TTLS.to_vec(),
+            late_window: LATE_WINDOW,
+            slots_max: self.options.campaigns,
+            books_max: 256,
+            reservations_max: 4_096,
+            lines_max: 1_024,
+        }
+    }
+}

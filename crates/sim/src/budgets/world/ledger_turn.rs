@@ -1,0 +1,155 @@
+//! The ledger's turn: it is told what definitions, shards, store and log say, and what it says is sent.
+
+use pacer_core::ledger::{Incoming, Notice, ZoneId};
+use pacer_core::store::{Answer, LeaseStore as _};
+
+use super::super::bug::Wiring;
+use super::super::log::Record;
+use super::process::{Down, Process, Up};
+use super::{CALENDAR_MS, World};
+
+/// Records that a replay tells at a time.
+const REPLAYED_MOST: u64 = 12;
+/// Steps after which the ledger is told what the log says, whatever else there is.
+const FED_WITHIN: u64 = 12;
+
+impl World<'_> {
+    pub(super) fn hear_store(&mut self, process: &mut Process) {
+        while let Some(answer) = self.store.poll() {
+            let Answer::Ended(outcome) = answer else { continue };
+            self.trace.note(format_args!("{outcome:?}"));
+            let batch = process.sent.take_if(|batch| batch.number == outcome.number);
+            if let Some(batch) = batch {
+                self.observer.leases.ended(&batch, outcome.ended);
+                process.mail.push((self.step, Incoming::Ended(outcome.number, outcome.ended)));
+            }
+        }
+    }
+
+    /// All definitions, for a ledger that knows none: some come late, some before their account.
+    pub(super) fn send_definitions(&mut self, process: &mut Process) {
+        let start = self.options.start_unix_ms;
+        for (number, zone) in (0..).zip(&self.options.zones) {
+            let calendar = zone.calendar(start - 2 * super::DAY_MS, start + CALENDAR_MS);
+            process.mail.push((self.step, Incoming::Calendar(ZoneId(number), calendar)));
+        }
+        for definition in self.operator.all() {
+            let late = if self.chance.happens(200_000) { self.chance.within(1..=15) } else { 0 };
+            process.mail.push((self.step + late, definition));
+        }
+    }
+
+    /// Somebody changes something: it is told late, twice, and behind what is newer.
+    pub(super) fn edit(&mut self, process: &mut Process) {
+        if !self.chance.happens(self.weather.edit) {
+            return;
+        }
+        let changed = self.operator.edit(self.clock.unix_ms, &mut self.chance);
+        self.trace.note(format_args!("{changed:?}"));
+        match &changed {
+            Incoming::Account(account) => self.observer.account_defined(account),
+            Incoming::Campaign(campaign) => self.observer.campaign_defined(campaign),
+            _ => (),
+        }
+        for _ in 0..=self.chance.within(0..=1) {
+            let at = self.step + self.chance.within(0..=12);
+            process.mail.push((at, changed.clone()));
+        }
+    }
+
+    fn inbox(&mut self, process: &mut Process) -> Vec<Incoming> {
+        let step = self.step;
+        let due = process.mail.extract_if(.., |(at, _)| *at <= step);
+        let mut inbox: Vec<_> = due.map(|(_, message)| message).collect();
+        for (number, desk) in (0u16..).zip(&mut process.desks) {
+            while let Some(message) = desk.up.pop(step) {
+                inbox.push(match message {
+                    Up::Report(report) => Incoming::Report(number, report),
+                    Up::Want(want) => Incoming::Want(number, want),
+                });
+            }
+        }
+        self.feed(process, &mut inbox);
+        inbox
+    }
+
+    /// What the log has said since, in its order.
+    fn feed(&mut self, process: &mut Process, inbox: &mut Vec<Incoming>) {
+        if self.clock.tick_ms < process.replay_at_ms {
+            if self.has(Wiring::ReplayedEarly) {
+                inbox.push(Incoming::Replayed);
+            }
+            return;
+        }
+        let is_due = self.fed_at + FED_WITHIN <= self.step;
+        if process.is_replayed && !is_due && self.chance.happens(300_000) {
+            return;
+        }
+        self.fed_at = self.step;
+        let most = if process.is_replayed { u64::MAX } else { REPLAYED_MOST };
+        let until = self.log.durable().min(process.told.saturating_add(most));
+        // Some come once more.
+        let again = if self.chance.happens(100_000) { self.chance.within(1..=30) } else { 0 };
+        for seq in process.told.saturating_sub(again) + 1..=until {
+            inbox.push(match self.log.record(seq) {
+                Record::Win(_, settlement) => Incoming::Settlement(*settlement),
+                Record::Other => Incoming::Logged(seq),
+            });
+        }
+        process.told = until;
+        if !process.is_replayed && self.log.durable() <= until {
+            process.is_replayed = true;
+            inbox.push(Incoming::Replayed);
+        }
+    }
+
+    pub(super) fn ledger_turn(&mut self, process: &mut Process) {
+        let inbox = self.inbox(process);
+        self.observer.leases.pass(&self.clock);
+        for incoming in &inbox {
+            if !matches!(incoming, Incoming::Calendar(..)) {
+                self.trace.note(format_args!("ledger hears {incoming:?}"));
+            }
+            self.observer.tell(incoming);
+        }
+        process.outbox.clear();
+        process.ledger.step(self.clock.now(), inbox, &mut process.outbox);
+        self.observer.ledger_stepped(&self.clock, &process.outbox);
+        for notice in &process.outbox.notices {
+            let is_taken = matches!(notice, Notice::Account(_, Ok(_)) | Notice::Campaign(_, Ok(_)));
+            assert!(is_taken, "what is defined holds: {notice:?}");
+        }
+        if let Some(batch) = process.outbox.batch.take() {
+            self.trace.note(format_args!("{batch:?}"));
+            process.sent = Some(batch.clone());
+            self.store.submit(process.writer, batch);
+        }
+        self.send_down(process);
+    }
+
+    /// Grants and gates, in their order; where a ring is full they wait here.
+    fn send_down(&mut self, process: &mut Process) {
+        let grants = process.outbox.grants.iter().map(|(shard, it)| (*shard, Down::Grant(*it)));
+        let gates = process.outbox.gates.iter().map(|(shard, it)| (*shard, Down::Gate(*it)));
+        let mut messages: Vec<(u16, Down)> = grants.collect();
+        if self.chance.happens(500_000) {
+            messages.splice(0..0, gates);
+        } else {
+            messages.extend(gates);
+        }
+        for (shard, message) in messages {
+            process.desks[usize::from(shard)].held.push_back(message);
+        }
+        let delay = self.options.delay_steps_max;
+        let is_dropped = self.has(Wiring::DropWhenFull);
+        for desk in &mut process.desks {
+            while desk.down.has_room() {
+                let Some(message) = desk.held.pop_front() else { break };
+                desk.down.push(self.step + 1 + self.chance.within(0..=delay), message);
+            }
+            if is_dropped {
+                desk.held.clear();
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A process: shards, ledger, and the rings between them. All of it is gone when it ends.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use pacer_core::ledger::{Incoming, Ledger, Now, Outbox, Settings};
+use pacer_core::messages::{Gate, Grant, Report, Want};
+use pacer_core::shard::{self, Claim, Shard};
+use pacer_core::store::{Batch, Lease, LeaseKey, Writer};
+use pacer_core::token::Token;
+
+use super::super::exchange::Act;
+use super::super::log::TokenId;
+use super::super::observer::Claimed;
+use super::super::ring::Ring;
+
+/// From the ledger to a shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Down {
+    Grant(Grant),
+    Gate(Gate),
+}
+
+/// From a shard to the ledger.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Up {
+    Report(Report),
+    Want(Want),
+}
+
+/// What is told of a token that another shard made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forward {
+    pub(super) token: Token,
+    pub(super) act: Act,
+}
+
+/// A claim whose record is under way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) shard: u16,
+    pub(super) claim: Claim,
+    pub(super) claimed: Claimed,
+}
+
+/// From the log to a shard.
+#[derive(Debug)]
+pub(super) enum News {
+    Durable(Pending),
+    Lost(Pending),
+}
+
+/// One shard, and what is on its way to it or from it.
+pub(super) struct Desk {
+    pub(super) shard: Shard,
+    pub(super) down: Ring<Down>,
+    /// What the ledger holds back, for the ring is full.
+    pub(super) held: VecDeque<Down>,
+    pub(super) up: Ring<Up>,
+    pub(super) forwards: Ring<Forward>,
+    pub(super) news: Ring<News>,
+}
+
+/// A process.
+pub(super) struct Process {
+    pub(super) writer: Writer,
+    pub(super) ledger: Ledger,
+    pub(super) outbox: Outbox,
+    pub(super) desks: Vec<Desk>,
+    /// By the number of their record.
+    pub(super) claims: BTreeMap<u64, Pending>,
+    /// Claims whose record is lost, and whose shard has not heard of it.
+    pub(super) lost: BTreeSet<TokenId>,
+    /// Wins that the log alone books, by the number of their record.
+    pub(super) orphans: BTreeMap<u64, TokenId>,
+    /// For the ledger, with the step in which it comes.
+    pub(super) mail: Vec<(u64, Incoming)>,
+    /// The batch that the store has.
+    pub(super) sent: Option<Batch>,
+    /// The last record that the ledger was told.
+    pub(super) told: u64,
+    /// From when on the log is told: it may be long.
+    pub(super) replay_at_ms: u64,
+    pub(super) is_replayed: bool,
+    /// Until which step each shard, and last the ledger, does nothing.
+    asleep: Vec<u64>,
+}
+
+/// What a process is made with.
+pub(super) struct Birth<'a> {
+    pub(super) settings: Settings,
+    pub(super) now: Now,
+    pub(super) leases: &'a [(LeaseKey, Lease)],
+    pub(super) applied_seq: u64,
+    pub(super) replay_at_ms: u64,
+    pub(super) ring_capacity: usize,
+}
+
+impl Process {
+    pub(super) fn new(birth: &Birth<'_>, shards: &[shard::Options]) -> Self {
+        let Settings { node, epoch, .. } = birth.settings;
+        let leases = birth.leases.iter().copied();
+        let desk = |options: &shard::Options| Desk {
+            shard: Shard::new(options).expect("options within their ranges"),
+            down: Ring::new(birth.ring_capacity),
+            held: VecDeque::new(),
+            up: Ring::new(birth.ring_capacity),
+            forwards: Ring::new(birth.ring_capacity),
+            news: Ring::new(usize::MAX),
+        };
+        Self {
+            writer: Writer { node, epoch },
+            ledger: Ledger::new(birth.settings.clone(), birth.now, leases, birth.applied_seq),
+            outbox: Outbox::default(),
+            desks: shards.iter().map(desk).collect(),
+            claims: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            orphans: BTreeMap::new(),
+            mail: Vec::new(),
+            sent: None,
+            told: birth.applied_seq,
+            replay_at_ms: birth.replay_at_ms,
+            is_replayed: false,
+            asleep: vec![0; shards.len() + 1],
+        }
+    }
+
+    pub(super) fn desk(&mut self, shard: u16) -> &mut Desk {
+        &mut self.desks[usize::from(shard)]
+    }
+
+    /// Whether nothing is on its way from the ledger to a shard.
+    pub(super) fn is_quiet(&self, shard: u16) -> bool {
+        let desk = &self.desks[usize::from(shard)];
+        desk.down.is_empty() && desk.held.is_empty()
+    }
+
+    /// Of a shard; behind the last one stands the ledger.
+    pub(super) fn is_awake(&self, who: u16, step: u64) -> bool {
+        self.asleep[usize::from(who)] <= step
+    }
+
+    pub(super) fn sleep(&mut self, who: u16, until: u64) {
+        self.asleep[usize::from(who)] = until;
+    }
+}

@@ -1,0 +1,210 @@
+//! What becomes of what exchanges tell: from the token to the durable record, and back to who told.
+
+use pacer_core::ledger::Settlement;
+use pacer_core::shard::Rejection;
+use pacer_core::store::LeaseKey;
+use pacer_core::token::Token;
+use units::Nanos;
+
+use super::super::bug::Wiring;
+use super::super::exchange::{Act, Notice};
+use super::super::log::{Record, TokenId, id_of};
+use super::super::observer::Claimed;
+use super::super::operator::currency_of;
+use super::World;
+use super::process::{Forward, News, Pending, Process};
+
+impl World<'_> {
+    /// Exchanges tell whichever shard they are connected to.
+    pub(super) fn hear_exchanges(&mut self, process: &mut Process) {
+        while let Some(notice) = self.exchange.next(self.clock.tick_ms) {
+            let last = u64::from(self.options.shards) - 1;
+            let shard = u16::try_from(self.chance.within(0..=last)).expect("a shard");
+            if process.is_awake(shard, self.step) {
+                self.hear(process, shard, &notice);
+            }
+            self.exchange.again(&notice, self.clock.tick_ms, &mut self.chance);
+        }
+    }
+
+    fn hear(&mut self, process: &mut Process, shard: u16, notice: &Notice) {
+        match self.key.open(&notice.text) {
+            Ok(token) => {
+                assert!(!notice.is_altered, "an altered token is taken: {token:?}");
+                self.arrive(process, shard, &token, notice.act);
+            }
+            Err(error) => {
+                self.trace.note(format_args!("{shard} refuses a token: {error}"));
+                assert!(notice.is_altered, "a token comes back as it was given out: {error}");
+            }
+        }
+    }
+
+    /// A token has come to a shard, its own or another.
+    pub(super) fn arrive(&mut self, process: &mut Process, at: u16, token: &Token, act: Act) {
+        self.observer.pass(at, &self.clock);
+        let rejection = match act {
+            Act::Win(price) => self.win(process, at, token, price),
+            Act::Release => self.release(process, at, token),
+        };
+        let Err(why) = rejection else { return };
+        let id = id_of(token);
+        self.trace.note(format_args!("{at} rejects {act:?} of {id:?}: {why:?}"));
+        self.observer.rejected(id, why, &self.clock);
+        match (why, act) {
+            (Rejection::OtherShard, _) if !self.has(Wiring::ForwardNowhere) => {
+                let step = self.step + self.chance.within(0..=self.options.delay_steps_max);
+                let forwards = &mut process.desk(id.0.shard).forwards;
+                // What has no room is told again.
+                if forwards.has_room() {
+                    forwards.push(step, Forward { token: *token, act });
+                }
+            }
+            (Rejection::AlreadyWon, Act::Win(_)) => self.acknowledge(id),
+            (Rejection::TooOld, Act::Win(price)) => self.write_alone(process, token, price, true),
+            (Rejection::DeadEpoch | Rejection::OtherShard, Act::Win(price)) => {
+                self.write_alone(process, token, price, false);
+            }
+            _ => (),
+        }
+    }
+
+    fn release(&mut self, process: &mut Process, at: u16, token: &Token) -> Result<(), Rejection> {
+        let amount = process.desk(at).shard.release(token, self.clock.tick())?;
+        self.trace.note(format_args!("{at} releases {amount} of {:?}", id_of(token)));
+        self.observer.released(id_of(token), amount);
+        Ok(())
+    }
+
+    fn win(
+        &mut self,
+        process: &mut Process,
+        at: u16,
+        token: &Token,
+        price: Nanos,
+    ) -> Result<(), Rejection> {
+        let claim = process.desk(at).shard.claim(token, self.clock.tick())?;
+        let (id, is_late) = (id_of(token), claim.is_late());
+        let claimed = Claimed { id, price: price.get(), amount: token.amount().get(), is_late };
+        self.trace.note(format_args!("{at} claims {claimed:?}"));
+        self.observer.claimed(&claimed);
+        let mut pending = Pending { shard: at, claim, claimed };
+        if self.chance.happens(self.weather.log_refused) {
+            self.hear_log(process, News::Lost(pending));
+            return Ok(());
+        }
+        if self.has(Wiring::AcknowledgeBeforeSync) {
+            self.acknowledge(id);
+        }
+        let seq = self.write(token, &pending.claimed);
+        if self.has(Wiring::SettleBeforeSync) {
+            self.hear_log(process, News::Durable(pending));
+            return Ok(());
+        }
+        pending.claimed.price = price.get();
+        process.claims.insert(seq, pending);
+        Ok(())
+    }
+
+    /// A win that no shard knows, or no more: the log alone says whether it was booked before.
+    fn write_alone(&mut self, process: &mut Process, token: &Token, price: Nanos, is_late: bool) {
+        let id = id_of(token);
+        if self.has(Wiring::ForgetDeadWins) {
+            return self.acknowledge(id);
+        }
+        let known = self.log.find(id).filter(|_| !self.has(Wiring::RepeatDeadWins));
+        match known {
+            Some(seq) if seq <= self.log.durable() => self.acknowledge(id),
+            Some(_) => (),
+            // The log has lost the record of a claim, and its shard has not heard of it yet.
+            None if process.lost.contains(&id) => (),
+            None if self.chance.happens(self.weather.log_refused) => (),
+            None => {
+                let amount = token.amount().get();
+                let claimed = Claimed { id, price: price.get(), amount, is_late };
+                let seq = self.write(token, &claimed);
+                process.orphans.insert(seq, id);
+            }
+        }
+    }
+
+    fn write(&mut self, token: &Token, claimed: &Claimed) -> u64 {
+        let mut booked = *claimed;
+        booked.is_late &= !self.has(Wiring::LateAsSettled);
+        let [settled, late, mut over] = booked.figures();
+        if self.has(Wiring::ForgetOver) {
+            over = 0;
+        }
+        let slot = token.slot();
+        let mut period = token.period();
+        if self.has(Wiring::BookToNow) {
+            period = self.observer.places.hour(slot, self.clock.unix_ms).period;
+        }
+        let origin = token.origin();
+        let settlement = Settlement {
+            seq: self.log.next(),
+            key: LeaseKey { slot, period, node: origin.node, epoch: origin.epoch },
+            settled: Nanos::new(settled),
+            late: Nanos::new(late),
+            over: Nanos::new(over),
+            currency: currency_of(self.observer.places.account(slot)),
+        };
+        self.trace.note(format_args!("write {settlement:?}"));
+        self.log.append(Record::Win(claimed.id, settlement))
+    }
+
+    fn acknowledge(&mut self, id: TokenId) {
+        self.trace.note(format_args!("acknowledge {id:?}"));
+        self.observer.acknowledged(id);
+        self.exchange.acknowledge(id);
+    }
+
+    /// The log writes, or cannot.
+    pub(super) fn log_turn(&mut self, process: &mut Process) {
+        if self.chance.happens(50_000) {
+            self.log.append(Record::Other);
+        }
+        let delay = self.options.delay_steps_max;
+        if self.chance.happens(self.weather.log_lost) {
+            for seq in self.log.lose() {
+                self.trace.note(format_args!("lost {seq}"));
+                process.orphans.remove(&seq);
+                let Some(pending) = process.claims.remove(&seq) else { continue };
+                let at = self.step + self.chance.within(0..=delay);
+                process.lost.insert(pending.claimed.id);
+                process.desk(pending.shard).news.push(at, News::Lost(pending));
+            }
+        } else if self.chance.happens(self.weather.sync) {
+            for seq in self.log.sync() {
+                self.note_durable(seq);
+                if let Some(id) = process.orphans.remove(&seq) {
+                    self.acknowledge(id);
+                }
+                let Some(pending) = process.claims.remove(&seq) else { continue };
+                let at = self.step + self.chance.within(0..=delay);
+                process.desk(pending.shard).news.push(at, News::Durable(pending));
+            }
+        }
+    }
+
+    /// A shard hears what became of the record of a claim.
+    pub(super) fn hear_log(&mut self, process: &mut Process, news: News) {
+        match news {
+            News::Durable(Pending { shard, claim, claimed }) => {
+                let told = process.desk(shard).shard.settle(claim, Nanos::new(claimed.price));
+                self.trace.note(format_args!("{shard} settles {told:?}"));
+                self.observer.settled(&claimed, &told);
+                self.acknowledge(claimed.id);
+            }
+            News::Lost(Pending { shard, claim, claimed }) => {
+                self.trace.note(format_args!("{shard} gives up {claimed:?}"));
+                process.lost.remove(&claimed.id);
+                self.observer.unclaimed(claimed.id, &self.clock);
+                if self.has(Wiring::DropClaim) {
+                    return;
+                }
+                process.desk(shard).shard.unclaim(claim);
+            }
+        }
+    }
+}

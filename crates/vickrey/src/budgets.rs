@@ -1,0 +1,275 @@
+//! Budgets, joined to the exchange: the ledger's thread, the registry of accounts and campaigns, and what
+//! the exchange is told of both.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use exchange_core::house::{Campaign, Catalogue};
+use exchange_core::{Lifetimes, Reservation};
+use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
+use exchange_serve::{
+    Bank, Budgets, BudgetsError, Exchange, ExchangeConfig, HouseRules, Line, Settlements,
+};
+use pacer_serve::registry::{AccountFacts, Published, Registry, RegistryOptions, Rules};
+use pacer_serve::{
+    BudgetsConfig, Feed, Handle, Keyring, LedgerThread, ShardLine, StartError, Started,
+};
+use pacer_serve::{api, registry};
+use runtime::admin::{Api, Readiness};
+use runtime::config::Section;
+use runtime::metrics::Exposition;
+use runtime::shutdown::Shutdown;
+use tracing::{error, info};
+
+use crate::config::Config;
+use crate::exit::Failure;
+
+/// How long the first catalogue is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How soon campaigns are offered to the exchange again that it could not record.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The exchange's part of a campaign.
+struct Shown(HouseRules);
+
+impl Rules for Shown {
+    fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
+        Self(HouseRules::read(s, account.currency))
+    }
+
+    fn is_fixed_price(&self) -> bool {
+        self.0.is_fixed_price()
+    }
+}
+
+/// Budgets that are kept: the ledger runs, and nothing is authorised yet.
+pub(crate) struct Kept {
+    registry: Arc<Registry<Shown>>,
+    handle: Handle,
+    thread: LedgerThread,
+    published: Receiver<Published<Shown>>,
+}
+
+/// The same, with an exchange that spends them.
+pub(crate) struct Spent {
+    registry: Arc<Registry<Shown>>,
+    handle: Handle,
+    thread: LedgerThread,
+    following: JoinHandle<()>,
+}
+
+/// What the log tells the ledger.
+struct Told {
+    feed: Feed,
+    keys: Keyring,
+}
+
+impl Settlements for Told {
+    fn settled(&mut self, sequence: u64, reservation: &Reservation) {
+        match self.keys.open_token(reservation.token.as_str().as_bytes()) {
+            Ok(token) => self.feed.settled(sequence, &token, reservation.currency),
+            Err(error) => error!(
+                sequence, %error,
+                "what is billed was reserved under a key that is gone: it counts in no budget"
+            ),
+        }
+    }
+
+    fn reached(&mut self, sequence: u64) {
+        self.feed.reached(sequence);
+    }
+
+    fn replayed(&mut self) {
+        self.feed.replayed();
+    }
+
+    fn applied_seq(&self) -> u64 {
+        self.feed.applied_seq()
+    }
+}
+
+impl Kept {
+    /// Opens the ledger, reads all accounts and campaigns, and tells the ledger of them. `folder` is
+    /// what files are relative to.
+    pub(crate) fn open(
+        (config, exchange): (&Config, &ExchangeConfig),
+        folder: &Path,
+        shutdown: &Shutdown,
+    ) -> anyhow::Result<Option<(Self, Budgets)>> {
+        let Some(budgets) = &config.budgets else { return Ok(None) };
+        let notices = exchange.notices.as_ref();
+        let notices = notices.ok_or_else(|| Failure::usage(BudgetsError::Unbilled))?;
+        let lifetimes = notices.lifetimes;
+        let shards =
+            u16::try_from(config.shards.shards).context("shards are counted by 16 bits")?;
+        let origin = Instant::now();
+        let keys = budgets.keys().map_err(Failure::unavailable)?;
+        let started = budgets.start(shards, origin, shutdown).start();
+        let started = started.map_err(|error: StartError| {
+            Failure::unavailable(format!("budgets.directory: {error}"))
+        })?;
+        let Started { lines, feed, handle, thread } = started;
+        let halted = handle.halted();
+        let bank = Bank {
+            key: *keys.seals(),
+            draw: *keys.draws(),
+            origin,
+            is_halted: Arc::new(move || halted.is_set()),
+        };
+        let lines = lines.into_iter().map(|line| this_line(budgets, &lifetimes, line)).collect();
+        let (publish, published) = channel();
+        let options = RegistryOptions {
+            folder: folder.to_owned(),
+            campaigns: budgets.campaigns.as_ref().map(|files| files.display().to_string()),
+            clock: unix_ms,
+        };
+        let desk = Arc::new(handle.clone());
+        let registry = Registry::start(desk, &options, move |catalogue| {
+            // Nobody follows any more at the end.
+            let _ended = publish.send(catalogue);
+        });
+        let registry = Arc::new(registry.map_err(|error| match error {
+            registry::StartError::Invalid(_) => Failure::usage(error),
+            error => Failure::unavailable(error),
+        })?);
+        let first = published.recv_timeout(PATIENCE).context("the registry tells no catalogue")?;
+        let (campaigns, accounts) = (first.campaigns.len(), first.accounts.len());
+        info!(accounts, campaigns, "budgets are kept at {}", budgets.directory.display());
+        let campaigns = this_catalogue(&first);
+        let settlements = Box::new(Told { feed, keys });
+        let budgets = Budgets { bank, lines, campaigns, settlements };
+        Ok(Some((Self { registry, handle, thread, published }, budgets)))
+    }
+
+    /// Follows what is defined, for an exchange that was started with the first of it.
+    pub(crate) fn follow(
+        self,
+        exchange: &Arc<Exchange>,
+        config: &Config,
+        shutdown: &Shutdown,
+    ) -> std::io::Result<Spent> {
+        let Self { registry, handle, thread, published } = self;
+        drop(registry.watch(config.watch, shutdown)?);
+        let exchange = Arc::downgrade(exchange);
+        let following = std::thread::Builder::new().name("catalogues".to_owned());
+        let following = following.spawn(move || {
+            if let Err(error) = runtime::process::stand_back() {
+                error!(%error, "taking over campaigns may hold up auctions");
+            }
+            follow(&published, &exchange);
+        })?;
+        Ok(Spent { registry, handle, thread, following })
+    }
+}
+
+impl Spent {
+    /// Adds the ledger's metrics to the page that is scraped.
+    pub(crate) fn expose(&self, exposition: &mut Exposition) {
+        self.handle.expose(exposition);
+    }
+
+    /// The process is ready once the ledger is.
+    pub(crate) fn readiness(&self, readiness: &mut Readiness) {
+        let handle = self.handle.clone();
+        readiness.add("budgets", move || handle.is_ready());
+    }
+
+    /// Accounts and campaigns, for operators.
+    pub(crate) fn api(&self) -> Api {
+        api::api(Arc::clone(&self.registry) as Arc<dyn api::Budgets>)
+    }
+
+    /// Ends, after the exchange has.
+    pub(crate) fn close(self) {
+        let Self { registry, thread, following, .. } = self;
+        drop(registry);
+        if following.join().is_err() {
+            error!("the thread that follows campaigns had panicked");
+        }
+        if let Err(cause) = thread.close() {
+            error!(%cause, "the ledger's store was not closed well: the next start takes longer");
+        }
+    }
+}
+
+/// Hands each catalogue to the exchange, until there are no more, or no exchange.
+fn follow(published: &Receiver<Published<Shown>>, exchange: &Weak<Exchange>) {
+    while let Ok(mut catalogue) = published.recv() {
+        loop {
+            // Only the latest counts.
+            catalogue = published.try_iter().last().unwrap_or(catalogue);
+            let Some(exchange) = exchange.upgrade() else { return };
+            match exchange.set_campaigns(this_catalogue(&catalogue)) {
+                Ok(generation) => {
+                    let number = catalogue.number;
+                    info!(number, generation, "campaigns are taken over");
+                    break;
+                }
+                Err(error) => error!(%error, "campaigns are not taken over yet"),
+            }
+            drop(exchange);
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+fn this_line(config: &BudgetsConfig, lifetimes: &Lifetimes, line: ShardLine) -> Line {
+    let Lifetimes {
+        dooh_s,
+        stitched_s,
+        interstitial_s,
+        app_native_s,
+        app_banner_s,
+        web_s,
+        exp_max_s,
+    } = *lifetimes;
+    let lifetimes =
+        [dooh_s, stitched_s, interstitial_s, app_native_s, app_banner_s, web_s, exp_max_s];
+    let lifetimes = lifetimes.map(|seconds| Duration::from_secs(seconds.into()));
+    let ShardLine { origin, from_ledger, to_ledger, .. } = line;
+    Line { from_ledger, to_ledger, options: config.shard_options(origin, &lifetimes) }
+}
+
+/// What the exchange holds auctions by.
+fn this_catalogue(published: &Published<Shown>) -> Campaigns {
+    let currency_of = |account: &str| {
+        let accounts = &published.accounts;
+        let found = accounts.binary_search_by(|known| (*known.id).cmp(account));
+        found.ok().map(|at| accounts[at].currency)
+    };
+    let campaigns = published.campaigns.iter().filter(|campaign| campaign.is_open);
+    let campaigns = campaigns.filter_map(|campaign| {
+        Some(Campaign {
+            id: Box::from(&*campaign.id),
+            slot: campaign.slot,
+            account: Box::from(&*campaign.account),
+            currency: currency_of(&campaign.account)?,
+            rules: Arc::clone(&campaign.rules.0.0),
+        })
+    });
+    let seats = published.accounts.iter().flat_map(|account| {
+        let payer = account.slot.map(|slot| Payer { slot, currency: account.currency });
+        let of = move |(dsp, seat): &(String, String)| {
+            Some(SeatAccount {
+                dsp: dsp.as_str().into(),
+                seat: seat.as_str().into(),
+                payer: payer?,
+            })
+        };
+        account.seats.iter().filter_map(of)
+    });
+    Campaigns {
+        number: published.number,
+        seats: seats.collect(),
+        house: Catalogue::new(campaigns.collect()),
+    }
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

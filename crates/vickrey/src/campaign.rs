@@ -1,0 +1,337 @@
+//! `vickrey campaign` and `vickrey account`: the API of a running exchange, for people.
+//!
+//! Owns the command line, and what is asked for. How it is sent is client.rs's; how it is shown,
+//! show.rs's and curve.rs's.
+
+mod client;
+mod curve;
+mod file;
+mod show;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value};
+
+use crate::exit::{Exit, Failure};
+use client::{Client, Refusal, encoded};
+
+/// Definitions that are asked for at once.
+const PAGE: usize = 1000;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CampaignCommand {
+    /// All campaigns, or those of an account
+    List {
+        /// Those of this account
+        #[arg(long, value_name = "ID")]
+        account: Option<String>,
+        /// Those that were removed, too
+        #[arg(long)]
+        removed: bool,
+        #[command(flatten)]
+        asking: Asking,
+    },
+    /// One of them, with what it has spent
+    Show(One),
+    /// Define what a file has, TOML or JSON
+    Create(Create),
+    /// Change limits; they are absolute
+    Budget(Budget),
+    /// Stop its spending
+    Pause(Change),
+    /// Let it spend again
+    Resume(Change),
+    /// Take it away; what it has spent counts on
+    Remove(Change),
+    /// Why it does not spend
+    Why(One),
+    /// What it spends beside what it should
+    Curve {
+        #[command(flatten)]
+        one: One,
+        /// Draw into this file instead of the terminal
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccountCommand {
+    /// All accounts
+    List {
+        /// Those that were removed, too
+        #[arg(long)]
+        removed: bool,
+        #[command(flatten)]
+        asking: Asking,
+    },
+    /// One of them
+    Show(One),
+    /// Define what a file has, TOML or JSON
+    Create(Create),
+    /// Change limits; they are absolute
+    Budget(Budget),
+    /// Stop the spending of all its campaigns
+    Pause(Change),
+    /// Let them spend again
+    Resume(Change),
+    /// Why its seats do not spend
+    Why(One),
+}
+
+/// Who is asked, and in which form it answers. An admin token is taken from the variable
+/// `VICKREY_ADMIN_TOKEN`.
+#[derive(Debug, Args)]
+pub(crate) struct Asking {
+    /// The exchange's admin listener
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
+    admin: String,
+    /// The answer as it is, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct One {
+    /// Which
+    id: String,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// The file; - for what is piped in
+    file: PathBuf,
+    /// Names the request: sent twice, it is done once
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    one: One,
+    /// Only while it is at this version
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Limits {
+    /// The most in all; none for no limit
+    #[arg(long, value_name = "AMOUNT")]
+    budget: Option<String>,
+    /// The most on a day
+    #[arg(long, value_name = "AMOUNT")]
+    daily: Option<String>,
+    /// The most in an hour
+    #[arg(long, value_name = "AMOUNT")]
+    hourly: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Budget {
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    change: Change,
+}
+
+/// What is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Account,
+    Campaign,
+}
+
+impl Kind {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Account => "/v1/accounts",
+            Self::Campaign => "/v1/campaigns",
+        }
+    }
+
+    /// What a list of them is called.
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::Account => "accounts",
+            Self::Campaign => "campaigns",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Campaign => "campaign",
+        }
+    }
+
+    fn of(self, id: &str, what: &str) -> String {
+        format!("{}/{}{what}", self.path(), encoded(id))
+    }
+}
+
+pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
+    const KIND: Kind = Kind::Campaign;
+    let mut out = io::stdout().lock();
+    match command {
+        CampaignCommand::List { account, removed, asking } => {
+            let account = account.iter().map(|id| format!("&account={}", encoded(id)));
+            let removed = removed.then(|| "&removed=true".to_owned());
+            let query: String = account.chain(removed).collect();
+            list(KIND, asking, &query, &mut out)
+        }
+        CampaignCommand::Show(one) => show(KIND, one, &mut out),
+        CampaignCommand::Create(args) => create(KIND, args, &mut out),
+        CampaignCommand::Budget(args) => budget(KIND, args, &mut out),
+        CampaignCommand::Pause(args) => change(KIND, ("PUT", "/pause"), args, &mut out),
+        CampaignCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),
+        CampaignCommand::Remove(args) => change(KIND, ("DELETE", ""), args, &mut out),
+        CampaignCommand::Why(one) => why(KIND, one, &mut out),
+        CampaignCommand::Curve { one, svg } => {
+            let answer = Client::new(&one.asking.admin)?.get(&KIND.of(&one.id, "/curve"))?;
+            match svg {
+                _ if one.asking.json => print_json(&answer, &mut out),
+                Some(file) => curve::plot(&answer, file),
+                None => curve::draw(&answer, &mut out),
+            }
+        }
+    }
+}
+
+pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
+    const KIND: Kind = Kind::Account;
+    let mut out = io::stdout().lock();
+    match command {
+        AccountCommand::List { removed, asking } => {
+            list(KIND, asking, if *removed { "&removed=true" } else { "" }, &mut out)
+        }
+        AccountCommand::Show(one) => show(KIND, one, &mut out),
+        AccountCommand::Create(args) => create(KIND, args, &mut out),
+        AccountCommand::Budget(args) => budget(KIND, args, &mut out),
+        AccountCommand::Pause(args) => change(KIND, ("PUT", "/pause"), args, &mut out),
+        AccountCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),
+        AccountCommand::Why(one) => why(KIND, one, &mut out),
+    }
+}
+
+fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    writeln!(out, "{answer:#}")?;
+    Ok(Exit::Done)
+}
+
+fn list(kind: Kind, asking: &Asking, query: &str, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let client = Client::new(&asking.admin)?;
+    let (mut all, mut after) = (Vec::new(), String::new());
+    loop {
+        let mut page = client.get(&format!("{}?most={PAGE}{query}{after}", kind.path()))?;
+        if let Value::Array(views) = page[kind.plural()].take() {
+            all.extend(views);
+        }
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={}", encoded(next)),
+            None => break,
+        }
+    }
+    if asking.json {
+        return print_json(&Value::from(all), out);
+    }
+    show::list(kind, &all, out)?;
+    Ok(Exit::Done)
+}
+
+fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let client = Client::new(&one.asking.admin)?;
+    let view = client.get(&kind.of(&one.id, ""))?;
+    if one.asking.json {
+        return print_json(&view, out);
+    }
+    // A ledger that does not answer, or an account without seats, has nothing to add.
+    let spend = client.ask(("GET", &kind.of(&one.id, "/spend")), &[], None)?;
+    show::one(kind, &view, spend.ok().as_ref(), out)?;
+    Ok(Exit::Done)
+}
+
+fn create(kind: Kind, args: &Create, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let client = Client::new(&args.asking.admin)?;
+    let definitions = file::read(kind, &args.file)?;
+    if let (Some(_), [_, _, ..]) = (&args.key, &definitions[..]) {
+        let message = "--key names one request, but the file defines several: leave it out";
+        return Err(Failure::usage(message));
+    }
+    let key = args.key.as_deref().map(|key| ("idempotency-key", key.to_owned()));
+    let headers: Vec<_> = key.into_iter().collect();
+    for definition in definitions {
+        let asked = ("POST", kind.path());
+        let view = client
+            .ask(asked, &headers, Some(&definition.into()))?
+            .map_err(Refusal::into_failure)?;
+        told(kind, &args.asking, &view, out)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn budget(kind: Kind, args: &Budget, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let Limits { budget, daily, hourly } = &args.limits;
+    let given = [("budget", budget), ("daily_budget", daily), ("hourly_budget", hourly)];
+    let amount = |amount: &String| match amount.as_str() {
+        "none" => Value::Null,
+        amount => amount.into(),
+    };
+    let given =
+        given.into_iter().filter_map(|(key, it)| Some((key.to_owned(), amount(it.as_ref()?))));
+    let body: Map<String, Value> = given.collect();
+    send(kind, ("PUT", "/budget"), &args.change, Some(&body.into()), out)
+}
+
+fn change(
+    kind: Kind,
+    asked: (&str, &str),
+    args: &Change,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    send(kind, asked, args, None, out)
+}
+
+fn send(
+    kind: Kind,
+    (method, what): (&str, &str),
+    args: &Change,
+    body: Option<&Value>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let One { id, asking } = &args.one;
+    let version = args.if_version.map(|version| ("if-match", format!("\"{version}\"")));
+    let headers: Vec<_> = version.into_iter().collect();
+    let client = Client::new(&asking.admin)?;
+    let view =
+        client.ask((method, &kind.of(id, what)), &headers, body)?.map_err(Refusal::into_failure)?;
+    told(kind, asking, &view, out)?;
+    Ok(Exit::Done)
+}
+
+/// Says what a change has come to.
+fn told(kind: Kind, asking: &Asking, view: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
+    if asking.json {
+        print_json(view, out)?;
+    } else {
+        show::changed(kind, view, out)?;
+    }
+    Ok(())
+}
+
+fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let answer = Client::new(&one.asking.admin)?.get(&kind.of(&one.id, "/why"))?;
+    if one.asking.json {
+        return print_json(&answer, out);
+    }
+    show::why(&answer, out)?;
+    Ok(Exit::Done)
+}

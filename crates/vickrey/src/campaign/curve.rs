@@ -1,0 +1,68 @@
+//! A campaign's curve: what it spends beside what it should, in the terminal or as an SVG.
+//!
+//! How it is drawn is `whatif`'s.
+
+use std::io::Write;
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use whatif::curve::{Curve, Drawing};
+use whatif::{chart, plot};
+
+use crate::exit::{Exit, Failure, write_file};
+
+/// The field within the axes, in characters.
+const SIZE: (usize, usize) = (72, 16);
+
+/// Draws it in characters.
+pub(super) fn draw(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let drawing = drawing(answer)?;
+    write!(out, "{}", chart::draw(&drawing, SIZE.0, SIZE.1))?;
+    Ok(Exit::Done)
+}
+
+/// Draws it into a file.
+pub(super) fn plot(answer: &Value, file: &Path) -> anyhow::Result<Exit> {
+    write_file(file, &plot::svg(&drawing(answer)?))?;
+    Ok(Exit::Done)
+}
+
+fn drawing(answer: &Value) -> anyhow::Result<Drawing> {
+    let id = answer["id"].as_str().unwrap_or_default();
+    let points = answer["points"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let money = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
+    let whole = points.iter().filter_map(|point| money(&point["target"])).fold(0.0, f64::max);
+    let (start, end) = (millis(&answer["start"]), millis(&answer["end"]));
+    let (Some(start_ms), Some(end_ms), true) = (start, end, whole > 0.0) else {
+        let message = format!(
+            "`{id}` has no curve yet: it follows none, or has just begun; `vickrey campaign why \
+             {id}` says how it stands"
+        );
+        return Err(Failure::unavailable(message));
+    };
+    let line = |key: &str, name: String| {
+        let share = |point: &Value| Some((millis(&point["at"])?, money(&point[key])? / whole));
+        Curve { name, points: points.iter().filter_map(share).collect() }
+    };
+    let strategy = answer["strategy"].as_str().unwrap_or("spent").to_owned();
+    let (span, currency) = (&answer["span"], answer["currency"].as_str().unwrap_or_default());
+    let of = match span.as_str() {
+        Some("day") => "of the day's",
+        Some("hour") => "of the hour's",
+        _ => "of all",
+    };
+    Ok(Drawing {
+        title: format!("{id}: share {of} {whole} {currency}"),
+        start_ms,
+        end_ms,
+        target: Some(line("target", "target".to_owned())),
+        lines: vec![line("spent", strategy)],
+    })
+}
+
+/// A time as the API writes it, in milliseconds since 1970.
+fn millis(at: &Value) -> Option<u64> {
+    let at: Timestamp = at.as_str()?.parse().ok()?;
+    u64::try_from(at.as_millisecond()).ok()
+}

@@ -1,0 +1,468 @@
+//! `vickrey campaign` and `vickrey account` against a real admin listener, and its answers against
+//! `docs/openapi.json`.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pacer_core::ledger::{Level, Owner, Span, Spend, Why};
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
+use pacer_serve::api::api;
+use pacer_serve::registry::testing::{PriceRules, StoreDesk};
+use pacer_serve::registry::{Curve, CurvePoint, Registry, RegistryOptions};
+use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
+use runtime::config::parse;
+use runtime::listen::listen;
+use runtime::metrics::Exposition;
+use runtime::shutdown::Shutdown;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use units::{Currency, Nanos};
+
+const TOKEN: &str = "0123456789abcdef";
+
+const CAMPAIGN: &str = "id = 'summer'\naccount = 'acme'\nstart = 2026-11-01\nend = '2026-12-01'\n\
+                        budget = '5'\n[bid]\nvalue = '2.50'\n";
+
+/// An admin listener with budgets, of this process.
+struct Server {
+    admin: Option<Admin>,
+    address: SocketAddr,
+    desk: Arc<StoreDesk>,
+    folder: TempDir,
+}
+
+impl Server {
+    fn start(token: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let files = folder.path().join("campaigns.d");
+        std::fs::create_dir(&files).unwrap();
+        let text = "[[account]]\nid = 'acme'\ncurrency = 'USD'\nbudget = '100'\nseats = ['d/s']\n";
+        std::fs::write(files.join("a.toml"), text).unwrap();
+        let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).unwrap());
+        let options = RegistryOptions {
+            folder: folder.path().to_path_buf(),
+            campaigns: Some("campaigns.d/*.toml".to_owned()),
+            clock: || 1_800_000_000_000,
+        };
+        let told = Arc::<StoreDesk>::clone(&desk);
+        let registry = Registry::<PriceRules>::start(told, &options, drop).unwrap();
+        let text = format!("listen = '127.0.0.1:0'\n{token}");
+        let options = parse("admin.toml", &text, AdminOptions::read).unwrap();
+        let listener = listen(options.listen).unwrap();
+        let address = listener.local_addr().unwrap();
+        let pages = Pages {
+            exposition: Exposition::default(),
+            readiness: Readiness::default(),
+            shutdown: Shutdown::new(Duration::from_secs(3600)),
+            apis: vec![api(Arc::new(registry))],
+        };
+        let admin = Some(Admin::start(&options, listener, pages).unwrap());
+        Self { admin, address, desk, folder }
+    }
+
+    /// Runs a command; what it says must be there.
+    #[track_caller]
+    fn run(&self, args: &[&str], exit: i32, stdout: &[&str], stderr: &[&str]) -> String {
+        self.run_with("", (args, ""), exit, (stdout, stderr))
+    }
+
+    #[track_caller]
+    fn run_with(
+        &self,
+        token: &str,
+        (args, piped): (&[&str], &str),
+        exit: i32,
+        (stdout, stderr): (&[&str], &[&str]),
+    ) -> String {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_vickrey"))
+            .args(args)
+            .args(["--admin", &format!("http://{}", self.address)])
+            .env("VICKREY_ADMIN_TOKEN", token)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(piped.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let (code, out, err) = (output.status.code(), text(output.stdout), text(output.stderr));
+        assert_eq!(code, Some(exit), "{args:?}\n{out}\n{err}");
+        for want in stdout {
+            assert!(out.contains(want), "{args:?}: no `{want}` in stdout:\n{out}");
+        }
+        for want in stderr {
+            assert!(err.contains(want), "{args:?}: no `{want}` in stderr:\n{err}");
+        }
+        out
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.admin.take().unwrap().stop();
+    }
+}
+
+const fn cents(cents: u64) -> Nanos {
+    Nanos::new(cents * 10_000_000)
+}
+
+#[test]
+fn a_campaign_from_its_file_to_its_end() {
+    let server = Server::start("");
+    server.run(&["campaign", "list"], 0, &["no campaigns yet"], &[]);
+    let file = server.file("summer.toml", CAMPAIGN);
+    let created = ["campaign summer is open, at version 1"];
+    server.run(&["campaign", "create", &file, "--key", "k"], 0, &created, &[]);
+    server.run(&["campaign", "create", &file, "--key", "k"], 0, &created, &[]);
+    let body = json!({
+        "id": "winter", "account": "acme", "start": "2026-12-01", "end": "2027-01-01",
+        "bid": { "price": "1" },
+    });
+    let create = ["campaign", "create", "-"];
+    let piped = format!(" {body}");
+    server.run_with("", (&create, &piped), 0, (&["campaign winter is open"], &[]));
+    let listed = server.run(&["campaign", "list"], 0, &[], &[]);
+    let lines: Vec<Vec<&str>> =
+        listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[1], ["summer", "acme", "open", "5", "-", "-", "the", "API"]);
+    assert_eq!(lines[2][..3], ["winter", "acme", "open"]);
+
+    let paused = ["campaign summer is paused, at version 2"];
+    server.run(&["campaign", "pause", "summer", "--if-version", "1"], 0, &paused, &[]);
+    server.run(&["campaign", "resume", "summer"], 0, &["is open, at version 3"], &[]);
+    let spend = Spend {
+        currency: Currency::USD,
+        life: cents(350),
+        today: cents(150),
+        now: cents(50),
+        hours: Vec::new(),
+    };
+    server.desk.told().spends.insert(Slot(1), spend);
+    let budget =
+        ["campaign", "budget", "summer", "--budget", "3", "--daily", "2", "--hourly", "none"];
+    let note = "note: budget: 3 USD is below what is spent in all, 3.5 USD: nothing more is spent";
+    server.run(&budget, 0, &["at version 4", note], &[]);
+    server.run(
+        &["campaign", "show", "summer"],
+        0,
+        &[
+            "campaign summer, version 4, open, defined in the API",
+            "  bid.value     2.50",
+            "  daily_budget  2",
+            "spent: 0.5 USD in this hour, 1.5 today, 3.5 in all",
+        ],
+        &[],
+    );
+    let shown = server.run(&["campaign", "show", "summer", "--json"], 0, &[], &[]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&shown["version"], &shown["definition"]["budget"]), (&json!(4), &json!("3")));
+    server.run(&["campaign", "remove", "winter"], 0, &["campaign winter is removed"], &[]);
+    assert_eq!(server.run(&["campaign", "list"], 0, &[], &[]).lines().count(), 2);
+    let all = server.run(&["campaign", "list", "--removed", "--account", "acme"], 0, &[], &[]);
+    assert_eq!(all.lines().count(), 3);
+}
+
+#[test]
+fn accounts() {
+    let server = Server::start("");
+    let listed = server.run(&["account", "list"], 0, &["a.toml"], &[]);
+    assert!(listed.contains("acme  USD       open   100"), "{listed}");
+    let file = server.file(
+        "b.toml",
+        "[[account]]\nid = 'b'\ncurrency = 'EUR'\n[[account]]\nid = 'c'\ncurrency = 'EUR'\n",
+    );
+    let created = ["account b is open, at version 1", "account c is open, at version 1"];
+    server.run(&["account", "create", &file], 0, &created, &[]);
+    server.run(&["account", "show", "b"], 0, &["account b, version 1, open", "currency  EUR"], &[]);
+    let held = ["account acme is paused, at version 2"];
+    server.run(&["account", "pause", "acme"], 0, &held, &[]);
+    server.run(&["account", "budget", "acme", "--daily", "9"], 0, &["at version 3"], &[]);
+    let show = ["daily_budget: holds over the file until that changes"];
+    server.run(&["account", "show", "acme"], 0, &show, &[]);
+    server.run(&["account", "resume", "acme"], 0, &["is open, at version 4"], &[]);
+    server.run(&["account", "why", "acme"], 0, &["nothing keeps it from spending"], &[]);
+    let several = ["error: --key names one request"];
+    server.run(&["account", "create", &file, "--key", "k"], 64, &[], &several);
+}
+
+#[test]
+fn why_and_curve() {
+    let server = Server::start("");
+    let file = server.file("summer.toml", CAMPAIGN);
+    server.run(&["campaign", "create", &file], 0, &[], &[]);
+    let none = ["error: `summer` has no curve yet", "vickrey campaign why summer"];
+    server.run(&["campaign", "curve", "summer"], 69, &[], &none);
+    let level = |span, limit| Level {
+        owner: Owner::Campaign,
+        span,
+        limit,
+        held: cents(490),
+        late: cents(10),
+        holdback: cents(10),
+    };
+    let levels = [
+        level(Span::Life, Some(cents(500))),
+        level(Span::Day, None),
+        level(Span::Hour, None),
+        level(Span::Life, None),
+        level(Span::Day, None),
+        level(Span::Hour, None),
+    ];
+    let why = Why {
+        refusal: Some(Refusal::BudgetExhausted),
+        levels: Some(levels),
+        hour: None,
+        flight_unix_ms: (0, 1),
+        at_shards: cents(1),
+        ready: Nanos::ZERO,
+        frozen: Nanos::ZERO,
+        is_store_failing: false,
+    };
+    server.desk.told().whys.insert(Slot(1), why);
+    let said = server.run(
+        &["campaign", "why", "summer"],
+        0,
+        &[
+            "summer: its budget is spent: of the campaign's 5 USD, 5 are spent",
+            "(budget_exhausted)",
+        ],
+        &[],
+    );
+    let row: Vec<_> = said.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["campaign", "life", "5", "5", "0.1", "0"]);
+    let point = |minute: u64, target, spent| CurvePoint {
+        at_unix_ms: 1_800_000_000_000 + minute * 60_000,
+        target,
+        spent,
+    };
+    let curve = Curve {
+        span: Span::Day,
+        start_unix_ms: 1_800_000_000_000,
+        end_unix_ms: 1_800_086_400_000,
+        strategy: "slot_dual",
+        points: vec![
+            point(0, cents(0), Some(cents(0))),
+            point(720, cents(250), Some(cents(200))),
+            point(1440, cents(500), None),
+        ],
+    };
+    server.desk.told().curves.insert(Slot(1), curve);
+    let title = ["summer: share of the day's 5 USD", "· target   ● slot_dual", "100 %"];
+    server.run(&["campaign", "curve", "summer"], 0, &title, &[]);
+    let svg = server.folder.path().join("x.svg");
+    let svg_text = svg.to_str().unwrap();
+    assert_eq!(server.run(&["campaign", "curve", "summer", "--svg", svg_text], 0, &[], &[]), "");
+    let svg = std::fs::read_to_string(svg).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("slot_dual"), "{svg}");
+    let shown = server.run(&["campaign", "curve", "summer", "--json"], 0, &[], &[]);
+    assert!(shown.contains("\"spent\": \"2\""), "{shown}");
+}
+
+#[test]
+fn what_is_refused_says_what_to_do() {
+    let server = Server::start("");
+    let check = |args: &[&str], exit: i32, stderr: &[&str]| {
+        server.run(args, exit, &[], stderr);
+    };
+    check(&["campaign", "show", "x"], 64, &["error: no campaign has the id `x`"]);
+    check(&["campaign", "pause", "a/b"], 64, &["error: no campaign has the id `a/b`"]);
+    let bad = server.file("bad.toml", &CAMPAIGN.replace("'5'", "'-5'").replace("'acme'", "'acne'"));
+    check(
+        &["campaign", "create", &bad],
+        64,
+        &[
+            "error: 2 problems; nothing was changed",
+            "\n  account = \"acne\": is no account, did you mean \"acme\"?",
+            "\n  budget = \"-5\": is negative: give 0 or more",
+        ],
+    );
+    let broken = server.file("broken.toml", "id =");
+    check(&["campaign", "create", &broken], 64, &["broken.toml: TOML parse error at line 1"]);
+    let json = server.file("broken.json", "{");
+    check(&["campaign", "create", &json], 64, &["broken.json: EOF while parsing"]);
+    let other = server.file("other.toml", "[[account]]\nid = 'x'\n");
+    check(&["campaign", "create", &other], 64, &["defines no campaign", "vickrey account create"]);
+    check(&["campaign", "create", "/nowhere.toml"], 64, &["/nowhere.toml: No such file"]);
+    check(&["campaign", "budget", "x"], 64, &["--budget <AMOUNT>"]);
+    let file = server.file("summer.toml", CAMPAIGN);
+    server.run(&["campaign", "create", &file], 0, &[], &[]);
+    check(&["campaign", "create", &file], 64, &["`summer` is there already, at version 1"]);
+    let stale = ["campaign", "pause", "summer", "--if-version", "7"];
+    check(&stale, 64, &["is at version 1, not 7: read it again"]);
+    server.desk.told().is_full = true;
+    check(&["campaign", "pause", "summer"], 69, &["has no room left: free some"]);
+}
+
+#[test]
+fn the_token_is_sent() {
+    let server = Server::start(&format!("token = '{TOKEN}'"));
+    let list: (&[&str], &str) = (&["campaign", "list"], "");
+    server.run_with("", list, 64, (&[], &["asks for its token: set VICKREY_ADMIN_TOKEN"]));
+    server.run_with("wrong", list, 64, (&[], &["set VICKREY_ADMIN_TOKEN"]));
+    server.run_with(TOKEN, list, 0, (&["no campaigns yet"], &[]));
+}
+
+#[test]
+fn nobody_answers() {
+    let run = |admin: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vickrey"));
+        let output = command.args(["campaign", "list", "--admin", admin]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (code, said) = run(&format!("http://{free}"));
+    assert_eq!(code, Some(69), "{said}");
+    assert!(said.contains("is the exchange running? --admin names another"), "{said}");
+    for admin in ["127.0.0.1:9464", "https://a", "http://", "http://a/b"] {
+        let (code, said) = run(admin);
+        assert_eq!(code, Some(64), "{said}");
+        assert!(said.contains("needs the form http://127.0.0.1:9464"), "{said}");
+    }
+}
+
+/// Every operation of budgets, in the ways that the document has answers to: 200 or 201, and the
+/// refusals that can be had. The answers are as the document says.
+#[test]
+fn answers_are_as_documented() {
+    let server = Server::start("");
+    let document: Value = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
+    let json = "content-type: application/json\r\n";
+    let account = json!({ "id": "b", "currency": "EUR" });
+    let campaign = json!({
+        "id": "x", "account": "acme", "start": "2026-12-01", "end": "2027-01-01",
+        "bid": { "value": "1" },
+    });
+    let spend = Spend {
+        currency: Currency::USD,
+        life: cents(1),
+        today: cents(1),
+        now: cents(1),
+        hours: Vec::new(),
+    };
+    server.desk.told().spends.extend([0, 1].map(|slot| (Slot(slot), spend.clone())));
+    let own = |kind: &str| if kind == "accounts" { &account } else { &campaign };
+    let mut problems = Vec::new();
+    let mut seen: BTreeMap<(String, &str), BTreeSet<u16>> = BTreeMap::new();
+    let mut check =
+        |method: &str, (path, id): (&'static str, &str), head: &str, body: &Value, want: u16| {
+            let body = if body.is_null() { String::new() } else { body.to_string() };
+            let (status, answer) = exchange(
+                server.address,
+                &format!("{method} {}", path.replace("{id}", id)),
+                head,
+                &body,
+            );
+            seen.entry((method.to_lowercase(), path)).or_default().insert(status);
+            let operation = &document["paths"][path][method.to_lowercase()];
+            let fault = fault(&document, operation, status, &answer);
+            if status != want || fault.is_some() {
+                problems
+                    .push(format!("{method} {path} {id} {body}: {status}, {fault:?}: {answer}"));
+            }
+        };
+    let none = &Value::Null;
+    for kind in ["accounts", "campaigns"] {
+        let path = |rest: &str| -> &'static str {
+            let path = format!("/v1/{kind}{rest}");
+            pacer_serve::api::ROUTES.iter().find(|it| it.path == path).unwrap().path
+        };
+        let (all, one, id) = (path(""), path("/{id}"), own(kind)["id"].as_str().unwrap());
+        check("POST", (all, id), json, own(kind), 201);
+        check("POST", (all, id), json, own(kind), 409);
+        check("POST", (all, id), json, &json!({}), 422);
+        check("POST", (all, id), json, &json!([]), 400);
+        check("POST", (all, id), "", &json!({}), 415);
+        check("GET", (all, id), "", none, 200);
+        check("GET", (one, id), "", none, 200);
+        let limits = json!({ "daily_budget": "1" });
+        for (method, rest, body) in [
+            ("PUT", "/{id}", own(kind)),
+            ("PATCH", "/{id}", &limits),
+            ("PUT", "/{id}/budget", &limits),
+        ] {
+            let of = path(rest);
+            check(method, (of, id), json, body, 200);
+            check(method, (of, id), "", body, 415);
+            check(method, (of, id), json, &json!(1), 400);
+            check(method, (of, id), json, &json!({ "budget": "-1" }), 422);
+            check(method, (of, "nobody"), json, body, 404);
+            let stale = format!("{json}if-match: \"99\"\r\n");
+            check(method, (of, id), &stale, body, 412);
+            check(method, (of, id), &format!("{json}origin: http://a\r\n"), body, 403);
+            check(method, (of, id), json, &" ".repeat(1 << 20).into(), 413);
+        }
+        for method in ["PUT", "DELETE"] {
+            let of = path("/{id}/pause");
+            check(method, (of, id), "", none, 200);
+            check(method, (of, id), "if-match: a\r\n", none, 400);
+            check(method, (of, "nobody"), "", none, 404);
+            check(method, (of, id), "if-match: \"99\"\r\n", none, 412);
+        }
+        let paid = if kind == "accounts" { "acme" } else { "x" };
+        let asked =
+            if kind == "accounts" { &["spend", "why"][..] } else { &["spend", "why", "curve"] };
+        for what in asked {
+            let of = path(&format!("/{{id}}/{what}"));
+            check("GET", (of, paid), "", none, 200);
+            check("GET", (of, "nobody"), "", none, 404);
+            if kind == "accounts" {
+                check("GET", (of, "b"), "", none, 409);
+            }
+        }
+    }
+    check("DELETE", ("/v1/campaigns/{id}", "x"), "", none, 200);
+    check("DELETE", ("/v1/campaigns/{id}/pause", "x"), "", none, 409);
+    check("GET", ("/v1/audit", ""), "", none, 200);
+    for route in pacer_serve::api::ROUTES {
+        let asked = (route.method.name().to_lowercase(), route.path);
+        let is_answered =
+            seen.get(&asked).is_some_and(|seen| seen.iter().any(|status| *status < 300));
+        assert!(is_answered, "{asked:?} is never answered");
+    }
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+fn exchange(address: SocketAddr, line: &str, head: &str, body: &str) -> (u16, Value) {
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{head}content-length: {length}\r\n\r\n{body}"
+    );
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    client.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap())
+}
+
+/// What is wrong with an answer by the document.
+fn fault(document: &Value, operation: &Value, status: u16, answer: &Value) -> Option<String> {
+    let response = operation["responses"].get(status.to_string());
+    let Some(response) = response else { return Some("is not in the document".to_owned()) };
+    let response = match response.get("$ref").and_then(Value::as_str) {
+        Some(pointer) => document.pointer(pointer.trim_start_matches('#')).unwrap(),
+        None => response,
+    };
+    let mut schema = response["content"]["application/json"]["schema"].clone();
+    schema["components"] = document["components"].clone();
+    let options = jsonschema::draft202012::options().should_validate_formats(true);
+    let validator = options.build(&schema).expect("the document's schemas are schemas");
+    let errors: Vec<_> = validator.iter_errors(answer).map(|error| format!("{error}")).collect();
+    (!errors.is_empty()).then(|| errors.join("; "))
+}

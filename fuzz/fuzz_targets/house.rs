@@ -1,0 +1,98 @@
+//! Any bytes as a bid request to house campaigns: whatever they bid is JSON, and a judge finds
+//! nothing wrong with it.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use exchange_core::house::{Campaign, Catalogue, Desk, HouseAnswer, Room};
+use exchange_core::{Answer, Auction, Market, eligible, judge};
+use exchange_serve::HouseRules;
+use libfuzzer_sys::fuzz_target;
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
+use units::{Cpm, Currency};
+
+const CREATIVES: &str = r##"
+[[creative]]
+id = "a"
+format = "banner"
+size = "300x250"
+markup = "<img src=\"http://a.example/\"><script>"
+domains = ["shop.acme.example"]
+categories = ["IAB7-39"]
+attributes = [3]
+language = "de"
+[[creative]]
+id = "b"
+format = "banner"
+markup = "<iframe src='https://a.example'>"
+app_bundle = "com.acme"
+[[creative]]
+id = "c"
+format = "video"
+markup = "<VAST></VAST>"
+duration_s = 15
+[[creative]]
+id = "d"
+format = "native"
+markup = "{}"
+"##;
+
+const TARGETING: [&str; 6] = [
+    "",
+    "deals = [\"ABC-1234-6789\", \"XY-Agency2-0001\"]",
+    "countries = [\"USA\"]\nregions = [\"USA/CA\"]\ndevice_types = [\"phone\"]",
+    "domains = [\"example.com\"]\npages = [\"example.com/\"]",
+    "key_values = [\"k=1\", \"keywords=a\"]",
+    "sizes = [\"300x250\"]\npublishers_blocked = [\"1\"]",
+];
+
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+    let campaign = |(number, targeting): (u32, &&str)| {
+        let text = format!("[bid]\nvalue = \"2\"\n[targeting]\n{targeting}\n{CREATIVES}");
+        let read = |s: &mut runtime::config::Section<'_>| HouseRules::read(s, Currency::USD);
+        let rules = runtime::config::parse("fuzz", &text, read).expect("the rules are right");
+        Campaign {
+            id: format!("campaign-{number}").into(),
+            slot: Slot(number),
+            account: format!("account-{}", number % 4).into(),
+            currency: Currency::USD,
+            rules: rules.0,
+        }
+    };
+    Catalogue::new((0..).zip(&TARGETING).map(campaign).collect())
+});
+
+static MARKET: LazyLock<Market> = LazyLock::new(|| {
+    let mut market = fuzz::market();
+    let mut house = market.dsps[0].clone();
+    house.id = "house".into();
+    house.seats = CATALOGUE.seats().to_vec();
+    market.dsps.push(house);
+    market
+});
+
+struct Yes;
+
+impl Desk for Yes {
+    fn decide(&mut self, _: Slot, value: Cpm, _: bool) -> Result<Cpm, Refusal> {
+        Ok(value)
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some(request) = std::str::from_utf8(data).ok().map(openrtb::parse_request) else { return };
+    let Ok(request) = request else { return };
+    let Ok(auction) = Auction::new("0123456789abcdef", &request, &MARKET) else { return };
+    let Ok(ask) = eligible(&auction, MARKET.dsps.len() - 1) else { return };
+    let mut answer = HouseAnswer::default();
+    CATALOGUE.bid((&auction, &ask), &mut Yes, &mut Room::default(), &mut answer);
+    if answer.body.is_empty() {
+        assert!(answer.bids.is_empty());
+        return;
+    }
+    assert!(openrtb::is_json(&answer.body));
+    let judgement = judge(&auction, &[Answer { ask, body: answer.body.as_bytes() }]);
+    assert_eq!(judgement.bids.len(), answer.bids.len());
+    assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{}", answer.body);
+});
