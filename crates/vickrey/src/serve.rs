@@ -61,7 +61,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     shutdown.on_signals()?;
     let reload = Reload::start(sources, config.watch, &shutdown)?;
     if exchange.market.dsps.is_empty() {
-        warn!("no [[dsp]] is configured: every request will be answered without a bid");
+        let only = if config.budgets.is_some() {
+            "campaigns of the house alone bid"
+        } else {
+            "nobody bids"
+        };
+        warn!("no [[dsp]] is configured: {only}");
     }
     let dsps = exchange.market.dsps.len();
     let (tracer, exporting) = start_tracing(config.tracing.take())?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pacer_core::messages::{Epoch, Gate, Grant, Period, Report};
+use pacer_core::messages::{Epoch, Gate, Grant, Period, Report, Want};
 use pacer_core::shard::Rejection;
 use pacer_core::token::Origin;
 use units::Currency;
@@ -153,6 +153,17 @@ fn nothing_is_reserved_while_nothing_becomes_durable_or_the_books_do_not_add_up(
     assert!(reserve(&desk, 1).is_ok());
     desk.is_halted.store(true, Ordering::Relaxed);
     assert_eq!(reserve(&desk, 1), Err(Refusal::LedgerUnavailable));
+}
+
+#[test]
+fn what_costs_nothing_needs_rights_and_asks_for_them() {
+    let [mut desk] = seats(1, 64);
+    desk.told(&rights(100)[..1]);
+    assert_eq!(reserve(&desk, 0), Err(Refusal::LedgerUnavailable));
+    let want = Want { slot: SLOT, amount: Nanos::new(1) };
+    assert_eq!(desk.tells(), [FromShard::Want(want)]);
+    desk.told(&rights(1)[1..]);
+    assert!(reserve(&desk, 0).is_ok());
 }
 
 #[test]

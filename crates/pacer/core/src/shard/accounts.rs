@@ -144,7 +144,8 @@ impl Accounts {
     pub fn lack(&mut self, slot: Slot, amount: u64) {
         if let Some(account) = self.slots.get_mut(index(slot.0)).filter(|account| account.is_known)
         {
-            account.refused = account.refused.max(amount);
+            // What costs nothing needs rights all the same.
+            account.refused = account.refused.max(amount).max(1);
             want(account, slot, &mut self.wanting);
         }
     }
