@@ -14,6 +14,7 @@ use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{
     Bank, Budgets, BudgetsError, Exchange, ExchangeConfig, HouseRules, Line, Settlements,
 };
+use pacer_core::store::Kind;
 use pacer_serve::registry::{AccountFacts, Published, Registry, RegistryOptions, Rules};
 use pacer_serve::{
     BudgetsConfig, Feed, Handle, Keyring, LedgerThread, ShardLine, StartError, Started,
@@ -24,6 +25,7 @@ use runtime::config::Section;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 use tracing::{error, info};
+use units::Nanos;
 
 use crate::config::Config;
 use crate::exit::Failure;
@@ -176,6 +178,17 @@ impl Spent {
     pub(crate) fn readiness(&self, readiness: &mut Readiness) {
         let handle = self.handle.clone();
         readiness.add("budgets", move || handle.is_ready());
+    }
+
+    /// What a campaign has spent, and what it should have by now; nothing where that is not known.
+    pub(crate) fn standing(&self, campaign: &str) -> (Option<Nanos>, Option<Nanos>) {
+        let spend = self.registry.spend(Kind::Campaign, campaign).ok().flatten();
+        let curve = self.registry.curve(Kind::Campaign, campaign).ok().flatten();
+        let told = |curve: registry::Curve| {
+            let past = curve.points.iter().filter(|point| point.at_unix_ms <= unix_ms());
+            past.map(|point| point.target).max()
+        };
+        (spend.map(|spend| spend.life), curve.and_then(told))
     }
 
     /// Accounts and campaigns, for operators.

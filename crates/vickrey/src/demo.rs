@@ -1,10 +1,12 @@
 //! `vickrey demo`: an exchange, simulated DSPs and traffic in one process, over real sockets, and
 //! a summary of what they do.
 
+mod campaigns;
 mod summary;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,9 +18,10 @@ use runtime::listen::listen;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use testbed::dsp::{DspProfile, Fleet, FleetOptions, LatencySpread, PriceSpread};
-use testbed::hammer::{HammerOptions, Length, Mode, Progress, Report};
+use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Progress, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
 
+use crate::budgets::{Kept, Spent};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::hammer::{parse_duration, stop_on_signal};
@@ -73,8 +76,11 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
     let folder = tempfile::tempdir()?;
-    let record = args.record.clone().unwrap_or_else(|| folder.path().to_owned());
-    let text = configuration(args, &record, &fleet);
+    let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
+    // Beacons name the port: it is taken before the configuration is written.
+    let callers = listen(([127, 0, 0, 1], 0).into()).map_err(Failure::unavailable)?;
+    let places = Places { folder: folder.path(), record: &record, address: callers.local_addr()? };
+    let text = configuration(args, &places, &fleet);
     if args.print_config {
         std::io::stdout().write_all(text.as_bytes())?;
         return Ok(Exit::Done);
@@ -83,24 +89,23 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     runtime::logging::start(config.logging.clone())?;
     let exchange = config.exchange.take().expect("the demo configures an exchange");
     let shutdown = Shutdown::new(config.drain);
-    let callers = listen(exchange.listen).map_err(Failure::unavailable)?;
+    campaigns::define(&folder.path().join("campaigns.d"), args)?;
     let operators = listen(config.admin.listen).map_err(Failure::unavailable)?;
-    let url = format!("http://{}{AUCTION_PATH}", callers.local_addr()?);
+    let url = format!("http://{}{AUCTION_PATH}", places.address);
     let metrics_url = format!("http://{}/metrics", operators.local_addr()?);
-    let exchange = Arc::new(Exchange::start(
-        exchange,
-        &config.shards,
-        callers,
-        &shutdown,
-        (Tracer::off(), None),
-    )?);
-    let operated =
-        Operated { exchange: &exchange, tracer: &Tracer::off(), live: None, budgets: None };
+    let (kept, budgets) = Kept::open((&config, &exchange), folder.path(), &shutdown)?.unzip();
+    let beside = (Tracer::off(), budgets);
+    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown, beside);
+    let exchange = Arc::new(exchange.map_err(Failure::unavailable)?);
+    let spent = kept.map(|kept| kept.follow(&exchange, &config, &shutdown)).transpose()?;
+    let (tracer, budgets) = (Tracer::off(), spent.as_ref());
+    let operated = Operated { exchange: &exchange, tracer: &tracer, live: None, budgets };
     let admin = operated.start(&config, operators, &shutdown)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
-    let report = drive(args, &url, &exchange, &mut out)?;
+    let beacons = format!("http://{}/n/", places.address);
+    let report = drive(args, (&url, &beacons), &exchange, &mut out)?;
     let totals = Totals::of(&exchange);
     let rate = totals.rate_over(report.duration_s);
     writeln!(
@@ -108,10 +113,14 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         "{}",
         Summary::new(&exchange.generation().config, &totals, &rate, report.latency_us)
     )?;
+    if let Some(spent) = &spent {
+        campaigns::report(spent, args, &mut out)?;
+    }
     writeln!(out, "\nseen from the caller's side\n{report}")?;
     shutdown.begin();
     sole(exchange).join()?;
     admin.stop();
+    spent.into_iter().for_each(Spent::close);
     fleet.stop()?;
     writeln!(out, "\nheld once more, each from its record alone")?;
     let ended = crate::log::replay_all(&record, &mut out)?;
@@ -124,7 +133,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
 /// Sends traffic until the time is up or Ctrl-C, and shows what happens meanwhile.
 fn drive(
     args: &DemoArgs,
-    url: &str,
+    (url, beacons): (&str, &str),
     exchange: &Exchange,
     out: &mut std::io::StdoutLock<'_>,
 ) -> anyhow::Result<Report> {
@@ -133,6 +142,7 @@ fn drive(
         warm_up: Duration::ZERO,
         length: Length::For(args.duration),
         tmax: Some(Duration::from_millis(250)),
+        beacons: Some(Beacons { prefix: beacons.to_owned(), share_ppm: 1_000_000 }),
         ..HammerOptions::new(url)
     };
     let traffic = TrafficOptions { seed: args.seed, ..TrafficOptions::default() };
@@ -239,15 +249,26 @@ fn currency(index: u16) -> &'static str {
     if index % 8 == 3 { "EUR" } else { "USD" }
 }
 
+/// Where the demo's exchange is, and what it keeps.
+struct Places<'p> {
+    folder: &'p Path,
+    record: &'p Path,
+    address: SocketAddr,
+}
+
 /// The exchange's configuration, as a file would have it.
-fn configuration(args: &DemoArgs, record: &Path, fleet: &Fleet) -> String {
+fn configuration(args: &DemoArgs, places: &Places<'_>, fleet: &Fleet) -> String {
+    let Places { folder, record, address } = *places;
     let mut text = format!(
         "[runtime]\nshards = {}\n\n[admin]\nlisten = \"127.0.0.1:0\"\n\n[log]\nfilter = \"warn\"\n\n\
-         [exchange]\nlisten = \"127.0.0.1:0\"\nfee = \"10%\"\n\n\
+         [exchange]\nlisten = \"{address}\"\nfee = \"10%\"\n\n\
+         [exchange.notices]\nurl = \"http://{address}/n/\"\n\n\
+         [budgets]\ndirectory = {}\ncampaigns = \"campaigns.d/*.toml\"\nslot = \"1s\"\n\n\
          [currency]\nbase = \"USD\"\nrates = {{ EUR = \"1.08\", GBP = \"1.27\" }}\n\n\
          [[floor]]\nformat = \"video\"\nfloor = \"1.00 USD\"\n\n\
          [record]\ndirectory = {}\n",
         args.shards,
+        serde_json::Value::from(folder.join("budgets").to_string_lossy()),
         serde_json::Value::from(record.to_string_lossy())
     );
     for (index, address) in (0u16..).zip(fleet.addresses()) {

@@ -306,11 +306,12 @@ pub(crate) struct Deciding<'p> {
     purse: &'p Purse,
     /// By which requests are told apart: the auction's id.
     id: &'p str,
+    at: Moment,
 }
 
 impl<'p> Deciding<'p> {
-    pub const fn new(purse: &'p Purse, id: &'p str) -> Self {
-        Self { purse, id }
+    pub fn new(purse: &'p Purse, id: &'p str) -> Self {
+        Self { purse, id, at: purse.now() }
     }
 }
 
@@ -327,11 +328,18 @@ impl Desk for Deciding<'_> {
             self.purse.bank.draw.draw(self.id.as_bytes(), slot.0.into())
         };
         let decided = decide(course.pace, value, draw);
-        course.seen.bids += u64::from(decided.is_ok());
+        let decided = decided.map(|price| if is_fixed { value } else { price });
+        // Who has no money bids nothing, and stands in nobody's way. A CPM in micros is the nanos of one
+        // impression.
+        let decided = decided.and_then(|price| {
+            let amount = Nanos::new(price.micros());
+            open.shard.may_reserve(slot, amount, self.at).map(|()| price)
+        });
+        open.course(slot).seen.bids += u64::from(decided.is_ok());
         if !is_listed {
             open.came.push(slot);
         }
-        decided.map(|price| if is_fixed { value } else { price })
+        decided
     }
 }
 

@@ -42,6 +42,7 @@ use self::bug::{Bug, planted};
 use self::lane::Lane;
 use self::outcome::Standing;
 use crate::messages::{Gate, Grant, Report, Slot, Want};
+use crate::refusal::Refusal;
 use crate::token::{Origin, Token, TtlClass};
 
 pub use self::book::Holding;
@@ -158,6 +159,18 @@ impl Shard {
             period: self.accounts.reserve(book, amount.get()),
             amount,
         })
+    }
+
+    /// Whether so much could be reserved now. Where it could not, more is wanted, as after a reservation
+    /// that was refused.
+    ///
+    /// # Errors
+    /// As [`Self::reserve`], but for the room of the shard.
+    pub fn may_reserve(&mut self, slot: Slot, amount: Nanos, at: Moment) -> Result<(), Refusal> {
+        self.quarter = self.quarter.max(at.quarter);
+        let when = (self.quarter, self.now.max(at.tick));
+        let spendable = self.accounts.spendable(slot, amount.get(), when);
+        spendable.map(drop).inspect_err(|_| self.accounts.lack(slot, amount.get()))
     }
 
     /// Keeps a token that was won, until it is settled or given up: nobody else gets it meanwhile, and

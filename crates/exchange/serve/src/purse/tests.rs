@@ -183,7 +183,8 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
     let mut deciding = Deciding::new(&desk.purse, "auction");
     for slot in [0, 1, 2, 3] {
         let value = Cpm::new(5).expect("a price");
-        assert_eq!(deciding.decide(Slot(slot), value, false), Ok(value));
+        let want = if Slot(slot) == SLOT { Ok(value) } else { Err(Refusal::Unknown) };
+        assert_eq!(deciding.decide(Slot(slot), value, false), want);
     }
     let token = reserve(&desk, 7).expect("it has that");
     desk.purse.settle(&sealed(&desk.purse, &token));
@@ -196,8 +197,8 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
         }
         told.extend(some);
     }
-    let seen = Seen { requests: 1, bids: 1 };
     for slot in [0, 1, 2, 3] {
+        let seen = Seen { requests: 1, bids: u64::from(Slot(slot) == SLOT) };
         assert!(told.contains(&FromShard::Seen(Slot(slot), seen)), "{told:?}");
     }
     let settled = |message: &FromShard| matches!(message, FromShard::Report(Report { settled, .. }) if settled.get() == 7);
@@ -208,6 +209,7 @@ fn what_finds_no_room_in_the_ring_is_told_later() {
 fn a_campaign_bids_by_its_pace() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(1_000_000).expect("a price");
+    desk.told(&rights(1_000_000));
     let decide =
         |desk: &Seat, is_fixed| Deciding::new(&desk.purse, "auction").decide(SLOT, value, is_fixed);
     assert_eq!(decide(&desk, false), Ok(value), "at its value, before its strategy says otherwise");
@@ -218,6 +220,20 @@ fn a_campaign_bids_by_its_pace() {
     assert_eq!(decide(&desk, true), Ok(value));
     let seen = FromShard::Seen(SLOT, Seen { requests: 4, bids: 2 });
     assert!(desk.tells().contains(&seen), "a request is seen whether or not it is bid for");
+}
+
+#[test]
+fn a_campaign_without_money_bids_nothing_and_asks_for_some() {
+    let [mut desk] = seats(1, 64);
+    let value = Cpm::new(100).expect("a price");
+    let decide = |desk: &Seat| Deciding::new(&desk.purse, "auction").decide(SLOT, value, false);
+    assert_eq!(decide(&desk), Err(Refusal::Unknown));
+    desk.told(&rights(99));
+    assert_eq!(decide(&desk), Err(Refusal::LedgerUnavailable));
+    let want = Want { slot: SLOT, amount: Nanos::new(100) };
+    assert!(desk.tells().contains(&FromShard::Want(want)));
+    desk.told(&rights(100));
+    assert_eq!(decide(&desk), Ok(value));
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! Campaigns of the demo's house: what they are defined as, and how they fared. Their budgets end while it
+//! runs.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use units::Nanos;
+
+use super::DemoArgs;
+use crate::budgets::Spent;
+
+/// Widest bar, in characters.
+const BAR: u64 = 24;
+
+/// A campaign: its strategy, what an impression is worth to it as a CPM in micros, and its budget as a share
+/// of what all requests at that price would cost.
+struct Plan {
+    id: &'static str,
+    strategy: &'static str,
+    cpm_micros: u64,
+    budget_percent: u64,
+}
+
+const PLANS: [Plan; 2] = [
+    Plan { id: "sprint", strategy: "asap", cpm_micros: 6_000_000, budget_percent: 5 },
+    Plan { id: "steady", strategy: "even", cpm_micros: 5_000_000, budget_percent: 8 },
+];
+
+impl Plan {
+    /// For all requests of the demo.
+    fn budget(&self, args: &DemoArgs) -> Nanos {
+        let requests = args.duration.as_secs().max(1).saturating_mul(args.rate.into());
+        // A CPM in micros is the nanos of one impression.
+        let all = self.cpm_micros.saturating_mul(requests);
+        Nanos::new(all / 100 * self.budget_percent)
+    }
+}
+
+/// Writes the definitions into a file below `folder`.
+pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
+    let mut text = String::from("[[account]]\nid = \"house\"\ncurrency = \"USD\"\n");
+    let now = SystemTime::now();
+    let (start, end) = (utc(now), utc(now + args.duration + Duration::from_secs(2)));
+    for plan in &PLANS {
+        let Plan { id, strategy, cpm_micros, .. } = plan;
+        let (budget, price) = (decimal(plan.budget(args).get(), 9), decimal(*cpm_micros, 6));
+        let _ = write!(
+            text,
+            "\n[[campaign]]\nid = \"{id}\"\naccount = \"house\"\nstart = \"{start}\"\nend = \"{end}\"\n\
+             budget = \"{budget}\"\nbid = {{ price = \"{price}\" }}\n\
+             strategy = {{ name = \"{strategy}\" }}\n"
+        );
+        for size in ["300x250", "728x90", "320x50", "160x600", "970x250", "300x600"] {
+            let _ = write!(
+                text,
+                "[[campaign.creative]]\nid = \"{id}-{size}\"\nformat = \"banner\"\nsize = \"{size}\"\n\
+                 markup = \"<a href='https://{id}.example/'>{id}</a>\"\ndomains = [\"{id}.example\"]\n"
+            );
+        }
+    }
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("house.toml"), text)
+}
+
+/// What each has spent, beside what it should have.
+pub(super) fn report(spent: &Spent, args: &DemoArgs, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "\ncampaigns of the house (USD): spent, what they should have, of what they may"
+    )?;
+    for plan in &PLANS {
+        let budget = plan.budget(args).get();
+        let (of, target) = spent.standing(plan.id);
+        let of = of.unwrap_or(Nanos::ZERO).get();
+        let target = target.map_or_else(|| "–".to_owned(), |target| decimal(target.get(), 9));
+        let width = of.saturating_mul(BAR).checked_div(budget).unwrap_or(0).min(BAR);
+        let bar = "█".repeat(usize::try_from(width).unwrap_or(0));
+        let (of, budget) = (decimal(of, 9), decimal(budget, 9));
+        writeln!(
+            out,
+            "  {:<8} {:<6} {of:>9} {target:>9} {budget:>9}  {bar}",
+            plan.id, plan.strategy
+        )?;
+    }
+    Ok(())
+}
+
+/// A decimal with so many places, to the thousandth.
+fn decimal(number: u64, places: u32) -> String {
+    let one = 10_u64.pow(places);
+    format!("{}.{:03}", number / one, number % one / (one / 1000))
+}
+
+fn utc(at: SystemTime) -> String {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).map(|at| at.to_string()).unwrap_or_default()
+}
