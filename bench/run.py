@@ -18,8 +18,10 @@ from pathlib import Path
 
 from driver import (
     budgets,
+    campaigns,
     cold,
     hostile,
+    house,
     log,
     machine,
     record,
@@ -62,11 +64,13 @@ SCENARIOS = (
     "log-start",
     "budget-core",
     "budget-store",
+    "budget-auction",
+    "budget-campaigns",
 )
 # Several by one name.
 GROUPS = {
     "log": ("log-commit", "log-read", "log-start"),
-    "budgets": ("budget-core", "budget-store"),
+    "budgets": ("budget-core", "budget-store", "budget-auction", "budget-campaigns"),
 }
 
 EPILOG = """\
@@ -90,7 +94,9 @@ scenarios (all of them, where none is named; about 40 minutes):
   log        the last three
   budget-core  what a shard pays to decide, reserve and settle; counters and a map beside it
   budget-store durable batches of leases; the same bytes written and synced raw
-  budgets    the last two
+  budget-auction    what an auction pays for accounts of seats, and for 100 campaigns of the house
+  budget-campaigns  100,000 campaigns: memory, reloads, and latency meanwhile
+  budgets    the last four
 
 examples:
   bench/run.py                          everything
@@ -142,7 +148,7 @@ def arguments() -> argparse.Namespace:
         type=positive,
         default=20,
         metavar="S",
-        help="length of a run of reload [default: 20]",
+        help="length of a run of reload and budget-campaigns [default: 20]",
     )
     add("--soak", action="store_true", help="memory over 600 s instead of 60 s")
     add("--soak-seconds", type=positive, metavar="S", help="memory over S seconds")
@@ -297,6 +303,8 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "log-start": lambda: log.start(bench, rounds.count, say),
         "budget-core": lambda: budgets.core(bench, rounds.count, say),
         "budget-store": lambda: budgets.store(bench, rounds.count, say),
+        "budget-auction": lambda: house.auction(bench, rounds, say),
+        "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),
     }
     for name in SCENARIOS:
         if args.scenario and name not in args.scenario:

@@ -36,6 +36,9 @@ listen = "127.0.0.1:0"
 """
 
 
+# A hundred thousand campaigns are read and kept before the first auction.
+CAMPAIGNS_START_S = 120.0
+
 # A program and its arguments.
 Argv = list[str | Path]
 
@@ -93,6 +96,10 @@ class Terms:
     dsp: str = ""
     # Whether there is to be `[record]`, with a directory of its own.
     record: bool = False
+    # Files of accounts and campaigns, as a pattern: then there is `[budgets]`, and books of its own.
+    campaigns: str = ""
+    # More lines of `[budgets]`.
+    budgets: str = ""
     # Arguments of the floor.
     floor: tuple[str, ...] = ()
 
@@ -135,9 +142,9 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def wait_for(self, file: Path, pattern: str) -> str:
+    def wait_for(self, file: Path, pattern: str, patience_s: float = START_S) -> str:
         """The first group of `pattern`, once the process has written it."""
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + patience_s
         while True:
             ended = self.process.poll() is not None
             match = re.search(pattern, file.read_text(errors="replace"))
@@ -251,10 +258,14 @@ PROGRAMS = {
 
 
 def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
-    """A file for the exchange over all of the fleets, its log empty."""
+    """A file for the exchange over all of the fleets, its log and its books empty."""
     own = terms.exchange
     if terms.record:
         own += f'[record]\ndirectory = "{tempfile.mkdtemp(prefix="record-", dir=bench.folder)}"\n'
+    if terms.campaigns:
+        books = tempfile.mkdtemp(prefix="budgets-", dir=bench.folder)
+        own += f'[budgets]\ndirectory = "{books}"\ncampaigns = "{terms.campaigns}"\n'
+        own += terms.budgets
     return CONFIG + own + "\n" + "".join(fleet.configuration(terms) for fleet in fleets)
 
 
@@ -288,7 +299,9 @@ def serving(
         argv = ["env", "GOMAXPROCS=1", *argv]
     with Child(bench, program, argv, bench.server_core) as child:
         if program == "vickrey":
-            url = child.wait_for(child.stderr, r"taking bid requests at (http://[^\s,]+)")
+            patience_s = CAMPAIGNS_START_S if terms.campaigns else START_S
+            taking = r"taking bid requests at (http://[^\s,]+)"
+            url = child.wait_for(child.stderr, taking, patience_s)
             metrics = child.wait_for(child.stderr, r"metrics and health at (http://[^\s,]+)")
             yield Server(child, url, metrics, file)
         else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from driver import budgets, figures, log_report
+from driver import budgets, campaigns, figures, house, log_report
 
 
 def markdown(results: dict) -> str:
@@ -31,6 +31,8 @@ def markdown(results: dict) -> str:
         "log_start": lambda entry: log_report.start(entry, table, verdict),
         "budget_core": lambda entry: budgets.write_core(entry, table, verdict),
         "budget_store": lambda entry: budgets.write_store(entry, table),
+        "budget_auction": lambda entry: house.write_auction(entry, table, verdict),
+        "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),
     }
     parts += [write[entry["kind"]](entry) for entry in results["scenarios"]]
     notes = [

@@ -174,6 +174,8 @@ def one_round(
         "auctions_per_shard_cpu_s": round(measured["auctions"] / shards_s, 1) if shards_s else None,
         "notices_seen_by_dsps": called,
         "notices_in_window": notices_of(counts),
+        "reservations": reservations_of(counts),
+        "bids_per_auction": figures.total(counts, "exchange_bids_total") / measured["auctions"],
     }
 
 
@@ -182,6 +184,16 @@ def notices_of(counts: list[figures.Sample]) -> dict[str, int]:
     outcomes = figures.sums_by(counts, "exchange_notices_total", "outcome")
     delivered = outcomes.pop("delivered", 0)
     return {"delivered": delivered, "not_delivered": sum(outcomes.values())}
+
+
+def reservations_of(counts: list[figures.Sample]) -> dict[str, int]:
+    """What accounts were asked for, and paid; zeros where there are none."""
+    outcomes = figures.sums_by(counts, "exchange_reservations_total", "outcome")
+    return {
+        "reserved": outcomes.get("reserved", 0),
+        "settled": outcomes.get("won", 0) + outcomes.get("won_late", 0),
+        "refused": int(figures.total(counts, "exchange_wins_refused_total")),
+    }
 
 
 def conclude(

@@ -4,13 +4,13 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::house::{Campaign, Catalogue, Desk, HouseAnswer, Room};
-use exchange_core::{Answer, Auction, Market, eligible, judge};
+use exchange_core::house::{Campaign, Catalogue, Desk, HouseAnswer, Price, Room};
+use exchange_core::{Answer, Auction, Market, eligible_house, judge};
 use exchange_serve::HouseRules;
 use libfuzzer_sys::fuzz_target;
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
-use units::{Cpm, Currency};
+use units::{Cpm, Currency, Multiplier};
 
 const CREATIVES: &str = r##"
 [[creative]]
@@ -67,7 +67,7 @@ static MARKET: LazyLock<Market> = LazyLock::new(|| {
     let mut market = fuzz::market();
     let mut house = market.dsps[0].clone();
     house.id = "house".into();
-    house.seats = CATALOGUE.seats().to_vec();
+    house.seats = CATALOGUE.seats().into();
     market.dsps.push(house);
     market
 });
@@ -75,8 +75,8 @@ static MARKET: LazyLock<Market> = LazyLock::new(|| {
 struct Yes;
 
 impl Desk for Yes {
-    fn decide(&mut self, _: Slot, value: Cpm, _: bool) -> Result<Cpm, Refusal> {
-        Ok(value)
+    fn decide(&mut self, _: Slot, price: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+        Ok(price.amount())
     }
 }
 
@@ -84,7 +84,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(request) = std::str::from_utf8(data).ok().map(openrtb::parse_request) else { return };
     let Ok(request) = request else { return };
     let Ok(auction) = Auction::new("0123456789abcdef", &request, &MARKET) else { return };
-    let Ok(ask) = eligible(&auction, MARKET.dsps.len() - 1) else { return };
+    let Ok(ask) = eligible_house(&auction, MARKET.dsps.len() - 1) else { return };
     let mut answer = HouseAnswer::default();
     CATALOGUE.bid((&auction, &ask), &mut Yes, &mut Room::default(), &mut answer);
     if answer.body.is_empty() {

@@ -62,7 +62,12 @@ fn batch(writer: Writer, number: u64, leases: u32, filled: u32) -> Batch {
         let key = LeaseKey { slot, period: Period(1), node: writer.node, epoch: writer.epoch };
         (key, Lease { granted: Nanos::new(number), ..Lease::default() })
     };
-    Batch { number, leases: (0..leases).map(lease).collect(), applied_seq: number }
+    Batch {
+        number,
+        leases: (0..leases).map(lease).collect(),
+        applied_seq: number,
+        ..Batch::default()
+    }
 }
 
 fn answer(store: &mut Store) -> Result<Answer> {

@@ -12,6 +12,7 @@ mod labels;
 mod lane;
 mod moment;
 mod names;
+mod opportunities;
 mod place;
 mod replay;
 mod report;
@@ -33,6 +34,9 @@ pub use labels::{
 };
 pub use lane::{Damage, Lane, Part, Room, Segment, Visit, Walked};
 pub use moment::Moment;
+pub use opportunities::{
+    Buyer, LeftOut, Opportunities, Opportunity, OpportunityError, Sought, opportunities,
+};
 pub use place::Place;
 pub use replay::{Finding, Progress, Replays, Wrong, replay_all};
 pub use report::{

@@ -59,19 +59,10 @@ pub(crate) fn happen(what: impl FnOnce() + 'static) {
 #[cfg(test)]
 thread_local! {
     static MEANWHILE: std::cell::Cell<Option<Box<dyn FnOnce()>>> = const { std::cell::Cell::new(None) };
-    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// Plants a bug for the tests that run on this thread.
-#[cfg(test)]
-pub(crate) fn plant(bug: Option<Bug>) {
-    PLANTED.set(bug);
 }
 
 #[cfg(test)]
-pub(crate) fn planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
+faults::plantable!(Bug, pub(crate), pub(crate));
 
 #[cfg(not(test))]
 pub(crate) const fn planted(_: Bug) -> bool {

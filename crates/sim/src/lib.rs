@@ -3,7 +3,6 @@
 
 #[cfg(feature = "budgets")]
 pub mod budgets;
-mod chance;
 pub mod guard;
 
-pub use chance::Chance;
+pub use faults::Chance;

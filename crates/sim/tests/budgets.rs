@@ -11,7 +11,7 @@ use sim::budgets::{Bug, Options, Wiring, command, run};
 const SEEDS: u64 = 48;
 
 /// Seeds until a bug must have shown: fewer than are run without one.
-const BUG_SEEDS: u64 = 48;
+const BUG_SEEDS: u64 = 128;
 
 fn seeds() -> u64 {
     std::env::var("SIM_SEEDS").ok().map_or(SEEDS, |seeds| seeds.parse().unwrap())
@@ -89,6 +89,8 @@ fn mistakes_of_the_store_are_found() {
             Of::AddUp,
             Of::CommitEarly,
             Of::LowerAppliedSeq,
+            Of::FoldTwice,
+            Of::FoldDropsLate,
         ]
         .map(Bug::Store),
     );

@@ -14,18 +14,21 @@ use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{
     Bank, Budgets, BudgetsError, Exchange, ExchangeConfig, HouseRules, Line, Settlements,
 };
+use pacer_core::pacing::Curve;
 use pacer_core::store::Kind;
-use pacer_serve::registry::{AccountFacts, Published, Registry, RegistryOptions, Rules};
+use pacer_serve::registry::{
+    AccountFacts, CheckedFiles, Prepared, Published, Registry, RegistryOptions, Rules,
+};
 use pacer_serve::{
-    BudgetsConfig, Feed, Handle, Keyring, LedgerThread, ShardLine, StartError, Started,
+    BudgetsConfig, Feed, Handle, Keyring, LedgerFault, LedgerThread, ShardLine, StartError, Started,
 };
 use pacer_serve::{api, registry};
 use runtime::admin::{Api, Readiness};
 use runtime::config::Section;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
-use tracing::{error, info};
-use units::Nanos;
+use tracing::{error, info, warn};
+use units::{Cpm, Nanos};
 
 use crate::config::Config;
 use crate::exit::Failure;
@@ -46,6 +49,10 @@ impl Rules for Shown {
     fn is_fixed_price(&self) -> bool {
         self.0.is_fixed_price()
     }
+
+    fn amount(&self) -> Cpm {
+        self.0.0.price.amount()
+    }
 }
 
 /// Budgets that are kept: the ledger runs, and nothing is authorised yet.
@@ -54,6 +61,8 @@ pub(crate) struct Kept {
     handle: Handle,
     thread: LedgerThread,
     published: Receiver<Published<Shown>>,
+    /// Campaigns that a shard has room for.
+    campaigns_max: usize,
 }
 
 /// The same, with an exchange that spends them.
@@ -102,7 +111,10 @@ impl Kept {
         folder: &Path,
         shutdown: &Shutdown,
     ) -> anyhow::Result<Option<(Self, Budgets)>> {
-        let Some(budgets) = &config.budgets else { return Ok(None) };
+        let Some(budgets) = config.budgets.as_ref().map(|it| it.beside(folder)) else {
+            return Ok(None);
+        };
+        let budgets = &budgets;
         let notices = exchange.notices.as_ref();
         let notices = notices.ok_or_else(|| Failure::usage(BudgetsError::Unbilled))?;
         let lifetimes = notices.lifetimes;
@@ -110,41 +122,40 @@ impl Kept {
             u16::try_from(config.shards.shards).context("shards are counted by 16 bits")?;
         let origin = Instant::now();
         let keys = budgets.keys().map_err(Failure::unavailable)?;
-        let started = budgets.start(shards, origin, shutdown).start();
-        let started = started.map_err(|error: StartError| {
-            Failure::unavailable(format!("budgets.directory: {error}"))
-        })?;
-        let Started { lines, feed, handle, thread } = started;
+        let in_the_way =
+            |error: StartError| Failure::unavailable(format!("budgets.directory: {error}"));
+        let mut opened = budgets.start(shards, origin, shutdown).open().map_err(in_the_way)?;
+        // Before the ledger begins an epoch: a start that ends here has used up nothing.
+        let options = options(budgets, folder);
+        let prepared =
+            Prepared::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
+        let Started { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
         let halted = handle.halted();
+        let time = handle.clone();
         let bank = Bank {
             key: *keys.seals(),
             draw: *keys.draws(),
             origin,
             is_halted: Arc::new(move || halted.is_set()),
+            ledger_unix_ms: Arc::new(move || time.unix_ms()),
         };
         let lines = lines.into_iter().map(|line| this_line(budgets, &lifetimes, line)).collect();
         let (publish, published) = channel();
-        let options = RegistryOptions {
-            folder: folder.to_owned(),
-            campaigns: budgets.campaigns.as_ref().map(|files| files.display().to_string()),
-            clock: unix_ms,
-        };
         let desk = Arc::new(handle.clone());
-        let registry = Registry::start(desk, &options, move |catalogue| {
+        let registry = Registry::start_prepared(prepared, desk, move |catalogue| {
             // Nobody follows any more at the end.
             let _ended = publish.send(catalogue);
         });
-        let registry = Arc::new(registry.map_err(|error| match error {
-            registry::StartError::Invalid(_) => Failure::usage(error),
-            error => Failure::unavailable(error),
-        })?);
+        let registry = Arc::new(registry.map_err(refused)?);
         let first = published.recv_timeout(PATIENCE).context("the registry tells no catalogue")?;
         let (campaigns, accounts) = (first.campaigns.len(), first.accounts.len());
         info!(accounts, campaigns, "budgets are kept at {}", budgets.directory.display());
+        let campaigns_max = usize::try_from(budgets.campaigns_max).unwrap_or(usize::MAX);
+        warn_of_room(&first, campaigns_max);
         let campaigns = this_catalogue(&first);
         let settlements = Box::new(Told { feed, keys });
         let budgets = Budgets { bank, lines, campaigns, settlements };
-        Ok(Some((Self { registry, handle, thread, published }, budgets)))
+        Ok(Some((Self { registry, handle, thread, published, campaigns_max }, budgets)))
     }
 
     /// Follows what is defined, for an exchange that was started with the first of it.
@@ -154,7 +165,7 @@ impl Kept {
         config: &Config,
         shutdown: &Shutdown,
     ) -> std::io::Result<Spent> {
-        let Self { registry, handle, thread, published } = self;
+        let Self { registry, handle, thread, published, campaigns_max } = self;
         drop(registry.watch(config.watch, shutdown)?);
         let exchange = Arc::downgrade(exchange);
         let following = std::thread::Builder::new().name("catalogues".to_owned());
@@ -162,7 +173,7 @@ impl Kept {
             if let Err(error) = runtime::process::stand_back() {
                 error!(%error, "taking over campaigns may hold up auctions");
             }
-            follow(&published, &exchange);
+            follow(&published, &exchange, campaigns_max);
         })?;
         Ok(Spent { registry, handle, thread, following })
     }
@@ -174,17 +185,21 @@ impl Spent {
         self.handle.expose(exposition);
     }
 
-    /// The process is ready once the ledger is.
+    /// The process is ready once the ledger is; a store that fails is told of, and no hindrance.
     pub(crate) fn readiness(&self, readiness: &mut Readiness) {
-        let handle = self.handle.clone();
-        readiness.add("budgets", move || handle.is_ready());
+        let (ready, failing) = (self.handle.clone(), self.handle.clone());
+        readiness.add("budgets", move || ready.is_ready());
+        readiness.remark("budgets", move || {
+            let cause = failing.status().failing?;
+            Some(format!("the ledger's store {cause}, and nothing new is granted"))
+        });
     }
 
     /// What a campaign has spent, and what it should have by now; nothing where that is not known.
     pub(crate) fn standing(&self, campaign: &str) -> (Option<Nanos>, Option<Nanos>) {
         let spend = self.registry.spend(Kind::Campaign, campaign).ok().flatten();
-        let curve = self.registry.curve(Kind::Campaign, campaign).ok().flatten();
-        let told = |curve: registry::Curve| {
+        let curve = self.registry.curve(campaign).ok().flatten();
+        let told = |curve: Curve| {
             let past = curve.points.iter().filter(|point| point.at_unix_ms <= unix_ms());
             past.map(|point| point.target).max()
         };
@@ -197,20 +212,59 @@ impl Spent {
     }
 
     /// Ends, after the exchange has.
-    pub(crate) fn close(self) {
+    ///
+    /// # Errors
+    /// When nothing was authorised any more: for a defect, or since another process has taken over.
+    pub(crate) fn close(self) -> anyhow::Result<()> {
         let Self { registry, thread, following, .. } = self;
         drop(registry);
         if following.join().is_err() {
             error!("the thread that follows campaigns had panicked");
         }
-        if let Err(cause) = thread.close() {
+        thread.close().or_else(ended)
+    }
+}
+
+/// How the process ends for it.
+fn ended(fault: LedgerFault) -> anyhow::Result<()> {
+    match fault {
+        LedgerFault::Store(cause) => {
             error!(%cause, "the ledger's store was not closed well: the next start takes longer");
+            Ok(())
         }
+        LedgerFault::Fenced => Err(Failure::unavailable(fault)),
+        // Of no class that has a code of its own: a defect.
+        LedgerFault::Broken => Err(fault.into()),
+    }
+}
+
+/// Judges the files of accounts and campaigns as a start does, but without what the ledger keeps.
+///
+/// # Errors
+/// Every problem, with the text and the exit code that a start ends with.
+pub(crate) fn check(budgets: &BudgetsConfig, folder: &Path) -> anyhow::Result<CheckedFiles> {
+    let may_be_kept = budgets.has_begun();
+    registry::check_files::<Shown>(&options(budgets, folder), may_be_kept).map_err(refused)
+}
+
+fn options(budgets: &BudgetsConfig, folder: &Path) -> RegistryOptions {
+    RegistryOptions {
+        folder: folder.to_owned(),
+        campaigns: budgets.campaigns.as_ref().map(|files| files.display().to_string()),
+        clock: unix_ms,
+    }
+}
+
+fn refused(error: registry::StartError) -> anyhow::Error {
+    match error {
+        registry::StartError::Invalid(_) => Failure::usage(error),
+        error => Failure::unavailable(error),
     }
 }
 
 /// Hands each catalogue to the exchange, until there are no more, or no exchange.
-fn follow(published: &Receiver<Published<Shown>>, exchange: &Weak<Exchange>) {
+fn follow(published: &Receiver<Published<Shown>>, exchange: &Weak<Exchange>, campaigns_max: usize) {
+    let mut is_failing = false;
     while let Ok(mut catalogue) = published.recv() {
         loop {
             // Only the latest counts.
@@ -218,15 +272,35 @@ fn follow(published: &Receiver<Published<Shown>>, exchange: &Weak<Exchange>) {
             let Some(exchange) = exchange.upgrade() else { return };
             match exchange.set_campaigns(this_catalogue(&catalogue)) {
                 Ok(generation) => {
+                    is_failing = false;
+                    warn_of_room(&catalogue, campaigns_max);
                     let number = catalogue.number;
                     info!(number, generation, "campaigns are taken over");
                     break;
                 }
-                Err(error) => error!(%error, "campaigns are not taken over yet"),
+                // It may fail for hours.
+                Err(error) if !std::mem::replace(&mut is_failing, true) => {
+                    error!(%error, "campaigns are not taken over yet: it is tried again every second");
+                }
+                Err(_) => (),
             }
             drop(exchange);
             std::thread::sleep(AGAIN);
         }
+    }
+}
+
+/// Says so where shards have no room for all that is defined: what finds none wins nothing.
+fn warn_of_room(catalogue: &Published<Shown>, campaigns_max: usize) {
+    let seats = catalogue.accounts.iter().filter(|account| account.slot.is_some());
+    let count = catalogue.campaigns.len() + seats.count();
+    if count > campaigns_max {
+        warn!(
+            count,
+            campaigns_max,
+            "there are more campaigns, with the accounts that have seats, than shards have room for: \
+             raise budgets.campaigns_max"
+        );
     }
 }
 
@@ -285,4 +359,25 @@ fn this_catalogue(published: &Published<Shown>) -> Campaigns {
 fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use pacer_core::store::Cause;
+
+    use super::*;
+    use crate::exit::{Exit, code};
+
+    #[test]
+    fn a_ledger_that_ends_for_a_defect_is_told_by_the_exit_code() {
+        let check = |fault, want: u8| {
+            let ended = code(ended(fault).map(|()| Exit::Done));
+            assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(want)), "{fault}");
+        };
+        check(LedgerFault::Broken, 70);
+        check(LedgerFault::Fenced, 69);
+        check(LedgerFault::Store(Cause::Disk), 0);
+    }
 }

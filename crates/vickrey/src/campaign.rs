@@ -1,8 +1,9 @@
-//! `vickrey campaign` and `vickrey account`: the API of a running exchange, for people.
+//! `vickrey campaign`, `vickrey account` and `vickrey audit`: the API of a running exchange, for people.
 //!
 //! Owns the command line, and what is asked for. How it is sent is client.rs's; how it is shown,
 //! show.rs's and curve.rs's.
 
+mod audit;
 mod client;
 mod curve;
 mod file;
@@ -15,6 +16,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use crate::exit::{Exit, Failure};
+pub(crate) use audit::{AuditArgs, run as run_audit};
 use client::{Client, Refusal, encoded};
 
 /// Definitions that are asked for at once.
@@ -45,8 +47,10 @@ pub(crate) enum CampaignCommand {
     Resume(Change),
     /// Take it away; what it has spent counts on
     Remove(Change),
-    /// Why it does not spend
+    /// Why it does not spend, and how it bids
     Why(One),
+    /// What it has spent: in this hour, today by hours, and in all
+    Spend(One),
     /// What it spends beside what it should
     Curve {
         #[command(flatten)]
@@ -77,8 +81,10 @@ pub(crate) enum AccountCommand {
     Pause(Change),
     /// Let them spend again
     Resume(Change),
-    /// Why its seats do not spend
+    /// Why it does not spend as a whole, and how many of its campaigns do
     Why(One),
+    /// What it has spent as a whole: in this hour, today by hours, and in all
+    Spend(One),
 }
 
 /// Who is asked, and in which form it answers. An admin token is taken from the variable
@@ -195,11 +201,12 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
         CampaignCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),
         CampaignCommand::Remove(args) => change(KIND, ("DELETE", ""), args, &mut out),
         CampaignCommand::Why(one) => why(KIND, one, &mut out),
+        CampaignCommand::Spend(one) => spend(KIND, one, &mut out),
         CampaignCommand::Curve { one, svg } => {
             let answer = Client::new(&one.asking.admin)?.get(&KIND.of(&one.id, "/curve"))?;
             match svg {
                 _ if one.asking.json => print_json(&answer, &mut out),
-                Some(file) => curve::plot(&answer, file),
+                Some(file) => curve::plot(&answer, file, &mut out),
                 None => curve::draw(&answer, &mut out),
             }
         }
@@ -219,6 +226,7 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
         AccountCommand::Pause(args) => change(KIND, ("PUT", "/pause"), args, &mut out),
         AccountCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),
         AccountCommand::Why(one) => why(KIND, one, &mut out),
+        AccountCommand::Spend(one) => spend(KIND, one, &mut out),
     }
 }
 
@@ -253,7 +261,7 @@ fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if one.asking.json {
         return print_json(&view, out);
     }
-    // A ledger that does not answer, or an account without seats, has nothing to add.
+    // A ledger that does not answer has nothing to add.
     let spend = client.ask(("GET", &kind.of(&one.id, "/spend")), &[], None)?;
     show::one(kind, &view, spend.ok().as_ref(), out)?;
     Ok(Exit::Done)
@@ -332,6 +340,18 @@ fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if one.asking.json {
         return print_json(&answer, out);
     }
-    show::why(&answer, out)?;
+    match kind {
+        Kind::Account => show::why_account(&answer, out)?,
+        Kind::Campaign => show::why(&answer, out)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn spend(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let answer = Client::new(&one.asking.admin)?.get(&kind.of(&one.id, "/spend"))?;
+    if one.asking.json {
+        return print_json(&answer, out);
+    }
+    show::spend(&answer, out)?;
     Ok(Exit::Done)
 }

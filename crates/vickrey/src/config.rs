@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
+use exchange_core::Dsp;
 use exchange_serve::ExchangeConfig;
+use exchange_serve::campaigns::is_strange;
 use pacer_serve::BudgetsConfig;
+use pacer_serve::registry::CheckedFiles;
 use runtime::admin::AdminOptions;
 use runtime::config::{
     Difference, Loaded, Section, Sources, default_toml, describe, json_schema, load_tracked, ms,
@@ -16,6 +19,7 @@ use runtime::logging::LoggingOptions;
 use runtime::shards::ShardsOptions;
 use runtime::traces::TracingOptions;
 
+use crate::budgets;
 use crate::exit::{Exit, Failure};
 
 /// Everything in `vickrey.toml`.
@@ -76,7 +80,8 @@ impl Config {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Read a file and report everything that is wrong with it; exits 64 if anything is
+    /// Read a file, and those of accounts and campaigns that it names, and report everything that is
+    /// wrong; exits 64 if anything is
     Check {
         /// The configuration file
         file: PathBuf,
@@ -141,8 +146,12 @@ fn loaded(file: &Path) -> anyhow::Result<(Loaded<Config>, Sources)> {
 
 fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let (loaded, sources) = loaded(file)?;
-    let exchange = match &loaded.value.exchange {
-        Some(exchange) => format!("exchange with {} DSPs", exchange.market.dsps.len()),
+    let Config { exchange, budgets, .. } = &loaded.value;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let campaigns = budgets.as_ref().map(|budgets| budgets::check(budgets, folder)).transpose()?;
+    let dsps = exchange.as_ref().map(|exchange| &exchange.market.dsps[..]);
+    let exchange = match dsps {
+        Some(dsps) => format!("exchange with {} DSPs", dsps.len()),
         None => "no service".to_owned(),
     };
     let paths = sources.paths().count();
@@ -151,7 +160,39 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
         every => format!("watched every {every:?}"),
     };
     let noun = if paths == 1 { "file" } else { "files and folders" };
-    writeln!(out, "{}: no problems; {exchange}; {paths} {noun}, {watch}", file.display())?;
+    let defined = campaigns.as_ref().map_or_else(
+        String::new,
+        |CheckedFiles { accounts, campaigns, .. }| {
+            format!("accounts: {accounts}, campaigns: {campaigns}; ")
+        },
+    );
+    writeln!(out, "{}: no problems; {exchange}; {defined}{paths} {noun}, {watch}", file.display())?;
+    if let Some(campaigns) = &campaigns {
+        warn(campaigns, dsps, out)?;
+    }
+    Ok(())
+}
+
+/// What is no problem, and may not be meant.
+fn warn(checked: &CheckedFiles, dsps: Option<&[Dsp]>, out: &mut impl Write) -> anyhow::Result<()> {
+    // Without an exchange nobody sells to anybody.
+    let seats = checked.seats.iter().filter_map(|named| Some((named, dsps?)));
+    for ((account, dsp, seat), dsps) in seats {
+        let configured = dsps.iter().find(|known| *known.id == **dsp);
+        if let Some(why) = is_strange(configured, dsp, seat) {
+            writeln!(out, "warning: account `{account}` names the seat `{dsp}/{seat}`: {why}")?;
+        }
+    }
+    for (campaign, note) in &checked.notes {
+        writeln!(out, "warning: campaign `{campaign}`: {note}")?;
+    }
+    for account in &checked.supposed {
+        writeln!(
+            out,
+            "warning: no file has the account `{account}`: its campaigns are refused at a start, \
+             unless the API has defined it; amounts and times of theirs are not judged here"
+        )?;
+    }
     Ok(())
 }
 

@@ -120,8 +120,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     shutdown.begin();
     sole(exchange).join()?;
     admin.stop();
-    spent.into_iter().for_each(Spent::close);
+    let closed = spent.map_or(Ok(()), Spent::close);
     fleet.stop()?;
+    closed?;
     writeln!(out, "\nheld once more, each from its record alone")?;
     let ended = crate::log::replay_all(&record, &mut out)?;
     if args.record.is_some() {

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::aside;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -51,10 +53,9 @@ impl Failure {
     }
 }
 
-/// Writes a file that the user asked for.
+/// Writes a file that the user asked for, whole or not at all.
 pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::unavailable(format!("cannot write {}: {error}", path.display())))
+    aside::write(path, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
 impl fmt::Display for Failure {

@@ -2,7 +2,7 @@
 //! and exported. Reads only, beside the exchange that writes.
 
 mod export;
-mod line;
+pub(crate) mod line;
 mod print;
 mod replay;
 mod report;
@@ -123,11 +123,11 @@ fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-fn cannot_open(error: OpenError) -> anyhow::Error {
+pub(crate) fn cannot_open(error: OpenError) -> anyhow::Error {
     if error.is_wrong_directory() { Failure::usage(error) } else { Failure::unavailable(error) }
 }
 
-fn cannot_read(error: ReadError) -> anyhow::Error {
+pub(crate) fn cannot_read(error: ReadError) -> anyhow::Error {
     Failure::unavailable(error)
 }
 
@@ -140,7 +140,12 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    fn filter(&self) -> anyhow::Result<Filter> {
+    /// Whether all are.
+    pub(crate) const fn is_all(&self) -> bool {
+        self.filter.is_empty()
+    }
+
+    pub(crate) fn filter(&self) -> anyhow::Result<Filter> {
         Filter::parse(&self.filter.join(" "), now_us())
             .map_err(|error| Failure::usage(format!("the filter is wrong: {error}")))
     }
@@ -184,12 +189,12 @@ pub(crate) fn run(command: &LogCommand) -> anyhow::Result<Exit> {
 
 /// Says on stderr what is wrong with the record, as it is come upon.
 #[derive(Debug, Default)]
-struct Complaints {
+pub(crate) struct Complaints {
     any: bool,
 }
 
 impl Complaints {
-    fn corrupt(&mut self, corruption: &Corruption) {
+    pub(crate) fn corrupt(&mut self, corruption: &Corruption) {
         self.say(&format!("damaged: {corruption}"));
     }
 
@@ -197,7 +202,7 @@ impl Complaints {
         self.say(&format!("unreadable: {place}: {why}"));
     }
 
-    fn generations(&mut self, problems: &Problems) {
+    pub(crate) fn generations(&mut self, problems: &Problems) {
         problems.corruptions.iter().for_each(|corruption| self.corrupt(corruption));
         for (place, why) in &problems.unreadable {
             self.unreadable(place, why);
@@ -209,23 +214,23 @@ impl Complaints {
         drop(writeln!(std::io::stderr(), "{text}"));
     }
 
-    const fn exit(&self) -> Exit {
+    pub(crate) const fn exit(&self) -> Exit {
         if self.any { Exit::Missed } else { Exit::Done }
     }
 }
 
 /// Progress on stderr, when that is a terminal.
-struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:30} {percent:>3}% of {len} segments, {eta}");
         bar.set_style(style.expect("the template is one"));
         Self(bar)
     }
 
-    fn show(&self, done: usize, of: usize) -> ControlFlow<()> {
+    pub(crate) fn show(&self, done: usize, of: usize) -> ControlFlow<()> {
         self.0.set_length(of as u64);
         self.0.set_position(done as u64);
         ControlFlow::Continue(())

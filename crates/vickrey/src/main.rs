@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 a stated objective was missed; 64 wrong usage or configuration, nothing
 //! was started; 69 something is in the way, such as a port in use; 70 a defect of ours.
 
+mod aside;
 mod budgets;
 mod campaign;
 mod config;
@@ -59,6 +60,8 @@ enum Command {
     /// See and change the accounts that campaigns and seats are paid from
     #[command(subcommand)]
     Account(campaign::AccountCommand),
+    /// List changes of accounts and campaigns of a running exchange: what was done, and when
+    Audit(campaign::AuditArgs),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),
 }
@@ -83,6 +86,7 @@ fn main() -> std::process::ExitCode {
         Command::Simulate(command) => simulate::run(&command),
         Command::Campaign(command) => campaign::run(&command),
         Command::Account(command) => campaign::run_account(&command),
+        Command::Audit(args) => campaign::run_audit(&args),
         Command::Demo(args) => demo::run(&args),
     };
     exit::code(ended)

@@ -100,9 +100,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     })?;
     let ended = sole(exchange).join();
     admin.stop();
-    spent.into_iter().for_each(Spent::close);
+    let closed = spent.map_or(Ok(()), Spent::close);
     let _ = exporting.map(Exporting::stop);
     ended?;
+    closed?;
     info!("stopped");
     Ok(Exit::Done)
 }

@@ -2,9 +2,11 @@
 //!
 //! Owns the command line and files. Streams, strategies and figures are `whatif`'s.
 
+mod extract;
 mod generate;
 mod pacing;
 mod quality;
+mod recorded;
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -24,6 +26,8 @@ pub(crate) enum SimulateCommand {
     Pacing(pacing::PacingArgs),
     /// Make a stream of auctions from a seed
     Generate(generate::GenerateArgs),
+    /// Make a stream of auctions out of an exchange's log: what a campaign or a seat bid on
+    Extract(extract::ExtractArgs),
     /// Every strategy on every kind of generated stream, with the targets that the default must meet
     Quality(quality::QualityArgs),
 }
@@ -33,6 +37,7 @@ pub(crate) fn run(command: &SimulateCommand) -> anyhow::Result<Exit> {
     let exit = match command {
         SimulateCommand::Pacing(args) => pacing::run(args, &mut out),
         SimulateCommand::Generate(args) => generate::run(args, &mut out),
+        SimulateCommand::Extract(args) => extract::run(args, &mut out),
         SimulateCommand::Quality(args) => quality::run(args, &mut out),
     }?;
     out.flush()?;

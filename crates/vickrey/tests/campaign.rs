@@ -10,12 +10,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pacer_core::ledger::{Level, Owner, Span, Spend, Why};
-use pacer_core::messages::Slot;
+use pacer_core::ledger::{AccountWhy, HourSpend, Level, Owner, Span, Spend, Why};
+use pacer_core::messages::{Period, Slot};
+use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
+use pacer_core::strategy::{Flight, Pace};
 use pacer_serve::api::api;
 use pacer_serve::registry::testing::{PriceRules, StoreDesk};
-use pacer_serve::registry::{Curve, CurvePoint, Registry, RegistryOptions};
+use pacer_serve::registry::{Registry, RegistryOptions};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
 use runtime::config::parse;
 use runtime::listen::listen;
@@ -35,6 +37,7 @@ struct Server {
     admin: Option<Admin>,
     address: SocketAddr,
     desk: Arc<StoreDesk>,
+    registry: Arc<Registry<PriceRules>>,
     folder: TempDir,
 }
 
@@ -52,7 +55,7 @@ impl Server {
             clock: || 1_800_000_000_000,
         };
         let told = Arc::<StoreDesk>::clone(&desk);
-        let registry = Registry::<PriceRules>::start(told, &options, drop).unwrap();
+        let registry = Arc::new(Registry::<PriceRules>::start(told, &options, drop).unwrap());
         let text = format!("listen = '127.0.0.1:0'\n{token}");
         let options = parse("admin.toml", &text, AdminOptions::read).unwrap();
         let listener = listen(options.listen).unwrap();
@@ -61,10 +64,10 @@ impl Server {
             exposition: Exposition::default(),
             readiness: Readiness::default(),
             shutdown: Shutdown::new(Duration::from_secs(3600)),
-            apis: vec![api(Arc::new(registry))],
+            apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry))],
         };
         let admin = Some(Admin::start(&options, listener, pages).unwrap());
-        Self { admin, address, desk, folder }
+        Self { admin, address, desk, registry, folder }
     }
 
     /// Runs a command; what it says must be there.
@@ -195,7 +198,6 @@ fn accounts() {
     let show = ["daily_budget: holds over the file until that changes"];
     server.run(&["account", "show", "acme"], 0, &show, &[]);
     server.run(&["account", "resume", "acme"], 0, &["is open, at version 4"], &[]);
-    server.run(&["account", "why", "acme"], 0, &["nothing keeps it from spending"], &[]);
     let several = ["error: --key names one request"];
     server.run(&["account", "create", &file, "--key", "k"], 64, &[], &several);
 }
@@ -205,8 +207,13 @@ fn why_and_curve() {
     let server = Server::start("");
     let file = server.file("summer.toml", CAMPAIGN);
     server.run(&["campaign", "create", &file], 0, &[], &[]);
-    let none = ["error: `summer` has no curve yet", "vickrey campaign why summer"];
-    server.run(&["campaign", "curve", "summer"], 69, &[], &none);
+    let none =
+        ["summer has no curve yet: it has no limit to follow", "vickrey campaign why summer"];
+    server.run(&["campaign", "curve", "summer"], 0, &none, &[]);
+    let missing = server.folder.path().join("none.svg");
+    let plot = ["campaign", "curve", "summer", "--svg", missing.to_str().unwrap()];
+    server.run(&plot, 1, &[none[0], "none.svg is not written"], &[]);
+    assert!(!missing.exists());
     let level = |span, limit| Level {
         owner: Owner::Campaign,
         span,
@@ -245,6 +252,13 @@ fn why_and_curve() {
     );
     let row: Vec<_> = said.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!(row, ["campaign", "life", "5", "5", "0.1", "0"]);
+    assert!(!said.contains("how it bids"), "its strategy has not begun: {said}");
+    let pace = Pace::FULL;
+    let bidding = Bidding { strategy: "slot_dual", is_fixed_price: false, pace };
+    server.desk.told().biddings.insert(Slot(1), bidding);
+    let bids =
+        "how it bids: slot_dual bids 1 of its value, 2.5 USD for 1000 impressions, for every";
+    server.run(&["campaign", "why", "summer"], 0, &[bids], &[]);
     let point = |minute: u64, target, spent| CurvePoint {
         at_unix_ms: 1_800_000_000_000 + minute * 60_000,
         target,
@@ -252,9 +266,11 @@ fn why_and_curve() {
     };
     let curve = Curve {
         span: Span::Day,
-        start_unix_ms: 1_800_000_000_000,
-        end_unix_ms: 1_800_086_400_000,
+        flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
+        pace: Pace::FULL,
+        dual: 0.0,
+        rate: 1.0,
         points: vec![
             point(0, cents(0), Some(cents(0))),
             point(720, cents(250), Some(cents(200))),
@@ -271,6 +287,126 @@ fn why_and_curve() {
     assert!(svg.starts_with("<svg ") && svg.contains("slot_dual"), "{svg}");
     let shown = server.run(&["campaign", "curve", "summer", "--json"], 0, &[], &[]);
     assert!(shown.contains("\"spent\": \"2\""), "{shown}");
+}
+
+#[test]
+fn an_account_as_a_whole() {
+    let server = Server::start("");
+    let file = server.file("summer.toml", CAMPAIGN);
+    server.run(&["campaign", "create", &file], 0, &[], &[]);
+    let hours = vec![HourSpend { period: Period(1_999_996), spent: cents(100) }];
+    let spend = Spend {
+        currency: Currency::USD,
+        life: cents(350),
+        today: cents(150),
+        now: cents(50),
+        hours,
+    };
+    server.desk.told().account_spends.insert(0, spend);
+    let spent = "acme: 0.5 USD in this hour, 1.5 today, 3.5 in all";
+    let hour = "2027-01-15T07:00:00.000Z  1\n";
+    server.run(&["account", "spend", "acme"], 0, &[spent, "hour from", hour], &[]);
+    let shown = server.run(&["account", "spend", "acme", "--json"], 0, &[], &[]);
+    assert!(shown.contains("\"life\": \"3.5\""), "{shown}");
+    server.run(&["account", "show", "acme"], 0, &["spent: 0.5 USD in this hour"], &[]);
+
+    let open =
+        ["acme: nothing keeps it from spending", "its seats: nothing", "1 campaign: nothing"];
+    server.run(&["account", "why", "acme"], 0, &open, &[]);
+    let level = |span, limit| Level {
+        owner: Owner::Account,
+        span,
+        limit,
+        held: cents(9_000),
+        late: cents(1_000),
+        holdback: cents(0),
+    };
+    let why = AccountWhy {
+        refusal: Some(Refusal::BudgetExhausted),
+        levels: Some([
+            level(Span::Life, Some(cents(10_000))),
+            level(Span::Day, None),
+            level(Span::Hour, None),
+        ]),
+        hour: None,
+        at_shards: cents(1),
+        ready: Nanos::ZERO,
+        frozen: Nanos::ZERO,
+        is_store_failing: false,
+    };
+    server.desk.told().account_whys.insert(0, why);
+    let words =
+        "acme: its budget is spent: of the account's 100 USD, 100 are spent or on their way";
+    let said = server.run(
+        &["account", "why", "acme"],
+        0,
+        &[words, "(budget_exhausted)", "on its way, in USD: 0.01 at shards"],
+        &[],
+    );
+    let row: Vec<_> = said.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["life", "100", "100", "0"]);
+    assert!(!said.contains("limit of"), "its rows are no campaign's: {said}");
+}
+
+#[test]
+fn what_was_changed_is_listed() {
+    let server = Server::start("");
+    let file = server.file("summer.toml", CAMPAIGN);
+    server.run(&["campaign", "create", &file], 0, &[], &[]);
+    server.run(&["campaign", "budget", "summer", "--daily", "3"], 0, &[], &[]);
+    server.run(&["account", "pause", "acme"], 0, &[], &[]);
+    let listed = server.run(&["audit"], 0, &[], &[]);
+    let rows: Vec<Vec<_>> = listed.lines().map(|it| it.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..5], ["when", "what", "of", "id", "version"]);
+    let at = "2027-01-15T08:00:00.000Z";
+    assert_eq!(rows[1][..8], [at, "create", "account", "acme", "1", "100", "-", "-"]);
+    assert!(rows[1][8].ends_with("a.toml"), "{listed}");
+    let created = [at, "create", "campaign", "summer", "1", "5", "-", "-", "the", "API"];
+    assert_eq!(rows[2], created);
+    assert_eq!(rows[3][1..8], ["budget", "campaign", "summer", "2", "5", "3", "-"]);
+    assert_eq!(rows[4][1..5], ["pause", "account", "acme", "2"]);
+    assert_eq!(rows.len(), 5);
+
+    // The latest, in their order.
+    let latest = server.run(&["audit", "--limit", "2"], 0, &[], &[]);
+    assert_eq!(latest.lines().count(), 3);
+    assert!(latest.lines().nth(1).unwrap().contains("budget"), "{latest}");
+    let of_one = server.run(&["audit", "--id", "summer", "--json"], 0, &[], &[]);
+    let of_one: Value = serde_json::from_str(&of_one).unwrap();
+    let actions: Vec<_> = of_one.as_array().unwrap().iter().map(|it| &it["action"]).collect();
+    assert_eq!(actions, ["create", "budget"]);
+    for (since, count) in
+        [("2027-01-15T08:00:00Z", 5), ("2027-01-15", 5), ("2027-01-15T09:00:00+01:00", 5)]
+    {
+        let listed = server.run(&["audit", "--since", since], 0, &[], &[]);
+        assert_eq!(listed.lines().count(), count, "{since}");
+    }
+    for since in ["2027-01-15T08:00:00.001Z", "2027-01-16"] {
+        assert_eq!(server.run(&["audit", "--since", since], 0, &[], &[]), "no changes\n");
+    }
+    server.run(&["audit", "--since", "7d", "--limit", "1"], 0, &[], &[]);
+    for since in ["yesterday", "-2h", "7"] {
+        let remedy = ["write a time as 2026-11-01T00:00:00Z, a day as 2026-11-01, or how long ago"];
+        server.run(&["audit", &format!("--since={since}")], 64, &[], &remedy);
+    }
+    server.run(&["audit", "--limit", "0"], 64, &[], &["--limit"]);
+}
+
+#[test]
+fn an_audit_of_many_changes_is_read_to_its_end() {
+    let server = Server::start("");
+    // More than are asked for at once.
+    let many: String = (0..2_100)
+        .map(|number| format!("[[account]]\nid = 'b{number}'\ncurrency = 'EUR'\n"))
+        .collect();
+    std::fs::write(server.folder.path().join("campaigns.d/b.toml"), many).unwrap();
+    server.registry.reload().unwrap();
+    let listed = server.run(&["audit", "--limit", "5000", "--json"], 0, &[], &[]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 2_101);
+    let listed = server.run(&["audit", "--json"], 0, &[], &[]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 100);
 }
 
 #[test]
@@ -295,6 +431,8 @@ fn what_is_refused_says_what_to_do() {
     check(&["campaign", "create", &broken], 64, &["broken.toml: TOML parse error at line 1"]);
     let json = server.file("broken.json", "{");
     check(&["campaign", "create", &json], 64, &["broken.json: EOF while parsing"]);
+    let twice = server.file("twice.json", r#"{"id": "x", "budget": "1", "budget": "2"}"#);
+    check(&["campaign", "create", &twice], 64, &["twice.json: budget: is given twice, remove one"]);
     let other = server.file("other.toml", "[[account]]\nid = 'x'\n");
     check(&["campaign", "create", &other], 64, &["defines no campaign", "vickrey account create"]);
     check(&["campaign", "create", "/nowhere.toml"], 64, &["/nowhere.toml: No such file"]);
@@ -355,6 +493,9 @@ fn answers_are_as_documented() {
         hours: Vec::new(),
     };
     server.desk.told().spends.extend([0, 1].map(|slot| (Slot(slot), spend.clone())));
+    server.desk.told().account_spends.extend([0, 1].map(|number| (number, spend.clone())));
+    let bidding = Bidding { strategy: "even", is_fixed_price: false, pace: Pace::NONE };
+    server.desk.told().biddings.insert(Slot(1), bidding);
     let own = |kind: &str| if kind == "accounts" { &account } else { &campaign };
     let mut problems = Vec::new();
     let mut seen: BTreeMap<(String, &str), BTreeSet<u16>> = BTreeMap::new();
@@ -413,16 +554,12 @@ fn answers_are_as_documented() {
             check(method, (of, "nobody"), "", none, 404);
             check(method, (of, id), "if-match: \"99\"\r\n", none, 412);
         }
-        let paid = if kind == "accounts" { "acme" } else { "x" };
         let asked =
             if kind == "accounts" { &["spend", "why"][..] } else { &["spend", "why", "curve"] };
         for what in asked {
             let of = path(&format!("/{{id}}/{what}"));
-            check("GET", (of, paid), "", none, 200);
+            check("GET", (of, id), "", none, 200);
             check("GET", (of, "nobody"), "", none, 404);
-            if kind == "accounts" {
-                check("GET", (of, "b"), "", none, 409);
-            }
         }
     }
     check("DELETE", ("/v1/campaigns/{id}", "x"), "", none, 200);

@@ -5,8 +5,10 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn vickrey(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vickrey"));
@@ -103,12 +105,135 @@ fn wrong_streams_and_flags_are_told_with_their_place() {
         (&["pacing", "--auctions", path, "--budget", "x"], &["25.50"]),
         (&["pacing", "--auctions", path, "--budget-share", "2"], &["1/32"]),
         (&["pacing", "--auctions", path, "--budget", "1", "--strategy", "fast"], &["slot_dual"]),
+        (&["pacing", "--auctions", path, "--budget", "1", "--slot", "0s"], &["0s", "1ms", "30s"]),
+        (&["pacing", "--auctions", path, "--budget", "1", "--slot", "9"], &["--slot", "a unit"]),
+        (&["pacing", "--auctions", path, "--budget", "1", "--ahead", "1.5"], &["1.5", "0 to 1"]),
+        (&["pacing", "--auctions", path, "--budget", "1", "--ahead", "-0.1"], &["-0.1", "0 to 1"]),
+        (&["pacing", "--auctions", path, "--budget", "1", "--ahead", "NaN"], &["NaN", "0 to 1"]),
         (&["generate", "--profile", "lunar"], &["lunar", "diurnal"]),
         (&["generate", "--auctions", "0"], &["auctions"]),
         (&["generate", "--duration", "9"], &["needs a unit"]),
     ];
     for (args, said) in wrong {
         check(args, 64, &[], said);
+    }
+}
+
+/// Slots as long as asked for, in samples and in what is said; too many are refused with what would do.
+#[test]
+fn slots_and_how_far_the_target_runs_ahead_are_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = generated(folder.path(), "a.tsv", &["--profile", "flat", "--duration", "24h"]);
+    let budget = ["pacing", "--auctions", &stream, "--budget-share", "1/8"];
+    let default = ["--strategy", "slot_dual"];
+    let report = |more: &[&str]| -> serde_json::Value {
+        let args = [&budget[..], &default, more, &["--json"]].concat();
+        serde_json::from_str(&check(&args, 0, &[], &[])).unwrap()
+    };
+    let by_default = report(&[])["slot_ms"].as_u64().unwrap();
+    assert!((59_000..60_000).contains(&by_default), "a 1440th of nearly a day: {by_default}");
+    let (slow, fast) = (report(&["--slot", "2h"]), report(&["--slot", "10s"]));
+    assert_eq!((&slow["slot_ms"], &fast["slot_ms"]), (&7_200_000.into(), &10_000.into()));
+    let rmse =
+        |report: &serde_json::Value| report["strategies"][0]["rmse_target"].as_f64().unwrap();
+    assert!(rmse(&fast) < rmse(&slow), "who decides more often is nearer to its curve");
+    check(&[&budget[..], &["--slot", "10s"]].concat(), 0, &["at the end of each slot (10 s)"], &[]);
+    let many = ["slots of 1 ms", "give slots of 44 ms or more"];
+    check(&[&budget[..], &["--slot", "1ms"]].concat(), 64, &[], &many);
+    // The traffic is even, and the target is ahead of it.
+    let even = |report: &serde_json::Value| report["strategies"][0]["rmse_even"].as_f64().unwrap();
+    let (ahead, beside) = (report(&["--ahead", "1"]), report(&["--ahead", "0"]));
+    assert_eq!((&ahead["ahead"], &beside["ahead"]), (&1.0.into(), &0.0.into()));
+    assert!(even(&ahead) > 0.1 && rmse(&ahead) < 0.05, "{ahead}");
+    assert!(even(&beside) < 0.05, "{beside}");
+    let said = ["and it runs ahead of that by 0.5"];
+    check(&[&budget[..], &["--ahead", "0.5"]].concat(), 0, &said, &[]);
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_stream_takes_its_place_once_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("day.tsv");
+    generated(folder.path(), "day.tsv", &[]);
+    let (first, mode) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().permissions());
+    let any = folder.path().join("any");
+    fs::write(&any, "").unwrap();
+    assert_eq!(mode, fs::metadata(&any).unwrap().permissions(), "as any new file");
+    fs::remove_file(any).unwrap();
+    // Behind a link, and as readable as before.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("day.tsv", folder.path().join("link.tsv")).unwrap();
+    generated(folder.path(), "link.tsv", &["--seed", "2"]);
+    assert_ne!(fs::read(&path).unwrap(), first);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(folder.path().join("link.tsv").is_symlink());
+    assert_eq!(names(folder.path()), ["day.tsv", "link.tsv"]);
+    // What is no file is written to as it stands.
+    let said =
+        vickrey(&["generate", "--auctions", "20000", "--out", "/dev/stdout"]).output().unwrap();
+    assert_eq!(said.stdout, first);
+    let full = ["generate", "--out", "/dev/full"];
+    check(&full, 69, &[], &["cannot write /dev/full", "No space left"]);
+    let into = folder.path().join("none/day.tsv");
+    check(
+        &["generate", "--out", into.to_str().unwrap()],
+        69,
+        &[],
+        &["none/day.tsv", "No such file"],
+    );
+    let dir = folder.path().to_str().unwrap();
+    check(&["generate", "--out", dir], 69, &[], &["cannot write", "directory"]);
+    assert_eq!(names(folder.path()), ["day.tsv", "link.tsv"]);
+}
+
+/// As on a full disk: no file may grow beyond 64 KiB.
+#[test]
+fn a_stream_that_does_not_fit_leaves_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("day.tsv");
+    fs::write(&path, "as it was").unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\""]);
+    shell.args([env!("CARGO_BIN_EXE_vickrey"), "simulate", "generate", "--out"]).arg(&path);
+    let output = shell.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(said.contains("cannot write") && said.contains("day.tsv: File too large"), "{said}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "as it was");
+    assert_eq!(names(folder.path()), ["day.tsv"]);
+}
+
+#[test]
+fn ctrl_c_leaves_what_was_there() {
+    for signal in ["-INT", "-TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("day.tsv");
+        fs::write(&path, "as it was").unwrap();
+        let mut command = vickrey(&["generate", "--auctions", "1000000000", "--out"]);
+        let child = command.arg(&path).stderr(Stdio::piped()).spawn().unwrap();
+        // It is under way once there is something beside the file.
+        let began = Instant::now();
+        while names(folder.path()).len() < 2 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", names(folder.path()));
+            std::thread::yield_now();
+        }
+        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{said}");
+        // Progress is for terminals.
+        assert!(said.starts_with("error: stopped: ") && said.contains("as it was"), "{said}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "as it was");
+        assert_eq!(names(folder.path()), ["day.tsv"]);
     }
 }
 

@@ -20,13 +20,15 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["eventlog", "events", "exchange-core", "openrtb", "pacer-core", "runtime", "units"],
     ),
     // The other side shares no protocol code with what it tests.
-    ("eventlog", &[]),
+    ("eventlog", &["faults"]),
     ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
     ("export", &[]),
-    ("pacer-core", &["units"]),
+    // For tests: no binary has it.
+    ("faults", &[]),
+    ("pacer-core", &["faults", "units"]),
     ("pacer-serve", &["pacer-core", "runtime", "units"]),
     ("whatif", &["pacer-core", "units"]),
-    ("sim", &["exchange-core", "pacer-core", "units"]),
+    ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
     ("testbed", &["runtime"]),
     (
         "vickrey",

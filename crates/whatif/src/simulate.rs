@@ -224,6 +224,8 @@ pub struct Report {
     pub pricing: Pricing,
     /// What traffic the target counts on: `uniform`, `own` or `learned`.
     pub forecast: &'static str,
+    /// How far the target runs ahead of that, 0 to 1.
+    pub ahead: f64,
     /// What might be spent.
     pub budget_nanos: u64,
     /// What bidding at value would have spent without a budget.
@@ -302,6 +304,7 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
         slot_ms,
         pricing: options.pricing,
         forecast: options.forecast.name(),
+        ahead: options.ahead,
         budget_nanos: budget.get(),
         unconstrained_nanos,
         optimum: figures(optimum),

@@ -36,7 +36,12 @@ pub fn report(report: &Report) -> String {
             Nanos::new(optimum.spent_nanos)
         ),
     );
-    line(&mut text, "traffic", &format!("the target's forecast is {}", forecast(report.forecast)));
+    let ahead = match report.ahead {
+        0.0 => String::new(),
+        ahead => format!(", and it runs ahead of that by {ahead}"),
+    };
+    let forecast = forecast(report.forecast);
+    line(&mut text, "traffic", &format!("the target's forecast is {forecast}{ahead}"));
     text.push('\n');
     text.push_str(&aligned(&HEADINGS, &report.strategies.iter().map(cells).collect::<Vec<_>>()));
     let note = format!(

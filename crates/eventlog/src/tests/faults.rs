@@ -132,7 +132,7 @@ fn run(seed: u64) -> Check {
         disk.set_space(None);
         if chance.once_in(4) {
             // A start that is cut short leaves what is there as it is.
-            disk.stop_after(1 + chance.below(6));
+            disk.stop_after(Some(1 + chance.below(6)));
             drop(Writer::open(disk.clone(), OPTIONS, |_| ()));
             end(&disk, &mut chance);
         }
@@ -156,7 +156,7 @@ fn run(seed: u64) -> Check {
         if chance.once_in(4) {
             disk.set_space(Some(chance.index(6_000)));
         }
-        disk.stop_after(1 + chance.below(60));
+        disk.stop_after(Some(1 + chance.below(60)));
         for _ in 0..30 {
             if disk.has_stopped() {
                 break;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::testing::{Chance, FaultDisk, Faults};
-use crate::disk::{Disk, DiskFile as _, Folder};
+use crate::disk::{Disk, Folder};
 use crate::*;
 
 const OPTIONS: Options =
@@ -86,8 +86,8 @@ fn what_another_node_leaves_in_the_directory_is_not_followed() {
     assert_eq!(drain(&mut reader).len(), 1);
     let newest = *segments(&other).unwrap().last().unwrap();
     let file = other.open(&newest.file_name()).unwrap();
-    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-    assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
+    let mut bytes = vec![0; usize::try_from(file.size()).unwrap()];
+    assert_eq!(file.read_at(0, &mut bytes), bytes.len());
     disk.create(&newest.file_name()).unwrap().write_at(0, &bytes).unwrap();
     assert_eq!(segments(&disk).unwrap().last(), Some(&newest));
     assert_eq!(more(&mut reader), [0; 0]);

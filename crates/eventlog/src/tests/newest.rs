@@ -1,6 +1,5 @@
 //! The newest record of a kind is found whatever stands around it, and by reading little.
 
-use crate::disk::Disk as _;
 use crate::disk::testing::{Chance, FaultDisk};
 use crate::tests::seek::OPTIONS;
 use crate::*;

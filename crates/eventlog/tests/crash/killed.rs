@@ -1,18 +1,22 @@
 //! A process that writes a log and is killed while it does, again and again: what it had said is
 //! durable is there, and the next one goes on behind it.
+//!
+//! `KILLS` sets how often.
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{BufRead as _, BufReader, Write as _, stdout};
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use eventlog::lane::{LaneKind, Log, Refused, Start, Tell, Told};
+use faults::Chance;
+use faults::process::{Once, kills};
 
 use crate::log::{EVER, Name, found, open, payload, shard};
 
-const LIVES: u32 = 20;
+/// As often as the tests of every change have time for.
+const KILLS: u64 = 20;
 const RINGS: u32 = 3;
 /// A life is over at the latest when so much was said of it.
 const SAID_MAX: u64 = 48;
@@ -40,22 +44,14 @@ impl Said {
     }
 }
 
-/// A number that a seed decides (SplitMix64).
-fn chance(seed: u32, below: u64) -> u64 {
-    let mut bits = u64::from(seed).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (bits ^ (bits >> 31)) % below
-}
-
 #[test]
 fn what_a_killed_process_acknowledged_is_there() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path();
-    let mut before = BTreeMap::new();
-    let mut said = 0;
-    for life in 1..=LIVES {
-        let acknowledged = live(root, life, chance(life, SAID_MAX));
+    let (mut before, mut chance) = (BTreeMap::new(), Chance::new(1));
+    let (mut said, lives) = (0, u32::try_from(kills(KILLS)).unwrap());
+    for life in 1..=lives {
+        let acknowledged = live(root, life, chance.below(SAID_MAX));
         let after = found(root, LaneKind::Durable);
         for Said { name, through, records, sequence } in &acknowledged {
             let sequences = after.get(name).map_or(&[][..], Vec::as_slice);
@@ -71,8 +67,8 @@ fn what_a_killed_process_acknowledged_is_there() {
         said += acknowledged.len() as u64;
         before = after;
     }
-    assert!(said > 5 * u64::from(LIVES), "{said} acknowledgements prove nothing");
-    assert!(before.len() > usize::try_from(LIVES / 2).unwrap(), "most lives wrote something");
+    assert!(said > 5 * u64::from(lives), "{said} acknowledgements prove nothing");
+    assert!(before.len() > usize::try_from(lives / 2).unwrap(), "most lives wrote something");
     let (_, recoveries) = open(root, Start::Everything, Box::new(|_| ())).unwrap();
     assert_eq!(recoveries.durable.records, before.values().map(|all| all.len() as u64).sum());
     assert_eq!((recoveries.durable.corruptions, recoveries.firehose.corruptions), (0, 0));
@@ -80,38 +76,19 @@ fn what_a_killed_process_acknowledged_is_there() {
 
 /// A life, killed once it has said so much; all that it said.
 fn live(root: &Path, life: u32, until: u64) -> Vec<Said> {
-    let mut child = start(root, life);
-    let mut said = Vec::new();
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
-    let mut line = String::new();
-    let mut is_killed = false;
-    loop {
-        if !is_killed && said.len() as u64 >= until {
-            child.kill().expect("it is ours");
-            is_killed = true;
-        }
-        line.clear();
-        // What it had said until then counts, even if it is read after its end.
-        if lines.read_line(&mut line).expect("it is text") == 0 {
-            break;
-        }
-        if line.ends_with('\n') {
-            said.extend(line.split_once("acknowledged").and_then(|(_, said)| Said::parse(said)));
-        }
-    }
-    child.wait().expect("it is ours");
-    assert!(is_killed, "it ended by itself: {line}");
-    said
+    let mut all = Vec::new();
+    start(root, life).kill_after(until, |line| {
+        let said = line.split_once("acknowledged").and_then(|(_, said)| Said::parse(said));
+        let counts = said.is_some();
+        all.extend(said);
+        counts
+    });
+    all
 }
 
-fn start(root: &Path, life: u32) -> Child {
-    Command::new(env::current_exe().expect("it runs"))
-        .args(["--exact", "killed::child", "--ignored", "--nocapture"])
-        .env(ROOT, root)
-        .env(LIFE, life.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it runs once more")
+fn start(root: &Path, life: u32) -> Once {
+    let life = life.to_string();
+    Once::more("killed::child", &[(ROOT, root.as_os_str()), (LIFE, life.as_ref())])
 }
 
 #[test]
@@ -160,18 +137,14 @@ fn add(log: &mut Log, name: Name) -> Ring {
 fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     let temporary = tempfile::tempdir().unwrap();
     let mut child = start(temporary.path(), 1);
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    assert!(lines.by_ref().any(|line| line.unwrap().ends_with("open")), "it ended by itself");
+    child.await_line("open");
     let refused = open(temporary.path(), Start::Newest, Box::new(|_| ())).err();
-    child.kill().unwrap();
-    // Until its end is known it holds the directory.
-    lines.for_each(drop);
-    child.wait().unwrap();
     let want = format!(
         "{} is in use by process {}: end it, or name another directory",
         temporary.path().join("durable").display(),
         child.id()
     );
+    drop(child);
     assert_eq!(refused.expect("it is in use").to_string(), want);
     open(temporary.path(), Start::Newest, Box::new(|_| ())).expect("nobody holds it any more");
 }

@@ -93,10 +93,10 @@ impl Clearing {
 
 /// Clears `imps` impressions.
 ///
-/// `authorise` is asked once for each winner at its price; a bid it refuses has the fate that it
-/// says, is out, sets no price, and the auction clears again as if it had never been. What was
-/// authorised may yet lose, or win at another price, for which it is asked again: what is not in
-/// the outcome is the caller's to release. A barred bid is out from the start.
+/// `authorise` is asked of each winner at its price; a bid it refuses has the fate that it says, is
+/// out, sets no price, and the auction clears again as if it had never been. What was authorised may
+/// yet win at another price, for which it is asked again: only the last answer for a bid holds. Or it
+/// may lose: what is not in the outcome is the caller's to release. A barred bid is out from the start.
 ///
 /// Groups (`seatbid.group`): the auction clears as if there were none; while a group misses one of
 /// its impressions, the one with the lowest total is taken out and the auction clears again.
@@ -114,6 +114,7 @@ pub fn clear(
         fates: entries.iter().map(open).collect(),
     };
     let ranked = ranking(entries, imps);
+    // At which price each was authorised last.
     let mut authorised: Vec<(usize, Cpm)> = Vec::new();
     'again: loop {
         clear_with_groups(entries, groups, &ranked, increment, &mut clearing);
@@ -121,6 +122,7 @@ pub fn clear(
             if authorised.contains(&(win.entry, win.price)) {
                 continue;
             }
+            authorised.retain(|(entry, _)| *entry != win.entry);
             if let Err(fate) = authorise(win) {
                 clearing.fates[win.entry] = fate;
                 reopen_groups(&mut clearing.fates);

@@ -106,9 +106,15 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
     dsp.targeting.admit(request, &dsp.id, &auction.market.tie_key)?;
     let has_seat = dsp.seats.iter().any(|seat| seat_is_welcome(auction, seat).is_ok());
     refuse_unless(has_seat, NotAsked::Seats)?;
-    let ask = impressions(auction, index);
-    refuse_unless(ask.imps != 0, NotAsked::Impressions)?;
-    Ok(ask)
+    let named = |deal: &AuctionDeal<'_>| deal_is_for(auction, deal, index);
+    impressions(auction, index, named)
+}
+
+/// For what campaigns of our own are asked, which are the DSP at position `index`: they are as many
+/// seats as there are accounts, and which of these may bid, and under which deals, is for
+/// [`Catalogue::bid`](crate::house::Catalogue::bid) to find.
+pub fn eligible_house(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
+    impressions(auction, index, |deal| deal_is_open_to(deal, index))
 }
 
 /// Whether `wseat` and `bseat` admit `seat`; the error tells which does not.
@@ -131,7 +137,12 @@ fn buys_from(dsp: &Dsp, publisher: Option<&str>) -> bool {
         && !listed(&dsp.publishers_blocked)
 }
 
-fn impressions(auction: &Auction<'_>, index: usize) -> Ask {
+/// What it may buy; `has` says whether a deal is on offer to it.
+fn impressions(
+    auction: &Auction<'_>,
+    index: usize,
+    has: impl Fn(&AuctionDeal<'_>) -> bool,
+) -> Result<Ask, NotAsked> {
     let dsp = &auction.market.dsps[index];
     let mut ask = Ask { dsp: index, imps: 0, deals: 0 };
     for (imp_index, terms) in auction.imps.iter().enumerate() {
@@ -142,7 +153,7 @@ fn impressions(auction: &Auction<'_>, index: usize) -> Ask {
         let first = terms.deals_start;
         let mut deals: DealMask = 0;
         for (offset, deal) in auction.deals[first..first + count].iter().enumerate() {
-            if deal_is_for(auction, deal, index) {
+            if has(deal) {
                 deals |= 1 << (first + offset);
             }
         }
@@ -152,18 +163,23 @@ fn impressions(auction: &Auction<'_>, index: usize) -> Ask {
         ask.imps |= 1 << imp_index;
         ask.deals |= deals;
     }
-    ask
+    if ask.imps == 0 { Err(NotAsked::Impressions) } else { Ok(ask) }
 }
 
 /// A deal is its named DSPs', and of these theirs who have a seat that may use it.
 fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
-    let named = deal.terms.map(|terms| terms.dsps.as_slice()).unwrap_or_default();
     let wseat = deal.deal.wseat.as_deref().unwrap_or_default();
     let may_use = |seat: &str| {
         wseat.iter().any(|welcome| **welcome == *seat) && seat_is_welcome(auction, seat).is_ok()
     };
-    (named.is_empty() || named.contains(&index))
+    deal_is_open_to(deal, index)
         && (wseat.is_empty() || auction.market.dsps[index].seats.iter().any(|seat| may_use(seat)))
+}
+
+/// Whether it is among the named, or none is.
+fn deal_is_open_to(deal: &AuctionDeal<'_>, index: usize) -> bool {
+    let named = deal.terms.map(|terms| terms.dsps.as_slice()).unwrap_or_default();
+    named.is_empty() || named.contains(&index)
 }
 
 /// Whether the DSP buys one of the impression's formats and, of banners, one of its sizes.

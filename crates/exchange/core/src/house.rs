@@ -22,10 +22,10 @@ use std::sync::Arc;
 
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
-use units::{Cpm, Currency};
+use units::{Cpm, Currency, Multiplier};
 
 pub use catalogue::Catalogue;
-pub use creative::{Creative, CreativeProblem, CreativeSpec};
+pub use creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
 pub use offers::ACCOUNTS_MAX;
 pub use room::Room;
 pub use targeting::{CampaignTargeting, KeyValues, Listed, Page};
@@ -84,13 +84,13 @@ impl Price {
 /// Who paces campaigns.
 pub trait Desk {
     /// A campaign has come to an impression that it may bid for: counts it as seen, and says what is
-    /// bid, in the account's currency. `is_fixed` says whether `value` is a fixed price. Called at
-    /// most once for a campaign and an impression.
+    /// bid, in the account's currency. `shown` is how many impressions are paid for if it wins. Called
+    /// at most once for a campaign and an impression.
     ///
     /// # Errors
     ///
     /// Why nothing is bid.
-    fn decide(&mut self, slot: Slot, value: Cpm, is_fixed: bool) -> Result<Cpm, Refusal>;
+    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal>;
 }
 
 /// A bid of the house.

@@ -271,7 +271,7 @@ impl<'a> Responder<'_, 'a, '_> {
         let seats = &self.auction.market.dsps[self.ask.dsp].seats;
         let position = match named {
             None => Some(0),
-            Some(name) => seats.iter().position(|own| **own == *name),
+            Some(name) => seats.position(name),
         };
         let seat = position.ok_or(Fate::SeatUndeclared)?;
         Ok(Seat { dsp: self.ask.dsp, seat })

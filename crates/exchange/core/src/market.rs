@@ -6,7 +6,7 @@ use std::time::Duration;
 use openrtb::codes::MediaType;
 use units::{Currency, Ppm, Price};
 
-use crate::{Rates, Targeting, TieKey};
+use crate::{Rates, Seats, Targeting, TieKey};
 
 /// Everything an auction depends on beside its request and its answers.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Dsp {
     /// Unique among the DSPs.
     pub id: Box<str>,
     /// Seats for which it may bid, the default first; at least one.
-    pub seats: Vec<Box<str>>,
+    pub seats: Seats,
     /// Formats it buys, as a set of [`MediaType::bit`].
     pub formats: u8,
     /// Banner sizes it buys; empty: any.

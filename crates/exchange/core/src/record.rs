@@ -10,6 +10,7 @@
 
 mod auction;
 mod codes;
+mod contest;
 mod decode;
 mod difference;
 mod elements;
@@ -25,6 +26,7 @@ pub use auction::{
     AuctionRecord, BidRecord, CallRecord, DealRecord, GroupRecord, ImpRecord, RefusalRecord,
     SaleRecord, TermsRecord,
 };
+pub use contest::{Contest, Uncontested};
 pub use decode::DecodeError;
 pub use difference::{Change, Difference, Subject};
 pub use encode::{Call, Full, Judged, Kept, Moments, Proceedings, encode};

@@ -12,14 +12,14 @@ use exchange_core::house::{
 };
 use exchange_core::{
     Answer, Ask, Auction, Dsp, Market, Publishers, Rates, Region as Part, Targeting, TieKey,
-    eligible, judge,
+    eligible_house, judge,
 };
 use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
 use serde_json::json;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use units::{Cpm, Currency, Ratio, Round};
+use units::{Cpm, Currency, Multiplier, Ratio, Round};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -71,7 +71,7 @@ fn campaign(number: u32) -> Campaign {
 fn market(catalogue: &Catalogue) -> Market {
     let house = Dsp {
         id: "house".into(),
-        seats: catalogue.seats().to_vec(),
+        seats: catalogue.seats().into(),
         formats: 0b1111,
         sizes: Vec::new(),
         countries: Vec::new(),
@@ -124,9 +124,9 @@ fn request() -> String {
 struct Count(usize);
 
 impl Desk for Count {
-    fn decide(&mut self, _: Slot, value: Cpm, _: bool) -> Result<Cpm, Refusal> {
+    fn decide(&mut self, _: Slot, price: Price, _: Multiplier) -> Result<Cpm, Refusal> {
         self.0 += 1;
-        Ok(value)
+        Ok(price.amount())
     }
 }
 
@@ -139,7 +139,7 @@ fn bidding_allocates_nothing() {
         let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
         let market = market(&catalogue);
         let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
-        let ask: Ask = eligible(&auction, 0).expect("it is asked");
+        let ask: Ask = eligible_house(&auction, 0).expect("it is asked");
         let mut desk = Count(0);
         catalogue.bid((&auction, &ask), &mut desk, &mut room, &mut answer);
         let (once, body) = (std::mem::take(&mut desk.0), answer.body.clone());

@@ -31,7 +31,7 @@ const ID: &str = "5f0e1d2c3b4a596877869504a3b2c1d0";
 fn dsp(index: usize) -> Dsp {
     Dsp {
         id: format!("dsp-{index:02}").into(),
-        seats: vec![format!("seat-{index:02}").into(), "second".into()],
+        seats: [format!("seat-{index:02}").into(), "second".into()].into_iter().collect(),
         formats: 0b1111,
         sizes: Vec::new(),
         countries: Vec::new(),

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use exchange_core::explain::Explanation;
 use exchange_core::guard::Trial;
-use exchange_core::{Ask, Auction, NotAsked, Refusal, Schedule, eligible, outbound};
+use exchange_core::{
+    Ask, Auction, NotAsked, Refusal, Schedule, eligible, eligible_house, outbound,
+};
 use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
@@ -388,7 +390,7 @@ impl Holding<'_> {
             }
         }
         let house = self.snapshot.house().filter(|_| self.shard.purse().is_some());
-        chosen.house = house.and_then(|dsp| eligible(auction, dsp).ok());
+        chosen.house = house.and_then(|dsp| eligible_house(auction, dsp).ok());
         chosen
     }
 

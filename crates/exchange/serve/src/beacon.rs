@@ -10,8 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use exchange_core::delivery::{Beacon, BestEffort, Forwarded, Notice, Refusal};
 use exchange_core::{
-    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, Reservation,
-    TokenId, Told,
+    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId, Told,
 };
 use http_body_util::Full;
 use hyper::header::{
@@ -169,9 +168,9 @@ impl Called<'_> {
             return busy();
         }
         let paid = self.paid_above(claims, upstream);
-        let acknowledged = match (paid, reservation) {
-            (None, None) => acknowledged,
-            (paid, reservation) => self.booked(paid, reservation, acknowledged),
+        let acknowledged = match paid {
+            None => acknowledged,
+            Some(paid) => self.counted(paid, acknowledged),
         };
         match acknowledged.await {
             Ok(Ok(_)) => pixel(),
@@ -180,27 +179,19 @@ impl Called<'_> {
         }
     }
 
-    /// Counts what is paid above, and settles what was reserved, once the beacon is known to be the first
-    /// of its token.
-    fn booked(
+    /// Counts what is paid above, once the beacon is known to be the first of its token.
+    fn counted(
         &self,
-        paid: Option<Option<Nanos>>,
-        reservation: Option<Reservation>,
+        paid: Option<Nanos>,
         acknowledged: oneshot::Receiver<Acknowledged>,
     ) -> oneshot::Receiver<Acknowledged> {
-        let (metrics, purse) = (Arc::clone(&self.shard.metrics), self.shard.purse().cloned());
-        if_first(acknowledged, move || {
-            if let (Some(reservation), Some(purse)) = (&reservation, purse) {
-                purse.settle(reservation);
+        let metrics = Arc::clone(&self.shard.metrics);
+        if_first(acknowledged, move || match paid {
+            Some(paid) => {
+                metrics.upstream_told.increment();
+                metrics.upstream_nanos.add(paid.get());
             }
-            match paid {
-                None => (),
-                Some(Some(paid)) => {
-                    metrics.upstream_told.increment();
-                    metrics.upstream_nanos.add(paid.get());
-                }
-                Some(None) => metrics.upstream_unreadable.increment(),
-            }
+            None => metrics.upstream_unreadable.increment(),
         })
     }
 

@@ -3,10 +3,10 @@
 //!
 //! It must not know what an account may spend: that is the ledger's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use exchange_core::house::Catalogue;
+use exchange_core::house::{Campaign, Catalogue};
 use exchange_core::{Dsp, Market, Seat, Targeting};
 use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;
@@ -46,6 +46,27 @@ pub struct Payer {
     pub currency: Currency,
 }
 
+/// Why nothing is sold to a seat of a DSP, `configured` if it is, where there is no such seat: an
+/// account that names it pays for nothing.
+pub fn is_strange(configured: Option<&Dsp>, dsp: &str, seat: &str) -> Option<String> {
+    let Some(configured) = configured else {
+        return Some(format!("no [[dsp]] has the id `{dsp}`: correct it, or add the DSP"));
+    };
+    let is_known = configured.seats.iter().any(|known| &**known == seat);
+    (!is_known).then(|| {
+        format!("[[dsp]] `{dsp}` has no such seat: correct it, or add it to the DSP's `seats`")
+    })
+}
+
+/// Who pays for what is won, in one generation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payers<'g> {
+    /// For what seats of DSPs win, where that needs an account's leave.
+    pub seats: &'g HashMap<Seat, Payer>,
+    /// Those of our own, which pay for themselves.
+    pub campaigns: &'g [Campaign],
+}
+
 impl Default for Campaigns {
     fn default() -> Self {
         Self { number: 0, seats: Vec::new(), house: Catalogue::new(Vec::new()) }
@@ -64,7 +85,7 @@ impl Campaigns {
         }
         market.dsps.push(Dsp {
             id: HOUSE.into(),
-            seats: self.house.seats().to_vec(),
+            seats: self.house.seats().into(),
             formats: MediaType::ALL.into_iter().fold(0, |all, format| all | format.bit()),
             sizes: Vec::new(),
             countries: Vec::new(),
@@ -78,13 +99,23 @@ impl Campaigns {
         });
     }
 
+    /// Seats that have an account, and that no DSP of these has: why, by `dsp/seat`.
+    pub(crate) fn strange(&self, dsps: &[Dsp]) -> BTreeMap<String, String> {
+        let dsps: HashMap<&str, &Dsp> = dsps.iter().map(|dsp| (&*dsp.id, dsp)).collect();
+        let strange = self.seats.iter().filter_map(|account| {
+            let why = is_strange(dsps.get(&*account.dsp).copied(), &account.dsp, &account.seat)?;
+            Some((format!("{}/{}", account.dsp, account.seat), why))
+        });
+        strange.collect()
+    }
+
     /// Who pays for which seat of which DSP; accounts whose DSP or seat is not configured pay nothing.
     pub(crate) fn payers(&self, market: &Market) -> HashMap<Seat, Payer> {
         let positions: HashMap<&str, usize> =
             market.dsps.iter().enumerate().map(|(at, dsp)| (&*dsp.id, at)).collect();
         let payer = |account: &SeatAccount| {
             let dsp = *positions.get(&*account.dsp)?;
-            let seat = market.dsps[dsp].seats.iter().position(|seat| *seat == account.seat)?;
+            let seat = market.dsps[dsp].seats.position(&account.seat)?;
             Some((Seat { dsp, seat }, account.payer))
         };
         self.seats.iter().filter_map(payer).collect()

@@ -11,8 +11,8 @@ use exchange_core::guard::{End, Trial};
 use exchange_core::record::Judged;
 use exchange_core::{
     Answer, Auction, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, NotSent, NoticeKind,
-    NoticeMode, Reservation, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win,
-    check_markup, conclude, judge, markup_wanted, offer_others, sales,
+    NoticeMode, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win, check_markup,
+    conclude, judge, markup_wanted, offer_others, sales,
 };
 use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
@@ -22,7 +22,7 @@ use crate::auction::why_nothing;
 use crate::fanout::{Outcome, Outcomes};
 use crate::notices::{Answered, CallError, Fetch, Order, Sealer, unix_ms};
 use crate::recording::{self, Calls, Minutes};
-use crate::till::{House, Till};
+use crate::till::{House, Reserved, Till};
 use crate::trace::Moments;
 
 /// Kept back of the time for ads that come with a win notice, to write the answer in.
@@ -56,7 +56,7 @@ impl Closing<'_> {
     pub async fn conclude(&self, trials: Vec<Trial>, moments: Moments) -> Closed {
         let answers = self.answers();
         let mut judgement = judge(self.auction, &answers);
-        self.settle(trials, &judgement);
+        self.tell_guards(trials, &judgement);
         let sealer = self.minutes.snapshot.sealer();
         let mut fetched = Vec::new();
         let place = (self.minutes.shard, self.minutes.snapshot);
@@ -72,7 +72,7 @@ impl Closing<'_> {
             let authorise = |win: &Win| till.authorise(&judgement, win);
             offer_others(self.auction, &judgement, &mut clearing, authorise);
         }
-        till.keep_returned(&clearing);
+        till.keep_returned(&judgement, &clearing);
         let sales = sales(self.auction, &judgement, &clearing);
         self.count(&judgement, &clearing, &sales);
         let cleared = Cleared {
@@ -93,7 +93,7 @@ impl Closing<'_> {
         });
         let conclusion = conclude(self.auction, &cleared, sealing.as_ref());
         let refused = till.refused().to_vec();
-        self.settle_unbilled(till.hand_over(&conclusion.billable), &sales);
+        self.settle_unbilled(till.hand_over(reserved, &conclusion.billable), &sales);
         let (response, notices) = self.notify(conclusion);
         let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls, self.house));
         let moments = Moments { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
@@ -121,7 +121,7 @@ impl Closing<'_> {
 
     /// Ends reservations for which no beacon of ours will come. What is passed through is billed by the
     /// caller, who does not tell: it counts as billed now. An ad without a beacon is never billed.
-    fn settle_unbilled(&self, reserved: Vec<(usize, Reservation)>, sales: &[Sale]) {
+    fn settle_unbilled(&self, reserved: Vec<Reserved>, sales: &[Sale]) {
         let shard = self.minutes.shard;
         let Some(purse) = shard.purse() else { return };
         let is_passed_through = self.auction.publisher_terms().notices == NoticeMode::PassThrough;
@@ -135,7 +135,7 @@ impl Closing<'_> {
     }
 
     /// Tells the guards how the calls ended.
-    fn settle(&self, trials: Vec<Trial>, judgement: &Judgement<'_>) {
+    fn tell_guards(&self, trials: Vec<Trial>, judgement: &Judgement<'_>) {
         let (asks, outcomes) = (self.calls.0, self.outcomes);
         let mut responses = judgement.responses.iter();
         for ((ask, trial), (call, outcome)) in

@@ -3,7 +3,7 @@
 //! A DSP that a reload leaves alone keeps its connections and its counts: both hang on its id and
 //! on how it is reached, not on its place in the file. It must not know how a file is read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use exchange_core::Seat;
 use exchange_core::guard::{Grant, GuardLimits, Rate};
 use runtime::metrics::PerShard;
 use tokio::sync::watch;
+use tracing::warn;
 
-use crate::campaigns::{Campaigns, Payer};
+use crate::campaigns::{Campaigns, Payer, Payers};
 use crate::config::{ExchangeConfig, NoticesConfig, RecordConfig};
 use crate::dns::{Name, Resolver};
 use crate::fanout::{Addresses, Endpoint, EndpointOptions};
@@ -108,6 +109,8 @@ pub(crate) struct Generations {
     log: Option<GenerationLog>,
     /// Ids of DSPs that are not to be asked, whether or not they are configured now.
     paused: HashSet<String>,
+    /// Seats that have an account and no DSP, and why: each was warned of once.
+    strange: BTreeMap<String, String>,
     published: watch::Sender<Arc<Generation>>,
     /// No longer in force, and perhaps still in an auction's hands: freed here, so that no shard
     /// spends its time on that.
@@ -142,9 +145,9 @@ impl Generation {
         self.config.market.dsps[..self.dsps.len()].iter().map(|dsp| &*dsp.id)
     }
 
-    /// Who pays for what a DSP's seat wins, where that needs an account's leave.
-    pub(crate) fn payer(&self, seat: Seat) -> Option<&Payer> {
-        self.payers.get(&seat)
+    /// Who pays for what is won.
+    pub(crate) fn payers(&self) -> Payers<'_> {
+        Payers { seats: &self.payers, campaigns: self.campaigns.house.campaigns() }
     }
 }
 
@@ -191,7 +194,7 @@ impl Generations {
         let rest = build(number, joined, &mut known, (shards, &guards, &paused));
         let generation = house.joined(rest, &campaigns, shards);
         let generation = Generation { sealer, callers, ..generation };
-        let generations = Self {
+        let mut generations = Self {
             shards,
             config,
             campaigns,
@@ -203,10 +206,12 @@ impl Generations {
             record,
             log,
             paused,
+            strange: BTreeMap::new(),
             published: watch::Sender::new(Arc::new(generation)),
             known,
             retired: Vec::new(),
         };
+        generations.warn_of_strange();
         generations.resolve();
         Ok(generations)
     }
@@ -266,6 +271,7 @@ impl Generations {
         drop(before);
         self.retired.push(self.published.send_replace(Arc::new(generation)));
         self.retired.retain(|generation| Arc::strong_count(generation) > 1);
+        self.warn_of_strange();
         self.resolve();
         Ok(Reloaded {
             number,
@@ -286,6 +292,17 @@ impl Generations {
         }
         self.guards.pause(generation.dsps[index].guard, paused);
         true
+    }
+
+    /// Says of each seat that has an account and no DSP that it is paid by nobody, when it becomes so.
+    fn warn_of_strange(&mut self) {
+        let strange = self.campaigns.strange(&self.config.market.dsps);
+        for (seat, why) in &strange {
+            if self.strange.get(seat) != Some(why) {
+                warn!("an account names the seat `{seat}`: {why}");
+            }
+        }
+        self.strange = strange;
     }
 
     fn resolve(&self) {

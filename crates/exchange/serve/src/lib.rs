@@ -6,6 +6,7 @@
 pub mod api;
 mod auction;
 mod beacon;
+mod bills;
 pub mod campaigns;
 mod closing;
 mod config;

@@ -3,12 +3,14 @@
 //! It makes no decision about money: those are `pacer_core::shard`'s. It moves messages, and knows
 //! which shard a reservation is of.
 
+mod errands;
+
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exchange_core::house::{Catalogue, Desk, HouseAnswer, Room};
+use exchange_core::house::{Catalogue, Desk, HouseAnswer, Price, Room};
 use exchange_core::{Ask, Auction, Reservation};
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
@@ -16,21 +18,20 @@ use pacer_core::refusal::Refusal;
 use pacer_core::shard::{Counts, Denial, Moment, Options, OptionsError, Shard};
 use pacer_core::strategy::{DrawKey, Pace, decide};
 use pacer_core::token::{Token, TokenKey, TokenText, TtlClass};
-use tokio::sync::mpsc;
 use tracing::error;
-use units::{Cpm, Nanos, Tick};
+use units::{Cpm, Multiplier, Nanos, Tick};
+
+pub(crate) use errands::{Errand, Errands, Peers, Spent};
 
 use crate::metrics::ExchangeMetrics;
 use crate::notices::unix_ms;
+use crate::shard::ROOM_BYTES_MAX;
 
 /// How often messages are exchanged with the ledger: several times while a slice lasts.
 pub(crate) const TURN: Duration = Duration::from_millis(10);
 
 /// Answers of the house whose room is kept.
 const ANSWERS_MAX: usize = 64;
-
-/// Messages that may wait on their way to another shard; whoever sends more waits.
-const ERRANDS_MAX: usize = 1024;
 
 /// One shard's end of the ledger's rings.
 #[derive(Debug)]
@@ -54,13 +55,9 @@ pub struct Bank {
     pub origin: Instant,
     /// Whether the books do not add up: nothing may be reserved any more. Asked each time.
     pub is_halted: Arc<dyn Fn() -> bool + Send + Sync>,
-}
-
-/// What another shard is asked to do.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Errand {
-    Settle(Token),
-    Release(Token),
+    /// The time on the wall that the ledger goes by, in milliseconds since 1970: a clock that was put back
+    /// is behind it.
+    pub ledger_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 /// A shard's money.
@@ -70,11 +67,12 @@ pub(crate) struct Purse {
     ttls: Vec<Duration>,
     open: RefCell<Open>,
     search: RefCell<Search>,
-    /// Leads to all shards of the process, by number.
-    peers: Vec<mpsc::Sender<Errand>>,
-    /// Whether what is billed becomes durable, and as it was at the last turn: while it does not,
-    /// nothing is authorised.
-    is_durable: (IsDurable, Cell<bool>),
+    /// Leads to all shards of the process.
+    peers: Peers,
+    /// Asks whether what is billed becomes durable.
+    is_durable: IsDurable,
+    /// As it was at the last turn: while nothing becomes durable, nothing is authorised.
+    was_durable: Cell<bool>,
 }
 
 /// Tells whether what is billed becomes durable.
@@ -88,8 +86,12 @@ struct Open {
     courses: Vec<Course>,
     /// Campaigns that came to requests since it was told last.
     came: Vec<Slot>,
+    /// Auctions in which the house was asked.
+    auctions: u64,
     /// As they were counted last.
     counts: Counts,
+    /// Whether there was no room for rights: that stays so until the next start, and is told once.
+    is_short: bool,
 }
 
 /// Room in which campaigns of the house are searched, and for what they answer.
@@ -106,11 +108,8 @@ struct Course {
     seen: Seen,
     /// Whether it stands among those that came.
     is_listed: bool,
-}
-
-/// The errands of all shards: where each is given, and where each is done.
-pub(crate) fn errands(shards: usize) -> (Vec<mpsc::Sender<Errand>>, Vec<mpsc::Receiver<Errand>>) {
-    (0..shards).map(|_| mpsc::channel(ERRANDS_MAX)).unzip()
+    /// In the last auction that let it bid, by number: what all its bids there would cost.
+    bidding: (u64, Nanos),
 }
 
 impl Purse {
@@ -121,7 +120,7 @@ impl Purse {
     pub fn new(
         line: Line,
         bank: Bank,
-        peers: Vec<mpsc::Sender<Errand>>,
+        peers: Peers,
         is_durable: IsDurable,
     ) -> Result<Self, OptionsError> {
         let Line { from_ledger, to_ledger, options } = line;
@@ -132,25 +131,29 @@ impl Purse {
             to_ledger,
             courses: Vec::new(),
             came: Vec::new(),
+            auctions: 0,
             counts: Counts::default(),
+            is_short: false,
         };
-        let is_durable = (is_durable, Cell::new(true));
+        let was_durable = Cell::new(true);
         let (open, search) = (RefCell::new(open), RefCell::default());
-        Ok(Self { bank, ttls: options.ttls, open, search, peers, is_durable })
+        Ok(Self { bank, ttls: options.ttls, open, search, peers, is_durable, was_durable })
     }
 
     /// What campaigns of the house answer.
     pub fn bid(&self, house: &Catalogue, asked: (&Auction<'_>, &Ask)) -> HouseAnswer {
         let Search { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();
-        house.bid(asked, &mut Deciding::new(self, asked.0.id), room, &mut answer);
+        let (auction, _) = asked;
+        let mut deciding = Deciding::new(self, (auction.id, auction.request.is_test()));
+        house.bid(asked, &mut deciding, room, &mut answer);
         answer
     }
 
-    /// Keeps the room of an answer for another.
+    /// Keeps the room of an answer for another, unless it was extravagant.
     pub fn keep(&self, answer: HouseAnswer) {
         let answers = &mut self.search.borrow_mut().answers;
-        if answers.len() < ANSWERS_MAX {
+        if answers.len() < ANSWERS_MAX && answer.body.capacity() <= ROOM_BYTES_MAX {
             answers.push(answer);
         }
     }
@@ -161,7 +164,7 @@ impl Purse {
     /// # Errors
     /// Why it may not be spent.
     pub fn reserve(&self, slot: Slot, amount: Nanos, billable_s: u32) -> Result<Token, Refusal> {
-        if (self.bank.is_halted)() || !self.is_durable.1.get() {
+        if (self.bank.is_halted)() || !self.was_durable.get() {
             return Err(Refusal::LedgerUnavailable);
         }
         let ttl = self.class_of(billable_s);
@@ -186,31 +189,13 @@ impl Purse {
         self.errand(Errand::Release(*token));
     }
 
-    /// A billable event is durable: what was reserved for it is spent. To be called once for each.
-    pub fn settle(&self, reservation: &Reservation) {
-        self.send(reservation, Errand::Settle);
-    }
-
-    /// What was reserved was lost elsewhere. Unless it is called the reservation expires.
+    /// What was reserved, here or at another shard, was lost elsewhere. Unless it is called the reservation
+    /// expires.
     pub fn release(&self, reservation: &Reservation) {
-        self.send(reservation, Errand::Release);
-    }
-
-    /// Sends an errand to the shard that it concerns. Tokens of another node or an earlier start
-    /// concern none: the durable log has told the ledger.
-    fn send(&self, reservation: &Reservation, errand: fn(Token) -> Errand) {
-        // It was sealed in a beacon's token, which was opened: a failure is another process's key.
-        let Ok(token) = self.bank.key.open(reservation.token.as_str().as_bytes()) else { return };
-        let (own, origin) = (self.open.borrow().shard.origin(), token.origin());
-        let is_ours = (own.node, own.epoch) == (origin.node, origin.epoch);
-        let peer = self.peers.get(usize::from(origin.shard)).filter(|_| own.shard != origin.shard);
-        let Some(peer) = peer.filter(|_| is_ours) else { return self.errand(errand(token)) };
-        if let Err(mpsc::error::TrySendError::Full(errand)) = peer.try_send(errand(token)) {
-            let peer = peer.clone();
-            tokio::task::spawn_local(async move {
-                // It ends with the process, and the next start reads the log.
-                let _ended = peer.send(errand).await;
-            });
+        let Some(token) = self.peers.open(reservation) else { return };
+        // What concerns nobody is counted here.
+        if token.origin() == self.open.borrow().shard.origin() || !self.peers.release(token) {
+            self.errand(Errand::Release(token));
         }
     }
 
@@ -235,8 +220,7 @@ impl Purse {
     /// [`TURN`].
     pub fn turn(&self, metrics: &ExchangeMetrics) {
         let now = self.now();
-        let (is_durable, seen) = &self.is_durable;
-        seen.set(is_durable());
+        self.was_durable.set((self.is_durable)());
         let open = &mut *self.open.borrow_mut();
         while let Ok(message) = open.from_ledger.pop() {
             open.take(message);
@@ -244,16 +228,17 @@ impl Purse {
         open.shard.advance(now.tick);
         open.tell();
         let counts = *open.shard.counts();
-        let untaken = counts.untaken - open.counts.untaken;
-        if untaken > 0 {
-            error!(untaken, "rights strand at a shard without room: raise budgets.campaigns_max");
+        let strand = counts.untaken > open.counts.untaken;
+        if strand && !std::mem::replace(&mut open.is_short, true) {
+            error!("rights strand at a shard without room: raise budgets.campaigns_max");
         }
         metrics.purse.add(&open.counts, &counts);
         open.counts = counts;
     }
 
     fn now(&self) -> Moment {
-        let quarter = u32::try_from(unix_ms() / QUARTER_MS).expect("quarters fit until 124,000");
+        let unix_ms = unix_ms().max((self.bank.ledger_unix_ms)());
+        let quarter = u32::try_from(unix_ms / QUARTER_MS).expect("quarters fit until 124,000");
         Moment { tick: Tick::ZERO.after(self.bank.origin.elapsed()), quarter }
     }
 }
@@ -277,7 +262,8 @@ impl Open {
     fn course(&mut self, slot: Slot) -> &mut Course {
         let index = usize::try_from(slot.0).expect("an index has 32 bits");
         if self.courses.len() <= index {
-            let course = Course { pace: Pace::FULL, seen: Seen::default(), is_listed: false };
+            let (pace, seen) = (Pace::FULL, Seen::default());
+            let course = Course { pace, seen, is_listed: false, bidding: (0, Nanos::new(0)) };
             self.courses.resize(index + 1, course);
         }
         &mut self.courses[index]
@@ -306,42 +292,58 @@ pub(crate) struct Deciding<'p> {
     purse: &'p Purse,
     /// By which requests are told apart: the auction's id.
     id: &'p str,
+    /// A test moves no pace.
+    is_test: bool,
+    /// The auction, among those of the shard.
+    number: u64,
     at: Moment,
 }
 
 impl<'p> Deciding<'p> {
-    pub fn new(purse: &'p Purse, id: &'p str) -> Self {
-        Self { purse, id, at: purse.now() }
+    pub fn new(purse: &'p Purse, (id, is_test): (&'p str, bool)) -> Self {
+        let mut open = purse.open.borrow_mut();
+        open.auctions += 1;
+        Self { purse, id, is_test, number: open.auctions, at: purse.now() }
     }
 }
 
 impl Desk for Deciding<'_> {
-    fn decide(&mut self, slot: Slot, value: Cpm, is_fixed: bool) -> Result<Cpm, Refusal> {
+    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
+        let Self { is_test, number, at, .. } = *self;
         let open = &mut *self.purse.open.borrow_mut();
-        let course = open.course(slot);
-        course.seen.requests += 1;
-        let is_listed = std::mem::replace(&mut course.is_listed, true);
+        let course = *open.course(slot);
         // Most strategies look at all requests, and need no draw.
         let draw = if course.pace.threshold() == u64::MAX {
             0
         } else {
             self.purse.bank.draw.draw(self.id.as_bytes(), slot.0.into())
         };
-        let decided = decide(course.pace, value, draw);
-        let decided = decided.map(|price| if is_fixed { value } else { price });
-        // Who has no money bids nothing, and stands in nobody's way. A CPM in micros is the nanos of one
-        // impression.
-        let decided = decided.and_then(|price| {
-            let amount = Nanos::new(price.micros());
-            open.shard.may_reserve(slot, amount, self.at).map(|()| price)
+        let paced = decide(course.pace, price.amount(), draw);
+        let decided = paced.map(|paced| match price {
+            Price::Value(_) => paced,
+            Price::Fixed(own) => own,
         });
-        open.course(slot).seen.bids += u64::from(decided.is_ok());
-        if !is_listed {
-            open.came.push(slot);
+        // Who has no money for all that it bids in an auction bids no more, and stands in nobody's way.
+        let before = if course.bidding.0 == number { course.bidding.1 } else { Nanos::new(0) };
+        let decided = decided.and_then(|bid| {
+            let all = bid.cost(shown).and_then(|cost| cost.get().checked_add(before.get()));
+            let all = Nanos::new(all.ok_or(Refusal::Unknown)?);
+            open.shard.may_reserve(slot, all, at).map(|()| (bid, all))
+        });
+        let course = open.course(slot);
+        if let Ok((_, all)) = decided {
+            course.bidding = (number, all);
         }
-        decided
+        if !is_test {
+            course.seen.requests += 1;
+            course.seen.bids += u64::from(decided.is_ok());
+            if !std::mem::replace(&mut course.is_listed, true) {
+                open.came.push(slot);
+            }
+        }
+        decided.map(|(bid, _)| bid)
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -13,7 +13,7 @@ use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tracing::{debug, error};
 
 use crate::campaigns::Campaigns;
@@ -28,7 +28,7 @@ use crate::notices::{
     Client, Clock, Counter, Office, ReplayError, Settlements, Times, Unbudgeted, View, Window,
     own_key, replay,
 };
-use crate::purse::{Bank, Errand, Line, Purse, errands};
+use crate::purse::{Bank, Errands, Line, Peers, Purse, Spent};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
 use crate::shard::Shard;
 
@@ -109,16 +109,11 @@ impl Exchange {
         let (guards, lines) = Guards::new(options.shards);
         let renewal = guards.start(shutdown).map_err(ExchangeError::Thread)?;
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
-        let (purses, campaigns, settlements) = match budgets {
-            Some(Budgets { bank, lines, campaigns, settlements }) => {
-                (Some((bank, lines)), campaigns, settlements)
-            }
-            None => (None, Campaigns::default(), Box::new(Unbudgeted) as Box<dyn Settlements>),
-        };
+        let (accounts, campaigns, settlements) = Accounts::of(budgets);
         let office = open_office(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
         let Opened { recording, recorders, generations: log } = Opened::of(log, options.shards)?;
-        let purses = match purses {
-            Some(purses) => open_purses(purses, recording.as_ref(), office.is_some())?,
+        let purses = match accounts {
+            Some(accounts) => accounts.purses(recording.as_ref(), office.is_some())?,
             None => (0..options.shards).map(|_| None).collect(),
         };
         if let (Some(recording), None) = (&recording, &office) {
@@ -264,24 +259,42 @@ struct OpenOffice {
     own_key: [u8; 32],
 }
 
-/// What other shards ask of one.
-type Errands = mpsc::Receiver<Errand>;
+/// What the shards' purses are made of.
+struct Accounts {
+    bank: Bank,
+    lines: Vec<Line>,
+    peers: Peers,
+    errands: Vec<Errands>,
+}
 
-/// The shards' purses, and where each hears of its errands.
-fn open_purses(
-    (bank, lines): (Bank, Vec<Line>),
-    recording: Option<&Recording>,
-    has_office: bool,
-) -> Result<Vec<Option<(Purse, Errands)>>, BudgetsError> {
-    let recording = recording.filter(|_| has_office).ok_or(BudgetsError::Unbilled)?;
-    let (peers, errands) = errands(lines.len());
-    let open = |(line, errands)| {
-        let durable = recording.lanes().durable.clone();
-        let is_durable = Box::new(move || durable.state() == State::Writing);
-        let purse = Purse::new(line, bank.clone(), peers.clone(), is_durable)?;
-        Ok(Some((purse, errands)))
-    };
-    lines.into_iter().zip(errands).map(open).collect()
+impl Accounts {
+    /// With what is sold from the first auction on, and who is told what is billed. Without budgets
+    /// nobody keeps accounts, and nobody is told.
+    fn of(budgets: Option<Budgets>) -> (Option<Self>, Campaigns, Box<dyn Settlements>) {
+        let Some(Budgets { bank, lines, campaigns, settlements }) = budgets else {
+            return (None, Campaigns::default(), Box::new(Unbudgeted));
+        };
+        let (peers, errands) = Peers::new(bank.key, &lines);
+        let spent = Spent { books: settlements, peers: peers.clone() };
+        (Some(Self { bank, lines, peers, errands }), campaigns, Box::new(spent))
+    }
+
+    /// The shards' purses, and where each hears of its errands.
+    fn purses(
+        self,
+        recording: Option<&Recording>,
+        has_office: bool,
+    ) -> Result<Vec<Option<(Purse, Errands)>>, BudgetsError> {
+        let recording = recording.filter(|_| has_office).ok_or(BudgetsError::Unbilled)?;
+        let Self { bank, lines, peers, errands } = self;
+        let open = |(line, errands)| {
+            let durable = recording.lanes().durable.clone();
+            let is_durable = Box::new(move || durable.state() == State::Writing);
+            let purse = Purse::new(line, bank.clone(), peers.clone(), is_durable)?;
+            Ok(Some((purse, errands)))
+        };
+        lines.into_iter().zip(errands).map(open).collect()
+    }
 }
 
 /// Opens the office, with what is owed since before by the log; `None` when notices are not ours to
@@ -321,6 +334,7 @@ async fn run_shard(
 ) {
     tokio::task::spawn_local(Rc::clone(&shard).sweep());
     tokio::task::spawn_local(Rc::clone(&shard).spend());
+    tokio::task::spawn_local(Rc::clone(&shard).book());
     if let Some(errands) = errands {
         tokio::task::spawn_local(Rc::clone(&shard).run_errands(errands));
     }

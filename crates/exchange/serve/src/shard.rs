@@ -6,34 +6,29 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use exchange_core::delivery::{Beacon, Refusal};
 use exchange_core::guard::{STEP, ShardGuard};
 use exchange_core::{Reservation, Seat, TokenId};
 use runtime::metrics::Padded;
 use runtime::traces::Tracer;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use units::Tick;
 
-use crate::campaigns::{Campaigns, Payer};
+use crate::bills::{BOOKED_AGAIN, Bills};
+use crate::campaigns::{Campaigns, Payers};
 use crate::config::ExchangeConfig;
 use crate::fanout::{Pool, Reactor};
 use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, ShardLine, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
 use crate::notices::{Counter, Fetch, Order, Sealer, unix_ms};
-use crate::purse::{Errand, Purse, TURN};
+use crate::purse::{Errands, Purse, TURN};
 use crate::recording::Recorder;
 
 /// Rooms for bodies that are kept, and the largest of them.
 const ROOMS_MAX: usize = 64;
-const ROOM_BYTES_MAX: usize = 256 * 1024;
-
-/// How long it is tried to book what is billed without a beacon, and how often.
-const BOOKED_WITHIN_MS: u64 = 60_000;
-const BOOKED_AGAIN: Duration = Duration::from_millis(100);
+pub(crate) const ROOM_BYTES_MAX: usize = 256 * 1024;
 
 /// What a shard works with beside its connections: where notices are sent from, where auctions are
 /// recorded, what it may spend of accounts, and what says which auctions are traced.
@@ -54,7 +49,9 @@ pub struct Shard {
     /// Where auctions are recorded; `None`: nowhere.
     recorder: Option<Recorder>,
     /// What it may spend of accounts; `None`: nobody keeps any.
-    purse: Option<Rc<Purse>>,
+    purse: Option<Purse>,
+    /// Sales whose booking is not known to be durable; `None`: there is no office.
+    bills: Option<Bills>,
     /// Says which auctions are traced.
     pub(crate) tracer: Tracer,
     /// Pools of former generations whose last calls are not over.
@@ -114,9 +111,9 @@ impl Snapshot {
         &self.generation.campaigns
     }
 
-    /// Whose account pays for what a DSP's seat wins.
-    pub(crate) fn payer(&self, seat: Seat) -> Option<Payer> {
-        self.generation.payer(seat).copied()
+    /// Whose account pays for what is won.
+    pub(crate) fn payers(&self) -> Payers<'_> {
+        self.generation.payers()
     }
 
     /// What is counted of a DSP, or of the house.
@@ -156,9 +153,10 @@ impl Shard {
         Self {
             index,
             line: RefCell::new(line),
+            bills: office.clone().map(Bills::new),
             office,
             recorder,
-            purse: purse.map(Rc::new),
+            purse,
             tracer,
             metrics,
             reactor,
@@ -177,7 +175,7 @@ impl Shard {
     }
 
     /// What it may spend of accounts; `None`: nobody keeps any.
-    pub(crate) fn purse(&self) -> Option<&Rc<Purse>> {
+    pub(crate) fn purse(&self) -> Option<&Purse> {
         self.purse.as_ref()
     }
 
@@ -242,34 +240,31 @@ impl Shard {
         }
     }
 
-    /// Does what other shards ask of this one's reservations; ends with the last of them.
-    pub async fn run_errands(self: Rc<Self>, mut errands: mpsc::Receiver<Errand>) {
-        while let Some(errand) = errands.recv().await {
+    /// Does what the office and other shards ask of this one's reservations; ends with the last of them.
+    pub async fn run_errands(self: Rc<Self>, mut errands: Errands) {
+        while let Some(errand) = errands.next().await {
             if let Some(purse) = &self.purse {
                 purse.errand(errand);
             }
         }
     }
 
-    /// Books what is billed without a beacon, and settles it, once that is durable. Nobody waits for it, and
-    /// it is tried until it expires.
+    /// Books what is billed without a beacon, which settles it once that is durable.
     pub(crate) fn bill(&self, id: TokenId, reservation: Reservation) {
-        let (Some(office), Some(purse)) = (self.office.clone(), self.purse.clone()) else { return };
-        let (expires_ms, reservation) = (unix_ms() + BOOKED_WITHIN_MS, Some(reservation));
-        tokio::task::spawn_local(async move {
-            loop {
-                let (answer, acknowledged) = oneshot::channel();
-                let beacon = Beacon { call: 0, id, expires_ms, notice: None, reservation };
-                if office.order(Order::Beacon(Box::new(beacon), answer)) {
-                    match acknowledged.await {
-                        Ok(Ok(false)) => return reservation.iter().for_each(|it| purse.settle(it)),
-                        Ok(Ok(true) | Err(Refusal::Expired)) | Err(_) => return,
-                        Ok(Err(Refusal::Busy | Refusal::Journal)) => (),
-                    }
-                }
-                tokio::time::sleep(BOOKED_AGAIN).await;
-            }
-        });
+        if let Some(bills) = &self.bills {
+            bills.add((id, reservation), unix_ms(), &self.metrics.purse);
+        }
+    }
+
+    /// Sees to it that what is billed is booked, again and again; never ends.
+    pub async fn book(self: Rc<Self>) {
+        let Some(bills) = &self.bills else { return };
+        let mut ticks = tokio::time::interval(BOOKED_AGAIN);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            bills.turn(unix_ms(), &self.metrics.purse);
+        }
     }
 
     /// Gives orders to the office; those that find no room are counted and gone.

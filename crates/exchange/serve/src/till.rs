@@ -10,8 +10,10 @@ use exchange_core::{
 };
 use pacer_core::refusal::Refusal;
 use pacer_core::token::Token;
+use units::{Cpm, Currency};
 
-use crate::campaigns::Payer;
+use crate::campaigns::{Payer, Payers};
+use crate::metrics::PurseMetrics;
 use crate::purse::Purse;
 use crate::shard::{Shard, Snapshot};
 
@@ -62,24 +64,38 @@ impl House {
 /// auction was abandoned.
 #[derive(Debug)]
 pub(crate) struct Till<'t> {
-    shard: &'t Shard,
-    snapshot: &'t Snapshot,
+    /// `None` where nobody keeps accounts, and for a test, which moves no money.
+    purse: Option<&'t Purse>,
+    metrics: &'t PurseMetrics,
+    payers: Payers<'t>,
     auction: &'t Auction<'t>,
     house: Option<&'t House>,
     lifetimes: Lifetimes,
     refusals: Refusals,
+    /// At most one for each entry.
     held: Vec<Held>,
 }
 
-/// A reservation for a win.
+/// The price of a win, reserved.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    win: Win,
+    entry: usize,
+    price: Cpm,
     /// The bid, by position in the judgement.
     bid: usize,
     token: Token,
-    payer: Payer,
+    currency: Currency,
 }
+
+impl Held {
+    /// Whether it is held for this: what the others bid makes no difference to what is paid.
+    fn pays(&self, win: &Win) -> bool {
+        (self.entry, self.price) == (win.entry, win.price)
+    }
+}
+
+/// A bid, by position in the judgement, and what is held for it as it rides in beacons.
+pub(crate) type Reserved = (usize, Reservation);
 
 impl<'t> Till<'t> {
     pub fn new(
@@ -87,9 +103,18 @@ impl<'t> Till<'t> {
         auction: &'t Auction<'t>,
         house: Option<&'t House>,
     ) -> Self {
+        let purse = shard.purse().filter(|_| !auction.request.is_test());
         let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();
-        let (refusals, held) = (Refusals::default(), Vec::new());
-        Self { shard, snapshot, auction, house, lifetimes, refusals, held }
+        Self {
+            purse,
+            metrics: &shard.metrics.purse,
+            payers: snapshot.payers(),
+            auction,
+            house,
+            lifetimes,
+            refusals: Refusals::default(),
+            held: Vec::new(),
+        }
     }
 
     /// Clears the auction, from the start.
@@ -101,14 +126,14 @@ impl<'t> Till<'t> {
         clear(entries, groups, imps, increment, |win| self.authorise(judgement, win))
     }
 
-    /// Whether a winner's account pays, which then holds the price for it.
+    /// Whether a winner's account pays, which then holds the price for it, and no other that it held
+    /// for the same bid.
     pub fn authorise(&mut self, judgement: &Judgement<'_>, win: &Win) -> Result<(), Fate> {
-        // A test moves no money.
-        let purse = self.shard.purse().filter(|_| !self.auction.request.is_test());
-        let Some(purse) = purse else { return Ok(()) };
+        let Some(purse) = self.purse else { return Ok(()) };
         let Some(payer) = self.payer(judgement, win) else {
             return self.refusals.note(win, Ok(()));
         };
+        self.give_back(|held| held.entry != win.entry);
         let reserved = self.reserve(purse, judgement, (win, payer));
         let answer = match reserved {
             Ok(held) => {
@@ -116,7 +141,7 @@ impl<'t> Till<'t> {
                 Ok(())
             }
             Err(refusal) => {
-                self.shard.metrics.purse.refused[refusal as usize].increment();
+                self.metrics.refused[refusal as usize].increment();
                 Err(Fate::BudgetExhausted)
             }
         };
@@ -129,11 +154,12 @@ impl<'t> Till<'t> {
         judgement: &Judgement<'_>,
         (win, payer): (&Win, Payer),
     ) -> Result<Held, Refusal> {
-        let owed = owed(self.auction, judgement, win, (payer.currency, &self.lifetimes));
+        let Payer { slot, currency } = payer;
+        let owed = owed(self.auction, judgement, win, (currency, &self.lifetimes));
         // Its account is in a currency that is no longer configured.
         let owed = owed.ok_or(Refusal::Unknown)?;
-        let token = purse.reserve(payer.slot, owed.amount, owed.billable_s)?;
-        Ok(Held { win: *win, bid: owed.bid, token, payer })
+        let token = purse.reserve(slot, owed.amount, owed.billable_s)?;
+        Ok(Held { entry: win.entry, price: win.price, bid: owed.bid, token, currency })
     }
 
     /// Whose account is asked; `None` for a seat that has none.
@@ -144,35 +170,40 @@ impl<'t> Till<'t> {
             let answer = judgement.bids[bid].answer;
             let first = judgement.bids[..bid].iter().rposition(|bid| bid.answer != answer);
             let nth = bid - first.map_or(0, |before| before + 1);
-            let campaigns = self.snapshot.campaigns().house.campaigns();
-            let campaign = &campaigns[house.answer.bids[nth].campaign];
+            let campaign = &self.payers.campaigns[house.answer.bids[nth].campaign];
             return Some(Payer { slot: campaign.slot, currency: campaign.currency });
         }
-        self.snapshot.payer(seat)
+        self.payers.seats.get(&seat).copied()
     }
 
-    /// Gives back what is held for any other than those that are answered with.
-    pub fn keep_returned(&mut self, clearing: &Clearing) {
-        let returned = |win: &Win| {
-            clearing.wins.iter().flatten().chain(&clearing.offered).any(|other| other == win)
-        };
-        self.give_back(returned);
+    /// Gives back what is held for any other than those that are answered with, each of which is paid
+    /// for from here on.
+    pub fn keep_returned(&mut self, judgement: &Judgement<'_>, clearing: &Clearing) {
+        let returned = || clearing.wins.iter().flatten().chain(&clearing.offered);
+        self.give_back(|held| returned().any(|win| held.pays(win)));
+        for win in returned().filter(|_| self.purse.is_some()) {
+            let is_held = self.held.iter().any(|held| held.pays(win));
+            assert!(
+                is_held || self.payer(judgement, win).is_none(),
+                "nothing is sold that an account pays for and does not hold the price of"
+            );
+        }
     }
 
-    /// What is held, by bid, as it rides in beacons.
-    pub fn sealed(&self) -> Vec<(usize, Reservation)> {
-        let Some(purse) = self.shard.purse() else { return Vec::new() };
+    /// What is held, as it rides in beacons.
+    pub fn sealed(&self) -> Vec<Reserved> {
+        let Some(purse) = self.purse else { return Vec::new() };
         let seal = |held: &Held| {
-            let (token, currency) = (purse.seal(&held.token), held.payer.currency);
+            let (token, currency) = (purse.seal(&held.token), held.currency);
             (held.bid, Reservation { token, currency })
         };
         self.held.iter().map(seal).collect()
     }
 
     /// The auction is answered: from here on a beacon of the `billable` bids settles what is held for
-    /// them, or it expires. Returns the others, for which no beacon will come.
-    pub fn hand_over(mut self, billable: &[usize]) -> Vec<(usize, Reservation)> {
-        let sealed = self.sealed();
+    /// them, `sealed` just now, or it expires. Returns the others, for which no beacon will come.
+    pub fn hand_over(mut self, sealed: Vec<Reserved>, billable: &[usize]) -> Vec<Reserved> {
+        assert_eq!(sealed.len(), self.held.len(), "all that is held is handed over");
         self.held.clear();
         sealed.into_iter().filter(|(bid, _)| !billable.contains(bid)).collect()
     }
@@ -182,10 +213,10 @@ impl<'t> Till<'t> {
         self.refusals.refused()
     }
 
-    fn give_back(&mut self, is_kept: impl Fn(&Win) -> bool) {
-        let Some(purse) = self.shard.purse() else { return };
+    fn give_back(&mut self, is_kept: impl Fn(&Held) -> bool) {
+        let Some(purse) = self.purse else { return };
         self.held.retain(|held| {
-            let kept = is_kept(&held.win);
+            let kept = is_kept(held);
             if !kept {
                 purse.give_back(&held.token);
             }
@@ -199,3 +230,6 @@ impl Drop for Till<'_> {
         self.give_back(|_| false);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,7 @@ mod bug;
 mod campaign;
 mod definition;
 mod exchange;
+mod folding;
 mod leasing;
 mod level;
 mod standing;
@@ -40,7 +41,7 @@ use units::{Currency, Nanos, Tick};
 
 use crate::calendar::{Calendar, Hour};
 use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
-use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Lease, LeaseKey};
+use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Fold, Lease, LeaseKey, Stray};
 use account::Account;
 use book::{Dead, late_of};
 #[cfg(not(any(test, feature = "testing")))]
@@ -48,6 +49,7 @@ use bug::Bug;
 use bug::planted;
 use campaign::Campaign;
 use exchange::begin_ms;
+use folding::Folding;
 use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]
@@ -57,7 +59,7 @@ pub use definition::{
     Money, SLOTS_MAX, ZoneId,
 };
 pub use level::{Level, Owner, Span};
-pub use standing::{HourSpend, Spend, Why};
+pub use standing::{AccountWhy, HourSpend, Spend, Why};
 
 /// By how much the clock on the wall is believed to have been put back at a start. Where leases are
 /// further ahead it was wrong then: who followed it would grant nothing until that time comes.
@@ -89,6 +91,12 @@ pub struct Settings {
     pub horizon: Duration,
     /// How long after that a shard still tells a late win from a repeated one.
     pub late_window: Duration,
+    /// Whether settlements say which wins came late. An exchange that writes its record before it asks
+    /// the shard does not know: then all of a win is told as settled.
+    pub is_late_told: bool,
+    /// How long after its end an hour keeps its row in the store, once nothing can change it: for whoever
+    /// looks at hours, and at least as long as a clock may be put back at a start.
+    pub hours_kept: Duration,
     /// For how long rights may lie at a shard that makes no use of them, where others need them.
     pub patience: Duration,
     /// Campaigns whose time has come that one step looks at; the next ones look at the rest.
@@ -112,6 +120,8 @@ impl Settings {
             slice_span: Duration::from_millis(100),
             horizon: Duration::from_secs(15 * 60),
             late_window: Duration::from_secs(60 * 60),
+            is_late_told: true,
+            hours_kept: Duration::from_secs(24 * 60 * 60),
             patience: Duration::from_secs(5),
             wakes_max: 4096,
             leases_max: BATCH_LEASES_MAX,
@@ -138,7 +148,7 @@ pub struct Settlement {
     pub key: LeaseKey,
     /// Out of the lease. What the lease has no room for any more is late.
     pub settled: Nanos,
-    /// After the reservation had expired.
+    /// After the reservation had expired: see [`Settings::is_late_told`].
     pub late: Nanos,
     /// Above what was reserved.
     pub over: Nanos,
@@ -227,9 +237,9 @@ pub struct Stats {
     pub refused: u64,
     /// Batches of which nobody knew how they ended.
     pub unknown: u64,
-    /// Reports and settlements of leases that the ledger does not know, or no more.
+    /// Reports of leases that the ledger does not know, or no more, and settlements of such campaigns.
     pub strays: u64,
-    /// What such settlements cost.
+    /// What such settlements cost: it is in no book.
     pub stray_nanos: u64,
 }
 
@@ -245,6 +255,7 @@ struct Zone {
 struct InFlight {
     number: u64,
     leases: Vec<(LeaseKey, Lease)>,
+    folds: Vec<Fold>,
     applied_seq: u64,
 }
 
@@ -261,6 +272,7 @@ pub struct Ledger {
     /// Leases whose campaign is not known yet.
     orphans: BTreeMap<Slot, Vec<(Period, Dead)>>,
     orphans_unsaved: BTreeSet<Slot>,
+    folding: Folding,
     dirty: Vec<Slot>,
     unsaved: VecDeque<Slot>,
     hungry: Vec<Slot>,
@@ -272,6 +284,8 @@ pub struct Ledger {
     is_store_failing: bool,
     applied_seq: u64,
     saved_seq: u64,
+    /// What was spent out of leases that it had forgotten, and that no batch has said yet.
+    strays: Vec<Stray>,
     /// Campaigns with rights that dead epochs had outstanding.
     frozen: Vec<Slot>,
     /// When the last token of a dead epoch expires.
@@ -322,6 +336,7 @@ impl Ledger {
             strangers: BTreeMap::new(),
             orphans,
             orphans_unsaved: BTreeSet::new(),
+            folding: Folding::default(),
             dirty: Vec::new(),
             unsaved: VecDeque::new(),
             hungry: Vec::new(),
@@ -333,6 +348,7 @@ impl Ledger {
             is_store_failing: false,
             applied_seq,
             saved_seq: applied_seq,
+            strays: Vec::new(),
             frozen: Vec::new(),
             frozen_until,
             is_replayed: false,
@@ -363,12 +379,13 @@ impl Ledger {
         self.look(outbox);
     }
 
-    /// A number that no campaign has, and no lease names.
+    /// A number that no campaign has, and no lease or sum names.
     pub fn next_slot(&self) -> Slot {
         let known = u32::try_from(self.campaigns.len()).expect("slots are numbered by 32 bits");
         let leased = self.orphans.last_key_value().map_or(0, |(slot, _)| slot.0.saturating_add(1));
         let waiting = self.strangers.values().flatten().map(|definition| definition.slot.0 + 1);
-        Slot(waiting.max().unwrap_or(0).max(known).max(leased))
+        let folded = self.folding.next_slot();
+        Slot(waiting.max().unwrap_or(0).max(known).max(leased).max(folded))
     }
 
     /// The time that it goes by, which never goes back: shards are to be given no other.

@@ -48,14 +48,26 @@ pub struct Pacing {
 }
 
 /// What traffic is expected in an open hour.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
     /// The same in every one.
+    #[default]
     Uniform,
     /// What was seen in the same hour of other weeks and days.
     Learned,
     /// By weights of the week's hours on the account's clocks.
     Weekly(Week),
+}
+
+/// How a campaign bids now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bidding {
+    /// By which strategy.
+    pub strategy: &'static str,
+    /// Whether it bids its price, and not a part of its value.
+    pub is_fixed_price: bool,
+    /// Until its slot ends.
+    pub pace: Pace,
 }
 
 /// Why a campaign cannot be paced so.
@@ -83,17 +95,10 @@ impl Pacing {
         if !(0.0..=1.0).contains(&self.ahead) {
             problems.push(PacingError::Ahead(self.ahead));
         }
-        if self.is_fixed_price && changes_prices(&self.settings) {
+        if self.is_fixed_price && self.settings.changes_prices() {
             problems.push(PacingError::FixedPrice(self.settings.name()));
         }
         problems
-    }
-}
-
-const fn changes_prices(settings: &Settings) -> bool {
-    match settings {
-        Settings::Asap | Settings::Even | Settings::Throttle(_) => false,
-        Settings::Pid(_) | Settings::Adaptive(_) | Settings::SlotDual(_) => true,
     }
 }
 
@@ -277,6 +282,14 @@ impl Pacer {
     pub fn pace(&self, slot: Slot) -> Option<Pace> {
         let paced = self.campaigns.get(index(slot))?.as_deref()?;
         paced.pacing.as_ref().and(paced.told)
+    }
+
+    /// How a campaign that has a strategy bids; `None` before its first slot, too.
+    pub fn bidding(&self, slot: Slot) -> Option<Bidding> {
+        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let pacing = paced.pacing.as_ref()?;
+        let (strategy, is_fixed_price) = (pacing.settings.name(), pacing.is_fixed_price);
+        Some(Bidding { strategy, is_fixed_price, pace: paced.told? })
     }
 
     /// What should have been spent and what was, by the time of the flight that is followed.

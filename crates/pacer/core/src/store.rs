@@ -8,6 +8,9 @@
 //! a batch that comes twice, or behind a later one, changes nothing. So whoever does not know how a
 //! batch ended asks again.
 //!
+//! **Folds.** Rows of leases that are closed are moved into sums by day, and these into one by
+//! campaign, so that a store does not grow with the hours that pass. See [`Fold`].
+//!
 //! **Fence.** A node begins an [`Epoch`] before it writes; from then on batches and changes of its
 //! older epochs are refused, whoever sends them and however late they come.
 
@@ -17,6 +20,7 @@ mod bug;
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 mod contents;
+mod folds;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 #[cfg(test)]
@@ -31,8 +35,9 @@ use crate::messages::{Epoch, Period, Slot};
 
 #[cfg(any(test, feature = "testing"))]
 pub use bug::Bug;
+pub use folds::{Fold, Spent, Stray, SumKey};
 #[cfg(any(test, feature = "testing"))]
-pub use memory::{Chance, Faults, MemoryStore};
+pub use memory::{Faults, MemoryStore};
 
 /// The most leases of a batch: every campaign that there may be, in some periods.
 pub const BATCH_LEASES_MAX: usize = 1 << 20;
@@ -100,6 +105,10 @@ pub struct Batch {
     pub number: u64,
     /// What changed, each lease once.
     pub leases: Vec<(LeaseKey, Lease)>,
+    /// What is moved into sums then, in order, each once. What does not stand there is moved already.
+    pub folds: Vec<Fold>,
+    /// What counts in sums then, by record, in their order; what was applied before counts already.
+    pub strays: Vec<Stray>,
     /// Up to which record of the node's durable log settlements are in the leases.
     pub applied_seq: u64,
 }
@@ -234,12 +243,23 @@ pub enum Denied {
         /// The one that may.
         current: Epoch,
     },
+    /// An older batch of this epoch than one that folded: it might bring back what is gone.
+    #[error("batch {number} is older than batch {folded}, which folded: say it anew")]
+    Superseded {
+        /// Of the batch.
+        number: u64,
+        /// Of the last that folded.
+        folded: u64,
+    },
     /// A lease of an epoch that never began.
     #[error("a lease of node {} names epoch {}, which never began", .0.node, .0.epoch.0)]
     NeverBegan(LeaseKey),
     /// More would be returned and settled than granted.
     #[error("more of campaign slot {} would be returned and settled than was granted", .0.slot.0)]
     Unbalanced(LeaseKey),
+    /// A lease that is to be folded has something left.
+    #[error("a lease of campaign slot {} is not closed: it cannot be folded", .0.slot.0)]
+    Open(LeaseKey),
     /// A definition does not stand where it was expected to.
     #[error("{key} is at version {present}: read it and change that one")]
     Conflict {
@@ -278,11 +298,15 @@ pub struct Begun {
 pub enum Query {
     /// All leases, of one node or of all.
     Leases(Option<u32>),
+    /// All sums of closed leases, of one node or of all. What another node folds between the two reads
+    /// must not be missed by whoever adds both up: leases are read first.
+    Sums(Option<u32>),
     /// All definitions of a kind.
     Definitions(Kind),
     /// One of them.
     Definition(DefinitionKey),
-    /// Audit entries behind one, or from the first: so many, at most [`AUDIT_MOST`].
+    /// Audit entries behind one, or from the first: so many, at most [`AUDIT_MOST`], and fewer where they
+    /// are large; none behind the last.
     Audit(Option<AuditKey>, u32),
 }
 
@@ -291,6 +315,8 @@ pub enum Query {
 pub enum Found {
     /// In any order.
     Leases(Vec<(LeaseKey, Lease)>),
+    /// In any order.
+    Sums(Vec<(SumKey, Spent)>),
     /// In order of their names.
     Definitions(Vec<(DefinitionKey, Definition)>),
     /// If there is one.
@@ -370,6 +396,20 @@ impl Batch {
         let names: BTreeSet<_> = self.leases.iter().map(|(key, _)| key).collect();
         if names.len() < self.leases.len() {
             return Err(Denied::Invalid("a batch names a lease twice: say what it is once"));
+        }
+        if self.folds.len() > BATCH_LEASES_MAX {
+            return Err(Denied::Invalid("a batch has more than a million folds: divide it"));
+        }
+        let folds: BTreeSet<_> = self.folds.iter().collect();
+        if folds.len() < self.folds.len() {
+            return Err(Denied::Invalid("a batch folds the same twice: name it once"));
+        }
+        if self.strays.len() > BATCH_LEASES_MAX {
+            return Err(Denied::Invalid("a batch has more than a million strays: divide it"));
+        }
+        let is_ordered = self.strays.is_sorted_by(|one, next| one.seq < next.seq);
+        if !is_ordered || self.strays.last().is_some_and(|last| self.applied_seq < last.seq) {
+            return Err(Denied::Invalid("strays are not those of applied records, in their order"));
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! `[budgets]`: where the ledger is kept, how it leases, and how much a shard may hold.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pacer_core::shard::{Options, TTLS_MAX};
-use pacer_core::token::{Origin, TtlClass};
+use pacer_core::token::Origin;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use runtime::shutdown::Shutdown;
 
@@ -68,7 +68,7 @@ impl BudgetsConfig {
         let directory = s.text(
             "directory",
             Required("/var/lib/vickrey/budgets"),
-            "Where what is leased and spent is kept, durably, and the keys of tokens: of this process alone.",
+            "Where what is leased and spent is kept, durably, and the keys of tokens: of this process alone. Relative to this file, as `campaigns` is.",
         );
         let campaigns = s.text(
             "campaigns",
@@ -165,6 +165,12 @@ impl BudgetsConfig {
         }
     }
 
+    /// The same, with the directory relative to `folder`, where the configuration's file is.
+    #[must_use]
+    pub fn beside(&self, folder: &Path) -> Self {
+        Self { directory: folder.join(&self.directory), ..self.clone() }
+    }
+
     /// What a ledger is started with. Ticks are counted from `origin`, by shards as well.
     pub fn start(&self, shards: u16, origin: Instant, shutdown: &Shutdown) -> Start {
         Start {
@@ -180,6 +186,11 @@ impl BudgetsConfig {
             origin,
             shutdown: shutdown.clone(),
         }
+    }
+
+    /// Whether a ledger has begun in its directory, and may know more accounts than files have.
+    pub fn has_begun(&self) -> bool {
+        crate::engine::is_begun(&self.directory)
     }
 
     /// What seals and opens tokens, and what requests draw by.
@@ -211,15 +222,6 @@ impl BudgetsConfig {
             reservations_max: self.reservations_max,
             lines_max: lines_max.min(self.reservations_max),
         }
-    }
-
-    /// The class of a shard's reservations that last as long as a beacon of this lifetime, or a
-    /// little longer.
-    pub fn class_of(&self, options: &Options, lifetime: Duration) -> TtlClass {
-        let lasts = self.lasts(lifetime);
-        let class = options.ttls.partition_point(|ttl| *ttl < lasts);
-        let class = class.min(options.ttls.len().saturating_sub(1));
-        TtlClass(u8::try_from(class).expect("classes are few"))
     }
 
     fn lasts(&self, lifetime: Duration) -> Duration {

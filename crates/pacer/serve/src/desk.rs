@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use pacer_core::ledger::{Incoming, Ledger, Notice, Outbox};
 use pacer_core::messages::{FromShard, Slot, ToShard};
 use pacer_core::pacing::Pacer;
-use pacer_core::store::{Answer, Cause, Denied, Ended, LeaseStore as _, Outcome, Sent, Writer};
+use pacer_core::store::{Answer, Denied, Ended, LeaseStore as _, Outcome, Sent, Writer};
 use pacer_core::strategy::Pace;
 use runtime::shutdown::Shutdown;
 use tracing::{error, info, warn};
@@ -27,7 +27,7 @@ use crate::feed::Told;
 use crate::handle::Ask;
 use crate::lines::LedgerLine;
 use crate::shared::Shared;
-use crate::start::Clock;
+use crate::start::{Clock, LedgerFault};
 use crate::thread::Store;
 use crate::zones::Zones;
 use asked::{Changes, Defining, Expected};
@@ -128,26 +128,26 @@ impl Desk {
 
     /// Turns until it is closed. Should the rules find that the books do not add up, nothing is
     /// authorised any more and the process ends: not to bid is cheap, to overspend is not.
-    pub(crate) fn run(mut self, shutdown: &Shutdown) -> Result<(), Cause> {
+    pub(crate) fn run(mut self, shutdown: &Shutdown) -> Result<(), LedgerFault> {
         info!(node = self.writer.node, epoch = self.writer.epoch.0, "the ledger has begun");
-        let is_well = loop {
+        let fault = loop {
             match catch_unwind(AssertUnwindSafe(|| self.turn())) {
                 Ok(Next::Wait) => thread::park_timeout(TURN),
                 Ok(Next::Go) => (),
-                Ok(Next::End) => break true,
+                Ok(Next::End) => break None,
                 Ok(Next::Fenced(denied)) => {
                     error!(%denied, "nothing is authorised any more; shutting down");
-                    break false;
+                    break Some(LedgerFault::Fenced);
                 }
                 Err(_) => {
                     error!(
                         "the books do not add up: nothing is authorised any more; shutting down"
                     );
-                    break false;
+                    break Some(LedgerFault::Broken);
                 }
             }
         };
-        if !is_well {
+        if fault.is_some() {
             self.shared.halted().set();
             shutdown.begin();
         }
@@ -156,7 +156,7 @@ impl Desk {
         if let Err(cause) = closed {
             warn!("the ledger's store {cause}");
         }
-        if is_well { closed } else { Err(Cause::Damaged) }
+        fault.map_or(closed.map_err(LedgerFault::Store), Err)
     }
 
     fn turn(&mut self) -> Next {
@@ -174,6 +174,8 @@ impl Desk {
             self.busy_at = begun;
         }
         self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
+        // Before its grants are sent: shards are to be in the hour that these are of.
+        self.shared.set_unix_ms(self.ledger.now().unix_ms);
         self.send(begun);
         self.changes.submit(&mut self.store, self.writer, &mut self.expected);
         let more = self.pacer.looked();

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use pacer_core::store::{Answer, Cause, Denied, Ended, Outcome, Sent};
@@ -20,7 +21,7 @@ use crate::tables::{self, FORMAT, Request, Tables, Written};
 use crate::watched::{Watch, Watched};
 
 /// The store.
-const FILE_NAME: &str = "ledger.redb";
+pub(crate) const FILE_NAME: &str = "ledger.redb";
 /// The store, while it is not whole.
 const NEW_NAME: &str = "ledger.redb.new";
 /// There while a process has the store open, and after one that did not close it well. Nothing
@@ -30,6 +31,11 @@ const OPEN_NAME: &str = "open";
 const CACHE_BYTES: usize = 64 << 20;
 /// What is copied at once.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Whether a directory has a store, or one on its way. Takes nothing, and opens nothing.
+pub(crate) fn is_begun(directory: &Path) -> bool {
+    [FILE_NAME, NEW_NAME].iter().any(|name| directory.join(name).exists())
+}
 
 /// A store, held.
 pub(crate) struct Engine<P: Place> {
@@ -288,7 +294,8 @@ fn open_whole(place: &impl Place, watch: &Arc<Watch>) -> Result<Database, Closed
     match guarded(watch, || Ok(tables::format(&database)?))? {
         None => return Err(Failure::damaged("it is no store of a ledger's").into()),
         Some(format) if format > FORMAT => return Err(Closed::Newer(format)),
-        Some(_) => (),
+        Some(FORMAT) => (),
+        Some(_) => guarded(watch, || Ok(tables::upgrade(&database)?))?,
     }
     if !is_named {
         put_in_place(place)?;

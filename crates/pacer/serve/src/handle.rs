@@ -3,12 +3,18 @@
 use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
-use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Notice, Spend, Why};
+use pacer_core::ledger::{
+    AccountDefinition, AccountId, AccountWhy, CampaignDefinition, Notice, Spend, Why,
+};
 use pacer_core::messages::Slot;
-use pacer_core::pacing::{Curve, Pacing, PacingError};
-use pacer_core::store::{AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Kind};
+use pacer_core::pacing::{Bidding, Curve, Pacing, PacingError};
+use pacer_core::refusal::Refusal;
+use pacer_core::store::{
+    AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Found, Kind,
+};
 use runtime::metrics::Exposition;
 
+use crate::digest::Digest;
 use crate::lines::Halted;
 use crate::shared::{Shared, Status, Waker};
 use crate::zones::Zones;
@@ -17,6 +23,12 @@ use crate::zones::Zones;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// And for each definition beside.
 const PATIENCE_EACH: Duration = Duration::from_millis(1);
+
+/// How long a process is not ready for want of what the log held.
+const REPLAY_MOST: Duration = Duration::from_secs(60);
+
+/// Campaigns that are asked about at once: a turn takes about a microsecond for each.
+const REFUSALS_MAX: usize = 1_000;
 
 /// A campaign as it is to hold: its money, and how that is spent.
 #[derive(Clone, Debug)]
@@ -56,16 +68,18 @@ pub(crate) type Reply<T> = SyncSender<T>;
 /// What is asked.
 pub(crate) enum Ask {
     Define(Vec<AccountDefinition>, Vec<CampaignTerms>, Reply<Defined>),
-    Change(Change, Reply<Result<(), Denied>>),
+    Change(Change, Digest, Reply<Result<(), Denied>>),
     Definitions(Kind, Reply<Result<Found, Denied>>),
     Audit(Option<AuditKey>, u32, Reply<Result<Found, Denied>>),
     NextSlot(Reply<Slot>),
     Why(Slot, Reply<Why>),
+    WhyAccount(AccountId, Reply<AccountWhy>),
+    Refusals(Vec<Slot>, Reply<Vec<Option<Refusal>>>),
+    Bidding(Slot, Reply<Option<Bidding>>),
     Spend(Slot, Reply<Option<Spend>>),
+    SpendAccount(AccountId, Reply<Option<Spend>>),
     Curve(Slot, Reply<Option<Curve>>),
 }
-
-pub(crate) use pacer_core::store::Found;
 
 /// The ledger, as others ask it. Clones ask the same; they wait, and must not be a shard.
 #[derive(Clone, Debug)]
@@ -101,9 +115,11 @@ impl Handle {
     /// store does not know how it ended it is asked again until it does.
     ///
     /// # Errors
-    /// See [`AskError`]; after [`AskError::Late`] it may still be kept.
+    /// See [`AskError`]; after [`AskError::Late`] it may still be kept. Whoever then asks for the very
+    /// same, before anybody asks for another, learns how it ended: it is done once.
     pub fn change(&self, change: Change) -> Result<(), AskError> {
-        self.ask(|reply| Ask::Change(change, reply))?.map_err(AskError::Denied)
+        let digest = Digest::of(&change);
+        self.ask(|reply| Ask::Change(change, digest, reply))?.map_err(AskError::Denied)
     }
 
     /// All definitions of a kind that are kept.
@@ -152,6 +168,44 @@ impl Handle {
         self.ask(|reply| Ask::Why(slot, reply))
     }
 
+    /// Why an account as a whole does not spend, if so, and the figures.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn why_account(&self, id: AccountId) -> Result<AccountWhy, AskError> {
+        self.ask(|reply| Ask::WhyAccount(id, reply))
+    }
+
+    /// Why each of these campaigns does not spend, if so, in their order. They are asked for in parts:
+    /// shards wait for none.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, AskError> {
+        let mut refusals = Vec::with_capacity(slots.len());
+        for part in slots.chunks(REFUSALS_MAX) {
+            refusals.extend(self.ask(|reply| Ask::Refusals(part.to_vec(), reply))?);
+        }
+        Ok(refusals)
+    }
+
+    /// How a campaign bids now; `None` without a strategy, or before its first slot.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, AskError> {
+        self.ask(|reply| Ask::Bidding(slot, reply))
+    }
+
+    /// What an account has spent, all its campaigns and seats together; `None` if there is no such
+    /// account.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn spend_account(&self, id: AccountId) -> Result<Option<Spend>, AskError> {
+        self.ask(|reply| Ask::SpendAccount(id, reply))
+    }
+
     /// What a campaign has spent; `None` if there is no such campaign.
     ///
     /// # Errors
@@ -173,16 +227,25 @@ impl Handle {
         self.shared.status()
     }
 
+    /// The time on the wall that the ledger goes by, in milliseconds since 1970; 0 before its first turn.
+    /// It never goes back, not even over a start: shards must not be behind it, or rights would be of an
+    /// hour that has not begun there.
+    pub fn unix_ms(&self) -> u64 {
+        self.shared.unix_ms()
+    }
+
     /// Whether nothing may be authorised any more; it stays so.
     pub fn halted(&self) -> Halted {
         self.shared.halted().clone()
     }
 
-    /// Whether budgets are served: a store that fails is no hindrance, for what is granted is spent
-    /// and it recovers by itself.
+    /// Whether budgets are served: all that the log held at the start is known, so that leases may be
+    /// made, or a minute has passed, for other auctions need no ledger. No campaign's rights are waited
+    /// for. A store that fails is no hindrance: what is granted is spent, and it recovers by itself.
     pub fn is_ready(&self) -> bool {
         let status = self.status();
-        !status.is_over && !status.is_halted
+        let is_replayed = status.is_replayed || self.shared.age() >= REPLAY_MOST;
+        is_replayed && !status.is_over && !status.is_halted
     }
 
     /// Adds the ledger's metrics.

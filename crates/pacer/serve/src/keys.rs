@@ -2,15 +2,18 @@
 //!
 //! Each is made at the first start and stays: tokens of before a restart must open.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pacer_core::strategy::DrawKey;
 use pacer_core::token::{Token, TokenError, TokenKey};
+use tracing::warn;
+
+use crate::engine::FILE_NAME;
 
 /// What a key is.
 pub(crate) type KeyBytes = [u8; 16];
@@ -77,12 +80,9 @@ fn own_key(directory: &Path, name: &str) -> io::Result<KeyBytes> {
     let in_place = |error: io::Error| {
         io::Error::new(error.kind(), format!("the key {}: {error}", path.display()))
     };
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make(directory, name).map_err(in_place)?
-        }
-        Err(error) => return Err(in_place(error)),
+    let text = match read(&path).map_err(in_place)? {
+        Some(text) => text,
+        None => make(directory, name).map_err(in_place)?,
     };
     let remedy = "holds no key: put back a copy of it; without one, remove it, and no token of before \
                   counts";
@@ -90,27 +90,48 @@ fn own_key(directory: &Path, name: &str) -> io::Result<KeyBytes> {
     parse_key(text.trim_end()).ok_or_else(damaged).map_err(in_place)
 }
 
-fn make(directory: &Path, name: &str) -> io::Result<String> {
-    let text = STANDARD.encode(rand::random::<KeyBytes>());
-    // Under another name until all of it is on the disk: a start that ends midway must not hold up
-    // the next.
-    let unfinished = directory.join(format!("{name}.unfinished"));
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => (),
+/// What a file holds, if there is one.
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+}
+
+/// Makes a key, unless another process makes it at this moment: its key is taken then.
+fn make(directory: &Path, name: &str) -> io::Result<String> {
+    // Under another name until all of it is on the disk: a start that ends midway must not hold up
+    // the next. One at a time, and whoever waited looks again: a key is never put over another.
+    let (path, unfinished) = (directory.join(name), directory.join(format!("{name}.unfinished")));
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.write(true).create(true).truncate(false).mode(0o600).open(&unfinished)?;
+    file.lock()?;
+    if let Some(text) = read(&path)? {
+        // It may be another one's by now, or gone: nobody needs it.
+        let _gone = fs::remove_file(&unfinished);
+        return Ok(text);
+    }
+    if name == TOKEN_KEY_NAME && directory.join(FILE_NAME).exists() {
+        warn!(
+            "the key {} is made anew beside a ledger that is there: what was reserved under the one \
+             before counts in no budget",
+            path.display()
+        );
+    }
+    let text = STANDARD.encode(rand::random::<KeyBytes>());
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.set_len(0)?;
     writeln!(file, "{text}")?;
     file.sync_all()?;
-    fs::rename(&unfinished, directory.join(name))?;
+    fs::rename(&unfinished, &path)?;
     fs::File::open(directory)?.sync_all()?;
     Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -133,5 +154,22 @@ mod tests {
         let key = own_key(folder.path(), TOKEN_KEY_NAME).unwrap();
         assert_eq!(own_key(folder.path(), TOKEN_KEY_NAME).unwrap(), key);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// Each of them may be the first to start; all but one are refused later, and none may leave the
+    /// one that runs with a key that is not the one on the disk.
+    #[test]
+    fn of_many_that_start_at_once_all_have_one_key() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let keys: Vec<_> = std::thread::scope(|scope| {
+                let start = || scope.spawn(|| own_key(folder.path(), TOKEN_KEY_NAME).unwrap());
+                let starts: Vec<_> = std::iter::repeat_with(start).take(8).collect();
+                starts.into_iter().map(|it| it.join().unwrap()).collect()
+            });
+            let kept = own_key(folder.path(), TOKEN_KEY_NAME).unwrap();
+            assert_eq!(keys, [kept; 8]);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
     }
 }

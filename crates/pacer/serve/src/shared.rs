@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pacer_core::messages::Epoch;
 use pacer_core::store::Cause;
@@ -58,7 +58,10 @@ pub(crate) struct Shared(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    begun: Instant,
     halted: Halted,
+    /// The time on the wall that the ledger goes by.
+    unix_ms: AtomicU64,
     is_over: AtomicBool,
     applied_seq: AtomicU64,
     status: Mutex<Status>,
@@ -87,15 +90,31 @@ impl Shared {
             turn_longest: Duration::ZERO,
         };
         Self(Arc::new(Inner {
+            begun: Instant::now(),
             halted: Halted::default(),
+            unix_ms: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             applied_seq: AtomicU64::new(applied_seq),
             status: Mutex::new(status),
         }))
     }
 
+    /// Since the ledger began.
+    pub(crate) fn age(&self) -> Duration {
+        self.0.begun.elapsed()
+    }
+
     pub(crate) fn halted(&self) -> &Halted {
         &self.0.halted
+    }
+
+    pub(crate) fn unix_ms(&self) -> u64 {
+        // Grants do not become valid by it: it stands for itself.
+        self.0.unix_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unix_ms(&self, unix_ms: u64) {
+        self.0.unix_ms.store(unix_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn applied_seq(&self) -> u64 {
@@ -149,6 +168,8 @@ impl Shared {
                 .value(&[], count(status.applied_seq))?;
             page.gauges("ledger_store_failing", "Whether nothing can be leased durably.")?
                 .value(&[], is(status.failing.is_some()))?;
+            page.gauges("ledger_replayed", "Whether what the log held at the start is booked.")?
+                .value(&[], is(status.is_replayed))?;
             page.gauges("ledger_halted", "Whether nothing may be authorised any more.")?
                 .value(&[], is(status.is_halted))?;
             let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);

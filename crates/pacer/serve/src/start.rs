@@ -1,7 +1,8 @@
 //! Starts the ledger's thread, and ends it.
 //!
 //! At a start the store is opened, a new epoch begun, and all leases read, before any shard has a
-//! line: what goes wrong here is told to whoever starts, and nothing is authorised.
+//! line: what goes wrong here is told to whoever starts, and nothing is authorised. Between the store
+//! and the epoch whoever starts may look at what is defined, and go no further: nothing is used up.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +15,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pacer_core::ledger::{Ledger, Now, Settings};
 use pacer_core::messages::Epoch;
 use pacer_core::pacing::{Pacer, PacerOptions};
-use pacer_core::store::{Answer, Begun, Cause, Denied, Found, LeaseStore as _, Query, Writer};
+use pacer_core::store::{
+    Answer, Begun, Cause, Definition, DefinitionKey, Denied, Found, Kind, Lease, LeaseKey,
+    LeaseStore as _, Query, Spent, SumKey, Writer,
+};
 use pacer_core::token::Origin;
 use runtime::shutdown::Shutdown;
 use units::Tick;
@@ -22,7 +26,7 @@ use units::Tick;
 use crate::desk::{Desk, Ends};
 use crate::error::OpenError;
 use crate::feed::{Feed, TOLD_MAX};
-use crate::handle::Handle;
+use crate::handle::{AskError, Handle};
 use crate::lines::{LINE_MESSAGES_MAX, LedgerLine, ShardLine};
 use crate::shared::{Shared, Waker};
 use crate::thread::{Options, Store};
@@ -97,12 +101,29 @@ pub enum StartError {
     Thread(io::Error),
 }
 
+/// How a ledger ended that did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerFault {
+    /// The books do not add up: a defect. Nothing was authorised any more.
+    #[error("the books of budgets do not add up: a defect, the log has where; please report it")]
+    Broken,
+    /// Another process has taken the node over. Nothing was authorised any more.
+    #[error(
+        "another process has taken over the budgets of this node: give each its own `budgets.node` and \
+         `budgets.directory`"
+    )]
+    Fenced,
+    /// Its store was not closed well: the next start takes longer, and learns the rest from the log.
+    #[error("the ledger's store {0}")]
+    Store(Cause),
+}
+
 /// The ledger's thread. Dropped, it ends like one that is closed, and nobody hears how.
 #[derive(Debug)]
 pub struct LedgerThread {
     closing: Arc<AtomicBool>,
     waker: Waker,
-    thread: Option<JoinHandle<Result<(), Cause>>>,
+    thread: Option<JoinHandle<Result<(), LedgerFault>>>,
 }
 
 impl LedgerThread {
@@ -110,17 +131,17 @@ impl LedgerThread {
     /// are not waited for.
     ///
     /// # Errors
-    /// What does not work: the next start then takes longer, and learns the rest from the log.
-    pub fn close(mut self) -> Result<(), Cause> {
+    /// See [`LedgerFault`].
+    pub fn close(mut self) -> Result<(), LedgerFault> {
         self.end()
     }
 
-    fn end(&mut self) -> Result<(), Cause> {
+    fn end(&mut self) -> Result<(), LedgerFault> {
         self.closing.store(true, Ordering::Relaxed);
         self.waker.wake();
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
-            Some(ended) => ended.unwrap_or(Err(Cause::Damaged)),
+            Some(ended) => ended.unwrap_or(Err(LedgerFault::Broken)),
         }
     }
 }
@@ -155,8 +176,21 @@ impl Start {
             horizon: self.horizon,
             late_window: self.late_window,
             ahead: Settings::ahead_of(self.lease_period),
+            is_late_told: false,
             ..Settings::new(self.node, epoch, self.shards)
         }
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// See [`StartError`]: place and remedy.
+    pub fn open(self) -> Result<Opened, StartError> {
+        let waker = Waker::default();
+        let of_store = waker.clone();
+        let options = Options { wake: Box::new(move || of_store.wake()), ..Options::default() };
+        let store = Store::open(&self.directory, options)?;
+        Ok(Opened { start: self, store, waker })
     }
 
     /// Opens the store, begins an epoch, and starts the thread.
@@ -164,22 +198,18 @@ impl Start {
     /// # Errors
     /// See [`StartError`]: place and remedy.
     pub fn start(self) -> Result<Started, StartError> {
-        let waker = Waker::default();
-        let of_store = waker.clone();
-        let options = Options { wake: Box::new(move || of_store.wake()), ..Options::default() };
-        let store = Store::open(&self.directory, options)?;
-        self.start_over(store, waker)
+        self.open()?.begin()
     }
 
     pub(crate) fn start_over(self, mut store: Store, waker: Waker) -> Result<Started, StartError> {
         let place = || self.directory.display().to_string();
-        let (begun, leases) = begin(&mut store, self.node).map_err(|wrong| match wrong {
+        let (begun, leases, sums) = begin(&mut store, self.node).map_err(|wrong| match wrong {
             Some(denied) => StartError::Begin { place: place(), denied },
             None => StartError::Silent { place: place() },
         })?;
         let clock = Clock { origin: self.origin };
         let settings = self.settings(begun.epoch);
-        let ledger = Ledger::new(settings, clock.now(), leases, begun.applied_seq);
+        let ledger = Ledger::new(settings, clock.now(), leases, begun.applied_seq).with_sums(sums);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
         let pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
         let shared = Shared::new(self.node, begun.epoch, begun.applied_seq);
@@ -214,20 +244,64 @@ impl Start {
     }
 }
 
-type Leases = Vec<(pacer_core::store::LeaseKey, pacer_core::store::Lease)>;
+/// A ledger whose store is open. Dropped, it closes it, and the next start finds it as it was.
+#[derive(Debug)]
+pub struct Opened {
+    start: Start,
+    store: Store,
+    waker: Waker,
+}
 
-/// A new epoch, and all leases; `None` for a store that does not answer.
-fn begin(store: &mut Store, node: u32) -> Result<(Begun, Leases), Option<Denied>> {
+impl Opened {
+    /// All definitions of a kind that are kept.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn definitions(
+        &mut self,
+        kind: Kind,
+    ) -> Result<Vec<(DefinitionKey, Definition)>, AskError> {
+        self.store.read(Query::Definitions(kind));
+        match answer(&mut self.store) {
+            Ok(Answer::Read(Ok(Found::Definitions(definitions)))) => Ok(definitions),
+            Ok(Answer::Read(Err(denied))) | Err(Some(denied)) => Err(AskError::Denied(denied)),
+            Err(None) => Err(AskError::Late),
+            Ok(other) => unreachable!("definitions were asked for: {other:?}"),
+        }
+    }
+
+    /// Begins an epoch, and starts the thread.
+    ///
+    /// # Errors
+    /// See [`StartError`]: place and remedy.
+    pub fn begin(self) -> Result<Started, StartError> {
+        let Self { start, store, waker } = self;
+        start.start_over(store, waker)
+    }
+}
+
+type Leases = Vec<(LeaseKey, Lease)>;
+type Sums = Vec<(SumKey, Spent)>;
+
+/// A new epoch, all leases, and what was spent out of those that are folded; `None` for a store that
+/// does not answer.
+fn begin(store: &mut Store, node: u32) -> Result<(Begun, Leases, Sums), Option<Denied>> {
     store.begin(node);
     let begun = match answer(store)? {
         Answer::Begun { begun, .. } => begun.map_err(Some)?,
         other => unreachable!("an epoch was to begin: {other:?}"),
     };
     store.read(Query::Leases(None));
-    match answer(store)? {
-        Answer::Read(Ok(Found::Leases(leases))) => Ok((begun, leases)),
-        Answer::Read(Err(denied)) => Err(Some(denied)),
+    let leases = match answer(store)? {
+        Answer::Read(Ok(Found::Leases(leases))) => leases,
+        Answer::Read(Err(denied)) => return Err(Some(denied)),
         other => unreachable!("leases were asked for: {other:?}"),
+    };
+    store.read(Query::Sums(None));
+    match answer(store)? {
+        Answer::Read(Ok(Found::Sums(sums))) => Ok((begun, leases, sums)),
+        Answer::Read(Err(denied)) => Err(Some(denied)),
+        other => unreachable!("sums were asked for: {other:?}"),
     }
 }
 

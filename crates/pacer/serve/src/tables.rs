@@ -6,7 +6,7 @@
 use pacer_core::messages::{Epoch, Period, Slot};
 use pacer_core::store::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Change, Definition, DefinitionKey, Denied,
-    Found, Kind, Lease, LeaseKey, Put, Query, Writer,
+    Fold, Found, Kind, Lease, LeaseKey, Put, Query, Spent, SumKey, Writer,
 };
 use redb::{
     Database, ReadTransaction, ReadableDatabase as _, ReadableTable, Table, TableDefinition,
@@ -17,8 +17,9 @@ use units::Nanos;
 use crate::bug::{Bug, planted};
 use crate::error::Failure;
 
-/// The format of the file. One is added whenever an older program could not read it.
-pub(crate) const FORMAT: u64 = 1;
+/// The format of the file. One is added whenever an older program could not read it: the first knew
+/// no sums, and would count what is folded as never spent.
+pub(crate) const FORMAT: u64 = 2;
 
 const FORMAT_NAME: &str = "format";
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -26,12 +27,20 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const NODES: TableDefinition<u32, (u32, u64)> = TableDefinition::new("nodes");
 /// Node, epoch, period and slot: what is leased now stands together, and so do its changes.
 const LEASES: TableDefinition<&[u8; 16], &[u8; 40]> = TableDefinition::new("leases");
+/// Node, slot and day, of which the largest number is all that are over: what was spent out of leases
+/// that are folded.
+const SUMS: TableDefinition<&[u8; 12], &[u8; 24]> = TableDefinition::new("sums");
+/// A node's epoch in which it folded last, and the batch.
+const FOLDED: TableDefinition<u32, (u32, u64)> = TableDefinition::new("folded");
 /// Kind and identifier; version and body.
 const DEFINITIONS: TableDefinition<(u8, &str), (u64, &[u8])> = TableDefinition::new("definitions");
 /// Node, epoch, change and entry.
 type AuditRow = (u32, u32, u64, u32);
 /// Time and body.
 const AUDIT: TableDefinition<AuditRow, (u64, &[u8])> = TableDefinition::new("audit");
+
+/// Most bytes of audit entries that are read at once, but for one that is larger.
+const AUDIT_BYTES_MAX: usize = 8 << 20;
 
 /// What is asked of the file.
 #[derive(Clone, Debug)]
@@ -117,10 +126,48 @@ fn lease_of(bytes: &[u8; 40]) -> Lease {
     Lease { granted, returned, settled, late, over }
 }
 
+fn sum_bytes(key: &SumKey) -> [u8; 12] {
+    let numbers = [key.node, key.slot.0, key.day.unwrap_or(u32::MAX)];
+    let mut bytes = [0; 12];
+    for (at, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+        at.copy_from_slice(&number.to_be_bytes());
+    }
+    bytes
+}
+
+fn sum_of(bytes: &[u8; 12]) -> SumKey {
+    let mut numbers = bytes
+        .chunks_exact(4)
+        .map(|bytes| u32::from_be_bytes(*bytes.first_chunk().expect("four bytes")));
+    let mut next = || numbers.next().expect("three numbers");
+    let (node, slot, day) = (next(), next(), next());
+    SumKey { slot: Slot(slot), node, day: (day < u32::MAX).then_some(day) }
+}
+
+fn spent_bytes(spent: &Spent) -> [u8; 24] {
+    let figures = [spent.settled, spent.late, spent.over];
+    let mut bytes = [0; 24];
+    for (at, figure) in bytes.chunks_exact_mut(8).zip(figures) {
+        at.copy_from_slice(&figure.get().to_le_bytes());
+    }
+    bytes
+}
+
+fn spent_of(bytes: &[u8; 24]) -> Spent {
+    let mut figures = bytes
+        .chunks_exact(8)
+        .map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")));
+    let mut next = || Nanos::new(figures.next().expect("three figures"));
+    let (settled, late, over) = (next(), next(), next());
+    Spent { settled, late, over }
+}
+
 /// The tables of a transaction, open for writing.
 pub(crate) struct Tables<'t> {
     nodes: Table<'t, u32, (u32, u64)>,
     leases: Table<'t, &'static [u8; 16], &'static [u8; 40]>,
+    sums: Table<'t, &'static [u8; 12], &'static [u8; 24]>,
+    folded: Table<'t, u32, (u32, u64)>,
     definitions: Table<'t, (u8, &'static str), (u64, &'static [u8])>,
     audit: Table<'t, AuditRow, (u64, &'static [u8])>,
 }
@@ -130,6 +177,8 @@ impl<'t> Tables<'t> {
         Ok(Self {
             nodes: transaction.open_table(NODES)?,
             leases: transaction.open_table(LEASES)?,
+            sums: transaction.open_table(SUMS)?,
+            folded: transaction.open_table(FOLDED)?,
             definitions: transaction.open_table(DEFINITIONS)?,
             audit: transaction.open_table(AUDIT)?,
         })
@@ -173,6 +222,9 @@ impl<'t> Tables<'t> {
     fn submit(&mut self, writer: Writer, batch: &Batch) -> Result<(), Stop> {
         batch.check()?;
         let applied_seq = self.admit(writer)?;
+        if self.is_applied(writer, batch.number)? {
+            return Ok(());
+        }
         let mut merged = Vec::with_capacity(batch.leases.len());
         // Batches are of one node nearly always.
         let mut known = (writer.node, writer.epoch.0);
@@ -193,15 +245,85 @@ impl<'t> Tables<'t> {
                 merged.push((bytes, lease_bytes(&latest)));
             }
         }
-        // Nothing refuses it from here on. In order, each page is come to once.
+        // In order, each page is come to once.
         merged.sort_unstable();
+        if batch.strays.iter().any(|stray| stray.sum.node != writer.node) {
+            let why = "a stray is another node's: it has a log of its own";
+            return Err(Denied::Invalid(why).into());
+        }
+        self.check_folds(writer, &batch.folds, &merged)?;
+        // Nothing refuses it from here on.
         for (key, lease) in &merged {
             self.leases.insert(key, lease).or_fault()?;
+        }
+        for fold in &batch.folds {
+            self.fold(*fold).or_fault()?;
+        }
+        for stray in batch.strays.iter().filter(|stray| applied_seq < stray.seq) {
+            self.add(&stray.sum, stray.spent).or_fault()?;
+        }
+        if !batch.folds.is_empty() {
+            self.folded.insert(writer.node, (writer.epoch.0, batch.number)).or_fault()?;
         }
         if batch.applied_seq > applied_seq {
             let row = (writer.epoch.0, batch.applied_seq);
             self.nodes.insert(writer.node, row).or_fault()?;
         }
+        Ok(())
+    }
+
+    /// Whether a batch was the last of its epoch to fold: what it leased besides may be folded since. An
+    /// older one is refused.
+    fn is_applied(&self, writer: Writer, number: u64) -> Result<bool, Stop> {
+        let found = self.folded.get(writer.node).or_fault()?.map(|found| found.value());
+        match found.filter(|(epoch, _)| *epoch == writer.epoch.0) {
+            Some((_, folded)) if number < folded => {
+                Err(Denied::Superseded { number, folded }.into())
+            }
+            last => Ok(last.is_some_and(|(_, folded)| number == folded)),
+        }
+    }
+
+    /// Whether what is to be folded is closed, with what the batch itself says of it, in order of keys.
+    fn check_folds(
+        &self,
+        writer: Writer,
+        folds: &[Fold],
+        merged: &[([u8; 16], [u8; 40])],
+    ) -> Result<(), Stop> {
+        for fold in folds {
+            fold.check(writer)?;
+            let Fold::Lease(key, _) = fold else { continue };
+            let bytes = key_bytes(key);
+            let lease = match merged.binary_search_by_key(&bytes, |(key, _)| *key) {
+                Ok(at) => Some(lease_of(&merged[at].1)),
+                Err(_) => self.leases.get(&bytes).or_fault()?.map(|found| lease_of(found.value())),
+            };
+            if lease.is_some_and(|lease| !lease.is_closed()) {
+                return Err(Denied::Open(*key).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn fold(&mut self, fold: Fold) -> Result<(), redb::StorageError> {
+        let gone = match fold {
+            Fold::Lease(key, _) => {
+                let row = self.leases.remove(&key_bytes(&key))?;
+                row.map(|row| Spent::of(&lease_of(row.value())))
+            }
+            Fold::Day(key) => self.sums.remove(&sum_bytes(&key))?.map(|row| spent_of(row.value())),
+        };
+        match gone {
+            Some(spent) => self.add(&fold.into_sum(), spent),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&mut self, sum: &SumKey, spent: Spent) -> Result<(), redb::StorageError> {
+        let key = sum_bytes(sum);
+        let before = self.sums.get(&key)?.map(|row| spent_of(row.value()));
+        self.sums.insert(&key, &spent_bytes(&before.unwrap_or_default().plus(spent)))?;
         Ok(())
     }
 
@@ -239,6 +361,11 @@ pub(crate) fn found(database: &Database) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
+/// Makes a file of an older format one of this: with tables that it had none of, all empty.
+pub(crate) fn upgrade(database: &Database) -> Result<(), redb::Error> {
+    found(database)
+}
+
 /// A transaction that is durable once its commit returns: first what it wrote, then that it holds.
 /// In one phase a commit that the medium lost in part looks like one that never was, also when it
 /// was acknowledged long ago.
@@ -267,6 +394,7 @@ pub(crate) fn read(database: &Database, query: &Query) -> Result<Found, Failure>
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     Ok(match query {
         Query::Leases(node) => Found::Leases(leases(&transaction, *node)?),
+        Query::Sums(node) => Found::Sums(sums(&transaction, *node)?),
         Query::Definitions(kind) => Found::Definitions(definitions(&transaction, *kind)?),
         Query::Definition(key) => Found::Definition(definition(&transaction, key)?),
         Query::Audit(after, most) => Found::Audit(audit(&transaction, *after, *most)?),
@@ -290,6 +418,25 @@ fn leases(
         leases.push((key_of(key.value()), lease_of(lease.value())));
     }
     Ok(leases)
+}
+
+fn sums(
+    transaction: &ReadTransaction,
+    node: Option<u32>,
+) -> Result<Vec<(SumKey, Spent)>, redb::Error> {
+    let table = transaction.open_table(SUMS)?;
+    let of = |node: u32, rest: u8| {
+        let mut key = [rest; 12];
+        key[..4].copy_from_slice(&node.to_be_bytes());
+        key
+    };
+    let (first, last) = (of(node.unwrap_or(0), 0), of(node.unwrap_or(u32::MAX), u8::MAX));
+    let mut sums = Vec::new();
+    for row in table.range::<&[u8; 12]>(&first..=&last)? {
+        let (key, spent) = row?;
+        sums.push((sum_of(key.value()), spent_of(spent.value())));
+    }
+    Ok(sums)
 }
 
 fn definitions(
@@ -331,10 +478,14 @@ fn audit(
         Bound::Excluded((key.node, key.epoch.0, key.number, key.index))
     });
     let most = usize::try_from(most.min(AUDIT_MOST)).expect("few");
-    let mut entries = Vec::new();
+    let (mut entries, mut bytes) = (Vec::new(), 0);
     for row in table.range::<AuditRow>((after, Bound::Unbounded))?.take(most) {
         let (key, entry) = row?;
         let ((node, epoch, number, index), (at_unix_ms, body)) = (key.value(), entry.value());
+        bytes += body.len();
+        if bytes > AUDIT_BYTES_MAX && !entries.is_empty() {
+            break;
+        }
         let key = AuditKey { node, epoch: Epoch(epoch), number, index };
         entries.push((key, AuditEntry { at_unix_ms, body: body.to_vec() }));
     }
@@ -367,5 +518,22 @@ mod tests {
         bytes[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
         (bytes[8], bytes[16], bytes[24], bytes[32]) = (2, 3, 4, 5);
         assert_eq!((lease_bytes(&lease), lease_of(&bytes)), (bytes, lease));
+
+        let key = SumKey { slot: Slot(0x0506_0708), node: 0x0102_0304, day: Some(0x090A_0B0C) };
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+        assert_eq!((sum_bytes(&key), sum_of(&bytes)), (bytes, key));
+        let all = SumKey { day: None, ..key };
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 255, 255, 255, 255];
+        assert_eq!((sum_bytes(&all), sum_of(&bytes)), (bytes, all));
+
+        let spent = Spent {
+            settled: Nanos::new(0x0807_0605_0403_0201),
+            late: Nanos::new(2),
+            over: Nanos::new(3),
+        };
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        (bytes[8], bytes[16]) = (2, 3);
+        assert_eq!((spent_bytes(&spent), spent_of(&bytes)), (bytes, spent));
     }
 }

@@ -4,6 +4,7 @@ mod conformance;
 mod damage;
 pub(crate) mod disk;
 mod faults;
+mod folds;
 mod thread;
 
 use pacer_core::messages::{Epoch, Period, Slot};
@@ -25,7 +26,7 @@ fn granted(nanos: u64) -> Lease {
 /// A batch that sets so many leases to its number.
 fn batch(number: u64, slots: u32) -> Batch {
     let leases = (0..slots).map(|slot| (key(slot), granted(number))).collect();
-    Batch { number, leases, applied_seq: number }
+    Batch { number, leases, applied_seq: number, ..Batch::default() }
 }
 
 /// The only answer to a request.

@@ -1,20 +1,24 @@
 //! A process that writes batches and is killed while it does, again and again: what it had said is
 //! committed is there, whole, and the next one goes on behind it.
+//!
+//! `KILLS` sets how often.
 
 use std::env;
-use std::io::{BufRead as _, BufReader, Write as _, stdout};
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use faults::Chance;
+use faults::process::{Once, kills};
 use pacer_core::messages::{Epoch, Period, Slot};
 use pacer_core::store::{
-    Answer, Batch, Chance, Ended, Found, Lease, LeaseKey, LeaseStore as _, Query, Writer,
+    Answer, Batch, Ended, Found, Lease, LeaseKey, LeaseStore as _, Query, Writer,
 };
 use pacer_serve::{OpenError, Options, Store};
 use units::Nanos;
 
-const LIVES: u64 = 20;
+/// As often as the tests of every change have time for.
+const KILLS: u64 = 20;
 /// Leases that every batch sets to its number.
 const SHARED: u32 = 200;
 /// A life is over at the latest when so much was said of it.
@@ -46,7 +50,7 @@ fn batch(number: u64) -> Batch {
     };
     let own = SHARED + u32::try_from(number).expect("few");
     let leases = (0..SHARED).chain([own]).map(lease).collect();
-    Batch { number, leases, applied_seq: number }
+    Batch { number, leases, applied_seq: number, ..Batch::default() }
 }
 
 /// The last batch that is there; all are whole, and none is missing before it.
@@ -74,7 +78,8 @@ fn what_a_killed_process_said_is_there() {
     let root = temporary.path();
     let mut chance = Chance::new(1);
     let (mut behind, mut times_in_all) = (0, 0);
-    for life in 0..LIVES {
+    let lives = kills(KILLS);
+    for life in 0..lives {
         let (said, times) = live(root, behind, chance.below(SAID_MAX));
         // Of every other life nobody looks before the next begins.
         if life % 2 == 0 {
@@ -88,44 +93,25 @@ fn what_a_killed_process_said_is_there() {
         times_in_all += times;
     }
     assert!(last(root) >= behind);
-    assert!(times_in_all > 10 * LIVES, "{times_in_all} prove nothing");
+    assert!(times_in_all > 10 * lives, "{times_in_all} prove nothing");
 }
 
 /// A life, killed once it has said so much; the last batch that it said is committed, and how many
 /// it said were.
 fn live(root: &Path, behind: u64, until: u64) -> (u64, u64) {
-    let mut child = start(root, behind);
-    let (mut said, mut times, mut is_killed) = (behind, 0, false);
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
-    let mut line = String::new();
-    loop {
-        if !is_killed && times >= until {
-            child.kill().expect("it is ours");
-            is_killed = true;
-        }
-        line.clear();
-        // What it had said until then counts, even if it is read after its end.
-        if lines.read_line(&mut line).expect("it is text") == 0 {
-            break;
-        }
-        if let Some((_, number)) = line.split_once("committed ").filter(|_| line.ends_with('\n')) {
-            said = number.trim().parse().expect("a number");
-            times += 1;
-        }
-    }
-    child.wait().expect("it is ours");
-    assert!(is_killed, "it ended by itself");
+    let (mut said, mut times) = (behind, 0);
+    start(root, behind).kill_after(until, |line| {
+        let Some((_, number)) = line.split_once("committed ") else { return false };
+        said = number.parse().expect("a number");
+        times += 1;
+        true
+    });
     (said, times)
 }
 
-fn start(root: &Path, behind: u64) -> Child {
-    Command::new(env::current_exe().expect("it runs"))
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env(ROOT, root)
-        .env(BEHIND, behind.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it runs once more")
+fn start(root: &Path, behind: u64) -> Once {
+    let behind = behind.to_string();
+    Once::more("child", &[(ROOT, root.as_os_str()), (BEHIND, behind.as_ref())])
 }
 
 #[test]
@@ -151,18 +137,14 @@ fn child() {
 fn a_directory_in_use_by_another_process_is_refused_by_its_name() {
     let temporary = tempfile::tempdir().unwrap();
     let mut child = start(temporary.path(), 0);
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    assert!(lines.by_ref().any(|line| line.unwrap().ends_with("open")), "it ended by itself");
+    child.await_line("open");
     let refused = Store::open(temporary.path(), Options::default()).err();
-    child.kill().unwrap();
-    // Until its end is known it holds the directory.
-    lines.for_each(drop);
-    child.wait().unwrap();
     let want = format!(
         "{} is in use by process {}: end it, or name another directory",
         temporary.path().display(),
         child.id()
     );
+    drop(child);
     let refused = refused.expect("it is in use");
     assert!(matches!(refused, OpenError::InUse { .. }));
     assert_eq!(refused.to_string(), want);

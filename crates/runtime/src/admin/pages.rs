@@ -53,7 +53,10 @@ impl Vitals {
             return Reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining");
         }
         match self.readiness.missing()[..] {
-            [] => ok("ready"),
+            [] => {
+                let told = self.readiness.remarks().into_iter().map(|told| format!("; {told}"));
+                ok(&format!("ready{}", told.collect::<String>()))
+            }
             ref missing => {
                 let line = format!("not ready: {}", missing.join(", "));
                 Reply::text(StatusCode::SERVICE_UNAVAILABLE, &line)

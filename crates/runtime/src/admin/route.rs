@@ -6,6 +6,7 @@ use std::fmt;
 
 use hyper::HeaderMap;
 use hyper::body::Bytes;
+use serde_json::json;
 
 use super::reply::{ErrorCode, Reply};
 
@@ -112,9 +113,17 @@ impl Call {
         })
     }
 
-    /// A header's value, the first one of that name. Nothing where it is not ASCII.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
+    /// A header's value, the first one of that name.
+    ///
+    /// # Errors
+    ///
+    /// The answer, 400, where it is not ASCII: it may not count as absent.
+    pub fn header(&self, name: &str) -> Result<Option<&str>, Reply> {
+        let Some(value) = self.headers.get(name) else { return Ok(None) };
+        value.to_str().map(Some).map_err(|_| {
+            let message = format!("the header {name} is not ASCII: write it so");
+            Reply::error_with(ErrorCode::BadRequest, &message, json!({ "field": name }))
+        })
     }
 
     /// What was sent, empty where nothing was.

@@ -18,6 +18,7 @@ struct Fixture {
     admin: Admin,
     address: SocketAddr,
     warm: Arc<AtomicBool>,
+    slow: Arc<AtomicBool>,
     shutdown: Shutdown,
 }
 
@@ -37,8 +38,12 @@ fn start(config: &str) -> Fixture {
     pages.exposition.add(|page| page.counters("answers", "Answers.")?.value(&[], 42));
     let check = Arc::clone(&warm);
     pages.readiness.add("warm", move || check.load(Ordering::SeqCst));
+    let slow = Arc::<AtomicBool>::default();
+    let is_slow = Arc::clone(&slow);
+    let remark = move || is_slow.load(Ordering::SeqCst).then(|| "it is slow".to_owned());
+    pages.readiness.remark("disk", remark);
     let admin = Admin::start(&options, listener, pages).unwrap();
-    Fixture { admin, address, warm, shutdown }
+    Fixture { admin, address, warm, slow, shutdown }
 }
 
 fn connect(address: SocketAddr) -> Client {
@@ -111,8 +116,8 @@ fn echoed(call: &Call) -> Reply {
     let echo = json!({
         "query": queried,
         "names": call.query_names().collect::<Vec<_>>(),
-        "header": call.header("if-match"),
-        "authorization": call.header("authorization"),
+        "header": call.header("if-match").unwrap_or_default(),
+        "authorization": call.header("authorization").unwrap_or_default(),
         "body": String::from_utf8_lossy(call.body()),
     });
     Reply::json(&echo).created("/v1/echo/1").with_version(7)
@@ -158,7 +163,7 @@ fn a_part_of_the_api_has_a_limit_of_its_own() {
     let (exposition, readiness) = (Exposition::default(), Readiness::default());
     let pages = Pages { exposition, readiness, shutdown: shutdown.clone(), apis };
     let admin = Admin::start(&options, listener, pages).unwrap();
-    let fixture = Fixture { admin, address, warm: Arc::default(), shutdown };
+    let fixture = Fixture { admin, address, warm: Arc::default(), slow: Arc::default(), shutdown };
     let put = |path: &str, length: usize| {
         let body = "x".repeat(length);
         fixture.ask(&format!("PUT {path}\ncontent-length: {length}\n\n{body}"))
@@ -206,6 +211,8 @@ fn pages() {
     check("GET /health/ready", "503 Service Unavailable", "not ready: warm\n");
     fixture.warm.store(true, Ordering::SeqCst);
     check("GET /health/ready", "200 OK", "ready\n");
+    fixture.slow.store(true, Ordering::SeqCst);
+    check("GET /health/ready", "200 OK", "ready; disk: it is slow\n");
     fixture.shutdown.begin();
     check("GET /health/ready", "503 Service Unavailable", "draining\n");
     check("GET /health/live", "200 OK", "live\n");

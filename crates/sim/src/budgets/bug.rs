@@ -27,8 +27,6 @@ pub enum Wiring {
     RepeatDeadWins,
     /// Not writing a win of a dead epoch at all, since no shard knows it.
     ForgetDeadWins,
-    /// Writing a late win as one that came in time.
-    LateAsSettled,
     /// Not writing what is above the reserved price.
     ForgetOver,
     /// Booking a win to the hour in which it comes.
@@ -49,12 +47,11 @@ pub enum Wiring {
 
 impl Wiring {
     /// All there are.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::AcknowledgeBeforeSync,
         Self::SettleBeforeSync,
         Self::RepeatDeadWins,
         Self::ForgetDeadWins,
-        Self::LateAsSettled,
         Self::ForgetOver,
         Self::BookToNow,
         Self::ReplayedEarly,

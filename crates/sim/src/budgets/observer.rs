@@ -2,6 +2,7 @@
 //! that nobody authorised more, billed otherwise or forgot anything. Trusts no core's bookkeeping.
 
 mod books;
+mod folds;
 mod leases;
 mod tokens;
 
@@ -77,6 +78,15 @@ struct Spent {
     ancient: u64,
 }
 
+/// How the record of a win became durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Came {
+    /// What of it was paid out of a reservation that had not expired.
+    in_time: u64,
+    /// Whether it came so late that the ledger may have forgotten the lease.
+    is_ancient: bool,
+}
+
 /// Who watches.
 #[derive(Debug)]
 pub(super) struct Observer {
@@ -96,8 +106,10 @@ pub(super) struct Observer {
     /// The largest limits that there ever were.
     most: BTreeMap<(Owner, u8), u64>,
     spent: BTreeMap<LeaseKey, Spent>,
-    /// Records that came so late that the ledger may have forgotten the lease.
-    ancient: BTreeSet<u64>,
+    /// By the number of the record.
+    came: BTreeMap<u64, Came>,
+    /// Whether records say which wins came late.
+    is_late_told: bool,
     /// How many reservations were made, and won.
     pub(super) made: u64,
     pub(super) won: u64,
@@ -112,9 +124,10 @@ fn span_number(span: Span) -> u8 {
 }
 
 impl Observer {
-    pub(super) fn new(places: Places) -> Self {
+    pub(super) fn new(places: Places, is_late_told: bool) -> Self {
         Self {
-            leases: Leases::new(places.clone()),
+            leases: Leases::new(places.clone(), is_late_told),
+            is_late_told,
             places,
             tokens: BTreeMap::new(),
             cells: BTreeMap::new(),
@@ -126,7 +139,7 @@ impl Observer {
             authorised: BTreeMap::new(),
             most: BTreeMap::new(),
             spent: BTreeMap::new(),
-            ancient: BTreeSet::new(),
+            came: BTreeMap::new(),
             made: 0,
             won: 0,
         }
@@ -168,17 +181,17 @@ impl Observer {
 
     /// A process has started, with what the store gave it.
     pub(super) fn started(&mut self, start: &Start<'_>) {
-        self.leases.start(start, &self.ancient);
+        self.leases.start(start, &self.came);
     }
 
     /// What the ledger is about to be told.
     pub(super) fn tell(&mut self, incoming: &Incoming) {
-        self.leases.tell(incoming, &self.ancient);
+        self.leases.tell(incoming, &self.came);
     }
 
-    /// The ledger has taken a step.
-    pub(super) fn ledger_stepped(&mut self, clock: &Clock, outbox: &Outbox) {
-        self.leases.stepped(clock, outbox);
+    /// The ledger has taken a step, and goes by such a time.
+    pub(super) fn ledger_stepped(&mut self, clock: &Clock, outbox: &Outbox, unix_ms: u64) {
+        self.leases.stepped(clock, outbox, unix_ms);
         if let Some(batch) = &outbox.batch {
             self.check_batch(batch);
         }

@@ -15,6 +15,8 @@ pub(super) const LATE_WINDOW: Duration = Duration::from_secs(30);
 /// How long after its restart the ledger lets go what it had outstanding: the longest time to live, a
 /// bucket, and what the log takes to tell.
 pub(super) const HORIZON: Duration = Duration::from_secs(60);
+/// How long after its end an hour keeps its row in the store: longer than clocks are ever put back.
+pub(super) const HOURS_KEPT: Duration = Duration::from_secs(60 * 60);
 /// For how long rights may lie unused where others need them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -41,6 +43,9 @@ pub struct Options {
     pub weather: Weather,
     /// What exchanges do.
     pub manners: Manners,
+    /// Whether records say which wins came late: an exchange that writes them before it asks the shard
+    /// does not know.
+    pub is_late_told: bool,
 }
 
 /// What goes wrong. Shares are in a million, by step where nothing else is said.
@@ -181,6 +186,7 @@ impl Options {
             delay_steps_max: chance.one_of(&[0, 1, 3]),
             weather: Weather::of(&mut chance),
             manners: Manners::of(&mut chance),
+            is_late_told: chance.happens(300_000),
         }
     }
 }

@@ -11,7 +11,7 @@ use pacer_core::ledger::Settings;
 use pacer_core::messages::Epoch;
 use pacer_core::shard;
 use pacer_core::store::{
-    Answer, Begun, Found, Lease, LeaseKey, LeaseStore as _, MemoryStore, Query,
+    Answer, Begun, Found, Lease, LeaseKey, LeaseStore as _, MemoryStore, Query, Spent, SumKey,
 };
 use pacer_core::token::{Origin, TokenKey};
 
@@ -23,7 +23,7 @@ use super::exchange::Exchange;
 use super::log::{Log, Record};
 use super::observer::{Observer, Start};
 use super::operator::Operator;
-use super::options::{HORIZON, LATE_WINDOW, Manners, Options, PATIENCE, TTLS, Weather};
+use super::options::{HORIZON, HOURS_KEPT, LATE_WINDOW, Manners, Options, PATIENCE, TTLS, Weather};
 use super::places::Places;
 use super::trace::Trace;
 use super::zone::DAY_MS;
@@ -33,12 +33,14 @@ use crate::Chance;
 const CALENDAR_MS: u64 = 90 * DAY_MS;
 
 /// How far a start has come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Stage {
     /// Nothing runs until this step.
     Down(u64),
     Beginning,
     Reading(Begun),
+    /// What was folded, beside these.
+    Adding(Begun, Vec<(LeaseKey, Lease)>),
 }
 
 /// Everything.
@@ -68,17 +70,17 @@ impl<'t> World<'t> {
     pub(super) fn new(options: &Options, bug: Option<Bug>, trace: &'t mut Trace) -> Self {
         let mut chance = Chance::new(options.seed);
         let operator = Operator::new(options, &mut chance);
-        let mut observer = Observer::new(Places::new(options.zones.clone()));
+        let mut observer = Observer::new(Places::new(options.zones.clone()), options.is_late_told);
         operator.accounts.iter().for_each(|it| observer.account_defined(it));
         operator.campaigns.iter().for_each(|it| observer.campaign_defined(it));
-        let seed = chance.number();
+        let seed = chance.bits();
         let mut store = match bug {
             Some(Bug::Store(bug)) => MemoryStore::with_bug(seed, bug),
             _ => MemoryStore::new(seed),
         };
         store.set_faults(options.weather.store);
         let mut key = [0; 16];
-        key[..8].copy_from_slice(&chance.number().to_be_bytes());
+        key[..8].copy_from_slice(&chance.bits().to_be_bytes());
         Self {
             options: options.clone(),
             weather: options.weather,
@@ -133,13 +135,7 @@ impl<'t> World<'t> {
     fn pass_time(&mut self) {
         self.clock.pass(self.chance.within(50..=550));
         self.wants_skip |= self.chance.happens(self.weather.skip);
-        // What the ledger has sent is taken before, and it is told what the log says: a replay that takes
-        // longer than shards remember reservations for is not made good.
-        let is_quiet = |process: &Process| {
-            let mut shards = 0..self.options.shards;
-            process.is_replayed && shards.all(|shard| process.is_quiet(shard))
-        };
-        if self.wants_skip && self.process.as_deref().is_none_or(is_quiet) {
+        if self.wants_skip && (self.process.is_none() || self.is_quiet()) {
             self.wants_skip = false;
             self.skip();
         }
@@ -149,6 +145,17 @@ impl<'t> World<'t> {
         if self.chance.happens(self.weather.wall_back) {
             self.clock.unix_ms -= self.chance.within(1_000..=120_000);
         }
+    }
+
+    /// Whether nobody would miss anything if nothing happened for long: what the ledger has sent is taken,
+    /// and it was told what the log says. A replay that takes longer than shards remember reservations
+    /// for is not made good, nor are rights to an hour that its shard has forgotten.
+    fn is_quiet(&self) -> bool {
+        let is_quiet = |process: &Process| {
+            let mut shards = 0..self.options.shards;
+            process.is_replayed && shards.all(|shard| process.is_quiet(shard))
+        };
+        self.process.as_deref().is_some_and(is_quiet)
     }
 
     /// Nobody does anything for a long time: until shortly before an hour or a day ends, mostly.
@@ -224,23 +231,28 @@ impl<'t> World<'t> {
         }
         while let Some(answer) = self.store.poll() {
             self.trace.note(format_args!("{answer:?}"));
-            match (self.stage, answer) {
+            match (self.stage.clone(), answer) {
                 (_, Answer::Begun { begun: Ok(begun), .. }) => {
                     self.store.read(Query::Leases(None));
                     self.stage = Stage::Reading(begun);
                 }
                 (_, Answer::Begun { begun: Err(_), .. }) => self.store.begin(NODE),
                 (Stage::Reading(begun), Answer::Read(Ok(Found::Leases(leases)))) => {
-                    self.be_born(begun, &leases);
+                    self.store.read(Query::Sums(None));
+                    self.stage = Stage::Adding(begun, leases);
+                }
+                (Stage::Adding(begun, leases), Answer::Read(Ok(Found::Sums(sums)))) => {
+                    self.be_born(begun, &leases, &sums);
                     return;
                 }
+                (Stage::Adding(..), Answer::Read(_)) => self.store.read(Query::Sums(None)),
                 (_, Answer::Read(_)) => self.store.read(Query::Leases(None)),
                 (_, Answer::Ended(_)) => (),
             }
         }
     }
 
-    fn be_born(&mut self, begun: Begun, leases: &[(LeaseKey, Lease)]) {
+    fn be_born(&mut self, begun: Begun, leases: &[(LeaseKey, Lease)], sums: &[(SumKey, Spent)]) {
         let Begun { epoch, applied_seq } = begun;
         let durable = (1..=self.log.durable()).map(|seq| self.log.record(seq));
         let settlements = durable.filter_map(|record| match record {
@@ -249,13 +261,15 @@ impl<'t> World<'t> {
         });
         let settlements: &[_] = &settlements.collect::<Vec<_>>();
         let unix_ms = self.clock.unix_ms;
-        self.observer.started(&Start { epoch, leases, applied_seq, unix_ms, settlements });
+        self.observer.started(&Start { epoch, leases, sums, applied_seq, unix_ms, settlements });
         let shards: Vec<_> =
             (0..self.options.shards).map(|n| self.shard_options(epoch, n)).collect();
         let settings = Settings {
             horizon: HORIZON,
             late_window: LATE_WINDOW,
+            hours_kept: HOURS_KEPT,
             patience: PATIENCE,
+            is_late_told: self.options.is_late_told,
             ..Settings::new(NODE, epoch, self.options.shards)
         };
         let is_long = self.chance.happens(400_000);
@@ -264,6 +278,7 @@ impl<'t> World<'t> {
             settings,
             now: self.clock.now(),
             leases,
+            sums,
             applied_seq,
             replay_at_ms: self.clock.tick_ms + takes_ms,
             ring_capacity: self.options.ring_capacity,

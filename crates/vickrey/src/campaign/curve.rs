@@ -10,37 +10,53 @@ use serde_json::Value;
 use whatif::curve::{Curve, Drawing};
 use whatif::{chart, plot};
 
-use crate::exit::{Exit, Failure, write_file};
+use crate::exit::{Exit, write_file};
 
 /// The field within the axes, in characters.
 const SIZE: (usize, usize) = (72, 16);
 
 /// Draws it in characters.
 pub(super) fn draw(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let drawing = drawing(answer)?;
-    write!(out, "{}", chart::draw(&drawing, SIZE.0, SIZE.1))?;
+    match drawing(answer) {
+        Some(drawing) => write!(out, "{}", chart::draw(&drawing, SIZE.0, SIZE.1))?,
+        // That there is nothing yet is an answer.
+        None => writeln!(out, "{}", nothing(answer))?,
+    }
     Ok(Exit::Done)
 }
 
 /// Draws it into a file.
-pub(super) fn plot(answer: &Value, file: &Path) -> anyhow::Result<Exit> {
-    write_file(file, &plot::svg(&drawing(answer)?))?;
+pub(super) fn plot(answer: &Value, file: &Path, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let Some(drawing) = drawing(answer) else {
+        writeln!(out, "{}; {} is not written", nothing(answer), file.display())?;
+        return Ok(Exit::Missed);
+    };
+    write_file(file, &plot::svg(&drawing))?;
     Ok(Exit::Done)
 }
 
-fn drawing(answer: &Value) -> anyhow::Result<Drawing> {
+fn nothing(answer: &Value) -> String {
+    let id = answer["id"].as_str().unwrap_or_default();
+    match answer["strategy"].as_str() {
+        None => format!(
+            "{id} has no curve yet: it has no limit to follow, or its first slot is not over; `vickrey \
+             campaign why {id}` says how it stands"
+        ),
+        Some(strategy) => format!(
+            "{id} has no curve yet: {strategy} has nothing left to spend in its flight; `vickrey \
+             campaign why {id}` says how it stands"
+        ),
+    }
+}
+
+/// The curve, if it has one.
+fn drawing(answer: &Value) -> Option<Drawing> {
     let id = answer["id"].as_str().unwrap_or_default();
     let points = answer["points"].as_array().map(Vec::as_slice).unwrap_or_default();
     let money = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
     let whole = points.iter().filter_map(|point| money(&point["target"])).fold(0.0, f64::max);
     let (start, end) = (millis(&answer["start"]), millis(&answer["end"]));
-    let (Some(start_ms), Some(end_ms), true) = (start, end, whole > 0.0) else {
-        let message = format!(
-            "`{id}` has no curve yet: it follows none, or has just begun; `vickrey campaign why \
-             {id}` says how it stands"
-        );
-        return Err(Failure::unavailable(message));
-    };
+    let (Some(start_ms), Some(end_ms), true) = (start, end, whole > 0.0) else { return None };
     let line = |key: &str, name: String| {
         let share = |point: &Value| Some((millis(&point["at"])?, money(&point[key])? / whole));
         Curve { name, points: points.iter().filter_map(share).collect() }
@@ -52,7 +68,7 @@ fn drawing(answer: &Value) -> anyhow::Result<Drawing> {
         Some("hour") => "of the hour's",
         _ => "of all",
     };
-    Ok(Drawing {
+    Some(Drawing {
         title: format!("{id}: share {of} {whole} {currency}"),
         start_ms,
         end_ms,

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::Path;
 
+use pacer_serve::registry::read_json;
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -34,7 +35,7 @@ pub(super) fn read(kind: Kind, path: &Path) -> anyhow::Result<Vec<Map<String, Va
     read.map_err(|error| wrong(&error))?;
     let is_json = text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[[");
     let value: Value = if is_json {
-        serde_json::from_str(&text).map_err(|error| wrong(&error))?
+        read_json(text.as_bytes()).map_err(|error| wrong(&error))?
     } else {
         from_table(DeTable::parse(&text).map_err(|error| wrong(&error))?.get_ref())
     };

@@ -60,15 +60,50 @@ pub(super) fn one(
         writeln!(out, "  {key:width$}  {value}")?;
     }
     if let Some(spend) = spend {
-        let currency = text(&spend["currency"]);
-        let of = |key: &str| text(&spend[key]);
-        let (hour, today, life) = (of("hour"), of("today"), of("life"));
-        writeln!(out, "spent: {hour} {currency} in this hour, {today} today, {life} in all")?;
+        writeln!(out, "spent: {}", spent(spend))?;
     }
     for key in view["held"].as_array().into_iter().flatten() {
         writeln!(out, "{}: holds over the file until that changes", text(key))?;
     }
     warnings(view, out)
+}
+
+fn spent(spend: &Value) -> String {
+    let of = |key: &str| text(&spend[key]);
+    let (currency, hour, today, life) = (of("currency"), of("hour"), of("today"), of("life"));
+    format!("{hour} {currency} in this hour, {today} today, {life} in all")
+}
+
+/// What was spent, by hours.
+pub(super) fn spend(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", text(&answer["id"]), spent(answer))?;
+    let hours = answer["hours"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<_> =
+        hours.iter().map(|hour| [text(&hour["start"]), text(&hour["spent"])]).collect();
+    if rows.is_empty() { Ok(()) } else { table(&["hour from", "spent"], &rows, out) }
+}
+
+/// What was changed, a line for each.
+pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
+    if entries.is_empty() {
+        return writeln!(out, "no changes");
+    }
+    let head = ["when", "what", "of", "id", "version", "budget", "daily", "hourly", "defined in"];
+    let row = |entry: &Value| {
+        let limit = |key: &str| entry["definition"][key].as_str().unwrap_or("-").to_owned();
+        [
+            text(&entry["at"]),
+            text(&entry["action"]),
+            text(&entry["kind"]),
+            text(&entry["id"]),
+            text(&entry["version"]),
+            limit("budget"),
+            limit("daily_budget"),
+            limit("hourly_budget"),
+            entry["file"].as_str().unwrap_or("the API").to_owned(),
+        ]
+    };
+    table(&head, &entries.iter().map(row).collect::<Vec<_>>(), out)
 }
 
 /// What a change has come to.
@@ -85,11 +120,9 @@ fn warnings(view: &Value, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Why it does not spend, with every limit.
+/// Why a campaign does not spend, with every limit, and how it bids.
 pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
-    let refusal = answer["refusal"].as_str();
-    let label = refusal.map(|label| format!(" ({label})")).unwrap_or_default();
-    writeln!(out, "{}: {}{label}", text(&answer["id"]), text(&answer["words"]))?;
+    writeln!(out, "{}: {}", text(&answer["id"]), reason(answer))?;
     let levels = answer["levels"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !levels.is_empty() {
         let head = ["limit of", "for", "limit", "spent or leased", "kept back", "left"];
@@ -99,6 +132,42 @@ pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
         };
         table(&head, &levels.iter().map(row).collect::<Vec<_>>(), out)?;
     }
+    if let Some(words) = answer["pace"]["words"].as_str() {
+        writeln!(out, "how it bids: {}", visible(words))?;
+    }
+    on_its_way(answer, out)
+}
+
+/// Why an account as a whole does not spend, with its limits, and what its campaigns do.
+pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", text(&answer["id"]), reason(answer))?;
+    let levels = answer["levels"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !levels.is_empty() {
+        let head = ["limit for", "limit", "spent or leased", "left"];
+        let row = |level: &Value| {
+            let of = |key: &str| level[key].as_str().unwrap_or("-").to_owned();
+            [of("span"), of("limit"), of("exposure"), of("headroom")]
+        };
+        table(&head, &levels.iter().map(row).collect::<Vec<_>>(), out)?;
+    }
+    if answer["seats"].is_object() {
+        writeln!(out, "its seats: {}", reason(&answer["seats"]))?;
+    }
+    for campaigns in answer["campaigns"].as_array().into_iter().flatten() {
+        let count = text(&campaigns["count"]);
+        let noun = if count == "1" { "campaign" } else { "campaigns" };
+        writeln!(out, "{count} {noun}: {}", reason(campaigns))?;
+    }
+    on_its_way(answer, out)
+}
+
+/// A reason in words, and as programs know it.
+fn reason(of: &Value) -> String {
+    let label = of["refusal"].as_str().map(|label| format!(" ({label})")).unwrap_or_default();
+    format!("{}{label}", text(&of["words"]))
+}
+
+fn on_its_way(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     let currency = answer["currency"].as_str().unwrap_or_default();
     let of = |key: &str| text(&answer[key]);
     let (shards, ready, frozen) = (of("at_shards"), of("ready"), of("frozen"));

@@ -72,7 +72,7 @@ pub(super) fn money(nanos: u64, places: usize) -> String {
 }
 
 /// How many of something.
-pub(super) fn count(many: u64, one: &str, more: &str) -> String {
+pub(crate) fn count(many: u64, one: &str, more: &str) -> String {
     format!("{many} {}", if many == 1 { one } else { more })
 }
 
@@ -96,7 +96,7 @@ pub(super) fn throughput(read: u64, took: Duration) -> String {
 }
 
 /// `text` without what moves the cursor, colours or turns the direction of writing.
-pub(super) fn visible(text: &(impl Display + ?Sized)) -> String {
+pub(crate) fn visible(text: &(impl Display + ?Sized)) -> String {
     let is_hidden = |char: char| {
         char.is_control()
             || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')

@@ -1,15 +1,22 @@
 //! `vickrey simulate generate`: a stream from a seed, to standard output or a file.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use whatif::generate::{self, Options, Profile, profile};
+use whatif::stream::Writer;
 
+use crate::aside;
 use crate::exit::{Exit, Failure};
-use crate::hammer::parse_duration;
+use crate::hammer::{parse_duration, stop_on_signal};
+
+/// So many auctions are made before progress is shown, and a signal seen.
+const STEP: u64 = 4096;
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
@@ -25,7 +32,8 @@ pub(crate) struct GenerateArgs {
     /// How long the stream goes on, such as 24h
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
     duration: Duration,
-    /// The file to write; without it the stream goes to standard output
+    /// The file to write, which is there once it is whole; without it the stream goes to standard
+    /// output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Say which profiles there are, and end
@@ -46,16 +54,47 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         duration_ms: u64::try_from(args.duration.as_millis()).unwrap_or(u64::MAX),
         ..Options::new(args.profile.clone())
     };
-    // What is asked for wrongly leaves no file.
-    generate::auctions(&options).map(drop).map_err(Failure::usage)?;
+    // What is asked for wrongly touches no file.
+    let auctions = generate::auctions(&options).map_err(Failure::usage)?;
     let Some(path) = &args.out else {
         generate::write(&options, out)?;
         return Ok(Exit::Done);
     };
-    let in_the_way = |error: io::Error| {
-        Failure::unavailable(format!("cannot write {}: {error}", path.display()))
-    };
-    let file = File::create(path).map_err(in_the_way)?;
-    generate::write(&options, BufWriter::new(file)).map_err(in_the_way)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_on_signal(Arc::clone(&stop))?;
+    let bar = Bar::new(args.auctions);
+    aside::write(path, |out| {
+        let mut writer = Writer::new(out)?;
+        for (number, auction) in (0_u64..).zip(auctions) {
+            if number.is_multiple_of(STEP) {
+                bar.0.set_position(number);
+                if stop.load(Ordering::Relaxed) {
+                    let path = path.display();
+                    return Err(Failure::unavailable(format!("stopped: {path} is as it was")));
+                }
+            }
+            writer.write(&auction)?;
+        }
+        writer.finish()?;
+        Ok(())
+    })?;
     Ok(Exit::Done)
+}
+
+/// Progress on stderr, when that is a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(auctions: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(auctions), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3}% of {len} auctions, {eta}");
+        bar.set_style(style.expect("the template is one"));
+        Self(bar)
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }

@@ -4,17 +4,36 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use pacer_core::strategy::{Pricing, Settings};
-use whatif::simulate::{Budget, Forecast, Options, simulate, strategies};
+use serde::Serialize;
+use serde_json::Value;
+use whatif::simulate::{Budget, Forecast, Options, Report, simulate, strategies};
+use whatif::stream::Auction;
 use whatif::{chart, plot, table};
 
 use crate::exit::{Exit, Failure, write_file};
 use crate::hammer::parse_duration;
 use crate::simulate::read;
+use crate::simulate::recorded::{Recorded, RecordedArgs};
 
 /// Characters of a curve that is drawn in the terminal.
 const CHART: (usize, usize) = (72, 16);
+
+const FORM: &str = "\
+FILE is tab-separated, with a header: time_ms, market_price_cpm (the price to beat), value_cpm
+(what the impression is worth), and perhaps user. Auctions stand in order of time.
+
+With --log the stream is what a campaign or a seat bid on, and FILTER says in which auctions (terms as
+in `vickrey log cat --help`). All other bids are taken as they were: nobody answers to another bid.
+Where nothing was bid, as in auctions that a strategy passed by, the log does not tell what might have
+been won.
+
+Examples:
+  vickrey simulate generate --profile bursty --out bursty.tsv
+  vickrey simulate pacing --auctions bursty.tsv --budget-share 1/8
+  vickrey simulate pacing --auctions bursty.tsv --budget 25 --strategy slot_dual,asap --plot spend.svg
+  vickrey simulate pacing --log record --campaign summer --value 2.50 --budget 100 'time>=-24h'";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum AuctionKind {
@@ -27,12 +46,15 @@ enum AuctionKind {
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "FILE is tab-separated, with a header: time_ms, market_price_cpm (the price to beat), value_cpm\n(what the impression is worth), and perhaps user. Auctions stand in order of time.\n\nExamples:\n  vickrey simulate generate --profile bursty --out bursty.tsv\n  vickrey simulate pacing --auctions bursty.tsv --budget-share 1/8\n  vickrey simulate pacing --auctions bursty.tsv --budget 25 --strategy slot_dual,asap --plot spend.svg"
+    group = ArgGroup::new("source").args(["auctions", "log"]).required(true),
+    after_help = FORM
 )]
 pub(crate) struct PacingArgs {
     /// The stream; `-` is standard input
     #[arg(long, value_name = "FILE")]
-    auctions: PathBuf,
+    auctions: Option<PathBuf>,
+    #[command(flatten)]
+    recorded: RecordedArgs,
     /// What may be spent, in currency, such as 25.50
     #[arg(long, value_name = "AMOUNT", value_parser = amount, required_unless_present = "budget_share")]
     budget: Option<Budget>,
@@ -42,13 +64,21 @@ pub(crate) struct PacingArgs {
     /// Strategies, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = named)]
     strategy: Strategies,
-    /// What a win costs
-    #[arg(long, value_enum, default_value = "second")]
-    auction: AuctionKind,
+    /// What a win costs [default: second; with --log as it was there]
+    #[arg(long, value_enum)]
+    auction: Option<AuctionKind>,
     /// What traffic the target counts on: `own` (the stream's own hours, known beforehand), `uniform`,
     /// or a file of another stream, from which the hours of the week are learned
     #[arg(long, value_name = "WHAT", default_value = "own")]
     forecast: String,
+    /// How far the target runs ahead of the traffic, from 0 to 1: with 1, three quarters of the budget
+    /// are to be spent when half of the traffic has passed
+    #[arg(long, value_name = "X", default_value = "0", value_parser = ahead)]
+    ahead: f64,
+    /// How long a slot is, after each of which strategies decide anew, such as 30s [default: a 1440th
+    /// of the flight, from 1s to 1m]
+    #[arg(long, value_name = "TIME", value_parser = slot)]
+    slot: Option<Duration>,
     /// How long after its auction a win is notified, such as 30s
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     notice_delay: Duration,
@@ -80,8 +110,60 @@ fn share(text: &str) -> Result<Budget, String> {
         .ok_or_else(|| "it is no share above 0, up to 1: write it like 1/32, 0.03 or 3%".into())
 }
 
+fn ahead(text: &str) -> Result<f64, String> {
+    let ahead = text.parse().ok().filter(|ahead| (0.0..=1.0).contains(ahead));
+    ahead.ok_or_else(|| "it is no number from 0 to 1: write it like 0.5".into())
+}
+
+fn slot(text: &str) -> Result<Duration, String> {
+    let slot = parse_duration(text)?;
+    if slot < Duration::from_millis(1) {
+        return Err("it is shorter than 1ms: write it like 30s".into());
+    }
+    Ok(slot)
+}
+
+/// A report for programs.
+#[derive(Serialize)]
+struct Told<'r> {
+    #[serde(flatten)]
+    report: &'r Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Value>,
+}
+
+/// A stream, where it is from, and what a win costs in it.
+struct Source {
+    auctions: Vec<Auction>,
+    recorded: Option<Recorded>,
+    pricing: Pricing,
+}
+
+impl Source {
+    fn read(args: &PacingArgs) -> anyhow::Result<Self> {
+        let wanted = args.auction.map(|kind| match kind {
+            AuctionKind::Second => Pricing::SecondPrice,
+            AuctionKind::First => Pricing::FirstPrice,
+        });
+        let Some(log) = &args.recorded.log else {
+            let path = args.auctions.as_ref().expect("the command line asks for one");
+            args.recorded.check_unfiltered()?;
+            let pricing = wanted.unwrap_or(Pricing::SecondPrice);
+            return Ok(Self { auctions: read(path)?, recorded: None, pricing });
+        };
+        let mut recorded = args.recorded.read(log)?;
+        let pricing = match wanted {
+            Some(pricing) => pricing,
+            None => recorded.pricing()?,
+        };
+        let auctions = std::mem::take(&mut recorded.auctions);
+        Ok(Self { auctions, recorded: Some(recorded), pricing })
+    }
+}
+
 pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let budget = args.budget.or(args.budget_share).expect("the command line asks for one");
+    let Source { auctions, recorded, pricing } = Source::read(args)?;
     let forecast = match args.forecast.as_str() {
         "own" => Forecast::Own,
         "uniform" => Forecast::Uniform,
@@ -89,26 +171,34 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     };
     let options = Options {
         strategies: args.strategy.0.clone(),
-        pricing: match args.auction {
-            AuctionKind::Second => Pricing::SecondPrice,
-            AuctionKind::First => Pricing::FirstPrice,
-        },
+        pricing,
         forecast,
-        notice_delay_ms: u64::try_from(args.notice_delay.as_millis()).unwrap_or(u64::MAX),
+        ahead: args.ahead,
+        slot_ms: args.slot.map(milliseconds),
+        notice_delay_ms: milliseconds(args.notice_delay),
         ..Options::new(budget)
     };
-    let report = simulate(&read(&args.auctions)?, &options).map_err(Failure::usage)?;
+    let report = simulate(&auctions, &options).map_err(Failure::usage)?;
+    let exit = recorded.as_ref().map_or(Exit::Done, |recorded| recorded.exit);
     if let Some(path) = &args.plot {
         write_file(path, &plot::svg(&report.curves))?;
     }
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-        return Ok(Exit::Done);
+        let told = Told { report: &report, log: recorded.as_ref().map(Recorded::as_json) };
+        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+        return Ok(exit);
+    }
+    if let Some(recorded) = &recorded {
+        recorded.write_heading(out)?;
     }
     out.write_all(table::report(&report).as_bytes())?;
     if args.chart {
         let (width, height) = CHART;
         write!(out, "\n{}", chart::draw(&report.curves, width, height))?;
     }
-    Ok(Exit::Done)
+    Ok(exit)
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

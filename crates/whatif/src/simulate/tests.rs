@@ -117,7 +117,7 @@ fn a_report_has_every_strategy_and_the_optimum() {
     };
     assert_eq!(
         keys(&json),
-        "auctions budget_nanos end_ms forecast optimum pricing slot_ms start_ms strategies unconstrained_nanos"
+        "ahead auctions budget_nanos end_ms forecast optimum pricing slot_ms start_ms strategies unconstrained_nanos"
     );
     assert_eq!(
         keys(&json["strategies"][0]),

@@ -359,7 +359,7 @@ fn run(seed: u64) -> Check {
         model.firehose_found(&found)?;
         let mut life = Life::begin(number, [durable, firehose], &mut chance);
         disks.iter().for_each(|disk| make_worse(disk, &mut chance));
-        disks[chance.index(2)].stop_after(1 + chance.below(120));
+        disks[chance.index(2)].stop_after(Some(1 + chance.below(120)));
         let stopped = || disks.iter().any(FaultDisk::has_stopped);
         for _ in 0..40 {
             if chance.once_in(30) {
@@ -378,7 +378,7 @@ fn run(seed: u64) -> Check {
         }
         if !stopped() && chance.once_in(2) {
             disks.iter().for_each(make_well);
-            disks.iter().for_each(|disk| disk.stop_after(u64::MAX));
+            disks.iter().for_each(|disk| disk.stop_after(None));
             life.heal(&mut model)?;
         }
         drop(life);

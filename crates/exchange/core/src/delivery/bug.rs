@@ -69,20 +69,7 @@ pub(crate) const fn carried(_: crate::TokenId) -> Option<crate::Reservation> {
 }
 
 #[cfg(test)]
-thread_local! {
-    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// Plants a bug for the tests that run on this thread.
-#[cfg(test)]
-pub(crate) fn plant(bug: Option<Bug>) {
-    PLANTED.set(bug);
-}
-
-#[cfg(test)]
-pub(crate) fn planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
+faults::plantable!(Bug, pub(crate), pub(crate));
 
 #[cfg(not(test))]
 pub(crate) const fn planted(_: Bug) -> bool {

@@ -64,6 +64,32 @@ fn seats() {
     }
 }
 
+/// Its seats are accounts: those that may bid are its catalogue's to find, and so are the deals that
+/// they may use.
+#[test]
+fn the_house_is_asked_whatever_seats_are_welcome() {
+    let mut market = market();
+    let named = DealTerms { dsps: vec![1], ..DealTerms::default() };
+    market.deals.insert("named".into(), named);
+    let deals = json!([{ "id": "d", "wseat": ["zz"] }, { "id": "named" }]);
+    let private = imp(json!({ "id": "2", "pmp": { "private_auction": 1, "deals": deals } }));
+    let of_request = json!({
+        "wseat": ["zz"], "bseat": ["a1", "a2"], "device": { "geo": { "country": "FRA" } },
+        "imp": [imp(json!({})), private, imp(json!({ "id": "3", "banner": null, "audio": { "mimes": ["a"] } }))],
+    });
+    market.dsps[0].formats = 1;
+    with_auction(&market, &request(of_request), |auction| {
+        assert_eq!(eligible(auction, 0), Err(NotAsked::Seats));
+        let ask = eligible_house(auction, 0).map(|ask| (ask.dsp, ask.imps, ask.deals));
+        assert_eq!(ask, Ok((0, 0b011, 0b01)));
+    });
+    let nothing =
+        request(json!({ "imp": [imp(json!({ "banner": null, "audio": { "mimes": ["a"] } }))] }));
+    with_auction(&market, &nothing, |auction| {
+        assert_eq!(eligible_house(auction, 0), Err(NotAsked::Impressions));
+    });
+}
+
 #[test]
 fn formats_and_sizes() {
     let video = || imp(json!({ "id": "2", "banner": null, "video": { "mimes": ["v"] } }));

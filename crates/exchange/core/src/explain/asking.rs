@@ -190,7 +190,7 @@ fn device(targeting: &Targeting, device_type: Option<u32>) -> String {
 }
 
 fn seats(dsp: &Rules, request: &BidRequest<'_>) -> String {
-    let own = list(&dsp.seats);
+    let own = list(dsp.seats.iter());
     let wseat = request.wseat.as_deref().unwrap_or_default().iter().map(|seat| &**seat);
     let bseat = request.bseat.as_deref().unwrap_or_default().iter().map(|seat| &**seat);
     format!("wseat {} and bseat {} leave none of its seats {own}", list(wseat), list(bseat))

@@ -69,7 +69,7 @@ pub struct Terms {
     pub notices: String,
     /// `winner` or `all`.
     pub bids_returned: String,
-    /// What seats may spend: `unlimited`, for no service keeps accounts.
+    /// What accounts may spend: `unlimited`, for what is explained is a test, which moves no money.
     pub budgets: String,
 }
 

@@ -92,7 +92,7 @@ impl Held<'_> {
             }
             Fate::SeatBlocked => format!("seat {seat} is in bseat {}", names(&request.bseat)),
             _ => {
-                let own = list(&self.dsp_of(judged).seats);
+                let own = list(self.dsp_of(judged).seats.iter());
                 format!("seat {seat} is not among those that the DSP has declared, {own}")
             }
         }

@@ -15,7 +15,7 @@ use units::{Cpm, Ratio, Round};
 use super::catalogue::{Ad, Catalogue};
 use super::offers::{ACCOUNTS_MAX, Offer};
 use super::room::{Choice, DealRoom, FloorKey, Room};
-use super::{Desk, HouseAnswer, HouseBid, Price};
+use super::{Desk, HouseAnswer, HouseBid};
 use crate::Auction;
 use crate::auction::{AuctionType, ImpTerms};
 use crate::blocks::is_size_offered;
@@ -50,6 +50,9 @@ impl Catalogue {
             return;
         }
         self.prepare(auction, room);
+        if room.seats.is_empty() {
+            return;
+        }
         let mut hasher = SipHasher13::new();
         hasher.write(auction.id.as_bytes());
         let lot = hasher.finish();
@@ -223,8 +226,8 @@ impl Bidding<'_, '_> {
             return;
         }
         let Some(own) = self.catalogue.campaigns().get(campaign) else { return };
-        let is_fixed = matches!(own.rules.price, Price::Fixed(_));
-        let Ok(decided) = desk.decide(own.slot, own.rules.price.amount(), is_fixed) else { return };
+        let shown = self.imp.terms.multiplier;
+        let Ok(decided) = desk.decide(own.slot, own.rules.price, shown) else { return };
         // Bids round down, so that none is above what was decided.
         let price = match ratio == Ratio::ONE {
             true => Some(decided),
@@ -241,7 +244,7 @@ impl Bidding<'_, '_> {
     fn is_declared(&self, seat: u32) -> bool {
         let declared = &self.auction.market.dsps[self.dsp].seats;
         let own = &self.catalogue.seats[seat as usize];
-        declared.get(seat as usize) == Some(own) || declared.contains(own)
+        declared.get(seat as usize) == Some(own) || declared.position(own).is_some()
     }
 
     /// What the campaign may show here: openly, or under each of its deals that is on offer.

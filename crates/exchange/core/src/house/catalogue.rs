@@ -125,7 +125,9 @@ impl Catalogue {
     /// Indexes `campaigns`; the seats are their accounts, in the order in which these come.
     pub fn new(campaigns: Vec<Campaign>) -> Self {
         let len = campaigns.len();
-        let mut builder = Builder::default();
+        let ads = campaigns.iter().map(|campaign| campaign.rules.creatives.len()).sum();
+        let (held, ads) = (Vec::with_capacity(len), Vec::with_capacity(ads));
+        let mut builder = Builder { held, ads, ..Builder::default() };
         for (number, campaign) in (0..).zip(&campaigns) {
             builder.add(number, campaign);
         }

@@ -68,6 +68,9 @@ pub enum CreativeProblem {
     /// No markup.
     #[error("must not be empty")]
     Markup,
+    /// More than [`MARKUP_BYTES_MAX`].
+    #[error("must be at most 65536 bytes: load the rest from a URL")]
+    MarkupLength,
     /// A video or audio ad that is no VAST.
     #[error("must be VAST: an XML document with a <VAST> element")]
     Vast,
@@ -90,6 +93,9 @@ pub enum CreativeProblem {
     #[error("must be at most 32 codes from 1 to 63: those of AdCOM end at 18")]
     Attributes,
 }
+
+/// Most bytes of a creative's markup: it is written into every bid.
+pub const MARKUP_BYTES_MAX: usize = 65_536;
 
 const _: () = assert!(BID_LIST_MAX == 32, "what problems say is so");
 
@@ -168,6 +174,7 @@ fn check(spec: &CreativeSpec) -> Result<(), CreativeProblem> {
     let is_code = |code: &u32| (1..=ATTRIBUTE_MAX).contains(code);
     unless(!spec.id.is_empty(), CreativeProblem::Id)?;
     unless(!spec.markup.trim_ascii().is_empty(), CreativeProblem::Markup)?;
+    unless(spec.markup.len() <= MARKUP_BYTES_MAX, CreativeProblem::MarkupLength)?;
     unless(!is_timed || spec.markup.contains("<VAST"), CreativeProblem::Vast)?;
     unless(!is_native || is_object(&spec.markup), CreativeProblem::Native)?;
     unless(spec.size.is_none_or(|(w, h)| is_banner && w > 0 && h > 0), CreativeProblem::Size)?;

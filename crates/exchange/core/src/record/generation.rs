@@ -166,7 +166,7 @@ fn check_rates(generation: &InForce<'_>) -> Result<(), Unrecordable> {
 fn write_dsp(out: &mut Writer<'_>, dsp: &Dsp) {
     use fields::dsp as field;
     out.text(field::ID, &dsp.id);
-    for seat in &dsp.seats {
+    for seat in dsp.seats.iter() {
         out.present_text(field::SEATS, Some(seat));
     }
     for currency in &dsp.currencies {

@@ -1,5 +1,6 @@
 //! Auctions of all kinds, by seed, and their records.
 
+mod contest;
 mod damage;
 mod generation;
 mod golden;

@@ -46,7 +46,9 @@ impl HouseRules {
                 s.problem("creative", id, format!("has two with the id `{id}`"));
             }
         }
-        let creatives: Vec<_> = read.into_iter().filter_map(|(_, creative)| creative).collect();
+        let mut creatives: Vec<_> = read.into_iter().filter_map(|(_, creative)| creative).collect();
+        // They stay for as long as the campaign does: without the room in which they were read.
+        creatives.shrink_to_fit();
         let rules = Rules { price, targeting, creatives };
         if is_whole && !rules.creatives.is_empty() && !rules.can_show() {
             let remedy = "leaves nothing to show: no creative is of a format and size listed here";
@@ -229,7 +231,10 @@ fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
 const fn key_of(problem: CreativeProblem) -> &'static str {
     match problem {
         CreativeProblem::Id => "id",
-        CreativeProblem::Markup | CreativeProblem::Vast | CreativeProblem::Native => "markup",
+        CreativeProblem::Markup
+        | CreativeProblem::MarkupLength
+        | CreativeProblem::Vast
+        | CreativeProblem::Native => "markup",
         CreativeProblem::Size => "size",
         CreativeProblem::Duration => "duration_s",
         CreativeProblem::Domains => "domains",
@@ -244,7 +249,9 @@ fn texts(
     parse: impl Fn(&str) -> Result<String, String>,
     doc: &'static str,
 ) -> Vec<Box<str>> {
-    s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect()
+    let mut texts: Vec<_> = s.texts(key, &[], parse, doc).into_iter().map(Into::into).collect();
+    texts.shrink_to_fit();
+    texts
 }
 
 fn domain(text: &str) -> Result<String, String> {

@@ -11,6 +11,7 @@ use units::{Ppm, Price};
 use super::dsp::{country, format, size};
 use super::notices::MODES;
 use super::{CallerTerms, Ids, check_rate};
+use crate::campaigns::HOUSE;
 
 /// How prices are made.
 pub(super) struct Pricing {
@@ -154,12 +155,14 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
             "dsps",
             &[],
             |name| Ok(name.to_owned()),
-            "DSPs that see it, by id; empty: all with a seat for it.",
+            "DSPs that see it, by id, `house` for campaigns of our own; empty: all with a seat for it.",
         );
         let mut positions = Vec::new();
         for name in &named {
             match dsps.iter().position(|dsp| **dsp == **name) {
                 Some(position) => positions.push(position),
+                // Where it has campaigns it is the last.
+                None if name == HOUSE => positions.push(dsps.len()),
                 None => s.problem("dsps", name, format!("`{name}` is no configured DSP's id")),
             }
         }

@@ -170,6 +170,7 @@ fn terms() {
         &["line 3: deal[0].dsps = [\"e\"]: `e` is no configured DSP's id"],
     );
     check(&format!("{DSP}{deal}dsps = [\"d\"]"), &[]);
+    check(&format!("{DSP}{deal}dsps = [\"house\"]"), &[]);
     check(
         &format!("{deal}discount = \"100%\""),
         &["line 3: deal[0].discount = \"100%\": gives the impression away, must be less"],
@@ -231,7 +232,7 @@ fn rates() {
 fn what_a_dsp_is_made_of() {
     let text = format!(
         "[exchange]\nfee = \"10%\"\n{DSP}sizes = [\"300x250\"]\nformats = [\"video\"]\n\
-         [[publisher]]\nid = \"p\"\nblocked = true\n[[deal]]\nid = \"x\"\ndsps = [\"d\"]\n"
+         [[publisher]]\nid = \"p\"\nblocked = true\n[[deal]]\nid = \"x\"\ndsps = [\"d\", \"house\"]\n"
     );
     let read = |s: &mut Section<'_>| ExchangeConfig::read(s);
     let config = parse("vickrey.toml", &text, read).unwrap().unwrap();
@@ -239,7 +240,7 @@ fn what_a_dsp_is_made_of() {
     assert_eq!(&*market.dsps[0].seats[0], "d", "its id is its only seat");
     assert_eq!(market.dsps[0].sizes, [(300, 250)]);
     assert_eq!(market.dsps[0].currencies, [Currency::USD]);
-    assert_eq!(market.deals["x"].dsps, [0]);
+    assert_eq!(market.deals["x"].dsps, [0, 1], "the house comes behind all");
     let terms = market.publishers.terms(Some("p"));
     assert!(terms.blocked);
     assert_eq!(terms.fee, market.publishers.others.fee, "the exchange's own");

@@ -27,6 +27,8 @@ pub struct PurseMetrics {
     outcomes: [Counter; OUTCOMES.len()],
     problems: [Counter; PROBLEMS.len()],
     rejected: [Counter; Rejection::ALL.len()],
+    /// Sales without a beacon whose record did not become durable in time: they are in no budget.
+    pub unbooked: Counter,
     /// Winners that their account did not pay for, by reason.
     pub refused: [Counter; Refusal::ALL.len()],
 }
@@ -79,6 +81,9 @@ pub(super) fn expose(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) ->
         let counters = all().map(|purse| &purse.rejected[at]);
         rejected.sum(&[("reason", rejection.label())], counters)?;
     }
+    let help = "Sales without a beacon of ours that could not be booked: they are in no budget.";
+    let mut unbooked = page.counters("exchange_sales_unbooked", help)?;
+    unbooked.sum(&[], all().map(|purse| &purse.unbooked))?;
     let help =
         "What a shard had no room for: reservations (full), messages of the ledger (untaken).";
     let mut problems = page.counters("exchange_reservations_no_room", help)?;

@@ -103,6 +103,15 @@ impl Counter {
     }
 }
 
+#[cfg(test)]
+impl Counter {
+    /// Orders go to the test, which has room for so many.
+    pub(crate) fn by_hand(room: usize) -> (Self, mpsc::Receiver<Order>) {
+        let ((orders, given), (fetches, _)) = (mpsc::channel(room), mpsc::channel(1));
+        (Self { orders, fetches }, given)
+    }
+}
+
 impl Window {
     /// What the office has done so far.
     pub fn view(&self) -> View {

@@ -1,6 +1,8 @@
 //! Two shards of one process, and the ledger's ends of their rings.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use pacer_core::messages::{Epoch, Gate, Grant, Period, Report, Want};
 use pacer_core::shard::Rejection;
@@ -8,39 +10,55 @@ use pacer_core::token::Origin;
 use units::Currency;
 
 use super::*;
+use crate::notices::{Settlements as _, Unbudgeted};
 
-const SLOT: Slot = Slot(2);
+pub(crate) const SLOT: Slot = Slot(2);
 
 /// One shard: its purse, its ends of the rings, and what it counts.
-struct Seat {
-    purse: Purse,
+pub(crate) struct Seat {
+    pub(crate) purse: Purse,
     to_shard: rtrb::Producer<ToShard>,
     from_shard: rtrb::Consumer<FromShard>,
-    errands: mpsc::Receiver<Errand>,
-    metrics: ExchangeMetrics,
+    errands: Errands,
+    /// As the office tells it.
+    pub(crate) spent: Spent,
+    pub(crate) metrics: ExchangeMetrics,
     is_durable: Arc<AtomicBool>,
     is_halted: Arc<AtomicBool>,
+    ledger_unix_ms: Arc<AtomicU64>,
 }
 
 impl Seat {
     /// As it is after it was told this.
-    fn told(&mut self, messages: &[ToShard]) {
+    pub(crate) fn told(&mut self, messages: &[ToShard]) {
         for message in messages {
             self.to_shard.push(*message).expect("there is room");
         }
+        self.run_errands();
         self.purse.turn(&self.metrics);
     }
 
     /// What it tells, after it has done what others asked of it.
-    fn tells(&mut self) -> Vec<FromShard> {
-        while let Ok(errand) = self.errands.try_recv() {
-            self.purse.errand(errand);
-        }
+    pub(crate) fn tells(&mut self) -> Vec<FromShard> {
+        self.run_errands();
         self.purse.turn(&self.metrics);
         std::iter::from_fn(|| self.from_shard.pop().ok()).collect()
     }
 
-    fn report(&mut self) -> Report {
+    /// Does what it was asked up to now.
+    pub(crate) fn run_errands(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(errand)) = pin!(self.errands.next()).poll(&mut context) {
+            self.purse.errand(errand);
+        }
+    }
+
+    /// The office tells that this is spent.
+    fn settle(&mut self, reservation: &Reservation) {
+        self.spent.settled(1, reservation);
+    }
+
+    pub(crate) fn report(&mut self) -> Report {
         let told = self.tells();
         let mut reports = told.iter().rev().filter_map(|message| match message {
             FromShard::Report(report) => Some(*report),
@@ -56,26 +74,32 @@ fn quarter() -> u32 {
 
 /// Open, with rights to so many nanos.
 fn rights(nanos: u64) -> [ToShard; 2] {
+    rights_of(SLOT, nanos)
+}
+
+pub(crate) fn rights_of(slot: Slot, nanos: u64) -> [ToShard; 2] {
     let until = Tick::ZERO.after(Duration::from_secs(3600));
     let granted = Nanos::new(nanos);
-    let grant = Grant { slot: SLOT, period: Period(quarter()), granted, until };
-    let gate = Gate { slot: SLOT, version: 1, closed: None, is_recalled: false };
+    let grant = Grant { slot, period: Period(quarter()), granted, until };
+    let gate = Gate { slot, version: 1, closed: None, is_recalled: false };
     [ToShard::Gate(gate), ToShard::Grant(grant)]
 }
 
 /// The shards of a process; rings have room for so many messages.
-fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
+pub(crate) fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
     let is_halted = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&is_halted);
+    let ledger_unix_ms = Arc::new(AtomicU64::new(0));
+    let shown = Arc::clone(&ledger_unix_ms);
     let bank = Bank {
         key: TokenKey::new([1; 16]),
         draw: DrawKey::new([2; 16]),
         origin: Instant::now(),
         is_halted: Arc::new(move || asked.load(Ordering::Relaxed)),
+        ledger_unix_ms: Arc::new(move || shown.load(Ordering::Relaxed)),
     };
-    let (peers, errands) = errands(N);
-    let mut errands = errands.into_iter();
-    std::array::from_fn(|shard| {
+    let (mut lines, mut ends) = (Vec::with_capacity(N), Vec::with_capacity(N));
+    for shard in 0..N {
         let (to_shard, from_ledger) = rtrb::RingBuffer::new(room);
         let (to_ledger, from_shard) = rtrb::RingBuffer::new(room);
         let shard = u16::try_from(shard).expect("few");
@@ -88,19 +112,36 @@ fn seats<const N: usize>(epoch: u32, room: usize) -> [Seat; N] {
             reservations_max: 64,
             lines_max: 64,
         };
-        let line = Line { from_ledger, to_ledger, options };
+        lines.push(Line { from_ledger, to_ledger, options });
+        ends.push((to_shard, from_shard));
+    }
+    let (peers, errands) = Peers::new(bank.key, &lines);
+    let mut shards = lines.into_iter().zip(ends).zip(errands);
+    std::array::from_fn(|_| {
+        let ((line, (to_shard, from_shard)), errands) = shards.next().expect("one for each");
         let is_durable = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&is_durable);
         let asked = Box::new(move || asked.load(Ordering::Relaxed));
         let purse = Purse::new(line, bank.clone(), peers.clone(), asked).expect("sound options");
-        let errands = errands.next().expect("one for each");
+        let spent = Spent { books: Box::new(Unbudgeted), peers: peers.clone() };
         let metrics = ExchangeMetrics::default();
         let is_halted = Arc::clone(&is_halted);
-        Seat { purse, to_shard, from_shard, errands, metrics, is_durable, is_halted }
+        let ledger_unix_ms = Arc::clone(&ledger_unix_ms);
+        Seat {
+            purse,
+            to_shard,
+            from_shard,
+            errands,
+            spent,
+            metrics,
+            is_durable,
+            is_halted,
+            ledger_unix_ms,
+        }
     })
 }
 
-fn sealed(purse: &Purse, token: &Token) -> Reservation {
+pub(crate) fn sealed(purse: &Purse, token: &Token) -> Reservation {
     Reservation { token: purse.seal(token), currency: Currency::USD }
 }
 
@@ -113,17 +154,33 @@ fn a_beacon_at_another_shard_settles_where_the_reservation_is() {
     let [mut one, mut other] = seats(1, 64);
     one.told(&rights(100));
     let [won, lost, open] = [30, 20, 10].map(|nanos| reserve(&one, nanos).expect("it has that"));
-    other.purse.settle(&sealed(&other.purse, &won));
+    let spent = sealed(&other.purse, &won);
+    other.settle(&spent);
     other.purse.release(&sealed(&other.purse, &lost));
     // The same once more: the first has settled it.
-    other.purse.settle(&sealed(&other.purse, &won));
+    let spent = sealed(&other.purse, &won);
+    other.settle(&spent);
     assert!(other.tells().is_empty(), "it has no part in it");
     let report = one.report();
     assert_eq!((report.settled.get(), report.won_count, report.reserved_count), (30, 1, 3));
     assert_eq!(reserve(&one, 61), Err(Refusal::LedgerUnavailable), "60 are free");
     assert!(reserve(&one, 60).is_ok(), "those that were lost, and those that never were taken");
-    one.purse.settle(&sealed(&one.purse, &open));
+    let spent = sealed(&one.purse, &open);
+    one.settle(&spent);
     assert_eq!(one.report().settled.get(), 40);
+}
+
+/// The clock on the wall was put back by an hour while the process was down.
+#[test]
+fn who_is_behind_the_ledger_goes_by_its_time() {
+    let [mut seat] = seats(1, 64);
+    let [gate, ToShard::Grant(grant)] = rights(100) else { panic!("a gate and a grant") };
+    let period = Period(quarter() + 4);
+    seat.told(&[gate, ToShard::Grant(Grant { period, ..grant })]);
+    assert_eq!(reserve(&seat, 10), Err(Refusal::LedgerUnavailable), "it has not begun");
+    let begins = u64::from(period.0) * QUARTER_MS;
+    seat.ledger_unix_ms.store(begins, Ordering::Relaxed);
+    assert_eq!(reserve(&seat, 10).map(|token| token.period()), Ok(period));
 }
 
 #[test]
@@ -133,10 +190,11 @@ fn what_another_start_or_node_reserved_moves_nothing_here() {
     let token = reserve(&before, 10).expect("it has that");
     let [mut after, _] = seats(2, 64);
     after.told(&rights(100));
-    after.purse.settle(&sealed(&before.purse, &token));
+    let spent = sealed(&before.purse, &token);
+    after.settle(&spent);
     assert!(after.tells().is_empty());
     let key = TokenKey::new([9; 16]);
-    after.purse.settle(&Reservation { token: key.seal(&token), currency: Currency::USD });
+    after.settle(&Reservation { token: key.seal(&token), currency: Currency::USD });
     assert!(after.tells().is_empty(), "sealed with a key that is not ours");
 }
 
@@ -180,14 +238,15 @@ fn reservations_last_as_long_as_they_may_be_billed() {
 fn what_finds_no_room_in_the_ring_is_told_later() {
     let [mut desk] = seats(1, 2);
     desk.told(&rights(100));
-    let mut deciding = Deciding::new(&desk.purse, "auction");
+    let mut deciding = Deciding::new(&desk.purse, ("auction", false));
     for slot in [0, 1, 2, 3] {
         let value = Cpm::new(5).expect("a price");
         let want = if Slot(slot) == SLOT { Ok(value) } else { Err(Refusal::Unknown) };
-        assert_eq!(deciding.decide(Slot(slot), value, false), want);
+        assert_eq!(deciding.decide(Slot(slot), Price::Value(value), Multiplier::ONE), want);
     }
     let token = reserve(&desk, 7).expect("it has that");
-    desk.purse.settle(&sealed(&desk.purse, &token));
+    let spent = sealed(&desk.purse, &token);
+    desk.settle(&spent);
     let mut told = Vec::new();
     loop {
         let some = desk.tells();
@@ -210,23 +269,78 @@ fn a_campaign_bids_by_its_pace() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(1_000_000).expect("a price");
     desk.told(&rights(1_000_000));
-    let decide =
-        |desk: &Seat, is_fixed| Deciding::new(&desk.purse, "auction").decide(SLOT, value, is_fixed);
-    assert_eq!(decide(&desk, false), Ok(value), "at its value, before its strategy says otherwise");
+    let (own, fixed) = (Price::Value(value), Price::Fixed(value));
+    let decide = |desk: &Seat, price| decided(desk, false, &[(price, "1")])[0];
+    assert_eq!(decide(&desk, own), Ok(value), "at its value, before its strategy says otherwise");
     desk.told(&[ToShard::Pace(SLOT, Pace::NONE)]);
-    assert_eq!(decide(&desk, false), Err(Refusal::Throttled));
-    assert_eq!(decide(&desk, true), Err(Refusal::Throttled));
+    assert_eq!(decide(&desk, own), Err(Refusal::Throttled));
+    assert_eq!(decide(&desk, fixed), Err(Refusal::Throttled));
     desk.told(&[ToShard::Pace(SLOT, Pace::FULL)]);
-    assert_eq!(decide(&desk, true), Ok(value));
+    assert_eq!(decide(&desk, fixed), Ok(value));
     let seen = FromShard::Seen(SLOT, Seen { requests: 4, bids: 2 });
     assert!(desk.tells().contains(&seen), "a request is seen whether or not it is bid for");
+}
+
+/// What is decided in one auction, of impressions that are each shown so often.
+fn decided(desk: &Seat, is_test: bool, prices: &[(Price, &str)]) -> Vec<Result<Cpm, Refusal>> {
+    let mut deciding = Deciding::new(&desk.purse, ("auction", is_test));
+    let decide = |(price, shown): &(Price, &str)| {
+        let shown = Multiplier::parse(shown).expect("a multiplier");
+        deciding.decide(SLOT, *price, shown)
+    };
+    prices.iter().map(decide).collect()
+}
+
+/// Else it would keep others of its account from winning what it cannot pay for.
+#[test]
+fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
+    let [mut desk] = seats(1, 64);
+    let value = Cpm::new(100).expect("a price");
+    let (of, none) = (Price::Value(value), Err(Refusal::LedgerUnavailable));
+    desk.told(&rights(249));
+    assert_eq!(decided(&desk, false, &[(of, "2.5")]), [none]);
+    assert_eq!(decided(&desk, false, &[(of, "1"); 3]), [Ok(value), Ok(value), none]);
+    // It is the same in each auction, and what costs less may yet be bid for.
+    let three = [(of, "1.5"), (of, "1"), (of, "0.9")];
+    assert_eq!(decided(&desk, false, &three), [Ok(value), none, Ok(value)]);
+    desk.told(&rights(250));
+    assert_eq!(decided(&desk, false, &[(of, "2.5")]), [Ok(value)]);
+    // More than any amount.
+    let most = (Price::Fixed(Cpm::MAX), "1000000");
+    assert_eq!(decided(&desk, false, &[most]), [Err(Refusal::Unknown)]);
+}
+
+#[test]
+fn a_test_moves_no_pace() {
+    let [mut desk] = seats(1, 64);
+    let value = Cpm::new(100).expect("a price");
+    desk.told(&rights(100));
+    desk.tells();
+    assert_eq!(decided(&desk, true, &[(Price::Value(value), "1")]), [Ok(value)]);
+    let is_seen = |message: &FromShard| matches!(message, FromShard::Seen(..));
+    assert!(!desk.tells().iter().any(is_seen));
+    assert_eq!(decided(&desk, false, &[(Price::Value(value), "1")]), [Ok(value)]);
+    assert!(desk.tells().contains(&FromShard::Seen(SLOT, Seen { requests: 1, bids: 1 })));
+}
+
+#[test]
+fn room_of_an_extravagant_answer_is_not_kept() {
+    let [desk] = seats(1, 64);
+    let kept = || desk.purse.search.borrow().answers.len();
+    let answer = |bytes| HouseAnswer { body: String::with_capacity(bytes), bids: Vec::new() };
+    desk.purse.keep(answer(ROOM_BYTES_MAX + 1));
+    assert_eq!(kept(), 0);
+    for _ in 0..=ANSWERS_MAX {
+        desk.purse.keep(answer(ROOM_BYTES_MAX));
+    }
+    assert_eq!(kept(), ANSWERS_MAX);
 }
 
 #[test]
 fn a_campaign_without_money_bids_nothing_and_asks_for_some() {
     let [mut desk] = seats(1, 64);
     let value = Cpm::new(100).expect("a price");
-    let decide = |desk: &Seat| Deciding::new(&desk.purse, "auction").decide(SLOT, value, false);
+    let decide = |desk: &Seat| decided(desk, false, &[(Price::Value(value), "1")])[0];
     assert_eq!(decide(&desk), Err(Refusal::Unknown));
     desk.told(&rights(99));
     assert_eq!(decide(&desk), Err(Refusal::LedgerUnavailable));
@@ -241,9 +355,11 @@ fn what_happened_is_counted_once() {
     let [mut desk] = seats(1, 64);
     desk.told(&rights(100));
     let tokens = [1, 2, 3].map(|nanos| reserve(&desk, nanos).expect("it has that"));
-    desk.purse.settle(&sealed(&desk.purse, &tokens[0]));
+    let spent = sealed(&desk.purse, &tokens[0]);
+    desk.settle(&spent);
     desk.purse.give_back(&tokens[1]);
-    desk.purse.settle(&sealed(&desk.purse, &tokens[0]));
+    let spent = sealed(&desk.purse, &tokens[0]);
+    desk.settle(&spent);
     for _ in 0..2 {
         desk.told(&[]);
         let counted = |label| desk.metrics.purse.outcome(label);

@@ -68,6 +68,7 @@ impl Ledger {
             draw: DrawKey::new([6; 16]),
             origin: Instant::now(),
             is_halted: Arc::new(move || asked.load(Ordering::Relaxed)),
+            ledger_unix_ms: Arc::new(|| 0),
         };
         let lines = vec![Line { from_ledger, to_ledger, options }];
         let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");

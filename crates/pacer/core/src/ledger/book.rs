@@ -3,8 +3,9 @@
 //!
 //! Owns what is leased, granted, returned and settled of a period. Knows no limits.
 
-use units::Nanos;
+use units::{Nanos, Tick};
 
+use super::Settings;
 use super::bug::{Bug, planted};
 use super::tally::Sum;
 use crate::messages::{Epoch, Period, Report};
@@ -42,6 +43,15 @@ pub(super) struct Dead {
     pub(super) is_in_flight: bool,
 }
 
+impl Dead {
+    /// A win, as the log tells it.
+    pub(super) fn win(&mut self, figures: [u64; 3]) {
+        let left = left_of(&self.lease);
+        book_win(&mut self.lease, left, figures);
+        self.is_unsaved = true;
+    }
+}
+
 /// All leases of one campaign in one period.
 #[derive(Clone, Debug)]
 pub(super) struct Book {
@@ -58,20 +68,24 @@ pub(super) struct Book {
     pub(super) counted: Sum,
     pub(super) parts: Vec<Part>,
     pub(super) dead: Vec<Dead>,
+    /// Whether the log says which wins came late.
+    is_late_told: bool,
     /// Whether it was leased before its period, and no shard has been granted it yet.
     pub(super) is_ahead: bool,
     /// Whether no batch says yet what it has become.
     pub(super) is_unsaved: bool,
     /// Whether a batch that is not known to have ended says it.
     pub(super) is_in_flight: bool,
+    /// Whether the period is over.
+    pub(super) is_over: bool,
     /// When shards were first told that the period ends, in nanoseconds; 0 before.
     pub(super) until: u64,
-    /// When nothing can change it any more, in nanoseconds; 0 while the period lasts.
+    /// When nothing can change it any more, in nanoseconds: as far as is known, while it lasts.
     pub(super) closes_at: u64,
 }
 
 impl Book {
-    pub(super) fn new(period: Period, day: u32) -> Self {
+    pub(super) fn new(period: Period, day: u32, is_late_told: bool) -> Self {
         Self {
             period,
             day,
@@ -81,9 +95,11 @@ impl Book {
             counted: Sum::default(),
             parts: Vec::new(),
             dead: Vec::new(),
+            is_late_told,
             is_ahead: false,
             is_unsaved: false,
             is_in_flight: false,
+            is_over: false,
             until: 0,
             closes_at: 0,
         }
@@ -91,11 +107,8 @@ impl Book {
 
     /// Exposure: of all leases.
     pub(super) fn sum(&self) -> Sum {
-        let mut held = self.lease.granted.get() - self.lease.returned.get();
-        let reported = self.parts.iter().flat_map(|part| [part.late, part.over]);
-        let reported = reported.fold(0, u64::saturating_add);
-        // The log is behind the shards at times, and the shards behind the log.
-        let mut late = late_of(&self.lease).max(reported);
+        let mut held = self.lease.granted.get() - self.lease.returned.get() - self.taken_late();
+        let mut late = self.own_late();
         if !planted(Bug::ForgetFrozen) {
             for dead in &self.dead {
                 held += dead.lease.granted.get() - dead.lease.returned.get();
@@ -108,13 +121,38 @@ impl Book {
         Sum { held, late }
     }
 
-    /// Durable, given back by shards or never granted to one: free to grant.
+    /// Durable, given back by shards or never granted to one, and not spent: free to grant.
     pub(super) fn pool(&self) -> u64 {
+        (self.back() - self.taken_late()).min(self.left())
+    }
+
+    /// What is known to be durable and was neither given back nor spent, as far as the log has told.
+    fn left(&self) -> u64 {
+        left_of(&self.lease).saturating_sub(self.pending())
+    }
+
+    /// Durable, and at no shard.
+    fn back(&self) -> u64 {
         let durable =
             if planted(Bug::GrantEarly) { self.lease.granted.get() } else { self.committed };
         let at_shards: u64 = self.parts.iter().map(|part| part.granted - part.returned).sum();
         let used = at_shards.checked_add(self.lease.returned.get()).expect("amounts fit the books");
         durable.checked_sub(used).expect("no more is granted than is durably leased")
+    }
+
+    /// What of it was spent after all: shards gave it back when reservations ended, and then these were
+    /// won. A log that does not know how reservations ended takes every win out of the lease, as long as
+    /// there is anything in it.
+    fn taken_late(&self) -> u64 {
+        if self.is_late_told || planted(Bug::ReturnLate) {
+            return 0;
+        }
+        self.reported_beside().saturating_sub(late_of(&self.lease)).min(self.back())
+    }
+
+    /// Late, or above the price, as shards tell it.
+    fn reported_beside(&self) -> u64 {
+        self.parts.iter().flat_map(|part| [part.late, part.over]).fold(0, u64::saturating_add)
     }
 
     /// Leased, but not known to be durable.
@@ -132,11 +170,26 @@ impl Book {
         self.parts.iter().map(Part::outstanding).sum()
     }
 
-    /// Spent out of leases.
+    /// Spent, beside what counts as late.
     pub(super) fn settled(&self) -> u64 {
-        let reported: u64 = self.parts.iter().map(|part| part.settled).sum();
+        let by_log = self.lease.settled.get().saturating_add(late_of(&self.lease));
+        let by_shards: u64 = self.parts.iter().map(|part| part.settled).sum();
+        let spent = by_log.max(by_shards.saturating_add(self.reported_beside()));
         let dead: u64 = self.dead.iter().map(|dead| dead.lease.settled.get()).sum();
-        self.lease.settled.get().max(reported) + dead
+        spent.saturating_sub(self.own_late()) + dead
+    }
+
+    /// Late, or above the price, by this epoch. The log is behind the shards at times, and the shards
+    /// behind the log.
+    fn own_late(&self) -> u64 {
+        late_of(&self.lease).max(self.reported_beside())
+    }
+
+    /// A win of this epoch, as the log tells it. What is not known to be durable may yet be refused.
+    pub(super) fn win(&mut self, figures: [u64; 3]) {
+        let left = self.left();
+        book_win(&mut self.lease, left, figures);
+        self.is_unsaved = true;
     }
 
     /// Gives the pool back.
@@ -147,6 +200,12 @@ impl Book {
             self.is_unsaved = true;
         }
         pool
+    }
+
+    /// Shards use what they have until then.
+    pub(super) fn lasts_until(&mut self, until: Tick, settings: &Settings) {
+        let closes_at = until.after(settings.horizon).after(settings.late_window);
+        self.closes_at = self.closes_at.max(closes_at.nanos());
     }
 
     /// Grants out of the pool to a shard; returns all that it has been granted.
@@ -212,10 +271,10 @@ pub(super) fn late_of(lease: &Lease) -> u64 {
     lease.late.get().saturating_add(lease.over.get())
 }
 
-/// A win as the log tells it: out of the lease as far as that goes, late beyond it. What others say
-/// that they paid may be any number: it ends at the largest there is, and stops all leasing.
-pub(super) fn book_win(lease: &mut Lease, paid: u64, late: u64, over: u64) {
-    let inside = paid.min(left_of(lease));
+/// A win as the log tells it: out of what is left of the lease as far as that goes, late beyond it. What
+/// others say that they paid may be any number: it ends at the largest there is, and stops all leasing.
+fn book_win(lease: &mut Lease, left: u64, [paid, late, over]: [u64; 3]) {
+    let inside = paid.min(left);
     let sum = |figure: Nanos, more: u64| Nanos::new(figure.get().saturating_add(more));
     lease.settled = sum(lease.settled, inside);
     lease.late = sum(sum(lease.late, paid - inside), late);

@@ -36,6 +36,10 @@ pub enum Bug {
     OlderWins,
     /// Not counting late wins and overprices.
     ForgetLate,
+    /// Taking what a late win has used for what a shard gave back.
+    ReturnLate,
+    /// Not keeping what was spent out of leases that were forgotten.
+    ForgetStray,
     /// Granting what is held back for late wins.
     IgnoreHoldback,
     /// Not looking at the account's limits.
@@ -44,12 +48,18 @@ pub enum Bug {
     GrantOldPeriod,
     /// Keeping what is left of a period that is over.
     KeepOldPeriod,
+    /// Closing a period while wins may still come late.
+    CloseEarly,
+    /// Folding a period whose hour may be shown again by a clock that is put back.
+    FoldEarly,
+    /// Not counting at a start what was folded.
+    ForgetSums,
 }
 
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::GrantEarly,
         Self::UnknownIsRefused,
         Self::UnknownIsCommitted,
@@ -66,28 +76,20 @@ impl Bug {
         Self::IgnoreCut,
         Self::OlderWins,
         Self::ForgetLate,
+        Self::ReturnLate,
+        Self::ForgetStray,
         Self::IgnoreHoldback,
         Self::IgnoreAccount,
         Self::GrantOldPeriod,
         Self::KeepOldPeriod,
+        Self::CloseEarly,
+        Self::FoldEarly,
+        Self::ForgetSums,
     ];
 }
 
 #[cfg(any(test, feature = "testing"))]
-thread_local! {
-    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// Plants a bug for the ledgers that run on this thread.
-#[cfg(any(test, feature = "testing"))]
-pub fn plant(bug: Option<Bug>) {
-    PLANTED.set(bug);
-}
-
-#[cfg(any(test, feature = "testing"))]
-pub(super) fn planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
+faults::plantable!(Bug, pub, pub(super));
 
 #[cfg(not(any(test, feature = "testing")))]
 pub(super) const fn planted(_: Bug) -> bool {

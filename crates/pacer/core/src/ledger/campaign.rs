@@ -11,6 +11,7 @@ use super::account::{Account, applied};
 use super::book::{Book, left_of};
 use super::bug::{Bug, planted};
 use super::definition::{AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback};
+use super::folding::Closed;
 use super::level::{Levels, day_of};
 use super::tally::{Caps, Tally, UNLIMITED};
 use super::{Now, Outbox, Settings};
@@ -74,6 +75,8 @@ pub(super) struct Campaign {
     pub(super) is_paused: bool,
     pub(super) tally: Tally,
     pub(super) books: Vec<Book>,
+    /// Rows of books that went since it was last looked at.
+    pub(super) closed: Vec<(Period, Closed)>,
     /// What shards want and have not been granted yet.
     wants: Vec<(u16, u64)>,
     /// The largest want of the period: what a shard needs at least.
@@ -85,6 +88,7 @@ pub(super) struct Campaign {
     /// Granted since the rate was last looked at, and when that was.
     granted: u64,
     pub(super) rated_at: Tick,
+    is_late_told: bool,
     told: Option<Told>,
     /// The one shard that spends the last.
     home: Option<u16>,
@@ -108,7 +112,7 @@ impl Campaign {
         definition: &CampaignDefinition,
         account: u32,
         currency: Currency,
-        now: Now,
+        (now, is_late_told): (Now, bool),
     ) -> Result<Self, DefinitionError> {
         Ok(Self {
             slot: definition.slot,
@@ -122,12 +126,14 @@ impl Campaign {
             is_paused: definition.is_paused,
             tally: Tally::default(),
             books: Vec::new(),
+            closed: Vec::new(),
             wants: Vec::new(),
             want_most: 0,
             least: 0,
             rate: 0,
             granted: 0,
             rated_at: now.tick,
+            is_late_told,
             told: None,
             home: None,
             active_at: now.tick,
@@ -162,7 +168,14 @@ impl Campaign {
         self.flight = (next.start_unix_ms, next.end_unix_ms);
         self.daypart = next.daypart;
         self.is_paused = next.is_paused;
+        self.share_again();
         Ok(true)
+    }
+
+    /// There may be more than one shard can spend: nobody is to spend the last of it.
+    pub(super) fn share_again(&mut self) {
+        self.home = None;
+        self.want_most = self.wants.iter().map(|(_, amount)| *amount).max().unwrap_or(0);
     }
 
     /// Why it may not spend, whatever money there is.
@@ -193,7 +206,7 @@ impl Campaign {
         match self.books.iter().position(|book| book.period == period) {
             Some(at) => at,
             None => {
-                self.books.push(Book::new(period, day));
+                self.books.push(Book::new(period, day, self.is_late_told));
                 self.books.len() - 1
             }
         }
@@ -365,14 +378,9 @@ impl Campaign {
     }
 
     fn serve(&mut self, at: usize, headroom: u64, when: (&Context, &Hour), outbox: &mut Outbox) {
-        let (ctx, hour) = when;
-        let left = Duration::from_millis(hour.end_unix_ms.saturating_sub(ctx.now.unix_ms));
-        let until = ctx.now.tick.after(left);
-        let book = &mut self.books[at];
-        if book.until == 0 {
-            book.until = until.nanos();
-        }
-        if Tick::from_nanos(book.until).after(ctx.settings.late_window) <= ctx.now.tick {
+        let (ctx, _) = when;
+        let until = Tick::from_nanos(self.books[at].until);
+        if until > Tick::ZERO && until.after(ctx.settings.late_window) <= ctx.now.tick {
             // The clock on the wall has gone back, and shards may have forgotten this hour.
             return;
         }
@@ -414,6 +422,11 @@ impl Campaign {
         self.active_at = ctx.now.tick;
         let left = Duration::from_millis(hour.end_unix_ms.saturating_sub(ctx.now.unix_ms));
         let until = ctx.now.tick.after(left);
+        if book.until == 0 {
+            book.until = until.nanos();
+        }
+        // The clock on the wall may go forward: shards go by what they were told.
+        book.lasts_until(until, ctx.settings);
         let grant = Grant { slot: self.slot, period: book.period, granted, until };
         outbox.grants.push((shard, grant));
     }
@@ -482,13 +495,11 @@ impl Campaign {
                 at += 1;
                 continue;
             }
-            if self.books[at].closes_at == 0 {
-                self.home = None;
+            if !self.books[at].is_over {
+                self.share_again();
                 self.drains = 0;
-                self.want_most = self.wants.iter().map(|(_, amount)| *amount).max().unwrap_or(0);
-                let settings = ctx.settings;
-                let closes_at = ctx.now.tick.after(settings.horizon).after(settings.late_window);
-                self.books[at].closes_at = closes_at.nanos();
+                self.books[at].is_over = true;
+                self.books[at].lasts_until(ctx.now.tick, ctx.settings);
             }
             if !planted(Bug::KeepOldPeriod) && !planted(Bug::GrantOldPeriod) {
                 self.books[at].return_pool();
@@ -496,8 +507,9 @@ impl Campaign {
             self.recount(at, account);
             let book = &self.books[at];
             let is_closed = book.closes_at <= ctx.now.tick.nanos() || book.is_empty();
-            if is_closed && book.is_settled() {
-                self.books.swap_remove(at);
+            if (is_closed || planted(Bug::CloseEarly)) && book.is_settled() {
+                let book = self.books.swap_remove(at);
+                self.closed.extend(Closed::of(self.slot, &book, ctx.settings));
             } else {
                 at += 1;
             }
@@ -604,7 +616,8 @@ impl Campaign {
     /// When it is to be looked at again though nothing happens, in nanoseconds; `MAX` is never.
     pub(super) fn next_tick(&self, ctx: &Context) -> u64 {
         let now = ctx.now.tick.nanos();
-        let closing = self.books.iter().map(|book| book.closes_at).filter(|at| now < *at).min();
+        let over = self.books.iter().filter(|book| book.is_over);
+        let closing = over.map(|book| book.closes_at).filter(|at| now < *at).min();
         let drained = self.drained_until.map(Tick::nanos);
         let idle = self.home.map(|_| self.idle_at(ctx).nanos());
         let idle = idle.filter(|at| now < *at);

@@ -5,18 +5,19 @@ use std::time::Duration;
 use units::{Nanos, Tick};
 
 use super::account::Account;
-use super::book::{Dead, book_win, late_of, left_of};
+use super::book::{Dead, late_of, left_of};
 use super::bug::{Bug, planted};
 use super::campaign::{Campaign, Context};
 use super::definition::{
     AccountDefinition, CampaignDefinition, DefinitionError, SLOTS_MAX, ZoneId,
 };
+use super::folding::Closed;
 use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
 use crate::calendar::{Calendar, Hour, QUARTER_MS};
 use crate::messages::{Period, Report, Slot, Want};
-use crate::store::LeaseKey;
+use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -98,6 +99,10 @@ impl Ledger {
         let excess = excess(&account.caps, &account.tally, hour.as_ref());
         if is_newer {
             self.mark_members(index(at));
+            for slot in self.accounts[index(at)].members.clone() {
+                let (campaign, _) = self.pair(slot).expect("a member stays known");
+                campaign.share_again();
+            }
         }
         Ok(Taken { is_newer, excess })
     }
@@ -133,12 +138,14 @@ impl Ledger {
             return Ok(Taken { is_newer, excess: Nanos::ZERO });
         };
         let account = &mut self.accounts[index(at)];
-        let campaign = Campaign::new(definition, at, account.currency, self.now)?;
+        let told = (self.now, self.settings.is_late_told);
+        let campaign = Campaign::new(definition, at, account.currency, told)?;
         account.members.push(slot);
         if self.campaigns.len() <= index(slot.0) {
             self.campaigns.resize_with(index(slot.0) + 1, || None);
         }
         self.campaigns[index(slot.0)] = Some(Box::new(campaign));
+        self.adopt_sums(slot);
         self.adopt(slot);
         self.mark(slot);
         let hour = self.zones[&self.accounts[index(at)].zone].hour;
@@ -177,6 +184,9 @@ impl Ledger {
                 let sum = Sum { held, late: late_of(lease) };
                 campaign.tally.change(period, day, Sum::default(), sum);
                 account.tally.change(period, day, Sum::default(), sum);
+                if dead.node == self.settings.node {
+                    self.folding.close(period, Closed::found(slot, dead.epoch, day));
+                }
                 continue;
             }
             is_frozen |= left > 0 && dead.node == self.settings.node;
@@ -223,16 +233,14 @@ impl Ledger {
             return;
         }
         self.applied_seq = self.applied_seq.max(settlement.seq);
-        let (paid, late, over) =
-            (settlement.settled.get(), settlement.late.get(), settlement.over.get());
+        let figures = [settlement.settled, settlement.late, settlement.over].map(Nanos::get);
         let key = settlement.key;
         let is_own = (key.node, key.epoch) == (self.settings.node, self.settings.epoch);
         let is_dead = |dead: &&mut Dead| (dead.node, dead.epoch) == (key.node, key.epoch);
         if let Some(orphans) = self.orphans.get_mut(&key.slot) {
             let of_period = orphans.iter_mut().filter(|(period, _)| *period == key.period);
             if let Some(dead) = of_period.map(|(_, dead)| dead).find(is_dead) {
-                book_win(&mut dead.lease, paid, late, over);
-                dead.is_unsaved = true;
+                dead.win(figures);
                 self.orphans_unsaved.insert(key.slot);
                 return;
             }
@@ -240,29 +248,50 @@ impl Ledger {
         let found = self.pair(key.slot).and_then(|(campaign, account)| {
             let at = campaign.books.iter().position(|book| book.period == key.period)?;
             let book = &mut campaign.books[at];
-            let (lease, is_unsaved) = if is_own {
-                (&mut book.lease, &mut book.is_unsaved)
-            } else {
-                let dead = book.dead.iter_mut().find(is_dead)?;
-                (&mut dead.lease, &mut dead.is_unsaved)
-            };
-            if settlement.currency != account.currency {
-                return Some(false);
+            let is_same = settlement.currency == account.currency;
+            match book.dead.iter_mut().find(is_dead) {
+                _ if is_own && is_same => book.win(figures),
+                Some(dead) if is_same => dead.win(figures),
+                None if !is_own => return None,
+                _ => return Some(false),
             }
-            book_win(lease, paid, late, over);
-            *is_unsaved = true;
             campaign.recount(at, account);
             Some(true)
         });
         match found {
             Some(true) => self.mark(key.slot),
             Some(false) => outbox.notices.push(Notice::SettlementMixed(settlement.seq)),
-            None => {
-                self.stats.strays += 1;
-                let cost = paid.saturating_add(late).saturating_add(over);
-                self.stats.stray_nanos = self.stats.stray_nanos.saturating_add(cost);
-            }
+            None => self.settle_forgotten(settlement, outbox),
         }
+    }
+
+    /// A win of a lease that is not known any more: it counts as late in its campaign's sums.
+    fn settle_forgotten(&mut self, settlement: &Settlement, outbox: &mut Outbox) {
+        let Settlement { seq, key: LeaseKey { slot, period, node, .. }, .. } = *settlement;
+        let figures = [settlement.settled, settlement.late, settlement.over].map(Nanos::get);
+        let late = figures.into_iter().fold(0, u64::saturating_add);
+        let is_known = node == self.settings.node && self.campaign(slot).is_some();
+        if !is_known {
+            self.stats.strays += 1;
+            self.stats.stray_nanos = self.stats.stray_nanos.saturating_add(late);
+            return;
+        }
+        let (_, account) = self.pair(slot).expect("it is known");
+        if settlement.currency != account.currency {
+            return outbox.notices.push(Notice::SettlementMixed(seq));
+        }
+        let (zone, sum) = (account.zone, Sum { held: 0, late });
+        // Of a day of which the table says nothing only the life's limits know any more.
+        let hour = self.zones.get(&zone).and_then(|zone| zone.calendar.of(period)).copied();
+        let day = hour.as_ref().map(day_of);
+        let (campaign, account) = self.pair(slot).expect("it is known");
+        campaign.tally.change(period, day.unwrap_or(0), Sum::default(), sum);
+        account.tally.change(period, day.unwrap_or(0), Sum::default(), sum);
+        if !planted(Bug::ForgetStray) {
+            let spent = Spent { late: Nanos::new(late), ..Spent::default() };
+            self.strays.push(Stray { seq, sum: SumKey { slot, node, day }, spent });
+        }
+        self.mark(slot);
     }
 
     /// Looks for campaigns whose time has come.

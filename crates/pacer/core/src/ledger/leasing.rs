@@ -26,6 +26,7 @@ impl Ledger {
         let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
         campaign.is_dirty = false;
         let needs = campaign.look(account, &ctx, outbox);
+        let closed = std::mem::take(&mut campaign.closed);
         let is_hungry = needs.lease && !std::mem::replace(&mut campaign.is_hungry, needs.lease);
         if needs.waits && !std::mem::replace(&mut campaign.is_waiting, true) {
             account.waiting.push(slot);
@@ -34,6 +35,7 @@ impl Ledger {
         campaign.is_unsaved |= is_unsaved;
         let is_freed = std::mem::take(&mut account.is_freed);
         let at = index(campaign.account);
+        closed.into_iter().for_each(|(period, lease)| self.folding.close(period, lease));
         if is_hungry {
             self.hungry.push(slot);
         }
@@ -99,7 +101,7 @@ impl Ledger {
         }
         // Before that a lease may be missing from its account's sums, and what came late from any: what a
         // lease without a campaign holds is of an account, and nobody knows of which.
-        let is_whole = self.is_replayed && self.orphans.is_empty();
+        let is_whole = self.is_replayed && self.orphans.is_empty() && !self.folding.has_waiting();
         let hungry = if is_whole { std::mem::take(&mut self.hungry) } else { Vec::new() };
         for slot in hungry {
             let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
@@ -118,14 +120,18 @@ impl Ledger {
         // A settlement is applied once all that it has changed is said.
         let is_all = self.unsaved.is_empty() && leases.len() < self.settings.leases_max;
         let applied_seq = if is_all { self.applied_seq } else { self.saved_seq };
-        if leases.is_empty() && applied_seq == self.saved_seq {
+        let folds = self.gather_folds(leases.is_empty());
+        let strays = if is_all { self.strays.clone() } else { Vec::new() };
+        if leases.is_empty() && folds.is_empty() && applied_seq == self.saved_seq {
             return;
         }
         let number = self.next_number;
         self.next_number += 1;
         self.next_lease = self.now.tick.after(self.settings.lease_period);
-        outbox.batch = Some(Batch { number, leases: leases.clone(), applied_seq });
-        self.in_flight = Some(InFlight { number, leases, applied_seq });
+        let said = (leases.clone(), folds.clone());
+        let batch = Batch { number, leases: said.0, folds: said.1, strays, applied_seq };
+        outbox.batch = Some(batch);
+        self.in_flight = Some(InFlight { number, leases, folds, applied_seq });
     }
 
     /// What is not saved, as far as a batch has room; it counts as said from now on.
@@ -192,6 +198,7 @@ impl Ledger {
         match ended {
             Ended::Committed => {
                 self.saved_seq = batch.applied_seq;
+                self.end_strays();
                 self.end_orphans(&batch.leases);
             }
             Ended::Refused => self.stats.refused += 1,
@@ -200,6 +207,7 @@ impl Ledger {
         for (key, lease) in &batch.leases {
             self.end_lease(key, lease, ended);
         }
+        self.end_folds(batch.folds, ended);
     }
 
     /// Leases without a campaign are saved, unless they have changed since or have one now.

@@ -80,31 +80,13 @@ pub(super) struct Levels(pub(super) [Level; 6]);
 
 impl Levels {
     pub(super) fn of(campaign: &Campaign, account: &Account, hour: &Hour) -> Self {
-        let day = day_of(hour);
-        let of_campaign = [
-            (Span::Life, campaign.caps.life, campaign.tally.life),
-            (Span::Day, campaign.caps.day, campaign.tally.day(day)),
-            (Span::Hour, campaign.caps.hour, campaign.tally.hour(hour.period)),
-        ];
-        let of_account = [
-            (Span::Life, account.caps.life, account.tally.life),
-            (Span::Day, account.caps.day, account.tally.day(day)),
-            (Span::Hour, account.caps.hour, account.tally.hour(hour.period)),
-        ];
-        let level = |owner: Owner, (span, cap, sum): (Span, u64, Sum)| {
-            let is_ignored = planted(Bug::IgnoreAccount) && owner == Owner::Account;
-            let cap = if is_ignored { UNLIMITED } else { cap };
-            let kept = match owner {
-                Owner::Campaign if !planted(Bug::IgnoreHoldback) => campaign.holdback.of(cap),
-                _ => 0,
-            };
-            let limit = (cap != UNLIMITED).then_some(Nanos::new(cap));
-            let (held, late) = (Nanos::new(sum.held), Nanos::new(sum.late));
-            Level { owner, span, limit, held, late, holdback: Nanos::new(kept) }
-        };
+        let kept = |cap| if planted(Bug::IgnoreHoldback) { 0 } else { campaign.holdback.of(cap) };
+        let of_campaign = spans(&campaign.caps, &campaign.tally, hour)
+            .map(|(span, cap, sum)| level((Owner::Campaign, span), cap, sum, kept(cap)));
+        let of_account = of_account(account, hour);
         Self(std::array::from_fn(|at| match at % 2 {
-            0 => level(Owner::Campaign, of_campaign[at / 2]),
-            _ => level(Owner::Account, of_account[at / 2]),
+            0 => of_campaign[at / 2],
+            _ => of_account[at / 2],
         }))
     }
 
@@ -130,6 +112,29 @@ impl Levels {
         let first = self.0.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
         first.map(Level::refusal)
     }
+}
+
+/// The limits of an account that hold now, in order of precedence.
+pub(super) fn of_account(account: &Account, hour: &Hour) -> [Level; 3] {
+    spans(&account.caps, &account.tally, hour).map(|(span, cap, sum)| {
+        let cap = if planted(Bug::IgnoreAccount) { UNLIMITED } else { cap };
+        level((Owner::Account, span), cap, sum, 0)
+    })
+}
+
+/// Each limit with what is used of it.
+fn spans(caps: &Caps, tally: &Tally, hour: &Hour) -> [(Span, u64, Sum); 3] {
+    [
+        (Span::Life, caps.life, tally.life),
+        (Span::Day, caps.day, tally.day(day_of(hour))),
+        (Span::Hour, caps.hour, tally.hour(hour.period)),
+    ]
+}
+
+fn level((owner, span): (Owner, Span), cap: u64, sum: Sum, kept: u64) -> Level {
+    let limit = (cap != UNLIMITED).then_some(Nanos::new(cap));
+    let (held, late) = (Nanos::new(sum.held), Nanos::new(sum.late));
+    Level { owner, span, limit, held, late, holdback: Nanos::new(kept) }
 }
 
 /// The most by which exposure exceeds a limit.

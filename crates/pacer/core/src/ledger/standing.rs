@@ -1,12 +1,16 @@
-//! How a campaign stands: why it does not spend, and what it has spent.
+//! How a campaign or an account stands: why it does not spend, and what it has spent.
+
+use std::collections::BTreeMap;
 
 use units::{Currency, Nanos};
 
 use super::Ledger;
-use super::campaign::Context;
+use super::account::Account;
+use super::campaign::{Campaign, Context};
+use super::definition::AccountId;
 use super::exchange::index;
 use super::level::{Level, Levels};
-use super::tally::{HourSum, Sum};
+use super::tally::{HourSum, Sum, Tally};
 use crate::calendar::Hour;
 use crate::messages::{Period, Slot};
 use crate::refusal::Refusal;
@@ -33,7 +37,27 @@ pub struct Why {
     pub is_store_failing: bool,
 }
 
-/// What a campaign has spent, late wins and overprices included, as far as shards and the log have
+/// Why an account as a whole does not spend, and the figures that make it so. Its campaigns may have
+/// reasons of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountWhy {
+    /// The first reason that holds for all of them. A budget counts as spent when all of it is leased.
+    pub refusal: Option<Refusal>,
+    /// Its limits, in order of precedence. None without an hour.
+    pub levels: Option<[Level; 3]>,
+    /// The hour of its clocks; `None` where its calendar has ended.
+    pub hour: Option<Hour>,
+    /// At shards, of all its campaigns: free or reserved.
+    pub at_shards: Nanos,
+    /// Durably leased, and granted to no shard yet.
+    pub ready: Nanos,
+    /// What dead epochs had outstanding and is not reclaimed yet.
+    pub frozen: Nanos,
+    /// Whether the last batch was not committed.
+    pub is_store_failing: bool,
+}
+
+/// What a campaign or an account has spent, late wins and overprices included, as far as shards and the log have
 /// told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spend {
@@ -45,7 +69,8 @@ pub struct Spend {
     pub today: Nanos,
     /// In this hour.
     pub now: Nanos,
-    /// By hours of today, in their order; hours in which nothing was leased are not there.
+    /// By hours of today, in their order; hours in which nothing was leased are not there, nor such that
+    /// were folded before the process started: today has them.
     pub hours: Vec<HourSpend>,
 }
 
@@ -99,33 +124,103 @@ impl Ledger {
         why
     }
 
+    /// Why an account as a whole does not spend, if so, and the figures.
+    pub fn why_account(&self, id: AccountId) -> AccountWhy {
+        let mut why = AccountWhy {
+            refusal: Some(Refusal::Unknown),
+            levels: None,
+            hour: None,
+            at_shards: Nanos::ZERO,
+            ready: Nanos::ZERO,
+            frozen: Nanos::ZERO,
+            is_store_failing: self.is_store_failing,
+        };
+        let Some(account) = self.account(id) else { return why };
+        why.hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        let sum = |of: &dyn Fn(&Campaign) -> u64| {
+            Nanos::new(self.members(account).fold(0, |sum: u64, it| sum.saturating_add(of(it))))
+        };
+        why.at_shards = sum(&Campaign::outstanding);
+        why.frozen = sum(&Campaign::frozen);
+        why.refusal = account.is_paused.then_some(Refusal::Paused);
+        let Some(hour) = why.hour else {
+            why.refusal = why.refusal.or(Some(Refusal::LedgerUnavailable));
+            return why;
+        };
+        why.ready = sum(&|campaign| campaign.pool(hour.period));
+        let levels = super::level::of_account(account, &hour);
+        let used_up = levels.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
+        let has_none = why.ready == Nanos::ZERO;
+        let is_unavailable = has_none
+            && why.at_shards == Nanos::ZERO
+            && (self.is_store_failing || !self.is_replayed);
+        why.refusal = why
+            .refusal
+            .or(used_up.filter(|_| has_none).map(Level::refusal))
+            .or(is_unavailable.then_some(Refusal::LedgerUnavailable));
+        why.levels = Some(levels);
+        why
+    }
+
+    /// What all campaigns of an account have spent, its seats included; `None` if there is no such
+    /// account.
+    pub fn spend_account(&self, id: AccountId) -> Option<Spend> {
+        let account = self.account(id)?;
+        let mut unsettled: BTreeMap<Period, u64> = BTreeMap::new();
+        for book in self.members(account).flat_map(|campaign| &campaign.books) {
+            let sum = unsettled.entry(book.period).or_default();
+            *sum = sum.saturating_add(book.counted.held - book.settled());
+        }
+        let of = |period| unsettled.get(&period).copied().unwrap_or(0);
+        Some(self.spent(account, &account.tally, of, unsettled.values().sum()))
+    }
+
+    fn account(&self, id: AccountId) -> Option<&Account> {
+        self.account_at.get(&id).map(|at| &self.accounts[index(*at)])
+    }
+
+    fn members<'l>(&'l self, account: &'l Account) -> impl Iterator<Item = &'l Campaign> {
+        account.members.iter().filter_map(|slot| self.campaign(*slot))
+    }
+
     /// What a campaign has spent; `None` if there is no such campaign.
     pub fn spend(&self, slot: Slot) -> Option<Spend> {
         let campaign = self.campaign(slot)?;
         let account = &self.accounts[index(campaign.account)];
+        let open = |period| campaign.books.iter().find(|book| book.period == period);
+        let of = |period| open(period).map_or(0, |book| book.counted.held - book.settled());
+        let all = campaign.books.iter().map(|book| book.counted.held - book.settled()).sum();
+        Some(self.spent(account, &campaign.tally, of, all))
+    }
+
+    /// What was spent, by sums of what is held, of which so much by period, and in all, is not settled.
+    fn spent(
+        &self,
+        account: &Account,
+        tally: &Tally,
+        unsettled: impl Fn(Period) -> u64,
+        unsettled_in_all: u64,
+    ) -> Spend {
         let spent = |sum: Sum, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
-        let spent_in = |hour: &HourSum| {
-            let open = campaign.books.iter().find(|book| book.period == hour.period);
-            spent(hour.sum, open.map_or(0, |book| book.counted.held - book.settled()))
-        };
-        let unsettled: u64 =
-            campaign.books.iter().map(|book| book.counted.held - book.settled()).sum();
         let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
         let day = hour.as_ref().map(super::level::day_of);
-        let of_today = campaign.tally.hours.iter().filter(|hour| Some(hour.day) == day);
-        let spend =
-            |hour: &HourSum| HourSpend { period: hour.period, spent: Nanos::new(spent_in(hour)) };
+        let of_today = tally.hours.iter().filter(|hour| Some(hour.day) == day);
+        let spend = |hour: &HourSum| {
+            let spent = spent(hour.sum, unsettled(hour.period));
+            HourSpend { period: hour.period, spent: Nanos::new(spent) }
+        };
         let mut hours: Vec<_> = of_today.map(spend).collect();
         hours.sort_by_key(|hour| hour.period);
+        let folded = day.map_or(0, |day| tally.folded(day).exposure());
         let current = |it: &&HourSpend| Some(it.period) == hour.map(|hour| hour.period);
-        Some(Spend {
+        Spend {
             currency: account.currency,
-            life: Nanos::new(spent(campaign.tally.life, unsettled)),
+            life: Nanos::new(spent(tally.life, unsettled_in_all)),
             today: Nanos::new(
-                hours.iter().fold(0, |sum, hour| sum.saturating_add(hour.spent.get())),
+                hours.iter().fold(folded, |sum, hour| sum.saturating_add(hour.spent.get())),
             ),
             now: hours.iter().find(current).map_or(Nanos::ZERO, |hour| hour.spent),
             hours,
-        })
+        }
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct HourSum {
 pub(super) struct Tally {
     pub(super) life: Sum,
     pub(super) hours: Vec<HourSum>,
+    /// What of such days has no hours any more: it was folded before the process started.
+    folded: Vec<(u32, Sum)>,
     /// Hours of earlier days are not kept: only a life's limit counts them still.
     today: u32,
 }
@@ -73,11 +75,27 @@ impl Tally {
     }
 
     pub(super) fn day(&self, day: u32) -> Sum {
-        let mut total = Sum::default();
+        let mut total = self.folded(day);
         for hour in self.hours.iter().filter(|hour| hour.day == day) {
             total.change(Sum::default(), hour.sum);
         }
         total
+    }
+
+    /// What of a day has no hours any more.
+    pub(super) fn folded(&self, day: u32) -> Sum {
+        let folded = self.folded.iter().find(|(of, _)| *of == day);
+        folded.map_or(Sum::default(), |(_, sum)| *sum)
+    }
+
+    /// Counts what was folded: of a day, or of all that are over.
+    pub(super) fn fold(&mut self, day: Option<u32>, sum: Sum) {
+        self.life.change(Sum::default(), sum);
+        let Some(day) = day.filter(|day| self.today <= *day) else { return };
+        match self.folded.iter_mut().find(|(of, _)| *of == day) {
+            Some((_, total)) => total.change(Sum::default(), sum),
+            None => self.folded.push((day, sum)),
+        }
     }
 
     pub(super) fn hour(&self, period: Period) -> Sum {
@@ -91,6 +109,7 @@ impl Tally {
             self.today = day;
             self.hours.retain(|hour| day <= hour.day);
             self.hours.shrink_to(2);
+            self.folded.retain(|(of, _)| day <= *of);
         }
     }
 }

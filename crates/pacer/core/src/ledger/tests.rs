@@ -2,9 +2,11 @@
 
 mod ahead;
 mod bugs;
+mod folding;
 mod hardships;
 mod plain;
 mod refusals;
 mod scale;
 mod simulation;
+mod standing;
 mod tables;

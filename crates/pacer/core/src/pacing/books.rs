@@ -60,12 +60,15 @@ impl Books for Ledger {
         let why = self.why(slot);
         let levels = why.levels?;
         // What it holds of the account's limits it may spend as well.
-        let holds = why.at_shards.get() + why.ready.get() + why.frozen.get();
+        let holds = [why.at_shards, why.ready, why.frozen].map(Nanos::get);
+        let holds = holds.into_iter().fold(0, u64::saturating_add);
         let limit = |owner, span, spent: u64| {
             let level = levels.iter().find(|level| (level.owner, level.span) == (owner, span))?;
             match owner {
                 Owner::Campaign => spendable(level),
-                Owner::Account => Some(level.headroom()?.get().saturating_add(holds + spent)),
+                Owner::Account => {
+                    Some(level.headroom()?.get().saturating_add(holds).saturating_add(spent))
+                }
             }
         };
         let purse = |span, spent: Nanos| Purse {

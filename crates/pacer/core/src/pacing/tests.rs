@@ -257,6 +257,19 @@ fn before_its_flight_a_campaign_knows_how_it_begins_and_after_it_nothing_is_aske
 }
 
 #[test]
+fn a_flight_that_begins_on_another_day_is_waited_for() {
+    let mut market = Market::new(START_MS);
+    market.purses.set(0, |funds| funds.day = limited(1_000_000, 0));
+    let start_ms = START_MS + DAY_MS + HOUR_MS;
+    market.define(1, (start_ms, start_ms + DAY_MS), &pacing(Settings::default()));
+    market.run(START_MS + 1_000);
+    assert!(market.pace.multiplier() < Pace::FULL.multiplier(), "it begins low");
+    market.run(start_ms - 1_000);
+    assert!(market.pace.multiplier() < Pace::FULL.multiplier(), "on its first day, too");
+    assert_eq!(market.pacer.looked(), 1, "nothing to be asked before it begins");
+}
+
+#[test]
 fn changes_take_over_midway_and_nothing_is_made_good() {
     let flight = (START_MS, START_MS + 10 * DAY_MS);
     let mut market = Market::new(START_MS);

@@ -70,20 +70,7 @@ impl Bug {
 }
 
 #[cfg(any(test, feature = "testing"))]
-thread_local! {
-    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
-}
-
-/// Plants a bug for what runs on this thread.
-#[cfg(any(test, feature = "testing"))]
-pub fn plant(bug: Option<Bug>) {
-    PLANTED.set(bug);
-}
-
-#[cfg(any(test, feature = "testing"))]
-pub(crate) fn planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
+faults::plantable!(Bug, pub, pub(crate));
 
 #[cfg(not(any(test, feature = "testing")))]
 pub(crate) const fn planted(_: Bug) -> bool {

@@ -90,7 +90,10 @@ pub(super) struct Lane {
     bits: Box<[u64]>,
     /// Numbers that were given, in this epoch.
     sequences: u64,
-    lines: Box<[Line]>,
+    /// A ring of `lines_max`, in whose room no line was written before it is begun: memory that no
+    /// campaign needs is not touched.
+    lines: Vec<Line>,
+    lines_max: usize,
     /// Lines that were begun, in this epoch; the first is number 1.
     lines_begun: u64,
     /// By book, the number of the line begun last.
@@ -106,13 +109,17 @@ pub(super) struct Lane {
 impl Lane {
     pub fn new(ttl: Duration, late_window: Duration, room: &Room) -> Self {
         let words = room.reservations / usize::try_from(WORD).expect("few");
+        let mut lines = Vec::with_capacity(room.lines);
+        // In the place of the one that has no number.
+        lines.push(Line { book: 0, reserved: 0 });
         Self {
             ttl,
             width: ttl / PARTS,
             late_window,
             bits: vec![0; words].into_boxed_slice(),
             sequences: 0,
-            lines: vec![Line { book: 0, reserved: 0 }; room.lines].into_boxed_slice(),
+            lines,
+            lines_max: room.lines,
             lines_begun: 1,
             line_of: vec![0; room.books].into_boxed_slice(),
             buckets: VecDeque::with_capacity(room.buckets),
@@ -267,8 +274,11 @@ impl Lane {
 
     fn begin_line(&mut self, book: u32) -> u64 {
         let line = self.lines_begun;
-        let at = self.line_at(line);
-        self.lines[at] = Line { book, reserved: 0 };
+        let (at, begun) = (self.line_at(line), Line { book, reserved: 0 });
+        match self.lines.get_mut(at) {
+            Some(over) => *over = begun,
+            None => self.lines.push(begun),
+        }
         self.line_of[index(book)] = line;
         self.lines_begun += 1;
         self.buckets.back_mut().expect("one has begun").lines += 1;
@@ -282,7 +292,7 @@ impl Lane {
     fn has_line(&self) -> bool {
         let first = self.buckets.get(self.expired).map(|bucket| bucket.line_first);
         let used = self.lines_begun - first.unwrap_or(self.lines_begun);
-        used < self.lines.len() as u64
+        used < self.lines_max as u64
     }
 
     /// The first number that is remembered, or the next.
@@ -307,7 +317,7 @@ impl Lane {
     }
 
     fn line_at(&self, line: u64) -> usize {
-        wrap(line, self.lines.len())
+        wrap(line, self.lines_max)
     }
 
     fn state(&self, sequence: u64) -> u64 {

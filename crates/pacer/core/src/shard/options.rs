@@ -71,7 +71,8 @@ pub enum OptionsError {
 }
 
 impl Options {
-    /// How much memory a shard takes that is made with these, in bytes: all of it from the start.
+    /// How much memory a shard takes at the most that is made with these, in bytes: all of it is set aside
+    /// at the start, and most of it is not touched before it is needed.
     ///
     /// # Errors
     /// As [`super::Shard::new`].

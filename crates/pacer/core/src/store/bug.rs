@@ -44,11 +44,21 @@ pub enum Bug {
     MixKinds,
     /// Never answering what was refused.
     SwallowRefusal,
+    /// Adding what is folded to its sum and keeping it where it stood.
+    FoldTwice,
+    /// Not adding late wins and overprices to the sum of what is folded.
+    FoldDropsLate,
+    /// Folding what has something left.
+    FoldOpen,
+    /// Applying older batches behind one that folded.
+    ForgetFolded,
+    /// Counting a stray once more with each batch that says it.
+    StrayTwice,
 }
 
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::ApplyHalf,
         Self::LoseHalf,
         Self::ForgetFence,
@@ -69,5 +79,10 @@ impl Bug {
         Self::AuditRefused,
         Self::MixKinds,
         Self::SwallowRefusal,
+        Self::FoldTwice,
+        Self::FoldDropsLate,
+        Self::FoldOpen,
+        Self::ForgetFolded,
+        Self::StrayTwice,
     ];
 }

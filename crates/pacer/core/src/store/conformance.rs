@@ -5,12 +5,13 @@
 //! suite asks again, as the ledger does. It must do so in the end, and lose nothing that it said.
 
 mod definitions;
+mod folds;
 mod leases;
 mod random;
 
 use super::{
-    Answer, Batch, Begun, Change, Denied, Ended, Found, Lease, LeaseKey, LeaseStore, Outcome,
-    Query, Sent, Writer,
+    Answer, Batch, Begun, Change, Denied, Ended, Fold, Found, Lease, LeaseKey, LeaseStore, Outcome,
+    Query, Sent, Spent, Stray, SumKey, Writer,
 };
 use crate::messages::{Epoch, Period, Slot};
 use units::Nanos;
@@ -53,7 +54,7 @@ type Checked = Result<(), String>;
 /// The first thing that it did wrong.
 pub fn check<S: Subject>(subject: &mut S) -> Result<(), Violation> {
     let mut bench = Bench { subject, store: None };
-    for (case, run) in leases::cases().into_iter().chain(definitions::cases()) {
+    for (case, run) in cases() {
         bench.store = Some(bench.subject.fresh());
         run(&mut bench).map_err(|what| Violation { case, what })?;
     }
@@ -63,6 +64,10 @@ pub fn check<S: Subject>(subject: &mut S) -> Result<(), Violation> {
         random::run(&mut bench, seed).map_err(said)?;
     }
     Ok(())
+}
+
+fn cases<S: Subject>() -> impl Iterator<Item = Case<S>> {
+    leases::cases().into_iter().chain(folds::cases()).chain(definitions::cases())
 }
 
 type Case<S> = (&'static str, fn(&mut Bench<'_, S>) -> Checked);
@@ -211,7 +216,7 @@ fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
 }
 
 fn batch(number: u64, leases: &[(LeaseKey, Lease)]) -> Batch {
-    Batch { number, leases: leases.to_vec(), applied_seq: number * 10 }
+    Batch { number, leases: leases.to_vec(), applied_seq: number * 10, ..Batch::default() }
 }
 
 const fn before(writer: Writer) -> Writer {

@@ -6,13 +6,16 @@ use crate::messages::Epoch;
 
 use super::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Bug, Change, Definition, DefinitionKey, Denied,
-    Found, Kind, Lease, LeaseKey, Query, Writer,
+    Fold, Found, Kind, Lease, LeaseKey, Query, Spent, SumKey, Writer,
 };
+use units::Nanos;
 
 #[derive(Clone, Debug, Default)]
 struct Node {
     epoch: u32,
     applied_seq: u64,
+    /// The epoch in which it folded last, and by which batch.
+    folded: (u32, u64),
 }
 
 /// All that is kept.
@@ -20,6 +23,7 @@ struct Node {
 pub(super) struct Contents {
     nodes: BTreeMap<u32, Node>,
     leases: BTreeMap<LeaseKey, Lease>,
+    sums: BTreeMap<SumKey, Spent>,
     definitions: BTreeMap<DefinitionKey, Definition>,
     audit: BTreeMap<AuditKey, AuditEntry>,
     bug: Option<Bug>,
@@ -81,6 +85,16 @@ impl Contents {
     pub(super) fn submit(&mut self, writer: Writer, batch: &Batch) -> Result<(), Denied> {
         batch.check()?;
         self.admit(writer)?;
+        let folded = self.nodes.get(&writer.node).map_or((0, 0), |node| node.folded);
+        let last = (folded.0 == writer.epoch.0 && !self.has(Bug::ForgetFolded)).then_some(folded.1);
+        match last {
+            Some(last) if batch.number < last => {
+                return Err(Denied::Superseded { number: batch.number, folded: last });
+            }
+            // It is applied: what it leased besides may be folded since.
+            Some(last) if batch.number == last => return Ok(()),
+            _ => (),
+        }
         let mut merged = Vec::with_capacity(batch.leases.len());
         for (key, lease) in &batch.leases {
             match self.merged(key, *lease) {
@@ -93,15 +107,63 @@ impl Contents {
                 }
             }
         }
+        self.check_folds(writer, batch, &merged)?;
         if self.has(Bug::LoseHalf) {
             merged.truncate(merged.len().div_ceil(2));
         }
         self.leases.extend(merged);
+        batch.folds.iter().for_each(|fold| self.fold(*fold));
+        let applied = self.nodes.get(&writer.node).map_or(0, |node| node.applied_seq);
+        let applied = if self.has(Bug::StrayTwice) { 0 } else { applied };
+        for stray in batch.strays.iter().filter(|stray| applied < stray.seq) {
+            let sum = self.sums.entry(stray.sum).or_default();
+            *sum = sum.plus(stray.spent);
+        }
         let lowers = self.has(Bug::LowerAppliedSeq);
         let node = self.nodes.entry(writer.node).or_default();
         let least = if lowers { 0 } else { node.applied_seq };
         node.applied_seq = batch.applied_seq.max(least);
+        if !batch.folds.is_empty() {
+            node.folded = (writer.epoch.0, batch.number);
+        }
         Ok(())
+    }
+
+    fn check_folds(
+        &self,
+        writer: Writer,
+        batch: &Batch,
+        merged: &[(LeaseKey, Lease)],
+    ) -> Result<(), Denied> {
+        if batch.strays.iter().any(|stray| stray.sum.node != writer.node) {
+            return Err(Denied::Invalid("a stray is another node's: it has a log of its own"));
+        }
+        for fold in &batch.folds {
+            fold.check(writer)?;
+            let Fold::Lease(key, _) = fold else { continue };
+            let said = merged.iter().find(|(of, _)| of == key).map(|(_, lease)| lease);
+            let lease = said.or_else(|| self.leases.get(key));
+            if lease.is_some_and(|lease| !lease.is_closed()) && !self.has(Bug::FoldOpen) {
+                return Err(Denied::Open(*key));
+            }
+        }
+        Ok(())
+    }
+
+    fn fold(&mut self, fold: Fold) {
+        let stays = self.has(Bug::FoldTwice);
+        let mut spent = match fold {
+            Fold::Lease(key, _) if stays => self.leases.get(&key).map(Spent::of),
+            Fold::Lease(key, _) => self.leases.remove(&key).as_ref().map(Spent::of),
+            Fold::Day(key) => self.sums.remove(&key),
+        };
+        if self.has(Bug::FoldDropsLate) {
+            spent = spent.map(|it| Spent { late: Nanos::ZERO, over: Nanos::ZERO, ..it });
+        }
+        if let Some(spent) = spent {
+            let sum = self.sums.entry(fold.into_sum()).or_default();
+            *sum = sum.plus(spent);
+        }
     }
 
     pub(super) fn change(&mut self, writer: Writer, change: &Change) -> Result<(), Denied> {
@@ -159,6 +221,11 @@ impl Contents {
                 let is_asked = |key: &LeaseKey| node.is_none_or(|node| node == key.node || mixes);
                 let leases = self.leases.iter().filter(|(key, _)| is_asked(key));
                 Found::Leases(leases.map(|(key, lease)| (*key, *lease)).collect())
+            }
+            Query::Sums(node) => {
+                let of_node = |key: &SumKey| node.is_none_or(|node| node == key.node);
+                let sums = self.sums.iter().filter(|(key, _)| of_node(key));
+                Found::Sums(sums.map(|(key, spent)| (*key, *spent)).collect())
             }
             Query::Definitions(kind) => {
                 let of_kind = self.definitions.iter().filter(|(key, _)| key.kind == *kind);

@@ -6,35 +6,12 @@
 
 use std::collections::VecDeque;
 
+use faults::Chance;
+
 use super::{
     Answer, Batch, Bug, Cause, Change, Denied, Ended, LeaseStore, Outcome, Query, Sent, Writer,
     contents::Contents,
 };
-
-/// A chain of chances that a seed decides (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Chance(u64);
-
-impl Chance {
-    /// The chain of `seed`.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number below `limit`, which is positive.
-    pub const fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % limit
-    }
-
-    /// True once in `n` times; never for 0.
-    pub const fn once_in(&mut self, n: u64) -> bool {
-        n > 0 && self.below(n) == 0
-    }
-}
 
 /// What goes wrong, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -66,7 +66,7 @@ fn writer(epoch: u32) -> Writer {
 fn granted(number: u64) -> Batch {
     let key = LeaseKey { slot: Slot(1), period: Period(4), node: 1, epoch: Epoch(1) };
     let lease = Lease { granted: Nanos::new(number), ..Lease::default() };
-    Batch { number, leases: vec![(key, lease)], applied_seq: 0 }
+    Batch { number, leases: vec![(key, lease)], ..Batch::default() }
 }
 
 /// What a store is asked in order, and what it says, with crashes between.

@@ -51,6 +51,14 @@ impl Pace {
         Self { minimum: minimum.max(LEAST_BID), ..self }
     }
 
+    /// `value` times the multiplier, rounded down.
+    #[inline]
+    pub fn price(self, value: Cpm) -> Cpm {
+        let product = u128::from(value.micros()) * u128::from(self.multiplier);
+        let micros = u64::try_from(product >> FRACTION_BITS).unwrap_or(u64::MAX);
+        Cpm::new(micros).unwrap_or(Cpm::MAX)
+    }
+
     /// What a value is multiplied by, in units of 2^-32; at most 149.
     pub const fn multiplier(self) -> u64 {
         self.multiplier
@@ -94,9 +102,7 @@ pub fn decide(pace: Pace, value: Cpm, draw: u64) -> Result<Cpm, Refusal> {
     if draw >= pace.threshold && pace.threshold != u64::MAX {
         return Err(Refusal::Throttled);
     }
-    let product = u128::from(value.micros()) * u128::from(pace.multiplier);
-    let micros = u64::try_from(product >> FRACTION_BITS).unwrap_or(u64::MAX);
-    let price = Cpm::new(micros).unwrap_or(Cpm::MAX);
+    let price = pace.price(value);
     if price < pace.minimum { Err(Refusal::BelowMinimum) } else { Ok(price) }
 }
 

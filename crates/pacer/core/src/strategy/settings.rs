@@ -195,6 +195,14 @@ impl Settings {
         }
     }
 
+    /// Whether it says what is bid, and not only for which requests.
+    pub const fn changes_prices(&self) -> bool {
+        match self {
+            Self::Asap | Self::Even | Self::Throttle(_) => false,
+            Self::Pid(_) | Self::Adaptive(_) | Self::SlotDual(_) => true,
+        }
+    }
+
     /// Each strategy with its defaults, baselines first.
     pub fn all() -> [Self; 6] {
         [

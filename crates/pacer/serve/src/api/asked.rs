@@ -6,7 +6,11 @@
 use pacer_core::messages::Epoch;
 use pacer_core::store::AuditKey;
 use runtime::admin::{Call, ErrorCode, Reply};
+use runtime::config::Problem;
 use serde_json::{Map, Value, json};
+
+use super::shown::invalid;
+use crate::registry::{NotRead, read_json};
 
 /// Media types of whole definitions.
 pub(super) const JSON: &[&str] = &["application/json"];
@@ -26,6 +30,11 @@ pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
     Reply::error_with(code, message, json!({ "field": field }))
 }
 
+fn twice(path: &str) -> Problem {
+    let (key, remedy) = (path.to_owned(), "is given twice: remove one".to_owned());
+    Problem { file: None, line: None, column: None, key, value: None, remedy }
+}
+
 fn bad(field: &str, message: &str) -> Reply {
     wrong(ErrorCode::BadRequest, field, message)
 }
@@ -37,16 +46,19 @@ impl<'c> Asked<'c> {
 
     /// The body, an object.
     pub(super) fn body(self, media_types: &[&str]) -> Result<Map<String, Value>, Reply> {
-        let given = self.0.header("content-type").unwrap_or_default();
+        let given = self.0.header("content-type")?.unwrap_or_default();
         let media_type = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if !media_types.contains(&media_type.as_str()) {
             let message = format!("`{given}` is not read: send {}", media_types.join(" or "));
             return Err(wrong(ErrorCode::UnsupportedMediaType, "content-type", &message));
         }
-        match serde_json::from_slice(self.0.body()) {
+        match read_json(self.0.body()) {
             Ok(Value::Object(body)) => Ok(body),
             Ok(_) => Err(bad("body", "the body is no object: send one, with a definition's keys")),
-            Err(error) => {
+            Err(NotRead::Twice(paths)) => {
+                Err(invalid(&paths.iter().map(|path| twice(path)).collect::<Vec<_>>()))
+            }
+            Err(NotRead::Json(error)) => {
                 Err(bad("body", &format!("the body is not JSON: {error}: send a JSON object")))
             }
         }
@@ -54,7 +66,7 @@ impl<'c> Asked<'c> {
 
     /// The version that must be in force, if the request names one (RFC 9110, section 13.1.1).
     pub(super) fn version(self) -> Result<Option<u64>, Reply> {
-        let Some(given) = self.0.header("if-match") else { return Ok(None) };
+        let Some(given) = self.0.header("if-match")? else { return Ok(None) };
         let given = given.trim();
         if given == "*" {
             return Ok(None);
@@ -91,7 +103,7 @@ impl<'c> Asked<'c> {
 
     /// The idempotency key, if the request has one.
     pub(super) fn key(self) -> Result<Option<&'c str>, Reply> {
-        let Some(key) = self.0.header("idempotency-key") else { return Ok(None) };
+        let Some(key) = self.0.header("idempotency-key")? else { return Ok(None) };
         let fits = (1..=KEY_BYTES_MAX).contains(&key.len())
             && key.bytes().all(|byte| byte.is_ascii_graphic());
         if fits {

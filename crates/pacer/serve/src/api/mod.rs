@@ -5,19 +5,23 @@
 //! knows as [`Budgets`], whatever a campaign shows.
 
 mod asked;
+mod pace;
 mod shown;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use pacer_core::ledger::{Spend, Why};
+use pacer_core::ledger::Spend;
+use pacer_core::pacing::Curve;
 use pacer_core::store::{AuditEntry, AuditKey, Kind};
 use runtime::admin::{Api, Call, Method, Reply, Route};
 use serde_json::{Map, Value, json};
 use units::Currency;
 
-use crate::registry::{Answered, Curve, Edit, Listing, Refused, Registry, Rules};
+use crate::registry::{
+    AccountStanding, Answered, CampaignStanding, Edit, Listing, Refused, Registry, Rules,
+};
 use asked::Asked;
 
 /// Most that is read of a body: a campaign with its creatives.
@@ -65,17 +69,23 @@ pub trait Budgets: Send + Sync {
     /// When there is none, or the ledger does not answer.
     fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused>;
 
-    /// How one follows its target.
+    /// How a campaign follows its target.
     ///
     /// # Errors
     /// When there is none, or the ledger does not answer.
-    fn curve(&self, kind: Kind, id: &str) -> Result<Option<Curve>, Refused>;
+    fn curve(&self, id: &str) -> Result<Option<Curve>, Refused>;
 
-    /// Why one does not spend.
+    /// Why a campaign does not spend, and how it bids.
     ///
     /// # Errors
     /// When there is none, or the ledger does not answer.
-    fn why(&self, kind: Kind, id: &str) -> Result<Why, Refused>;
+    fn why(&self, id: &str) -> Result<CampaignStanding, Refused>;
+
+    /// Why an account as a whole does not spend.
+    ///
+    /// # Errors
+    /// When there is none, or the ledger does not answer.
+    fn why_account(&self, id: &str) -> Result<AccountStanding, Refused>;
 
     /// What was changed.
     ///
@@ -123,12 +133,16 @@ impl<R: Rules> Budgets for Registry<R> {
         Self::spend(self, kind, id)
     }
 
-    fn curve(&self, kind: Kind, id: &str) -> Result<Option<Curve>, Refused> {
-        Self::curve(self, kind, id)
+    fn curve(&self, id: &str) -> Result<Option<Curve>, Refused> {
+        Self::curve(self, id)
     }
 
-    fn why(&self, kind: Kind, id: &str) -> Result<Why, Refused> {
-        Self::why(self, kind, id)
+    fn why(&self, id: &str) -> Result<CampaignStanding, Refused> {
+        Self::why(self, id)
+    }
+
+    fn why_account(&self, id: &str) -> Result<AccountStanding, Refused> {
+        Self::why_account(self, id)
     }
 
     fn audit(
@@ -166,7 +180,7 @@ pub static ROUTES: &[Route<Held>] = &[
     route(Method::Delete, "/v1/accounts/{id}/pause", |of, call| pause(of, ACCOUNT, call, false)),
     route(Method::Put, "/v1/accounts/{id}/budget", |of, call| budget(of, ACCOUNT, call)),
     route(Method::Get, "/v1/accounts/{id}/spend", |of, call| spend(of, ACCOUNT, call)),
-    route(Method::Get, "/v1/accounts/{id}/why", |of, call| why(of, ACCOUNT, call)),
+    route(Method::Get, "/v1/accounts/{id}/why", why_account),
     route(Method::Get, "/v1/campaigns", |of, call| list(of, CAMPAIGN, call)),
     route(Method::Post, "/v1/campaigns", |of, call| create(of, CAMPAIGN, call)),
     route(Method::Get, "/v1/campaigns/{id}", |of, call| show(of, CAMPAIGN, call)),
@@ -178,7 +192,7 @@ pub static ROUTES: &[Route<Held>] = &[
     route(Method::Put, "/v1/campaigns/{id}/budget", |of, call| budget(of, CAMPAIGN, call)),
     route(Method::Get, "/v1/campaigns/{id}/spend", |of, call| spend(of, CAMPAIGN, call)),
     route(Method::Get, "/v1/campaigns/{id}/curve", curve),
-    route(Method::Get, "/v1/campaigns/{id}/why", |of, call| why(of, CAMPAIGN, call)),
+    route(Method::Get, "/v1/campaigns/{id}/why", why),
     route(Method::Get, "/v1/audit", audit),
 ];
 
@@ -284,16 +298,24 @@ fn spend(of: &Held, kind: Kind, call: &Call) -> Reply {
 
 fn curve(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.curve(CAMPAIGN, id) {
+    match of.curve(id) {
         Ok(curve) => Reply::json(&shown::curve(id, of.currency(CAMPAIGN, id), curve.as_ref())),
         Err(refused) => shown::refused(&refused),
     }
 }
 
-fn why(of: &Held, kind: Kind, call: &Call) -> Reply {
+fn why(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.why(kind, id) {
-        Ok(why) => Reply::json(&shown::why(id, of.currency(kind, id), &why)),
+    match of.why(id) {
+        Ok(standing) => Reply::json(&shown::why(id, &standing)),
+        Err(refused) => shown::refused(&refused),
+    }
+}
+
+fn why_account(of: &Held, call: &Call) -> Reply {
+    let id = call.parameter("id");
+    match of.why_account(id) {
+        Ok(standing) => Reply::json(&shown::why_account(id, &standing)),
         Err(refused) => shown::refused(&refused),
     }
 }
@@ -305,6 +327,9 @@ fn audit(of: &Held, call: &Call) -> Reply {
         let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
         let most_entries = u32::try_from(most).unwrap_or(u32::MAX);
         let entries = of.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
-        Ok(Reply::json(&shown::audit(&entries, most)))
+        // A page may end before so many: where its entries are large.
+        let behind = entries.last().map(|(last, _)| of.audit(Some(*last), 1));
+        let behind = behind.transpose().map_err(|it| shown::refused(&it))?.unwrap_or_default();
+        Ok(Reply::json(&shown::audit(&entries, !behind.is_empty())))
     })
 }

@@ -5,9 +5,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use pacer_core::calendar::QUARTER_MS;
-use pacer_core::ledger::{Level, Owner, Span, Spend, Why};
+use pacer_core::calendar::{Hour, QUARTER_MS};
+use pacer_core::ledger::{Level, Owner, Span, Spend};
 use pacer_core::messages::Period;
+use pacer_core::pacing::Curve;
 use pacer_core::refusal::Refusal;
 use pacer_core::store::{AuditEntry, AuditKey};
 use runtime::admin::{ErrorCode, Reply, rfc3339};
@@ -16,17 +17,17 @@ use serde_json::{Value, json};
 use units::{Currency, Nanos};
 
 use super::asked::wrong;
-use crate::registry::{Curve, Refused};
+use super::pace;
+use crate::registry::{AccountStanding, CampaignStanding, Refused};
 
 /// The reply to what was refused.
 pub(super) fn refused(refused: &Refused) -> Reply {
     let (code, field) = match refused {
         Refused::Unknown { .. } => (ErrorCode::NotFound, "id"),
         Refused::KeyReused(_) => (ErrorCode::KeyReused, "idempotency-key"),
-        Refused::OfFile { .. }
-        | Refused::Exists { .. }
-        | Refused::Removed { .. }
-        | Refused::NoSeats(_) => (ErrorCode::Conflict, "id"),
+        Refused::OfFile { .. } | Refused::Exists { .. } | Refused::Removed { .. } => {
+            (ErrorCode::Conflict, "id")
+        }
         Refused::Stale { .. } => (ErrorCode::PreconditionFailed, "if-match"),
         Refused::Unavailable(_) => (ErrorCode::Unavailable, "body"),
         Refused::Invalid(problems) => return invalid(problems),
@@ -34,7 +35,8 @@ pub(super) fn refused(refused: &Refused) -> Reply {
     wrong(code, field, &refused.to_string())
 }
 
-fn invalid(problems: &[Problem]) -> Reply {
+/// The reply to problems, all of them.
+pub(super) fn invalid(problems: &[Problem]) -> Reply {
     let noun = if problems.len() == 1 { "problem" } else { "problems" };
     let message = format!("{} {noun}; nothing was changed", problems.len());
     let listed: Value = problems
@@ -95,8 +97,8 @@ pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>)
         "id": id,
         "currency": currency.map(|currency| currency.code().to_owned()),
         "span": curve.map(|curve| span(curve.span)),
-        "start": curve.map(|curve| time(curve.start_unix_ms)),
-        "end": curve.map(|curve| time(curve.end_unix_ms)),
+        "start": curve.map(|curve| time(curve.flight.start_ms)),
+        "end": curve.map(|curve| time(curve.flight.end_ms)),
         "strategy": curve.map(|curve| curve.strategy),
         "points": points,
     })
@@ -117,30 +119,76 @@ const fn owner(owner: Owner) -> &'static str {
     }
 }
 
-pub(super) fn why(id: &str, currency: Option<Currency>, why: &Why) -> Value {
+pub(super) fn why(id: &str, standing: &CampaignStanding) -> Value {
+    let CampaignStanding { why, bidding, amount, currency } = standing;
     let code = currency.map(|currency| currency.code().to_owned());
-    let levels = why.levels.iter().flatten().map(level).collect::<Value>();
-    let hour = why.hour.map(|hour| {
-        json!({
-            "start": time(hour.start_unix_ms),
-            "end": time(hour.end_unix_ms),
-            "hour_of_week": hour.hour_of_week,
-        })
-    });
+    let about = About {
+        refusal: why.refusal,
+        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
+        flight_unix_ms: Some(why.flight_unix_ms),
+        is_store_failing: why.is_store_failing,
+    };
     let (start, end) = why.flight_unix_ms;
+    let words = code.as_deref().unwrap_or_default();
     json!({
         "id": id,
         "refusal": why.refusal.map(Refusal::label),
-        "words": words(why, code.as_deref().unwrap_or_default()),
+        "words": about.words(words),
         "currency": code,
         "flight": { "start": time(start), "end": time(end) },
-        "hour": hour,
-        "levels": levels,
+        "hour": hour(why.hour.as_ref()),
+        "levels": about.levels.iter().map(level).collect::<Value>(),
+        "pace": bidding.map(|bidding| pace::shown(&bidding, *amount, words)),
         "at_shards": money(why.at_shards),
         "ready": money(why.ready),
         "frozen": money(why.frozen),
         "store_failing": why.is_store_failing,
     })
+}
+
+pub(super) fn why_account(id: &str, standing: &AccountStanding) -> Value {
+    let AccountStanding { why, seats, campaigns, currency } = standing;
+    let code = currency.map(|currency| currency.code().to_owned());
+    let about = About {
+        refusal: why.refusal,
+        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
+        flight_unix_ms: None,
+        is_store_failing: why.is_store_failing,
+    };
+    let plain = |refusal: Option<Refusal>| {
+        let words = refusal.map_or_else(nothing, |refusal| refusal.to_string());
+        json!({ "refusal": refusal.map(Refusal::label), "words": words })
+    };
+    let campaigns = campaigns.iter().map(|(refusal, count)| {
+        let mut shown = plain(*refusal);
+        shown["count"] = (*count).into();
+        shown
+    });
+    json!({
+        "id": id,
+        "refusal": why.refusal.map(Refusal::label),
+        "words": about.words(code.as_deref().unwrap_or_default()),
+        "currency": code,
+        "hour": hour(why.hour.as_ref()),
+        "levels": about.levels.iter().map(level).collect::<Value>(),
+        "seats": seats.map(plain),
+        "campaigns": campaigns.collect::<Value>(),
+        "at_shards": money(why.at_shards),
+        "ready": money(why.ready),
+        "frozen": money(why.frozen),
+        "store_failing": why.is_store_failing,
+    })
+}
+
+fn hour(hour: Option<&Hour>) -> Value {
+    hour.map(|hour| {
+        json!({
+            "start": time(hour.start_unix_ms),
+            "end": time(hour.end_unix_ms),
+            "hour_of_week": hour.hour_of_week,
+        })
+    })
+    .into()
 }
 
 fn level(level: &Level) -> Value {
@@ -157,40 +205,56 @@ fn level(level: &Level) -> Value {
     })
 }
 
-/// Why, with the figures that make it so.
-fn words(why: &Why, currency: &str) -> String {
-    let Some(refusal) = why.refusal else {
-        return "nothing keeps it from spending".to_owned();
-    };
-    let text = refusal.to_string();
-    let shown = |at: u64| time(at).as_str().unwrap_or_default().to_owned();
-    match refusal {
-        Refusal::OutOfFlight => {
-            let (start, end) = why.flight_unix_ms;
-            format!("{text}: that is from {} to {}", shown(start), shown(end))
+fn nothing() -> String {
+    "nothing keeps it from spending".to_owned()
+}
+
+/// What words are made of.
+struct About<'w> {
+    refusal: Option<Refusal>,
+    levels: &'w [Level],
+    /// Of campaigns.
+    flight_unix_ms: Option<(u64, u64)>,
+    is_store_failing: bool,
+}
+
+impl About<'_> {
+    /// Why, with the figures that make it so.
+    fn words(&self, currency: &str) -> String {
+        let Some(refusal) = self.refusal else { return nothing() };
+        let text = refusal.to_string();
+        let shown = |at: u64| time(at).as_str().unwrap_or_default().to_owned();
+        match (refusal, self.flight_unix_ms) {
+            (Refusal::Unknown, _) => "the ledger does not know it yet: ask again".to_owned(),
+            (Refusal::OutOfFlight, Some((start, end))) => {
+                format!("{text}: that is from {} to {}", shown(start), shown(end))
+            }
+            (Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted, _) => self
+                .exhausted(refusal, currency)
+                .map_or(text.clone(), |why| format!("{text}: {why}")),
+            (Refusal::LedgerUnavailable, _) if self.is_store_failing => {
+                format!("{text}: its store takes nothing; the log says why")
+            }
+            _ => text,
         }
-        Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted => {
-            let exhausted = |level: &&Level| {
-                level.refusal() == refusal && level.headroom() == Some(Nanos::ZERO)
-            };
-            let Some(level) = why.levels.iter().flatten().find(exhausted) else { return text };
-            let limit = level.limit.unwrap_or_default();
-            format!(
-                "{text}: of the {}'s {limit} {currency}, {} are spent or on their way, and {} are \
-                 kept back for late wins",
-                owner(level.owner),
-                level.exposure(),
-                level.holdback,
-            )
-        }
-        Refusal::LedgerUnavailable if why.is_store_failing => {
-            format!("{text}: its store takes nothing; the log says why")
-        }
-        _ => text,
+    }
+
+    /// Which limit is used up, and by what.
+    fn exhausted(&self, refusal: Refusal, currency: &str) -> Option<String> {
+        let is_used_up =
+            |level: &&Level| level.refusal() == refusal && level.headroom() == Some(Nanos::ZERO);
+        let level = self.levels.iter().find(is_used_up)?;
+        let (whose, limit) = (owner(level.owner), level.limit.unwrap_or_default());
+        let kept = match level.holdback {
+            Nanos::ZERO => String::new(),
+            kept => format!(", and {kept} are kept back for late wins"),
+        };
+        let used = level.exposure();
+        Some(format!("of the {whose}'s {limit} {currency}, {used} are spent or on their way{kept}"))
     }
 }
 
-pub(super) fn audit(entries: &[(AuditKey, AuditEntry)], most: usize) -> Value {
+pub(super) fn audit(entries: &[(AuditKey, AuditEntry)], is_more: bool) -> Value {
     let shown = entries.iter().map(|(key, entry)| {
         let body: Value = serde_json::from_slice(&entry.body).unwrap_or_default();
         let mut shown = json!({ "key": key_text(key), "at": time(entry.at_unix_ms) });
@@ -200,7 +264,7 @@ pub(super) fn audit(entries: &[(AuditKey, AuditEntry)], most: usize) -> Value {
         shown
     });
     let shown: Vec<Value> = shown.collect();
-    let next = entries.last().filter(|_| entries.len() == most).map(|(key, _)| key_text(key));
+    let next = entries.last().filter(|_| is_more).map(|(key, _)| key_text(key));
     json!({ "entries": shown, "next": next })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pacer_core::calendar::Hour;
-use pacer_core::ledger::HourSpend;
+use pacer_core::ledger::{AccountWhy, HourSpend, Why};
 use pacer_core::messages::{Period, Slot};
 use pacer_core::refusal::Refusal;
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
@@ -19,9 +19,11 @@ use units::Nanos;
 
 use super::*;
 use crate::registry::LedgerDesk as _;
+use crate::registry::RegistryOptions;
 use crate::registry::testing::{PriceRules, StoreDesk};
-use crate::registry::{CurvePoint, RegistryOptions};
 use pacer_core::ledger::{Level, Owner, Span};
+use pacer_core::pacing::{Bidding, CurvePoint};
+use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
 
 const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
@@ -212,6 +214,10 @@ fn refusals() {
     }
     let version = "{\"budget\": \"1\", \"version\": \"1\"}";
     check("PUT /v1/campaigns/x/budget", json, version, bad("version", "whole number"));
+    // What is not ASCII is not absent.
+    check("PUT /v1/campaigns/x/pause", "if-match: \"1\u{e9}\"", "", bad("if-match", "not ASCII"));
+    let keyed = format!("{json}\nidempotency-key: \u{e9}");
+    check("POST /v1/campaigns", &keyed, "{}", bad("idempotency-key", "not ASCII"));
     let two = format!("{json}\nif-match: \"2\"");
     let version = "{\"budget\": \"1\", \"version\": 1}";
     check("PUT /v1/campaigns/x/budget", &two, version, bad("version", "name one of them"));
@@ -237,7 +243,6 @@ fn refusals() {
     check("PATCH /v1/campaigns/filed", json, "{}", conflict("a.toml: change it there"));
     check("DELETE /v1/campaigns/filed", "", "", conflict("change it there"));
     check("PUT /v1/accounts/acme", json, "{}", conflict("change it there"));
-    get("/v1/accounts/acme/spend", conflict("ask for its campaigns"));
     // 412
     let stale = (412, "precondition_failed", "if-match", "read it again");
     check("PUT /v1/campaigns/x/pause", "if-match: \"2\"", "", stale);
@@ -258,11 +263,24 @@ fn refusals() {
     let negative = "{\"budget\": \"-1\"}";
     check("PUT /v1/campaigns/x/budget", json, negative, invalid("budget", "is negative"));
     check("PATCH /v1/campaigns/x", json, "{\"end\": \"2026-01-01\"}", invalid("end", "later end"));
+    let twice = "{\"budget\": \"1\", \"budget\": \"2\"}";
+    check(
+        "PUT /v1/campaigns/x/budget",
+        json,
+        twice,
+        invalid("budget", "is given twice: remove one"),
+    );
+    let twice = "{\"bid\": {\"value\": \"1\", \"value\": \"1\"}}";
+    for line in ["POST /v1/campaigns", "PUT /v1/campaigns/x", "PATCH /v1/campaigns/x"] {
+        check(line, json, twice, invalid("bid.value", "is given twice: remove one"));
+    }
+    assert_eq!(fixture.get("/v1/campaigns/x")["version"], 1, "nothing was changed");
     // 503
     fixture.desk.told().is_full = true;
     let full = (503, "unavailable", "body", "free some");
     check("PUT /v1/campaigns/x/pause", "", "", full);
     get("/v1/campaigns/x/spend", (503, "unavailable", "id", "ask again"));
+    get("/v1/accounts/acme/spend", (503, "unavailable", "id", "ask again"));
     fixture.admin.stop();
 }
 
@@ -338,6 +356,7 @@ fn how_it_stands() {
     );
     assert_eq!(shown["hour"]["start"], "2027-01-15T08:00:00.000Z");
     for (refusal, words) in [
+        (Refusal::Unknown, "the ledger does not know it yet"),
         (Refusal::OutOfFlight, "it is not in flight: that is from 1970-01-01T00:00:00.000Z"),
         (Refusal::Paused, "it is paused"),
         (Refusal::LedgerUnavailable, "the ledger has granted nothing yet, or cannot"),
@@ -376,9 +395,11 @@ fn how_it_stands() {
     let point = |at_unix_ms, spent| CurvePoint { at_unix_ms, target: cents(100), spent };
     let curve = Curve {
         span: Span::Day,
-        start_unix_ms: 1_800_000_000_000,
-        end_unix_ms: 1_800_086_400_000,
+        flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
+        pace: Pace::FULL,
+        dual: 0.0,
+        rate: 1.0,
         points: vec![point(1_800_000_600_000, Some(cents(99))), point(1_800_001_200_000, None)],
     };
     fixture.desk.told().curves.insert(slot, curve);
@@ -391,5 +412,124 @@ fn how_it_stands() {
             { "at": "2027-01-15T08:20:00.000Z", "target": "1", "spent": null },
         ])
     );
+    fixture.admin.stop();
+}
+
+#[test]
+fn how_it_bids() {
+    let fixture = Fixture::new();
+    let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
+    let slot = Slot(u32::try_from(slot).expect("few"));
+    assert_eq!(fixture.get("/v1/campaigns/filed/why")["pace"], Value::Null);
+    let state = State::start(&Settings::default());
+    let throttled = Settings::Throttle(Throttle { start: 0.125, ..Throttle::default() });
+    let throttled = State::start(&throttled).pace(&throttled);
+    // The campaign's value is 1.
+    for (strategy, is_fixed_price, pace, want) in [
+        (
+            "slot_dual",
+            false,
+            state.pace(&Settings::default()),
+            [
+                "0.1",
+                "1",
+                "0.1",
+                "slot_dual bids 0.1 of its value, 0.1 USD for 1000 impressions, for \
+                         every request that fits",
+            ],
+        ),
+        (
+            "throttle",
+            true,
+            throttled,
+            [
+                "1",
+                "0.125",
+                "1",
+                "throttle bids its price, 1 USD for 1000 impressions, for 12.5 % of \
+                          the requests that fit",
+            ],
+        ),
+        ("even", false, Pace::NONE, ["1", "0", "1", "even bids for no request now"]),
+    ] {
+        let bidding = Bidding { strategy, is_fixed_price, pace };
+        fixture.desk.told().biddings.insert(slot, bidding);
+        let found = &fixture.get("/v1/campaigns/filed/why")["pace"];
+        let [multiplier, share, bid, words] = want;
+        let number = |key: &str| found[key].as_str().and_then(|it| it.parse::<f64>().ok());
+        let near = |key: &str, want: &str| {
+            let want = want.parse::<f64>().expect("a number");
+            number(key).is_some_and(|is| (is - want).abs() < 1e-5)
+        };
+        assert!(near("multiplier", multiplier), "{found}");
+        assert!(near("share", share) && near("bid", bid), "{found}");
+        assert_eq!(found["strategy"], strategy);
+        let words =
+            words.replace("0.1 USD", &format!("{} USD", found["bid"].as_str().expect("a bid")));
+        assert_eq!(found["words"], words);
+    }
+    fixture.admin.stop();
+}
+
+#[test]
+fn an_account_as_a_whole() {
+    let fixture = Fixture::new();
+    fixture.send("POST /v1/campaigns", &campaign("x"));
+    let cents = |cents: u64| Nanos::new(cents * 10_000_000);
+    let (life, today, now) = (cents(900), cents(225), cents(125));
+    let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
+    fixture.desk.told().account_spends.insert(0, spend);
+    let want = json!({
+        "id": "acme", "currency": "USD", "hour": "1.25", "today": "2.25", "life": "9", "hours": [],
+    });
+    assert_eq!(fixture.get("/v1/accounts/acme/spend"), want);
+
+    let open = fixture.get("/v1/accounts/acme/why");
+    assert_eq!((&open["refusal"], &open["seats"]), (&Value::Null, &Value::Null));
+    let count = |refusal: Value, words: &str, count: u64| json!({ "refusal": refusal, "words": words, "count": count });
+    let nothing = "nothing keeps it from spending";
+    assert_eq!(open["campaigns"], json!([count(Value::Null, nothing, 2)]));
+    let level = |span, limit| Level {
+        owner: Owner::Account,
+        span,
+        limit,
+        held: cents(950),
+        late: cents(50),
+        holdback: Nanos::ZERO,
+    };
+    let why = AccountWhy {
+        refusal: Some(Refusal::DayExhausted),
+        levels: Some([
+            level(Span::Life, None),
+            level(Span::Day, Some(cents(1000))),
+            level(Span::Hour, None),
+        ]),
+        hour: None,
+        at_shards: cents(5),
+        ready: Nanos::ZERO,
+        frozen: Nanos::ZERO,
+        is_store_failing: false,
+    };
+    fixture.desk.told().account_whys.insert(0, why);
+    let slot = Slot(1);
+    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(slot).expect("why") };
+    fixture.desk.told().whys.insert(slot, paused);
+    let shown = fixture.get("/v1/accounts/acme/why");
+    assert_eq!((&shown["refusal"], &shown["at_shards"]), (&json!("day_exhausted"), &json!("0.05")));
+    assert_eq!(
+        shown["words"],
+        "its budget of the day is spent: of the account's 10 USD, 10 are spent or on their way"
+    );
+    let levels = shown["levels"].as_array().expect("levels");
+    let spans: Vec<_> = levels.iter().map(|it| (&it["owner"], &it["span"], &it["limit"])).collect();
+    let (account, none) = (json!("account"), Value::Null);
+    let [life, day, hour] = ["life", "day", "hour"].map(|span| json!(span));
+    let limit = json!("10");
+    assert_eq!(
+        spans,
+        [(&account, &life, &none), (&account, &day, &limit), (&account, &hour, &none)]
+    );
+    let want = [count(Value::Null, nothing, 1), count(json!("paused"), "it is paused", 1)];
+    assert_eq!(shown["campaigns"], json!(want));
     fixture.admin.stop();
 }

@@ -35,6 +35,18 @@ fn every_key_has_a_default_that_is_accepted() {
 }
 
 #[test]
+fn the_directory_is_beside_the_configuration() {
+    let config = given("");
+    assert_eq!(config.beside("/etc/vickrey".as_ref()).directory, PathBuf::from("/tmp/b"));
+    let relative = BudgetsConfig { directory: "budgets".into(), ..config };
+    assert_eq!(
+        relative.beside("/etc/vickrey".as_ref()).directory,
+        PathBuf::from("/etc/vickrey/budgets")
+    );
+    assert_eq!(relative.beside("".as_ref()).directory, PathBuf::from("budgets"));
+}
+
+#[test]
 fn each_problem_is_told() {
     let check = |line: &str, want: &str| {
         let text = format!("[budgets]\ndirectory = \"/tmp/b\"\n{line}\n");
@@ -69,8 +81,6 @@ fn reservations_last_as_long_as_beacons_and_no_longer_than_is_allowed() {
     let lifetimes = [60, 86_400, 300, 60, 1_800, 600].map(secs);
     let options = config.shard_options(origin(), &lifetimes);
     assert_eq!(options.ttls, [60, 300, 600, 1_800].map(secs));
-    let class = |seconds| config.class_of(&options, secs(seconds)).0;
-    assert_eq!([1, 60, 61, 300, 1_800, 86_400].map(class), [0, 0, 1, 1, 3, 3]);
     // A shard takes the memory that the keys say.
     assert!(Shard::new(&options).is_ok());
     let bytes = options.bytes().unwrap();
@@ -91,7 +101,7 @@ fn any_lifetimes_make_a_shard() {
     assert!(options.ttls.len() <= TTLS_MAX);
     Shard::new(&options).unwrap();
     for lifetime in lifetimes {
-        let class = config.class_of(&options, lifetime);
-        assert!(options.ttls[usize::from(class.0)] >= lifetime.min(config.reservation_max));
+        let longest = options.ttls.last().expect("one at least");
+        assert!(*longest >= lifetime.min(config.reservation_max));
     }
 }

@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 use pacer_core::ledger::{AccountDefinition, Incoming, Now, Why};
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
-use pacer_core::store::{Cause, Change, Denied, Ended, LeaseStore as _, Outcome, Query, Writer};
+use pacer_core::store::{
+    Cause, Change, Denied, Ended, Found, LeaseStore as _, Outcome, Query, Writer,
+};
 use tracing::warn;
 
 use super::Desk;
-use crate::handle::{Ask, CampaignTerms, Defined, Found, Reply};
+use crate::digest::Digest;
+use crate::handle::{Ask, CampaignTerms, Defined, Reply};
 use crate::thread::Store;
 
 /// Asks that one turn takes; the next takes the rest.
@@ -41,7 +44,7 @@ pub(super) struct Defining {
 /// those before it ended.
 #[derive(Default)]
 pub(super) struct Changes {
-    waiting: VecDeque<(Change, Reply<Result<(), Denied>>)>,
+    waiting: VecDeque<Waiting>,
     /// Whether the first was submitted, and is not answered yet.
     is_submitted: bool,
     /// Whether the first may be durable: then no refusal of a store that fails says that it is not.
@@ -49,12 +52,30 @@ pub(super) struct Changes {
     /// When the first is asked for again.
     again_at: Option<Instant>,
     last: u64,
+    /// What the last one said: asked for again it keeps its number, by which the store does it once.
+    last_digest: Option<Digest>,
+}
+
+/// A change that has not ended.
+struct Waiting {
+    change: Change,
+    digest: Digest,
+    reply: Reply<Result<(), Denied>>,
 }
 
 impl Changes {
-    fn push(&mut self, change: Change, reply: Reply<Result<(), Denied>>) {
-        self.last += 1;
-        self.waiting.push_back((Change { number: self.last, ..change }, reply));
+    fn push(&mut self, change: Change, digest: Digest, reply: Reply<Result<(), Denied>>) {
+        if let Some(same) = self.waiting.iter_mut().find(|waiting| waiting.digest == digest) {
+            // Whoever asked first has given up.
+            same.reply = reply;
+            return;
+        }
+        if self.last_digest != Some(digest) {
+            self.last += 1;
+            self.last_digest = Some(digest);
+        }
+        let change = Change { number: self.last, ..change };
+        self.waiting.push_back(Waiting { change, digest, reply });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,7 +92,7 @@ impl Changes {
         if self.is_submitted || self.again_at.is_some_and(|at| Instant::now() < at) {
             return;
         }
-        let Some((change, _)) = self.waiting.front() else { return };
+        let Some(Waiting { change, .. }) = self.waiting.front() else { return };
         store.change(writer, change.clone());
         expected.push_back(Expected::Change);
         (self.is_submitted, self.again_at) = (true, None);
@@ -89,7 +110,7 @@ impl Changes {
             return;
         }
         (self.is_unknown, self.again_at) = (false, None);
-        let (_, reply) = self.waiting.pop_front().expect("it was submitted");
+        let Waiting { reply, .. } = self.waiting.pop_front().expect("it was submitted");
         let ended = match outcome.ended {
             Ended::Committed => Ok(()),
             Ended::Refused | Ended::Unknown => {
@@ -123,14 +144,20 @@ impl Desk {
                 defined: Defined::default(),
                 reply,
             }),
-            Ask::Change(change, reply) => match change.check() {
-                Ok(()) => self.changes.push(change, reply),
+            Ask::Change(change, digest, reply) => match change.check() {
+                Ok(()) => self.changes.push(change, digest, reply),
                 Err(denied) => tell(&reply, Err(denied)),
             },
             Ask::Definitions(kind, reply) => self.read(Query::Definitions(kind), reply),
             Ask::Audit(after, most, reply) => self.read(Query::Audit(after, most), reply),
             Ask::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
             Ask::Why(slot, reply) => tell(&reply, self.why(slot)),
+            Ask::WhyAccount(id, reply) => tell(&reply, self.ledger.why_account(id)),
+            Ask::Refusals(slots, reply) => {
+                tell(&reply, slots.into_iter().map(|slot| self.why(slot).refusal).collect());
+            }
+            Ask::Bidding(slot, reply) => tell(&reply, self.pacer.bidding(slot)),
+            Ask::SpendAccount(id, reply) => tell(&reply, self.ledger.spend_account(id)),
             Ask::Spend(slot, reply) => tell(&reply, self.ledger.spend(slot)),
             Ask::Curve(slot, reply) => tell(&reply, self.pacer.curve(slot, now.unix_ms)),
         }
@@ -202,7 +229,7 @@ mod tests {
     fn check(answers: &[(Ended, Option<Denied>)], want: &[Option<Result<(), Denied>>]) {
         let mut changes = Changes::default();
         let (reply, heard) = mpsc::sync_channel(1);
-        changes.push(Change::default(), reply);
+        changes.push(Change::default(), Digest(0), reply);
         for ((ended, denied), want) in answers.iter().zip(want) {
             changes.end(outcome(*ended, denied.clone()));
             assert_eq!(heard.try_recv().ok(), *want, "after {ended:?} {denied:?}");
@@ -241,14 +268,38 @@ mod tests {
         let mut changes = Changes::default();
         let (first, _heard) = mpsc::sync_channel(1);
         let (second, heard) = mpsc::sync_channel(1);
-        changes.push(Change { number: 5, ..Change::default() }, first);
-        changes.push(Change { number: 5, ..Change::default() }, second);
-        let numbers: Vec<_> = changes.waiting.iter().map(|(change, _)| change.number).collect();
+        changes.push(Change { number: 5, ..Change::default() }, Digest(0), first);
+        changes.push(Change { number: 5, ..Change::default() }, Digest(1), second);
+        let numbers: Vec<_> = changes.waiting.iter().map(|it| it.change.number).collect();
         assert_eq!(numbers, [1, 2]);
         changes.end(outcome(Ended::Unknown, None));
         changes.end(outcome(Ended::Committed, None));
         let failing = Denied::Failing(Cause::Disk);
         changes.end(outcome(Ended::Refused, Some(failing.clone())));
         assert_eq!(heard.try_recv(), Ok(Err(failing)));
+    }
+
+    #[test]
+    fn what_is_asked_for_again_keeps_its_number() {
+        let mut changes = Changes::default();
+        let push = |changes: &mut Changes, digest| {
+            let (reply, heard) = mpsc::sync_channel(1);
+            changes.push(Change::default(), Digest(digest), reply);
+            (changes.waiting.len(), changes.waiting.back().unwrap().change.number, heard)
+        };
+        // While it waits there is one of it, and whoever asked last hears.
+        let (_, _, first) = push(&mut changes, 1);
+        let (waiting, number, again) = push(&mut changes, 1);
+        assert_eq!((waiting, number), (1, 1));
+        changes.end(outcome(Ended::Committed, None));
+        assert!(first.try_recv().is_err());
+        assert_eq!(again.try_recv(), Ok(Ok(())));
+        // Once it has ended the store tells by its number that it was done.
+        assert_eq!(push(&mut changes, 1).1, 1);
+        changes.end(outcome(Ended::Committed, None));
+        assert_eq!(push(&mut changes, 2).1, 2);
+        assert_eq!(push(&mut changes, 3).1, 3);
+        let (waiting, _, _) = push(&mut changes, 2);
+        assert_eq!(waiting, 2, "not the last, and waiting still");
     }
 }

@@ -5,3 +5,4 @@ mod fake;
 mod killed;
 mod live;
 mod restart;
+mod told;

@@ -11,14 +11,16 @@ use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
 use serde_json::{Value, json};
 
+use super::StartError;
 use super::catalogue::{Published, PublishedAccount, PublishedCampaign};
+use super::changes::label;
 use super::definition::{Account, Campaign};
 use super::desk::{AccountOrder, CampaignOrder};
 use super::read::Facts;
 use super::record::{Origin, Record};
 
-/// The end of time for whom has none: the year 10,000.
-const ENDLESS_UNIX_MS: u64 = 253_402_300_800_000;
+/// The end of time for whom has none: the last millisecond of the year 9999, which RFC 3339 can write.
+const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
 
 /// A definition that is known.
 #[derive(Debug)]
@@ -47,14 +49,21 @@ pub(super) struct Books<R> {
     pub(super) next_slot: u32,
 }
 
-impl<R> Books<R> {
-    pub(super) fn new(next_slot: Slot) -> Self {
+impl<R> Default for Books<R> {
+    fn default() -> Self {
         Self {
             accounts: BTreeMap::new(),
             campaigns: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            next_slot: next_slot.0,
+            next_slot: 0,
         }
+    }
+}
+
+impl<R> Books<R> {
+    /// The first number that no lease names: none before it is given to another.
+    pub(super) fn leased(&mut self, next_slot: Slot) {
+        self.next_slot = self.next_slot.max(next_slot.0);
     }
 
     pub(super) fn put_account(&mut self, id: Arc<str>, entry: Entry<Account>) {
@@ -68,6 +77,26 @@ impl<R> Books<R> {
         self.campaigns.insert(id, entry);
     }
 
+    /// Refuses a number that two have: the money of one would be spent by the other.
+    pub(super) fn check_slots(&self) -> Result<(), StartError> {
+        let accounts = self.accounts.iter().map(|(id, entry)| (Kind::Account, id, &entry.record));
+        let campaigns =
+            self.campaigns.iter().map(|(id, entry)| (Kind::Campaign, id, &entry.record));
+        let mut taken = BTreeMap::new();
+        for (kind, id, record) in accounts.chain(campaigns) {
+            let Some(Slot(slot)) = record.slot else { continue };
+            let name = |(kind, id): (Kind, &Arc<str>)| format!("{} `{id}`", label(kind));
+            if let Some(first) = taken.insert(slot, (kind, id)) {
+                return Err(StartError::SharedSlot {
+                    first: name(first),
+                    second: name((kind, id)),
+                    slot,
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn seen(&mut self, slot: Option<Slot>) {
         let behind = slot.map_or(0, |slot| slot.0.saturating_add(1));
         self.next_slot = self.next_slot.max(behind);
@@ -77,6 +106,11 @@ impl<R> Books<R> {
     pub(super) fn number(&mut self, id: &Arc<str>) -> AccountId {
         let next = u32::try_from(self.numbers.len()).expect("accounts are fewer than slots");
         *self.numbers.entry(Arc::clone(id)).or_insert(AccountId(next))
+    }
+
+    /// The same of one that was asked for before.
+    pub(super) fn number_of(&self, id: &str) -> Option<AccountId> {
+        self.numbers.get(id).copied()
     }
 
     /// What campaigns must know of the accounts that `wanted` picks.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pacer_core::messages::Slot;
+use tracing::warn;
 use units::Currency;
 
 /// All accounts and campaigns that are not removed, as of one moment.
@@ -95,6 +96,9 @@ pub(super) fn start(
 ) -> std::io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("catalogue".to_owned());
     thread.spawn(move || {
+        if let Err(error) = runtime::process::stand_back() {
+            warn!(%error, "telling of campaigns may hold up auctions");
+        }
         while bell.wait() {
             publish();
         }

@@ -4,18 +4,14 @@
 
 use std::sync::Arc;
 
-use pacer_core::store::{
-    AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Denied,
-    Kind, Put,
-};
-use serde_json::{Value, json};
-use tracing::warn;
-
 use super::books::{Books, Entry, view};
 use super::definition::{Account, Campaign};
 use super::desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
 use super::keys::Keyed;
-use super::refused::Refused;
+use pacer_core::store::{
+    AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Kind, Put,
+};
+use serde_json::{Value, json};
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
 /// the audit, with room for the largest that a file may have.
@@ -69,13 +65,6 @@ impl<R> Step<R> {
         }
     }
 
-    fn version(&self) -> u64 {
-        match &self.becomes {
-            Becomes::Account(entry) => entry.version,
-            Becomes::Campaign(entry) => entry.version,
-        }
-    }
-
     /// What is answered to whoever asked for it.
     pub(super) fn answer(&self) -> Value {
         match &self.becomes {
@@ -113,6 +102,10 @@ pub(super) const fn label(kind: Kind) -> &'static str {
     }
 }
 
+/// Definitions that the ledger is told of at once: more are told in turn, so that no copy of all of them
+/// is made.
+const TOLD_MAX: usize = 4_096;
+
 /// What the ledger is still to be told of.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
@@ -132,15 +125,35 @@ impl Owed {
         self.campaigns.extend(books.campaign_order(id));
     }
 
-    /// Tells the ledger. What it cannot be told now is told with the next change.
+    /// Tells the ledger. What it cannot be told now is told with the next change; what it does not take
+    /// is owed no more.
     pub(super) fn tell(&mut self, desk: &dyn LedgerDesk) -> Result<(), DeskError> {
-        if self.accounts.is_empty() && self.campaigns.is_empty() {
-            return Ok(());
+        let mut untaken = None;
+        // The last first: of two orders for one campaign the newer wins, in whatever order they come.
+        // Accounts come before all campaigns.
+        while !self.accounts.is_empty() || !self.campaigns.is_empty() {
+            let accounts = self.accounts.len().saturating_sub(TOLD_MAX);
+            let campaigns = match accounts {
+                0 => self.campaigns.len().saturating_sub(TOLD_MAX),
+                _ => self.campaigns.len(),
+            };
+            let told = (self.accounts[accounts..].to_vec(), self.campaigns[campaigns..].to_vec());
+            match desk.define(told.0, told.1) {
+                Ok(()) => (),
+                Err(error @ DeskError::Untaken(_)) => untaken = untaken.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+            self.accounts.truncate(accounts);
+            self.campaigns.truncate(campaigns);
         }
-        desk.define(self.accounts.clone(), self.campaigns.clone())?;
-        *self = Self::default();
-        Ok(())
+        untaken.map_or(Ok(()), Err)
     }
+}
+
+/// The first part that was not kept, and why. Those behind it were not asked for.
+pub(super) struct Unkept<R> {
+    pub(super) part: Vec<Step<R>>,
+    pub(super) error: DeskError,
 }
 
 /// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part.
@@ -149,14 +162,20 @@ pub(super) fn keep<R>(
     steps: Vec<Step<R>>,
     at_unix_ms: u64,
     mut kept: impl FnMut(Vec<Step<R>>),
-) -> Result<(), Refused> {
+) -> Result<(), Unkept<R>> {
+    let mut submit = |change, part| match desk.change(change) {
+        Ok(()) => {
+            kept(part);
+            Ok(())
+        }
+        Err(error) => Err(Unkept { part, error }),
+    };
     let (mut part, mut change, mut bytes) = (Vec::new(), Change::default(), 0);
     for step in steps {
         let (put, audit) = (step.put(), step.audit(at_unix_ms));
         let size = put.definition.body.len() + audit.body.len();
         if !part.is_empty() && (bytes + size > PART_BYTES || part.len() >= CHANGE_ITEMS_MAX) {
-            submit(desk, std::mem::take(&mut change), &part)?;
-            kept(std::mem::take(&mut part));
+            submit(std::mem::take(&mut change), std::mem::take(&mut part))?;
             bytes = 0;
         }
         bytes += size;
@@ -164,24 +183,60 @@ pub(super) fn keep<R>(
         change.audit.push(audit);
         part.push(step);
     }
-    if !part.is_empty() {
-        submit(desk, change, &part)?;
-        kept(part);
-    }
-    Ok(())
+    if part.is_empty() { Ok(()) } else { submit(change, part) }
 }
 
-fn submit<R>(desk: &dyn LedgerDesk, change: Change, steps: &[Step<R>]) -> Result<(), Refused> {
-    desk.change(change).map_err(|error| match error {
-        DeskError::Denied(Denied::Conflict { key, present }) => Refused::Stale {
-            kind: key.kind,
-            id: key.id,
-            given: steps.first().map_or(0, |step| step.version().saturating_sub(1)),
-            present,
-        },
-        other => {
-            warn!(error = %other, "definitions are not kept");
-            Refused::Unavailable(other.to_string())
+#[cfg(test)]
+mod tests {
+    use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits};
+    use pacer_core::messages::Slot;
+    use units::Currency;
+
+    use super::super::testing::StoreDesk;
+    use super::*;
+
+    fn account(number: u32) -> AccountOrder {
+        AccountOrder {
+            id: AccountId(number),
+            version: 1,
+            currency: Currency::USD,
+            time_zone: "UTC".to_owned(),
+            limits: Limits::default(),
+            is_paused: false,
         }
-    })
+    }
+
+    fn campaign(slot: usize) -> CampaignOrder {
+        let definition = CampaignDefinition {
+            slot: Slot(u32::try_from(slot).expect("few")),
+            version: 1,
+            account: AccountId(0),
+            limits: Limits::default(),
+            start_unix_ms: 0,
+            end_unix_ms: 1,
+            daypart: Daypart::ALWAYS,
+            late_holdback: Holdback::default(),
+            is_paused: false,
+        };
+        CampaignOrder { definition, pacing: None }
+    }
+
+    #[test]
+    fn however_many_are_owed_all_are_told_and_never_too_many_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = StoreDesk::open(folder.path()).unwrap();
+        let many = 2 * TOLD_MAX + 1;
+        let mut owed = Owed {
+            accounts: (0..u32::try_from(TOLD_MAX).unwrap() + 1).map(account).collect(),
+            campaigns: (0..many).map(campaign).collect(),
+        };
+        desk.told().is_deaf = true;
+        assert!(owed.tell(&desk).is_err());
+        desk.told().is_deaf = false;
+        assert_eq!(owed.tell(&desk), Ok(()));
+        let told = desk.told();
+        assert_eq!((told.accounts.len(), told.campaigns.len()), (TOLD_MAX + 1, many));
+        assert!(told.at_once <= 2 * TOLD_MAX, "{} came at once", told.at_once);
+        assert!(owed.accounts.is_empty() && owed.campaigns.is_empty());
+    }
 }

@@ -4,7 +4,7 @@
 //! Owns what is told of all files together, and beside what the API has defined. Each by itself was
 //! read elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pacer_core::store::Kind;
@@ -77,10 +77,14 @@ pub(super) fn changed_campaign<R>(
     campaign: &Campaign<R>,
     before: Option<&Entry<Campaign<R>>>,
 ) -> Option<String> {
-    let given = before?.record.given();
+    let before = before?;
+    let remedy = |was: &str| format!("was \"{was}\" and does not change: make another campaign");
+    if let Some(known) = &before.value {
+        return (known.account != campaign.account).then(|| remedy(&known.account));
+    }
+    let given = before.record.given();
     let account = given.get("account")?.as_str()?;
-    (account != campaign.account)
-        .then(|| format!("was \"{account}\" and does not change: make another campaign"))
+    (account != campaign.account).then(|| remedy(account))
 }
 
 /// A seat of the account that another one has: the seat, and whose it is.
@@ -89,9 +93,10 @@ pub(super) fn taken_seat<R>(account: &Account, books: &Books<R>) -> Option<(Stri
         .accounts
         .iter()
         .filter(|(id, entry)| ***id != *account.id && !entry.record.is_removed);
+    let own: BTreeSet<_> = account.seats.iter().collect();
     for (id, entry) in others {
         let theirs = entry.value.iter().flat_map(|other| &other.seats);
-        if let Some((dsp, seat)) = theirs.into_iter().find(|seat| account.seats.contains(seat)) {
+        if let Some((dsp, seat)) = theirs.into_iter().find(|seat| own.contains(seat)) {
             return Some((format!("{dsp}/{seat}"), id.to_string()));
         }
     }
@@ -117,7 +122,7 @@ fn twice<'f, T: 'f>(
     all: &'f [Found<T>],
     id: impl Fn(&'f T) -> &'f str,
 ) {
-    let mut first: BTreeMap<&str, &Found<T>> = BTreeMap::new();
+    let mut first: HashMap<&str, &Found<T>> = HashMap::with_capacity(all.len());
     for found in all {
         match first.get(id(&found.value)) {
             None => drop(first.insert(id(&found.value), found)),
@@ -135,7 +140,7 @@ fn left_alone<'b, R>(
     set: &FileSet<R>,
     books: &'b Books<R>,
 ) -> impl Iterator<Item = Problem> + use<'b, R> {
-    let given: std::collections::BTreeSet<Arc<str>> =
+    let given: BTreeSet<Arc<str>> =
         set.accounts.iter().map(|found| found.value.id.as_str().into()).collect();
     let gone = books.accounts.iter().filter(move |(id, entry)| {
         !entry.record.is_removed

@@ -6,17 +6,21 @@
 //! same table, by who knows it.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use pacer_core::ledger::{Daypart, Holdback, Limits, Money};
+use pacer_core::pacing::Pacing;
 use runtime::config::{Optional, Required, Section};
-use units::Currency;
+use units::{Cpm, Currency};
 
 use super::amounts;
 use super::clocks::{self, Instant};
-use super::pacing::Pacing;
+use super::pacing;
 
+/// Most seats of an account.
+const SEATS_MAX: usize = 1_000;
 /// The longest identifier.
 const ID_BYTES_MAX: usize = 64;
 
@@ -29,6 +33,13 @@ pub struct AccountFacts {
     pub zone: TimeZone,
 }
 
+impl AccountFacts {
+    /// Of an account that nobody can tell of: in dollars, and by the world's clocks.
+    pub(super) const fn unknown() -> Self {
+        Self { currency: Currency::USD, zone: TimeZone::UTC }
+    }
+}
+
 /// The exchange's part of a campaign: whom it is for, what it shows, what it bids.
 pub trait Rules: Send + Sync + Sized + 'static {
     /// Declares and reads its keys of a campaign's table, beside the money's.
@@ -36,6 +47,9 @@ pub trait Rules: Send + Sync + Sized + 'static {
 
     /// Whether its price is not for a strategy to change.
     fn is_fixed_price(&self) -> bool;
+
+    /// What it bids for 1000 impressions where no strategy says less: its price, or its value.
+    fn amount(&self) -> Cpm;
 }
 
 /// Who pays.
@@ -100,13 +114,18 @@ impl Account {
             "seats",
             Optional(&["dsp-3/acme"]),
             seat,
-            "Seats of DSPs that win only what this account authorises, each `dsp/seat`.",
+            "Seats of DSPs that win only what this account authorises, each `dsp/seat`, 1,000 at most.",
         );
         let is_paused = s.boolean("paused", false, "Whether nothing of it may be spent.");
         let seats = seats.unwrap_or_default();
-        let again = seats.iter().enumerate().find(|(at, seat)| seats[..*at].contains(seat));
-        if let Some((_, (dsp, seat))) = again {
+        let mut known = BTreeSet::new();
+        if let Some((dsp, seat)) = seats.iter().find(|seat| !known.insert(*seat)) {
             s.problem("seats", "", format!("names `{dsp}/{seat}` twice, remove one"));
+        }
+        if seats.len() > SEATS_MAX {
+            let remedy =
+                format!("names {} seats, {SEATS_MAX} at most: open another account", seats.len());
+            s.problem("seats", "", remedy);
         }
         let facts = AccountFacts { currency, zone };
         Self { id, facts, time_zone, limits, is_paused, seats }
@@ -136,7 +155,7 @@ impl<R: Rules> Campaign<R> {
         );
         let is_paused = s.boolean("paused", false, "Whether it may not bid.");
         let rules = R::read(s, &of);
-        let pacing = Pacing::read(s, rules.is_fixed_price());
+        let pacing = pacing::read(s, rules.is_fixed_price());
         let always = |parts: Vec<Daypart>| parts.into_iter().reduce(clocks::union);
         let noted =
             |(key, at): (&str, &Instant)| at.note.as_ref().map(|note| format!("{key}: {note}"));
@@ -173,7 +192,7 @@ fn account(
         },
         "Who pays: the id of an account; it does not change.",
     );
-    let unknown = AccountFacts { currency: Currency::USD, zone: TimeZone::UTC };
+    let unknown = AccountFacts::unknown();
     if read.get() < 2 {
         return (account, unknown);
     }

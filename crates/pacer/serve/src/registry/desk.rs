@@ -3,12 +3,12 @@
 //!
 //! Owns the words of it. Who answers is not known here.
 
-use pacer_core::ledger::{AccountId, CampaignDefinition, Limits, Span, Spend, Why};
+use pacer_core::ledger::{AccountId, AccountWhy, CampaignDefinition, Limits, Spend, Why};
 use pacer_core::messages::Slot;
+use pacer_core::pacing::{Bidding, Curve, Pacing};
+use pacer_core::refusal::Refusal;
 use pacer_core::store::{AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Kind};
-use units::{Currency, Nanos};
-
-use super::pacing::Pacing;
+use units::Currency;
 
 /// Why the desk has not done what it was asked. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +19,10 @@ pub enum DeskError {
     /// It does not answer, or ends; whether something was changed is not known.
     #[error("the ledger does not answer: {0}")]
     Unavailable(String),
+    /// The ledger does not take all definitions that it was told: it goes by the others, and was to be
+    /// told of none of those.
+    #[error("the ledger does not take a definition that is kept, which is a defect: {0}")]
+    Untaken(String),
 }
 
 /// An account, as the ledger is told of it.
@@ -47,45 +51,20 @@ pub struct CampaignOrder {
     pub pacing: Option<Pacing>,
 }
 
-/// A moment of a campaign's curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CurvePoint {
-    /// When, in milliseconds since 1970.
-    pub at_unix_ms: u64,
-    /// What should have been spent by then.
-    pub target: Nanos,
-    /// What was; `None` in the future.
-    pub spent: Option<Nanos>,
-}
-
-/// How a campaign follows its target in the flight that matters now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Curve {
-    /// Whose limit it follows.
-    pub span: Span,
-    /// Its first millisecond since 1970.
-    pub start_unix_ms: u64,
-    /// The first one behind it.
-    pub end_unix_ms: u64,
-    /// By which strategy.
-    pub strategy: &'static str,
-    /// In order of time.
-    pub points: Vec<CurvePoint>,
-}
-
 /// The ledger's thread and its store. Callers are blocked until it answers, or a few seconds.
 pub trait LedgerDesk: Send + Sync + 'static {
     /// Keeps definitions and audit entries: durable on return, all of them or none. The desk numbers
     /// the change, and asks again for as long as it cannot know how one ended.
     ///
     /// # Errors
-    /// When they are not kept, or nobody knows.
+    /// When they are not kept, or nobody knows. Asked for the same again, and for nothing else before,
+    /// it does it once and tells how it ended.
     fn change(&self, change: Change) -> Result<(), DeskError>;
 
     /// Goes by these from now on. Older versions than are known change nothing.
     ///
     /// # Errors
-    /// When the ledger does not answer.
+    /// When the ledger does not answer, or does not take some of them: it goes by the others.
     fn define(
         &self,
         accounts: Vec<AccountOrder>,
@@ -119,6 +98,30 @@ pub trait LedgerDesk: Send + Sync + 'static {
     /// # Errors
     /// When the ledger does not answer.
     fn why(&self, slot: Slot) -> Result<Why, DeskError>;
+
+    /// Why an account as a whole does not spend.
+    ///
+    /// # Errors
+    /// When the ledger does not answer.
+    fn why_account(&self, id: AccountId) -> Result<AccountWhy, DeskError>;
+
+    /// Why each of these does not spend, if so, in their order.
+    ///
+    /// # Errors
+    /// When the ledger does not answer.
+    fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, DeskError>;
+
+    /// How a campaign bids now; `None` without a strategy, or before its first slot.
+    ///
+    /// # Errors
+    /// When the ledger does not answer.
+    fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, DeskError>;
+
+    /// What an account has spent as a whole, if it is known.
+    ///
+    /// # Errors
+    /// When the ledger does not answer.
+    fn spend_account(&self, id: AccountId) -> Result<Option<Spend>, DeskError>;
 
     /// What a campaign has spent, if it is known.
     ///

@@ -5,20 +5,22 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use pacer_core::ledger::{Limits, SLOTS_MAX, Spend, Why};
+use pacer_core::ledger::{Limits, SLOTS_MAX};
 use pacer_core::messages::Slot;
-use pacer_core::store::{AuditEntry, AuditKey, Kind};
+use pacer_core::store::Kind;
 use serde_json::{Map, Value, json};
-use units::{Currency, Nanos};
+use units::Nanos;
 
 use super::books::{Books, Entry};
 use super::changes::{Action, Becomes, Step};
-use super::desk::{Curve, DeskError};
 use super::json::{merge, problem};
 use super::keys::{Keyed, Known};
 use super::record::{HOLDABLE, Held, Origin, Record};
 use super::refused::Refused;
 use super::{Inner, Registry, Rules, cross, read};
+
+/// Most bytes that a list shows at once, but for one definition that is larger.
+const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// A change of something that is there.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +51,7 @@ pub struct Answered {
 pub struct Listing {
     /// Those behind this id.
     pub after: Option<String>,
-    /// So many at most.
+    /// So many at most, and fewer where they are large.
     pub most: usize,
     /// Of this account, where campaigns are listed.
     pub account: Option<String>,
@@ -70,6 +72,7 @@ impl<R: Rules> Registry<R> {
         key: Option<&str>,
     ) -> Result<Answered, Refused> {
         let mut changing = self.inner.changing();
+        self.inner.learn(&mut changing)?;
         let now = (self.inner.clock)();
         let asked = || format!("{kind:?} {}", Value::from(body.clone()));
         let keyed = key.map(|key| Keyed::new(key, &asked()));
@@ -81,12 +84,9 @@ impl<R: Rules> Registry<R> {
             }
         }
         let mut step = self.inner.judged(kind, None, Action::Create, of_api(body))?;
-        step.keyed.clone_from(&keyed);
+        step.keyed = keyed;
         let view = step.answer();
         self.inner.commit(&mut changing, vec![step])?;
-        if let Some(keyed) = keyed {
-            changing.keys.keep(keyed, view.clone(), now);
-        }
         Ok(answered(view))
     }
 
@@ -102,10 +102,14 @@ impl<R: Rules> Registry<R> {
         expected: Option<u64>,
     ) -> Result<Answered, Refused> {
         let mut changing = self.inner.changing();
+        self.inner.learn(&mut changing)?;
         let (version, before) = self.inner.record(kind, id)?;
         let (action, record) = edited((kind, id), edit, &before)?;
         if let Some(given) = expected.filter(|given| *given != version) {
             return Err(Refused::Stale { kind, id: id.to_owned(), given, present: version });
+        }
+        if let Edit::Budgets(budgets) = edit {
+            check_budgets(budgets)?;
         }
         let step = self.inner.judged(kind, Some((id, &before)), action, record)?;
         if step.becomes.record() == &before {
@@ -160,62 +164,8 @@ impl<R: Rules> Registry<R> {
         let is_more = ids.len() > listing.most;
         ids.truncate(listing.most);
         let views = ids.iter().filter_map(|id| books.view(kind, id)).map(|(_, view)| view);
-        (views.collect(), is_more)
-    }
-
-    /// Why it does not spend.
-    ///
-    /// # Errors
-    ///
-    /// When it is unknown, or the ledger does not answer.
-    pub fn why(&self, kind: Kind, id: &str) -> Result<Why, Refused> {
-        self.inner.desk.why(self.slot(kind, id)?).map_err(|error| unavailable(&error))
-    }
-
-    /// What it has spent; nothing where the ledger does not know it yet.
-    ///
-    /// # Errors
-    ///
-    /// When it is unknown, or the ledger does not answer.
-    pub fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused> {
-        self.inner.desk.spend(self.slot(kind, id)?).map_err(|error| unavailable(&error))
-    }
-
-    /// How it follows its target; nothing where it has none.
-    ///
-    /// # Errors
-    ///
-    /// When it is unknown, or the ledger does not answer.
-    pub fn curve(&self, kind: Kind, id: &str) -> Result<Option<Curve>, Refused> {
-        self.inner.desk.curve(self.slot(kind, id)?).map_err(|error| unavailable(&error))
-    }
-
-    /// In which currency it spends, where that is known.
-    pub fn currency(&self, kind: Kind, id: &str) -> Option<Currency> {
-        let books = self.inner.books();
-        let account = match kind {
-            Kind::Account => id,
-            Kind::Campaign => &*books.campaigns.get(id)?.value.as_ref()?.account,
-        };
-        Some(books.accounts.get(account)?.value.as_ref()?.facts.currency)
-    }
-
-    /// What was changed, behind an entry or from the first.
-    ///
-    /// # Errors
-    ///
-    /// When the store does not answer.
-    pub fn audit(
-        &self,
-        after: Option<AuditKey>,
-        most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
-        self.inner.desk.audit(after, most).map_err(|error| unavailable(&error))
-    }
-
-    fn slot(&self, kind: Kind, id: &str) -> Result<Slot, Refused> {
-        let (_, record) = self.inner.record(kind, id)?;
-        record.slot.ok_or_else(|| Refused::NoSeats(id.to_owned()))
+        let (views, is_cut) = fitting(views, PAGE_BYTES_MAX);
+        (views, is_more || is_cut)
     }
 }
 
@@ -240,7 +190,7 @@ impl<R> Becomes<R> {
 
 impl<R: Rules> Inner<R> {
     /// Where something stands, and what is kept of it.
-    fn record(&self, kind: Kind, id: &str) -> Result<(u64, Record), Refused> {
+    pub(super) fn record(&self, kind: Kind, id: &str) -> Result<(u64, Record), Refused> {
         let books = self.books();
         let found = match kind {
             Kind::Account => books.accounts.get(id).map(|it| (it.version, it.record.clone())),
@@ -263,17 +213,16 @@ impl<R: Rules> Inner<R> {
             Kind::Campaign => campaign(&books, before, record)?,
         };
         drop(books);
-        let slot = becomes.record().slot.filter(|_| before.is_some());
-        if let (Some(slot), Some(limits)) = (slot, limits) {
-            warnings.extend(self.below_spent(slot, &limits));
+        if let (Some(_), Some(limits)) = (before, limits) {
+            warnings.extend(self.below_spent((kind, &id), &limits));
         }
         Ok(Step { id, becomes, action, warnings, keyed: None })
     }
 
     /// Limits that are below what is spent. They hold: nothing more is spent.
-    fn below_spent(&self, slot: Slot, limits: &Limits) -> Vec<String> {
+    fn below_spent(&self, of: (Kind, &str), limits: &Limits) -> Vec<String> {
         // A ledger that does not answer is told of by the change itself.
-        let Ok(Some(spend)) = self.desk.spend(slot) else { return Vec::new() };
+        let Ok(Some(spend)) = self.spend(of) else { return Vec::new() };
         let levels = [
             ("budget", limits.life, spend.life, "in all"),
             ("daily_budget", limits.day, spend.today, "today"),
@@ -420,10 +369,7 @@ fn edited(
             let action = if *is { Action::Pause } else { Action::Resume };
             (action, held_or_merged(before, &patch))
         }
-        Edit::Budgets(budgets) => {
-            check_budgets(budgets)?;
-            (Action::Budget, held_or_merged(before, budgets))
-        }
+        Edit::Budgets(budgets) => (Action::Budget, held_or_merged(before, budgets)),
         Edit::Remove => (Action::Remove, Record { is_removed: true, ..before.clone() }),
     })
 }
@@ -469,14 +415,42 @@ fn of_api(body: &Map<String, Value>) -> Record {
     }
 }
 
+/// The first of them, up to so many bytes, but one at the least; and whether others were left out.
+fn fitting(views: impl Iterator<Item = Value>, bytes_max: usize) -> (Vec<Value>, bool) {
+    let (mut fitting, mut bytes) = (Vec::new(), 0);
+    for view in views {
+        bytes += view.to_string().len();
+        if bytes > bytes_max && !fitting.is_empty() {
+            return (fitting, true);
+        }
+        fitting.push(view);
+    }
+    (fitting, false)
+}
+
 fn answered(view: Value) -> Answered {
     Answered { version: view["version"].as_u64().unwrap_or(1), view }
 }
 
-fn unknown(kind: Kind, id: &str) -> Refused {
+pub(super) fn unknown(kind: Kind, id: &str) -> Refused {
     Refused::Unknown { kind, id: id.to_owned() }
 }
 
-fn unavailable(error: &DeskError) -> Refused {
-    Refused::Unavailable(error.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_so_large() {
+        let check = |bytes_max: usize, count: usize, is_cut: bool| {
+            let (views, cut) = fitting((1..=4).map(|it| json!(it * 100)), bytes_max);
+            assert_eq!((views.len(), cut), (count, is_cut), "{bytes_max}");
+        };
+        check(12, 4, false);
+        check(11, 3, true);
+        check(9, 3, true);
+        check(8, 2, true);
+        // One that is larger is shown all the same.
+        check(2, 1, true);
+    }
 }

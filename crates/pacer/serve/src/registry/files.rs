@@ -2,24 +2,28 @@
 //!
 //! Owns when files are read anew. A set of files with any problem changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::Slot;
+use runtime::config::Problem;
 use runtime::reload::Reload;
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
 
 use super::books::{Books, Entry};
 use super::changes::{Action, Becomes, Step};
-use super::read::{self, Facts, FileSet, Found};
+use super::read::{self, Facts, FileSet, Files, Found};
 use super::record::{Held, Origin, Record};
 use super::refused::Refused;
 use super::{Changing, Inner, Registry, Rules, cross, json};
+
+/// How soon files are read again of which it is not known whether what they say is kept.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What reading the files has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,20 +44,20 @@ impl<R: Rules> Registry<R> {
     ///
     /// When nothing has changed, or not all of it could be kept.
     pub fn reload(&self) -> Result<FilesRead, Refused> {
-        let mut changing = self.inner.changing();
-        let read = self.inner.read_files(&mut changing);
-        match &read {
-            Ok(FilesRead { created, changed, removed }) => {
-                info!(created, changed, removed, "the files of accounts and campaigns were read");
-            }
-            Err(Refused::Invalid(problems)) => {
-                let count = problems.len();
-                warn!(problems = count, "the files of accounts and campaigns are refused");
-                problems.iter().for_each(|problem| warn!("{problem}"));
-            }
-            Err(refused) => warn!("the files of accounts and campaigns: {refused}"),
-        }
+        let read = self.read_again();
+        log(&read);
         read
+    }
+
+    fn read_again(&self) -> Result<FilesRead, Refused> {
+        let mut changing = self.inner.changing();
+        self.inner.learn(&mut changing)?;
+        let read = self.inner.read_files(&mut changing)?;
+        changing.owed.tell(&*self.inner.desk).map_err(|error| {
+            let message = format!("they are kept, and hold once the ledger is told: {error}");
+            Refused::Unavailable(message)
+        })?;
+        Ok(read)
     }
 
     /// Reads the files anew at SIGHUP, and, every `interval`, when they have changed; zero leaves them
@@ -68,48 +72,60 @@ impl<R: Rules> Registry<R> {
         shutdown: &Shutdown,
     ) -> io::Result<JoinHandle<()>> {
         let reload = Reload::start(self.inner.sources(), interval, shutdown)?;
-        let registry = Arc::downgrade(self);
+        let (registry, shutdown) = (Arc::downgrade(self), shutdown.clone());
         std::thread::Builder::new().name("campaigns".to_owned()).spawn(move || {
+            if let Err(error) = runtime::process::stand_back() {
+                warn!(%error, "reading the files of campaigns may hold up auctions");
+            }
             while reload.wait().is_some() {
-                let Some(registry) = registry.upgrade() else { return };
+                reload_until_known(&registry, &shutdown);
                 // What is wrong was logged, and what was read is watched either way.
-                drop(registry.reload());
+                let Some(registry) = registry.upgrade() else { return };
                 reload.watch(registry.inner.sources(), interval);
             }
         })
     }
 }
 
+fn log(read: &Result<FilesRead, Refused>) {
+    match read {
+        Ok(FilesRead { created, changed, removed }) => {
+            info!(created, changed, removed, "the files of accounts and campaigns were read");
+        }
+        Err(Refused::Invalid(problems)) => {
+            let count = problems.len();
+            warn!(problems = count, "the files of accounts and campaigns are refused");
+            problems.iter().for_each(|problem| warn!("{problem}"));
+        }
+        Err(refused) => warn!("the files of accounts and campaigns: {refused}"),
+    }
+}
+
+/// Reads the files anew, and again for as long as it is not known whether what they say is kept: the files
+/// themselves may not change again.
+fn reload_until_known<R: Rules>(registry: &Weak<Registry<R>>, shutdown: &Shutdown) {
+    let Some(first) = registry.upgrade() else { return };
+    let mut read = first.reload();
+    drop(first);
+    while matches!(read, Err(Refused::Unavailable(_))) && !shutdown.is_started() {
+        std::thread::sleep(AGAIN);
+        let Some(registry) = registry.upgrade() else { return };
+        // What still does not work was logged.
+        read = registry.read_again();
+        if !matches!(read, Err(Refused::Unavailable(_))) {
+            log(&read);
+        }
+    }
+}
+
 impl<R: Rules> Inner<R> {
     fn sources(&self) -> runtime::config::Sources {
-        self.changing().files.as_ref().map(read::Files::sources).unwrap_or_default()
+        self.changing().files.as_ref().map(Files::sources).unwrap_or_default()
     }
 
     pub(super) fn read_files(&self, changing: &mut Changing<R>) -> Result<FilesRead, Refused> {
-        let of_api = self
-            .books()
-            .facts(|entry| entry.record.origin == Origin::Api && !entry.record.is_removed);
-        let set = match &mut changing.files {
-            Some(files) => files.read(&of_api).map_err(Refused::Invalid)?,
-            None => FileSet { accounts: Vec::new(), campaigns: Vec::new() },
-        };
-        let (steps, same) = {
-            let books = self.books();
-            let mut problems = cross::problems(&set, &books);
-            let mut plan = Plan::new(&set, &of_api, &books);
-            plan.accounts();
-            plan.campaigns();
-            plan.removals();
-            if plan.next_slot > SLOTS_MAX {
-                let remedy =
-                    format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
-                problems.push(json::problem("campaign", None, remedy));
-            }
-            if !problems.is_empty() {
-                return Err(Refused::Invalid(problems));
-            }
-            (plan.steps, plan.same)
-        };
+        let planned = planned(changing.files.as_mut(), &self.books());
+        let Planned { steps, same } = planned.map_err(Refused::Invalid)?;
         self.remember(same);
         let count = |action| steps.iter().filter(|step| step.action == action).count();
         let read = FilesRead {
@@ -124,7 +140,7 @@ impl<R: Rules> Inner<R> {
     }
 
     /// What is as it was kept, and is now read too.
-    fn remember(&self, same: Vec<(Arc<str>, Entry<super::Campaign<R>>)>) {
+    fn remember(&self, same: Vec<Same<R>>) {
         if same.is_empty() {
             return;
         }
@@ -135,7 +151,44 @@ impl<R: Rules> Inner<R> {
     }
 }
 
+/// A campaign that is as it was kept, and is now read.
+type Same<R> = (Arc<str>, Entry<super::Campaign<R>>);
+
 /// What is to be done so that what is known is what the files say.
+pub(super) struct Planned<R> {
+    steps: Vec<Step<R>>,
+    same: Vec<Same<R>>,
+}
+
+/// Reads the files, and judges them beside what is known.
+///
+/// # Errors
+///
+/// Every problem.
+pub(super) fn planned<R: Rules>(
+    files: Option<&mut Files<R>>,
+    books: &Books<R>,
+) -> Result<Planned<R>, Vec<Problem>> {
+    let of_api =
+        books.facts(|entry| entry.record.origin == Origin::Api && !entry.record.is_removed);
+    let set = match files {
+        Some(files) => files.read(&of_api)?,
+        None => FileSet { accounts: Vec::new(), campaigns: Vec::new() },
+    };
+    let mut problems = cross::problems(&set, books);
+    let mut plan = Plan::new(&set, &of_api, books);
+    plan.accounts();
+    plan.campaigns();
+    plan.removals();
+    if plan.next_slot > SLOTS_MAX {
+        let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
+        problems.push(json::problem("campaign", None, remedy));
+    }
+    let Plan { steps, same, .. } = plan;
+    if problems.is_empty() { Ok(Planned { steps, same }) } else { Err(problems) }
+}
+
+/// On its way there.
 struct Plan<'p, R> {
     set: &'p FileSet<R>,
     books: &'p Books<R>,
@@ -143,7 +196,7 @@ struct Plan<'p, R> {
     facts: Facts,
     next_slot: u32,
     steps: Vec<Step<R>>,
-    same: Vec<(Arc<str>, Entry<super::Campaign<R>>)>,
+    same: Vec<Same<R>>,
 }
 
 impl<'p, R: Rules> Plan<'p, R> {
@@ -219,7 +272,7 @@ impl<'p, R: Rules> Plan<'p, R> {
 
     /// What files had, and no file has any more. Campaigns go before their accounts.
     fn removals(&mut self) {
-        let campaigns: BTreeSet<&str> =
+        let campaigns: HashSet<&str> =
             self.set.campaigns.iter().map(|found| &*found.value.id).collect();
         for (id, entry) in &self.books.campaigns {
             if is_gone(entry, id, &campaigns) {
@@ -228,7 +281,7 @@ impl<'p, R: Rules> Plan<'p, R> {
                 self.remove(id, Becomes::Campaign(entry));
             }
         }
-        let accounts: BTreeSet<&str> =
+        let accounts: HashSet<&str> =
             self.set.accounts.iter().map(|found| &*found.value.id).collect();
         for (id, entry) in &self.books.accounts {
             if is_gone(entry, id, &accounts) {
@@ -248,7 +301,7 @@ impl<'p, R: Rules> Plan<'p, R> {
     }
 }
 
-fn is_gone<T>(entry: &Entry<T>, id: &str, given: &BTreeSet<&str>) -> bool {
+fn is_gone<T>(entry: &Entry<T>, id: &str, given: &HashSet<&str>) -> bool {
     let is_of_files = matches!(entry.record.origin, Origin::File(_)) && !entry.record.is_removed;
     is_of_files && !given.contains(id)
 }

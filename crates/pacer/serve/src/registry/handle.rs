@@ -1,15 +1,16 @@
-//! The ledger's thread as the registry asks it: zones by their names, strategies and curves in the
-//! registry's words.
+//! The ledger's thread as the registry asks it: zones by their names.
 
-use pacer_core::ledger::{AccountDefinition, DefinitionError, Notice, Spend, Why};
+use pacer_core::ledger::{
+    AccountDefinition, AccountId, AccountWhy, DefinitionError, Notice, Spend, Why,
+};
 use pacer_core::messages::Slot;
-use pacer_core::pacing::{self, Expected};
+use pacer_core::pacing::{Bidding, Curve};
+use pacer_core::refusal::Refusal;
 use pacer_core::store::{AuditEntry, AuditKey, Change, Definition, DefinitionKey, Kind};
-use pacer_core::strategy::Week;
 use tracing::{error, warn};
 
-use super::desk::{AccountOrder, CampaignOrder, Curve, CurvePoint, DeskError, LedgerDesk};
-use super::pacing::{Forecast, Pacing};
+use super::desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
+use crate::ZoneError;
 use crate::handle::{AskError, CampaignTerms, Handle};
 
 impl From<AskError> for DeskError {
@@ -17,35 +18,6 @@ impl From<AskError> for DeskError {
         match error {
             AskError::Denied(denied) => Self::Denied(denied),
             AskError::Over | AskError::Late => Self::Unavailable(error.to_string()),
-        }
-    }
-}
-
-impl From<Pacing> for pacing::Pacing {
-    fn from(given: Pacing) -> Self {
-        let forecast = match given.forecast {
-            Forecast::Uniform => Expected::Uniform,
-            Forecast::Learned => Expected::Learned,
-            Forecast::Weekly(weights) => Expected::Weekly(Week::weighted(&weights)),
-        };
-        let Pacing { settings, ahead, is_fixed_price, .. } = given;
-        Self { settings, ahead, forecast, is_fixed_price }
-    }
-}
-
-impl From<pacing::Curve> for Curve {
-    fn from(curve: pacing::Curve) -> Self {
-        let point = |point: pacing::CurvePoint| CurvePoint {
-            at_unix_ms: point.at_unix_ms,
-            target: point.target,
-            spent: point.spent,
-        };
-        Self {
-            span: curve.span,
-            start_unix_ms: curve.flight.start_ms,
-            end_unix_ms: curve.flight.end_ms,
-            strategy: curve.strategy,
-            points: curve.points.into_iter().map(point).collect(),
         }
     }
 }
@@ -60,23 +32,26 @@ impl LedgerDesk for Handle {
         accounts: Vec<AccountOrder>,
         campaigns: Vec<CampaignOrder>,
     ) -> Result<(), DeskError> {
+        let mut untaken = Vec::new();
         let account = |order: AccountOrder| {
             let zone = self.zones().id(&order.time_zone);
-            let zone = zone.map_err(|error| DeskError::Unavailable(error.to_string()))?;
+            let unknown = |error: &ZoneError| {
+                error!(%error, account = order.id.0, "the ledger is not told of an account");
+                untaken.push(error.to_string());
+            };
+            let zone = zone.inspect_err(unknown).ok()?;
             let AccountOrder { id, version, currency, limits, is_paused, .. } = order;
-            Ok(AccountDefinition { id, version, currency, zone, limits, is_paused })
+            Some(AccountDefinition { id, version, currency, zone, limits, is_paused })
         };
-        let accounts: Result<Vec<_>, DeskError> = accounts.into_iter().map(account).collect();
-        let terms = |order: CampaignOrder| CampaignTerms {
-            definition: order.definition,
-            pacing: order.pacing.map(pacing::Pacing::from),
-        };
+        let accounts = accounts.into_iter().filter_map(account).collect();
+        let terms = |CampaignOrder { definition, pacing }| CampaignTerms { definition, pacing };
         let campaigns = campaigns.into_iter().map(terms).collect();
-        let defined = Self::define(self, accounts?, campaigns)?;
+        let defined = Self::define(self, accounts, campaigns)?;
         for (slot, why) in &defined.unpaced {
             warn!(slot = slot.0, %why, "a campaign's strategy goes on as it was");
         }
-        defined.notices.iter().try_for_each(judged)
+        untaken.extend(defined.notices.iter().filter_map(refused).map(|it| it.to_string()));
+        untaken.into_iter().next().map_or(Ok(()), |first| Err(DeskError::Untaken(first)))
     }
 
     fn definitions(&self, kind: Kind) -> Result<Vec<(DefinitionKey, Definition)>, DeskError> {
@@ -99,23 +74,39 @@ impl LedgerDesk for Handle {
         Ok(Self::why(self, slot)?)
     }
 
+    fn why_account(&self, id: AccountId) -> Result<AccountWhy, DeskError> {
+        Ok(Self::why_account(self, id)?)
+    }
+
+    fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, DeskError> {
+        Ok(Self::refusals(self, slots)?)
+    }
+
+    fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, DeskError> {
+        Ok(Self::bidding(self, slot)?)
+    }
+
+    fn spend_account(&self, id: AccountId) -> Result<Option<Spend>, DeskError> {
+        Ok(Self::spend_account(self, id)?)
+    }
+
     fn spend(&self, slot: Slot) -> Result<Option<Spend>, DeskError> {
         Ok(Self::spend(self, slot)?)
     }
 
     fn curve(&self, slot: Slot) -> Result<Option<Curve>, DeskError> {
-        Ok(Self::curve(self, slot)?.map(Curve::from))
+        Ok(Self::curve(self, slot)?)
     }
 }
 
 /// A definition that the ledger does not take was judged before it came there: it does not rest on
 /// what somebody has written.
-fn judged(notice: &Notice) -> Result<(), DeskError> {
-    let refused: DefinitionError = match notice {
+fn refused(notice: &Notice) -> Option<DefinitionError> {
+    let refused = match notice {
         Notice::Account(_, Err(refused)) | Notice::Campaign(_, Err(refused)) => *refused,
-        Notice::Account(..) | Notice::Campaign(..) => return Ok(()),
-        Notice::CalendarContradicts(_) | Notice::SettlementMixed(_) => return Ok(()),
+        Notice::Account(..) | Notice::Campaign(..) => return None,
+        Notice::CalendarContradicts(_) | Notice::SettlementMixed(_) => return None,
     };
     error!(%refused, ?notice, "the ledger refuses a definition that is kept");
-    Err(DeskError::Unavailable(refused.to_string()))
+    Some(refused)
 }

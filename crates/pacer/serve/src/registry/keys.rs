@@ -15,6 +15,9 @@ pub(super) const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 /// Most keys that are known; beyond, the oldest is forgotten.
 pub(super) const KEYS_MAX: usize = 10_000;
 
+/// Most bytes of their answers; beyond, the oldest is forgotten as well.
+pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
+
 /// A key, and what it came with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Keyed {
@@ -46,8 +49,10 @@ pub(super) enum Known {
 /// The keys that are known.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    by_key: HashMap<String, (String, Value)>,
+    by_key: HashMap<String, (String, Box<str>)>,
     by_age: VecDeque<(u64, String)>,
+    /// Of all answers.
+    bytes: usize,
 }
 
 impl Keys {
@@ -57,24 +62,32 @@ impl Keys {
         match self.by_key.get(&keyed.key) {
             None => Known::Fresh,
             Some((body, _)) if *body != keyed.body => Known::Reused,
-            Some((_, answer)) => Known::Answered(answer.clone()),
+            Some((_, answer)) => {
+                Known::Answered(serde_json::from_str(answer).expect("it was written as JSON"))
+            }
         }
     }
 
     /// Remembers what a key was answered.
-    pub(super) fn keep(&mut self, keyed: Keyed, answer: Value, at_unix_ms: u64) {
-        if self.by_key.insert(keyed.key.clone(), (keyed.body, answer)).is_none() {
-            self.by_age.push_back((at_unix_ms, keyed.key));
+    pub(super) fn keep(&mut self, keyed: Keyed, answer: &Value, at_unix_ms: u64) {
+        let answer: Box<str> = answer.to_string().into();
+        self.bytes += answer.len();
+        match self.by_key.insert(keyed.key.clone(), (keyed.body, answer)) {
+            Some((_, before)) => self.bytes -= before.len(),
+            None => self.by_age.push_back((at_unix_ms, keyed.key)),
         }
         self.forget(at_unix_ms);
     }
 
     fn forget(&mut self, now_unix_ms: u64) {
         let is_old = |(at, _): &(u64, String)| at.saturating_add(KEPT_MS) <= now_unix_ms;
-        while self.by_age.front().is_some_and(is_old) || self.by_age.len() > KEYS_MAX {
-            if let Some((_, key)) = self.by_age.pop_front() {
-                self.by_key.remove(&key);
-            }
+        while self.by_age.front().is_some_and(is_old)
+            || self.by_age.len() > KEYS_MAX
+            || self.bytes > ANSWER_BYTES_MAX
+        {
+            let Some((_, key)) = self.by_age.pop_front() else { return };
+            let gone = self.by_key.remove(&key).map_or(0, |(_, answer)| answer.len());
+            self.bytes -= gone;
         }
     }
 }
@@ -90,7 +103,7 @@ mod tests {
         let mut keys = Keys::default();
         let (one, other) = (Keyed::new("a", "x"), Keyed::new("a", "y"));
         assert_eq!(keys.look(&one, 0), Known::Fresh);
-        keys.keep(one.clone(), json!(1), 0);
+        keys.keep(one.clone(), &json!(1), 0);
         assert_eq!(keys.look(&one, KEPT_MS - 1), Known::Answered(json!(1)));
         assert_eq!(keys.look(&other, KEPT_MS - 1), Known::Reused);
         assert_eq!(keys.look(&other, KEPT_MS), Known::Fresh, "a day later");
@@ -100,11 +113,25 @@ mod tests {
     fn they_are_so_many() {
         let mut keys = Keys::default();
         for number in 0..=KEYS_MAX {
-            keys.keep(Keyed::new(&number.to_string(), ""), json!(number), 0);
+            keys.keep(Keyed::new(&number.to_string(), ""), &json!(number), 0);
         }
         assert_eq!(keys.look(&Keyed::new("0", ""), 0), Known::Fresh);
         assert_eq!(keys.look(&Keyed::new("1", ""), 0), Known::Answered(json!(1)));
         assert_eq!((keys.by_key.len(), keys.by_age.len()), (KEYS_MAX, KEYS_MAX));
+    }
+
+    #[test]
+    fn their_answers_are_so_many_bytes() {
+        let mut keys = Keys::default();
+        let answer = json!("x".repeat(ANSWER_BYTES_MAX / 4 - 2));
+        for number in [0, 1, 1, 2, 3, 4] {
+            keys.keep(Keyed::new(&number.to_string(), ""), &answer, 0);
+        }
+        let known = |keys: &mut Keys, key: &str| keys.look(&Keyed::new(key, ""), 0) != Known::Fresh;
+        assert!(!known(&mut keys, "0") && (1..=4).all(|it| known(&mut keys, &it.to_string())));
+        assert_eq!(keys.bytes, ANSWER_BYTES_MAX);
+        keys.look(&Keyed::new("0", ""), KEPT_MS);
+        assert_eq!((keys.bytes, keys.by_key.len()), (0, 0));
     }
 
     /// Digests are kept on disk: another program must come to the same.

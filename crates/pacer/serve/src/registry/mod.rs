@@ -22,41 +22,47 @@ mod files;
 mod handle;
 mod json;
 mod keys;
+mod members;
 mod nearest;
 mod pacing;
+mod prepare;
 mod read;
 mod record;
 mod refused;
+mod standing;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod unsure;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use pacer_core::store::{AuditKey, Definition, DefinitionKey, Kind};
+use pacer_core::store::AuditKey;
 use runtime::config::Problem;
 use serde_json::Value;
 use tracing::error;
 
-use books::{Books, Entry};
+use books::Books;
 use catalogue::Bell;
-use changes::{Becomes, Owed, Step};
+use changes::Owed;
 use keys::{Keyed, Keys};
 use read::Files;
-use record::Record;
+use unsure::Unsure;
 
 pub use catalogue::{Published, PublishedAccount, PublishedCampaign};
 pub use definition::{Account, AccountFacts, Campaign, Rules};
-pub use desk::{AccountOrder, CampaignOrder, Curve, CurvePoint, DeskError, LedgerDesk};
+pub use desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
 pub use edits::{Answered, Edit, Listing};
 pub use files::FilesRead;
-pub use pacing::{Forecast, Pacing};
+pub use members::{NotRead, read_json};
+pub use prepare::{CheckedFiles, Prepared, check_files};
 pub use read::{check_body, check_text};
 pub use refused::Refused;
+pub use standing::{AccountStanding, CampaignStanding};
 
 /// Audit entries that are read at once when keys are looked for at a start.
 const AUDIT_PAGE: u32 = 10_000;
@@ -76,7 +82,11 @@ pub struct RegistryOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Files have problems, and these are all of them.
-    #[error("{} in the files of accounts and campaigns{}", counted(.0.len()), listed(.0))]
+    #[error(
+        "{} in the files of accounts and campaigns; nothing was started{}",
+        counted(.0.len()),
+        listed(.0)
+    )]
     Invalid(Vec<Problem>),
     /// An account that is kept cannot be read: money hangs on it.
     #[error("account `{id}` is kept in a form that this program cannot read{}", listed(problems))]
@@ -89,6 +99,19 @@ pub enum StartError {
     /// The ledger or its store does not answer.
     #[error(transparent)]
     Desk(#[from] DeskError),
+    /// Two that are kept have one number: each would spend the other's money.
+    #[error(
+        "{first} and {second} are kept under one number, {slot}: put back a copy of the store in which \
+         they are not"
+    )]
+    SharedSlot {
+        /// Which, for people.
+        first: String,
+        /// And which.
+        second: String,
+        /// The number.
+        slot: u32,
+    },
     /// What is new cannot be kept.
     #[error("{0}")]
     NotKept(Refused),
@@ -125,6 +148,8 @@ struct Changing<R> {
     files: Option<Files<R>>,
     keys: Keys,
     owed: Owed,
+    /// What may be kept, or not: nothing else is changed before that is known.
+    unsure: Option<Unsure<R>>,
 }
 
 impl<R: Rules> Registry<R> {
@@ -137,28 +162,43 @@ impl<R: Rules> Registry<R> {
     pub fn start(
         desk: Arc<dyn LedgerDesk>,
         options: &RegistryOptions,
+        publish: impl FnMut(Published<R>) + Send + 'static,
+    ) -> Result<Self, StartError> {
+        let prepared = Prepared::read(options, |kind| desk.definitions(kind))?;
+        Self::start_prepared(prepared, desk, publish)
+    }
+
+    /// The same with what was read before the ledger had begun. Files that have changed meanwhile
+    /// are read again.
+    ///
+    /// # Errors
+    ///
+    /// When something of it cannot be read: nothing is changed then.
+    pub fn start_prepared(
+        prepared: Prepared<R>,
+        desk: Arc<dyn LedgerDesk>,
         mut publish: impl FnMut(Published<R>) + Send + 'static,
     ) -> Result<Self, StartError> {
-        let books = kept(&*desk)?;
-        let keys = keys_of(&*desk, (options.clock)())?;
-        let pattern = options.campaigns.as_deref();
-        let files = pattern.map(|pattern| Files::new(&options.folder, pattern));
+        let Prepared { mut books, files, clock } = prepared;
+        books.leased(desk.next_slot()?);
+        let keys = keys_of(&*desk, clock())?;
         let bell = Arc::new(Bell::default());
         let inner = Arc::new(Inner {
             desk,
-            clock: options.clock,
+            clock,
             books: RwLock::new(books),
-            changing: Mutex::new(Changing { files, keys, owed: Owed::default() }),
+            changing: Mutex::new(Changing { files, keys, owed: Owed::default(), unsure: None }),
             bell: Arc::clone(&bell),
         });
         inner.begin()?;
+        // What has rung before is told at once as well: the first catalogue has all.
+        bell.ring();
         let (told, mut number) = (Arc::clone(&inner), 0);
         let publisher = catalogue::start(Arc::clone(&bell), move || {
             number += 1;
             let published = told.books().published(number);
             publish(published);
         })?;
-        bell.ring();
         Ok(Self { inner, publisher: Some(publisher) })
     }
 }
@@ -185,6 +225,7 @@ impl<R: Rules> Inner<R> {
 
     /// Reads the files for the first time, and tells the ledger of all there is.
     fn begin(&self) -> Result<(), StartError> {
+        self.books().check_slots()?;
         let mut changing = self.changing();
         self.read_files(&mut changing).map_err(|refused| match refused {
             Refused::Invalid(problems) => StartError::Invalid(problems),
@@ -199,78 +240,12 @@ impl<R: Rules> Inner<R> {
         campaigns.iter().for_each(|id| owed.campaign(&mut books, id));
         drop(books);
         changing.owed = owed;
-        changing.owed.tell(&*self.desk)?;
-        Ok(())
+        match changing.owed.tell(&*self.desk) {
+            // It was logged, and the rest goes on: what the ledger does not know spends nothing.
+            Ok(()) | Err(DeskError::Untaken(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
-
-    /// Makes steps durable, then tells the ledger, then everybody.
-    fn commit(&self, changing: &mut Changing<R>, steps: Vec<Step<R>>) -> Result<(), Refused> {
-        let at_unix_ms = (self.clock)();
-        let owed = &mut changing.owed;
-        let kept = changes::keep(&*self.desk, steps, at_unix_ms, |part| {
-            let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
-            for Step { id, becomes, .. } in part {
-                match becomes {
-                    Becomes::Account(entry) => {
-                        books.put_account(Arc::clone(&id), entry);
-                        owed.account(&mut books, &id);
-                    }
-                    Becomes::Campaign(entry) => {
-                        books.put_campaign(Arc::clone(&id), entry);
-                        owed.campaign(&mut books, &id);
-                    }
-                }
-            }
-        });
-        let told = changing.owed.tell(&*self.desk);
-        self.bell.ring();
-        kept?;
-        told.map_err(|error| {
-            error!(%error, "the ledger is not told of a change that is kept");
-            let message = format!("it is kept, and holds once the ledger is told: {error}");
-            Refused::Unavailable(message)
-        })
-    }
-}
-
-/// What the store keeps, as far as it can be read.
-fn kept<R: Rules>(desk: &dyn LedgerDesk) -> Result<Books<R>, StartError> {
-    let mut books = Books::new(desk.next_slot()?);
-    for (key, definition) in desk.definitions(Kind::Account)? {
-        let (id, version, record) = record_of(key, &definition)?;
-        let in_force = record.in_force();
-        let (account, _) = read::account(&in_force)
-            .map_err(|problems| StartError::Unreadable { id: id.to_string(), problems })?;
-        let entry = Entry { version, record, value: Some(Arc::new(account)) };
-        books.put_account(id, entry);
-    }
-    let facts = books.facts(|_| true);
-    for (key, definition) in desk.definitions(Kind::Campaign)? {
-        let (id, version, record) = record_of(key, &definition)?;
-        // Those of files are read from their files.
-        let is_read = record.origin == record::Origin::Api && !record.is_removed;
-        let value = is_read.then(|| read::campaign::<R>(&record.in_force(), &facts));
-        let value = match value {
-            None => None,
-            Some(Ok((campaign, _))) => Some(Arc::new(campaign)),
-            Some(Err(problems)) => {
-                let listed = listed(&problems);
-                error!(campaign = &*id, "is kept in a form that is not read, and rests{listed}");
-                None
-            }
-        };
-        books.put_campaign(id, Entry { version, record, value });
-    }
-    Ok(books)
-}
-
-fn record_of(
-    key: DefinitionKey,
-    definition: &Definition,
-) -> Result<(Arc<str>, u64, Record), StartError> {
-    let unreadable = || StartError::Unreadable { id: key.id.clone(), problems: Vec::new() };
-    let record = Record::from_bytes(&definition.body).ok_or_else(unreadable)?;
-    Ok((key.id.into(), definition.version, record))
 }
 
 /// The idempotency keys of the last day, out of the audit record.
@@ -287,7 +262,7 @@ fn keys_of(desk: &dyn LedgerDesk, now_unix_ms: u64) -> Result<Keys, StartError> 
             }
             let Ok(mut body) = serde_json::from_slice::<Value>(&entry.body) else { continue };
             if let Some((keyed, answer)) = keyed_of(&mut body) {
-                keys.keep(keyed, answer, entry.at_unix_ms);
+                keys.keep(keyed, &answer, entry.at_unix_ms);
             }
         }
     }

@@ -1,39 +1,14 @@
-//! How a campaign spends: its strategy with its gains, and the curve that it follows.
+//! How a campaign spends, as definitions say it: its strategy with its gains, and the curve that it
+//! follows.
 //!
-//! Owns what is refused in it. What the strategies do is pacer-core's.
+//! Owns the keys, and what is refused in them. What they mean, and what the strategies do, is
+//! pacer-core's.
 
-use pacer_core::strategy::{HOURS, Pricing, Settings};
+use pacer_core::pacing::{Expected, Pacing};
+use pacer_core::strategy::{HOURS, Pricing, Settings, Week};
 use runtime::config::{Optional, Section};
 
 use super::amounts;
-
-/// How a campaign spends.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pacing {
-    /// The strategy.
-    pub settings: Settings,
-    /// How far the curve runs ahead: 0 to 1.
-    pub ahead: f64,
-    /// Which traffic is expected.
-    pub forecast: Forecast,
-    /// Whether its price is not for the strategy to change.
-    pub is_fixed_price: bool,
-}
-
-/// Which traffic is expected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Forecast {
-    /// The same in every hour.
-    #[default]
-    Uniform,
-    /// As it was in the weeks before.
-    Learned,
-    /// A weight for each hour of the week, from Monday, midnight to one.
-    Weekly(Box<[u32; HOURS]>),
-}
-
-/// Strategies that never change a price.
-const FOR_FIXED_PRICES: [&str; 3] = ["asap", "even", "throttle"];
 
 /// Every gain of every strategy.
 const GAINS: [(&str, &str); 12] = [
@@ -51,50 +26,48 @@ const GAINS: [(&str, &str); 12] = [
     ("ahead", "How far the curve runs ahead of the traffic, 0 to 1."),
 ];
 
-impl Pacing {
-    /// Declares and reads a campaign's table `strategy`.
-    pub(super) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> Self {
-        s.section("strategy", "How it spends.", |s| Self::read_table(s, is_fixed_price))
-    }
+/// Declares and reads a campaign's table `strategy`.
+pub(super) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {
+    s.section("strategy", "How it spends.", |s| read_table(s, is_fixed_price))
+}
 
-    fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> Self {
-        let known = Settings::all().map(|settings| (settings.name(), settings));
-        let named = s.one_of(
-            "name",
-            Optional("slot_dual"),
-            &known,
-            "Which: asap, even, throttle, pid, adaptive or slot_dual. Absent: slot_dual, or even \
-             where the price is fixed.",
-        );
-        let fallback = if is_fixed_price { Settings::Even } else { Settings::default() };
-        let mut settings = named.unwrap_or(fallback);
-        if is_fixed_price && !FOR_FIXED_PRICES.contains(&settings.name()) {
-            let remedy = "changes prices, but the campaign's price is fixed: choose \"asap\", \
-                          \"even\" or \"throttle\", or give a value instead of a price";
-            s.problem("name", format!("\"{}\"", settings.name()), remedy);
-        }
-        let mut ahead = 0.0;
-        for (key, doc) in GAINS {
-            let Some(gain) = s.parsed(key, Optional("0.3"), amounts::gain, doc) else { continue };
-            match (key, place(&mut settings, key)) {
-                ("ahead", _) => ahead = gain,
-                (_, Some(place)) => *place = gain,
-                (_, None) => {
-                    let remedy = format!("is no gain of `{}`, remove it", settings.name());
-                    s.problem(key, gain, remedy);
-                }
+fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {
+    let known = Settings::all().map(|settings| (settings.name(), settings));
+    let named = s.one_of(
+        "name",
+        Optional("slot_dual"),
+        &known,
+        "Which: asap, even, throttle, pid, adaptive or slot_dual. Absent: slot_dual, or even \
+         where the price is fixed.",
+    );
+    let fallback = if is_fixed_price { Settings::Even } else { Settings::default() };
+    let mut settings = named.unwrap_or(fallback);
+    if is_fixed_price && settings.changes_prices() {
+        let remedy = "changes prices, but the campaign's price is fixed: choose \"asap\", \
+                      \"even\" or \"throttle\", or give a value instead of a price";
+        s.problem("name", format!("\"{}\"", settings.name()), remedy);
+    }
+    let mut ahead = 0.0;
+    for (key, doc) in GAINS {
+        let Some(gain) = s.parsed(key, Optional("0.3"), amounts::gain, doc) else { continue };
+        match (key, place(&mut settings, key)) {
+            ("ahead", _) => ahead = gain,
+            (_, Some(place)) => *place = gain,
+            (_, None) => {
+                let remedy = format!("is no gain of `{}`, remove it", settings.name());
+                s.problem(key, gain, remedy);
             }
         }
-        if !(0.0..=1.0).contains(&ahead) {
-            s.problem("ahead", ahead, "choose 0 to 1");
-        }
-        for wrong in settings.problems() {
-            let remedy = format!("choose {} to {}", wrong.range.0, wrong.range.1);
-            s.problem(wrong.key, wrong.value, remedy);
-        }
-        pricing(s, &mut settings);
-        Self { settings, ahead, forecast: Forecast::read(s), is_fixed_price }
     }
+    if !(0.0..=1.0).contains(&ahead) {
+        s.problem("ahead", ahead, "choose 0 to 1");
+    }
+    for wrong in settings.problems() {
+        let remedy = format!("choose {} to {}", wrong.range.0, wrong.range.1);
+        s.problem(wrong.key, wrong.value, remedy);
+    }
+    pricing(s, &mut settings);
+    Pacing { settings, ahead, forecast: forecast(s), is_fixed_price }
 }
 
 fn pricing(s: &mut Section<'_>, settings: &mut Settings) {
@@ -133,37 +106,35 @@ fn place<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut f64> {
     })
 }
 
-impl Forecast {
-    fn read(s: &mut Section<'_>) -> Self {
-        let known = [("uniform", Self::Uniform), ("learned", Self::Learned)];
-        let named = s.one_of(
-            "forecast",
-            Optional("uniform"),
-            &known,
-            "Which traffic the curve expects: the same at any time, or as in the weeks before.",
-        );
-        let weights = s.integers(
-            "forecast_weights",
-            Optional(&[1, 1, 2]),
-            0..=u32::MAX,
-            "Instead of `forecast`: a weight for each of the 168 hours of the week, from Monday, \
-             midnight to one, on the account's clocks.",
-        );
-        let Some(weights) = weights else { return named.unwrap_or_default() };
-        if named.is_some() {
-            s.problem("forecast", "", "is given beside `forecast_weights`: remove one of them");
-        }
-        let count = weights.len();
-        match <[u32; HOURS]>::try_from(weights) {
-            Ok(weights) if weights.iter().any(|weight| *weight > 0) => {
-                return Self::Weekly(Box::new(weights));
-            }
-            Ok(_) => s.problem("forecast_weights", "", "are all 0: give some hour a weight"),
-            Err(_) => {
-                let remedy = format!("has {count} weights: give {HOURS}, one for each hour");
-                s.problem("forecast_weights", "", remedy);
-            }
-        }
-        Self::default()
+fn forecast(s: &mut Section<'_>) -> Expected {
+    let known = [("uniform", Expected::Uniform), ("learned", Expected::Learned)];
+    let named = s.one_of(
+        "forecast",
+        Optional("uniform"),
+        &known,
+        "Which traffic the curve expects: the same at any time, or as in the weeks before.",
+    );
+    let weights = s.integers(
+        "forecast_weights",
+        Optional(&[1, 1, 2]),
+        0..=u32::MAX,
+        "Instead of `forecast`: a weight for each of the 168 hours of the week, from Monday, \
+         midnight to one, on the account's clocks.",
+    );
+    let Some(weights) = weights else { return named.unwrap_or_default() };
+    if named.is_some() {
+        s.problem("forecast", "", "is given beside `forecast_weights`: remove one of them");
     }
+    let count = weights.len();
+    match <[u32; HOURS]>::try_from(weights) {
+        Ok(weights) if weights.iter().any(|weight| *weight > 0) => {
+            return Expected::Weekly(Week::weighted(&weights));
+        }
+        Ok(_) => s.problem("forecast_weights", "", "are all 0: give some hour a weight"),
+        Err(_) => {
+            let remedy = format!("has {count} weights: give {HOURS}, one for each hour");
+            s.problem("forecast_weights", "", remedy);
+        }
+    }
+    Expected::default()
 }

@@ -3,16 +3,15 @@
 //! Owns what can be told of one file, or one body, by itself, and which files need not be read again.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use pacer_core::store::Kind;
 use runtime::config::{Problem, Problems, Section, Sources, load_tracked, matching, parse_loaded};
 use serde_json::{Map, Value};
-use units::Currency;
 
+use super::RegistryOptions;
 use super::definition::{Account, AccountFacts, Campaign, Rules};
 use super::json::{problem, toml_of};
 use super::nearest::nearest;
@@ -59,6 +58,8 @@ struct ReadFile<R> {
     campaigns: Vec<Found<Campaign<R>>>,
     /// What it was told of accounts that are not its own.
     told: Facts,
+    /// Accounts that nobody has told it of, and that were supposed.
+    supposed: BTreeSet<String>,
 }
 
 /// The files of a pattern, those that have not changed kept from the time before.
@@ -67,6 +68,8 @@ pub(super) struct Files<R> {
     pattern: String,
     known: HashMap<PathBuf, ReadFile<R>>,
     sources: Sources,
+    /// Whether accounts that nobody has told of are supposed to be somewhere.
+    is_supposing: bool,
 }
 
 /// What one reading of a file has come to.
@@ -80,14 +83,27 @@ struct Outcome<R> {
 }
 
 impl<R: Rules> Files<R> {
-    /// `pattern` is relative to `folder`; in its last part `*` stands for any text.
-    pub(super) fn new(folder: &Path, pattern: &str) -> Self {
-        Self {
-            folder: folder.to_path_buf(),
-            pattern: pattern.to_owned(),
+    /// Those that the options name, if any. In the last part of a pattern `*` stands for any text.
+    pub(super) fn of(options: &RegistryOptions) -> Option<Self> {
+        let pattern = options.campaigns.clone()?;
+        Some(Self {
+            folder: options.folder.clone(),
+            pattern,
             known: HashMap::new(),
             sources: Sources::default(),
-        }
+            is_supposing: false,
+        })
+    }
+
+    /// From here on accounts that nobody tells of are supposed to be, in dollars and by the world's
+    /// clocks.
+    pub(super) const fn suppose(&mut self) {
+        self.is_supposing = true;
+    }
+
+    /// The accounts that were supposed when the files were read last.
+    pub(super) fn supposed(&self) -> BTreeSet<String> {
+        self.known.values().flat_map(|file| file.supposed.iter().cloned()).collect()
     }
 
     /// The files as they were when they were read last, and the folder.
@@ -109,15 +125,18 @@ impl<R: Rules> Files<R> {
         for path in paths {
             let outcome = match self.known.remove(&path) {
                 Some(kept) if kept.is_current(&facts) => kept.into_outcome(),
-                _ => read_file(&path, &facts),
+                _ => read_file(&path, &facts, false),
             };
             facts.extend(outcome.facts.clone());
             outcomes.push((path, outcome));
         }
+        for (_, outcome) in &mut outcomes {
+            outcome.is_unresolved |= outcome.is_outdated(&facts);
+        }
         // An account may stand in a file behind the one that names it.
         for (path, outcome) in &mut outcomes {
             if outcome.is_unresolved {
-                *outcome = read_file(path, &facts);
+                *outcome = read_file(path, &facts, self.is_supposing);
             }
         }
         self.known.clear();
@@ -138,8 +157,16 @@ impl<R: Rules> Files<R> {
     }
 }
 
+impl<R> Outcome<R> {
+    /// Whether its campaigns were read by what is not so: their account is gone, or another.
+    fn is_outdated(&self, facts: &Facts) -> bool {
+        let told = self.read.iter().flat_map(|file| &file.told);
+        told.into_iter().any(|(id, told)| facts.get(id) != Some(told))
+    }
+}
+
 impl<R> ReadFile<R> {
-    /// Whether reading it again would come to the same.
+    /// Whether reading it again would come to the same, but for accounts of files behind it.
     fn is_current(&self, facts: &Facts) -> bool {
         self.sources.now() == self.sources
             && self.told.iter().all(|(id, told)| facts.get(id).is_none_or(|now| now == told))
@@ -163,9 +190,10 @@ fn facts_of(accounts: &[Found<Account>]) -> Facts {
 }
 
 /// Reads a file; what it says of accounts itself goes before what is told.
-fn read_file<R: Rules>(path: &Path, told: &Facts) -> Outcome<R> {
+fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome<R> {
     let own: RefCell<Facts> = RefCell::default();
     let asked: RefCell<Facts> = RefCell::default();
+    let supposed: RefCell<BTreeSet<String>> = RefCell::default();
     let is_unresolved = Cell::new(false);
     let facts = |id: &str| {
         let own = own.borrow();
@@ -175,6 +203,10 @@ fn read_file<R: Rules>(path: &Path, told: &Facts) -> Outcome<R> {
         if let Some(facts) = told.get(id) {
             asked.borrow_mut().insert(id.into(), facts.clone());
             return Ok(facts.clone());
+        }
+        if is_supposing {
+            supposed.borrow_mut().insert(id.to_owned());
+            return Ok(AccountFacts::unknown());
         }
         is_unresolved.set(true);
         Err(no_account(id, own.keys().chain(told.keys())))
@@ -199,6 +231,7 @@ fn read_file<R: Rules>(path: &Path, told: &Facts) -> Outcome<R> {
                 accounts: placed(accounts, given["account"].take(), &file),
                 campaigns: placed(campaigns, given["campaign"].take(), &file),
                 told: asked.take(),
+                supposed: supposed.take(),
             })
         }
         Err(problems) => {
@@ -225,7 +258,10 @@ fn placed<T>(read: Vec<(Option<usize>, T)>, given: Value, file: &Arc<Path>) -> V
         line,
         index,
     };
-    read.into_iter().zip(given).enumerate().map(found).collect()
+    // Collected in place it would keep the room of whole campaigns.
+    let mut placed: Vec<_> = read.into_iter().zip(given).enumerate().map(found).collect();
+    placed.shrink_to_fit();
+    placed
 }
 
 /// What is to be done where nobody has an account of that id.
@@ -302,7 +338,7 @@ pub fn check_body<R: Rules>(
     match kind {
         Kind::Account => one(body, Account::read).map(|(_, given)| given),
         Kind::Campaign => {
-            let any = AccountFacts { currency: Currency::USD, zone: TimeZone::UTC };
+            let any = AccountFacts::unknown();
             one(body, |s| Campaign::<R>::read(s, |_| Ok(any.clone()))).map(|(_, given)| given)
         }
     }

@@ -50,9 +50,6 @@ pub enum Refused {
         /// Its id.
         id: String,
     },
-    /// It has never had anything to spend.
-    #[error("account `{0}` names no seats: ask for its campaigns instead")]
-    NoSeats(String),
     /// It is at another version than was named.
     #[error(
         "{} `{id}` is at version {present}, not {given}: read it again and change that",

@@ -6,16 +6,19 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pacer_core::ledger::{AccountId, Spend, Why};
+use pacer_core::ledger::{AccountId, AccountWhy, Spend, Why};
 use pacer_core::messages::Slot;
+use pacer_core::pacing::{Bidding, Curve};
+use pacer_core::refusal::Refusal;
 use pacer_core::store::{
     Answer, AuditEntry, AuditKey, Cause, Change, Definition, DefinitionKey, Denied, Found, Kind,
     LeaseStore as _, Query, Writer,
 };
 use runtime::config::{Optional, Section};
-use units::Nanos;
+use units::{Cpm, Nanos, Round};
 
-use super::{AccountFacts, AccountOrder, CampaignOrder, Curve, DeskError, LedgerDesk, Rules};
+use super::{AccountFacts, AccountOrder, CampaignOrder, DeskError, LedgerDesk, Rules};
+use crate::digest::Digest;
 use crate::{OpenError, Options, Store};
 
 /// Longer than anything takes: a test fails instead of hanging.
@@ -34,18 +37,37 @@ pub struct Told {
     pub whys: BTreeMap<Slot, Why>,
     /// What is to be said of it.
     pub curves: BTreeMap<Slot, Curve>,
+    /// What is to be said of it.
+    pub biddings: BTreeMap<Slot, Bidding>,
+    /// What is to be said of accounts, by their numbers.
+    pub account_spends: BTreeMap<u32, Spend>,
+    /// What is to be said of it.
+    pub account_whys: BTreeMap<u32, AccountWhy>,
     /// Whether it does not take definitions.
     pub is_deaf: bool,
     /// Whether its store takes nothing.
     pub is_full: bool,
+    /// Whether nobody hears how changes end, which are kept.
+    pub is_late: bool,
+    /// Whether nobody hears of changes, and they are not kept.
+    pub is_lost: bool,
+    /// What it does not take, though it takes the rest.
+    pub untaken: Option<Slot>,
+    /// How many changes it did not take since it was full.
+    pub refused: u64,
     /// How many changes were made durable.
     pub changes: u64,
+    /// The most definitions that came at once.
+    pub at_once: usize,
 }
+
+/// How many changes there were, and what the last said.
+type Numbered = (u64, Option<Digest>);
 
 /// A store that is waited for, and what a ledger would be told.
 #[derive(Debug)]
 pub struct StoreDesk {
-    store: Mutex<(Store, Writer, u64)>,
+    store: Mutex<(Store, Writer, Numbered)>,
     told: Mutex<Told>,
 }
 
@@ -65,7 +87,8 @@ impl StoreDesk {
         };
         let begun = begun.expect("an epoch begins");
         let writer = Writer { node, epoch: begun.epoch };
-        Ok(Self { store: Mutex::new((store, writer, 0)), told: Mutex::default() })
+        let numbered = Numbered::default();
+        Ok(Self { store: Mutex::new((store, writer, numbered)), told: Mutex::default() })
     }
 
     /// What the ledger would know.
@@ -97,17 +120,25 @@ fn answer(store: &mut Store) -> Answer {
 impl LedgerDesk for StoreDesk {
     fn change(&self, change: Change) -> Result<(), DeskError> {
         if self.told().is_full {
+            self.told().refused += 1;
             return Err(Denied::Failing(Cause::DiskFull).into());
         }
+        if self.told().is_lost {
+            return Err(DeskError::Unavailable("it is lost".to_owned()));
+        }
         let mut held = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        let (store, writer, number) = &mut *held;
-        *number += 1;
+        let (store, writer, (number, last)) = &mut *held;
+        let digest = Some(Digest::of(&change));
+        *number += u64::from(*last != digest);
+        *last = digest;
         store.change(*writer, Change { number: *number, ..change });
         match answer(store) {
             Answer::Ended(outcome) => match outcome.denied {
                 None => {
-                    self.told().changes += 1;
-                    Ok(())
+                    let mut told = self.told();
+                    told.changes += 1;
+                    let late = || DeskError::Unavailable("it is late".to_owned());
+                    if told.is_late { Err(late()) } else { Ok(()) }
                 }
                 Some(denied) => Err(denied.into()),
             },
@@ -124,6 +155,7 @@ impl LedgerDesk for StoreDesk {
         if told.is_deaf {
             return Err(DeskError::Unavailable("it is deaf".to_owned()));
         }
+        told.at_once = told.at_once.max(accounts.len() + campaigns.len());
         for account in accounts {
             let AccountId(number) = account.id;
             let newer = |it: &AccountOrder| it.version < account.version;
@@ -131,14 +163,19 @@ impl LedgerDesk for StoreDesk {
                 told.accounts.insert(number, account);
             }
         }
+        let mut untaken = None;
         for campaign in campaigns {
+            if told.untaken == Some(campaign.definition.slot) {
+                untaken = Some(DeskError::Untaken("it is refused".to_owned()));
+                continue;
+            }
             let (slot, version) = (campaign.definition.slot, campaign.definition.version);
             let newer = |it: &CampaignOrder| it.definition.version < version;
             if told.campaigns.get(&slot).is_none_or(newer) {
                 told.campaigns.insert(slot, campaign);
             }
         }
-        Ok(())
+        untaken.map_or(Ok(()), Err)
     }
 
     fn definitions(&self, kind: Kind) -> Result<Vec<(DefinitionKey, Definition)>, DeskError> {
@@ -177,6 +214,31 @@ impl LedgerDesk for StoreDesk {
         }))
     }
 
+    fn why_account(&self, id: AccountId) -> Result<AccountWhy, DeskError> {
+        let told = self.told();
+        Ok(told.account_whys.get(&id.0).cloned().unwrap_or(AccountWhy {
+            refusal: None,
+            levels: None,
+            hour: None,
+            at_shards: Nanos::ZERO,
+            ready: Nanos::ZERO,
+            frozen: Nanos::ZERO,
+            is_store_failing: false,
+        }))
+    }
+
+    fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, DeskError> {
+        slots.iter().map(|slot| Ok(self.why(*slot)?.refusal)).collect()
+    }
+
+    fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, DeskError> {
+        Ok(self.told().biddings.get(&slot).copied())
+    }
+
+    fn spend_account(&self, id: AccountId) -> Result<Option<Spend>, DeskError> {
+        Ok(self.told().account_spends.get(&id.0).cloned())
+    }
+
     fn spend(&self, slot: Slot) -> Result<Option<Spend>, DeskError> {
         Ok(self.told().spends.get(&slot).cloned())
     }
@@ -212,5 +274,10 @@ impl Rules for PriceRules {
 
     fn is_fixed_price(&self) -> bool {
         self.price.is_some()
+    }
+
+    fn amount(&self) -> Cpm {
+        let text = self.value.as_ref().or(self.price.as_ref());
+        text.and_then(|text| Cpm::parse(text, Round::Down).ok()).unwrap_or(Cpm::ZERO)
     }
 }

@@ -3,6 +3,9 @@
 mod bad;
 mod changes;
 mod files;
+mod prepare;
+mod standing;
+mod unsure;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

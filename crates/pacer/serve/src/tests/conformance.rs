@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use faults::{FaultDisk, Faults};
 use pacer_core::store::conformance::{Subject, check};
 use pacer_core::store::{Answer, Batch, Change, LeaseStore, Query, Writer};
 use tempfile::TempDir;
 
-use super::disk::{FaultDisk, Faults};
+use super::disk;
 use crate::engine::Engine;
 use crate::tables::Request;
 use crate::{Options, Store};
@@ -71,7 +72,7 @@ impl Subject for OnFaultDisk {
 
     fn fresh(&mut self) -> Direct {
         self.seed += 1;
-        self.open(FaultDisk::new(self.seed))
+        self.open(disk::empty(self.seed))
     }
 
     fn restart(&mut self, store: Direct) -> Direct {

@@ -1,10 +1,10 @@
 //! Files that are not what was written: each is refused with what to do, and nothing panics.
 
-use pacer_core::store::{Cause, Chance, Ended, Writer};
+use faults::{Chance, FaultDisk, Faults};
+use pacer_core::store::{Cause, Ended, Writer};
 use redb::{Database, TableDefinition};
 
-use super::disk::{FaultDisk, Faults};
-use super::{ask, batch, begin, ended, leases};
+use super::{ask, batch, begin, disk, ended, leases};
 use crate::bug::{Bug, plant};
 use crate::engine::Engine;
 use crate::tables::Request;
@@ -15,16 +15,16 @@ const PAGE_BYTES: usize = 4_096;
 
 /// A disk with a store of three batches, closed well or killed, and what the last one changed.
 fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
-    let disk = FaultDisk::new(1);
+    let disk = disk::empty(1);
     let mut engine = Engine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     let mut before = Vec::new();
     for number in 1..=3 {
-        before = disk.bytes(FILE);
+        before = disk.bytes(FILE).unwrap();
         let answer = ask(&mut engine, Request::Submit(writer, batch(number, 300)));
         assert_eq!(ended(&answer), Ended::Committed);
     }
-    let after = disk.bytes(FILE);
+    let after = disk.bytes(FILE).unwrap();
     let pages = after.chunks(PAGE_BYTES).enumerate();
     let changed = pages.filter(|(page, bytes)| {
         let at = page * PAGE_BYTES;
@@ -34,7 +34,7 @@ fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
     if is_closed {
         engine.close().unwrap();
     } else {
-        disk.kill();
+        disk.restart_process();
         drop(engine);
     }
     (disk, changed)
@@ -47,7 +47,7 @@ fn opened(disk: &FaultDisk) -> Result<u64, OpenError> {
     assert_eq!(leases.len(), 300);
     let first = leases[0].1;
     assert!(leases.iter().all(|(_, value)| *value == first), "half a batch");
-    disk.kill();
+    disk.restart_process();
     Ok(first)
 }
 
@@ -74,7 +74,7 @@ fn a_committed_batch_that_rots_is_not_taken_for_a_torn_one() {
         let mut damaged = 0;
         for page in changed {
             let disk = disk.copy();
-            let mut bytes = disk.bytes(FILE);
+            let mut bytes = disk.bytes(FILE).unwrap();
             bytes[page * PAGE_BYTES + 100] ^= 0x10;
             disk.put(FILE, &bytes);
             match opened(&disk) {
@@ -101,7 +101,7 @@ fn a_committed_batch_that_rots_is_not_taken_for_a_torn_one() {
 #[test]
 fn a_file_of_anything_is_refused_or_holds_what_was_committed() {
     let (disk, _) = written(true);
-    let bytes = disk.bytes(FILE);
+    let bytes = disk.bytes(FILE).unwrap();
     let mut chance = Chance::new(3);
     let mut below = |limit: usize| usize::try_from(chance.below(limit as u64)).unwrap();
     let (mut refused, mut held) = (0, 0);
@@ -154,20 +154,20 @@ fn each_refusal_says_what_to_do() {
     crate::place::Place::remove(&killed, FILE).unwrap();
     assert_eq!(refusal(&killed), says("it is gone"));
 
-    let held = FaultDisk::new(4);
+    let held = disk::empty(4);
     let engine = Engine::open(held.clone()).unwrap();
     let taken = "memory is in use by process 7: end it, or name another directory";
     assert_eq!(refusal(&held), taken);
     drop(engine);
     Engine::open(held).unwrap();
 
-    let full = FaultDisk::new(5);
+    let full = disk::empty(5);
     full.set_space(Some(10_000));
     assert_eq!(refusal(&full), "memory has no room for the ledger's store: free some");
     full.set_space(None);
     Engine::open(full).unwrap();
 
-    let broken = FaultDisk::new(6);
+    let broken = disk::empty(6);
     broken.set_faults(Faults { sync: 1, ..Faults::default() });
     let text = refusal(&broken);
     let want = "memory cannot hold the ledger's store (input/output error): see to the directory \
@@ -192,12 +192,12 @@ fn a_file_of_another_program_or_version_is_refused() {
         let refused = Store::open(directory, Options::default()).err();
         refused.expect("it is refused").to_string()
     };
-    let (directory, database) = write("newer", "meta", 2);
+    let (directory, database) = write("newer", "meta", 3);
     let busy = open(&directory);
     assert!(busy.contains("(another program has its file open: end it)"), "{busy}");
     drop(database);
     let text = open(&directory);
-    assert!(text.ends_with("has format 2, this program reads 1: use the program that wrote it"));
+    assert!(text.ends_with("has format 3, this program reads 2: use the program that wrote it"));
 
     let (directory, _) = write("other", "something", 1);
     let text = open(&directory);
@@ -210,7 +210,7 @@ fn a_file_of_another_program_or_version_is_refused() {
 
 #[test]
 fn a_full_disk_refuses_and_heals() {
-    let disk = FaultDisk::new(7);
+    let disk = disk::empty(7);
     let mut engine = Engine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     disk.set_space(Some(disk.used()));
@@ -248,7 +248,7 @@ fn fill(disk: &FaultDisk, engine: &mut Engine<FaultDisk>, writer: Writer) {
 
 #[test]
 fn after_a_failed_sync_the_file_is_written_anew_once() {
-    let disk = FaultDisk::new(8);
+    let disk = disk::empty(8);
     let mut engine = Engine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     let first = disk.inode(FILE);
@@ -270,7 +270,7 @@ fn what_was_written_anew_in_part_takes_no_room() {
     for faults in
         [Faults { write: 1, ..Faults::default() }, Faults { sync: 1, ..Faults::default() }]
     {
-        let disk = FaultDisk::new(8);
+        let disk = disk::empty(8);
         let mut engine = Engine::open(disk.clone()).unwrap();
         let writer = begin(&mut engine);
         disk.set_faults(Faults { sync: 1, ..Faults::default() });
@@ -285,11 +285,11 @@ fn what_was_written_anew_in_part_takes_no_room() {
 
 #[test]
 fn a_damaged_file_does_not_heal() {
-    let disk = FaultDisk::new(9);
+    let disk = disk::empty(9);
     let mut engine = Engine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     fill(&disk, &mut engine, writer);
-    let bytes = disk.bytes(FILE);
+    let bytes = disk.bytes(FILE).unwrap();
     disk.put(FILE, &vec![b'x'; bytes.len()]);
     disk.set_space(None);
     // Whoever puts a copy there may put an old one: the process must not go on with it.

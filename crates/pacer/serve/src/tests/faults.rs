@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use faults::{Chance, FaultDisk, Faults};
 use pacer_core::store::{
-    Answer, AuditEntry, Batch, Chance, Change, Definition, DefinitionKey, Ended, Found, Kind,
-    Outcome, Put, Query, Sent, Writer,
+    Answer, AuditEntry, Batch, Change, Definition, DefinitionKey, Ended, Found, Kind, Outcome, Put,
+    Query, Sent, Writer,
 };
 
-use super::disk::{FaultDisk, Faults};
-use super::{ask, batch, granted, key};
+use super::{ask, batch, disk, granted, key};
 use crate::OpenError;
 use crate::bug::{Bug, plant};
 use crate::engine::Engine;
@@ -187,7 +187,7 @@ fn open(disk: &FaultDisk, chance: &mut Chance) -> Result<Engine<FaultDisk>, Stri
 
 /// The process, or all of the machine, ends.
 fn end(disk: &FaultDisk, chance: &mut Chance) {
-    if chance.once_in(2) { disk.kill() } else { disk.lose_power() }
+    if chance.once_in(2) { disk.restart_process() } else { disk.lose_power() }
 }
 
 fn faults(chance: &mut Chance) -> Faults {
@@ -212,7 +212,7 @@ fn run(seed: u64, model: &mut Model) -> Result<(), String> {
 }
 
 fn lives(seed: u64, model: &mut Model) -> Result<(), String> {
-    let disk = FaultDisk::new(seed);
+    let disk = disk::empty(seed);
     let chance = &mut Chance::new(seed ^ 0x5EED);
     for _ in 0..LIVES {
         disk.set_faults(faults(chance));
@@ -230,7 +230,7 @@ fn lives(seed: u64, model: &mut Model) -> Result<(), String> {
             if chance.once_in(2) {
                 end(&disk, chance);
             } else {
-                disk.kill();
+                disk.restart_process();
             }
         } else {
             end(&disk, chance);

@@ -9,8 +9,7 @@ use pacer_core::store::{
     Answer, Batch, Cause, Denied, Ended, Found, LeaseStore as _, Outcome, Query, Writer,
 };
 
-use super::batch;
-use super::disk::FaultDisk;
+use super::{batch, disk};
 use crate::engine::Engine;
 use crate::thread::WAITING_MAX;
 use crate::{Options, Store};
@@ -97,7 +96,7 @@ fn too_many_at_once_are_refused_in_their_order() {
 
 #[test]
 fn a_disk_that_was_full_heals_by_itself() {
-    let disk = FaultDisk::new(1);
+    let disk = disk::empty(1);
     let engine = Engine::open(disk.clone()).unwrap();
     let options = Options { retry_max: Duration::from_millis(20), ..Options::default() };
     let mut store = Store::start(engine, options).unwrap();

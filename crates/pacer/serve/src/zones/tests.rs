@@ -1,7 +1,7 @@
 //! Calendars held against the library that knows the zones, over years of changes of clocks.
 
+use faults::Chance;
 use jiff::Timestamp;
-use pacer_core::store::Chance;
 
 use super::*;
 

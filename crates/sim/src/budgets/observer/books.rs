@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Holdback, Ledger};
 use pacer_core::messages::Slot;
-use pacer_core::store::{Lease, LeaseKey};
+use pacer_core::store::{Lease, LeaseKey, Spent as Folded, SumKey};
 use units::Nanos;
 
 use super::super::clock::Clock;
@@ -40,23 +40,30 @@ impl Observer {
         })
     }
 
-    /// All that is won has been told, and every lease that the store has is closed: it says what
-    /// durable records say, to the nano.
-    pub(in super::super) fn check_books(&self, leases: &[(LeaseKey, Lease)]) {
+    /// All that is won has been told, and every lease that the store has or had is closed: it says what
+    /// durable records say, to the nano; and so do the sums of those that it has no more.
+    pub(in super::super) fn check_books(
+        &self,
+        leases: &[(LeaseKey, Lease)],
+        sums: &[(SumKey, Folded)],
+    ) {
         for (id, it) in &self.tokens {
             let is_over = matches!(it.state, State::Released | State::Expired | State::Won);
             assert!(is_over && it.record.is_some() == (it.state == State::Won), "{id:?}: {it:?}");
         }
         let mut spent: BTreeMap<LeaseKey, Spent> = self.spent.clone();
-        for (key, lease) in leases {
+        let gone = self.leases.gone(leases);
+        self.leases.check_sums(&gone, sums, u64::MAX);
+        for (key, lease) in leases.iter().map(|(key, lease)| (key, lease)).chain(&gone) {
             let back = lease.returned.get() + lease.settled.get();
             assert_eq!(back, lease.granted.get(), "{key:?} is closed: {lease:?}");
             let due = spent.remove(key).unwrap_or_default();
             let total = due.settled + due.late + due.over;
             let told = lease.settled.get() + lease.late.get() + lease.over.get();
-            let is_exact = total - due.ancient <= told && told <= total;
+            let strayed = due.ancient + self.leases.strayed(key);
+            let is_exact = total - strayed <= told && told <= total;
             assert!(is_exact, "{told} spent of {key:?}, by the log {due:?}");
-            if due.ancient == 0 && self.leases.is_own(key) {
+            if due.ancient == 0 && self.leases.is_own(key) && self.is_late_told {
                 let figures = [lease.settled, lease.late, lease.over].map(Nanos::get);
                 assert_eq!(figures, [due.settled, due.late, due.over], "what {key:?} cost");
             }
@@ -68,13 +75,11 @@ impl Observer {
     pub(in super::super) fn check_spend(&self, ledger: &Ledger, slots: u32) {
         for slot in (0..slots).map(Slot) {
             let of_slot = self.spent.iter().filter(|(key, _)| key.slot == slot);
-            let (mut total, mut ancient) = (0, 0);
-            for (_, spent) in of_slot {
-                total += spent.settled + spent.late + spent.over;
-                ancient += spent.ancient;
-            }
+            let total: u64 = of_slot.map(|(_, it)| it.settled + it.late + it.over).sum();
+            // Nobody knows of which account a campaign is before it is defined.
+            let unheard = self.leases.unheard.get(&slot).copied().unwrap_or(0);
             let told = ledger.spend(slot).expect("the campaign is known").life.get();
-            let is_exact = total - ancient <= told && told <= total;
+            let is_exact = total - unheard.min(total) <= told && told <= total;
             assert!(is_exact, "{told} spent by the ledger of {slot:?}, {total} by the log");
             let why = ledger.why(slot);
             let left = (why.at_shards, why.ready, why.frozen);

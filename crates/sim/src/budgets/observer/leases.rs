@@ -6,10 +6,11 @@ use pacer_core::ledger::{
     AccountDefinition, CampaignDefinition, Holdback, Incoming, Outbox, Settlement,
 };
 use pacer_core::messages::{Epoch, Grant, Period, Slot};
-use pacer_core::store::{Batch, Ended, Lease, LeaseKey};
+use pacer_core::store::{Batch, Ended, Fold, Lease, LeaseKey, Spent, Stray, SumKey};
 
 use super::super::clock::Clock;
 use super::super::places::{Level, Owner, Places, limit_of, start_of};
+use super::Came;
 
 /// How long before an hour begins rights to it may be granted: as long as the ledger leases ahead, and
 /// a lease period by which campaigns are spread.
@@ -24,37 +25,52 @@ struct Part {
 
 /// What records that the ledger was told cost: out of reservations, and beside them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    paid: u64,
-    beside: u64,
+pub(super) struct Told {
+    pub(super) paid: u64,
+    pub(super) beside: u64,
     /// Of records that came so late that the ledger may have forgotten the lease: in neither.
-    ancient: u64,
+    pub(super) ancient: u64,
 }
 
 /// The ledger's side of one process.
 #[derive(Debug)]
 pub(in super::super) struct Leases {
-    places: Places,
+    pub(super) places: Places,
+    /// Whether records say which wins came late.
+    is_late_told: bool,
+    /// What batches counted in sums, by the number of its record; and of every record that was told its
+    /// lease, what it cost, and whether it was ancient.
+    pub(super) strays: BTreeMap<u64, Stray>,
+    pub(super) records: BTreeMap<u64, (LeaseKey, u64, bool)>,
+    /// What was told of campaigns that were not known then.
+    pub(super) unheard: BTreeMap<Slot, u64>,
     epoch: Epoch,
     /// What is durable, or may be.
-    certain: BTreeMap<LeaseKey, Lease>,
+    pub(super) certain: BTreeMap<LeaseKey, Lease>,
     /// What is known to be durable.
-    committed: BTreeMap<LeaseKey, Lease>,
+    pub(super) committed: BTreeMap<LeaseKey, Lease>,
+    /// What earlier processes folded.
+    pub(super) folded: BTreeMap<LeaseKey, Lease>,
+    /// What batches of this process fold, whatever comes of them; and what they have.
+    pub(super) asked: BTreeSet<LeaseKey>,
+    pub(super) moved: BTreeSet<LeaseKey>,
     /// Of what is certain, by level: leased and not given back; and spent beside it.
     held: BTreeMap<Level, u64>,
     late: BTreeMap<Level, u64>,
     /// What batches of this process said was given back.
     given_back: BTreeMap<LeaseKey, u64>,
     parts: BTreeMap<(Slot, Period), BTreeMap<u16, Part>>,
-    told: BTreeMap<LeaseKey, Told>,
-    /// Out of reservations, by records that were durable when the process started or told since.
+    pub(super) told: BTreeMap<LeaseKey, Told>,
+    /// Out of reservations that had not expired, by records that were durable when the process started
+    /// or told since.
     won: BTreeMap<LeaseKey, u64>,
     replay_to: u64,
     told_to: u64,
     accounts: BTreeMap<u32, AccountDefinition>,
     campaigns: BTreeMap<u32, CampaignDefinition>,
-    /// The latest that the ledger was told, or that its leases show.
-    unix_ms: u64,
+    /// The time that the ledger goes by; and the latest that it may, as long as it has not said.
+    pub(super) unix_ms: u64,
+    pub(super) latest_unix_ms: u64,
     closed: BTreeSet<Slot>,
     is_up: bool,
 }
@@ -63,6 +79,7 @@ pub(in super::super) struct Leases {
 pub(in super::super) struct Start<'a> {
     pub(in super::super) epoch: Epoch,
     pub(in super::super) leases: &'a [(LeaseKey, Lease)],
+    pub(in super::super) sums: &'a [(SumKey, Spent)],
     pub(in super::super) applied_seq: u64,
     pub(in super::super) unix_ms: u64,
     /// Every durable one.
@@ -70,12 +87,19 @@ pub(in super::super) struct Start<'a> {
 }
 
 impl Leases {
-    pub(super) fn new(places: Places) -> Self {
+    pub(super) fn new(places: Places, is_late_told: bool) -> Self {
         Self {
             places,
+            is_late_told,
+            strays: BTreeMap::new(),
+            records: BTreeMap::new(),
+            unheard: BTreeMap::new(),
             epoch: Epoch(0),
             certain: BTreeMap::new(),
             committed: BTreeMap::new(),
+            folded: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            moved: BTreeSet::new(),
             held: BTreeMap::new(),
             late: BTreeMap::new(),
             given_back: BTreeMap::new(),
@@ -87,38 +111,51 @@ impl Leases {
             accounts: BTreeMap::new(),
             campaigns: BTreeMap::new(),
             unix_ms: 0,
+            latest_unix_ms: 0,
             closed: BTreeSet::new(),
             is_up: false,
         }
     }
 
     /// A process has started, with what the store gave it.
-    pub(super) fn start(&mut self, start: &Start<'_>, ancient: &BTreeSet<u64>) {
+    pub(super) fn start(&mut self, start: &Start<'_>, came: &BTreeMap<u64, Came>) {
         assert!(self.epoch < start.epoch, "an epoch begins once: {:?}", start.epoch);
         let found: BTreeMap<_, _> = start.leases.iter().copied().collect();
-        for (key, lease) in &self.committed {
+        let folded = self.gone(start.leases);
+        // What no batch has applied is told again, and may be of a lease that is known then.
+        self.strays.retain(|seq, _| *seq <= start.applied_seq);
+        self.check_sums(&folded, start.sums, start.applied_seq);
+        let strays = std::mem::take(&mut self.strays);
+        let (records, unheard) =
+            (std::mem::take(&mut self.records), std::mem::take(&mut self.unheard));
+        for (key, lease) in self.committed.iter().filter(|(key, _)| !folded.contains_key(*key)) {
             let kept = found.get(key).copied().unwrap_or_default();
             assert_eq!(kept.latest(*lease), kept, "what was committed of {key:?} is kept");
         }
-        let fresh = Self::new(self.places.clone());
+        let fresh = Self::new(self.places.clone(), self.is_late_told);
         let (epoch, unix_ms) = (start.epoch, start.unix_ms);
         let told_to = start.applied_seq;
-        *self = Self { epoch, unix_ms, told_to, is_up: true, committed: found, ..fresh };
-        for (key, _) in start.leases {
-            self.unix_ms = self.unix_ms.max(start_of(key.period));
+        *self = Self { epoch, unix_ms, told_to, is_up: true, committed: found, folded, ..fresh };
+        (self.strays, self.records, self.unheard) = (strays, records, unheard);
+        self.latest_unix_ms = unix_ms;
+        for (key, lease) in start.leases {
+            // Where something was spent the clock has been; where nothing was it was about to be.
+            let is_spent = lease.settled.get() + lease.late.get() + lease.over.get() > 0;
+            let begins = start_of(key.period);
+            let least = if is_spent { begins } else { begins - AHEAD_MS };
+            self.unix_ms = self.unix_ms.max(least);
+            self.latest_unix_ms = self.latest_unix_ms.max(begins);
         }
         for settlement in start.settlements {
-            let is_ancient = ancient.contains(&settlement.seq);
-            if !is_ancient {
-                *self.won.entry(settlement.key).or_default() += settlement.settled.get();
-            }
+            let came = came[&settlement.seq];
+            self.add_won(settlement, came);
             self.replay_to = self.replay_to.max(settlement.seq);
             if settlement.seq <= start.applied_seq {
-                self.add_told(settlement, is_ancient);
+                self.add_told(settlement, came);
             }
         }
-        for (key, lease) in start.leases {
-            self.set(*key, *lease);
+        for (key, lease) in start.leases.iter().copied().chain(self.folded.clone()) {
+            self.set(key, lease);
         }
     }
 
@@ -136,10 +173,14 @@ impl Leases {
         self.closed.contains(&slot)
     }
 
-    fn add_told(&mut self, settlement: &Settlement, is_ancient: bool) {
+    fn add_won(&mut self, settlement: &Settlement, came: Came) {
+        *self.won.entry(settlement.key).or_default() += came.in_time;
+    }
+
+    fn add_told(&mut self, settlement: &Settlement, came: Came) {
         let told = self.told.entry(settlement.key).or_default();
         let beside = settlement.late.get() + settlement.over.get();
-        if is_ancient {
+        if came.is_ancient {
             told.ancient += settlement.settled.get() + beside;
         } else {
             told.paid += settlement.settled.get();
@@ -182,7 +223,7 @@ impl Leases {
     }
 
     /// What the ledger is about to be told.
-    pub(super) fn tell(&mut self, incoming: &Incoming, ancient: &BTreeSet<u64>) {
+    pub(super) fn tell(&mut self, incoming: &Incoming, came: &BTreeMap<u64, Came>) {
         match incoming {
             Incoming::Account(told) => {
                 let known = self.accounts.entry(told.id.0).or_insert(*told);
@@ -205,10 +246,17 @@ impl Leases {
             Incoming::Settlement(settlement) if settlement.seq <= self.told_to => (),
             Incoming::Settlement(settlement) => {
                 self.told_to = settlement.seq;
-                let is_ancient = ancient.contains(&settlement.seq);
-                self.add_told(settlement, is_ancient);
-                if self.replay_to < settlement.seq && !is_ancient {
-                    *self.won.entry(settlement.key).or_default() += settlement.settled.get();
+                let came = came[&settlement.seq];
+                let Settlement { seq, key, settled, late, over, .. } = *settlement;
+                let total = settled.get() + late.get() + over.get();
+                self.records.insert(seq, (key, total, came.is_ancient));
+                let campaign = self.campaigns.get(&key.slot.0);
+                if campaign.is_none_or(|it| !self.accounts.contains_key(&it.account.0)) {
+                    *self.unheard.entry(key.slot).or_default() += total;
+                }
+                self.add_told(settlement, came);
+                if self.replay_to < settlement.seq {
+                    self.add_won(settlement, came);
                 }
                 if self.certain.contains_key(&settlement.key) {
                     self.recount_late(settlement.key);
@@ -218,8 +266,12 @@ impl Leases {
         }
     }
 
-    /// What it did.
-    pub(super) fn stepped(&mut self, clock: &Clock, outbox: &Outbox) {
+    /// What it did, and the time that it goes by: it never goes back, and not behind the clock.
+    pub(super) fn stepped(&mut self, clock: &Clock, outbox: &Outbox, unix_ms: u64) {
+        let (least, most) = (self.unix_ms, self.latest_unix_ms);
+        let may_be = least.max(clock.unix_ms)..=most.max(clock.unix_ms);
+        assert!(may_be.contains(&unix_ms), "the ledger goes by {unix_ms}, not within {may_be:?}");
+        (self.unix_ms, self.latest_unix_ms) = (unix_ms, unix_ms);
         for (shard, grant) in &outbox.grants {
             self.check_time(clock, grant);
             let parts = self.parts.entry((grant.slot, grant.period)).or_default();
@@ -236,11 +288,6 @@ impl Leases {
             let out = self.out(grant.slot, grant.period) + back.unwrap_or(0);
             assert!(out <= durable, "{out} is at shards or given back, {durable} durable: {key:?}");
         }
-    }
-
-    /// The clock that the ledger goes by.
-    pub(in super::super) fn pass(&mut self, clock: &Clock) {
-        self.unix_ms = self.unix_ms.max(clock.unix_ms);
     }
 
     /// Which campaigns are closed, by what the ledger knows.
@@ -287,9 +334,9 @@ impl Leases {
         let mut held = BTreeMap::new();
         let mut late = BTreeMap::new();
         for (key, lease) in &batch.leases {
+            assert!(!self.is_folded(key), "what is folded is said no more: {key:?}");
             let was = self.certain.get(key).copied().unwrap_or_default();
             self.check_lease(key, lease, &was);
-            // A batch that was refused is said again: what came since is late.
             let said = self.given_back.get(key).copied().unwrap_or(0).max(was.returned.get());
             if key.epoch != self.epoch && said < lease.returned.get() {
                 let won = self.won.get(key).copied().unwrap_or(0);
@@ -310,6 +357,12 @@ impl Leases {
             }
             let back = self.given_back.entry(*key).or_default();
             *back = (*back).max(lease.returned.get());
+        }
+        for fold in &batch.folds {
+            self.check_fold(fold, &open);
+        }
+        for stray in &batch.strays {
+            self.check_stray(stray, batch.applied_seq);
         }
     }
 
@@ -341,8 +394,9 @@ impl Leases {
             };
             let limit = limit_of(limits, span);
             let kept = match owner {
-                Owner::Campaign(_) => kept_of(campaign.late_holdback, limit),
-                Owner::Account(_) => 0,
+                // Of what is held it may not be told how much came late, and was kept back for.
+                Owner::Campaign(_) if self.is_late_told => kept_of(campaign.late_holdback, limit),
+                _ => 0,
             };
             let held = i128::from(self.held.get(&level).copied().unwrap_or(0)) + held[&level];
             let late = self.late.get(&level).copied().unwrap_or(0) + late[&level];
@@ -366,6 +420,12 @@ impl Leases {
                 let known = self.committed.entry(*key).or_default();
                 *known = known.latest(*lease);
             }
+        }
+        if ended == Ended::Committed {
+            self.moved.extend(batch.folds.iter().filter_map(|fold| match fold {
+                Fold::Lease(key, _) => Some(*key),
+                Fold::Day(_) => None,
+            }));
         }
     }
 }

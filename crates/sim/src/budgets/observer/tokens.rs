@@ -11,7 +11,7 @@ use super::super::clock::Clock;
 use super::super::log::{TokenId, id_of};
 use super::super::options::{LATE_WINDOW, TTLS};
 use super::super::places::start_of;
-use super::{Bucket, Observer, Reservation, State};
+use super::{Bucket, Came, Observer, Reservation, State};
 
 /// A win of a reservation, and how it is to be booked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,11 @@ impl Claimed {
     pub(in super::super) fn figures(&self) -> [u64; 3] {
         let settled = self.price.min(self.amount);
         if self.is_late { [0, self.price, 0] } else { [settled, 0, self.price - settled] }
+    }
+
+    /// As a record tells it, that may not know what came late.
+    pub(in super::super) fn record(&self, is_late_told: bool) -> [u64; 3] {
+        if is_late_told { self.figures() } else { [self.price, 0, 0] }
     }
 }
 
@@ -170,17 +175,19 @@ impl Observer {
         spent.settled += settled;
         spent.late += late;
         spent.over += over;
-        if it.forgotten_ms <= clock.tick_ms {
-            spent.ancient += price;
-            self.ancient.insert(record.seq);
-        }
-        self.won += 1;
         let is_late = !matches!(it.state, State::Open | State::Claimed { was_open: true });
         let in_time = if is_late { 0 } else { price.min(it.amount) };
+        let is_ancient = it.forgotten_ms <= clock.tick_ms;
+        if is_ancient {
+            spent.ancient += price;
+        }
+        self.came.insert(record.seq, Came { in_time, is_ancient });
+        self.won += 1;
         spent.beside += price - in_time;
         if let State::Claimed { .. } = it.state {
             let claimed = Claimed { id, price, amount: it.amount, is_late };
-            assert_eq!([settled, late, over], claimed.figures(), "the record of {it:?}");
+            let due = claimed.record(self.is_late_told);
+            assert_eq!([settled, late, over], due, "the record of {it:?}");
         } else {
             self.set_state(id, State::Won);
         }

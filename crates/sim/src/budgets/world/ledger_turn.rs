@@ -105,7 +105,6 @@ impl World<'_> {
 
     pub(super) fn ledger_turn(&mut self, process: &mut Process) {
         let inbox = self.inbox(process);
-        self.observer.leases.pass(&self.clock);
         for incoming in &inbox {
             if !matches!(incoming, Incoming::Calendar(..)) {
                 self.trace.note(format_args!("ledger hears {incoming:?}"));
@@ -114,7 +113,8 @@ impl World<'_> {
         }
         process.outbox.clear();
         process.ledger.step(self.clock.now(), inbox, &mut process.outbox);
-        self.observer.ledger_stepped(&self.clock, &process.outbox);
+        let unix_ms = process.ledger.now().unix_ms;
+        self.observer.ledger_stepped(&self.clock, &process.outbox, unix_ms);
         for notice in &process.outbox.notices {
             let is_taken = matches!(notice, Notice::Account(_, Ok(_)) | Notice::Campaign(_, Ok(_)));
             assert!(is_taken, "what is defined holds: {notice:?}");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use pacer_core::ledger::{Incoming, Ledger, Now, Outbox, Settings};
 use pacer_core::messages::{Gate, Grant, Report, Want};
 use pacer_core::shard::{self, Claim, Shard};
-use pacer_core::store::{Batch, Lease, LeaseKey, Writer};
+use pacer_core::store::{Batch, Lease, LeaseKey, Spent, SumKey, Writer};
 use pacer_core::token::Token;
 
 use super::super::exchange::Act;
@@ -90,6 +90,7 @@ pub(super) struct Birth<'a> {
     pub(super) settings: Settings,
     pub(super) now: Now,
     pub(super) leases: &'a [(LeaseKey, Lease)],
+    pub(super) sums: &'a [(SumKey, Spent)],
     pub(super) applied_seq: u64,
     pub(super) replay_at_ms: u64,
     pub(super) ring_capacity: usize,
@@ -107,9 +108,10 @@ impl Process {
             forwards: Ring::new(birth.ring_capacity),
             news: Ring::new(usize::MAX),
         };
+        let ledger = Ledger::new(birth.settings.clone(), birth.now, leases, birth.applied_seq);
         Self {
             writer: Writer { node, epoch },
-            ledger: Ledger::new(birth.settings.clone(), birth.now, leases, birth.applied_seq),
+            ledger: ledger.with_sums(birth.sums.iter().copied()),
             outbox: Outbox::default(),
             desks: shards.iter().map(desk).collect(),
             claims: BTreeMap::new(),

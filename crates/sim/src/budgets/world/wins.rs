@@ -129,9 +129,7 @@ impl World<'_> {
     }
 
     fn write(&mut self, token: &Token, claimed: &Claimed) -> u64 {
-        let mut booked = *claimed;
-        booked.is_late &= !self.has(Wiring::LateAsSettled);
-        let [settled, late, mut over] = booked.figures();
+        let [settled, late, mut over] = claimed.record(self.options.is_late_told);
         if self.has(Wiring::ForgetOver) {
             over = 0;
         }

@@ -205,4 +205,20 @@ proptest! {
         };
         prop_assert_eq!(prices(&clearing), prices(&left.clear()));
     }
+
+    /// What a winner pays is what it was last asked for, and it is not asked the same twice on end.
+    #[test]
+    fn every_win_is_authorised_at_its_price(drawn in several()) {
+        let mut last = vec![None; drawn.entries.len()];
+        let mut was_same = false;
+        let (entries, groups) = (&drawn.entries, &drawn.groups);
+        let clearing = clear(entries, groups, drawn.imps, drawn.increment, |win| {
+            was_same |= last[win.entry].replace(win.price) == Some(win.price);
+            authorised(!drawn.cannot_pay[win.entry])
+        });
+        prop_assert!(!was_same);
+        for win in clearing.wins.iter().flatten() {
+            prop_assert_eq!(last[win.entry], Some(win.price));
+        }
+    }
 }

@@ -4,15 +4,15 @@ use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
 use serde_json::{Value, json};
-use units::Cpm;
+use units::{Cpm, Multiplier};
 
 use super::fixtures::{Yes, banner, bid, bid_and, campaign, market_of, request, rules};
 use crate::fixtures::{cpm, currency, merged};
 use crate::house::{
     Campaign, CampaignTargeting, Catalogue, Creative, CreativeProblem, CreativeSpec, Desk,
-    HouseAnswer, Price, Room, Rules,
+    HouseAnswer, MARKUP_BYTES_MAX, Price, Room, Rules,
 };
-use crate::{Auction, DealTerms, eligible};
+use crate::{Auction, DealTerms, eligible_house};
 
 fn any() -> CampaignTargeting {
     CampaignTargeting::default()
@@ -177,6 +177,7 @@ fn creatives_are_sound_or_refused() {
     for (spec, want) in [
         (CreativeSpec { id: "".into(), ..banner() }, CreativeProblem::Id),
         (CreativeSpec { markup: " \n".into(), ..banner() }, CreativeProblem::Markup),
+        (with(MediaType::Banner, &"x".repeat(MARKUP_BYTES_MAX + 1)), CreativeProblem::MarkupLength),
         (with(MediaType::Video, "<p>"), CreativeProblem::Vast),
         (with(MediaType::Audio, "<p>"), CreativeProblem::Vast),
         (with(MediaType::Native, "[]"), CreativeProblem::Native),
@@ -199,6 +200,7 @@ fn creatives_are_sound_or_refused() {
     ] {
         assert_eq!(Creative::new(spec.clone()), Err(want), "{spec:?}");
     }
+    assert!(Creative::new(with(MediaType::Banner, &"x".repeat(MARKUP_BYTES_MAX))).is_ok());
     assert!(Creative::new(CreativeSpec { attributes: vec![63; 32], ..banner() }).is_ok());
 }
 
@@ -216,7 +218,7 @@ fn several_creatives_that_fit_take_turns() {
     for number in 0..3000 {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
-        let ask = eligible(&auction, market.dsps.len() - 1).unwrap();
+        let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
         catalogue.bid((&auction, &ask), &mut Yes::default(), &mut room, &mut answer);
         let json: Value = serde_json::from_str(&answer.body).unwrap();
         let crid = json["seatbid"][0]["bid"][0]["crid"].as_str().unwrap().to_owned();
@@ -258,7 +260,7 @@ fn equal_bids_are_ordered_by_the_tie_key() {
     for number in 0..600 {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
-        let ask = eligible(&auction, market.dsps.len() - 1).unwrap();
+        let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
         catalogue.bid((&auction, &ask), &mut Yes::default(), &mut room, &mut answer);
         assert_eq!(answer.bids.len(), 3);
         answer.bids.iter().for_each(|bid| in_front[bid.campaign] += 1);
@@ -379,12 +381,12 @@ fn a_price_is_converted_down() {
 }
 
 /// Refuses even slots, and halves the rest.
-struct Picky(Vec<(Slot, Cpm, bool)>);
+struct Picky(Vec<(Slot, Price, Multiplier)>);
 
 impl Desk for Picky {
-    fn decide(&mut self, slot: Slot, value: Cpm, is_fixed: bool) -> Result<Cpm, Refusal> {
-        self.0.push((slot, value, is_fixed));
-        let half = Cpm::new(value.micros() / 2).unwrap();
+    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
+        self.0.push((slot, price, shown));
+        let half = Cpm::new(price.amount().micros() / 2).unwrap();
         if slot.0.is_multiple_of(2) { Err(Refusal::Throttled) } else { Ok(half) }
     }
 }
@@ -396,14 +398,18 @@ fn the_desk_has_the_last_word() {
     fixed.rules = rules.into();
     let catalogue = Catalogue::new(vec![usual(0, "a", "9"), fixed]);
     let market = market_of(&catalogue);
-    let text = request().to_string();
+    let mut request = request();
+    request["imp"][0]["qty"] = json!({ "multiplier": 2.5 });
+    let text = request.to_string();
     let request = openrtb::parse_request(&text).unwrap();
     let auction = Auction::new("auction-1", &request, &market).unwrap();
-    let ask = eligible(&auction, market.dsps.len() - 1).unwrap();
+    let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
     let mut desk = Picky(Vec::new());
     let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
     catalogue.bid((&auction, &ask), &mut desk, &mut room, &mut answer);
-    assert_eq!(desk.0, [(Slot(0), cpm("9"), false), (Slot(1), cpm("3"), true)]);
+    let shown = Multiplier::parse("2.5").unwrap();
+    let asked = [Price::Value(cpm("9")), Price::Fixed(cpm("3"))];
+    assert_eq!(desk.0, [(Slot(0), asked[0], shown), (Slot(1), asked[1], shown)]);
     assert!(answer.body.contains(r#""price":1.5,"#), "{}", answer.body);
     assert_eq!((answer.bids.len(), answer.bids[0].price), (1, cpm("1.5")));
 }
@@ -413,6 +419,6 @@ fn the_desk_has_the_last_word() {
 fn an_account_that_the_market_does_not_know_stays_out() {
     let catalogue = Catalogue::new(vec![usual(0, "a", "2"), usual(1, "b", "2")]);
     let mut market = market_of(&catalogue);
-    market.dsps.last_mut().unwrap().seats = vec!["b".into(), "c".into()];
+    market.dsps.last_mut().unwrap().seats = ["b".into(), "c".into()].into_iter().collect();
     assert_eq!(bid(&catalogue, &market, &request()).all("cid"), ["campaign-1"]);
 }

@@ -11,8 +11,8 @@ use crate::house::{
     Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk, HouseAnswer, Price, Room,
     Rules,
 };
-use crate::{Answer, Auction, Judgement, Market, eligible, judge};
-use units::Cpm;
+use crate::{Answer, Auction, Judgement, Market, eligible_house, judge};
+use units::{Cpm, Multiplier};
 
 /// A banner of 300×250.
 pub(super) fn banner() -> CreativeSpec {
@@ -41,7 +41,7 @@ pub(super) fn campaign(slot: u32, account: &str, rules: Rules) -> Campaign {
 pub(super) fn market_of(catalogue: &Catalogue) -> Market {
     let mut market = market();
     let mut house = dsp("house", &[]);
-    house.seats = catalogue.seats().to_vec();
+    house.seats = catalogue.seats().into();
     house.currencies.push(currency("JPY"));
     market.dsps.push(house);
     market
@@ -49,12 +49,12 @@ pub(super) fn market_of(catalogue: &Catalogue) -> Market {
 
 /// Says yes, at the value, and notes who asked.
 #[derive(Default)]
-pub(super) struct Yes(pub(super) Vec<(Slot, Cpm, bool)>);
+pub(super) struct Yes(pub(super) Vec<(Slot, Price, Multiplier)>);
 
 impl Desk for Yes {
-    fn decide(&mut self, slot: Slot, value: Cpm, is_fixed: bool) -> Result<Cpm, Refusal> {
-        self.0.push((slot, value, is_fixed));
-        Ok(value)
+    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
+        self.0.push((slot, price, shown));
+        Ok(price.amount())
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn bid_and(
     let mut desk = Yes::default();
     let mut outcome =
         Outcome { answer: HouseAnswer::default(), asked: Vec::new(), json: Value::Null };
-    if let Ok(ask) = eligible(&auction, market.dsps.len() - 1) {
+    if let Ok(ask) = eligible_house(&auction, market.dsps.len() - 1) {
         // Room that was used before is as good as new.
         let mut room = Room::default();
         for _ in 0..2 {

@@ -14,7 +14,7 @@ use crate::house::{
     ACCOUNTS_MAX, Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, KeyValues,
     Listed, Page, Price, Rules,
 };
-use crate::{DealTerms, Market, Region, eligible};
+use crate::{DealTerms, Market, Region, eligible_house};
 
 /// Choices, one a byte; when they are used up, always the first.
 struct Draws<'d>(std::slice::Iter<'d, u8>);
@@ -317,7 +317,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let market = with_terms(market_of(&catalogue), draws);
     let mut result = Ok(());
     bid_and(&catalogue, &market, &request, |auction, _, outcome| {
-        let ask = eligible(auction, market.dsps.len() - 1).unwrap();
+        let ask = eligible_house(auction, market.dsps.len() - 1).unwrap();
         let (mut asked, mut bidding) = (Vec::new(), Vec::new());
         for imp in 0..request["imp"].as_array().unwrap().len() {
             let held = catalogue.campaigns().iter().enumerate().map(|(number, campaign)| {

@@ -23,7 +23,7 @@ fn a_generation_says_what_is_in_force() {
     assert_eq!(facts.publishers.others, market.publishers.others);
     for (dsp, of) in facts.dsps.iter().zip(&market.dsps) {
         let DspFacts { id, seats, currencies, timeout } = dsp;
-        assert_eq!((id, seats, currencies), (&of.id, &of.seats, &of.currencies));
+        assert_eq!((id, &**seats, currencies), (&of.id, &*of.seats, &of.currencies));
         assert_eq!(*timeout, of.timeout);
     }
     assert_eq!(facts.dsps.len(), 3);
@@ -94,7 +94,7 @@ fn a_file_that_is_too_long_is_left_out() {
     let record = with(&market, &BODY[..]).unwrap();
     let facts = GenerationFacts::decode(&record).unwrap();
     assert_eq!((facts.toml, facts.dsps.len()), (None, 3));
-    market.dsps[0].seats = vec!["s".repeat(1000).into(); 1100];
+    market.dsps[0].seats = std::iter::repeat_n(Box::from("s".repeat(1000)), 1100).collect();
     let error = with(&market, b"").unwrap_err();
     assert!(matches!(error, Unrecordable::TooLong(len) if len > RECORD_BYTES_MAX), "{error}");
 }

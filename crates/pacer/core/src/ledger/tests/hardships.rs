@@ -12,7 +12,7 @@ use crate::ledger::{
 };
 use crate::messages::{Epoch, Period, Report, Slot, Want};
 use crate::refusal::Refusal;
-use crate::store::{Ended, Lease, LeaseKey};
+use crate::store::{Ended, Lease, LeaseKey, Spent, Stray, SumKey};
 
 const ABSURD: u64 = u64::MAX / 2 + 1;
 
@@ -213,23 +213,97 @@ fn a_campaign_with_more_than_a_batch_has_room_for_is_said_in_parts() {
     assert_eq!(returned, 70, "each is said once");
 }
 
+/// A reservation ends, its money comes back, and then it is won: the log takes that win for one in time.
 #[test]
-#[should_panic(expected = "is settled or returned once")]
-fn a_lease_that_does_not_balance_stops_everything() {
+fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
+    for is_granted_again in [false, true] {
+        for is_reported_first in [false, true] {
+            let settings = Settings { is_late_told: false, ..Settings::new(1, Epoch(1), 1) };
+            let mut desk = Desk::restarted(settings, Vec::new());
+            desk.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+            desk.want(0, SLOT, 10);
+            desk.pass(2);
+            let granted = desk.granted(0, SLOT);
+            let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
+            desk.report(0, SLOT, [granted, 0, 0, 0]);
+            if is_granted_again {
+                desk.want(0, SLOT, granted);
+                desk.pass(3);
+                assert!(desk.granted(0, SLOT) >= 2 * granted);
+            }
+            let back = if is_granted_again { granted } else { desk.granted(0, SLOT) };
+            if is_reported_first {
+                desk.report(0, SLOT, [back, 0, 10, 0]);
+            }
+            desk.step(vec![settlement(1, key, [10, 0, 0])]);
+            desk.report(0, SLOT, [back, 0, 10, 0]);
+            assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(10));
+            // All else comes back, and whatever is spent of it is spent beside.
+            let paused = CampaignDefinition { version: 2, is_paused: true, ..life(100) };
+            let then = desk.granted(0, SLOT);
+            let again = if is_granted_again { 4 } else { 0 };
+            desk.step(vec![Incoming::Campaign(paused), settlement(2, key, [again, 0, 0])]);
+            desk.report(0, SLOT, [then - again, again, 10, 0]);
+            desk.pass(3);
+            assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(10 + again));
+            let (_, lease) = desk.saved.iter().rfind(|(saved, _)| *saved == key).unwrap();
+            let figures = [lease.settled, lease.late].map(Nanos::get);
+            assert_eq!(figures.iter().sum::<u64>(), 10 + again);
+            assert_eq!(lease.returned.get() + lease.settled.get(), lease.granted.get());
+            let level = desk.ledger.why(SLOT).levels.unwrap()[0];
+            assert_eq!(level.exposure(), Nanos::new(10 + again), "nothing else is in use");
+        }
+    }
+}
+
+#[test]
+fn a_win_of_a_forgotten_lease_counts_and_is_kept() {
     let mut desk = Desk::defined(1, account(), life(100));
+    let period = Period(desk.period().0 - 12);
+    let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
+    desk.ended = Ended::Refused;
+    desk.step(vec![settlement(1, key, [30, 10, 0])]);
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().today, Nanos::new(40));
+    desk.pass(3);
+    assert!(desk.strays.is_empty(), "the store took nothing");
+    desk.ended = Ended::Committed;
+    for _ in 0..4 {
+        desk.want(0, SLOT, 60);
+        desk.pass(3);
+    }
+    assert_eq!(desk.granted(0, SLOT), 60);
+    let spent = Spent { late: Nanos::new(40), ..Spent::default() };
+    let sum = SumKey { slot: SLOT, node: 1, day: Some(DAY) };
+    assert_eq!(desk.strays, [Stray { seq: 1, sum, spent }]);
+    // A start is told the sum, and of a record no more.
+    let mut next = Desk::restarted(Settings::new(1, Epoch(2), 1), Vec::new());
+    next.ledger = next.ledger.with_sums([(sum, spent)]);
+    next.step(vec![Incoming::Account(account()), Incoming::Campaign(life(100))]);
+    assert_eq!(next.ledger.spend(SLOT).unwrap().today, Nanos::new(40));
+    // Of a campaign or node that nobody knows it is counted alone.
+    for (seq, key) in [(2, LeaseKey { slot: Slot(9), ..key }), (3, LeaseKey { node: 2, ..key })] {
+        desk.step(vec![settlement(seq, key, [5, 0, 0])]);
+    }
+    desk.pass(3);
+    let stats = desk.ledger.stats();
+    assert_eq!((stats.strays, stats.stray_nanos, desk.strays.len()), (2, 10, 1));
+}
+
+#[test]
+fn a_refused_lease_is_not_what_a_late_win_was_paid_from() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
     desk.want(0, SLOT, 10);
     desk.pass(2);
     let granted = desk.granted(0, SLOT);
     let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
-    // The log says that all was spent, the shard that nothing was.
-    desk.step(vec![settlement(1, key, [granted, 0, 0])]);
-    desk.report(0, SLOT, [granted, 0, 0, 0]);
-    desk.step(vec![Incoming::Campaign(CampaignDefinition {
-        version: 2,
-        is_paused: true,
-        ..life(100)
-    })]);
+    desk.report(0, SLOT, [granted, 0, granted, 0]);
+    desk.ended = Ended::Refused;
+    desk.want(0, SLOT, 200);
+    desk.step(vec![settlement(1, key, [500, 0, 0])]);
     desk.pass(3);
+    desk.ended = Ended::Committed;
+    desk.pass(3);
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(500));
 }
 
 /// A campaign whose budget's last crumb is less than any bid for it, at a shard that bids, is refused,
@@ -317,6 +391,43 @@ fn a_clock_that_was_wrong_once_is_not_followed_for_ever() {
     desk.want(0, SLOT, 200);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 70, "what was spent then is spent");
+}
+
+#[test]
+fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
+    let day = CampaignDefinition {
+        limits: Limits { day: usd(1_000), ..Limits::default() },
+        ..campaign()
+    };
+    let mut desk = Desk::defined(1, account(), day);
+    desk.want(0, SLOT, 10);
+    desk.pass(3);
+    let (period, granted) = (desk.period(), desk.granted(0, SLOT));
+    let until = desk.grants[0].1.until.nanos();
+    // To the shard the hour lasts still: it goes by the time that it was told.
+    desk.unix_ms += 4 * QUARTER_MS;
+    desk.pass(1);
+    desk.tick = until;
+    let settings = Settings::new(1, Epoch(1), 1);
+    let window = settings.horizon + settings.late_window;
+    // Reserved last, expired, and won as late as the shard can tell.
+    let then = Report {
+        slot: SLOT,
+        period,
+        returned: Nanos::new(granted),
+        settled: Nanos::ZERO,
+        late: Nanos::new(7),
+        over: Nanos::ZERO,
+        reserved_count: 1,
+        won_count: 1,
+    };
+    let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(1) };
+    desk.step(vec![Incoming::Report(0, Report { late: Nanos::ZERO, won_count: 0, ..then })]);
+    desk.pass(3);
+    desk.tick = until + u64::try_from(window.as_nanos()).unwrap() - 2 * SECOND;
+    desk.step(Vec::new());
+    desk.step(vec![Incoming::Report(0, then), settlement(1, key, [0, 7, 0])]);
+    assert_eq!((desk.ledger.stats().strays, desk.ledger.spend(SLOT).unwrap().today.get()), (0, 7));
 }
 
 #[test]

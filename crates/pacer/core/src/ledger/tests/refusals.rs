@@ -10,7 +10,7 @@ use crate::ledger::{
 };
 use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
 use crate::refusal::Refusal;
-use crate::store::{Ended, Lease, LeaseKey};
+use crate::store::{Ended, Lease, LeaseKey, Stray};
 
 /// A Monday.
 pub const DAY: u32 = 20_605;
@@ -59,6 +59,9 @@ pub struct Desk {
     pub batches: u64,
     pub saved: Vec<(LeaseKey, Lease)>,
     pub applied_seq: u64,
+    /// As the store has them.
+    pub strays: Vec<Stray>,
+    said_strays: Vec<Stray>,
     /// Leases of the largest batch.
     pub said_most: usize,
     number: Option<u64>,
@@ -93,6 +96,8 @@ impl Desk {
             batches: 0,
             saved: Vec::new(),
             applied_seq: 0,
+            strays: Vec::new(),
+            said_strays: Vec::new(),
             said_most: 0,
             number: None,
         };
@@ -103,6 +108,11 @@ impl Desk {
     pub fn step(&mut self, inbox: Vec<Incoming>) {
         let now = Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
         let ended = self.number.take().map(|number| Incoming::Ended(number, self.ended));
+        let said = std::mem::take(&mut self.said_strays);
+        if ended.is_some() && self.ended == Ended::Committed {
+            let last = self.strays.last().map_or(0, |stray| stray.seq);
+            self.strays.extend(said.into_iter().filter(|stray| last < stray.seq));
+        }
         self.outbox.clear();
         self.ledger.step(now, ended.into_iter().chain(inbox), &mut self.outbox);
         if let Some(batch) = self.outbox.batch.take() {
@@ -111,6 +121,7 @@ impl Desk {
             self.applied_seq = batch.applied_seq;
             self.said_most = self.said_most.max(batch.leases.len());
             self.saved = batch.leases;
+            self.said_strays = batch.strays;
         }
         self.grants.append(&mut self.outbox.grants);
         self.gates.append(&mut self.outbox.gates);
@@ -367,8 +378,13 @@ fn a_settlement_in_another_currency_is_refused() {
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::ZERO);
     desk.step(vec![Incoming::Settlement(Settlement { seq: 8, currency: Currency::USD, ..win })]);
     assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(4));
-    let stray = LeaseKey { period: Period(4), ..key };
-    let stray = Settlement { seq: 9, key: stray, currency: Currency::USD, ..win };
+    // Of a lease that was forgotten as well.
+    let forgotten = LeaseKey { period: Period(4), ..key };
+    desk.step(vec![Incoming::Settlement(Settlement { seq: 9, key: forgotten, ..win })]);
+    assert_eq!(desk.notices.last(), Some(&Notice::SettlementMixed(9)));
+    assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(4));
+    let stray = LeaseKey { slot: Slot(9), ..key };
+    let stray = Settlement { seq: 10, key: stray, currency: Currency::USD, ..win };
     desk.step(vec![Incoming::Settlement(stray)]);
     assert_eq!((desk.ledger.stats().strays, desk.ledger.stats().stray_nanos), (1, 4));
 }

@@ -84,6 +84,10 @@ pub struct World {
     pending: Option<(u64, Batch, Ended, bool)>,
     delayed: Vec<(u64, Batch)>,
     log: Vec<Settlement>,
+    /// What of each record was paid out of a reservation that had not expired.
+    in_time: Vec<u64>,
+    /// Whether the log says which wins came late.
+    is_late_told: bool,
     told: usize,
     replay_to: usize,
     replay_at: u64,
@@ -108,12 +112,15 @@ fn limits(life: u64, day: u64, hour: u64) -> Limits {
     Limits { life: money(life), day: money(day), hour: money(hour) }
 }
 
-fn settings(epoch: u32) -> Settings {
+fn settings(epoch: u32, is_late_told: bool) -> Settings {
     Settings {
         // And until what was won in time has come to the ledger by the log.
         horizon: Duration::from_nanos(HORIZON + 8 * SECOND),
         late_window: Duration::from_secs(30),
         patience: Duration::from_secs(3),
+        is_late_told,
+        // Here no hour is folded: a run lasts some days.
+        hours_kept: Duration::MAX,
         ..Settings::new(1, Epoch(epoch), SHARDS)
     }
 }
@@ -155,7 +162,7 @@ impl World {
         let mut world = Self {
             dice: Dice(seed),
             chances,
-            ledger: Ledger::new(settings(1), now, [], 0),
+            ledger: Ledger::new(settings(1, seed.is_multiple_of(2)), now, [], 0),
             shards: Vec::new(),
             tick: SECOND,
             unix_ms,
@@ -169,6 +176,8 @@ impl World {
             pending: None,
             delayed: Vec::new(),
             log: Vec::new(),
+            in_time: Vec::new(),
+            is_late_told: seed.is_multiple_of(2),
             told: 0,
             replay_to: 0,
             replay_at: 0,
@@ -197,7 +206,8 @@ impl World {
         self.latest_unix_ms = self.unix_ms;
         let now = self.now();
         let leases = self.durable.clone();
-        self.ledger = Ledger::new(settings(self.epoch), now, leases, self.applied_seq);
+        self.ledger =
+            Ledger::new(settings(self.epoch, self.is_late_told), now, leases, self.applied_seq);
         for (zone, offset) in (0u32..).zip(OFFSETS) {
             let calendar = steady(FIRST_DAY - 1, 40, offset);
             self.mail.push((self.step, Incoming::Calendar(ZoneId(zone), calendar)));
@@ -336,7 +346,9 @@ impl World {
 
     fn record(&mut self, epoch: Epoch, won: &Reservation, cost: (u64, u64, u64)) {
         let key = LeaseKey { slot: won.slot, period: won.period, node: 1, epoch };
-        let (settled, late, over) = cost;
+        self.in_time.push(cost.0);
+        let (settled, late, over) =
+            if self.is_late_told { cost } else { (cost.0 + cost.1 + cost.2, 0, 0) };
         self.log.push(Settlement {
             seq: self.log.len() as u64 + 1,
             key,

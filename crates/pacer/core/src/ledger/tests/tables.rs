@@ -275,6 +275,35 @@ fn near_the_end_one_shard_spends_all_of_it() {
 }
 
 #[test]
+fn what_is_added_near_the_end_is_for_all_shards_again() {
+    for is_of_account in [false, true] {
+        let (few, many) = (100, 1_100);
+        let of_account = |version, amount| AccountDefinition {
+            version,
+            limits: Limits { life: usd(amount), ..Limits::default() },
+            ..account()
+        };
+        let mut desk = match is_of_account {
+            true => Desk::defined(4, of_account(1, few), campaign()),
+            false => Desk::defined(4, account(), life(few)),
+        };
+        (0..4).for_each(|shard| desk.want(shard, SLOT, 40));
+        desk.pass(4);
+        let is_recalled = |desk: &Desk, shard| desk.gate(shard, SLOT).unwrap().is_recalled;
+        assert_eq!((0..4).filter(|shard| is_recalled(&desk, *shard)).count(), 3);
+        desk.step(vec![match is_of_account {
+            true => Incoming::Account(of_account(2, many)),
+            false => Incoming::Campaign(CampaignDefinition { version: 2, ..life(many) }),
+        }]);
+        (0..4).for_each(|shard| desk.want(shard, SLOT, 40));
+        desk.pass(4);
+        for shard in 0..4 {
+            assert!(!is_recalled(&desk, shard) && desk.granted(shard, SLOT) >= 40, "{shard}");
+        }
+    }
+}
+
+#[test]
 fn a_home_that_spends_nothing_gives_back_for_others() {
     let mut desk = Desk::defined(2, account(), life(20));
     desk.want(0, SLOT, 10);
@@ -482,7 +511,17 @@ fn unlimited_campaigns_are_leased_by_what_they_take() {
         desk.want(0, SLOT, 1_000);
         desk.pass(1);
         let granted = desk.granted(0, SLOT);
-        desk.report(0, SLOT, [0, granted, 0, 0]);
+        let report = Report {
+            slot: SLOT,
+            period: desk.period(),
+            returned: Nanos::ZERO,
+            settled: Nanos::new(granted),
+            late: Nanos::ZERO,
+            over: Nanos::ZERO,
+            reserved_count: granted / 1_000,
+            won_count: granted / 1_000,
+        };
+        desk.step(vec![Incoming::Report(0, report)]);
         assert!(granted > taken, "there is always more");
         taken = granted;
     }

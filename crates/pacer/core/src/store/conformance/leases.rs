@@ -161,7 +161,7 @@ fn applied_once<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
     let mut writer = bench.writer(1)?;
     same("at first", &bench.begin(2)?.applied_seq, &0)?;
     for (applied_seq, want) in [(40, 40), (30, 40), (40, 40), (u64::MAX, u64::MAX)] {
-        let batch = Batch { number: 1, leases: vec![], applied_seq };
+        let batch = Batch { number: 1, applied_seq, ..Batch::default() };
         same("a batch", &bench.submit(writer, &batch)?, &Ok(()))?;
         let begun = bench.begin(1)?;
         same("what was applied", &begun.applied_seq, &want)?;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::memory::Chance;
+use faults::Chance;
+
 use super::{
     Batch, Bench, Checked, Denied, Epoch, Lease, LeaseKey, Nanos, Period, Slot, Subject, Writer,
     same,
@@ -112,7 +113,7 @@ impl Model {
         let leases = leases.into_iter().collect();
         (
             Writer { node, epoch: Epoch(epoch) },
-            Batch { number: step, leases, applied_seq: step * 7 },
+            Batch { number: step, leases, applied_seq: step * 7, ..Batch::default() },
         )
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use faults::Chance;
 use proptest::prelude::*;
 
 use super::super::pace::decide;
@@ -12,10 +13,7 @@ use super::*;
 use crate::refusal::Refusal;
 use units::Cpm;
 
-mod chance;
 mod closed_loop;
-
-use chance::Chance;
 
 const MINUTE_MS: u64 = 60_000;
 const START_MS: u64 = 1_774_828_800_000;

@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use faults::{FaultDisk, Faults};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::Denial;
 use pacer_core::store::{AuditEntry, Cause, Change, Definition, DefinitionKey, Denied, Kind, Put};
@@ -9,7 +10,7 @@ use pacer_core::store::{AuditEntry, Cause, Change, Definition, DefinitionKey, De
 use super::fake::{Till, start_in};
 use crate::engine::Engine;
 use crate::shared::Waker;
-use crate::tests::disk::{FaultDisk, Faults};
+use crate::tests::disk;
 use crate::thread::{Options, Store};
 use crate::{AskError, StartError};
 
@@ -44,7 +45,7 @@ fn open(disk: &FaultDisk) -> Till {
 
 #[test]
 fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
-    let disk = FaultDisk::new(1);
+    let disk = disk::empty(1);
     let mut till = open(&disk);
     till.define(0, 1_000_000);
     let token = till.reserve(0, 0, 100);
@@ -83,13 +84,15 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
 
 #[test]
 fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
-    let disk = FaultDisk::new(3);
+    let disk = disk::empty(3);
     let mut till = open(&disk);
     disk.set_space(Some(disk.used()));
     let full = AskError::Denied(Denied::Failing(Cause::DiskFull));
     assert_eq!(till.handle.change(change(4 << 20)), Err(full));
-    assert_eq!(till.handle.definitions(Kind::Campaign).unwrap_or_default(), []);
     disk.set_space(None);
+    let kept = |till: &Till| till.handle.definitions(Kind::Campaign);
+    till.until("it can be read", |till| kept(till).is_ok());
+    assert_eq!(kept(&till), Ok(Vec::new()));
     till.until("there is room", |till| till.handle.change(change(4 << 20)).is_ok());
     assert_eq!(till.handle.definitions(Kind::Campaign).unwrap().len(), 1);
     till.close();
@@ -100,7 +103,7 @@ fn a_change_that_finds_no_room_is_refused_and_nothing_else_is() {
 #[test]
 fn nobody_hears_that_a_change_may_be_durable() {
     for seed in 0..20 {
-        let disk = FaultDisk::new(seed);
+        let disk = disk::empty(seed);
         let mut till = open(&disk);
         // Either it cannot be written, or nobody knows.
         let write = if seed % 2 == 0 { 2 } else { 0 };
@@ -125,7 +128,7 @@ fn nobody_hears_that_a_change_may_be_durable() {
 
 #[test]
 fn a_disk_that_fails_at_the_start_is_told_with_its_place() {
-    let disk = FaultDisk::new(2);
+    let disk = disk::empty(2);
     let waker = Waker::default();
     let store = store(&disk, &waker);
     disk.set_faults(BROKEN);

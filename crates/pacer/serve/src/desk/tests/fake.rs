@@ -231,6 +231,10 @@ impl FakeShard {
         self.shard.release(token, self.clock.now().tick).unwrap()
     }
 
+    pub(super) fn reserved(&self, slot: u32) -> u64 {
+        self.shard.holdings(Slot(slot)).map(|held| held.reserved.get()).sum()
+    }
+
     pub(super) fn see(&mut self, slot: u32, requests: u64) {
         let seen = Seen { requests, bids: requests };
         self.line.to_ledger.push(FromShard::Seen(Slot(slot), seen)).unwrap();

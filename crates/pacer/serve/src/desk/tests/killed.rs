@@ -1,31 +1,41 @@
 //! A process that reserves and settles and is killed while it does, again and again: the books and
 //! its log agree to the nano, and not one is spent twice or lost.
+//!
+//! `KILLS` sets how often.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _, stdout};
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
+use faults::Chance;
+use faults::process::{Once, kills};
 use pacer_core::refusal::Refusal;
-use pacer_core::store::Chance;
 use pacer_core::token::Token;
 
 use super::fake::{Till, usd};
 use crate::Keyring;
 
-const LIVES: u64 = 30;
+/// As often as the tests of every change have time for.
+const KILLS: u64 = 30;
 const SLOT: u32 = 1;
-const LIMIT: u64 = 50_000_000;
+/// More than a life spends, so that none ends by itself.
+const OF_A_LIFE: u64 = 1_700_000;
+const AMOUNT_MAX: u64 = 25_000;
 /// Wins that a life tells of at most.
 const WINS_MAX: u64 = 40;
 const ROOT: &str = "LEDGER_DESK_TEST_ROOT";
+
+fn limit() -> u64 {
+    kills(KILLS) * OF_A_LIFE
+}
 
 /// The durable log: a line for each win, with its number and its token. What a process wrote is
 /// there when it was killed; a line that it began is cut off.
 struct Log {
     file: File,
     wins: Vec<Token>,
+    sum: u64,
 }
 
 impl Log {
@@ -36,18 +46,17 @@ impl Log {
         let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
         file.set_len(whole as u64).unwrap();
         let token = |line: &str| keys.open_token(line.as_bytes()).unwrap();
-        Self { file, wins: text[..whole].lines().map(token).collect() }
+        let wins: Vec<Token> = text[..whole].lines().map(token).collect();
+        let sum = wins.iter().map(|token| token.amount().get()).sum();
+        Self { file, wins, sum }
     }
 
     /// The record's number, from 1.
     fn append(&mut self, keys: &Keyring, token: &Token) -> u64 {
         writeln!(self.file, "{}", keys.seals().seal(token)).unwrap();
         self.wins.push(*token);
+        self.sum += token.amount().get();
         self.wins.len() as u64
-    }
-
-    fn sum(&self) -> u64 {
-        self.wins.iter().map(|token| token.amount().get()).sum()
     }
 }
 
@@ -62,18 +71,18 @@ fn begin(root: &Path) -> (Till, Log, Keyring) {
         till.feed.settled(seq, token, usd());
     }
     till.feed.replayed();
-    till.define(SLOT, LIMIT);
+    till.define(SLOT, limit());
     (till, log, keys)
 }
 
 /// Reserves and settles, releases or leaves open, until all of the budget is in the log, or `tell`
 /// says that it is enough.
 fn spend(till: &mut Till, log: &mut Log, keys: &Keyring, mut tell: impl FnMut(u64) -> bool) {
-    let mut chance = Chance::new(u64::from(till.handle.status().epoch.0));
+    let (limit, mut chance) = (limit(), Chance::new(u64::from(till.handle.status().epoch.0)));
     till.until("it spends", |till| {
         for shard in &mut till.shards {
-            let amount = 1 + chance.below(LIMIT / 2_000);
-            let left = LIMIT - log.sum();
+            let amount = 1 + chance.below(AMOUNT_MAX);
+            let left = limit - log.sum;
             let Ok(token) = shard.reserve(SLOT, amount.min(left).max(1)) else { continue };
             match chance.below(6) {
                 0 => (), // It expires.
@@ -88,8 +97,8 @@ fn spend(till: &mut Till, log: &mut Log, keys: &Keyring, mut tell: impl FnMut(u6
                 }
             }
         }
-        assert!(log.sum() <= LIMIT, "{} of {LIMIT}", log.sum());
-        log.sum() == LIMIT
+        assert!(log.sum <= limit, "{} of {limit}", log.sum);
+        log.sum == limit
     });
 }
 
@@ -98,47 +107,24 @@ fn books_balance_however_often_the_process_is_killed() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path();
     let mut chance = Chance::new(3);
-    for life in 0..LIVES {
-        let mut child = start(root);
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let (mut wins, until, mut is_killed) = (0, chance.below(WINS_MAX), false);
-        let mut line = String::new();
-        loop {
-            if !is_killed && until <= wins {
-                child.kill().unwrap();
-                is_killed = true;
-            }
-            line.clear();
-            if lines.read_line(&mut line).unwrap() == 0 {
-                break;
-            }
-            wins += u64::from(line.contains("won "));
-        }
-        child.wait().unwrap();
-        assert!(is_killed, "life {life} ended by itself");
+    let lives = kills(KILLS);
+    for _ in 0..lives {
+        let child = Once::more("desk::tests::killed::child", &[(ROOT, root.as_os_str())]);
+        child.kill_after(chance.below(WINS_MAX), |line| line.contains("won "));
     }
     // The last life is this process.
     let (mut till, mut log, keys) = begin(root);
-    assert!(log.wins.len() as u64 > LIVES, "{} wins prove nothing", log.wins.len());
-    let won = log.sum();
+    assert!(log.wins.len() as u64 > lives, "{} wins prove nothing", log.wins.len());
+    let won = log.sum;
     till.until("the books say what the log says", |till| till.spent(SLOT) == won);
     till.until("what was outstanding is reclaimed", |till| till.why(SLOT).frozen.get() == 0);
     assert_eq!(till.spent(SLOT), won);
     // Nothing is stranded: what was never won can be.
     spend(&mut till, &mut log, &keys, |_| true);
-    till.until("all is spent", |till| till.spent(SLOT) == LIMIT);
+    till.until("all is spent", |till| till.spent(SLOT) == limit());
     assert_eq!(till.why(SLOT).refusal, Some(Refusal::BudgetExhausted));
     assert_eq!(till.handle.status().strays, 0);
     till.close();
-}
-
-fn start(root: &Path) -> Child {
-    Command::new(env::current_exe().unwrap())
-        .args(["--exact", "desk::tests::killed::child", "--ignored", "--nocapture"])
-        .env(ROOT, root)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
 }
 
 #[test]

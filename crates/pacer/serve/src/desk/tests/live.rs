@@ -7,11 +7,11 @@ use pacer_core::refusal::Refusal;
 use pacer_core::store::{AuditEntry, Change, Definition, DefinitionKey, Denied, Kind, Put};
 use pacer_core::strategy::{Pace, Settings};
 use runtime::metrics::Exposition;
-use units::Nanos;
+use units::{Currency, Nanos};
 
 use super::fake::{Till, campaign, money, start_in};
 use crate::lines::LINE_MESSAGES_MAX;
-use crate::{AskError, StartError};
+use crate::{AskError, LedgerFault, StartError};
 
 #[test]
 fn money_flows_from_a_definition_to_what_is_spent() {
@@ -154,7 +154,38 @@ fn books_that_do_not_add_up_stop_everything() {
     assert_eq!(till.handle.next_slot(), Err(AskError::Over));
     // Whoever tells it something does not wait for ever, or fail.
     (0..100_000).for_each(|seq| till.feed.reached(seq));
-    assert!(till.thread.take().unwrap().close().is_err());
+    assert_eq!(till.thread.take().unwrap().close(), Err(LedgerFault::Broken));
+}
+
+/// The log tells every win as one in time: it is written before a shard is asked.
+#[test]
+fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
+    for is_released in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut till = Till::first(folder.path(), 1);
+        till.define(0, 1_000);
+        let token = till.reserve(0, 0, 100);
+        if is_released {
+            till.shards[0].release(&token);
+        }
+        till.until("the reservation has ended", |till| till.shards[0].reserved(0) == 0);
+        till.shards[0].settle(&token);
+        till.feed.settled(1, &token, Currency::USD);
+        till.until("booked", |till| till.feed.applied_seq() == 1);
+        till.until("told", |till| till.spent(0) == 100);
+        let mut paused = campaign(0, 1_000);
+        paused.definition.version = 2;
+        paused.definition.is_paused = true;
+        till.handle.define(Vec::new(), vec![paused]).unwrap();
+        till.until("all else is back", |till| {
+            let why = till.why(0);
+            let in_use = why.levels.expect("an hour")[0].exposure();
+            (why.at_shards, in_use) == (Nanos::ZERO, token.amount())
+        });
+        assert!(!till.handle.halted().is_set());
+        assert_eq!(till.spent(0), 100);
+        till.close();
+    }
 }
 
 #[test]
@@ -188,12 +219,18 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
         points > 0
     });
     assert_eq!(till.handle.curve(Slot(2)), Ok(None), "it has no strategy");
+    let bidding = till.handle.bidding(Slot(0)).unwrap().expect("it has one");
+    assert_eq!((bidding.strategy, bidding.is_fixed_price), ("even", true));
+    assert_eq!(till.handle.bidding(Slot(2)), Ok(None));
     // Its day's budget is cut to nothing: it passes all by, until the strategy is taken away.
     even.definition.version = 2;
     even.definition.limits.day = Some(money(0));
     till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
     till.until("all are passed by", |till| till.shards[1].paces[&Slot(0)] == Pace::NONE);
     assert_eq!(till.why(0).refusal, Some(Refusal::DayExhausted));
+    assert_eq!(till.handle.bidding(Slot(0)).unwrap().map(|it| it.pace), Some(Pace::NONE));
+    let refusals = [Some(Refusal::DayExhausted), None, Some(Refusal::Unknown)];
+    assert_eq!(till.handle.refusals(&[Slot(0), Slot(2), Slot(9)]), Ok(refusals.to_vec()));
     even.definition.version = 3;
     even.pacing = None;
     till.handle.define(Vec::new(), vec![even]).unwrap();
@@ -215,11 +252,57 @@ fn what_it_does_is_counted_without_naming_campaigns() {
         text.contains("ledger_campaigns 1\n") && !text.contains("committed\"} 0\n")
     });
     let text = exposition.text();
-    for line in ["ledger_halted 0\n", "ledger_store_failing 0\n", "ledger_strays_total 0\n"] {
+    for line in [
+        "ledger_halted 0\n",
+        "ledger_replayed 1\n",
+        "ledger_store_failing 0\n",
+        "ledger_strays_total 0\n",
+    ] {
         assert!(text.contains(line), "{line} in {text}");
     }
     let status = till.handle.status();
     assert_eq!((status.node, status.accounts, status.campaigns), (1, 1, 1));
+    till.close();
+}
+
+#[test]
+fn an_account_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::first(folder.path(), 1);
+    let id = till.account(None).id;
+    assert_eq!(till.handle.why_account(id).unwrap().refusal, Some(Refusal::Unknown));
+    assert_eq!(till.handle.spend_account(id), Ok(None));
+    // More than are asked about at once.
+    let campaigns: Vec<_> = (0..2_500).map(|slot| campaign(slot, 1_000)).collect();
+    till.handle.define(vec![till.account(None)], campaigns).unwrap();
+    for (seq, slot) in (1..).zip([0, 2_400]) {
+        let token = till.reserve(0, slot, 100);
+        till.shards[0].settle(&token);
+        till.feed.settled(seq, &token, super::fake::usd());
+    }
+    let spent = |till: &Till| till.handle.spend_account(id).unwrap().map(|it| it.life.get());
+    till.until("both are counted", |till| spent(till) == Some(200));
+    assert_eq!(till.handle.why_account(id).unwrap().refusal, None);
+    let slots: Vec<_> = (0..2_501).map(Slot).collect();
+    let refusals = till.handle.refusals(&slots).unwrap();
+    assert_eq!(refusals.len(), slots.len());
+    let unknown = refusals.iter().position(|it| *it == Some(Refusal::Unknown));
+    assert_eq!(unknown, Some(2_500), "in their order");
+    till.close();
+}
+
+#[test]
+fn it_is_ready_once_the_log_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::open(folder.path(), 1);
+    let mut exposition = Exposition::default();
+    till.handle.expose(&mut exposition);
+    // It turns, and waits for the log.
+    till.define(0, 1_000);
+    assert!(!till.handle.is_ready() && exposition.text().contains("ledger_replayed 0\n"));
+    till.feed.replayed();
+    // No campaign's rights are waited for.
+    till.until("it is ready", |till| till.handle.is_ready());
     till.close();
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::fake::{Till, usd};
+use pacer_core::store::{Change, Definition, DefinitionKey, Kind, Put};
+
+use super::fake::{Till, start_in, usd};
 use crate::Keyring;
 
 #[test]
@@ -65,6 +67,26 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
         reserved == LIMIT - 500
     });
     till.until("and spent", |till| till.spent(5) == LIMIT);
+    till.close();
+}
+
+#[test]
+fn whoever_only_opens_uses_up_no_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let till = Till::first(folder.path(), 1);
+    let epoch = till.handle.status().epoch.0;
+    let key = DefinitionKey { kind: Kind::Account, id: "acme".to_owned() };
+    let definition = Definition { version: 1, body: b"{}".to_vec() };
+    let put = Put { key: key.clone(), expected: Some(0), definition: definition.clone() };
+    till.handle.change(Change { puts: vec![put], ..Change::default() }).unwrap();
+    till.close();
+    for _ in 0..3 {
+        let mut opened = start_in(folder.path(), 1).open().unwrap();
+        assert_eq!(opened.definitions(Kind::Account), Ok(vec![(key.clone(), definition.clone())]));
+        assert_eq!(opened.definitions(Kind::Campaign), Ok(Vec::new()));
+    }
+    let till = Till::first(folder.path(), 1);
+    assert_eq!(till.handle.status().epoch.0, epoch + 1);
     till.close();
 }
 

@@ -157,6 +157,11 @@ fn accounts_of_files() {
         &account("a", "seats = ['x/y', 'x/y']"),
         &["a.toml line 4: account[0].seats = ['x/y', 'x/y']: names `x/y` twice, remove one"],
     );
+    let seats: Vec<_> = (0..1_001).map(|number| format!("'x/{number}'")).collect();
+    let many = account("a", &format!("seats = [{}]", seats.join(", ")));
+    let problems = file_problems(&[("a.toml", &many)]);
+    let want = "names 1001 seats, 1000 at most: open another account";
+    assert!(problems.len() == 1 && problems[0].ends_with(want), "{problems:?}");
     check(
         &[account("a", "seats = ['x/y']"), account("b", "seats = ['x/y']")].concat(),
         &["a.toml line 5: account[1].seats: names `x/y`, as does the account in a.toml line 1: \

@@ -2,6 +2,7 @@
 
 use super::*;
 use pacer_core::ledger::Spend;
+use pacer_core::store::{AuditEntry, Change};
 
 fn with_account() -> Fixture {
     let fixture = Fixture::new(&[]);
@@ -46,13 +47,11 @@ fn what_is_refused() {
     let unknown = Refused::Unknown { kind: Kind::Campaign, id: "y".to_owned() };
     assert_eq!(fixture.edit("y", &Edit::Pause(true)), Err(unknown.clone()));
     assert_eq!(fixture.registry().spend(Kind::Campaign, "y"), Err(unknown.clone()));
-    assert_eq!(fixture.registry().why(Kind::Campaign, "y"), Err(unknown.clone()));
-    assert_eq!(fixture.registry().curve(Kind::Campaign, "y"), Err(unknown));
+    assert_eq!(fixture.registry().why("y"), Err(unknown.clone()));
+    assert_eq!(fixture.registry().curve("y"), Err(unknown));
     let again = fixture.registry().create(Kind::Campaign, &object(body("x", &json!({}))), None);
     let exists = Refused::Exists { kind: Kind::Campaign, id: "x".to_owned(), version: 1 };
     assert_eq!(again, Err(exists));
-    let no_seats = Refused::NoSeats("acme".to_owned());
-    assert_eq!(fixture.registry().spend(Kind::Account, "acme"), Err(no_seats));
     let check = |edit: Edit, want: &str| {
         let refused = fixture.edit("x", &edit);
         let Err(Refused::Invalid(problems)) = refused else { panic!("{edit:?}: {refused:?}") };
@@ -116,6 +115,19 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
     );
     let limits = fixture.desk.told().campaigns[&slot].definition.limits;
     assert_eq!(limits.life.expect("a limit").amount, Nanos::new(6_500_000_000));
+}
+
+#[test]
+fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
+    let fixture = with_account();
+    let amount = |units: u64| Nanos::new(units * 1_000_000_000);
+    let (life, today, now) = (amount(7), amount(5), amount(1));
+    let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
+    fixture.desk.told().account_spends.insert(0, spend);
+    let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
+    let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, None);
+    let want = "budget: 6.5 USD is below what is spent in all, 7 USD: nothing more is spent";
+    assert_eq!(answered.expect("it is taken").view["warnings"], json!([want]));
 }
 
 #[test]
@@ -276,6 +288,30 @@ fn the_audit_has_every_change() {
     assert_eq!(rest, entries[4..]);
 }
 
+/// A page of the audit ends before its entries are too large, and the next goes on behind it.
+#[test]
+fn the_audit_s_pages_are_so_large() {
+    let fixture = with_account();
+    for _ in 0..2 {
+        let entry = |_| AuditEntry { at_unix_ms: 0, body: vec![b' '; 3 << 20] };
+        let audit = (0..3).map(entry).collect();
+        fixture.desk.change(Change { audit, ..Change::default() }).expect("it is kept");
+        // Another change, or it is the same as the one before.
+        let entry = AuditEntry { at_unix_ms: 0, body: vec![b' '; 9 << 20] };
+        fixture
+            .desk
+            .change(Change { audit: vec![entry], ..Change::default() })
+            .expect("it is kept");
+    }
+    let (mut after, mut pages) = (None, Vec::new());
+    loop {
+        let page = fixture.registry().audit(after, 100).expect("entries");
+        let Some((last, _)) = page.last() else { break };
+        (after, pages) = (Some(*last), [pages, vec![page.len()]].concat());
+    }
+    assert_eq!(pages, [3, 1, 1, 2, 1, 1], "3 MiB each, and 9 MiB");
+}
+
 #[test]
 fn lists_are_paged() {
     let fixture = with_account();
@@ -303,25 +339,46 @@ fn lists_are_paged() {
     check(Listing { with_removed: true, ..of(None, 3) }, &["a", "p", "q"], true);
 }
 
-/// Burst of changes: the last is published, and numbers grow.
+/// While one is published, changes wait, and are published as one.
 #[test]
 fn bursts_are_published_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
+    let ((told, published), (goes_on, held)) = (channel(), channel());
+    let options = RegistryOptions { campaigns: None, ..options(folder.path(), || NOW_UNIX_MS) };
+    let registry = Registry::start(desk, &options, move |it: Published<PriceRules>| {
+        told.send(it).expect("it is looked at");
+        held.recv().expect("it goes on");
+    });
+    let registry = registry.expect("a registry");
+    let next = || published.recv_timeout(EVER).expect("it is published");
+    assert_eq!(next().number, 1);
+    registry.create(Kind::Account, &object(account_body()), None).expect("an account");
+    registry.create(Kind::Campaign, &object(body("x", &json!({}))), None).expect("a campaign");
+    for round in 0..50 {
+        let pause = Edit::Pause(round % 2 == 0);
+        registry.edit((Kind::Campaign, "x"), &pause, None).expect("a change");
+    }
+    goes_on.send(()).expect("it is held");
+    let all = next();
+    assert_eq!((all.number, all.campaigns[0].version), (2, 51));
+    goes_on.send(()).expect("it is held");
+    drop(goes_on);
+    drop(registry);
+    assert!(published.recv_timeout(EVER).is_err(), "nothing more");
+}
+
+/// A version that is named goes before what is wrong with the rest.
+#[test]
+fn a_stale_version_is_told_before_a_bad_body() {
     let fixture = with_account();
     fixture.create(Kind::Campaign, body("x", &json!({})));
-    for _ in 0..50 {
-        fixture.edit("x", &Edit::Pause(true)).expect("a change");
-        fixture.edit("x", &Edit::Pause(false)).expect("a change");
-    }
-    let mut last = 0;
-    loop {
-        let published = fixture.published(|_| true);
-        assert!(published.number > last);
-        last = published.number;
-        if published.campaigns.first().is_some_and(|it| it.version == 101) {
-            break;
-        }
-    }
-    assert!(last <= 103, "{last}");
+    let edit = Edit::Budgets(Map::new());
+    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, Some(9));
+    let id = "x".to_owned();
+    assert_eq!(refused, Err(Refused::Stale { kind: Kind::Campaign, id, given: 9, present: 1 }));
+    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, Some(1));
+    assert!(matches!(refused, Err(Refused::Invalid(_))), "{refused:?}");
 }
 
 /// What an account's pause closes is told to the exchange too.

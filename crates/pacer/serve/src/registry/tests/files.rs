@@ -207,3 +207,41 @@ fn files_are_watched() {
     shutdown.begin();
     watching.join().expect("it ends");
 }
+
+/// A reload refuses what the next start would refuse.
+#[test]
+fn an_account_that_goes_while_its_campaigns_stay_is_a_problem() {
+    let fixture = Fixture::new(&[("a.toml", ACCOUNT), ("x.toml", &toml("x", "budget = '5'"))]);
+    let before = fixture.view("x");
+    let path = fixture.folder.path().join("campaigns.d/a.toml");
+    std::fs::remove_file(&path).expect("a file");
+    for _ in 0..2 {
+        let refused = fixture.registry().reload();
+        let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
+        let text = problems[0].to_string();
+        assert!(text.contains("x.toml") && text.contains("is no account"), "{text}");
+        assert_eq!(fixture.view("x"), before, "nothing has changed");
+    }
+    // In a file behind it, and with other facts, it is read by those.
+    fixture.write("z.toml", ACCOUNT);
+    let read = FilesRead { changed: 1, ..FilesRead::default() };
+    assert_eq!(fixture.registry().reload(), Ok(read));
+    assert_eq!(fixture.view("x"), before);
+}
+
+/// The files do not change again for its sake.
+#[test]
+fn what_a_failing_store_did_not_take_is_read_again() {
+    let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
+    let shutdown = Shutdown::new(EVER);
+    let watching = fixture.registry().watch(Duration::from_millis(1), &shutdown).expect("a thread");
+    fixture.desk.told().is_full = true;
+    fixture.write("x.toml", &toml("x", ""));
+    while fixture.desk.told().refused == 0 {
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    fixture.desk.told().is_full = false;
+    fixture.published(|published| published.campaigns.len() == 1);
+    shutdown.begin();
+    watching.join().expect("it ends");
+}

@@ -164,7 +164,7 @@ impl World {
             self.disk.set_faults(Faults { write: rate, sync: rate, other: rate });
         }
         if self.chance.once_in(30) {
-            self.disk.stop_after(1 + self.chance.below(12));
+            self.disk.stop_after(Some(1 + self.chance.below(12)));
         }
         let beacons = if self.quiet && !self.chance.once_in(8) { 1 } else { 4 };
         for _ in 0..self.chance.below(beacons) {

@@ -10,12 +10,15 @@ use eventlog::lane::{
 };
 use events::Kind as RecordKind;
 use exchange_core::Reservation;
+use pacer_core::messages::FromShard;
+use pacer_core::shard::Rejection;
 use pacer_core::token::{TOKEN_BYTES, TokenText};
-use units::Currency;
+use units::{Currency, Nanos};
 
 use super::*;
 use crate::fanout::Tls;
 use crate::notices::{CallLimits, ReplayError, Resolve, replay};
+use crate::purse::tests::{SLOT, rights_of, sealed, seats};
 
 fn reservation(number: u8) -> Reservation {
     let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
@@ -84,9 +87,17 @@ impl Settlements for Books {
 
 /// A beacon that carries money, and has nobody to tell.
 fn paid(counter: &Counter, number: u8) -> oneshot::Receiver<Acknowledged> {
+    billed(counter, number, reservation(number))
+}
+
+fn billed(
+    counter: &Counter,
+    number: u8,
+    reservation: Reservation,
+) -> oneshot::Receiver<Acknowledged> {
     let (answer, acknowledged) = oneshot::channel();
     let (id, expires_ms) = (TokenId([number; TokenId::BYTES]), unix_ms() + 3_600_000);
-    let (notice, reservation) = (None, Some(reservation(number)));
+    let (notice, reservation) = (None, Some(reservation));
     let beacon = Beacon { call: 0, id, expires_ms, notice, reservation };
     assert!(counter.order(Order::Beacon(Box::new(beacon), answer)), "there is room");
     acknowledged
@@ -153,6 +164,44 @@ async fn what_is_durable_after_a_failure_is_settled_once() {
             assert_eq!(acknowledged.try_recv(), Ok(Ok(want)), "{number}");
         }
         assert_eq!(books.numbers(), [7, 8]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// What the shard has reserved is spent there too, and not once more, whoever hears of the beacon.
+#[tokio::test(start_paused = true)]
+async fn what_is_durable_after_a_failure_is_settled_once_at_its_shard() {
+    let test = async {
+        let [mut one, other] = seats(1, 64);
+        one.told(&rights_of(SLOT, 100));
+        let reserve = |nanos| one.purse.reserve(SLOT, Nanos::new(nanos), 60).expect("it has that");
+        let [first, second, _] = [30, 20, 10].map(|nanos| sealed(&one.purse, &reserve(nanos)));
+        let [mut before] = seats(0, 64);
+        before.told(&rights_of(SLOT, 100));
+        let reserved = before.purse.reserve(SLOT, Nanos::new(40), 60).expect("it has that");
+        let ended = sealed(&before.purse, &reserved);
+        let (log, policy) = (LogByHand::open(&FaultDisk::new(1)), Policy::default());
+        let mut bench = Bench::with(log, policy, Box::new(other.spent));
+        let mut refused = billed(&bench.counter, 7, first);
+        assert!(bench.made().await.is_empty(), "it is handed over");
+        bench.log().fail(true);
+        bench.turns().await;
+        assert_eq!(refused.try_recv(), Ok(Err(Refusal::Journal)));
+        let is_settled =
+            |told: &FromShard| matches!(told, FromShard::Report(it) if it.won_count > 0);
+        assert!(!one.tells().iter().any(is_settled));
+        bench.log().fail(false);
+        bench.turns().await;
+        let report = one.report();
+        assert_eq!((report.settled.get(), report.won_count), (30, 1));
+        // Whoever called has gone, too.
+        for (number, reservation) in [(7, first), (8, second), (8, second), (9, ended)] {
+            drop(billed(&bench.counter, number, reservation));
+            bench.turns().await;
+        }
+        let report = one.report();
+        assert_eq!((report.settled.get(), report.won_count), (50, 2));
+        assert_eq!(one.metrics.purse.rejection(Rejection::AlreadyWon), 0);
     };
     LocalSet::new().run_until(test).await;
 }

@@ -1,29 +1,47 @@
-//! Chance from a seed: the same seed, the same numbers, on any machine.
+//! Chance that a seed decides: the same seed, the same numbers, on any machine, so that whatever was
+//! found can be found again.
 
 use std::ops::RangeInclusive;
 
-/// `SplitMix64` (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+/// A chain of chances: `SplitMix64` (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+/// Generators", 2014).
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// From a seed.
+    /// The chain of `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    /// The next 64 bits.
+    pub const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number below `limit`, which is positive.
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        self.bits() % limit
+    }
+
+    /// As [`Self::below`], for positions.
+    pub fn index(&mut self, limit: usize) -> usize {
+        usize::try_from(self.below(limit as u64)).expect("below a usize")
+    }
+
+    /// True once in `n` times; never for 0.
+    pub const fn once_in(&mut self, n: u64) -> bool {
+        n > 0 && self.below(n) == 0
     }
 
     /// A number in `range`, both ends included.
     pub fn within(&mut self, range: RangeInclusive<u64>) -> u64 {
         let count = u128::from(range.end() - range.start()) + 1;
-        let offset = (u128::from(self.number()) * count) >> 64;
+        let offset = (u128::from(self.bits()) * count) >> 64;
         range.start() + u64::try_from(offset).expect("an offset lies in its range")
     }
 
@@ -46,7 +64,7 @@ mod tests {
     #[test]
     fn numbers_follow_from_the_seed_and_reach_both_ends() {
         // The first number of seed 0 as its authors' own program prints it.
-        assert_eq!(Chance::new(0).number(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(Chance::new(0).bits(), 0xe220_a839_7b1d_cdaf);
         let mut chance = Chance::new(7);
         let drawn: Vec<u64> = (0..200).map(|_| chance.within(3..=5)).collect();
         for end in 3..=5 {
@@ -55,5 +73,7 @@ mod tests {
         assert!(drawn.iter().all(|number| (3..=5).contains(number)));
         assert_eq!((0..10_000).filter(|_| chance.happens(0)).count(), 0);
         assert_eq!((0..10_000).filter(|_| chance.happens(1_000_000)).count(), 10_000);
+        assert_eq!((0..10_000).filter(|_| chance.once_in(0)).count(), 0);
+        assert!((0..10_000).all(|_| chance.once_in(1) && chance.index(3) < 3));
     }
 }

@@ -1,0 +1,131 @@
+"""Instructions that an auction takes of the exchange, counted by valgrind where it is installed.
+
+Times of equal rounds differ by more than what budgets cost; counts do not, whatever else the machine
+does. Owns how they are made: two loads of one length, so that what a program does by the clock, which
+runs on while valgrind is slow, is in both. The kernel's instructions are not counted.
+"""
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from driver import figures
+from driver.programs import (
+    Argv,
+    Bench,
+    Child,
+    Failed,
+    Load,
+    Server,
+    configuration,
+    fleet,
+    hammer,
+)
+from driver.throughput import Say
+from driver.variants import Variant
+
+# Valgrind makes a program thirty times slower, and its start with it.
+START_S = 120.0
+SECONDS = 20
+RATES = (10, 40)
+# Connections are opened before the first auction that counts, and are in both.
+GENTLE = Load(4, rate_per_s=5)
+
+# Of the calls that an auction makes, at least: what is not sent, or late, is cheap.
+CALLS_MIN = 0.99
+
+# A DSP that answers in time looks slow to an exchange that is.
+UNBROKEN = "breaker = false\n"
+
+COUNTING: Argv = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--fair-sched=yes"]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One load, and all instructions of the process from its start to its end."""
+
+    instructions: int
+    auctions: int
+    calls: int
+    reserved: int
+    refused: int
+
+
+def is_possible() -> bool:
+    """Whether anything can be counted here."""
+    return shutil.which("valgrind") is not None
+
+
+def rows(bench: Bench, variants: Sequence[Variant], say: Say) -> list[dict]:
+    """Each variant under both loads; the first is what the others are compared with."""
+    counted = []
+    for variant in variants:
+        low, high = (one(bench, variant, Load(SECONDS, rate)) for rate in RATES)
+        counted.append(row_of(variant.name, low, high))
+        say(f"  {variant.name:<28} {counted[-1]['instructions']:>9.0f} instructions an auction")
+    base = counted[0]["instructions"]
+    return [row | {"more": row["instructions"] / base - 1} for row in counted]
+
+
+def row_of(name: str, low: Counted, high: Counted) -> dict:
+    """What the higher load took more, by auction."""
+    auctions = high.auctions - low.auctions
+    reserved, refused = high.reserved - low.reserved, high.refused - low.refused
+    return {
+        "name": name,
+        "auctions": auctions,
+        "instructions": (high.instructions - low.instructions) / auctions,
+        "calls": (high.calls - low.calls) / auctions,
+        "reserved": reserved / auctions,
+        "refused": refused / auctions,
+    }
+
+
+def problems(rows: Sequence[dict], dsps: int) -> list[str]:
+    """Rows that did less than an auction is."""
+    return [
+        f"{row['name']}: {row['calls']:.2f} of {dsps} calls were answered while valgrind counted"
+        for row in rows
+        if row["calls"] < CALLS_MIN * dsps
+    ]
+
+
+def one(bench: Bench, variant: Variant, load: Load) -> Counted:
+    """A fresh exchange under valgrind, one load, and its end."""
+    load = Load(load.seconds, load.rate_per_s, beacons=variant.beacons, insecure=variant.insecure)
+    with fleet(bench, variant.fleet) as dsps:
+        file = bench.folder / "counted.toml"
+        text = configuration(bench, [dsps], variant.terms)
+        file.write_text(text.replace("[[dsp]]\n", "[[dsp]]\n" + UNBROKEN))
+        out = f"--cachegrind-out-file={bench.folder / 'counted.out'}"
+        serve: Argv = [bench.programs / "vickrey", "serve", "--shards", "1", "--config", file]
+        argv: Argv = [*COUNTING, out, *serve]
+        with Child(bench, "counted", argv, bench.server_core) as child:
+            taking = r"taking bid requests at (http://[^\s,]+)"
+            url = child.wait_for(child.stderr, taking, START_S)
+            metrics = child.wait_for(child.stderr, r"metrics and health at (http://[^\s,]+)")
+            server = Server(child, url, metrics)
+            gentle = replace(GENTLE, beacons=load.beacons, insecure=load.insecure)
+            hammer(bench, server.url, gentle)
+            hammer(bench, server.url, load)
+            page = server.metrics()
+            child.stop()
+            said = child.stderr.read_text()
+    calls = figures.sums_by(page, "exchange_dsp_calls_total", "outcome")
+    outcomes = figures.sums_by(page, "exchange_reservations_total", "outcome")
+    return Counted(
+        instructions=instructions(said),
+        auctions=int(figures.total(page, "exchange_auctions_total")),
+        calls=calls.get("answered", 0) + calls.get("no_bid", 0),
+        reserved=outcomes.get("reserved", 0),
+        refused=int(figures.total(page, "exchange_wins_refused_total")),
+    )
+
+
+def instructions(said: str) -> int:
+    """What valgrind says at the end."""
+    match = re.search(r"I\s+refs:\s+([\d,]+)", said)
+    if match is None:
+        raise Failed(f"valgrind has counted nothing: {said.strip()[-400:]}")
+    return int(match[1].replace(",", ""))

@@ -1,0 +1,132 @@
+//! What a bid was up against: the least that it had to be worth to win, and what it would have paid,
+//! with all other bids as they were.
+//!
+//! Told from the record alone. Who asks, and why, is not known here.
+
+use std::cmp::Reverse;
+
+use units::Cpm;
+
+use crate::floors::reaches;
+use crate::record::{AuctionRecord, BidRecord};
+use crate::{AuctionType, Fate, Seat};
+
+/// What a bid on one impression was up against. Prices are in the auction's currency, after the
+/// discount of the bid's deal, if it is under one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contest {
+    /// The impression, by position.
+    pub imp: usize,
+    /// The least that the bid had to be worth to win: its floor, or what would have come before the
+    /// best other bid.
+    pub least: Cpm,
+    /// Whether a win pays what the next best would have, and the increment; else it pays the bid.
+    pub is_second_price: bool,
+    /// What a win pays at the least, at second price.
+    second: Cpm,
+}
+
+/// Why no price of its own would have made a bid win. Order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Uncontested {
+    /// It was refused for another reason than its price, or had no markup that could be had.
+    #[error("the bid was refused, whatever its price")]
+    NotAdmitted,
+    /// Its deal's price is agreed: what it bids decides nothing.
+    #[error("the price of the bid's deal is agreed")]
+    Agreed,
+    /// It wins with the others of its group, or not at all.
+    #[error("the bid is one of a group")]
+    InGroup,
+    /// A bid of a higher class was there, or its floor, or another bid, is beyond any price.
+    #[error("no price would have come before another bid, or reached the floor")]
+    Outranked,
+}
+
+impl Contest {
+    /// What the bid would have paid, had it been worth so much; `None` where it would have lost.
+    pub fn paid(&self, worth: Cpm) -> Option<Cpm> {
+        let is_won = worth >= self.least;
+        let price = if self.is_second_price { worth.min(self.second) } else { worth };
+        is_won.then_some(price)
+    }
+}
+
+impl AuctionRecord<'_> {
+    /// What the bid at this position was up against. Bids that `is_own` holds for are as if they had
+    /// never been; others are as they were, and those that were out by then are out.
+    ///
+    /// # Errors
+    ///
+    /// When its price was not what decided.
+    pub fn contest(
+        &self,
+        bid: usize,
+        is_own: impl Fn(usize) -> bool,
+    ) -> Result<Contest, Uncontested> {
+        let own = &self.bids[bid];
+        let came_to_price =
+            own.worth.is_some() || matches!(own.fate, Fate::BelowFloor | Fate::BelowDealFloor);
+        let parts = own.imp.zip(seat(own)).zip(own.floor).zip(self.terms);
+        let admitted = parts.filter(|_| came_to_price && own.barred.is_none());
+        let (((imp, seat), floor), terms) = admitted.ok_or(Uncontested::NotAdmitted)?;
+        let deal = own.deal.map(|deal| &self.deals[deal]);
+        let auction_type = deal.map_or(terms.auction_type, |deal| deal.auction_type);
+        if auction_type == AuctionType::Agreed {
+            return Err(Uncontested::Agreed);
+        }
+        if own.group.is_some() {
+            return Err(Uncontested::InGroup);
+        }
+        let class = self.class(own);
+        let others = self.bids.iter().enumerate().filter(|(at, other)| {
+            *at != bid && other.imp == Some(imp) && is_open(other.fate) && !is_own(*at)
+        });
+        let mut rivals: Vec<_> = others.filter_map(|(_, other)| self.rival(other)).collect();
+        rivals.sort_unstable();
+        if rivals.first().is_some_and(|best| best.class.0 > class) {
+            return Err(Uncontested::Outranked);
+        }
+        rivals.retain(|rival| rival.class.0 == class);
+        let to_beat = rivals.first().map_or(Some(Cpm::ZERO), |best| {
+            // Equal bids are ordered as they were.
+            let wins_tie = (own.tie, seat) < (best.tie, best.seat);
+            Cpm::new(best.price.0.micros() + u64::from(!wins_tie))
+        });
+        let to_beat = to_beat.filter(|_| reaches(Cpm::MAX, floor)).ok_or(Uncontested::Outranked)?;
+        let least = to_beat.max(floor);
+        // A seat is not its own rival.
+        let next = rivals.iter().find(|rival| rival.seat != seat);
+        let next = next.map_or(Cpm::ZERO, |next| next.price.0.saturating_add(terms.increment));
+        let is_second_price = auction_type == AuctionType::SecondPrice;
+        Ok(Contest { imp, least, is_second_price, second: next.max(floor) })
+    }
+
+    fn rival(&self, bid: &BidRecord<'_>) -> Option<Rival> {
+        let (seat, worth) = seat(bid).zip(bid.worth)?;
+        Some(Rival { class: Reverse(self.class(bid)), price: Reverse(worth), tie: bid.tie, seat })
+    }
+
+    /// Higher classes win over lower ones; open bids have 0.
+    fn class(&self, bid: &BidRecord<'_>) -> u8 {
+        bid.deal.map_or(0, |deal| self.deals[deal].class)
+    }
+}
+
+/// Another bid on the same impression, ordered as clearing ranks it: the best first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rival {
+    class: Reverse<u8>,
+    price: Reverse<Cpm>,
+    tie: u64,
+    seat: Seat,
+}
+
+fn seat(bid: &BidRecord<'_>) -> Option<Seat> {
+    bid.seat.map(|seat| Seat { dsp: bid.dsp, seat })
+}
+
+/// Whether a bid stood until the auction had cleared.
+const fn is_open(fate: Fate) -> bool {
+    matches!(fate, Fate::Won | Fate::Offered | Fate::LostToHigherBid | Fate::LostToDeal)
+}

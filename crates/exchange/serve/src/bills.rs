@@ -1,0 +1,129 @@
+//! What is sold and billed without a beacon: booked by the office as if one had been called, and tried
+//! again until that is done or has taken too long.
+//!
+//! It must not know what a booking settles: the office tells the shard, once the record is durable.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use exchange_core::delivery::{Beacon, Refusal};
+use exchange_core::{Reservation, TokenId};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+use tracing::error;
+
+use crate::metrics::PurseMetrics;
+use crate::notices::{Acknowledged, Counter, Order};
+
+/// How often it is seen what has become of them, and tried once more.
+pub(crate) const BOOKED_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long one is tried.
+const BOOKED_WITHIN_MS: u64 = 60_000;
+
+/// Most that wait at a shard.
+const BILLS_MAX: usize = 65_536;
+
+/// The bills of one shard that are not booked.
+#[derive(Debug)]
+pub(crate) struct Bills {
+    office: Counter,
+    max: usize,
+    waiting: RefCell<Vec<Bill>>,
+    /// Given up since the last time that none was waiting.
+    lost: Cell<u64>,
+}
+
+/// A sale that is to be booked.
+#[derive(Debug)]
+struct Bill {
+    id: TokenId,
+    reservation: Reservation,
+    expires_ms: u64,
+    /// What the office says, where it took the order.
+    answer: Option<oneshot::Receiver<Acknowledged>>,
+}
+
+/// How far one has come.
+enum Progress {
+    Booked,
+    /// The office has not said, or it may be tried again.
+    Waits,
+    Lost,
+}
+
+impl Bills {
+    pub fn new(office: Counter) -> Self {
+        Self { office, max: BILLS_MAX, waiting: RefCell::default(), lost: Cell::new(0) }
+    }
+
+    /// Books a sale, once for each `id`. Nobody waits for it.
+    pub fn add(
+        &self,
+        (id, reservation): (TokenId, Reservation),
+        now_ms: u64,
+        metrics: &PurseMetrics,
+    ) {
+        if self.waiting.borrow().len() >= self.max {
+            return self.lose(metrics);
+        }
+        let expires_ms = now_ms.saturating_add(BOOKED_WITHIN_MS);
+        let mut bill = Bill { id, reservation, expires_ms, answer: None };
+        bill.order(&self.office);
+        self.waiting.borrow_mut().push(bill);
+    }
+
+    /// Sees what has become of them, and tries again what was refused. To be called every
+    /// [`BOOKED_AGAIN`].
+    pub fn turn(&self, now_ms: u64, metrics: &PurseMetrics) {
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.retain_mut(|bill| match bill.proceed(&self.office, now_ms) {
+            Progress::Waits => true,
+            Progress::Booked => false,
+            Progress::Lost => {
+                self.lose(metrics);
+                false
+            }
+        });
+        if waiting.is_empty() {
+            let lost = self.lost.take();
+            if lost > 0 {
+                error!(lost, "sales were not booked: their impressions are in no budget");
+            }
+        }
+    }
+
+    /// One is in no budget. Told when it begins, and when it has ended how many there were.
+    fn lose(&self, metrics: &PurseMetrics) {
+        metrics.unbooked.increment();
+        if self.lost.replace(self.lost.get() + 1) == 0 {
+            error!("sales cannot be booked: their impressions are in no budget");
+        }
+    }
+}
+
+impl Bill {
+    fn order(&mut self, office: &Counter) {
+        let (answer, acknowledged) = oneshot::channel();
+        let (call, notice) = (0, None); // The office numbers calls; nobody is told.
+        let Self { id, expires_ms, reservation, .. } = *self;
+        let beacon = Beacon { call, id, expires_ms, notice, reservation: Some(reservation) };
+        let is_taken = office.order(Order::Beacon(Box::new(beacon), answer));
+        self.answer = is_taken.then_some(acknowledged);
+    }
+
+    fn proceed(&mut self, office: &Counter, now_ms: u64) -> Progress {
+        match self.answer.as_mut().map(oneshot::Receiver::try_recv) {
+            // Its record is durable, by this call or by one before.
+            Some(Ok(Ok(_))) => return Progress::Booked,
+            Some(Ok(Err(Refusal::Expired)) | Err(TryRecvError::Closed)) => return Progress::Lost,
+            _ if self.expires_ms <= now_ms => return Progress::Lost,
+            Some(Err(TryRecvError::Empty)) => (),
+            Some(Ok(Err(Refusal::Busy | Refusal::Journal))) | None => self.order(office),
+        }
+        Progress::Waits
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! Whose price is held when an auction is answered, and what is given back.
+
+use std::time::Duration;
+
+use exchange_core::house::{Campaign, CampaignTargeting, HouseAnswer, HouseBid, Rules};
+use exchange_core::{
+    BidsReturned, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates, Targeting, TieKey,
+    eligible, judge, offer_others,
+};
+use openrtb::parse_request;
+use pacer_core::messages::{Slot, ToShard};
+use serde_json::{Value, json};
+use units::{Nanos, Price, Round};
+
+use super::*;
+use crate::campaigns::{Campaigns, SeatAccount};
+use crate::purse::tests::{SLOT, Seat, rights_of, seats};
+
+/// Another account's.
+const OTHER: Slot = Slot(5);
+/// Of one that has nothing.
+const POOR: Slot = Slot(6);
+
+fn dsp(id: &str) -> Dsp {
+    Dsp {
+        id: id.into(),
+        seats: ["s".into()].into_iter().collect(),
+        formats: 0b1111,
+        sizes: Vec::new(),
+        countries: Vec::new(),
+        publishers_allowed: Vec::new(),
+        publishers_blocked: Vec::new(),
+        currencies: vec![Currency::USD],
+        timeout: Duration::from_millis(100),
+        targeting: Targeting::default(),
+        notice_hosts: Vec::new(),
+    }
+}
+
+/// DSPs `d0` to `d3`, whose bids are returned beside the winners'.
+fn market() -> Market {
+    let notices = NoticeMode::Upstream;
+    let others = PublisherTerms { notices, bids: BidsReturned::All, ..PublisherTerms::default() };
+    Market {
+        dsps: ["d0", "d1", "d2", "d3"].map(dsp).to_vec(),
+        publishers: Publishers { others, ..Publishers::default() },
+        deals: [].into(),
+        floors: Vec::new(),
+        rates: Rates::default(),
+        currency: Currency::USD,
+        increment: Price::parse("0.01 USD", Round::Up).expect("a price"),
+        deals_first: false,
+        creative_id_required: false,
+        tie_key: TieKey::new([7; 16]),
+        supply_chain: None,
+    }
+}
+
+/// Of auction type `at`, with so many impressions at a floor of 1.00.
+fn request(at: u32, imps: usize) -> Value {
+    let imp =
+        |imp| json!({ "id": format!("{imp}"), "bidfloor": 1, "banner": { "w": 300, "h": 250 } });
+    json!({ "id": "c", "at": at, "imp": (0..imps).map(imp).collect::<Vec<_>>() })
+}
+
+/// An answer of bids for impressions at prices.
+fn answer(group: u32, bids: &[(usize, f64)]) -> String {
+    let bid = |(imp, price): &(usize, f64)| json!({ "id": format!("{imp}"), "impid": format!("{imp}"), "price": price, "adm": "<p>" });
+    let bids: Vec<_> = bids.iter().map(bid).collect();
+    json!({ "id": "auction", "seatbid": [{ "seat": "s", "group": group, "bid": bids }] })
+        .to_string()
+}
+
+fn payer(slot: Slot) -> Payer {
+    Payer { slot, currency: Currency::USD }
+}
+
+/// The accounts of these DSPs' seats.
+fn accounts(of: &[(&str, Slot)]) -> Vec<SeatAccount> {
+    let account = |(dsp, slot): &(&str, Slot)| SeatAccount {
+        dsp: (*dsp).into(),
+        seat: "s".into(),
+        payer: payer(*slot),
+    };
+    of.iter().map(account).collect()
+}
+
+/// What the house bids for impressions, and which of its campaigns.
+type HouseBids<'h> = (&'h [(usize, f64)], &'h [usize]);
+
+/// A till, and the judgement of answers, each of the DSP in its place.
+fn with_till(
+    desk: &Seat,
+    (request, answers): (&Value, &[String]),
+    accounts: &[(&str, Slot)],
+    test: impl FnOnce(Till<'_>, Judgement<'_>),
+) {
+    with_house(desk, (request, answers), (accounts, None), test);
+}
+
+/// The same, with the house behind the DSPs that answer: its bids are of these campaigns of a catalogue
+/// in which the one at 0 is `OTHER` and the one at 1 is `SLOT`.
+fn with_house(
+    desk: &Seat,
+    (request, answers): (&Value, &[String]),
+    (seats, house): (&[(&str, Slot)], Option<HouseBids<'_>>),
+    test: impl FnOnce(Till<'_>, Judgement<'_>),
+) {
+    let mut market = market();
+    let campaigns = [OTHER, SLOT].map(campaign);
+    if house.is_some() {
+        market.dsps.push(dsp("house"));
+    }
+    let text = request.to_string();
+    let request = parse_request(&text).expect("a request");
+    let auction = Auction::new("auction", &request, &market).expect("an auction");
+    let asked = |dsp| eligible(&auction, dsp).expect("it is asked");
+    let house = house.map(|(bids, of)| {
+        let bid = |((imp, _), campaign): (&(usize, f64), &usize)| HouseBid {
+            imp: *imp,
+            campaign: *campaign,
+            slot: campaigns[*campaign].slot,
+            price: Cpm::ZERO,
+        };
+        let (body, bids) = (answer(0, bids), bids.iter().zip(of).map(bid).collect());
+        House { ask: asked(4), answer: HouseAnswer { body, bids } }
+    });
+    let answers = answers.iter().enumerate();
+    let mut answers: Vec<_> =
+        answers.map(|(dsp, body)| Answer { ask: asked(dsp), body: body.as_bytes() }).collect();
+    answers.extend(house.as_ref().map(House::answer));
+    let judgement = judge(&auction, &answers);
+    assert!(judgement.bids.iter().all(|bid| bid.verdict.is_ok()), "{judgement:?}");
+    let joined = Campaigns { seats: accounts(seats), ..Campaigns::default() };
+    let seats = joined.payers(&market);
+    let till = Till {
+        purse: Some(&desk.purse).filter(|_| !request.is_test()),
+        metrics: &desk.metrics.purse,
+        payers: Payers { seats: &seats, campaigns: &campaigns },
+        auction: &auction,
+        house: house.as_ref(),
+        lifetimes: Lifetimes::default(),
+        refusals: Refusals::default(),
+        held: Vec::new(),
+    };
+    test(till, judgement);
+}
+
+fn campaign(slot: Slot) -> Campaign {
+    let price = exchange_core::house::Price::Fixed(Cpm::ZERO);
+    let (targeting, creatives) = (CampaignTargeting::default(), Vec::new());
+    Campaign {
+        id: format!("{}", slot.0).into(),
+        slot,
+        account: "s".into(),
+        currency: Currency::USD,
+        rules: Rules { price, targeting, creatives }.into(),
+    }
+}
+
+/// A shard whose accounts have so much, at a CPM of so many cents.
+fn desk(cents: u64, other_cents: u64) -> Seat {
+    let [mut desk] = seats(1, 64);
+    let told: [[ToShard; 2]; 2] =
+        [rights_of(SLOT, cents * 10_000), rights_of(OTHER, other_cents * 10_000)];
+    desk.told(&told.concat());
+    desk
+}
+
+/// That an account has exactly so much left.
+#[track_caller]
+fn check_free(desk: &Seat, slot: Slot, cents: u64) {
+    let reserve = |nanos| desk.purse.reserve(slot, Nanos::new(nanos), 60);
+    assert!(reserve(cents * 10_000 + 1).is_err(), "it has more");
+    if cents > 0 {
+        let all = reserve(cents * 10_000).expect("it has that");
+        desk.purse.give_back(&all);
+    }
+}
+
+/// What is held: the bid, and in whose name.
+fn held(till: &Till<'_>) -> Vec<(usize, Slot)> {
+    till.held.iter().map(|held| (held.bid, held.token.slot())).collect()
+}
+
+/// Its rival was refused, so what it had to beat is less, and what it pays is the same.
+#[test]
+fn a_winner_is_paid_for_whoever_it_turns_out_to_beat() {
+    let desk = desk(1500, 0);
+    // The first is complete only once the third is refused, and then the fourth; in between the
+    // second's bid is what it has to beat.
+    let answers = [
+        answer(1, &[(0, 10.0), (1, 5.0)]),
+        answer(0, &[(0, 7.0)]),
+        answer(1, &[(1, 6.0), (2, 4.0)]),
+        answer(0, &[(2, 8.0)]),
+    ];
+    let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
+    with_till(&desk, (&request(1, 3), &answers), &poor, |mut till, judgement| {
+        let clearing = till.clear(&judgement);
+        assert_eq!(till.refused().len(), 3);
+        let won: Vec<_> = clearing.wins.iter().flatten().map(|win| win.entry).collect();
+        assert_eq!(won, [0, 1]);
+        till.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&till), [(0, SLOT), (1, SLOT)]);
+        let sealed = till.sealed();
+        assert!(till.hand_over(sealed, &[0, 1]).is_empty(), "beacons settle all");
+    });
+    check_free(&desk, SLOT, 0);
+}
+
+/// Its account has no more than what the dearest of its prices comes to.
+#[test]
+fn a_bid_holds_one_price_at_a_time() {
+    let desk = desk(801, 0);
+    // As above. The first has to beat 7.00, until that is refused while the first is out; then it wins
+    // at the floor.
+    let answers = [
+        answer(1, &[(0, 10.0), (1, 5.0)]),
+        answer(0, &[(0, 7.0)]),
+        answer(1, &[(1, 6.0), (2, 4.0)]),
+        answer(0, &[(2, 8.0)]),
+    ];
+    let poor = [("d0", SLOT), ("d1", POOR), ("d2", POOR), ("d3", POOR)];
+    with_till(&desk, (&request(2, 3), &answers), &poor, |mut till, judgement| {
+        let clearing = till.clear(&judgement);
+        assert_eq!(till.refused().len(), 3, "{:?}", till.refused());
+        let won = clearing.wins.iter().flatten().map(|win| (win.entry, win.price.micros()));
+        assert_eq!(won.collect::<Vec<_>>(), [(0, 1_000_000), (1, 1_000_000)]);
+        till.keep_returned(&judgement, &clearing);
+        assert_eq!(till.held.len(), 2);
+        check_free(&desk, SLOT, 601);
+    });
+    // They were never answered with.
+    check_free(&desk, SLOT, 801);
+}
+
+#[test]
+fn what_is_returned_beside_a_winner_is_paid_for_too_and_once() {
+    let desk = desk(800, 700);
+    // The first wins, until the third's refusal brings the second's pair back; it is offered then.
+    let answers = [
+        answer(0, &[(0, 8.0)]),
+        answer(1, &[(0, 10.0), (1, 2.0)]),
+        answer(0, &[(1, 9.0)]),
+        answer(0, &[(0, 7.0)]),
+    ];
+    let accounts = [("d0", SLOT), ("d2", POOR), ("d3", OTHER)];
+    with_till(&desk, (&request(1, 2), &answers), &accounts, |mut till, judgement| {
+        let mut clearing = till.clear(&judgement);
+        assert_eq!(held(&till), [(0, SLOT)]);
+        let auction = till.auction;
+        offer_others(auction, &judgement, &mut clearing, |win| till.authorise(&judgement, win));
+        till.keep_returned(&judgement, &clearing);
+        let offered: Vec<_> = clearing.offered.iter().map(|win| win.entry).collect();
+        assert_eq!(offered, [0, 4], "{:?}", till.refused());
+        assert_eq!(held(&till), [(0, SLOT), (4, OTHER)]);
+        check_free(&desk, SLOT, 0);
+        let sealed = till.sealed();
+        let unbilled = till.hand_over(sealed, &[0]);
+        assert_eq!(unbilled.iter().map(|(bid, _)| *bid).collect::<Vec<_>>(), [4]);
+    });
+    check_free(&desk, SLOT, 0);
+}
+
+#[test]
+fn an_auction_that_clears_again_holds_for_its_last_winner_alone() {
+    let desk = desk(1000, 800);
+    let answers = [answer(0, &[(0, 10.0)]), answer(0, &[(0, 8.0)])];
+    let accounts = [("d0", SLOT), ("d1", OTHER)];
+    with_till(&desk, (&request(1, 1), &answers), &accounts, |mut till, mut judgement| {
+        till.clear(&judgement);
+        assert_eq!(held(&till), [(0, SLOT)]);
+        judgement.bar(0, Fate::NoMarkup);
+        let clearing = till.clear(&judgement);
+        till.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&till), [(1, OTHER)]);
+        check_free(&desk, SLOT, 1000);
+        let sealed = till.sealed();
+        assert!(till.hand_over(sealed, &[1]).is_empty());
+    });
+    check_free(&desk, OTHER, 0);
+}
+
+#[test]
+fn what_loses_after_all_is_given_back() {
+    let desk = desk(1000, 0);
+    let answers = [answer(0, &[(0, 10.0)]), answer(0, &[(0, 8.0)])];
+    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut till, judgement| {
+        let mut clearing = till.clear(&judgement);
+        check_free(&desk, SLOT, 0);
+        clearing.wins[0] = None;
+        till.keep_returned(&judgement, &clearing);
+        check_free(&desk, SLOT, 1000);
+    });
+}
+
+#[test]
+fn a_campaign_of_the_house_pays_for_its_own_bid_behind_others() {
+    let desk = desk(1000, 900);
+    let answers = [answer(0, &[(0, 2.0), (1, 2.0)]), answer(0, &[(1, 3.0)])];
+    // For the first impression the campaign at 1, for the second that at 0.
+    let house: (&[_], &[_]) = (&[(0, 10.0), (1, 9.0)], &[1, 0]);
+    let accounts = ([].as_slice(), Some(house));
+    with_house(&desk, (&request(1, 2), &answers), accounts, |mut till, judgement| {
+        let clearing = till.clear(&judgement);
+        till.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&till), [(3, SLOT), (4, OTHER)]);
+    });
+    // As the only one that answers.
+    with_house(&desk, (&request(1, 2), &[]), accounts, |mut till, judgement| {
+        let clearing = till.clear(&judgement);
+        till.keep_returned(&judgement, &clearing);
+        assert_eq!(held(&till), [(0, SLOT), (1, OTHER)]);
+    });
+    check_free(&desk, SLOT, 1000);
+    check_free(&desk, OTHER, 900);
+}
+
+#[test]
+#[should_panic(expected = "nothing is sold that an account pays for")]
+fn a_sale_that_nobody_pays_for_is_not_made() {
+    let desk = desk(1000, 0);
+    let answers = [answer(0, &[(0, 10.0)])];
+    with_till(&desk, (&request(1, 1), &answers), &[("d0", SLOT)], |mut till, judgement| {
+        let clearing = till.clear(&judgement);
+        till.give_back(|_| false);
+        till.keep_returned(&judgement, &clearing);
+    });
+}
+
+#[test]
+fn a_test_is_won_without_money() {
+    let desk = desk(0, 0);
+    let answers = [answer(0, &[(0, 10.0)])];
+    let mut request = request(1, 1);
+    request["test"] = json!(1);
+    with_till(&desk, (&request, &answers), &[("d0", POOR)], |mut till, judgement| {
+        let clearing = till.clear(&judgement);
+        assert!(clearing.wins[0].is_some());
+        till.keep_returned(&judgement, &clearing);
+        assert!(till.sealed().is_empty());
+    });
+}

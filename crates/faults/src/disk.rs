@@ -1,0 +1,501 @@
+//! A disk in memory that does what disks do at the worst moment, by a seed.
+//!
+//! What was written is seen at once and durable only after a sync. A loss of power keeps any part of
+//! the unsynced writes, in any order and torn within a write; names of files are durable apart from
+//! their contents. A failed sync forgets what it should have kept, and a second one succeeds at nothing.
+//! Whoever is to be tested asks it through a trait of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::Chance;
+
+/// The unit in which writes tear, where nothing else is said.
+const SECTOR_BYTES: usize = 64;
+/// Longer reads are done in part.
+const SHORT_READ_BYTES: usize = 1_000;
+
+/// One call in how many fails; 0 never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Writes fail with EIO, after a part of them.
+    pub write: u64,
+    /// Syncs of files fail.
+    pub sync: u64,
+    /// Changes of lengths and names, requests for room and syncs of the directory fail.
+    pub other: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write { offset: usize, bytes: Vec<u8> },
+    Resize { length: usize },
+}
+
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    /// What reads see.
+    visible: Vec<u8>,
+    /// What a loss of power leaves for certain.
+    durable: Vec<u8>,
+    unsynced: Vec<Op>,
+}
+
+/// Names bound or unbound, at once.
+type Renamed = Vec<(String, Option<usize>)>;
+
+#[derive(Clone, Debug)]
+struct State {
+    chance: Chance,
+    /// The unit in which writes tear.
+    sector_bytes: usize,
+    faults: Faults,
+    inodes: Vec<Inode>,
+    visible: BTreeMap<String, usize>,
+    durable: BTreeMap<String, usize>,
+    /// Since the directory was synced.
+    unsynced: Vec<Renamed>,
+    is_locked: bool,
+    /// Changes with every start: handles of the process before are worth nothing.
+    boot: u64,
+    space: Option<usize>,
+    /// Calls until everything fails.
+    fuse: Option<u64>,
+    calls: u64,
+    bytes_read: u64,
+    longest_read: usize,
+}
+
+/// The disk: a directory of files. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct FaultDisk(Arc<Mutex<State>>);
+
+/// A file on it.
+#[derive(Debug)]
+pub struct FaultFile {
+    disk: FaultDisk,
+    inode: usize,
+    boot: u64,
+}
+
+/// The directory, held.
+#[derive(Debug)]
+pub struct FaultLock {
+    disk: FaultDisk,
+    boot: u64,
+}
+
+impl Drop for FaultLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        if state.boot == self.boot {
+            state.is_locked = false;
+        }
+    }
+}
+
+impl FaultDisk {
+    /// An empty disk whose chances `seed` decides.
+    pub fn new(seed: u64) -> Self {
+        Self::with_sectors(seed, SECTOR_BYTES)
+    }
+
+    /// The same, whose writes tear into so many bytes.
+    pub fn with_sectors(seed: u64, sector_bytes: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            chance: Chance::new(seed),
+            sector_bytes,
+            faults: Faults::default(),
+            inodes: Vec::new(),
+            visible: BTreeMap::new(),
+            durable: BTreeMap::new(),
+            unsynced: Vec::new(),
+            is_locked: false,
+            boot: 0,
+            space: None,
+            fuse: None,
+            calls: 0,
+            bytes_read: 0,
+            longest_read: 0,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics while holding it")
+    }
+
+    /// From now on calls fail so often.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// From now on all files together hold at most `bytes`.
+    pub fn set_space(&self, bytes: Option<usize>) {
+        self.state().space = bytes;
+    }
+
+    /// How much all files hold.
+    pub fn used(&self) -> usize {
+        self.state().used()
+    }
+
+    /// After so many more calls the machine stops: the one it stops in may be done in part.
+    pub fn stop_after(&self, calls: Option<u64>) {
+        self.state().fuse = calls;
+    }
+
+    /// Whether the machine has stopped.
+    pub fn has_stopped(&self) -> bool {
+        self.state().fuse == Some(0)
+    }
+
+    /// Calls that changed something or were to, so far.
+    pub fn calls(&self) -> u64 {
+        self.state().calls
+    }
+
+    /// Bytes that were read from files so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.state().bytes_read
+    }
+
+    /// The most bytes that a single call was to read so far.
+    pub fn longest_read(&self) -> usize {
+        self.state().longest_read
+    }
+
+    /// Another disk with the same on it, and the same before it.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let state = self.state().clone();
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// The process ended and starts again; the machine went on, and shows what was written.
+    pub fn restart_process(&self) {
+        let mut state = self.state();
+        state.boot += 1;
+        state.is_locked = false;
+        state.fuse = None;
+    }
+
+    /// Power was lost and came back: of what was not synced any part is there.
+    pub fn lose_power(&self) {
+        self.restart_process();
+        let state = &mut *self.state();
+        for inode in &mut state.inodes {
+            keep_part(&mut state.chance, state.sector_bytes, inode);
+            inode.visible.clone_from(&inode.durable);
+        }
+        keep_names(state);
+        state.visible = state.durable.clone();
+    }
+
+    /// Bytes of a file as they are seen.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        Some(state.inodes[*state.visible.get(name)?].visible.clone())
+    }
+
+    /// Puts a file there, durably, whatever was there before.
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        let state = &mut *self.state();
+        let (visible, durable) = (bytes.to_vec(), bytes.to_vec());
+        state.inodes.push(Inode { visible, durable, unsynced: Vec::new() });
+        let renamed = vec![(name.to_owned(), Some(state.inodes.len() - 1))];
+        bind(&mut state.visible, &renamed);
+        bind(&mut state.durable, &renamed);
+    }
+
+    /// Names of the files that are seen, in order.
+    pub fn names(&self) -> Vec<String> {
+        self.state().visible.keys().cloned().collect()
+    }
+
+    /// Which file has this name, if one has: the same number is the same file.
+    pub fn inode(&self, name: &str) -> Option<usize> {
+        self.state().visible.get(name).copied()
+    }
+
+    /// Takes the directory.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] while it is taken; "process 7" has it.
+    pub fn lock(&self) -> io::Result<FaultLock> {
+        let mut state = self.state();
+        if state.is_locked {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "process 7"));
+        }
+        state.is_locked = true;
+        Ok(FaultLock { disk: self.clone(), boot: state.boot })
+    }
+
+    /// A new file.
+    ///
+    /// # Errors
+    /// By chance; a file of the name exists.
+    pub fn create(&self, name: &str) -> io::Result<FaultFile> {
+        let state = &mut *self.state();
+        state.enter(state.boot, state.faults.other)?;
+        if state.visible.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.inodes.push(Inode::default());
+        let inode = state.inodes.len() - 1;
+        state.rename(vec![(name.to_owned(), Some(inode))]);
+        Ok(FaultFile { disk: self.clone(), inode, boot: state.boot })
+    }
+
+    /// A file that is there.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`].
+    pub fn open(&self, name: &str) -> io::Result<FaultFile> {
+        let state = self.state();
+        let inode = *state.visible.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(FaultFile { disk: self.clone(), inode, boot: state.boot })
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// By chance; [`io::ErrorKind::NotFound`].
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        let state = &mut *self.state();
+        state.enter(state.boot, state.faults.other)?;
+        if !state.visible.contains_key(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.rename(vec![(name.to_owned(), None)]);
+        Ok(())
+    }
+
+    /// Puts a file in place of another.
+    ///
+    /// # Errors
+    /// By chance; [`io::ErrorKind::NotFound`].
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let state = &mut *self.state();
+        state.enter(state.boot, state.faults.other)?;
+        let inode = *state.visible.get(from).ok_or(io::ErrorKind::NotFound)?;
+        state.rename(vec![(from.to_owned(), None), (to.to_owned(), Some(inode))]);
+        Ok(())
+    }
+
+    /// Makes names durable.
+    ///
+    /// # Errors
+    /// By chance: then some are durable, and what became of the others is forgotten.
+    pub fn sync_directory(&self) -> io::Result<()> {
+        let state = &mut *self.state();
+        state.enter(state.boot, 0)?;
+        if state.chance.once_in(state.faults.other) {
+            keep_names(state);
+            return Err(eio());
+        }
+        for renamed in std::mem::take(&mut state.unsynced) {
+            bind(&mut state.durable, &renamed);
+        }
+        Ok(())
+    }
+}
+
+/// A failed or interrupted sync, or a loss of power: some of the unsynced writes reach the medium.
+fn keep_part(chance: &mut Chance, sector_bytes: usize, inode: &mut Inode) {
+    let mode = chance.below(4);
+    let ops = std::mem::take(&mut inode.unsynced);
+    let whole = chance.index(ops.len() + 1);
+    for (index, op) in ops.into_iter().enumerate() {
+        match mode {
+            0 => (),
+            1 => apply(&mut inode.durable, &op),
+            2 if index < whole => apply(&mut inode.durable, &op),
+            2 => (),
+            _ => keep_sectors(chance, sector_bytes, &mut inode.durable, &op),
+        }
+    }
+}
+
+fn keep_sectors(chance: &mut Chance, sector_bytes: usize, bytes: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Resize { .. } if chance.once_in(2) => apply(bytes, op),
+        Op::Resize { .. } => (),
+        Op::Write { offset, bytes: written } => {
+            for (index, sector) in written.chunks(sector_bytes).enumerate() {
+                if chance.once_in(2) {
+                    let offset = offset + index * sector_bytes;
+                    apply(bytes, &Op::Write { offset, bytes: sector.to_vec() });
+                }
+            }
+        }
+    }
+}
+
+fn apply(file: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Resize { length } => file.resize(*length, 0),
+        Op::Write { offset, bytes } => {
+            let end = offset + bytes.len();
+            if file.len() < end {
+                file.resize(end, 0);
+            }
+            file[*offset..end].copy_from_slice(bytes);
+        }
+    }
+}
+
+fn keep_names(state: &mut State) {
+    for renamed in std::mem::take(&mut state.unsynced) {
+        if state.chance.once_in(2) {
+            bind(&mut state.durable, &renamed);
+        }
+    }
+}
+
+fn bind(names: &mut BTreeMap<String, usize>, renamed: &Renamed) {
+    for (name, inode) in renamed {
+        match inode {
+            Some(inode) => drop(names.insert(name.clone(), *inode)),
+            None => drop(names.remove(name)),
+        }
+    }
+}
+
+fn eio() -> io::Error {
+    io::Error::other("input/output error")
+}
+
+fn position(at: u64) -> usize {
+    usize::try_from(at).expect("files fit memory")
+}
+
+impl State {
+    /// Whether the call may go on, which fails once in so often; burns the fuse.
+    fn enter(&mut self, boot: u64, once_in: u64) -> io::Result<()> {
+        let is_of_this_start = boot == self.boot;
+        if is_of_this_start {
+            self.calls += 1;
+            self.fuse = self.fuse.map(|fuse| fuse.saturating_sub(1));
+        }
+        if !is_of_this_start || self.fuse == Some(0) {
+            return Err(io::Error::other("the machine has stopped"));
+        }
+        if self.chance.once_in(once_in) { Err(eio()) } else { Ok(()) }
+    }
+
+    fn used(&self) -> usize {
+        self.visible.values().map(|inode| self.inodes[*inode].visible.len()).sum()
+    }
+
+    /// How much the file could have beside what it has.
+    fn free(&self) -> usize {
+        self.space.map_or(usize::MAX, |space| space.saturating_sub(self.used()))
+    }
+
+    fn change(&mut self, inode: usize, op: Op) {
+        let inode = &mut self.inodes[inode];
+        apply(&mut inode.visible, &op);
+        inode.unsynced.push(op);
+    }
+
+    fn rename(&mut self, renamed: Renamed) {
+        bind(&mut self.visible, &renamed);
+        self.unsynced.push(renamed);
+    }
+}
+
+impl FaultFile {
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// By chance, or for want of room: a part of it may have been written.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let state = &mut *self.disk.state();
+        let offset = position(offset);
+        let entered = state.enter(self.boot, 0);
+        if self.boot != state.boot {
+            return entered;
+        }
+        let length = state.inodes[self.inode].visible.len();
+        let room = length.saturating_sub(offset).saturating_add(state.free());
+        let result = entered.and_then(|()| match room {
+            room if room < bytes.len() => Err(io::ErrorKind::StorageFull.into()),
+            _ if state.chance.once_in(state.faults.write) => Err(eio()),
+            _ => Ok(()),
+        });
+        // A write that fails may have been done in part.
+        let part = bytes.len().min(room);
+        let written = if result.is_ok() { bytes.len() } else { state.chance.index(part + 1) };
+        if written > 0 {
+            state.change(self.inode, Op::Write { offset, bytes: bytes[..written].to_vec() });
+        }
+        result
+    }
+
+    /// Reads some of what stands at `offset`, and tells how much: as a kernel may, less than was asked
+    /// for when that is much, and nothing at the end only.
+    pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> usize {
+        let state = &mut *self.disk.state();
+        let visible = &state.inodes[self.inode].visible;
+        let offset = position(offset).min(visible.len());
+        let most = if bytes.len() > SHORT_READ_BYTES { bytes.len() / 2 } else { bytes.len() };
+        let count = most.min(visible.len() - offset);
+        bytes[..count].copy_from_slice(&visible[offset..offset + count]);
+        state.bytes_read += count as u64;
+        state.longest_read = state.longest_read.max(bytes.len());
+        count
+    }
+
+    /// Bytes in the file.
+    pub fn size(&self) -> u64 {
+        self.disk.state().inodes[self.inode].visible.len() as u64
+    }
+
+    /// Asks for room, which is not kept.
+    ///
+    /// # Errors
+    /// By chance.
+    pub fn allocate(&self) -> io::Result<()> {
+        let state = &mut *self.disk.state();
+        state.enter(self.boot, state.faults.other)
+    }
+
+    /// Cuts the file to `bytes`, or fills it up with zeros.
+    ///
+    /// # Errors
+    /// By chance, or for want of room.
+    pub fn set_len(&self, bytes: u64) -> io::Result<()> {
+        let state = &mut *self.disk.state();
+        state.enter(self.boot, state.faults.other)?;
+        let length = position(bytes);
+        if length.saturating_sub(state.inodes[self.inode].visible.len()) > state.free() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.change(self.inode, Op::Resize { length });
+        Ok(())
+    }
+
+    /// Makes the file's bytes and length durable.
+    ///
+    /// # Errors
+    /// By chance: then some of it is durable, and the rest is lost though it is seen.
+    pub fn sync_data(&self) -> io::Result<()> {
+        let state = &mut *self.disk.state();
+        state.enter(self.boot, 0)?;
+        let fails = state.chance.once_in(state.faults.sync);
+        let State { chance, sector_bytes, inodes, .. } = state;
+        let inode = &mut inodes[self.inode];
+        if fails {
+            keep_part(chance, *sector_bytes, inode);
+            return Err(eio());
+        }
+        for op in std::mem::take(&mut inode.unsynced) {
+            apply(&mut inode.durable, &op);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

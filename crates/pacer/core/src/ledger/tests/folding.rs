@@ -1,0 +1,467 @@
+//! Days that pass: what was spent stays counted, to the nano, and nothing grows with them.
+
+use std::collections::BTreeMap;
+use std::panic::catch_unwind;
+use std::time::Duration;
+
+use units::{Currency, Nanos, Tick};
+
+use super::refusals::{DAY, SECOND, account, campaign, usd};
+use crate::calendar::QUARTER_MS;
+use crate::calendar::tests::steady;
+use crate::ledger::{
+    AccountDefinition, Bug, CampaignDefinition, Incoming, Ledger, Limits, Notice, Now, Outbox,
+    Settings, Settlement, ZoneId, begin_ms, plant,
+};
+use crate::messages::{Epoch, Period, Report, Slot, Want};
+use crate::store::{
+    Answer, Ended, Faults, Fold, Found, Lease, LeaseKey, LeaseStore, MemoryStore, Query, Spent,
+    SumKey, Writer,
+};
+
+const SLOTS: [Slot; 2] = [Slot(0), Slot(1)];
+const WORST: Faults = Faults { late_polls_max: 3, refused_once_in: 6, unknown_once_in: 4 };
+const HOUR: u64 = 4 * QUARTER_MS;
+
+fn settings(epoch: Epoch) -> Settings {
+    Settings {
+        horizon: Duration::from_secs(60),
+        late_window: Duration::from_secs(60),
+        hours_kept: Duration::from_secs(3 * 60 * 60),
+        ..Settings::new(1, epoch, 1)
+    }
+}
+
+fn definitions() -> Vec<Incoming> {
+    let limits = Limits { life: usd(100_000), day: usd(5_000), hour: None };
+    let mut definitions = vec![
+        Incoming::Calendar(ZoneId(0), steady(DAY - 2, 80, 23)),
+        Incoming::Account(AccountDefinition { limits, ..account() }),
+    ];
+    let campaign = |slot| CampaignDefinition { slot, limits, ..campaign() };
+    definitions.extend(SLOTS.map(|slot| Incoming::Campaign(campaign(slot))));
+    definitions
+}
+
+type Rows = Vec<(LeaseKey, Lease)>;
+type Sums = Vec<(SumKey, Spent)>;
+
+/// A ledger over a store, one shard that spends a little in every hour, and a log.
+struct Life {
+    store: MemoryStore,
+    writer: Writer,
+    ledger: Ledger,
+    outbox: Outbox,
+    tick: u64,
+    unix_ms: u64,
+    mail: Vec<Incoming>,
+    log: Vec<Settlement>,
+    /// What the shard was granted and what it spent.
+    cells: BTreeMap<(Slot, Period), (u64, u64)>,
+    folds: usize,
+}
+
+impl Life {
+    fn new(seed: u64) -> Self {
+        let mut store = MemoryStore::new(seed);
+        let (writer, ledger) = Self::started(&mut store, SECOND, u64::from(DAY) * 24 * HOUR, &[]);
+        let mut life = Self {
+            store,
+            writer,
+            ledger,
+            outbox: Outbox::default(),
+            tick: SECOND,
+            unix_ms: u64::from(DAY) * 24 * HOUR,
+            mail: Vec::new(),
+            log: Vec::new(),
+            cells: BTreeMap::new(),
+            folds: 0,
+        };
+        life.step(Vec::new());
+        life
+    }
+
+    fn answer(store: &mut MemoryStore) -> Answer {
+        (0..100).find_map(|_| store.poll()).expect("it answers")
+    }
+
+    fn read(store: &mut MemoryStore, query: &Query) -> Found {
+        loop {
+            store.read(query.clone());
+            loop {
+                match Self::answer(store) {
+                    Answer::Read(Ok(found)) => return found,
+                    Answer::Read(Err(_)) => break,
+                    _ => (),
+                }
+            }
+        }
+    }
+
+    fn stored(store: &mut MemoryStore) -> (Rows, Sums) {
+        let Found::Leases(rows) = Self::read(store, &Query::Leases(None)) else { panic!("rows") };
+        let Found::Sums(sums) = Self::read(store, &Query::Sums(None)) else { panic!("sums") };
+        (rows, sums)
+    }
+
+    fn started(
+        store: &mut MemoryStore,
+        tick: u64,
+        unix_ms: u64,
+        log: &[Settlement],
+    ) -> (Writer, Ledger) {
+        let begun = loop {
+            store.begin(1);
+            if let Answer::Begun { begun: Ok(begun), .. } = Self::answer(store) {
+                break begun;
+            }
+        };
+        let (rows, sums) = Self::stored(store);
+        let now = Now { tick: Tick::from_nanos(tick), unix_ms };
+        let ledger = Ledger::new(settings(begun.epoch), now, rows, begun.applied_seq);
+        let mut ledger = ledger.with_sums(sums);
+        let told = log.iter().map(|it| Incoming::Settlement(*it));
+        let inbox = definitions().into_iter().chain(told).chain([Incoming::Replayed]);
+        let mut outbox = Outbox::default();
+        ledger.step(now, inbox, &mut outbox);
+        let mut notices = outbox.notices.iter();
+        assert!(
+            notices.all(|it| matches!(it, Notice::Account(_, Ok(_)) | Notice::Campaign(_, Ok(_))))
+        );
+        let writer = Writer { node: 1, epoch: begun.epoch };
+        if let Some(batch) = outbox.batch {
+            store.submit(writer, batch);
+        }
+        (writer, ledger)
+    }
+
+    fn restart(&mut self) {
+        self.store.crash();
+        self.cells.clear();
+        self.mail.clear();
+        let (writer, ledger) = Self::started(&mut self.store, self.tick, self.unix_ms, &self.log);
+        (self.writer, self.ledger) = (writer, ledger);
+    }
+
+    fn step(&mut self, inbox: Vec<Incoming>) {
+        while let Some(answer) = self.store.poll() {
+            if let Answer::Ended(outcome) = answer {
+                self.mail.push(Incoming::Ended(outcome.number, outcome.ended));
+            }
+        }
+        let now = Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
+        let inbox = self.mail.drain(..).chain(inbox);
+        self.outbox.clear();
+        self.ledger.step(now, inbox, &mut self.outbox);
+        if let Some(batch) = self.outbox.batch.take() {
+            self.folds += batch.folds.len();
+            self.store.submit(self.writer, batch);
+        }
+        for (_, grant) in &self.outbox.grants {
+            let cell = self.cells.entry((grant.slot, grant.period)).or_default();
+            cell.0 = cell.0.max(grant.granted.get());
+        }
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..2 * seconds {
+            self.tick += SECOND / 2;
+            self.unix_ms += 500;
+            self.step(Vec::new());
+        }
+    }
+
+    /// Each campaign spends a little, at odd prices, and the rest of the hour passes.
+    fn hour(&mut self) {
+        let want = |slot| Incoming::Want(0, Want { slot, amount: Nanos::new(20) });
+        self.step(SLOTS.map(want).to_vec());
+        self.pass(8);
+        let now_ms = self.unix_ms;
+        let is_now = |period: Period| (begin_ms(period)..begin_ms(period) + HOUR).contains(&now_ms);
+        let mut inbox = Vec::new();
+        for ((slot, period), (granted, spent)) in &mut self.cells {
+            if is_now(*period) && *spent == 0 && 7 <= *granted {
+                *spent = 7;
+                let seq = self.log.len() as u64 + 1;
+                let [settled, late, over] = [7, seq % 3, seq % 2].map(Nanos::new);
+                let key =
+                    LeaseKey { slot: *slot, period: *period, node: 1, epoch: self.writer.epoch };
+                let currency = Currency::USD;
+                self.log.push(Settlement { seq, key, settled, late, over, currency });
+                inbox.push(Incoming::Settlement(self.log[self.log.len() - 1]));
+                let report = Report {
+                    slot: *slot,
+                    period: *period,
+                    returned: Nanos::ZERO,
+                    settled,
+                    late,
+                    over,
+                    reserved_count: 1,
+                    won_count: 1,
+                };
+                inbox.push(Incoming::Report(0, report));
+            }
+        }
+        self.step(inbox);
+        self.pass(2);
+        let left_ms = HOUR - self.unix_ms % HOUR;
+        self.leap(left_ms);
+    }
+
+    /// So much time passes at once; what the shard has of hours that are over goes back.
+    fn leap(&mut self, ms: u64) {
+        (self.tick, self.unix_ms) = (self.tick + ms * 1_000_000, self.unix_ms + ms);
+        let now_ms = self.unix_ms;
+        let over = self.cells.extract_if(.., |(_, period), _| begin_ms(*period) + HOUR <= now_ms);
+        let back = over.map(|((slot, period), (granted, spent))| {
+            let of_log = self.log.iter().rev().take(8);
+            let win = of_log
+                .filter(|_| spent > 0)
+                .find(|it| (it.key.slot, it.key.period) == (slot, period));
+            Incoming::Report(
+                0,
+                Report {
+                    slot,
+                    period,
+                    returned: Nanos::new(granted - spent),
+                    settled: Nanos::new(spent),
+                    late: win.map_or(Nanos::ZERO, |it| it.late),
+                    over: win.map_or(Nanos::ZERO, |it| it.over),
+                    reserved_count: 1,
+                    won_count: 1,
+                },
+            )
+        });
+        let back: Vec<_> = back.collect();
+        self.step(back);
+        self.pass(4);
+    }
+
+    /// What the log says that a campaign has spent since a time.
+    fn spent_since(&self, slot: Slot, period: Period) -> u64 {
+        let of_slot = self.log.iter().filter(|it| it.key.slot == slot && period <= it.key.period);
+        of_slot.map(|it| it.settled.get() + it.late.get() + it.over.get()).sum()
+    }
+
+    /// Rows and sums of the store; and books, hours and what else the ledger keeps of hours.
+    fn sizes(&mut self) -> [usize; 3] {
+        let (rows, sums) = Self::stored(&mut self.store);
+        let campaigns = self.ledger.campaigns.iter().flatten();
+        let kept = campaigns.map(|it| it.books.len() + it.tally.hours.len() + it.closed.len());
+        let of_accounts = self.ledger.accounts.iter().map(|it| it.tally.hours.len());
+        let kept = kept.chain(of_accounts).sum::<usize>() + self.ledger.folding.len();
+        [rows.len(), sums.len(), kept]
+    }
+
+    /// What a start would find: in use of every limit as the ledger that runs has it.
+    #[track_caller]
+    fn check_start(&mut self) {
+        let (rows, sums) = Self::stored(&mut self.store);
+        let is_kept = |key: &LeaseKey| self.unix_ms < begin_ms(key.period) + 4 * HOUR;
+        for win in self.log.iter().filter(|it| is_kept(&it.key)) {
+            assert!(rows.iter().any(|(key, _)| *key == win.key), "{:?} has its row", win.key);
+        }
+        let now = Now { tick: Tick::from_nanos(self.tick), unix_ms: self.unix_ms };
+        let epoch = Epoch(self.writer.epoch.0 + 1);
+        let mut other = Ledger::new(settings(epoch), now, rows, u64::MAX).with_sums(sums);
+        let inbox = definitions().into_iter().chain([Incoming::Replayed]);
+        other.step(now, inbox, &mut Outbox::default());
+        for slot in SLOTS {
+            let (own, found) = (self.ledger.spend(slot).unwrap(), other.spend(slot).unwrap());
+            assert_eq!((own.life, own.today, own.now), (found.life, found.today, found.now));
+            let levels = |ledger: &Ledger| ledger.why(slot).levels.expect("an hour");
+            let exposures = |ledger: &Ledger| levels(ledger).map(|level| (level.held, level.late));
+            assert_eq!(exposures(&self.ledger), exposures(&other), "{slot:?}");
+        }
+    }
+}
+
+/// Hours that pass, with every limit held against what a start would find in each.
+fn lived(hours: u64) -> Life {
+    let mut life = Life::new(1);
+    for hour in 0..hours {
+        life.hour();
+        life.pass(4);
+        life.check_start();
+        let day = (life.unix_ms + 23 * QUARTER_MS) / (24 * HOUR);
+        let midnight = Period(u32::try_from(day * 96 - 23).expect("soon"));
+        for slot in SLOTS {
+            let spend = life.ledger.spend(slot).unwrap();
+            assert_eq!(spend.life.get(), life.spent_since(slot, Period(0)), "hour {hour}");
+            assert_eq!(spend.today.get(), life.spent_since(slot, midnight), "hour {hour}");
+        }
+    }
+    life
+}
+
+#[test]
+fn no_fold_changes_what_is_in_use_of_any_limit() {
+    let mut life = lived(5 * 24);
+    assert!(life.folds > 2 * 4 * 24, "{} folds", life.folds);
+    // What is folded is seen after a start, though its hours are not.
+    life.leap(12 * HOUR);
+    let before = life.ledger.spend(SLOTS[0]).unwrap();
+    life.restart();
+    let after = life.ledger.spend(SLOTS[0]).unwrap();
+    assert_eq!((before.life, before.today), (after.life, after.today));
+    assert!(after.hours.len() <= before.hours.len());
+}
+
+#[test]
+fn every_planted_mistake_of_folds_is_found() {
+    for bug in [Bug::FoldEarly, Bug::ForgetSums] {
+        plant(Some(bug));
+        let is_found = catch_unwind(|| drop(lived(8))).is_err();
+        plant(None);
+        assert!(is_found, "{bug:?}");
+    }
+}
+
+/// Sizes after so many days.
+fn after_days(days: u64, restarts: u64) -> [usize; 3] {
+    let mut life = Life::new(2);
+    for hour in 0..days * 24 {
+        life.hour();
+        if restarts > 0 && hour % restarts == restarts - 1 {
+            life.restart();
+        }
+    }
+    assert_eq!(life.ledger.stats().strays, 0);
+    life.sizes()
+}
+
+#[test]
+fn neither_store_nor_ledger_grows_with_the_days() {
+    let few = after_days(5, 0);
+    assert_eq!(after_days(25, 0), few);
+    // Five rows by campaign, today's sum and those of three days before, and one for all others.
+    assert!(few[0] <= 2 * 6 && few[1] <= 2 * 5 && few[2] <= 120, "{few:?}");
+    // Nor with the starts.
+    let few = after_days(5, 30);
+    let many = after_days(25, 30);
+    assert!((0..3).all(|at| many[at] <= few[at] + 4), "{few:?}, then {many:?}");
+}
+
+#[test]
+fn whatever_becomes_of_batches_all_that_was_spent_counts_once() {
+    let (mut folds, mut spent) = (0, 0);
+    for seed in 0..12 {
+        let mut life = Life::new(seed);
+        life.store.set_faults(WORST);
+        for hour in 0..40 {
+            life.hour();
+            if hour % 17 == 16 {
+                life.restart();
+            }
+        }
+        life.store.set_faults(Faults::default());
+        for _ in 0..5 * 24 {
+            life.leap(HOUR);
+        }
+        let (rows, sums) = Life::stored(&mut life.store);
+        assert_eq!(rows, [], "seed {seed}");
+        for slot in SLOTS {
+            let of_slot: Vec<_> = sums.iter().filter(|(key, _)| key.slot == slot).collect();
+            let [(SumKey { day: None, .. }, sum)] = of_slot[..] else {
+                panic!("seed {seed}: {sums:?}")
+            };
+            let total = sum.settled.get() + sum.late.get() + sum.over.get();
+            assert_eq!(total, life.spent_since(slot, Period(0)), "seed {seed}");
+            assert_eq!(life.ledger.spend(slot).unwrap().life.get(), total, "seed {seed}");
+            spent += total;
+        }
+        folds += life.folds;
+    }
+    assert!(folds > 500 && spent > 1_000, "{folds} folds of {spent}");
+}
+
+/// A ledger over a row of long ago and a sum, and what it is told every two seconds: how its last batch
+/// ended, and what else.
+struct Script {
+    ledger: Ledger,
+    seconds: u64,
+    last: u64,
+}
+
+impl Script {
+    fn now(seconds: u64) -> Now {
+        let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
+        Now { tick: Tick::from_nanos(seconds * SECOND), unix_ms }
+    }
+
+    fn new() -> Self {
+        let key = LeaseKey { slot: Slot(0), period: LONG_AGO, node: 1, epoch: Epoch(1) };
+        let lease = Lease { granted: Nanos::new(9), settled: Nanos::new(9), ..Lease::default() };
+        let rows = vec![(key, lease), (LeaseKey { node: 2, ..key }, lease)];
+        let sum = SumKey { slot: Slot(3), node: 1, day: None };
+        let spent = Spent { late: Nanos::new(5), ..Spent::default() };
+        let ledger = Ledger::new(settings(Epoch(2)), Self::now(1), rows, 0);
+        Self { ledger: ledger.with_sums([(sum, spent)]), seconds: 1, last: 0 }
+    }
+
+    /// The slots that the next batch leases for, and what it folds.
+    fn next(&mut self, ended: Ended, inbox: Vec<Incoming>) -> (Vec<Slot>, Vec<Fold>) {
+        self.seconds += 2;
+        let mut outbox = Outbox::default();
+        let ended = Incoming::Ended(self.last, ended);
+        let inbox = [ended].into_iter().chain(inbox);
+        self.ledger.step(Self::now(self.seconds), inbox, &mut outbox);
+        let Some(batch) = outbox.batch else { return (Vec::new(), Vec::new()) };
+        self.last = batch.number;
+        (batch.leases.iter().map(|(key, _)| key.slot).collect(), batch.folds)
+    }
+}
+
+const LONG_AGO: Period = Period((DAY - 4) * 96);
+
+fn third(limits: Limits) -> Incoming {
+    Incoming::Campaign(CampaignDefinition { slot: Slot(3), limits, ..campaign() })
+}
+
+fn want(slot: u32) -> Incoming {
+    Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(1) })
+}
+
+#[test]
+fn nothing_is_folded_before_the_log_is_replayed_nor_beside_leases_behind_a_batch_that_failed() {
+    let key = LeaseKey { slot: Slot(0), period: LONG_AGO, node: 1, epoch: Epoch(1) };
+    let lease = vec![Fold::Lease(key, 0)];
+    let day = vec![Fold::Day(SumKey { slot: Slot(0), node: 1, day: Some(0) })];
+    let mut script = Script::new();
+    for _ in 0..2 {
+        assert_eq!(script.next(Ended::Committed, definitions()), (vec![], vec![]), "not replayed");
+    }
+    let folds = (vec![], lease.clone());
+    assert_eq!(script.next(Ended::Committed, vec![Incoming::Replayed]), folds, "its own");
+    assert_eq!(script.next(Ended::Committed, vec![]), (vec![], day.clone()), "then their day");
+    assert_eq!(script.next(Ended::Committed, vec![]), (vec![], vec![]), "once");
+
+    for failed in [Ended::Refused, Ended::Unknown] {
+        let mut script = Script::new();
+        script.next(Ended::Committed, definitions());
+        assert_eq!(script.next(Ended::Committed, vec![Incoming::Replayed]), folds);
+        assert_eq!(script.next(failed, vec![]), folds, "with nothing else to be said, again");
+        let leased = script.next(failed, vec![third(Limits::default()), want(3)]);
+        assert_eq!(leased, (vec![Slot(3)], vec![]), "what failed may have failed of the fold");
+        assert_eq!(script.next(Ended::Committed, vec![]).1, lease);
+        assert_eq!(script.next(Ended::Committed, vec![]).1, day);
+    }
+}
+
+#[test]
+fn a_sum_without_its_campaign_holds_up_all_leases_and_keeps_its_number() {
+    let mut script = Script::new();
+    script.next(Ended::Committed, definitions());
+    for _ in 0..4 {
+        let (leased, _) = script.next(Ended::Committed, vec![Incoming::Replayed, want(0)]);
+        assert_eq!(leased, [], "nobody knows of which account the sum is");
+    }
+    assert_eq!(script.ledger.next_slot(), Slot(4));
+    let limits = Limits { life: usd(8), ..Limits::default() };
+    let (leased, _) = script.next(Ended::Committed, vec![third(limits)]);
+    assert_eq!(leased, [Slot(0)]);
+    let level = script.ledger.why(Slot(3)).levels.expect("an hour")[0];
+    assert_eq!((level.late, level.headroom()), (Nanos::new(5), Some(Nanos::new(3))));
+    let account = script.ledger.why(Slot(0)).levels.expect("an hour")[1];
+    assert_eq!(account.late, Nanos::new(5), "its account has spent it as well");
+}

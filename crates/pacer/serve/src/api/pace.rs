@@ -1,0 +1,58 @@
+//! How a campaign bids now, in figures and in words.
+//!
+//! Owns the forms. What a pace does is pacer-core's.
+
+use pacer_core::pacing::Bidding;
+use serde_json::{Value, json};
+use units::Cpm;
+
+/// Digits behind the point: the least share that a strategy has is a ten-thousandth.
+const DIGITS: usize = 9;
+
+/// `amount` is what it bids where its strategy changes nothing.
+pub(super) fn shown(bidding: &Bidding, amount: Option<Cpm>, currency: &str) -> Value {
+    let pace = bidding.pace;
+    // What is fixed is no multiplier's to change.
+    let multiplier = if bidding.is_fixed_price { 1 << 32 } else { pace.multiplier() };
+    let bid = amount.map(|amount| if bidding.is_fixed_price { amount } else { pace.price(amount) });
+    json!({
+        "strategy": bidding.strategy,
+        "multiplier": decimal(multiplier as f64 / 4_294_967_296.0),
+        "share": decimal(share(bidding)),
+        "bid": bid.map(|bid| bid.to_string()),
+        "words": words(bidding, bid, currency),
+    })
+}
+
+/// The share of requests that it bids for.
+fn share(bidding: &Bidding) -> f64 {
+    match bidding.pace.threshold() {
+        u64::MAX => 1.0,
+        threshold => threshold as f64 / 18_446_744_073_709_551_616.0,
+    }
+}
+
+fn words(bidding: &Bidding, bid: Option<Cpm>, currency: &str) -> String {
+    let (strategy, pace) = (bidding.strategy, bidding.pace);
+    let what = match (bidding.is_fixed_price, bid) {
+        (_, None) => "bids".to_owned(),
+        (true, Some(bid)) => format!("bids its price, {bid} {currency} for 1000 impressions,"),
+        (false, Some(bid)) => {
+            let part = decimal(((pace.multiplier() as f64 / 4_294_967_296.0) * 1e4).round() / 1e4);
+            format!("bids {part} of its value, {bid} {currency} for 1000 impressions,")
+        }
+    };
+    match pace.threshold() {
+        0 => format!("{strategy} bids for no request now"),
+        u64::MAX => format!("{strategy} {what} for every request that fits"),
+        _ => {
+            let percent = decimal((share(bidding) * 1e4).round() / 1e2);
+            format!("{strategy} {what} for {percent} % of the requests that fit")
+        }
+    }
+}
+
+fn decimal(number: f64) -> String {
+    let text = format!("{number:.DIGITS$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,130 @@
+//! What is kept and what files define, read and judged before a ledger begins: files with problems use
+//! nothing up. And files by themselves, beside a ledger that runs or without one.
+//!
+//! Owns what can be told of files without a ledger. What their changes come to is not known here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pacer_core::store::{Definition, DefinitionKey, Kind};
+use tracing::error;
+
+use super::books::{Books, Entry};
+use super::read::{self, Files};
+use super::record::{Origin, Record};
+use super::{DeskError, RegistryOptions, Rules, StartError, files, listed};
+
+/// What is kept, and what files define: nothing is wrong with either.
+pub struct Prepared<R: Rules> {
+    pub(super) books: Books<R>,
+    pub(super) files: Option<Files<R>>,
+    pub(super) clock: fn() -> u64,
+}
+
+impl<R: Rules> Prepared<R> {
+    /// Reads what `definitions` says is kept, and the files beside it.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of the files, or what cannot be read of what is kept.
+    pub fn read<E: Into<DeskError>>(
+        options: &RegistryOptions,
+        mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, E>,
+    ) -> Result<Self, StartError> {
+        let books = kept(|kind| definitions(kind).map_err(Into::into))?;
+        let mut files = Files::of(options);
+        files::planned(files.as_mut(), &books).map_err(StartError::Invalid)?;
+        Ok(Self { books, files, clock: options.clock })
+    }
+}
+
+/// Files in which nothing is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedFiles {
+    /// How many accounts they define.
+    pub accounts: usize,
+    /// How many campaigns.
+    pub campaigns: usize,
+    /// Seats that accounts name: the account, the DSP and its seat.
+    pub seats: Vec<(String, String, String)>,
+    /// What is to be told of how campaigns were understood, each with its campaign.
+    pub notes: Vec<(String, String)>,
+    /// Accounts that campaigns name and no file has.
+    pub supposed: BTreeSet<String>,
+}
+
+/// Judges the files by themselves, without what a ledger keeps. With `may_be_kept`, accounts that no
+/// file has may be the API's; else they are problems.
+///
+/// # Errors
+///
+/// Every problem, as at a start.
+pub fn check_files<R: Rules>(
+    options: &RegistryOptions,
+    may_be_kept: bool,
+) -> Result<CheckedFiles, StartError> {
+    let Some(mut files) = Files::<R>::of(options) else { return Ok(CheckedFiles::default()) };
+    if may_be_kept {
+        files.suppose();
+    }
+    let books = Books::default();
+    files::planned(Some(&mut files), &books).map_err(StartError::Invalid)?;
+    let set = files.read(&read::Facts::new()).map_err(StartError::Invalid)?;
+    let seats = set.accounts.iter().flat_map(|found| {
+        let of =
+            |(dsp, seat): &(String, String)| (found.value.id.clone(), dsp.clone(), seat.clone());
+        found.value.seats.iter().map(of)
+    });
+    let notes = set.campaigns.iter().flat_map(|found| {
+        found.value.notes.iter().map(|note| (found.value.id.clone(), note.clone()))
+    });
+    Ok(CheckedFiles {
+        accounts: set.accounts.len(),
+        campaigns: set.campaigns.len(),
+        seats: seats.collect(),
+        notes: notes.collect(),
+        supposed: files.supposed(),
+    })
+}
+
+/// What the store keeps, as far as it can be read.
+fn kept<R: Rules>(
+    mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, DeskError>,
+) -> Result<Books<R>, StartError> {
+    let mut books = Books::default();
+    for (key, definition) in definitions(Kind::Account)? {
+        let (id, version, record) = record_of(key, &definition)?;
+        let in_force = record.in_force();
+        let (account, _) = read::account(&in_force)
+            .map_err(|problems| StartError::Unreadable { id: id.to_string(), problems })?;
+        let entry = Entry { version, record, value: Some(Arc::new(account)) };
+        books.put_account(id, entry);
+    }
+    let facts = books.facts(|_| true);
+    for (key, definition) in definitions(Kind::Campaign)? {
+        let (id, version, record) = record_of(key, &definition)?;
+        // Those of files are read from their files.
+        let is_read = record.origin == Origin::Api && !record.is_removed;
+        let value = is_read.then(|| read::campaign::<R>(&record.in_force(), &facts));
+        let value = match value {
+            None => None,
+            Some(Ok((campaign, _))) => Some(Arc::new(campaign)),
+            Some(Err(problems)) => {
+                let listed = listed(&problems);
+                error!(campaign = &*id, "is kept in a form that is not read, and rests{listed}");
+                None
+            }
+        };
+        books.put_campaign(id, Entry { version, record, value });
+    }
+    Ok(books)
+}
+
+fn record_of(
+    key: DefinitionKey,
+    definition: &Definition,
+) -> Result<(Arc<str>, u64, Record), StartError> {
+    let unreadable = || StartError::Unreadable { id: key.id.clone(), problems: Vec::new() };
+    let record = Record::from_bytes(&definition.body).ok_or_else(unreadable)?;
+    Ok((key.id.into(), definition.version, record))
+}

@@ -1,0 +1,159 @@
+//! How accounts and campaigns stand: what is spent, what keeps them from it, how campaigns bid; and what
+//! was changed.
+//!
+//! Owns who is asked for what. The figures are the ledger's.
+
+use std::collections::BTreeMap;
+
+use pacer_core::ledger::{AccountWhy, Spend, Why};
+use pacer_core::messages::Slot;
+use pacer_core::pacing::{Bidding, Curve};
+use pacer_core::refusal::Refusal;
+use pacer_core::store::{AuditEntry, AuditKey, Kind};
+use units::{Cpm, Currency};
+
+use super::desk::DeskError;
+use super::edits::unknown;
+use super::refused::Refused;
+use super::{Inner, Registry, Rules};
+
+/// Why a campaign does not spend, and how it bids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CampaignStanding {
+    /// Why.
+    pub why: Why,
+    /// How, by its strategy; nothing before that has begun.
+    pub bidding: Option<Bidding>,
+    /// What it bids for 1000 impressions at a multiplier of 1; nothing of one that is removed.
+    pub amount: Option<Cpm>,
+    /// Of its account, where that is known.
+    pub currency: Option<Currency>,
+}
+
+/// Why an account as a whole does not spend, and how many of its campaigns do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccountStanding {
+    /// Why.
+    pub why: AccountWhy,
+    /// Why its seats do not; nothing where it has none.
+    pub seats: Option<Option<Refusal>>,
+    /// How many campaigns, by the first reason that holds for each.
+    pub campaigns: BTreeMap<Option<Refusal>, u64>,
+    /// Where that is known.
+    pub currency: Option<Currency>,
+}
+
+impl<R: Rules> Registry<R> {
+    /// Why a campaign does not spend, and how it bids.
+    ///
+    /// # Errors
+    ///
+    /// When it is unknown, or the ledger does not answer.
+    pub fn why(&self, id: &str) -> Result<CampaignStanding, Refused> {
+        let slot = self.inner.slot(id)?;
+        let amount = self.inner.books().campaigns.get(id).and_then(|entry| {
+            let campaign = entry.value.as_ref().filter(|_| !entry.record.is_removed);
+            Some(campaign?.rules.amount())
+        });
+        let why = self.inner.desk.why(slot).map_err(|error| unavailable(&error))?;
+        let bidding = self.inner.desk.bidding(slot).map_err(|error| unavailable(&error))?;
+        Ok(CampaignStanding { why, bidding, amount, currency: self.currency(Kind::Campaign, id) })
+    }
+
+    /// Why an account as a whole does not spend, and how many of its campaigns do.
+    ///
+    /// # Errors
+    ///
+    /// When it is unknown, or the ledger does not answer.
+    pub fn why_account(&self, id: &str) -> Result<AccountStanding, Refused> {
+        let (_, record) = self.inner.record(Kind::Account, id)?;
+        let (number, has_seats, slots) = {
+            let books = self.inner.books();
+            let number = books.number_of(id).ok_or_else(|| unknown(Kind::Account, id))?;
+            let account = books.accounts.get(id).and_then(|entry| entry.value.as_ref());
+            let has_seats = account.is_some_and(|account| !account.seats.is_empty());
+            let campaigns = books.campaigns.values().filter(|entry| !entry.record.is_removed);
+            let theirs = campaigns.filter_map(|entry| {
+                let campaign = entry.value.as_ref().filter(|campaign| campaign.account == id);
+                campaign.and(entry.record.slot)
+            });
+            (number, has_seats, theirs.collect::<Vec<_>>())
+        };
+        let desk = &self.inner.desk;
+        let asked = || {
+            let seats = record.slot.filter(|_| has_seats);
+            let seats = seats.map(|slot| desk.why(slot)).transpose()?.map(|why| why.refusal);
+            Ok((desk.why_account(number)?, seats, desk.refusals(&slots)?))
+        };
+        let (why, seats, refusals) = asked().map_err(|error: DeskError| unavailable(&error))?;
+        let mut campaigns = BTreeMap::new();
+        for refusal in refusals {
+            *campaigns.entry(refusal).or_default() += 1;
+        }
+        Ok(AccountStanding { why, seats, campaigns, currency: self.currency(Kind::Account, id) })
+    }
+
+    /// What a campaign has spent, or an account as a whole; nothing where the ledger does not know it
+    /// yet.
+    ///
+    /// # Errors
+    ///
+    /// When it is unknown, or the ledger does not answer.
+    pub fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused> {
+        self.inner.spend((kind, id))
+    }
+
+    /// How a campaign follows its target; nothing where it has none.
+    ///
+    /// # Errors
+    ///
+    /// When it is unknown, or the ledger does not answer.
+    pub fn curve(&self, id: &str) -> Result<Option<Curve>, Refused> {
+        self.inner.desk.curve(self.inner.slot(id)?).map_err(|error| unavailable(&error))
+    }
+
+    /// In which currency it spends, where that is known.
+    pub fn currency(&self, kind: Kind, id: &str) -> Option<Currency> {
+        let books = self.inner.books();
+        let account = match kind {
+            Kind::Account => id,
+            Kind::Campaign => &*books.campaigns.get(id)?.value.as_ref()?.account,
+        };
+        Some(books.accounts.get(account)?.value.as_ref()?.facts.currency)
+    }
+
+    /// What was changed, behind an entry or from the first.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not answer.
+    pub fn audit(
+        &self,
+        after: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
+        self.inner.desk.audit(after, most).map_err(|error| unavailable(&error))
+    }
+}
+
+impl<R: Rules> Inner<R> {
+    pub(super) fn spend(&self, (kind, id): (Kind, &str)) -> Result<Option<Spend>, Refused> {
+        let spend = match kind {
+            Kind::Campaign => self.desk.spend(self.slot(id)?),
+            Kind::Account => {
+                let number = self.books().number_of(id);
+                self.desk.spend_account(number.ok_or_else(|| unknown(kind, id))?)
+            }
+        };
+        spend.map_err(|error| unavailable(&error))
+    }
+
+    fn slot(&self, campaign: &str) -> Result<Slot, Refused> {
+        let (_, record) = self.record(Kind::Campaign, campaign)?;
+        record.slot.ok_or_else(|| unknown(Kind::Campaign, campaign))
+    }
+}
+
+fn unavailable(error: &DeskError) -> Refused {
+    Refused::Unavailable(error.to_string())
+}

@@ -1,0 +1,121 @@
+//! Keeps changes, and learns what became of one whose end nobody has heard: it may be durable, so that
+//! nothing is judged by what was known before it.
+//!
+//! Owns what is done at each end that a change may have. How changes are put together is not known here.
+
+use std::sync::{Arc, PoisonError};
+
+use pacer_core::store::Denied;
+use tracing::{error, info, warn};
+
+use super::changes::{self, Becomes, Step, Unkept};
+use super::desk::DeskError;
+use super::refused::Refused;
+use super::{Changing, Inner, Rules};
+
+/// Steps that may be kept, or not.
+pub(super) struct Unsure<R> {
+    steps: Vec<Step<R>>,
+    /// The audit's time of them: asked for again they are the same to a byte.
+    at_unix_ms: u64,
+}
+
+impl<R: Rules> Inner<R> {
+    /// Makes steps durable, then tells the ledger, then everybody.
+    pub(super) fn commit(
+        &self,
+        changing: &mut Changing<R>,
+        steps: Vec<Step<R>>,
+    ) -> Result<(), Refused> {
+        let at_unix_ms = (self.clock)();
+        let kept = self.keep(changing, Unsure { steps, at_unix_ms });
+        let told = changing.owed.tell(&*self.desk);
+        self.bell.ring();
+        kept.map_err(|Unkept { part, error }| {
+            if matches!(error, DeskError::Unavailable(_)) {
+                warn!(%error, "whether a change is kept is not known: it is asked for again");
+                changing.unsure = Some(Unsure { steps: part, at_unix_ms });
+            }
+            unkept(&error)
+        })?;
+        told.map_err(|error| {
+            error!(%error, "the ledger is not told of a change that is kept");
+            Refused::Unavailable(match error {
+                DeskError::Untaken(_) => format!("it is kept, but {error}"),
+                error => format!("it is kept, and holds once the ledger is told: {error}"),
+            })
+        })
+    }
+
+    /// Learns what became of a change whose end nobody has heard, if there is one: the same steps are
+    /// asked for again, which are done once.
+    ///
+    /// # Errors
+    /// [`Refused::Unavailable`] while that is not known: nothing may be changed then.
+    pub(super) fn learn(&self, changing: &mut Changing<R>) -> Result<(), Refused> {
+        let Some(unsure) = changing.unsure.take() else { return Ok(()) };
+        let at_unix_ms = unsure.at_unix_ms;
+        match self.keep(changing, unsure) {
+            Ok(()) => info!("a change of which nobody knew how it had ended is kept"),
+            Err(Unkept { part, error }) if may_be_kept(&error) => {
+                changing.unsure = Some(Unsure { steps: part, at_unix_ms });
+                let message = format!("whether a change before is kept is not known yet: {error}");
+                return Err(Refused::Unavailable(message));
+            }
+            Err(Unkept { error, .. }) => {
+                warn!(%error, "a change of which nobody knew how it had ended is not kept");
+            }
+        }
+        // What it cannot be told now is told with the change that is to come.
+        let _told = changing.owed.tell(&*self.desk);
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Keeps steps, and knows them once they are.
+    fn keep(&self, changing: &mut Changing<R>, unsure: Unsure<R>) -> Result<(), Unkept<R>> {
+        let Unsure { steps, at_unix_ms } = unsure;
+        let Changing { owed, keys, .. } = changing;
+        changes::keep(&*self.desk, steps, at_unix_ms, |part| {
+            let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
+            for step in part {
+                if let Some(keyed) = step.keyed.clone() {
+                    keys.keep(keyed, &step.answer(), at_unix_ms);
+                }
+                let Step { id, becomes, .. } = step;
+                match becomes {
+                    Becomes::Account(entry) => {
+                        books.put_account(Arc::clone(&id), entry);
+                        owed.account(&mut books, &id);
+                    }
+                    Becomes::Campaign(entry) => {
+                        books.put_campaign(Arc::clone(&id), entry);
+                        owed.campaign(&mut books, &id);
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Whether steps that are asked for again may be kept all the same: a store that does not take them now
+/// may have taken them before.
+const fn may_be_kept(error: &DeskError) -> bool {
+    match error {
+        DeskError::Denied(denied) => matches!(denied, Denied::Busy | Denied::Failing(_)),
+        DeskError::Unavailable(_) | DeskError::Untaken(_) => true,
+    }
+}
+
+fn unkept(error: &DeskError) -> Refused {
+    if let DeskError::Denied(Denied::Conflict { key, present }) = error {
+        let (kind, id) = (changes::label(key.kind), &key.id);
+        error!(kind, id, present, "the store keeps another version than is known");
+        let message = format!(
+            "the store keeps {kind} `{id}` at version {present}, which this process does not know: \
+             nothing was changed; start the process again"
+        );
+        return Refused::Unavailable(message);
+    }
+    Refused::Unavailable(error.to_string())
+}

@@ -1,0 +1,143 @@
+//! What the ledger folds, held against what it may fold, and the sums of it against the rows that went.
+
+use std::collections::BTreeMap;
+
+use pacer_core::messages::Slot;
+use pacer_core::store::{Fold, Lease, LeaseKey, Spent, Stray, SumKey};
+
+use super::super::clock::Clock;
+use super::super::options::HOURS_KEPT;
+use super::super::places::start_of;
+use super::super::zone::DAY_MS;
+use super::{Leases, Observer};
+
+/// The longest hour.
+const HOUR_MS: u64 = 3_600_000;
+
+impl Leases {
+    /// Whether a lease was folded, by this process or one before.
+    pub(super) fn is_folded(&self, key: &LeaseKey) -> bool {
+        self.folded.contains_key(key) || self.moved.contains(key)
+    }
+
+    /// The leases that the store had and has no more, where it has these: all of them were folded.
+    pub(super) fn gone(&self, found: &[(LeaseKey, Lease)]) -> BTreeMap<LeaseKey, Lease> {
+        let found: BTreeMap<_, _> = found.iter().copied().collect();
+        let mut gone = self.folded.clone();
+        for (key, lease) in self.committed.iter().filter(|(key, _)| !found.contains_key(*key)) {
+            assert!(self.asked.contains(key), "what was committed of {key:?} is kept: {lease:?}");
+            gone.insert(*key, *lease);
+        }
+        for key in found.keys() {
+            assert!(!self.is_folded(key), "what was folded does not come back: {key:?}");
+        }
+        gone
+    }
+
+    /// Sums say of every campaign what was spent out of the leases that are gone; each day's at most
+    /// what was spent that day.
+    pub(super) fn check_sums(
+        &self,
+        gone: &BTreeMap<LeaseKey, Lease>,
+        sums: &[(SumKey, Spent)],
+        applied_seq: u64,
+    ) {
+        let mut due: BTreeMap<Slot, Spent> = BTreeMap::new();
+        let mut of_days: BTreeMap<(Slot, u32), Spent> = BTreeMap::new();
+        for (key, lease) in gone {
+            let day = self.day_of(key);
+            for total in
+                [due.entry(key.slot).or_default(), of_days.entry((key.slot, day)).or_default()]
+            {
+                *total = total.plus(Spent::of(lease));
+            }
+        }
+        for (_, stray) in self.strays.range(..=applied_seq) {
+            let SumKey { slot, day, .. } = stray.sum;
+            let of_day = day.map(|day| of_days.entry((slot, day)).or_default());
+            for total in std::iter::once(due.entry(slot).or_default()).chain(of_day) {
+                *total = total.plus(stray.spent);
+            }
+        }
+        let mut told: BTreeMap<Slot, Spent> = BTreeMap::new();
+        for (key, spent) in sums {
+            let total = told.entry(key.slot).or_default();
+            *total = total.plus(*spent);
+            let Some(day) = key.day else { continue };
+            let most = of_days.get(&(key.slot, day)).copied().unwrap_or_default();
+            let is_within =
+                spent.settled <= most.settled && spent.late <= most.late && spent.over <= most.over;
+            assert!(is_within, "{spent:?} of {key:?}, folded {most:?}");
+        }
+        assert_eq!(told, due, "what is folded counts once");
+    }
+
+    fn day_of(&self, key: &LeaseKey) -> u32 {
+        self.places.hour(key.slot, start_of(key.period)).day
+    }
+
+    /// A batch counts this in a sum: a record that was told, once, as it is.
+    pub(super) fn check_stray(&mut self, stray: &Stray, applied_seq: u64) {
+        let Stray { seq, sum, spent } = *stray;
+        let (key, total, _) = self.records[&seq];
+        assert!(seq <= applied_seq, "a stray is applied with its record: {stray:?}");
+        assert_eq!((sum.slot, sum.node), (key.slot, key.node), "{stray:?} of {key:?}");
+        assert!(sum.day.is_none_or(|day| day == self.day_of(&key)), "{stray:?} of {key:?}");
+        let said = spent.settled.get() + spent.late.get() + spent.over.get();
+        assert_eq!(said, total, "{stray:?} of {key:?}");
+        self.strays.insert(seq, *stray);
+    }
+
+    /// What of a lease was told too late for its row, though not so late that nobody need know it.
+    pub(super) fn strayed(&self, key: &LeaseKey) -> u64 {
+        let records = self.strays.keys().map(|seq| self.records[seq]);
+        let of_key = records.filter(|(of, _, is_ancient)| of == key && !is_ancient);
+        of_key.map(|(_, total, _)| total).sum()
+    }
+
+    /// A batch folds this: nothing can come to it any more, and no clock shows its hour again. `open` is
+    /// what dead reservations hold that may still be won in time.
+    pub(super) fn check_fold(&mut self, fold: &Fold, open: impl Fn(&LeaseKey) -> u64) {
+        let latest_ms = self.latest_unix_ms.max(self.unix_ms);
+        let key = match fold {
+            Fold::Lease(key, day) => {
+                assert_eq!(*day, self.day_of(key), "a lease is folded into its day: {key:?}");
+                key
+            }
+            Fold::Day(SumKey { day, .. }) => {
+                let ended_ms = u64::from(day.expect("a day is folded") + 1) * DAY_MS;
+                assert!(ended_ms < latest_ms, "a day is folded when it is over: {fold:?}");
+                return;
+            }
+        };
+        let over_ms = start_of(key.period) + HOUR_MS;
+        let kept_ms = u64::try_from(HOURS_KEPT.as_millis()).expect("an hour");
+        assert!(over_ms + kept_ms <= latest_ms, "an hour is kept for a while: {key:?}");
+        // A row that nobody knows to be there may have been refused: then there is nothing to fold.
+        let lease = self.committed.get(key).copied().unwrap_or_default();
+        let certain = self.certain.get(key).copied().unwrap_or_default();
+        assert_eq!(lease, certain, "what is folded is durable: {key:?}");
+        assert!(lease.is_closed() && open(key) == 0, "what is folded is closed: {key:?} {lease:?}");
+        let told = self.told.get(key).copied().unwrap_or_default();
+        let said = lease.settled.get() + lease.late.get() + lease.over.get();
+        let due = told.paid + told.beside - self.strayed(key);
+        assert!(due <= said, "{told:?} of {key:?}, {said} is folded");
+        self.asked.insert(*key);
+    }
+}
+
+impl Observer {
+    /// What is long over has no row by the hour, and no sum by the day.
+    pub(in super::super) fn check_rows(
+        &self,
+        leases: &[(LeaseKey, Lease)],
+        sums: &[(SumKey, Spent)],
+        clock: &Clock,
+    ) {
+        let late = leases.iter().find(|(key, _)| start_of(key.period) + DAY_MS < clock.unix_ms);
+        assert_eq!(late, None, "an hour of days ago is folded");
+        let long_ago =
+            |key: &SumKey| key.day.is_some_and(|day| u64::from(day + 4) * DAY_MS < clock.unix_ms);
+        assert_eq!(sums.iter().find(|(key, _)| long_ago(key)), None, "a day of long ago is folded");
+    }
+}

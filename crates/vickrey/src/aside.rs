@@ -1,0 +1,89 @@
+//! A file that a user asked for: written beside its place, and put there once it is whole.
+//!
+//! What stood there before stays until then, and however it ends nothing half-written is left, but by
+//! a process that is killed outright. Knows nothing of what is written.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use crate::exit::Failure;
+
+/// Bytes that are written at once.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// What a new file may be read and written by, less what the process's mask takes away.
+const MODE: u32 = 0o666;
+
+/// Writes the file at `path`: `fill` writes all of it, and is free to end otherwise.
+///
+/// What is no file, such as a terminal or a pipe, is written to as it stands.
+pub(crate) fn write(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let cannot = |error: &io::Error| {
+        Failure::unavailable(format!("cannot write {}: {error}", path.display()))
+    };
+    let known = match fs::metadata(path) {
+        Ok(known) => Some(known),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(cannot(&error)),
+    };
+    let told = |error: anyhow::Error| match error.downcast_ref::<io::Error>() {
+        Some(error) => cannot(error),
+        None => error,
+    };
+    if known.as_ref().is_some_and(|known| !known.is_file()) {
+        let file = OpenOptions::new().write(true).open(path).map_err(|error| cannot(&error))?;
+        return filled(&file, fill).map_err(told);
+    }
+    // Behind a link the file is replaced, not the link.
+    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let beside = beside(&place).map_err(|error| cannot(&error))?;
+    filled(beside.as_file(), fill).map_err(told)?;
+    settle(beside, known.as_ref(), &place).map_err(|error| cannot(&error))
+}
+
+/// Puts a file that is whole in its place, as readable as the one that is `known` there.
+fn settle(beside: NamedTempFile, known: Option<&Metadata>, place: &Path) -> io::Result<()> {
+    if let Some(known) = known {
+        beside.as_file().set_permissions(known.permissions())?;
+    }
+    // Otherwise a loss of power might keep the name and lose what it stands for.
+    beside.as_file().sync_all()?;
+    beside.persist(place)?;
+    Ok(())
+}
+
+/// A file beside `place`, which goes unless it is put there.
+fn beside(place: &Path) -> io::Result<NamedTempFile> {
+    let name = place.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    let folder = match place.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    Builder::new()
+        .prefix(&prefix)
+        .suffix(".part")
+        .permissions(Permissions::from_mode(MODE))
+        .tempfile_in(folder)
+}
+
+fn filled(
+    file: &File,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(WRITE_BYTES, file);
+    let ended = fill(&mut out).and_then(|()| out.flush().map_err(Into::into));
+    // What an error left in the buffer is not tried again.
+    drop(out.into_parts());
+    ended
+}

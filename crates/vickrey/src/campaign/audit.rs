@@ -1,0 +1,81 @@
+//! `vickrey audit`: the record of what was changed of accounts and campaigns.
+//!
+//! Owns which entries are meant. The exchange lists all of them, the oldest first.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+use clap::{Args, value_parser};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, civil};
+use serde_json::Value;
+
+use super::client::{Client, encoded};
+use super::{Asking, PAGE, print_json, show};
+use crate::exit::Exit;
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Those from then on: a time as 2026-11-01T00:00:00Z, a day in UTC, or how long ago, as 2h or 7d
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    since: Option<Timestamp>,
+    /// So many at most, the latest
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Those of this account or campaign
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Exit> {
+    let mut out = io::stdout().lock();
+    let entries = entries(args)?;
+    if args.asking.json {
+        return print_json(&entries.into_iter().collect(), &mut out);
+    }
+    show::audit(&entries, &mut out)?;
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+/// The latest entries that are meant, the oldest first.
+fn entries(args: &AuditArgs) -> anyhow::Result<Vec<Value>> {
+    let client = Client::new(&args.asking.admin)?;
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let is_meant = |entry: &Value| {
+        let at = entry["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+        args.since.is_none_or(|since| at.is_some_and(|at| since <= at))
+            && args.id.as_deref().is_none_or(|id| entry["id"] == id)
+    };
+    let (mut latest, mut after) = (VecDeque::new(), String::new());
+    loop {
+        let mut page = client.get(&format!("/v1/audit?most={PAGE}{after}"))?;
+        if let Value::Array(entries) = page["entries"].take() {
+            latest.extend(entries.into_iter().filter(is_meant));
+        }
+        latest.drain(..latest.len().saturating_sub(limit));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={}", encoded(next)),
+            None => return Ok(latest.into()),
+        }
+    }
+}
+
+/// Reads a time, a day, or how long ago.
+fn since(text: &str) -> Result<Timestamp, String> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    if let Ok(day) = text.parse::<civil::Date>() {
+        let midnight = day.to_zoned(TimeZone::UTC).map_err(|error| error.to_string())?;
+        return Ok(midnight.timestamp());
+    }
+    let ago = text.parse::<Span>().ok().filter(|ago| !ago.is_negative());
+    let at = ago.and_then(|ago| Timestamp::now().to_zoned(TimeZone::UTC).checked_sub(ago).ok());
+    at.map(|at| at.timestamp()).ok_or_else(|| {
+        "write a time as 2026-11-01T00:00:00Z, a day as 2026-11-01, or how long ago, as 2h or 7d"
+            .to_owned()
+    })
+}

@@ -1,0 +1,47 @@
+//! `vickrey simulate extract`: what a campaign or a seat met, out of an exchange's log, as a stream.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+use whatif::stream::Writer;
+
+use crate::aside;
+use crate::exit::Exit;
+use crate::simulate::recorded::{Recorded, RecordedArgs};
+
+#[derive(Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    group = ArgGroup::new("source").arg("log").required(true),
+    after_help = "Example:\n  vickrey simulate extract --log record --campaign summer --out summer.tsv 'time>=-7d'"
+)]
+pub(crate) struct ExtractArgs {
+    #[command(flatten)]
+    recorded: RecordedArgs,
+    /// The file to write, which is there once it is whole; without it the stream goes to standard
+    /// output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &ExtractArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let log = args.recorded.log.as_ref().expect("the command line asks for one");
+    let recorded = args.recorded.read(log)?;
+    // What is left out is told beside the stream, not in it.
+    recorded.write_heading(&mut std::io::stderr())?;
+    match &args.out {
+        Some(path) => aside::write(path, |out| write(&recorded, out))?,
+        None => write(&recorded, out)?,
+    }
+    Ok(recorded.exit)
+}
+
+fn write(recorded: &Recorded, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut writer = Writer::new(out)?;
+    for auction in &recorded.auctions {
+        writer.write(auction)?;
+    }
+    writer.finish()?;
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! A stream of auctions out of an exchange's log: what a campaign or a seat bid on.
+//!
+//! Owns the flags that name them, and how it is told what the log holds and what was left out. What a
+//! bid was up against is `audit`'s.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use audit::{
+    Buyer, Columns, Directory, Filter, LeftOut, Opportunities, OpportunityError, Sought,
+    opportunities,
+};
+use clap::Args;
+use exchange_serve::campaigns::HOUSE;
+use pacer_core::strategy::Pricing;
+use serde_json::{Value, json};
+use units::{Cpm, Currency, Nanos, Round};
+use whatif::stream::{self, Auction};
+
+use crate::exit::{Exit, Failure};
+use crate::log::{Complaints, Progress, Wanted, cannot_open, cannot_read, line};
+
+/// Most names that are told where one is not found.
+const NAMES_MAX: usize = 8;
+
+/// Whose opportunities.
+#[derive(Debug, Args)]
+#[group(id = "buyer", multiple = false)]
+struct WhoseArgs {
+    /// With --log: what this campaign bid on (`Bid.cid`)
+    #[arg(long, value_name = "ID", requires = "log")]
+    campaign: Option<String>,
+    /// With --log: what all campaigns of an account of ours bid on
+    #[arg(long, value_name = "ID", requires = "log")]
+    account: Option<String>,
+    /// With --log: what a DSP's seat bid on
+    #[arg(long, value_name = "[DSP/]SEAT", requires = "log")]
+    seat: Option<String>,
+}
+
+/// Which of a log's auctions.
+#[derive(Debug, Args)]
+pub(super) struct RecordedArgs {
+    /// The directory of an exchange's log, in which are `durable` and `firehose`: the stream is what a
+    /// campaign or a seat bid on
+    #[arg(long, value_name = "DIR", requires = "buyer")]
+    pub(super) log: Option<PathBuf>,
+    #[command(flatten)]
+    whose: WhoseArgs,
+    /// With --log: what 1000 impressions are worth, as in the campaign's `bid.value`, in the currency
+    /// of the auctions [default: what was bid, which is less than the value where bids were paced]
+    #[arg(long, value_name = "CPM", value_parser = value, requires = "log")]
+    value: Option<Cpm>,
+    /// With --log: only auctions in this currency
+    #[arg(long, value_name = "CODE", value_parser = currency, requires = "log")]
+    currency: Option<Currency>,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+fn value(text: &str) -> Result<Cpm, String> {
+    Cpm::parse(text, Round::Down)
+        .map_err(|_| "it is no price of 1000 impressions: write it like 2.50".to_owned())
+}
+
+fn currency(text: &str) -> Result<Currency, String> {
+    Currency::parse(text).ok_or_else(|| "it is no currency: write it like USD".to_owned())
+}
+
+/// A stream, and what it was made from.
+pub(super) struct Recorded {
+    /// In order of time.
+    pub(super) auctions: Vec<Auction>,
+    /// [`Exit::Missed`] where the log is damaged.
+    pub(super) exit: Exit,
+    who: String,
+    currency: Currency,
+    is_worth_bids: bool,
+    found: Opportunities,
+}
+
+impl RecordedArgs {
+    /// A filter chooses among a log's auctions, and nothing else's.
+    pub(super) fn check_unfiltered(&self) -> anyhow::Result<()> {
+        if self.wanted.is_all() {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "a filter is of a log's auctions: name the log by --log DIR, or leave it out",
+        ))
+    }
+
+    /// Reads the log.
+    pub(super) fn read(&self, path: &Path) -> anyhow::Result<Recorded> {
+        let filter = self.wanted.filter()?;
+        let buyer = self.whose.buyer()?;
+        let directory = Directory::open_written(path).map_err(cannot_open)?;
+        let most = stream::Options::default().rows_max;
+        let sought = Sought { buyer, value: self.value, currency: self.currency, most };
+        let progress = Progress::new();
+        let found = opportunities(&directory, &filter, &sought, |done, of| progress.show(done, of));
+        drop(progress);
+        let mut found = found.map_err(cannot_make)?;
+        let mut complaints = Complaints::default();
+        found.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
+        complaints.generations(&found.generations);
+        let Some(currency) = found.currency else {
+            return Err(self.nothing(&directory, (&sought.buyer, &filter), &found));
+        };
+        let unreadable = found.left_out.unreadable > 0;
+        let auction = |opportunity: audit::Opportunity| Auction {
+            time_ms: opportunity.time_us / 1000,
+            market_price: opportunity.market_price,
+            value: opportunity.value,
+        };
+        Ok(Recorded {
+            auctions: std::mem::take(&mut found.list).into_iter().map(auction).collect(),
+            exit: if unreadable { Exit::Missed } else { complaints.exit() },
+            who: named(&sought.buyer),
+            currency,
+            is_worth_bids: self.value.is_none(),
+            found,
+        })
+    }
+
+    /// Why there is no stream, and what else there is.
+    fn nothing(
+        &self,
+        directory: &Directory,
+        (buyer, filter): (&Buyer, &Filter),
+        found: &Opportunities,
+    ) -> anyhow::Error {
+        let (who, place) = (named(buyer), directory.path().display());
+        if found.bids > 0 {
+            let left_out = notes(&found.left_out).join("; ");
+            return Failure::usage(format!(
+                "{place} has {} of {who}, and not one whose price decided: {left_out}",
+                line::count(found.bids, "bid", "bids"),
+            ));
+        }
+        let mut said = format!("{place} has no bid of {who}");
+        if !filter.is_empty() {
+            said.push_str(" in the auctions that the filter holds for");
+        }
+        let known = names(directory, buyer);
+        let asked = match buyer {
+            Buyer::Campaign(name) | Buyer::Seat { seat: name, .. } => name,
+        };
+        let near = |name: &&String| strsim::jaro_winkler(name, asked) > 0.8;
+        if let Some(near) = known.iter().find(near).filter(|near| *near != asked) {
+            said.push_str(&format!("; did you mean `{}`?", line::visible(near)));
+        } else if !known.is_empty() {
+            let shown: Vec<_> = known.iter().take(NAMES_MAX).map(line::visible).collect();
+            let more = if known.len() > NAMES_MAX { ", …" } else { "" };
+            said.push_str(&format!("; there are bids of {}{more}", shown.join(", ")));
+        }
+        let left_out = notes(&found.left_out);
+        if !left_out.is_empty() {
+            said.push_str(&format!(" ({})", left_out.join("; ")));
+        }
+        Failure::usage(said)
+    }
+}
+
+impl WhoseArgs {
+    fn buyer(&self) -> anyhow::Result<Buyer> {
+        let seat = |dsp: Option<&str>, seat: &str| Buyer::Seat {
+            dsp: dsp.map(str::to_owned),
+            seat: seat.to_owned(),
+        };
+        match (&self.campaign, &self.account, &self.seat) {
+            (Some(campaign), ..) => Ok(Buyer::Campaign(campaign.clone())),
+            // An account's campaigns bid on the seat of its name.
+            (_, Some(account), _) => Ok(seat(Some(HOUSE), account)),
+            (.., Some(name)) => Ok(match name.split_once('/') {
+                Some((dsp, name)) => seat(Some(dsp), name),
+                None => seat(None, name),
+            }),
+            _ => Err(Failure::usage("name a --campaign, an --account or a --seat of the log")),
+        }
+    }
+}
+
+fn cannot_make(error: OpportunityError) -> anyhow::Error {
+    match error {
+        OpportunityError::Read(error) => cannot_read(error),
+        OpportunityError::Currencies(_) => {
+            Failure::usage(format!("{error}, and a stream is in one: choose it by --currency"))
+        }
+        OpportunityError::TooMany(_) => {
+            Failure::usage(format!("{error}: ask for fewer, as by 'time>=-24h'"))
+        }
+    }
+}
+
+fn named(buyer: &Buyer) -> String {
+    let text = match buyer {
+        Buyer::Campaign(id) => format!("campaign {id}"),
+        Buyer::Seat { dsp: Some(dsp), seat } if dsp == HOUSE => format!("account {seat}"),
+        Buyer::Seat { dsp: Some(dsp), seat } => format!("seat {dsp}/{seat}"),
+        Buyer::Seat { dsp: None, seat } => format!("seat {seat}"),
+    };
+    line::visible(&text)
+}
+
+/// Who else has bid, those with most bids first; nobody where that cannot be found out.
+fn names(directory: &Directory, buyer: &Buyer) -> Vec<String> {
+    let column = if matches!(buyer, Buyer::Campaign(_)) { "campaign" } else { "seat" };
+    let Ok(columns) = column.parse::<Columns>() else { return Vec::new() };
+    let progress = Progress::new();
+    let filter = Filter::default();
+    let report = audit::report(directory, &filter, &columns, |done, of| progress.show(done, of));
+    let mut groups = report.map(|report| report.groups).unwrap_or_default();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.sums.counts.bids));
+    let names = groups.into_iter().flat_map(|group| group.key);
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// What is not in the stream.
+fn notes(left_out: &LeftOut) -> Vec<String> {
+    let LeftOut {
+        shed,
+        unreadable,
+        no_generation,
+        cut,
+        tests,
+        other_currency,
+        not_admitted,
+        agreed,
+        in_group,
+        outranked,
+    } = *left_out;
+    [
+        (shed, "auction that was not recorded", "auctions that were not recorded"),
+        (unreadable, "record that cannot be read", "records that cannot be read"),
+        (no_generation, "auction without its generation", "auctions without their generation"),
+        (cut, "auction with bids left out", "auctions with bids left out"),
+        (tests, "test auction", "test auctions"),
+        (other_currency, "auction in another currency", "auctions in other currencies"),
+        (not_admitted, "bid refused whatever its price", "bids refused whatever their price"),
+        (agreed, "bid at an agreed price", "bids at agreed prices"),
+        (in_group, "bid of a group", "bids of groups"),
+        (outranked, "bid behind a deal or a floor", "bids behind a deal or a floor"),
+    ]
+    .into_iter()
+    .filter(|(many, ..)| *many > 0)
+    .map(|(many, one, more)| line::count(many, one, more))
+    .collect()
+}
+
+impl Recorded {
+    /// What a win cost, in all of the auctions.
+    pub(super) fn pricing(&self) -> anyhow::Result<Pricing> {
+        let first = self.found.first_price;
+        match (self.auctions.len() as u64).saturating_sub(first) {
+            _ if first == 0 => Ok(Pricing::SecondPrice),
+            0 => Ok(Pricing::FirstPrice),
+            second => Err(Failure::usage(format!(
+                "{first} of the auctions were held at first price and {second} at second: choose by \
+                 --auction what a win costs"
+            ))),
+        }
+    }
+
+    /// What the log holds, above what is made of it.
+    pub(super) fn write_heading(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let Self { who, currency, found, .. } = self;
+        let paid = u64::try_from(found.paid_nanos).map(Nanos::new);
+        let paid = paid.map_or_else(|_| "more than can be told".to_owned(), |it| it.to_string());
+        let worth = if self.is_worth_bids { "what was bid" } else { "as told" };
+        let wins = found.wins;
+        writeln!(
+            out,
+            "log       {who}, in {currency}: won {wins} for {paid}; the value is {worth}"
+        )?;
+        let left_out = notes(&found.left_out);
+        if left_out.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "left out  {}", left_out.join("; "))
+    }
+
+    /// The same for programs.
+    pub(super) fn as_json(&self) -> Value {
+        let Self { who, currency, found, .. } = self;
+        let left_out = found.left_out;
+        json!({
+            "buyer": who,
+            "currency": currency.code(),
+            "value": if self.is_worth_bids { "bid" } else { "given" },
+            "bids": found.bids,
+            "wins": found.wins,
+            "paid_nanos": u64::try_from(found.paid_nanos).unwrap_or(u64::MAX),
+            "left_out": {
+                "not_recorded": left_out.shed,
+                "unreadable": left_out.unreadable,
+                "without_generation": left_out.no_generation,
+                "bids_left_out": left_out.cut,
+                "tests": left_out.tests,
+                "other_currency": left_out.other_currency,
+                "not_admitted": left_out.not_admitted,
+                "agreed_price": left_out.agreed,
+                "in_group": left_out.in_group,
+                "outranked": left_out.outranked,
+            },
+        })
+    }
+}

@@ -1,0 +1,10 @@
+//! Budgets from end to end, in processes that are killed: what is authorised, billed, told and
+//! recorded, beside what whoever calls them knows.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod books;
+mod killed;
+mod life;
+mod load;
+mod spent;
