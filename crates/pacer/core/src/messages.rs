@@ -64,7 +64,9 @@ pub struct Report {
     pub late: Nanos,
     /// Settled above what was reserved.
     pub over: Nanos,
-    /// How many reservations were made.
+    /// All that was ever reserved, whatever became of it.
+    pub reserved: Nanos,
+    /// How many reservations that was.
     pub reserved_count: u64,
     /// How many were won, late ones included.
     pub won_count: u64,
@@ -75,8 +77,11 @@ pub struct Report {
 pub struct Want {
     /// Whose.
     pub slot: Slot,
-    /// What it needs to go on: at least the amount that was just refused, if one was.
+    /// What it needs to go on: at least what was refused.
     pub amount: Nanos,
+    /// The largest reservation that was refused since it told last, if one was and still would be: less
+    /// than that does not help.
+    pub refused: Nanos,
 }
 
 /// From a shard to the ledger's thread: how many requests a campaign came to here. Cumulative, in this

@@ -130,7 +130,7 @@ impl BudgetsConfig {
                 "slice_span",
                 "100ms",
                 ms(1)..=secs(60),
-                "How long a shard spends from one slice of a lease.",
+                "How long a shard spends from one slice of a lease; where little is spent, a slice is of eight reservations.",
             ),
             late_window: s.duration(
                 "late_window",

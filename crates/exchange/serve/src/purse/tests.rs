@@ -218,7 +218,7 @@ fn what_costs_nothing_needs_rights_and_asks_for_them() {
     let [mut desk] = seats(1, 64);
     desk.told(&rights(100)[..1]);
     assert_eq!(reserve(&desk, 0), Err(Refusal::LedgerUnavailable));
-    let want = Want { slot: SLOT, amount: Nanos::new(1) };
+    let want = Want { slot: SLOT, amount: Nanos::new(1), refused: Nanos::new(1) };
     assert_eq!(desk.tells(), [FromShard::Want(want)]);
     desk.told(&rights(1)[1..]);
     assert!(reserve(&desk, 0).is_ok());
@@ -344,7 +344,7 @@ fn a_campaign_without_money_bids_nothing_and_asks_for_some() {
     assert_eq!(decide(&desk), Err(Refusal::Unknown));
     desk.told(&rights(99));
     assert_eq!(decide(&desk), Err(Refusal::LedgerUnavailable));
-    let want = Want { slot: SLOT, amount: Nanos::new(100) };
+    let want = Want { slot: SLOT, amount: Nanos::new(100), refused: Nanos::new(100) };
     assert!(desk.tells().contains(&FromShard::Want(want)));
     desk.told(&rights(100));
     assert_eq!(decide(&desk), Ok(value));

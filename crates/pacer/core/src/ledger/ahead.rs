@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::account::Account;
 use super::book::Part;
-use super::campaign::{Campaign, Context, Recall, per};
+use super::campaign::{Campaign, Context, Recall, part_of_node, per};
 use super::level::{Levels, day_of};
 use super::tally::UNLIMITED;
 use super::{Outbox, Settings};
@@ -138,8 +138,9 @@ impl Campaign {
             None => 1,
         };
         let least_of_all = least.saturating_mul(u64::try_from(shards).unwrap_or(u64::MAX));
-        let usual = per(self.rate_ahead(is_open, ctx), ctx.settings.lease_span);
-        let part = headroom / (4 * u64::from(ctx.settings.nodes));
+        let rate = self.rate_ahead(is_open, ctx);
+        let usual = per(rate, ctx.settings.lease_span).max(self.slices(ctx.settings));
+        let part = part_of_node(headroom, ctx.settings);
         // The last goes to one shard.
         usual.max(least_of_all).min(part).max(least).min(headroom)
     }

@@ -12,7 +12,7 @@ use crate::messages::{Epoch, Period, Report};
 use crate::store::Lease;
 
 /// A shard's part of a lease: what it was granted, and what it last reported. All cumulative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) shard: u16,
     pub(super) granted: u64,
@@ -220,10 +220,7 @@ impl Book {
         let at = match self.parts.iter().position(|part| part.shard == shard) {
             Some(at) => at,
             None => {
-                let (granted, returned, settled, late, over) = (0, 0, 0, 0, 0);
-                let part =
-                    Part { shard, granted, returned, settled, late, over, reserved_count: 0 };
-                self.parts.push(part);
+                self.parts.push(Part { shard, ..Part::default() });
                 self.parts.len() - 1
             }
         };

@@ -22,12 +22,24 @@ use crate::refusal::Refusal;
 /// So many times patience is doubled at the most: from five seconds to five minutes.
 const DRAINS_MAX: u32 = 6;
 
+/// For so many usual reservations a slice is, at the least.
+const RESERVATIONS_MIN: u64 = 8;
+
 /// Which shards are to give back what they have not reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recall {
     None,
     AllBut(u16),
     All,
+}
+
+/// What a shard wants, in nanos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    shard: u16,
+    amount: u64,
+    /// Less does not help it, unless this is none.
+    refused: u64,
 }
 
 /// What shards were told last.
@@ -78,8 +90,8 @@ pub(super) struct Campaign {
     /// Rows of books that went since it was last looked at.
     pub(super) closed: Vec<(Period, Closed)>,
     /// What shards want and have not been granted yet.
-    wants: Vec<(u16, u64)>,
-    /// The largest want of the period: what a shard needs at least.
+    wants: Vec<Wanted>,
+    /// The largest refused reservation of the period: what a shard needs at least.
     pub(super) want_most: u64,
     /// That of the last hour in which any shard wanted something.
     pub(super) least: u64,
@@ -88,6 +100,8 @@ pub(super) struct Campaign {
     /// Granted since the rate was last looked at, and when that was.
     granted: u64,
     pub(super) rated_at: Tick,
+    /// What a reservation takes on average, at the shard that told last.
+    pub(super) usual_reservation: u64,
     is_late_told: bool,
     told: Option<Told>,
     /// The one shard that spends the last.
@@ -133,6 +147,7 @@ impl Campaign {
             rate: 0,
             granted: 0,
             rated_at: now.tick,
+            usual_reservation: 0,
             is_late_told,
             told: None,
             home: None,
@@ -175,7 +190,7 @@ impl Campaign {
     /// There may be more than one shard can spend: nobody is to spend the last of it.
     pub(super) fn share_again(&mut self) {
         self.home = None;
-        self.want_most = self.wants.iter().map(|(_, amount)| *amount).max().unwrap_or(0);
+        self.want_most = self.wants.iter().map(|want| want.refused).max().unwrap_or(0);
     }
 
     /// Why it may not spend, whatever money there is.
@@ -227,12 +242,12 @@ impl Campaign {
 
     /// Remembers what a shard wants; the last it said holds.
     pub(super) fn want(&mut self, shard: u16, want: &Want) {
-        let amount = want.amount.get();
-        self.wants.retain(|(of, _)| *of != shard);
+        let (amount, refused) = (want.amount.get(), want.refused.get());
+        self.wants.retain(|known| known.shard != shard);
         if amount > 0 {
-            self.wants.push((shard, amount));
+            self.wants.push(Wanted { shard, amount, refused });
         }
-        self.want_most = self.want_most.max(amount);
+        self.want_most = self.want_most.max(refused);
     }
 
     pub(super) fn is_active_at(&mut self, now: Tick) {
@@ -345,7 +360,7 @@ impl Campaign {
     ) -> Needs {
         let (headroom, pool) = (levels.headroom(), self.books[at].pool());
         let is_short = match self.home {
-            Some(home) => self.wants.iter().any(|(shard, _)| *shard == home),
+            Some(home) => self.wants.iter().any(|want| want.shard == home),
             None => !self.wants.is_empty(),
         };
         let is_out = pool == 0 && (is_short || self.was_short());
@@ -358,7 +373,10 @@ impl Campaign {
         self.tell(closed, recall, ctx, outbox);
         // What is on its way is waited for.
         let pending = self.books[at].pending();
-        let is_low = self.home.is_none() && pool + pending < self.rate;
+        let have = pool + pending;
+        let part = part_of_node(headroom.saturating_add(have), ctx.settings);
+        let low = self.rate.max(self.slice(ctx.settings)).min(part);
+        let is_low = self.home.is_none() && have < low;
         Needs {
             lease: headroom > 0 && ((is_short && pending == 0) || is_low),
             others: headroom == 0 && is_short && levels.is_short_of_account(),
@@ -373,7 +391,7 @@ impl Campaign {
         if self.home.is_some() && parts(8 * shards) <= remaining {
             self.home = None;
         } else if self.home.is_none() && remaining < parts(4 * shards) {
-            self.home = self.wants.first().map(|(shard, _)| *shard);
+            self.home = self.wants.first().map(|want| want.shard);
         }
     }
 
@@ -385,20 +403,21 @@ impl Campaign {
             return;
         }
         let wants = std::mem::take(&mut self.wants);
-        for (shard, amount) in wants {
+        for want in wants {
+            let Wanted { shard, amount, refused } = want;
             let pool = self.books[at].pool();
             let slice = match self.home {
                 Some(home) if home == shard => self.last_slice(at, pool),
                 Some(_) => 0,
-                None if pool < amount => 0,
                 None => {
                     let part = headroom.saturating_add(pool) / (4 * u64::from(ctx.settings.shards));
-                    let usual = self.slice(ctx.settings);
-                    usual.min(part).max(amount).min(pool)
+                    let usual = self.slice(ctx.settings).max(amount);
+                    usual.min(part).max(refused).min(pool)
                 }
             };
-            if slice < amount {
-                self.wants.push((shard, amount - slice));
+            if slice < refused || slice == 0 {
+                let (amount, refused) = (amount - slice, refused.saturating_sub(slice));
+                self.wants.push(Wanted { shard, amount, refused });
             }
             if slice == 0 {
                 continue;
@@ -438,9 +457,16 @@ impl Campaign {
         pool
     }
 
-    /// A shard's part of what the campaign takes in a while.
+    /// A shard's part of what the campaign takes in a while; at low rates what some reservations take,
+    /// for they come in bursts, and more comes a lease period later at the soonest.
     fn slice(&self, settings: &Settings) -> u64 {
-        per(self.rate, settings.slice_span) / u64::from(settings.shards)
+        let by_rate = per(self.rate, settings.slice_span) / u64::from(settings.shards);
+        by_rate.max(self.usual_reservation.saturating_mul(RESERVATIONS_MIN))
+    }
+
+    /// Slices of all shards.
+    pub(super) fn slices(&self, settings: &Settings) -> u64 {
+        self.slice(settings).saturating_mul(u64::from(settings.shards))
     }
 
     pub(super) fn was_short(&self) -> bool {
@@ -524,7 +550,7 @@ impl Campaign {
         }
         let headroom = Levels::of(self, account, &hour).headroom();
         self.look_at_rate(ctx);
-        let at = self.book(hour.period, day_of(&hour));
+        let Some(at) = self.serving(&hour) else { return };
         let book = &self.books[at];
         // Without a limit there is that of the numbers.
         let room = UNLIMITED - account.tally.life.exposure().max(book.lease.granted.get());
@@ -533,10 +559,9 @@ impl Campaign {
         let amount = if self.home.is_some() {
             headroom
         } else {
-            let remaining = headroom.saturating_add(have);
-            let usual = per(self.rate, ctx.settings.lease_span);
+            let usual = per(self.rate, ctx.settings.lease_span).max(self.slices(ctx.settings));
             let target = usual.max(self.want_most).max(self.wanted());
-            let part = remaining / (4 * u64::from(ctx.settings.nodes));
+            let part = part_of_node(headroom.saturating_add(have), ctx.settings);
             target.min(part).saturating_sub(have).min(headroom)
         };
         if amount == 0 {
@@ -563,7 +588,7 @@ impl Campaign {
     }
 
     fn wanted(&self) -> u64 {
-        self.wants.iter().fold(0, |sum: u64, (_, amount)| sum.saturating_add(*amount))
+        self.wants.iter().fold(0, |sum: u64, want| sum.saturating_add(want.amount))
     }
 
     /// How fast rights are taken: up at once, down by quarters.
@@ -649,6 +674,11 @@ impl Campaign {
     pub(super) fn is_wanted(&self) -> bool {
         !self.wants.is_empty()
     }
+}
+
+/// Of what remains, so much is leased by one node at the most while others may need some.
+pub(super) fn part_of_node(remaining: u64, settings: &Settings) -> u64 {
+    remaining / (4 * u64::from(settings.nodes))
 }
 
 /// What a rate by the second makes in a span.

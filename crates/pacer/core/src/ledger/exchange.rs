@@ -212,6 +212,8 @@ impl Ledger {
         };
         if campaign.books[at].report(shard, report) {
             campaign.has_reserved(tick);
+            let usual = report.reserved.get().checked_div(report.reserved_count);
+            campaign.usual_reservation = usual.unwrap_or(campaign.usual_reservation);
         }
         campaign.recount(at, account);
         self.mark(slot);

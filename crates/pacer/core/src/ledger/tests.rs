@@ -8,5 +8,6 @@ mod plain;
 mod refusals;
 mod scale;
 mod simulation;
+mod slices;
 mod standing;
 mod tables;

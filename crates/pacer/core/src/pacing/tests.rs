@@ -82,6 +82,7 @@ fn report(slot: u32, period: u32, won: u64) -> Report {
         settled: Nanos::ZERO,
         late: Nanos::ZERO,
         over: Nanos::ZERO,
+        reserved: Nanos::ZERO,
         reserved_count: won,
         won_count: won,
     }
@@ -544,7 +545,7 @@ fn the_ledger_tells_what_may_be_spent() {
     assert_eq!(funds.hour.limit(), Some(Nanos::new(270)));
     assert_eq!(ledger.why(Slot(0)).refusal, None::<Refusal>);
     // What it holds of its account's limits it may spend as well.
-    let want = Want { slot: Slot(0), amount: Nanos::new(50) };
+    let want = Want { slot: Slot(0), amount: Nanos::new(50), refused: Nanos::new(50) };
     ledger.step(now, [Incoming::Want(0, want)], &mut outbox);
     let number = outbox.batch.take().expect("it is leased").number;
     ledger.step(now, [Incoming::Ended(number, Ended::Committed)], &mut outbox);

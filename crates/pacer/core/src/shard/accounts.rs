@@ -213,9 +213,11 @@ impl Accounts {
             let book = self.current(account, quarter).map(|book| &self.books[index(book)]);
             let (free, slice) = book.map_or((0, 0), |book| (book.free, book.slice));
             let short = if free < slice / 2 { slice - free } else { 0 };
-            let amount = short.max(if refused > free { refused } else { 0 });
+            let refused = if refused > free { refused } else { 0 };
+            let amount = short.max(refused);
             if amount > 0 {
-                return Some(Want { slot: Slot(slot), amount: Nanos::new(amount) });
+                let [amount, refused] = [amount, refused].map(Nanos::new);
+                return Some(Want { slot: Slot(slot), amount, refused });
             }
         }
         None
@@ -243,7 +245,8 @@ impl Accounts {
             return book.until;
         }
         let number = u32::try_from(at).expect("books are numbered by 32 bits");
-        let closed = *book.closed.get_or_insert(now);
+        book.closed = book.closed.min(now);
+        let closed = book.closed;
         self.return_free(number);
         let book = &self.books[at];
         let finished = closed.after(self.horizon);

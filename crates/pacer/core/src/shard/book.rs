@@ -10,6 +10,7 @@
 
 use units::{Nanos, Tick};
 
+use super::NEVER;
 use super::bug::{Bug, planted};
 use super::outcome::Settlement;
 use crate::messages::{Grant, Period, Report, Slot};
@@ -55,16 +56,21 @@ pub(super) struct Book {
     returned: u64,
     late: u64,
     over: u64,
+    /// All that was ever reserved, as far as it can be counted.
+    reserved_ever: u64,
     reserved_count: u64,
     won_count: u64,
     /// By how much the last grant was more.
     pub slice: u64,
-    /// When what was free went back, for good unless more is granted.
-    pub closed: Option<Tick>,
+    /// When what was free went back, for good unless more is granted; [`NEVER`] as long as it did not.
+    pub closed: Tick,
     /// Whether it is to be reported.
     pub is_changed: bool,
     pub is_used: bool,
 }
+
+// What a reservation touches of a campaign is few lines of the cache.
+const _: () = assert!(size_of::<Book>() <= 128);
 
 impl Book {
     pub fn new(slot: Slot, period: Period) -> Self {
@@ -81,10 +87,11 @@ impl Book {
             returned: 0,
             late: 0,
             over: 0,
+            reserved_ever: 0,
             reserved_count: 0,
             won_count: 0,
             slice: 0,
-            closed: None,
+            closed: NEVER,
             is_changed: false,
             is_used: true,
         }
@@ -110,7 +117,7 @@ impl Book {
         self.free += self.slice;
         self.granted = granted;
         self.until = grant.until;
-        self.closed = None;
+        self.closed = NEVER;
         self.assert_conserved();
         true
     }
@@ -119,6 +126,8 @@ impl Book {
     pub fn reserve(&mut self, amount: u64) {
         self.free = self.free.checked_sub(amount).expect("no more is reserved than is free");
         self.reserved += amount;
+        // Money that comes back is reserved again: in an hour that may be any number.
+        self.reserved_ever = self.reserved_ever.saturating_add(amount);
         self.reserved_count += 1;
         self.assert_conserved();
     }
@@ -182,6 +191,7 @@ impl Book {
             settled: Nanos::new(self.settled),
             late: Nanos::new(self.late),
             over: Nanos::new(self.over),
+            reserved: Nanos::new(self.reserved_ever),
             reserved_count: self.reserved_count,
             won_count: self.won_count,
         }

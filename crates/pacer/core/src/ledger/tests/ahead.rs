@@ -15,11 +15,11 @@ use crate::shard::{Moment, Options, Shard};
 use crate::store::{Ended, Lease, LeaseKey};
 use crate::token::{Origin, TtlClass};
 
-const PRICE: Nanos = Nanos::new(10);
+pub const PRICE: Nanos = Nanos::new(10);
 
 /// A ledger and its shards, which hear from each other every tenth of a second.
-struct House {
-    desk: Desk,
+pub struct House {
+    pub desk: Desk,
     shards: Vec<Shard>,
     heard: (usize, usize),
     /// Of which periods something was ever said to the store.
@@ -28,7 +28,7 @@ struct House {
 
 impl House {
     /// With one campaign in a zone, some seconds before `unix_ms`.
-    fn before(unix_ms: u64, seconds: u64, calendar: Calendar, terms: Terms) -> Self {
+    pub fn before(unix_ms: u64, seconds: u64, calendar: Calendar, terms: Terms) -> Self {
         let Terms { account, campaign } = terms;
         let mut desk = Desk::new(2);
         desk.unix_ms = unix_ms - seconds * 1000;
@@ -60,7 +60,7 @@ impl House {
     }
 
     /// A bid at a shard that is won at once; whether there was money.
-    fn bid(&mut self, shard: usize) -> bool {
+    pub fn bid(&mut self, shard: usize) -> bool {
         let at = self.moment();
         let shard = &mut self.shards[shard];
         let Ok(token) = shard.reserve(SLOT, PRICE, TtlClass(0), at) else { return false };
@@ -89,7 +89,7 @@ impl House {
     }
 
     /// So long, with a bid each tenth of a second at these shards.
-    fn pass(&mut self, ms: u64, bidding: &[usize]) {
+    pub fn pass(&mut self, ms: u64, bidding: &[usize]) {
         for _ in 0..ms / 100 {
             for shard in bidding {
                 self.bid(*shard);
@@ -110,12 +110,12 @@ impl House {
 }
 
 #[derive(Clone, Copy)]
-struct Terms {
+pub struct Terms {
     account: AccountDefinition,
     campaign: CampaignDefinition,
 }
 
-fn terms(limits: Limits) -> Terms {
+pub fn terms(limits: Limits) -> Terms {
     Terms { account: account(), campaign: CampaignDefinition { limits, ..campaign() } }
 }
 
@@ -135,7 +135,7 @@ fn check(unix_ms: u64, calendar: Calendar, terms: Terms, want: bool) -> (House, 
     (house, ready)
 }
 
-const NOON: u64 = (DAY as u64 * 96 + 48) * QUARTER_MS;
+pub const NOON: u64 = (DAY as u64 * 96 + 48) * QUARTER_MS;
 const MIDNIGHT: u64 = (DAY as u64 + 1) * 96 * QUARTER_MS;
 
 #[test]
@@ -341,7 +341,7 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
     inbox.extend((0..CAMPAIGNS).map(|slot| {
         Incoming::Campaign(CampaignDefinition { slot: Slot(slot), limits, ..campaign() })
     }));
-    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: PRICE });
+    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: PRICE, refused: PRICE });
     desk.unix_ms = NOON + 4 * QUARTER_MS - 8_000;
     desk.step(inbox);
     desk.step((0..CAMPAIGNS).map(want).collect());
@@ -355,6 +355,7 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
         settled,
         late: none,
         over: none,
+        reserved: Nanos::ZERO,
         reserved_count: 1,
         won_count: 1,
     };

@@ -173,7 +173,9 @@ impl Life {
 
     /// Each campaign spends a little, at odd prices, and the rest of the hour passes.
     fn hour(&mut self) {
-        let want = |slot| Incoming::Want(0, Want { slot, amount: Nanos::new(20) });
+        let want = |slot| {
+            Incoming::Want(0, Want { slot, amount: Nanos::new(20), refused: Nanos::new(20) })
+        };
         self.step(SLOTS.map(want).to_vec());
         self.pass(8);
         let now_ms = self.unix_ms;
@@ -196,6 +198,7 @@ impl Life {
                     settled,
                     late,
                     over,
+                    reserved: Nanos::ZERO,
                     reserved_count: 1,
                     won_count: 1,
                 };
@@ -227,6 +230,7 @@ impl Life {
                     settled: Nanos::new(spent),
                     late: win.map_or(Nanos::ZERO, |it| it.late),
                     over: win.map_or(Nanos::ZERO, |it| it.over),
+                    reserved: Nanos::ZERO,
                     reserved_count: 1,
                     won_count: 1,
                 },
@@ -419,7 +423,7 @@ fn third(limits: Limits) -> Incoming {
 }
 
 fn want(slot: u32) -> Incoming {
-    Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(1) })
+    Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(1), refused: Nanos::new(1) })
 }
 
 #[test]

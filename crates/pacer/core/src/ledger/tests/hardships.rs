@@ -166,7 +166,12 @@ fn a_batch_has_room_and_the_next_says_the_rest() {
     desk.step(vec![Incoming::Account(account())]);
     let definition = |slot| CampaignDefinition { slot: Slot(slot), ..campaign() };
     desk.step((0..200).map(|slot| Incoming::Campaign(definition(slot))).collect());
-    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(10) });
+    let want = |slot| {
+        Incoming::Want(
+            0,
+            Want { slot: Slot(slot), amount: Nanos::new(10), refused: Nanos::new(10) },
+        )
+    };
     desk.step((0..200).map(want).collect());
     desk.step(vec![Incoming::Logged(7)]);
     for _ in 0..16 {
@@ -326,8 +331,17 @@ impl Crumbs {
         let granted = of_period.map(|(_, grant)| grant.granted.get()).max().unwrap_or(0);
         let [returned, settled, late, over] = [granted - settled, settled, 0, 0].map(Nanos::new);
         let (reserved_count, won_count) = (settled.get(), settled.get());
-        let report =
-            Report { slot: SLOT, period, returned, settled, late, over, reserved_count, won_count };
+        let report = Report {
+            slot: SLOT,
+            period,
+            returned,
+            settled,
+            late,
+            over,
+            reserved: settled,
+            reserved_count,
+            won_count,
+        };
         self.desk.step(vec![Incoming::Report(0, report)]);
     }
 
@@ -418,6 +432,7 @@ fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
         settled: Nanos::ZERO,
         late: Nanos::new(7),
         over: Nanos::ZERO,
+        reserved: Nanos::ZERO,
         reserved_count: 1,
         won_count: 1,
     };

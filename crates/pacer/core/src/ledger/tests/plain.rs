@@ -23,6 +23,7 @@ pub struct Cell {
     pub settled: u64,
     pub late: u64,
     pub over: u64,
+    reserved: u64,
     reserved_count: u64,
     until: u64,
     is_changed: bool,
@@ -82,6 +83,7 @@ impl PlainShard {
         match current {
             Some(((_, period), cell)) if amount <= cell.free => {
                 cell.free -= amount;
+                cell.reserved += amount;
                 cell.reserved_count += 1;
                 cell.is_changed = true;
                 self.open.push(Reservation { slot, period: *period, amount, expires_at });
@@ -149,6 +151,7 @@ impl PlainShard {
                 settled: Nanos::new(cell.settled),
                 late: Nanos::new(cell.late),
                 over: Nanos::new(cell.over),
+                reserved: Nanos::new(cell.reserved),
                 reserved_count: cell.reserved_count,
                 won_count: 0,
             }
@@ -165,7 +168,12 @@ impl PlainShard {
             })
         };
         let told = wants.into_iter().filter(|(slot, _)| is_told(slot));
-        told.map(|(slot, amount)| Want { slot, amount: Nanos::new(amount) }).collect()
+        told.map(|(slot, amount)| Want {
+            slot,
+            amount: Nanos::new(amount),
+            refused: Nanos::new(amount),
+        })
+        .collect()
     }
 }
 

@@ -144,7 +144,10 @@ impl Desk {
     }
 
     pub fn want(&mut self, shard: u16, slot: Slot, amount: u64) {
-        self.step(vec![Incoming::Want(shard, Want { slot, amount: Nanos::new(amount) })]);
+        self.step(vec![Incoming::Want(
+            shard,
+            Want { slot, amount: Nanos::new(amount), refused: Nanos::new(amount) },
+        )]);
     }
 
     /// All that a shard has been granted of a campaign.
@@ -165,8 +168,17 @@ impl Desk {
     pub fn report(&mut self, shard: u16, slot: Slot, figures: [u64; 4]) {
         let [returned, settled, late, over] = figures.map(Nanos::new);
         let period = self.period();
-        let report =
-            Report { slot, period, returned, settled, late, over, reserved_count: 1, won_count: 1 };
+        let report = Report {
+            slot,
+            period,
+            returned,
+            settled,
+            late,
+            over,
+            reserved: Nanos::ZERO,
+            reserved_count: 1,
+            won_count: 1,
+        };
         self.step(vec![Incoming::Report(shard, report)]);
     }
 }

@@ -34,7 +34,12 @@ fn a_step_touches_what_changed_and_one_batch_leases_for_all() {
     desk.pass(3);
     assert!(desk.ledger.touched() - touched < 10, "one has changed");
     let before = desk.batches;
-    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(10) });
+    let want = |slot| {
+        Incoming::Want(
+            0,
+            Want { slot: Slot(slot), amount: Nanos::new(10), refused: Nanos::new(10) },
+        )
+    };
     desk.step((0..CAMPAIGNS).map(want).collect());
     desk.pass(2);
     assert!(desk.batches - before <= 2, "one batch by lease period");
@@ -62,7 +67,12 @@ fn a_campaign_costs_two_and_a_half_kilobytes_at_most() {
 #[test]
 fn a_step_looks_at_so_many_whose_hour_has_come_and_the_next_at_the_rest() {
     let mut desk = many(6_000);
-    let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: Nanos::new(10) });
+    let want = |slot| {
+        Incoming::Want(
+            0,
+            Want { slot: Slot(slot), amount: Nanos::new(10), refused: Nanos::new(10) },
+        )
+    };
     desk.step((0..6_000).map(want).collect());
     desk.pass(3);
     let touched = desk.ledger.touched();

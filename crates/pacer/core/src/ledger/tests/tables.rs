@@ -518,6 +518,7 @@ fn unlimited_campaigns_are_leased_by_what_they_take() {
             settled: Nanos::new(granted),
             late: Nanos::ZERO,
             over: Nanos::ZERO,
+            reserved: Nanos::new(granted),
             reserved_count: granted / 1_000,
             won_count: granted / 1_000,
         };
@@ -554,7 +555,8 @@ proptest! {
                         [at, 2 * at, at, at / 2].map(Nanos::new);
                     let (reserved_count, won_count) = (at, at);
                     Incoming::Report(0, Report {
-                        slot: SLOT, period, returned, settled, late, over, reserved_count, won_count,
+                        slot: SLOT, period, returned, settled, late, over,
+                        reserved: settled, reserved_count, won_count,
                     })
                 }
             }).collect();

@@ -36,6 +36,7 @@ struct Rights {
     settled: u64,
     late: u64,
     over: u64,
+    reserved: u64,
     reserved_count: u64,
     won_count: u64,
 }
@@ -236,7 +237,9 @@ impl Model {
         let expires = begun + self.ttl(class) / 16 + self.ttl(class);
         self.reservations.push(Reservation { token, bucket, expires, state: State::Open });
         let at = (token.slot().0, token.period().0);
-        self.rights.get_mut(&at).expect("known").reserved_count += 1;
+        let rights = self.rights.get_mut(&at).expect("known");
+        rights.reserved += token.amount().get();
+        rights.reserved_count += 1;
     }
 
     fn find(&mut self, token: &Token) -> &mut Reservation {
@@ -336,6 +339,7 @@ impl Model {
             settled: Nanos::new(rights.settled),
             late: Nanos::new(rights.late),
             over: Nanos::new(rights.over),
+            reserved: Nanos::new(rights.reserved),
             reserved_count: rights.reserved_count,
             won_count: rights.won_count,
         })

@@ -364,28 +364,29 @@ fn reports_say_what_changed_since_the_last() {
     let mut shard = shard();
     assert_eq!(shard.report().count(), 0);
     let token = reserve(&mut shard, 40, 0);
-    let report = |returned, settled, late, over, counts: (u64, u64)| Report {
+    let report = |returned, settled, late, over, counts: [u64; 3]| Report {
         slot: Slot(0),
         period: Period(8),
         returned: Nanos::new(returned),
         settled: Nanos::new(settled),
         late: Nanos::new(late),
         over: Nanos::new(over),
-        reserved_count: counts.0,
-        won_count: counts.1,
+        reserved: Nanos::new(counts[0]),
+        reserved_count: counts[1],
+        won_count: counts[2],
     };
     let told = |shard: &mut Shard| shard.report().collect::<Vec<_>>();
-    assert_eq!(told(&mut shard), [report(0, 0, 0, 0, (1, 0))]);
+    assert_eq!(told(&mut shard), [report(0, 0, 0, 0, [40, 1, 0])]);
     assert_eq!(told(&mut shard), []);
     let claim = shard.claim(&token, now(0)).unwrap();
     shard.settle(claim, Nanos::new(41));
     let late = reserve(&mut shard, 10, 0);
     let claim = shard.claim(&late, now(170)).unwrap();
     shard.settle(claim, Nanos::new(9));
-    assert_eq!(told(&mut shard), [report(0, 40, 9, 1, (2, 2))]);
+    assert_eq!(told(&mut shard), [report(0, 40, 9, 1, [50, 2, 2])]);
     // One by one, the longest unreported first.
     shard.advance(now(8000));
-    assert_eq!(shard.report().next(), Some(report(60, 40, 9, 1, (2, 2))));
+    assert_eq!(shard.report().next(), Some(report(60, 40, 9, 1, [50, 2, 2])));
     let last = told(&mut shard);
     assert_eq!((last.len(), last[0].period, last[0].returned), (1, Period(12), Nanos::new(50)));
     let counts = *shard.counts();
@@ -396,7 +397,10 @@ fn reports_say_what_changed_since_the_last() {
 fn wants_are_told_below_half_a_slice_and_when_refused() {
     let mut shard = shard();
     let wants = |shard: &mut Shard| {
-        shard.want().map(|want| (want.slot.0, want.amount.get())).collect::<Vec<_>>()
+        shard
+            .want()
+            .map(|want| (want.slot.0, want.amount.get(), want.refused.get()))
+            .collect::<Vec<_>>()
     };
     let ask = |shard: &mut Shard, slot, amount| {
         let _ = shard.reserve(Slot(slot), Nanos::new(amount), SHORT, moment(0, 8));
@@ -404,20 +408,20 @@ fn wants_are_told_below_half_a_slice_and_when_refused() {
     ask(&mut shard, 0, 50);
     assert_eq!(wants(&mut shard), []);
     ask(&mut shard, 0, 1);
-    assert_eq!(wants(&mut shard), [(0, 51)]);
+    assert_eq!(wants(&mut shard), [(0, 51, 0)]);
     assert_eq!(wants(&mut shard), []);
     // At least what was refused.
     ask(&mut shard, 0, 70);
     ask(&mut shard, 0, 60);
-    assert_eq!(wants(&mut shard), [(0, 70)]);
+    assert_eq!(wants(&mut shard), [(0, 70, 70)]);
     ask(&mut shard, 0, 50);
-    assert_eq!(wants(&mut shard), [(0, 51)]);
+    assert_eq!(wants(&mut shard), [(0, 51, 50)]);
     // The last slice counts, not all.
     shard.take(&grant(0, 8, 104, 4000)).unwrap();
     ask(&mut shard, 0, 51);
     assert_eq!(wants(&mut shard), []);
     ask(&mut shard, 0, 1);
-    assert_eq!(wants(&mut shard), [(0, 3)]);
+    assert_eq!(wants(&mut shard), [(0, 3, 0)]);
     // A grant that came meanwhile.
     ask(&mut shard, 0, 5);
     shard.take(&grant(0, 8, 300, 4000)).unwrap();
@@ -427,9 +431,9 @@ fn wants_are_told_below_half_a_slice_and_when_refused() {
     assert_eq!(wants(&mut shard), []);
     shard.take_gate(&gate(1, 1, None)).unwrap();
     ask(&mut shard, 1, 5);
-    assert_eq!(wants(&mut shard), [(1, 5)]);
+    assert_eq!(wants(&mut shard), [(1, 5, 5)]);
     for (closed, want) in [
-        (Refusal::LedgerUnavailable, &[(1, 5)][..]),
+        (Refusal::LedgerUnavailable, &[(1, 5, 5)][..]),
         (Refusal::BudgetExhausted, &[]),
         (Refusal::Paused, &[]),
     ] {

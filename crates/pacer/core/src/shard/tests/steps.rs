@@ -277,6 +277,7 @@ impl Pair {
                 settled: Nanos::ZERO,
                 late: Nanos::ZERO,
                 over: Nanos::ZERO,
+                reserved: Nanos::ZERO,
                 reserved_count: 0,
                 won_count: 0,
                 ..want

@@ -69,7 +69,11 @@ fn a_full_ring_delays_messages_and_loses_none() {
         let room = u32::try_from(shard.line.to_ledger.slots()).unwrap();
         for _ in 0..room.min(left) {
             left -= 1;
-            let want = pacer_core::messages::Want { slot: Slot(left), amount: Nanos::new(10) };
+            let want = pacer_core::messages::Want {
+                slot: Slot(left),
+                amount: Nanos::new(10),
+                refused: Nanos::new(10),
+            };
             shard.line.to_ledger.push(FromShard::Want(want)).unwrap();
         }
     }
@@ -143,6 +147,7 @@ fn books_that_do_not_add_up_stop_everything() {
         settled: Nanos::ZERO,
         late: Nanos::ZERO,
         over: Nanos::ZERO,
+        reserved: Nanos::ZERO,
         reserved_count: 1,
         won_count: 0,
     };

@@ -1,0 +1,51 @@
+//! How much a shard is granted at a time, where it bids seldom and in bursts.
+
+use super::ahead::{House, NOON, terms};
+use super::refusals::{SLOT, usd};
+use crate::calendar::tests::steady;
+use crate::ledger::Limits;
+
+const DAY: u32 = super::refusals::DAY;
+/// What the bids of these tests cost.
+const PRICE: u64 = super::ahead::PRICE.get();
+
+/// Within the hour, with so much to spend in the whole of it.
+fn house(hour: u64) -> House {
+    let limits = Limits { hour: usd(hour), ..Limits::default() };
+    House::before(NOON + 3_600_000, 3_000, steady(DAY - 2, 9, 0), terms(limits))
+}
+
+/// Three bids at once every ten seconds, at one shard and then at the other; how many found no money.
+fn refused_of_bursts(house: &mut House, bursts: usize) -> usize {
+    let mut refused = 0;
+    for burst in 0..bursts {
+        refused += (0..3).filter(|_| !house.bid(burst % 2)).count();
+        house.pass(10_000, &[]);
+    }
+    refused
+}
+
+#[test]
+fn bids_in_bursts_at_a_low_rate_find_money() {
+    let mut house = house(1_000_000);
+    let refused = refused_of_bursts(&mut house, 60);
+    // Each shard's first burst, and what it finds before its average is known.
+    assert!(refused <= 12, "{refused} of 180 bids were refused");
+    // And no shard holds more than some reservations.
+    let held = house.desk.ledger.why(SLOT).at_shards.get();
+    assert!(held <= 2 * 16 * PRICE, "{held}");
+}
+
+/// What remains is shared all the same: a slice is a part of it, and the last goes to one shard.
+#[test]
+fn a_small_budget_is_spent_to_its_last_reservation() {
+    for bids in [1, 2, 3, 5, 8, 13, 21, 34, 55] {
+        let mut house = house(bids * PRICE);
+        let won = (0..80).map(|burst| {
+            let won = (0..3).filter(|_| house.bid(burst % 2)).count();
+            house.pass(10_000, &[]);
+            won
+        });
+        assert_eq!(won.sum::<usize>() as u64, bids, "of {bids}");
+    }
+}
