@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use pacer_core::messages::{Period, Slot};
+use pacer_core::messages::{Epoch, Period, Slot};
 use pacer_core::store::{Answer, Batch, Ended, Lease, LeaseKey, LeaseStore as _, Outcome, Writer};
 use pacer_serve::{Options, Store};
 use units::Nanos;
@@ -25,7 +25,7 @@ pub(crate) fn measure(
     time: Duration,
 ) -> Result<Measured> {
     let mut store = Store::open(directory, Options::default())?;
-    store.begin(1);
+    store.begin(1, Epoch(1));
     let writer = match answer(&mut store)? {
         Answer::Begun { node, begun } => Writer { node, epoch: begun?.epoch },
         other => bail!("an epoch begins by {other:?}"),

@@ -368,8 +368,10 @@ pub enum Answer {
 /// Whatever keeps leases. It is asked, goes on by itself, and answers when it is polled; nothing
 /// here waits.
 pub trait LeaseStore {
-    /// Begins an epoch of a node, durably, and fences off all before.
-    fn begin(&mut self, node: u32);
+    /// Begins an epoch of a node, durably, and fences off all before: the one behind the last, or
+    /// `least` if that is later. Whoever asks by a clock never begins one twice, even where an old copy
+    /// of the store was put back.
+    fn begin(&mut self, node: u32, least: Epoch);
 
     /// Keeps leases: those in `batch` are at least what it says, once it is committed.
     fn submit(&mut self, writer: Writer, batch: Batch);

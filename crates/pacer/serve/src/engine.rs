@@ -171,7 +171,7 @@ impl<P: Place> Engine<P> {
                     () => Ended::Unknown,
                 };
                 answers.extend(group.iter().map(|request| match request {
-                    Request::Begin(node) => {
+                    Request::Begin(node, _) => {
                         Answer::Begun { node: *node, begun: Err(failing.clone()) }
                     }
                     _ => answer(request, ended, None),
@@ -374,7 +374,7 @@ fn commit_halves(database: &Database, group: &[Request]) {
 
 fn done((request, written): (&Request, Written)) -> Answer {
     match (request, written) {
-        (Request::Begin(node), Written::Begun(begun)) => {
+        (Request::Begin(node, _), Written::Begun(begun)) => {
             Answer::Begun { node: *node, begun: Ok(begun) }
         }
         (_, Written::Ended(Err(denied))) => answer(request, Ended::Refused, Some(denied)),
@@ -387,7 +387,7 @@ pub(crate) fn answer(request: &Request, ended: Ended, denied: Option<Denied>) ->
     let (writer, sent, number) = match request {
         Request::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
         Request::Change(writer, change) => (*writer, Sent::Change, change.number),
-        Request::Begin(node) => {
+        Request::Begin(node, _) => {
             let begun = Err(denied.unwrap_or(Denied::Failing(Cause::Disk)));
             return Answer::Begun { node: *node, begun };
         }

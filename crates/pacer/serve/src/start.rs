@@ -203,11 +203,12 @@ impl Start {
 
     pub(crate) fn start_over(self, mut store: Store, waker: Waker) -> Result<Started, StartError> {
         let place = || self.directory.display().to_string();
-        let (begun, leases, sums) = begin(&mut store, self.node).map_err(|wrong| match wrong {
+        let clock = Clock { origin: self.origin };
+        let node = (self.node, epoch_at(clock.now().unix_ms));
+        let (begun, leases, sums) = begin(&mut store, node).map_err(|wrong| match wrong {
             Some(denied) => StartError::Begin { place: place(), denied },
             None => StartError::Silent { place: place() },
         })?;
-        let clock = Clock { origin: self.origin };
         let settings = self.settings(begun.epoch);
         let ledger = Ledger::new(settings, clock.now(), leases, begun.applied_seq).with_sums(sums);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -280,13 +281,23 @@ impl Opened {
     }
 }
 
+/// Epochs are at least the seconds since 1970 at which they begin: so an old copy of the store that is put
+/// back, or an empty directory, does not begin one again whose tokens are still about. Behind 2106 they
+/// count on.
+fn epoch_at(unix_ms: u64) -> Epoch {
+    Epoch(u32::try_from(unix_ms / 1000).unwrap_or(1))
+}
+
 type Leases = Vec<(LeaseKey, Lease)>;
 type Sums = Vec<(SumKey, Spent)>;
 
 /// A new epoch, all leases, and what was spent out of those that are folded; `None` for a store that
 /// does not answer.
-fn begin(store: &mut Store, node: u32) -> Result<(Begun, Leases, Sums), Option<Denied>> {
-    store.begin(node);
+fn begin(
+    store: &mut Store,
+    (node, least): (u32, Epoch),
+) -> Result<(Begun, Leases, Sums), Option<Denied>> {
+    store.begin(node, least);
     let begun = match answer(store)? {
         Answer::Begun { begun, .. } => begun.map_err(Some)?,
         other => unreachable!("an epoch was to begin: {other:?}"),

@@ -45,7 +45,7 @@ const AUDIT_BYTES_MAX: usize = 8 << 20;
 /// What is asked of the file.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    Begin(u32),
+    Begin(u32, Epoch),
     Submit(Writer, Batch),
     Change(Writer, Change),
     Read(Query),
@@ -187,7 +187,7 @@ impl<'t> Tables<'t> {
     /// Does what a request asks, or nothing of it.
     pub(crate) fn write(&mut self, request: &Request) -> Result<Written, redb::Error> {
         let done = match request {
-            Request::Begin(node) => return Ok(Written::Begun(self.begin(*node)?)),
+            Request::Begin(node, least) => return Ok(Written::Begun(self.begin(*node, *least)?)),
             Request::Submit(writer, batch) => self.submit(*writer, batch),
             Request::Change(writer, change) => self.change(*writer, change),
             Request::Read(_) => Ok(()),
@@ -203,9 +203,10 @@ impl<'t> Tables<'t> {
         Ok(self.nodes.get(number)?.map_or((0, 0), |found| found.value()))
     }
 
-    fn begin(&mut self, number: u32) -> Result<Begun, redb::Error> {
+    fn begin(&mut self, number: u32, least: Epoch) -> Result<Begun, redb::Error> {
         let (last, applied_seq) = self.node(number)?;
-        let epoch = last.checked_add(1).expect("a start a second lasts a century");
+        let next = last.checked_add(1).expect("a start a second lasts a century");
+        let epoch = next.max(least.0);
         self.nodes.insert(number, (epoch, applied_seq))?;
         Ok(Begun { epoch: Epoch(epoch), applied_seq })
     }

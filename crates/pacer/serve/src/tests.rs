@@ -37,7 +37,7 @@ fn ask<P: Place>(engine: &mut Engine<P>, request: Request) -> Answer {
 }
 
 fn begin<P: Place>(engine: &mut Engine<P>) -> Writer {
-    let answer = ask(engine, Request::Begin(1));
+    let answer = ask(engine, Request::Begin(1, Epoch(1)));
     let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
     Writer { node, epoch: begun.epoch }
 }

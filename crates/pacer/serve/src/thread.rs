@@ -12,6 +12,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pacer_core::messages::Epoch;
 use pacer_core::store::{Answer, Batch, Cause, Change, Denied, Ended, LeaseStore, Query, Writer};
 
 use crate::engine::{Engine, answer};
@@ -207,13 +208,13 @@ fn without_contents(request: &Request) -> Request {
             let number = change.number;
             Request::Change(*writer, Change { number, ..Change::default() })
         }
-        Request::Begin(_) | Request::Read(_) => request.clone(),
+        Request::Begin(..) | Request::Read(_) => request.clone(),
     }
 }
 
 impl LeaseStore for Store {
-    fn begin(&mut self, node: u32) {
-        self.ask(Request::Begin(node));
+    fn begin(&mut self, node: u32, least: Epoch) {
+        self.ask(Request::Begin(node, least));
     }
 
     fn submit(&mut self, writer: Writer, batch: Batch) {

@@ -36,7 +36,7 @@ fn answer(store: &mut Store) -> Answer {
 }
 
 fn begin(store: &mut Store) -> (Writer, u64) {
-    store.begin(1);
+    store.begin(1, Epoch(1));
     let answer = answer(store);
     let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
     (Writer { node, epoch: begun.epoch }, begun.applied_seq)

@@ -224,7 +224,7 @@ impl<'t> World<'t> {
     fn start(&mut self) {
         if let Stage::Down(until) = self.stage {
             if until <= self.step {
-                self.store.begin(NODE);
+                self.store.begin(NODE, Epoch(1));
                 self.stage = Stage::Beginning;
             }
             return;
@@ -236,7 +236,7 @@ impl<'t> World<'t> {
                     self.store.read(Query::Leases(None));
                     self.stage = Stage::Reading(begun);
                 }
-                (_, Answer::Begun { begun: Err(_), .. }) => self.store.begin(NODE),
+                (_, Answer::Begun { begun: Err(_), .. }) => self.store.begin(NODE, Epoch(1)),
                 (Stage::Reading(begun), Answer::Read(Ok(Found::Leases(leases)))) => {
                     self.store.read(Query::Sums(None));
                     self.stage = Stage::Adding(begun, leases);

@@ -101,8 +101,12 @@ impl<S: Subject> Bench<'_, S> {
     }
 
     fn begin(&mut self, node: u32) -> Result<Begun, String> {
+        self.begin_at(node, Epoch(1))
+    }
+
+    fn begin_at(&mut self, node: u32, least: Epoch) -> Result<Begun, String> {
         for _ in 0..ASKED_MAX {
-            self.store().begin(node);
+            self.store().begin(node, least);
             match self.answer()? {
                 Answer::Begun { node: of, begun: Ok(begun) } if of == node => return Ok(begun),
                 Answer::Begun { node: of, begun: Err(denied) } if of == node => {

@@ -38,11 +38,12 @@ impl Contents {
         self.bug == Some(bug)
     }
 
-    pub(super) fn begin(&mut self, number: u32) -> Begun {
+    pub(super) fn begin(&mut self, number: u32, least: Epoch) -> Begun {
         let is_reused = self.has(Bug::ReuseEpoch);
         let node = self.nodes.entry(number).or_default();
         if !(is_reused && node.epoch > 0) {
-            node.epoch = node.epoch.checked_add(1).expect("a start a second lasts a century");
+            let next = node.epoch.checked_add(1).expect("a start a second lasts a century");
+            node.epoch = next.max(least.0);
         }
         Begun { epoch: Epoch(node.epoch), applied_seq: node.applied_seq }
     }

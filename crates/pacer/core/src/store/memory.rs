@@ -12,6 +12,7 @@ use super::{
     Answer, Batch, Bug, Cause, Change, Denied, Ended, LeaseStore, Outcome, Query, Sent, Writer,
     contents::Contents,
 };
+use crate::messages::Epoch;
 
 /// What goes wrong, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub struct Faults {
 
 #[derive(Clone, Debug)]
 enum Request {
-    Begin(u32),
+    Begin(u32, Epoch),
     Submit(Writer, Batch),
     Change(Writer, Change),
     Read(Query),
@@ -109,8 +110,8 @@ impl MemoryStore {
             self.durable = Some(self.contents.clone());
         }
         match request {
-            Request::Begin(node) => {
-                Answer::Begun { node: *node, begun: Ok(self.contents.begin(*node)) }
+            Request::Begin(node, least) => {
+                Answer::Begun { node: *node, begun: Ok(self.contents.begin(*node, *least)) }
             }
             Request::Submit(writer, batch) => {
                 let done = self.contents.submit(*writer, batch);
@@ -131,7 +132,7 @@ impl MemoryStore {
         let (writer, sent, number) = match &request {
             Request::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
             Request::Change(writer, change) => (*writer, Sent::Change, change.number),
-            Request::Begin(_) | Request::Read(_) => return self.apply(&request),
+            Request::Begin(..) | Request::Read(_) => return self.apply(&request),
         };
         if !self.chance.once_in(self.faults.unknown_once_in) {
             return self.apply(&request);
@@ -158,7 +159,7 @@ fn ended(writer: Writer, sent: Sent, number: u64, done: Result<(), Denied>) -> A
 
 fn refused(request: &Request, denied: Denied) -> Answer {
     match request {
-        Request::Begin(node) => Answer::Begun { node: *node, begun: Err(denied) },
+        Request::Begin(node, _) => Answer::Begun { node: *node, begun: Err(denied) },
         Request::Submit(writer, batch) => ended(*writer, Sent::Batch, batch.number, Err(denied)),
         Request::Change(writer, change) => ended(*writer, Sent::Change, change.number, Err(denied)),
         Request::Read(_) => Answer::Read(Err(denied)),
@@ -166,8 +167,8 @@ fn refused(request: &Request, denied: Denied) -> Answer {
 }
 
 impl LeaseStore for MemoryStore {
-    fn begin(&mut self, node: u32) {
-        self.ask(Request::Begin(node));
+    fn begin(&mut self, node: u32, least: Epoch) {
+        self.ask(Request::Begin(node, least));
     }
 
     fn submit(&mut self, writer: Writer, batch: Batch) {

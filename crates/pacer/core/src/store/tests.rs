@@ -75,7 +75,7 @@ fn trace(seed: u64) -> Vec<Option<Answer>> {
     store.set_faults(WORST);
     let mut said = Vec::new();
     for number in 1..200 {
-        store.begin(1);
+        store.begin(1, Epoch(1));
         store.submit(writer(u32::try_from(number).expect("few")), granted(number));
         store.read(Query::Leases(None));
         said.extend((0..4).map(|_| store.poll()));
@@ -99,7 +99,7 @@ fn every_fault_happens() {
     let (mut refused, mut late, mut strays) = (0, 0, 0);
     for seed in 0..300 {
         let mut store = MemoryStore::new(seed);
-        store.begin(1);
+        store.begin(1, Epoch(1));
         assert!(store.poll().is_some(), "at once while nothing goes wrong");
         store.set_faults(WORST);
         store.submit(writer(1), granted(5));
@@ -148,7 +148,7 @@ fn a_crash_keeps_what_was_answered_and_some_of_the_rest() {
     let mut kept = [0; 4];
     for seed in 0..100 {
         let mut store = MemoryStore::new(seed);
-        store.begin(1);
+        store.begin(1, Epoch(1));
         store.poll().expect("at once");
         store.submit(writer(1), granted(1));
         store.poll().expect("at once");

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pacer_core::ledger::{AccountId, AccountWhy, Spend, Why};
-use pacer_core::messages::Slot;
+use pacer_core::messages::{Epoch, Slot};
 use pacer_core::pacing::{Bidding, Curve};
 use pacer_core::refusal::Refusal;
 use pacer_core::store::{
@@ -81,7 +81,7 @@ impl StoreDesk {
     /// When the store begins no epoch.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let mut store = Store::open(directory, Options::default())?;
-        store.begin(1);
+        store.begin(1, Epoch(1));
         let Answer::Begun { node, begun } = answer(&mut store) else {
             panic!("the store answers something else than was asked")
         };

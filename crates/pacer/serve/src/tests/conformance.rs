@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use faults::{FaultDisk, Faults};
+use pacer_core::messages::Epoch;
 use pacer_core::store::conformance::{Subject, check};
 use pacer_core::store::{Answer, Batch, Change, LeaseStore, Query, Writer};
 use tempfile::TempDir;
@@ -23,8 +24,8 @@ struct Direct {
 }
 
 impl LeaseStore for Direct {
-    fn begin(&mut self, node: u32) {
-        self.asked.push(Request::Begin(node));
+    fn begin(&mut self, node: u32, least: Epoch) {
+        self.asked.push(Request::Begin(node, least));
     }
 
     fn submit(&mut self, writer: Writer, batch: Batch) {

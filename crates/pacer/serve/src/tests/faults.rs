@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use faults::{Chance, FaultDisk, Faults};
+use pacer_core::messages::Epoch;
 use pacer_core::store::{
     Answer, AuditEntry, Batch, Change, Definition, DefinitionKey, Ended, Found, Kind, Outcome, Put,
     Query, Sent, Writer,
@@ -288,7 +289,7 @@ fn begin(
     model: &mut Model,
 ) -> Result<Option<Writer>, String> {
     for _ in 0..50 {
-        let answer = ask(engine, Request::Begin(1));
+        let answer = ask(engine, Request::Begin(1, Epoch(1)));
         if disk.has_stopped() {
             break;
         }

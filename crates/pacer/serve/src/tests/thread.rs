@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use pacer_core::messages::Epoch;
 use pacer_core::store::{
     Answer, Batch, Cause, Denied, Ended, Found, LeaseStore as _, Outcome, Query, Writer,
 };
@@ -29,7 +30,7 @@ fn answer(store: &mut Store) -> Answer {
 }
 
 fn begin(store: &mut Store) -> Writer {
-    store.begin(1);
+    store.begin(1, Epoch(1));
     let answer = answer(store);
     let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
     Writer { node, epoch: begun.epoch }
@@ -142,7 +143,7 @@ fn a_thread_that_is_gone_leaves_unknown_what_it_was_asked() {
         let outcome = outcome(&mut store);
         assert_eq!((outcome.number, outcome.ended), (number, Ended::Unknown));
     }
-    store.begin(1);
+    store.begin(1, Epoch(1));
     assert!(matches!(answer(&mut store), Answer::Begun { begun: Err(Denied::Failing(_)), .. }));
     store.read(Query::Leases(None));
     assert!(matches!(answer(&mut store), Answer::Read(Err(Denied::Failing(_)))));

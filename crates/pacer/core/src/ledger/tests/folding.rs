@@ -111,7 +111,7 @@ impl Life {
         log: &[Settlement],
     ) -> (Writer, Ledger) {
         let begun = loop {
-            store.begin(1);
+            store.begin(1, Epoch(1));
             if let Answer::Begun { begun: Ok(begun), .. } = Self::answer(store) {
                 break begun;
             }

@@ -7,13 +7,14 @@ use super::{
 use crate::messages::{Period, Slot};
 use units::Nanos;
 
-pub(super) fn cases<S: Subject>() -> [Case<S>; 12] {
+pub(super) fn cases<S: Subject>() -> [Case<S>; 13] {
     [
         ("an empty store holds nothing", holds_nothing),
         ("what is committed is read", is_read),
         ("the latest of each figure stands", latest_stands),
         ("a batch is applied whole or not at all", whole_or_not),
         ("epochs ascend and are never given twice", epochs_ascend),
+        ("an epoch is as late as is asked, and behind the last all the same", epochs_are_late),
         ("an older epoch is fenced off", is_fenced),
         ("the fence outlives the process", fence_outlives),
         ("what is committed outlives the process", outlives),
@@ -104,6 +105,22 @@ fn epochs_ascend<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
             return Err(format!("epoch {} follows {}", begun.0, last.0));
         }
         last = begun;
+    }
+    Ok(())
+}
+
+fn epochs_are_late<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
+    let last = bench.begin(1)?.epoch;
+    for (least, want) in [(last.0 + 100, last.0 + 100), (last.0, last.0 + 101), (0, last.0 + 102)] {
+        bench.restart();
+        let begun = bench.begin_at(1, Epoch(least))?.epoch;
+        // What was begun and not answered counts.
+        if begun.0 < want || begun.0 > want + 50 {
+            return Err(format!(
+                "epoch {} where at least {least} was asked, behind {want}",
+                begun.0
+            ));
+        }
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Lives of a ledger one after the other, in one directory.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use pacer_core::store::{Change, Definition, DefinitionKey, Kind, Put};
+use pacer_core::messages::Epoch;
+use pacer_core::store::{Change, Definition, DefinitionKey, Kind, LeaseStore, Put};
 
 use super::fake::{Till, start_in, usd};
 use crate::Keyring;
+use crate::thread::{Options, Store};
 
 #[test]
 fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
@@ -73,6 +75,10 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
 #[test]
 fn whoever_only_opens_uses_up_no_epoch() {
     let folder = tempfile::tempdir().unwrap();
+    // Far ahead of the clock: so the next epoch is the one behind it.
+    let mut store = Store::open(folder.path(), Options::default()).unwrap();
+    store.begin(1, Epoch(4_000_000_000));
+    store.close().unwrap();
     let till = Till::first(folder.path(), 1);
     let epoch = till.handle.status().epoch.0;
     let key = DefinitionKey { kind: Kind::Account, id: "acme".to_owned() };
@@ -87,6 +93,28 @@ fn whoever_only_opens_uses_up_no_epoch() {
     }
     let till = Till::first(folder.path(), 1);
     assert_eq!(till.handle.status().epoch.0, epoch + 1);
+    till.close();
+}
+
+/// Where the store is gone, or an old copy was put back, tokens of an epoch before may still be about.
+#[test]
+fn an_emptied_directory_begins_no_epoch_again() {
+    let seconds = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        u32::try_from(since.as_secs()).unwrap()
+    };
+    let before = seconds();
+    let first = tempfile::tempdir().unwrap();
+    let till = Till::first(first.path(), 1);
+    let epoch = till.handle.status().epoch.0;
+    till.close();
+    assert!((before..=seconds()).contains(&epoch), "{epoch} of {before}");
+    while seconds() == epoch {
+        std::thread::yield_now();
+    }
+    let second = tempfile::tempdir().unwrap();
+    let till = Till::first(second.path(), 1);
+    assert!(till.handle.status().epoch.0 > epoch);
     till.close();
 }
 
