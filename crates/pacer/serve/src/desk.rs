@@ -262,7 +262,9 @@ impl Desk {
                     info!("the ledger's store works again");
                 }
             }
-            Ended::Refused | Ended::Unknown if self.last_ended != Some(outcome.ended) => {
+            Ended::Refused | Ended::Unknown
+                if self.last_ended.is_none_or(|last| last == Ended::Committed) =>
+            {
                 let denied = outcome.denied.as_ref().map_or(String::new(), ToString::to_string);
                 let ended = outcome.ended;
                 warn!(

@@ -120,7 +120,8 @@ impl Store {
         let (requests, inbox) = mpsc::channel();
         let (outbox, answers) = mpsc::channel();
         let status = Arc::<Status>::default();
-        let worker = Worker { engine, inbox, outbox, status: Arc::clone(&status), options };
+        let (told, failing) = (Arc::clone(&status), None);
+        let worker = Worker { engine, inbox, outbox, status: told, options, failing };
         let thread = std::thread::Builder::new()
             .name("ledger-store".to_owned())
             .spawn(move || worker.run())?;
@@ -264,20 +265,23 @@ struct Worker<P: Place> {
     outbox: mpsc::Sender<Answer>,
     status: Arc<Status>,
     options: Options,
+    /// What failed last, until something is committed: a full disk opens, and takes nothing.
+    failing: Option<Cause>,
 }
 
 impl<P: Place> Worker<P> {
     fn run(mut self) -> Result<(), Cause> {
         let (mut later, mut retry_at) = (RETRY_MIN, Instant::now());
         loop {
-            let was_failing = self.engine.failing().is_some();
-            let received = if was_failing {
+            let was_failing = self.failing.is_some();
+            let is_closed = self.engine.failing().is_some();
+            let received = if is_closed {
                 let until = retry_at.saturating_duration_since(Instant::now());
                 self.inbox.recv_timeout(until)
             } else {
                 self.inbox.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
             };
-            if was_failing && retry_at <= Instant::now() {
+            if is_closed && retry_at <= Instant::now() {
                 self.engine.heal();
                 later = (later * 2).min(self.options.retry_max);
                 retry_at = Instant::now() + later;
@@ -287,7 +291,7 @@ impl<P: Place> Worker<P> {
                 Err(mpsc::RecvTimeoutError::Timeout) => (),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return self.engine.close(),
             }
-            if !was_failing && self.engine.failing().is_some() {
+            if !was_failing && self.failing.is_some() {
                 self.status.failures.fetch_add(1, Ordering::Relaxed);
                 (later, retry_at) = (RETRY_MIN, Instant::now() + RETRY_MIN);
             }
@@ -301,7 +305,10 @@ impl<P: Place> Worker<P> {
             let Ok(request) = self.inbox.try_recv() else { break };
             group.push(request);
         }
+        let commits = self.engine.commits();
         let answers = self.engine.serve(&group);
+        let has_committed = commits < self.engine.commits();
+        self.failing = self.engine.failing().or(self.failing.filter(|_| !has_committed));
         self.tell();
         self.status.answered.fetch_add(answers.len() as u64, Ordering::Relaxed);
         for answer in answers {
@@ -313,7 +320,7 @@ impl<P: Place> Worker<P> {
 
     /// The status is true before an answer can be seen.
     fn tell(&self) {
-        let number = self.engine.failing().map_or(0, |failing| {
+        let number = self.failing.map_or(0, |failing| {
             1 + CAUSES.iter().position(|cause| *cause == failing).expect("all are there")
         });
         let number = u8::try_from(number).expect("few");
