@@ -26,8 +26,8 @@ mod book;
 mod bug;
 mod campaign;
 mod definition;
-mod exchange;
 mod folding;
+mod incoming;
 mod leasing;
 mod level;
 mod standing;
@@ -48,8 +48,8 @@ use book::{Dead, late_of};
 use bug::Bug;
 use bug::planted;
 use campaign::Campaign;
-use exchange::begin_ms;
 use folding::Folding;
+use incoming::begin_ms;
 use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]

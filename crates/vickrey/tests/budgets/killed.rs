@@ -128,6 +128,7 @@ fn books_balance_and_limits_hold_however_often_the_process_is_killed() {
     story.wins.extend(owed);
     assert!(story.wins.len() as u64 > 5 * kills(KILLS), "{} wins prove nothing", story.wins.len());
     let life = story.start(folder).ready();
+    bill_late(&life, &mut story);
     spend_all(&life, &mut story);
     check(folder, life, &story);
 }
@@ -138,6 +139,21 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// What was never shown is after all, every other one, when its reservation has long expired.
+fn bill_late(life: &Life, story: &mut Story) {
+    let is_over = |win: &Win| win.answered_ms + 2 * LASTS_MS < unix_ms();
+    let unshown = |win: &&mut Win| win.billed == Billed::Never;
+    until("a reservation is over", || {
+        story.wins.iter_mut().find(unshown).is_some_and(|win| is_over(win))
+    });
+    let mut caller = life.caller();
+    let over = story.wins.iter_mut().filter(unshown).filter(|win| is_over(win));
+    for win in over.step_by(2) {
+        caller.bill(&win.sold.beacon).expect("an answer");
+        win.billed = Billed::Answered;
     }
 }
 
@@ -177,6 +193,8 @@ fn check(folder: &Path, life: Life, story: &Story) {
         WINNERS.iter().all(|(winner, _)| nanos(&told(&life, winner, "why")["frozen"]) == 0)
     });
     life.kill();
+    let late = books.late(&WINNERS.map(|(winner, _)| winner), LASTS_MS);
+    assert!(late > 0, "nothing came late");
     for level in &LEVELS {
         let (most, limit) = level.check(&books, &story.lives, LASTS_MS);
         let late = books.late(level.of, LASTS_MS);

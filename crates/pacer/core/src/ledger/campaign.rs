@@ -250,12 +250,12 @@ impl Campaign {
         self.want_most = self.want_most.max(refused);
     }
 
-    pub(super) fn is_active_at(&mut self, now: Tick) {
+    pub(super) fn note_active(&mut self, now: Tick) {
         self.active_at = now;
     }
 
     /// A shard has made reservations since it told last.
-    pub(super) fn has_reserved(&mut self, now: Tick) {
+    pub(super) fn note_reserved(&mut self, now: Tick) {
         self.active_at = now;
         self.drains = 0;
     }

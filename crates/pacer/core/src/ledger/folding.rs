@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::book::Book;
 use super::bug::{Bug, planted};
-use super::exchange::begin_ms;
+use super::incoming::begin_ms;
 use super::tally::Sum;
 use super::{Ledger, Settings};
 use crate::messages::{Epoch, Period, Slot};

@@ -5,7 +5,7 @@ use units::Nanos;
 
 use super::book::Dead;
 use super::bug::{Bug, planted};
-use super::exchange::{index, key_of};
+use super::incoming::{index, key_of};
 use super::{InFlight, Ledger, Outbox, Zone};
 use crate::messages::{Period, Slot};
 use crate::store::{Batch, Ended, Lease, LeaseKey};
@@ -255,7 +255,7 @@ impl Ledger {
         }
         if had < campaign.books[at].committed {
             // Nobody has had the time to use it.
-            campaign.is_active_at(tick);
+            campaign.note_active(tick);
         }
         campaign.recount(at, account);
         self.mark(key.slot);

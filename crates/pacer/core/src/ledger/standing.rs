@@ -8,7 +8,7 @@ use super::Ledger;
 use super::account::Account;
 use super::campaign::{Campaign, Context};
 use super::definition::AccountId;
-use super::exchange::index;
+use super::incoming::index;
 use super::level::{Level, Levels};
 use super::tally::{HourSum, Sum, Tally};
 use crate::calendar::Hour;

@@ -211,7 +211,7 @@ impl Ledger {
             return;
         };
         if campaign.books[at].report(shard, report) {
-            campaign.has_reserved(tick);
+            campaign.note_reserved(tick);
             let usual = report.reserved.get().checked_div(report.reserved_count);
             campaign.usual_reservation = usual.unwrap_or(campaign.usual_reservation);
         }
