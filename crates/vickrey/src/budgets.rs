@@ -61,6 +61,8 @@ pub(crate) struct Kept {
     handle: Handle,
     thread: LedgerThread,
     published: Receiver<Published<Shown>>,
+    /// What the exchange starts with.
+    house: Catalogue,
     /// Campaigns that a shard has room for.
     campaigns_max: usize,
 }
@@ -152,10 +154,11 @@ impl Kept {
         info!(accounts, campaigns, "budgets are kept at {}", budgets.directory.display());
         let campaigns_max = usize::try_from(budgets.campaigns_max).unwrap_or(usize::MAX);
         warn_of_room(&first, campaigns_max);
-        let campaigns = this_catalogue(&first);
+        let campaigns = this_catalogue(&first, &Catalogue::default());
         let settlements = Box::new(Told { feed, keys });
+        let house = campaigns.house.clone();
         let budgets = Budgets { bank, lines, campaigns, settlements };
-        Ok(Some((Self { registry, handle, thread, published, campaigns_max }, budgets)))
+        Ok(Some((Self { registry, handle, thread, published, house, campaigns_max }, budgets)))
     }
 
     /// Follows what is defined, for an exchange that was started with the first of it.
@@ -165,7 +168,7 @@ impl Kept {
         config: &Config,
         shutdown: &Shutdown,
     ) -> std::io::Result<Spent> {
-        let Self { registry, handle, thread, published, campaigns_max } = self;
+        let Self { registry, handle, thread, published, house, campaigns_max } = self;
         drop(registry.watch(config.watch, shutdown)?);
         let exchange = Arc::downgrade(exchange);
         let following = std::thread::Builder::new().name("catalogues".to_owned());
@@ -173,7 +176,7 @@ impl Kept {
             if let Err(error) = runtime::process::stand_back() {
                 error!(%error, "taking over campaigns may hold up auctions");
             }
-            follow(&published, &exchange, campaigns_max);
+            follow(&published, &exchange, (house, campaigns_max));
         })?;
         Ok(Spent { registry, handle, thread, following })
     }
@@ -263,14 +266,20 @@ fn refused(error: registry::StartError) -> anyhow::Error {
 }
 
 /// Hands each catalogue to the exchange, until there are no more, or no exchange.
-fn follow(published: &Receiver<Published<Shown>>, exchange: &Weak<Exchange>, campaigns_max: usize) {
+fn follow(
+    published: &Receiver<Published<Shown>>,
+    exchange: &Weak<Exchange>,
+    (mut house, campaigns_max): (Catalogue, usize),
+) {
     let mut is_failing = false;
     while let Ok(mut catalogue) = published.recv() {
         loop {
             // Only the latest counts.
             catalogue = published.try_iter().last().unwrap_or(catalogue);
             let Some(exchange) = exchange.upgrade() else { return };
-            match exchange.set_campaigns(this_catalogue(&catalogue)) {
+            let campaigns = this_catalogue(&catalogue, &house);
+            house = campaigns.house.clone();
+            match exchange.set_campaigns(campaigns) {
                 Ok(generation) => {
                     is_failing = false;
                     warn_of_room(&catalogue, campaigns_max);
@@ -322,7 +331,7 @@ fn this_line(config: &BudgetsConfig, lifetimes: &Lifetimes, line: ShardLine) -> 
 }
 
 /// What the exchange holds auctions by.
-fn this_catalogue(published: &Published<Shown>) -> Campaigns {
+fn this_catalogue(published: &Published<Shown>, before: &Catalogue) -> Campaigns {
     let currency_of = |account: &str| {
         let accounts = &published.accounts;
         let found = accounts.binary_search_by(|known| (*known.id).cmp(account));
@@ -331,9 +340,9 @@ fn this_catalogue(published: &Published<Shown>) -> Campaigns {
     let campaigns = published.campaigns.iter().filter(|campaign| campaign.is_open);
     let campaigns = campaigns.filter_map(|campaign| {
         Some(Campaign {
-            id: Box::from(&*campaign.id),
+            id: Arc::clone(&campaign.id),
             slot: campaign.slot,
-            account: Box::from(&*campaign.account),
+            account: Arc::clone(&campaign.account),
             currency: currency_of(&campaign.account)?,
             rules: Arc::clone(&campaign.rules.0.0),
         })
@@ -352,7 +361,7 @@ fn this_catalogue(published: &Published<Shown>) -> Campaigns {
     Campaigns {
         number: published.number,
         seats: seats.collect(),
-        house: Catalogue::new(campaigns.collect()),
+        house: before.renewed(campaigns.collect()),
     }
 }
 

@@ -34,11 +34,11 @@ pub use targeting::{CampaignTargeting, KeyValues, Listed, Page};
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// What it is called; `cid` of its bids.
-    pub id: Box<str>,
+    pub id: Arc<str>,
     /// By which its money is known. No two campaigns have the same.
     pub slot: Slot,
     /// The account; `seat` of its bids.
-    pub account: Box<str>,
+    pub account: Arc<str>,
     /// Of the account, and so of its price.
     pub currency: Currency,
     /// What it bids, for what, and what it shows.

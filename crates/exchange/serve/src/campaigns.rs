@@ -16,7 +16,7 @@ use units::Currency;
 pub const HOUSE: &str = "house";
 
 /// Campaigns and accounts of seats.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Campaigns {
     /// Counts up with each change.
     pub number: u64,
@@ -65,12 +65,6 @@ pub(crate) struct Payers<'g> {
     pub seats: &'g HashMap<Seat, Payer>,
     /// Those of our own, which pay for themselves.
     pub campaigns: &'g [Campaign],
-}
-
-impl Default for Campaigns {
-    fn default() -> Self {
-        Self { number: 0, seats: Vec::new(), house: Catalogue::new(Vec::new()) }
-    }
 }
 
 impl Campaigns {

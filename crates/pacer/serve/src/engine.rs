@@ -27,8 +27,9 @@ const NEW_NAME: &str = "ledger.redb.new";
 /// There while a process has the store open, and after one that did not close it well. Nothing
 /// waits for it to be durable: where the name is lost, so is the page cache that it warns of.
 const OPEN_NAME: &str = "open";
-/// What redb may hold of the file in memory.
-const CACHE_BYTES: usize = 64 << 20;
+/// What redb may hold of the file in memory: the rows of some hours. What else is read is seldom asked for,
+/// and in the page cache.
+const CACHE_BYTES: usize = 16 << 20;
 /// What is copied at once.
 const PIECE_BYTES: usize = 1 << 20;
 

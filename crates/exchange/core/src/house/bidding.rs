@@ -15,6 +15,7 @@ use units::{Cpm, Ratio, Round};
 use super::catalogue::{Ad, Catalogue};
 use super::offers::{ACCOUNTS_MAX, Offer};
 use super::room::{Choice, DealRoom, FloorKey, Room};
+use super::terms::Told;
 use super::{Desk, HouseAnswer, HouseBid};
 use crate::Auction;
 use crate::auction::{AuctionType, ImpTerms};
@@ -284,14 +285,16 @@ impl Bidding<'_, '_> {
     /// Whether a judge would let it pass, here and under this deal.
     fn fits(&self, campaign: usize, ad: &Ad, deal: Option<&DealRoom>, room: &Room) -> bool {
         let imp = &self.imp;
+        let may_tell = |told: &Told| {
+            room.blocked.admits(told) && deal.is_none_or(|deal| deal.admits_domains(&told.domains))
+        };
         imp.formats & ad.format.bit() != 0
             && (ad.format != MediaType::Banner || self.fits_size(campaign, ad))
             && !(imp.is_secure && ad.is_insecure)
             && !(ad.format == MediaType::Banner
                 && ((imp.blocks_script && ad.has_script) || (imp.blocks_iframe && ad.has_iframe)))
             && imp.attributes_blocked[ad.format as usize] & ad.attributes == 0
-            && room.blocked.admits(&ad.told)
-            && deal.is_none_or(|deal| deal.admits_domains(&ad.told.domains))
+            && may_tell(self.catalogue.ad_terms.told(ad.told))
     }
 
     /// Whether a banner has a size on offer, and one that its campaign wants.

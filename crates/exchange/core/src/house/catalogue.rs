@@ -2,33 +2,34 @@
 //! to it. Built off the shards, and never changed.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use openrtb::codes::MediaType;
 use units::Currency;
 
-use super::Campaign;
 use super::creative::Creative;
 use super::index::{Bits, Dimension, DimensionBuilder, Lists, ListsBuilder};
 use super::targeting::{CampaignTargeting, KeyValues, Listed};
-use super::terms::{AdTerms, Numbers, Told};
+use super::terms::{AdTerms, Numbers};
+use super::{Campaign, Rules};
 use crate::Region;
 
-/// Campaigns that may bid, ready to be searched.
+/// Campaigns that may bid, ready to be searched. Clones share all of it.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    campaigns: Vec<Campaign>,
+    campaigns: Arc<[Campaign]>,
     /// By campaign.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Arc<[Held]>,
     /// Of all campaigns, those of one campaign together.
-    pub(super) ads: Vec<Ad>,
-    pub(super) seats: Vec<Box<str>>,
-    pub(super) seat_numbers: Numbers,
-    pub(super) currencies: Vec<Currency>,
-    pub(super) ad_terms: AdTerms,
-    pub(super) places: Places,
-    pub(super) shapes: Shapes,
-    pub(super) deals: Deals,
-    pub(super) key_values: Keys,
+    pub(super) ads: Arc<[Ad]>,
+    pub(super) seats: Arc<[Box<str>]>,
+    pub(super) seat_numbers: Arc<Numbers>,
+    pub(super) currencies: Arc<[Currency]>,
+    pub(super) ad_terms: Arc<AdTerms>,
+    pub(super) places: Arc<Places>,
+    pub(super) shapes: Arc<Shapes>,
+    pub(super) deals: Arc<Deals>,
+    pub(super) key_values: Arc<Keys>,
 }
 
 /// What is looked at of a campaign once it is found.
@@ -49,7 +50,7 @@ pub(super) struct Held {
 #[derive(Clone, Debug)]
 pub(super) struct Ad {
     /// By position among the campaign's.
-    pub(super) creative: usize,
+    pub(super) creative: u32,
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,
     pub(super) dur: Option<u32>,
@@ -57,7 +58,8 @@ pub(super) struct Ad {
     pub(super) has_script: bool,
     pub(super) has_iframe: bool,
     pub(super) attributes: u64,
-    pub(super) told: Told,
+    /// By number among the catalogue's [`AdTerms`].
+    pub(super) told: u32,
 }
 
 /// Campaigns by where the ad is shown.
@@ -121,37 +123,56 @@ impl Keys {
     }
 }
 
+impl Default for Catalogue {
+    /// Without campaigns.
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
 impl Catalogue {
     /// Indexes `campaigns`; the seats are their accounts, in the order in which these come.
     pub fn new(campaigns: Vec<Campaign>) -> Self {
         let len = campaigns.len();
-        let ads = campaigns.iter().map(|campaign| campaign.rules.creatives.len()).sum();
-        let (held, ads) = (Vec::with_capacity(len), Vec::with_capacity(ads));
-        let mut builder = Builder { held, ads, ..Builder::default() };
+        let mut builder = Builder::default();
         for (number, campaign) in (0..).zip(&campaigns) {
             builder.add(number, campaign);
         }
         let formats = builder.formats.map(|members| Bits::of(len, &members));
+        builder.ad_terms.shrink();
         Self {
-            campaigns,
-            held: builder.held,
-            ads: builder.ads,
-            seats: builder.seats,
-            seat_numbers: builder.seat_numbers,
-            currencies: builder.currencies,
-            ad_terms: builder.ad_terms,
-            places: builder.places.build(len),
-            shapes: Shapes {
+            campaigns: campaigns.into(),
+            held: builder.held.into(),
+            ads: builder.ads.into(),
+            seats: builder.seats.into(),
+            seat_numbers: builder.seat_numbers.into(),
+            currencies: builder.currencies.into(),
+            ad_terms: builder.ad_terms.into(),
+            places: builder.places.build(len).into(),
+            shapes: Arc::new(Shapes {
                 formats,
                 adaptive: Bits::of(len, &builder.adaptive),
                 sizes: builder.sizes.build(len),
-            },
-            deals: Deals {
+            }),
+            deals: Arc::new(Deals {
                 numbers: builder.deal_numbers,
                 lists: builder.deals.build(len),
                 open: Bits::of(len, &builder.open),
-            },
-            key_values: builder.key_values,
+            }),
+            key_values: builder.key_values.into(),
+        }
+    }
+
+    /// The same as [`new`](Self::new) with these campaigns, which come after its own. Where they differ
+    /// in nothing but what indexes do not tell, such as prices, the indexes are shared.
+    #[must_use]
+    pub fn renewed(&self, campaigns: Vec<Campaign>) -> Self {
+        let mut pairs = self.campaigns.iter().zip(&campaigns);
+        let is_shared = self.campaigns.len() == campaigns.len()
+            && pairs.all(|(own, other)| own.is_indexed_as(other));
+        match is_shared {
+            true => Self { campaigns: campaigns.into(), ..self.clone() },
+            false => Self::new(campaigns),
         }
     }
 
@@ -166,11 +187,23 @@ impl Catalogue {
     }
 
     pub(super) fn creative(&self, campaign: usize, ad: usize) -> &Creative {
-        &self.campaigns[campaign].rules.creatives[self.ads[ad].creative]
+        &self.campaigns[campaign].rules.creatives[self.ads[ad].creative as usize]
     }
 
     pub(super) fn targeting(&self, campaign: usize) -> &CampaignTargeting {
         &self.campaigns[campaign].rules.targeting
+    }
+}
+
+impl Campaign {
+    /// Whether indexes tell the same of both. Of rules that were not read anew that is known at once.
+    fn is_indexed_as(&self, other: &Self) -> bool {
+        let is_same = |rules: &Rules, others: &Rules| {
+            rules.targeting == others.targeting && rules.creatives == others.creatives
+        };
+        self.account == other.account
+            && self.currency == other.currency
+            && (Arc::ptr_eq(&self.rules, &other.rules) || is_same(&self.rules, &other.rules))
     }
 }
 
@@ -198,7 +231,7 @@ impl Builder {
         let targeting = &campaign.rules.targeting;
         let seat = self.seat_numbers.number(&campaign.account);
         if seat as usize == self.seats.len() {
-            self.seats.push(campaign.account.clone());
+            self.seats.push(Box::from(&*campaign.account));
         }
         let known = self.currencies.iter().position(|known| *known == campaign.currency);
         let currency = known.unwrap_or_else(|| {
@@ -206,7 +239,7 @@ impl Builder {
             self.currencies.len() - 1
         });
         let first = self.ads.len();
-        for (creative, it) in campaign.rules.creatives.iter().enumerate() {
+        for (creative, it) in (0..).zip(&campaign.rules.creatives) {
             if targeting.takes(it) {
                 self.add_ad(number, creative, it);
             }
@@ -230,7 +263,7 @@ impl Builder {
         });
     }
 
-    fn add_ad(&mut self, campaign: u32, position: usize, creative: &Creative) {
+    fn add_ad(&mut self, campaign: u32, position: u32, creative: &Creative) {
         let of_format = &mut self.formats[creative.format as usize];
         if of_format.last() != Some(&campaign) {
             of_format.push(campaign);
@@ -249,7 +282,7 @@ impl Builder {
             has_script: creative.has_script,
             has_iframe: creative.has_iframe,
             attributes: creative.attributes,
-            told: self.ad_terms.told(creative),
+            told: self.ad_terms.note(creative),
         });
     }
 }

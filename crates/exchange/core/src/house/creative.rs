@@ -102,12 +102,11 @@ const _: () = assert!(BID_LIST_MAX == 32, "what problems say is so");
 /// Something to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Creative {
-    pub(super) id: Box<str>,
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,
-    pub(super) domains: Vec<Box<str>>,
+    pub(super) domains: Box<[Box<str>]>,
     pub(super) bundle: Option<Box<str>>,
-    pub(super) categories: Vec<Box<str>>,
+    pub(super) categories: Box<[Box<str>]>,
     pub(super) taxonomy: u32,
     /// Code n is bit n.
     pub(super) attributes: u64,
@@ -135,23 +134,17 @@ impl Creative {
             is_insecure: is_insecure(&markup),
             has_script: has_tag(&markup, "script"),
             has_iframe: has_tag(&markup, "iframe"),
-            id: spec.id,
             format: spec.format,
             size: spec.size,
-            domains: spec.domains,
+            domains: spec.domains.into(),
             bundle: spec.bundle,
-            categories: spec.categories,
+            categories: spec.categories.into(),
             taxonomy: spec.taxonomy,
             attributes: spec.attributes.iter().fold(0, |set, code| set | 1 << code),
             language: spec.language,
             duration_s: spec.duration_s,
             members: members.into(),
         })
-    }
-
-    /// What it is called.
-    pub fn id(&self) -> &str {
-        &self.id
     }
 
     /// What it is.

@@ -42,6 +42,7 @@ impl Numbers {
 #[derive(Clone, Debug, Default)]
 struct Nested {
     numbers: Numbers,
+    /// But for themselves: most texts are within few wider ones, which they share.
     within: HashMap<Box<str>, Vec<u32>>,
 }
 
@@ -50,13 +51,19 @@ impl Nested {
         let known = self.numbers.len();
         let number = self.numbers.number(text);
         if number as usize == known {
-            wider.for_each(|wider| self.within.entry(wider.into()).or_default().push(number));
+            for wider in wider.filter(|wider| *wider != text) {
+                match self.within.get_mut(wider) {
+                    Some(within) => within.push(number),
+                    None => drop(self.within.insert(wider.into(), vec![number])),
+                }
+            }
         }
         number
     }
 
-    /// Puts what is within `wider` into `set`.
+    /// Puts `wider` and what is within it into `set`.
     fn mark(&self, wider: &str, set: &mut Bits) {
+        self.numbers.get(wider).into_iter().for_each(|number| set.set(number));
         let within = self.within.get(wider);
         within.into_iter().flatten().for_each(|number| set.set(*number));
     }
@@ -69,10 +76,12 @@ pub(super) struct AdTerms {
     categories: Nested,
     bundles: Numbers,
     languages: Vec<Box<str>>,
+    /// Each once for the creatives of a campaign that tell the same, as most do.
+    told: Vec<Told>,
 }
 
 /// What one creative tells, by numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) domains: Box<[u32]>,
     categories: Box<[u32]>,
@@ -95,11 +104,33 @@ pub(super) struct Blocked {
 }
 
 impl AdTerms {
-    /// Numbers what `creative` tells.
-    pub(super) fn told(&mut self, creative: &Creative) -> Told {
+    /// Notes what `creative` tells, for [`told`](Self::told).
+    pub(super) fn note(&mut self, creative: &Creative) -> u32 {
+        let told = self.numbered(creative);
+        if self.told.last() != Some(&told) {
+            self.told.push(told);
+        }
+        u32::try_from(self.told.len() - 1).expect("creatives fit their numbers")
+    }
+
+    /// What was noted under this number.
+    pub(super) fn told(&self, number: u32) -> &Told {
+        &self.told[number as usize]
+    }
+
+    /// Gives back the room in which it was built.
+    pub(super) fn shrink(&mut self) {
+        self.told.shrink_to_fit();
+        for nested in [&mut self.domains, &mut self.categories] {
+            nested.within.values_mut().for_each(Vec::shrink_to_fit);
+        }
+    }
+
+    fn numbered(&mut self, creative: &Creative) -> Told {
+        let mut small = String::new();
         let mut domain = |domain: &str| {
-            let domain = domain.to_ascii_lowercase();
-            self.domains.number(&domain, suffixes(&domain))
+            let domain = in_small_letters(domain, &mut small);
+            self.domains.number(domain, suffixes(domain))
         };
         let domains = creative.domains.iter().map(|text| domain(text)).collect();
         let mut category = |category: &str| self.categories.number(category, prefixes(category));

@@ -1,6 +1,7 @@
 //! The exchange's part of a house campaign's table: what it bids, for what, and what it shows. Whose
 //! it is and what it may spend is not read here.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use exchange_core::Region;
@@ -41,10 +42,9 @@ impl HouseRules {
             s.problem("creative", "[]", "needs one at least, under `[[creative]]`");
         }
         let is_whole = read.iter().all(|(_, creative)| creative.is_some());
-        for (place, (id, _)) in read.iter().enumerate() {
-            if read[..place].iter().any(|(earlier, _)| earlier == id) {
-                s.problem("creative", id, format!("has two with the id `{id}`"));
-            }
+        let mut known = HashSet::with_capacity(read.len());
+        for (id, _) in read.iter().filter(|(id, _)| !known.insert(id)) {
+            s.problem("creative", id, format!("has two with the id `{id}`"));
         }
         let mut creatives: Vec<_> = read.into_iter().filter_map(|(_, creative)| creative).collect();
         // They stay for as long as the campaign does: without the room in which they were read.

@@ -136,7 +136,7 @@ impl<R> Books<R> {
         let campaigns = self.campaigns.iter().filter(|(_, entry)| !entry.record.is_removed);
         let campaigns = campaigns.filter_map(|(id, entry)| {
             let campaign = entry.value.as_ref()?;
-            let (account, of) = self.accounts.get_key_value(campaign.account.as_str())?;
+            let (account, of) = self.accounts.get_key_value(&*campaign.account)?;
             let is_account_open = of.value.as_ref().is_some_and(|account| !account.is_paused);
             Some(PublishedCampaign {
                 id: Arc::clone(id),
@@ -185,7 +185,7 @@ impl<R> Books<R> {
             let definition = always(slot, (number, version), true);
             return Some(CampaignOrder { definition, pacing: None });
         };
-        let account = self.number(&campaign.account.as_str().into());
+        let account = self.number(&campaign.account);
         let definition = CampaignDefinition {
             slot,
             version,

@@ -42,7 +42,7 @@ pub(super) fn problems<R>(set: &FileSet<R>, books: &Books<R>) -> Vec<Problem> {
         }
     }
     for found in &set.campaigns {
-        let before = books.campaigns.get(found.value.id.as_str());
+        let before = books.campaigns.get(&found.value.id);
         if before.is_some_and(is_of_api) {
             problems.push(of_api(Kind::Campaign, found, &found.value.id));
         } else if let Some(remedy) = changed_campaign(&found.value, before) {
@@ -84,7 +84,7 @@ pub(super) fn changed_campaign<R>(
     }
     let given = before.record.given();
     let account = given.get("account")?.as_str()?;
-    (account != campaign.account).then(|| remedy(account))
+    (*account != *campaign.account).then(|| remedy(account))
 }
 
 /// A seat of the account that another one has: the seat, and whose it is.

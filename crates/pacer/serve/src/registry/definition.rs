@@ -73,9 +73,9 @@ pub struct Account {
 #[derive(Clone, Debug)]
 pub struct Campaign<R> {
     /// As operators name it.
-    pub id: String,
+    pub id: Arc<str>,
     /// Who pays. For ever.
-    pub account: String,
+    pub account: Arc<str>,
     /// Its own, beside the account's.
     pub limits: Limits,
     /// Its first millisecond since 1970, UTC.
@@ -160,8 +160,8 @@ impl<R: Rules> Campaign<R> {
         let noted =
             |(key, at): (&str, &Instant)| at.note.as_ref().map(|note| format!("{key}: {note}"));
         Self {
-            id,
-            account,
+            id: id.into(),
+            account: account.into(),
             limits,
             start_unix_ms: start.unix_ms,
             end_unix_ms: end.unix_ms,

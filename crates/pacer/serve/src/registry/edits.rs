@@ -17,7 +17,7 @@ use super::json::{merge, problem};
 use super::keys::{Keyed, Known};
 use super::record::{HOLDABLE, Held, Origin, Record};
 use super::refused::Refused;
-use super::{Inner, Registry, Rules, cross, read};
+use super::{Inner, Registry, Rules, cross, packed, read};
 
 /// Most bytes that a list shows at once, but for one definition that is larger.
 const PAGE_BYTES_MAX: usize = 8 << 20;
@@ -150,7 +150,7 @@ impl<R: Rules> Registry<R> {
                 let found = books.campaigns.range::<str, _>(from);
                 let account = |entry: &Entry<super::Campaign<R>>| {
                     let given = || entry.record.given().get("account")?.as_str().map(str::to_owned);
-                    entry.value.as_ref().map(|it| it.account.clone()).or_else(given)
+                    entry.value.as_ref().map(|it| it.account.to_string()).or_else(given)
                 };
                 let found = found.filter(|(_, entry)| {
                     wanted(
@@ -268,7 +268,7 @@ fn account<R: Rules>(
         return Err(Refused::Invalid(problems));
     }
     if record.origin == Origin::Api {
-        record.given = given;
+        record.given = packed::pack(&given);
     }
     let limits = account.limits;
     let entry = Entry { version, record, value: Some(Arc::new(account)) };
@@ -288,7 +288,7 @@ fn campaign<R: Rules>(
     let facts = books.facts(|entry| !entry.record.is_removed);
     let read = read::campaign::<R>(&record.in_force(), &facts);
     let (campaign, given) = read.map_err(Refused::Invalid)?;
-    let id: Arc<str> = campaign.id.as_str().into();
+    let id = Arc::clone(&campaign.id);
     let entry = books.campaigns.get(&id);
     let version = free((Kind::Campaign, &id), before, entry)?;
     let mut problems = Vec::new();
@@ -302,7 +302,7 @@ fn campaign<R: Rules>(
         return Err(Refused::Invalid(problems));
     }
     if record.origin == Origin::Api {
-        record.given = given;
+        record.given = packed::pack(&given);
     }
     let (limits, notes) = (campaign.limits, campaign.notes.clone());
     let entry = Entry { version, record, value: Some(Arc::new(campaign)) };
@@ -392,7 +392,7 @@ fn check_budgets(budgets: &Map<String, Value>) -> Result<(), Refused> {
 fn merged(before: &Record, patch: &Map<String, Value>) -> Record {
     let mut given = before.given();
     merge(&mut given, patch);
-    Record { given: Value::from(given).to_string().into(), ..before.clone() }
+    Record { given: packed::pack(&Value::from(given).to_string()), ..before.clone() }
 }
 
 /// Changes keys of what the API defined, or holds them over what a file says.
@@ -410,7 +410,7 @@ fn of_api(body: &Map<String, Value>) -> Record {
         slot: None,
         origin: Origin::Api,
         is_removed: false,
-        given: Value::from(body.clone()).to_string().into(),
+        given: packed::pack(&Value::from(body.clone()).to_string()),
         held: Held::default(),
     }
 }

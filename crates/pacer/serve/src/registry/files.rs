@@ -240,7 +240,7 @@ impl<'p, R: Rules> Plan<'p, R> {
 
     fn campaigns(&mut self) {
         for found in &self.set.campaigns {
-            let id: Arc<str> = found.value.id.as_str().into();
+            let id = Arc::clone(&found.value.id);
             let before = self.books.campaigns.get(&id);
             let mut record = record_of(found, before);
             let mut value = Arc::clone(&found.value);
@@ -310,7 +310,8 @@ fn is_gone<T>(entry: &Entry<T>, id: &str, given: &HashSet<&str>) -> bool {
 fn record_of<T, U>(found: &Found<T>, before: Option<&Entry<U>>) -> Record {
     let held = match before {
         Some(before) if !before.record.held.is_empty() => {
-            let given = serde_json::from_str(&found.given).expect("it was written as an object");
+            let given =
+                serde_json::from_str(&found.given.text()).expect("it was written as an object");
             before.record.held.over(&given)
         }
         _ => Held::default(),
@@ -319,7 +320,7 @@ fn record_of<T, U>(found: &Found<T>, before: Option<&Entry<U>>) -> Record {
         slot: before.and_then(|before| before.record.slot),
         origin: Origin::File(Arc::clone(&found.file)),
         is_removed: false,
-        given: Arc::clone(&found.given),
+        given: found.given.clone(),
         held,
     }
 }

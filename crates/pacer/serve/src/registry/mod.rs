@@ -25,6 +25,7 @@ mod keys;
 mod members;
 mod nearest;
 mod pacing;
+mod packed;
 mod prepare;
 mod read;
 mod record;

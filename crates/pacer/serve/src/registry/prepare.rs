@@ -10,6 +10,7 @@ use pacer_core::store::{Definition, DefinitionKey, Kind};
 use tracing::error;
 
 use super::books::{Books, Entry};
+use super::packed::Packer;
 use super::read::{self, Files};
 use super::record::{Origin, Record};
 use super::{DeskError, RegistryOptions, Rules, StartError, files, listed};
@@ -76,7 +77,7 @@ pub fn check_files<R: Rules>(
         found.value.seats.iter().map(of)
     });
     let notes = set.campaigns.iter().flat_map(|found| {
-        found.value.notes.iter().map(|note| (found.value.id.clone(), note.clone()))
+        found.value.notes.iter().map(|note| (found.value.id.to_string(), note.clone()))
     });
     Ok(CheckedFiles {
         accounts: set.accounts.len(),
@@ -91,9 +92,9 @@ pub fn check_files<R: Rules>(
 fn kept<R: Rules>(
     mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, DeskError>,
 ) -> Result<Books<R>, StartError> {
-    let mut books = Books::default();
+    let (mut books, mut packer) = (Books::default(), Packer::new());
     for (key, definition) in definitions(Kind::Account)? {
-        let (id, version, record) = record_of(key, &definition)?;
+        let (id, version, record) = record_of(key, &definition, &mut packer)?;
         let in_force = record.in_force();
         let (account, _) = read::account(&in_force)
             .map_err(|problems| StartError::Unreadable { id: id.to_string(), problems })?;
@@ -102,7 +103,7 @@ fn kept<R: Rules>(
     }
     let facts = books.facts(|_| true);
     for (key, definition) in definitions(Kind::Campaign)? {
-        let (id, version, record) = record_of(key, &definition)?;
+        let (id, version, record) = record_of(key, &definition, &mut packer)?;
         // Those of files are read from their files.
         let is_read = record.origin == Origin::Api && !record.is_removed;
         let value = is_read.then(|| read::campaign::<R>(&record.in_force(), &facts));
@@ -123,8 +124,9 @@ fn kept<R: Rules>(
 fn record_of(
     key: DefinitionKey,
     definition: &Definition,
+    packer: &mut Packer,
 ) -> Result<(Arc<str>, u64, Record), StartError> {
     let unreadable = || StartError::Unreadable { id: key.id.clone(), problems: Vec::new() };
-    let record = Record::from_bytes(&definition.body).ok_or_else(unreadable)?;
+    let record = Record::from_bytes(&definition.body, packer).ok_or_else(unreadable)?;
     Ok((key.id.into(), definition.version, record))
 }

@@ -15,6 +15,7 @@ use super::RegistryOptions;
 use super::definition::{Account, AccountFacts, Campaign, Rules};
 use super::json::{problem, toml_of};
 use super::nearest::nearest;
+use super::packed::{Packed, Packer};
 
 /// What is known of accounts, by their ids.
 pub(super) type Facts = BTreeMap<Arc<str>, AccountFacts>;
@@ -24,7 +25,7 @@ pub(super) type Facts = BTreeMap<Arc<str>, AccountFacts>;
 pub(super) struct Found<T> {
     pub(super) value: Arc<T>,
     /// As JSON, defaults left out.
-    pub(super) given: Arc<str>,
+    pub(super) given: Packed,
     pub(super) file: Arc<Path>,
     pub(super) line: Option<usize>,
     /// Which of its kind in the file.
@@ -36,7 +37,7 @@ impl<T> Clone for Found<T> {
         let (value, given, file) = (&self.value, &self.given, &self.file);
         Self {
             value: Arc::clone(value),
-            given: Arc::clone(given),
+            given: given.clone(),
             file: Arc::clone(file),
             line: self.line,
             index: self.index,
@@ -216,8 +217,15 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         let known =
             |(_, account): &(_, Account)| (account.id.as_str().into(), account.facts.clone());
         own.borrow_mut().extend(accounts.iter().map(known));
-        let campaigns = s
+        let mut campaigns = s
             .tables("campaign", "What is paid for.", |s| (s.line(), Campaign::<R>::read(s, facts)));
+        // All of an account's campaigns have its name once.
+        let own = own.borrow();
+        for (_, campaign) in &mut campaigns {
+            if let Some((name, _)) = own.get_key_value(&campaign.account) {
+                campaign.account = Arc::clone(name);
+            }
+        }
         (accounts, campaigns)
     };
     let (loaded, sources) = load_tracked(path, read);
@@ -251,9 +259,10 @@ fn placed<T>(read: Vec<(Option<usize>, T)>, given: Value, file: &Arc<Path>) -> V
         Value::Array(given) => given,
         _ => Vec::new(),
     };
+    let mut packer = Packer::new();
     let found = |(index, ((line, value), given)): (usize, ((Option<usize>, T), Value))| Found {
         value: Arc::new(value),
-        given: given.to_string().into(),
+        given: packer.pack(&given.to_string()),
         file: Arc::clone(file),
         line,
         index,

@@ -10,6 +10,7 @@ use pacer_core::messages::Slot;
 use serde_json::{Map, Value, json};
 
 use super::json::merge;
+use super::packed::{Packed, Packer};
 
 /// Where a definition is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,8 @@ pub struct Record {
     pub origin: Origin,
     /// Whether it is gone. Its number stays its own.
     pub is_removed: bool,
-    /// What its origin says, an object as JSON text, defaults left out. As text it takes a third of
-    /// the room.
-    pub given: Arc<str>,
+    /// What its origin says, an object as JSON text, defaults left out.
+    pub given: Packed,
     /// What the API says over a file.
     pub held: Held,
 }
@@ -85,7 +85,7 @@ impl Held {
 impl Record {
     /// What its origin says.
     pub fn given(&self) -> Map<String, Value> {
-        serde_json::from_str(&self.given).expect("it was written as an object")
+        serde_json::from_str(&self.given.text()).expect("it was written as an object")
     }
 
     /// What is in force: what its origin says, and what is held over that.
@@ -103,7 +103,7 @@ impl Record {
         };
         let (slot, file) = (Value::from(self.slot.map(|slot| slot.0)), Value::from(file));
         let (is_removed, held) = (self.is_removed, Value::from(self.held.0.clone()));
-        let given = &self.given;
+        let given = self.given.text();
         let record = format!(
             r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
         );
@@ -111,13 +111,13 @@ impl Record {
     }
 
     /// What [`to_bytes`](Self::to_bytes) wrote; nothing for anything else.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_bytes(bytes: &[u8], packer: &mut Packer) -> Option<Self> {
         let mut record: Value = serde_json::from_slice(bytes).ok()?;
         let mut object = |key: &str| match record[key].take() {
             Value::Object(object) => Some(object),
             _ => None,
         };
-        let given = Value::from(object("definition")?).to_string().into();
+        let given = packer.pack(&Value::from(object("definition")?).to_string());
         let held = Held(object("held")?);
         let slot = match &record["slot"] {
             Value::Null => None,

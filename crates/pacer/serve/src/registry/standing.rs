@@ -74,7 +74,7 @@ impl<R: Rules> Registry<R> {
             let has_seats = account.is_some_and(|account| !account.seats.is_empty());
             let campaigns = books.campaigns.values().filter(|entry| !entry.record.is_removed);
             let theirs = campaigns.filter_map(|entry| {
-                let campaign = entry.value.as_ref().filter(|campaign| campaign.account == id);
+                let campaign = entry.value.as_ref().filter(|campaign| *campaign.account == *id);
                 campaign.and(entry.record.slot)
             });
             (number, has_seats, theirs.collect::<Vec<_>>())

@@ -422,3 +422,46 @@ fn an_account_that_the_market_does_not_know_stays_out() {
     market.dsps.last_mut().unwrap().seats = ["b".into(), "c".into()].into_iter().collect();
     assert_eq!(bid(&catalogue, &market, &request()).all("cid"), ["campaign-1"]);
 }
+
+/// Whatever changes, it bids as one that was built anew does.
+#[test]
+fn a_catalogue_that_is_renewed_is_as_one_that_is_new() {
+    let before = [usual(0, "a", "2"), usual(1, "b", "1"), usual(2, "c", "3")];
+    let change = |change: fn(&mut Vec<Campaign>)| {
+        let mut campaigns = before.to_vec();
+        change(&mut campaigns);
+        campaigns
+    };
+    let with =
+        |rules: &Rules, targeting, creatives| Rules { targeting, creatives, ..rules.clone() };
+    let changes = [
+        change(|all| all[0] = usual(0, "a", "0.7")),
+        change(|all| all[0].id = "another".into()),
+        change(|all| all[1].slot = Slot(9)),
+        change(|all| all[1].account = "a".into()),
+        change(|all| all[1].currency = currency("EUR")),
+        change(|all| drop(all.pop())),
+        change(|all| all.push(usual(3, "d", "2.5"))),
+        change(|all| all.swap(0, 2)),
+        {
+            let mut campaigns = before.to_vec();
+            let targeting = CampaignTargeting { device_types: 1 << 3, ..any() };
+            let rules = &campaigns[0].rules;
+            campaigns[0].rules = with(rules, targeting, rules.creatives.clone()).into();
+            campaigns
+        },
+        {
+            let mut campaigns = before.to_vec();
+            let rules = &campaigns[0].rules;
+            let creative = Creative::new(CreativeSpec::new("c9", MediaType::Video, "<VAST/>"));
+            campaigns[0].rules = with(rules, any(), vec![creative.unwrap()]).into();
+            campaigns
+        },
+    ];
+    let catalogue = Catalogue::new(before.to_vec());
+    for (number, campaigns) in changes.into_iter().enumerate() {
+        let (renewed, new) = (catalogue.renewed(campaigns.clone()), Catalogue::new(campaigns));
+        let bids = |it: &Catalogue| bid(it, &market_of(it), &request()).answer.body;
+        assert_eq!(bids(&renewed), bids(&new), "change {number}");
+    }
+}

@@ -117,7 +117,7 @@ pub(super) fn bid_and(
             let parsed = judged.bid.as_ref().unwrap();
             assert_eq!(parsed.campaign().as_deref(), Some(&*campaign.id), "{place}");
             let seat = judged.seat.unwrap();
-            assert_eq!(market.dsps[seat.dsp].seats[seat.seat], campaign.account, "{place}");
+            assert_eq!(*market.dsps[seat.dsp].seats[seat.seat], *campaign.account, "{place}");
             // What is bid costs its account no more than was decided.
             let price = parsed.price().unwrap();
             let back =

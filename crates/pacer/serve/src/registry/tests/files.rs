@@ -2,6 +2,8 @@
 
 use runtime::shutdown::Shutdown;
 
+use super::super::books::Entry;
+use super::super::read::Found;
 use super::*;
 
 #[test]
@@ -244,4 +246,17 @@ fn what_a_failing_store_did_not_take_is_read_again() {
     fixture.published(|published| published.campaigns.len() == 1);
     shutdown.begin();
     watching.join().expect("it ends");
+}
+
+/// In the books, and as it was read from its file, beside its text and what the exchange shows.
+#[test]
+fn a_campaign_takes_six_hundred_bytes_in_the_registry() {
+    let campaign = size_of::<Campaign<PriceRules>>();
+    let entry = size_of::<Arc<str>>() + size_of::<Entry<Campaign<PriceRules>>>();
+    let found = size_of::<Found<Campaign<PriceRules>>>();
+    let all = campaign + entry + found;
+    assert!(
+        all <= 600,
+        "{all} bytes: {campaign} itself, {entry} in the books, {found} of its file"
+    );
 }

@@ -1,0 +1,118 @@
+//! The JSON text of a definition in little room: most of it is keys and forms that all definitions have,
+//! and names that it says again and again.
+//!
+//! Owns the form, which is for memory alone: nothing of it is kept or told. Knows no keys but as text.
+
+use std::fmt;
+use std::sync::Arc;
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+/// Text that definitions are likely to have, what is likeliest last: a text that has it refers to it.
+const LIKELY: &[u8] = br#"{"app_bundles":[""],"attributes":[],"budget":"","categories":["IAB"],"category_taxonomy":,"currency":"EUR","deals":[""],"device_types":["mobile","pc","tv"],"duration_s":,"key_values":["="],"language":"en","late_holdback":"","paused":true,"regions":["USA/CA"],"seats":["/"],"time_zone":"Europe/","audio","native","video","markup":"<?xml version=\"1.0\"?><VAST version=\"4.0\"><Ad id=\"\"><InLine><Impression><![CDATA[https://]]></Impression><Creatives><Creative><Linear><Duration>00:00:15</Duration></Linear></Creative></Creatives></InLine></Ad></VAST>","size":"320x50","160x600","970x250"{"account":"","bid":{"price":"","value":""},"creative":[{"app_bundle":"com.","domains":["www..com"],"format":"banner","id":"","markup":"<a href=\"https://www..com/\"><script src=\"https://</script><img src=\"https://cdn..com/.png\" width=\"\" height=\"\"></a>","size":"728x90"},{"domains":[""],"format":"banner","id":"","markup":"<a href='https:///'><img src='https://.png'></a>","size":"300x250"}],"daily_budget":"100.00","hourly_budget":"","hours":["mon-fri 08-20"],"end":"2026-12-01T00:00:00Z","id":"","start":"2026-11-01T00:00:00Z","strategy":{"name":"","start":""},"targeting":{"countries":["USA"],"formats":[""],"sizes":["300x250"],"publishers":[""]}}"#;
+
+/// How far back a text refers, as the power of two: further than most are long.
+const WINDOW_BITS: u8 = 12;
+
+/// A text, packed. Clones share it; two are equal when their texts are.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Packed {
+    bytes: Arc<[u8]>,
+    /// Of the text.
+    len: usize,
+}
+
+impl Packed {
+    /// The text.
+    pub fn text(&self) -> String {
+        let mut inflate = Decompress::new_with_window_bits(false, WINDOW_BITS);
+        inflate.set_dictionary(LIKELY).expect("a dictionary comes before the text");
+        // One more byte, so that the end of the text is seen too.
+        let mut text = Vec::with_capacity(self.len + 1);
+        let status = inflate.decompress_vec(&self.bytes, &mut text, FlushDecompress::Finish);
+        assert_eq!(status.ok(), Some(Status::StreamEnd), "what was packed is whole");
+        String::from_utf8(text).expect("text was packed")
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// What packs texts. It takes some hundred kilobytes: one for many of them.
+pub(super) struct Packer {
+    deflate: Compress,
+    spare: Vec<u8>,
+}
+
+impl Packer {
+    pub(super) fn new() -> Self {
+        let deflate = Compress::new_with_window_bits(Compression::default(), false, WINDOW_BITS);
+        Self { deflate, spare: Vec::new() }
+    }
+
+    pub(super) fn pack(&mut self, text: &str) -> Packed {
+        self.deflate.reset();
+        self.deflate.set_dictionary(LIKELY).expect("a dictionary comes before the text");
+        self.spare.clear();
+        loop {
+            // What cannot be packed grows a little.
+            self.spare.reserve(text.len() + 64);
+            let taken = usize::try_from(self.deflate.total_in()).expect("it is of a text");
+            let rest = &text.as_bytes()[taken..];
+            let status = self.deflate.compress_vec(rest, &mut self.spare, FlushCompress::Finish);
+            if status.expect("deflating has no errors") == Status::StreamEnd {
+                return Packed { bytes: self.spare.as_slice().into(), len: text.len() };
+            }
+        }
+    }
+}
+
+/// Packs one text.
+pub(super) fn pack(text: &str) -> Packed {
+    Packer::new().pack(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_comes_out_as_it_went_in() {
+        let mut packer = Packer::new();
+        let long = format!(r#"{{"id":"{}"}}"#, "ä\\n'\"".repeat(20_000));
+        // What nothing repeats in: bytes grow, and are read all the same.
+        let mut state = 1u32;
+        let noise: String = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from_u32(0x1_0000 + (state >> 12) % 0x8_0000).unwrap_or('x')
+        })
+        .take(50_000)
+        .collect();
+        for text in ["", "{}", r#"{"id":"summer"}"#, &long, &noise] {
+            let packed = packer.pack(text);
+            assert_eq!(packed.text(), text);
+            assert_eq!(packed, pack(text), "whatever was packed before");
+            assert_ne!(packed, packer.pack(&format!("{text} ")));
+        }
+    }
+
+    /// Of a campaign with two banners and ids of their own.
+    #[test]
+    fn a_campaign_takes_a_quarter_of_its_text() {
+        let creative = |size| {
+            format!(
+                r#"{{"domains":["shop-81.example"],"format":"banner","id":"spring-81-{size}","markup":"<a href='https://shop-81.example/'><img src='https://cdn.example/spring-81/{size}.png'></a>","size":"{size}"}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"account":"acme-81","bid":{{"value":"0.60"}},"creative":[{},{}],"daily_budget":"1000.00","end":"2027-03-22T00:00:00Z","id":"spring-81","start":"2027-01-23T00:00:00Z","targeting":{{"countries":["DEU"],"publishers":["publisher-7"]}}}}"#,
+            creative("300x250"),
+            creative("728x90"),
+        );
+        let packed = pack(&text);
+        assert!(4 * packed.bytes.len() <= text.len(), "{} of {}", packed.bytes.len(), text.len());
+    }
+}
