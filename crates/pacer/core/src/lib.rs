@@ -7,6 +7,7 @@
 //! **pacing** asks the strategy of every campaign when its slot of time is over.
 
 pub mod calendar;
+mod encoding;
 pub mod ledger;
 pub mod messages;
 pub mod pacing;

@@ -6,14 +6,18 @@
 //!
 //! **Which flight.** The tightest: that of the campaign's life, unless the limit of the day is used
 //! up sooner, and that of the day, unless the limit of the hour is. It is chosen when the shortest
-//! span that has a limit ends, and when a definition changes. A flight that is joined midway, after a
-//! restart or a change, is followed from there on with what is left: nothing is made good that an
+//! span that has a limit ends, and when a definition changes. A flight that is joined midway, at
+//! a start that knows nothing of it or after a change, is followed from there on with what is left: nothing is made good that an
 //! earlier plan would have spent. What was learned about prices is kept.
+//!
+//! **What outlives the process.** What decides a pace is given out as [`Kept`], and taken back by the
+//! pacer of the next start, which goes on as if there had been no end.
 //!
 //! A turn looks at campaigns whose slot is over, at most so many; slots of campaigns end spread out.
 
 mod books;
 mod curve;
+mod kept;
 mod plan;
 mod sums;
 
@@ -31,8 +35,10 @@ use curve::Series;
 use plan::{Choice, Plan, Shape};
 use sums::Sums;
 
+pub use crate::encoding::DecodeError;
 pub use books::{Books, Funds, Purse};
 pub use curve::{CURVE_POINTS, Curve, CurvePoint};
+pub use kept::{KEPT_BYTES_MAX, Kept};
 
 /// How a campaign's budget is to be spent.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +126,8 @@ impl PacerOptions {
 
 /// The clocks of a zone, in both ways in which they are asked.
 struct Clocks {
+    /// Of its name: the same in every process, which its number is not.
+    digest: u64,
     calendar: Calendar,
     zone: Zone,
 }
@@ -142,6 +150,8 @@ struct Paced {
     pacing: Option<Pacing>,
     week: Week,
     learner: Option<Box<Learner>>,
+    /// Of what its state is made by.
+    terms: u64,
     sums: Sums,
     state: Option<State>,
     plan: Option<Plan>,
@@ -163,6 +173,8 @@ pub struct Pacer {
     campaigns: Vec<Option<Box<Paced>>>,
     /// By when the slot of each is over. What is not a campaign's `due_ms` any more is passed over.
     due: BinaryHeap<Reverse<(u64, Slot)>>,
+    /// What the process before kept of campaigns that have not been looked at since.
+    restored: BTreeMap<Slot, Kept>,
     uniform: Week,
     campaigns_known: u64,
     looked: u64,
@@ -178,15 +190,16 @@ impl Pacer {
             payers: BTreeMap::new(),
             campaigns: Vec::new(),
             due: BinaryHeap::new(),
+            restored: BTreeMap::new(),
             uniform: Week::uniform(),
             campaigns_known: 0,
             looked: 0,
         }
     }
 
-    /// The clocks of a zone, as a table of hours and as changes of their offset.
-    pub fn take_zone(&mut self, id: ZoneId, calendar: Calendar, zone: Zone) {
-        self.zones.insert(id, Clocks { calendar, zone });
+    /// The clocks of a zone of that name, as a table of hours and as changes of their offset.
+    pub fn take_zone(&mut self, id: ZoneId, name: &str, calendar: Calendar, zone: Zone) {
+        self.zones.insert(id, Clocks { digest: kept::digest(&name), calendar, zone });
     }
 
     /// An account, new or changed.
@@ -321,9 +334,12 @@ impl Pacer {
             return self.schedule(slot, now_ms + slot_ms);
         };
         let hour = Hour { now_ms, slot_ms, phase_ms, payer, clocks };
-        let (pace, next_ms) = match books.funds(slot) {
-            Some(funds) => paced.look(&hour, &funds),
-            None => (paced.told, now_ms + slot_ms),
+        let kept = self.restored.remove(&slot);
+        let resumed = kept.and_then(|kept| paced.resume(kept, &hour));
+        let (pace, next_ms) = match (resumed, books.funds(slot)) {
+            (Some((pace, due_ms)), _) => (Some(pace), due_ms),
+            (None, Some(funds)) => paced.look(&hour, &funds),
+            (None, None) => (paced.told, now_ms + slot_ms),
         };
         if pace != paced.told {
             paced.told = pace;
@@ -365,6 +381,7 @@ impl Paced {
             pacing: None,
             week: Week::uniform(),
             learner: None,
+            terms: 0,
             sums: Sums::default(),
             state: None,
             plan: None,
@@ -384,6 +401,7 @@ impl Paced {
             self.plan = None;
         }
         (self.flight, self.daypart, self.week) = (flight, daypart, week);
+        self.terms = pacing.map_or(0, |pacing| kept::terms(flight, daypart, pacing));
         self.choose_ms = 0;
         match pacing {
             Some(pacing) => {

@@ -26,4 +26,5 @@ pub use pace::{DrawKey, Pace, decide};
 pub use settings::{Adaptive, DUAL_MAX, OutOfRange, Pid, Pricing, Settings, SlotDual, Throttle};
 pub use state::{SlotEnd, State, step};
 pub use target::{Flight, Forecast, Target, TargetError};
+pub(crate) use week::TIME_MAX_MS;
 pub use week::{HOURS, OffsetFrom, Week, Zone};

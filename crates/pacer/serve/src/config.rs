@@ -20,6 +20,8 @@ const REMEMBERED_MOST: u32 = 4_000;
 const PERIODS: u32 = 4;
 /// Buckets of a class of reservations that are not over.
 const BUCKETS_OPEN: u32 = 18;
+/// What a crash forgets of strategies, but where their states are more than 60 MiB.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,6 +185,7 @@ impl BudgetsConfig {
             horizon: self.horizon(),
             late_window: self.late_window,
             slot: self.slot,
+            keep_every: KEEP_EVERY,
             origin,
             shutdown: shutdown.clone(),
         }

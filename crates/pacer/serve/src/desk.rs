@@ -5,6 +5,7 @@
 //! waits, and that nothing is authorised any more once the rules say that the books do not add up.
 
 mod asked;
+mod keeping;
 mod zones;
 
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ use crate::start::{Clock, LedgerFault};
 use crate::thread::Store;
 use crate::zones::Zones;
 use asked::{Changes, Defining, Expected};
+pub(crate) use keeping::Keeping;
 use zones::Tables;
 
 /// The longest between two turns.
@@ -59,6 +61,7 @@ pub(crate) struct Desk {
     ends: Ends,
     shared: Shared,
     tables: Tables,
+    keeping: Keeping,
     clock: Clock,
     lease_period: Duration,
     /// What the store was asked, in order.
@@ -96,6 +99,7 @@ impl Desk {
         (store, writer): (Store, Writer),
         ends: Ends,
         (shared, zones): (Shared, Zones),
+        keeping: Keeping,
     ) -> Self {
         Self {
             ledger,
@@ -105,6 +109,7 @@ impl Desk {
             ends,
             shared,
             tables: Tables::new(zones),
+            keeping,
             clock: Clock { origin: Instant::now() },
             lease_period: Duration::ZERO,
             expected: VecDeque::new(),
@@ -152,6 +157,12 @@ impl Desk {
             shutdown.begin();
         }
         self.shared.end();
+        // While the directory is held. Books that do not add up are no ground for a pace.
+        if fault.is_none() && self.store.failing().is_none() {
+            self.keeping.end(&self.pacer);
+        } else {
+            drop(self.keeping);
+        }
         let closed = self.store.close();
         if let Err(cause) = closed {
             warn!("the ledger's store {cause}");
@@ -182,6 +193,7 @@ impl Desk {
         self.pacer.turn(now.unix_ms, &self.ledger, SLOTS_MAX, &mut self.paces);
         let has_slots = self.pacer.looked() - more >= SLOTS_MAX as u64;
         self.send_paces();
+        self.keeping.turn(&mut self.pacer, begun, self.store.failing().is_some());
         self.tell(begun);
         if self.has_ended(begun) {
             return Next::End;
@@ -332,6 +344,7 @@ impl Desk {
             (self.turn_longest, self.batches, self.is_replayed);
         let (accounts, campaigns) = self.pacer.counts();
         let looked = self.pacer.looked();
+        let (states_kept, states_failed) = self.keeping.files();
         self.shared.change(|status| {
             status.failing = failing;
             status.is_replayed = is_replayed;
@@ -341,6 +354,7 @@ impl Desk {
             (status.strays, status.stray_nanos) = (stats.strays, stats.stray_nanos);
             status.waiting = waiting as u64;
             status.looked = looked;
+            (status.states_kept, status.states_failed) = (states_kept, states_failed);
             (status.turn, status.turn_longest) = (turn, turn_longest);
         });
     }

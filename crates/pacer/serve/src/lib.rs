@@ -11,6 +11,7 @@
 //!
 //! In the directory stand `ledger.redb`, `lock` with the process that holds it, and `open` while one
 //! does or when it did not end well; `ledger.redb.new` is on its way to take the first one's place.
+//! `pacing.states` has what strategies remember, of which nothing is money.
 //!
 //! **What holds:** a batch that is committed is found by every later start, whole, as long as the
 //! medium keeps what it said it kept; one that is not is found whole or not at all. A failed sync is
@@ -27,12 +28,14 @@ mod engine;
 mod error;
 mod feed;
 mod handle;
+mod keeper;
 mod keys;
 mod lines;
 mod place;
 pub mod registry;
 mod shared;
 mod start;
+mod states;
 mod tables;
 #[cfg(test)]
 mod tests;

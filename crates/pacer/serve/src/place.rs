@@ -58,6 +58,11 @@ impl Folder {
         Ok(Self { path: path.to_owned() })
     }
 
+    /// The directory at `path`, which is there.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
     fn file(&self, name: &str) -> io::Result<File> {
         let path = self.path.join(name);
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)

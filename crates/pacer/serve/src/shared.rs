@@ -46,6 +46,10 @@ pub struct Status {
     pub waiting: u64,
     /// How often a campaign was looked at.
     pub looked: u64,
+    /// Files of strategies' states that were written, and that could not be.
+    pub states_kept: u64,
+    /// See there.
+    pub states_failed: u64,
     /// How long the last turn took, and the longest.
     pub turn: Duration,
     /// See there.
@@ -86,6 +90,8 @@ impl Shared {
             stray_nanos: 0,
             waiting: 0,
             looked: 0,
+            states_kept: 0,
+            states_failed: 0,
             turn: Duration::ZERO,
             turn_longest: Duration::ZERO,
         };
@@ -160,6 +166,10 @@ impl Shared {
                 .value(&[], status.stray_nanos)?;
             page.counters("ledger_paces", "Slots of campaigns that were ended.")?
                 .value(&[], status.looked)?;
+            let mut states =
+                page.counters("ledger_states", "Files of strategies' states, by their end.")?;
+            states.value(&[("ended", "kept")], status.states_kept)?;
+            states.value(&[("ended", "failed")], status.states_failed)?;
             page.gauges("ledger_campaigns", "Campaigns that are defined.")?
                 .value(&[], count(status.campaigns))?;
             page.gauges("ledger_messages_waiting", "Messages without room in a shard's ring.")?

@@ -14,21 +14,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pacer_core::ledger::{Ledger, Now, Settings};
 use pacer_core::messages::Epoch;
-use pacer_core::pacing::{Pacer, PacerOptions};
+use pacer_core::pacing::{Kept, Pacer, PacerOptions};
 use pacer_core::store::{
     Answer, Begun, Cause, Definition, DefinitionKey, Denied, Found, Kind, Lease, LeaseKey,
     LeaseStore as _, Query, Spent, SumKey, Writer,
 };
 use pacer_core::token::Origin;
 use runtime::shutdown::Shutdown;
+use tracing::warn;
 use units::Tick;
 
-use crate::desk::{Desk, Ends};
+use crate::desk::{Desk, Ends, Keeping};
 use crate::error::OpenError;
 use crate::feed::{Feed, TOLD_MAX};
 use crate::handle::{AskError, Handle};
+use crate::keeper::Keeper;
 use crate::lines::{LINE_MESSAGES_MAX, LedgerLine, ShardLine};
+use crate::place::{Folder, Place};
 use crate::shared::{Shared, Waker};
+use crate::states::{self, ReadStates};
 use crate::thread::{Options, Store};
 use crate::zones::Zones;
 
@@ -57,6 +61,8 @@ pub struct Start {
     pub late_window: Duration,
     /// How long a strategy's slots are.
     pub slot: Duration,
+    /// The least time between two files of strategies' states: what a crash forgets of them.
+    pub keep_every: Duration,
     /// From when ticks are counted: the same for all shards.
     pub origin: Instant,
     /// Begun when the books do not add up.
@@ -201,7 +207,12 @@ impl Start {
         self.open()?.begin()
     }
 
-    pub(crate) fn start_over(self, mut store: Store, waker: Waker) -> Result<Started, StartError> {
+    /// Begins over a store, in the directory that it holds.
+    pub(crate) fn start_over(
+        self,
+        (mut store, waker): (Store, Waker),
+        directory: impl Place,
+    ) -> Result<Started, StartError> {
         let place = || self.directory.display().to_string();
         let clock = Clock { origin: self.origin };
         let node = (self.node, epoch_at(clock.now().unix_ms));
@@ -212,7 +223,11 @@ impl Start {
         let settings = self.settings(begun.epoch);
         let ledger = Ledger::new(settings, clock.now(), leases, begun.applied_seq).with_sums(sums);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
-        let pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
+        let mut pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
+        let writer = Writer { node: self.node, epoch: begun.epoch };
+        restore(&mut pacer, &directory, writer);
+        let keeper = Keeper::start(directory, writer).map_err(StartError::Thread)?;
+        let keeping = Keeping::new(keeper, self.keep_every);
         let shared = Shared::new(self.node, begun.epoch, begun.applied_seq);
         let (own, lines) = (0..self.shards)
             .map(|shard| {
@@ -225,9 +240,13 @@ impl Start {
         let zones = Zones::default();
         let closing = Arc::<AtomicBool>::default();
         let ends = Ends { lines: own, asks: asked, feed, closing: Arc::clone(&closing) };
-        let writer = Writer { node: self.node, epoch: begun.epoch };
-        let desk =
-            Desk::new((ledger, pacer), (store, writer), ends, (shared.clone(), zones.clone()));
+        let desk = Desk::new(
+            (ledger, pacer),
+            (store, writer),
+            ends,
+            (shared.clone(), zones.clone()),
+            keeping,
+        );
         let desk = desk.at(clock, self.lease_period);
         let (begins, shutdown) = (waker.clone(), self.shutdown);
         let run = move || {
@@ -277,7 +296,23 @@ impl Opened {
     /// See [`StartError`]: place and remedy.
     pub fn begin(self) -> Result<Started, StartError> {
         let Self { start, store, waker } = self;
-        start.start_over(store, waker)
+        let directory = Folder::at(&start.directory);
+        start.start_over((store, waker), directory)
+    }
+}
+
+/// Gives a pacer what a process before has kept, as far as it can be read.
+fn restore(pacer: &mut Pacer, directory: &impl Place, writer: Writer) {
+    let mut take = |row: &[u8]| Kept::decode(row).map(|kept| pacer.restore(kept)).is_ok();
+    match states::read(directory, writer, &mut take) {
+        Ok(ReadStates { damaged: 0, .. }) => (),
+        Ok(ReadStates { taken, damaged }) => {
+            warn!(
+                taken,
+                damaged, "strategies' states are damaged: their campaigns begin low again"
+            );
+        }
+        Err(why) => warn!(%why, "no strategy's state is taken: campaigns begin low again"),
     }
 }
 

@@ -35,11 +35,11 @@ pub(super) struct Plan {
     /// Of what was left of it.
     pub(super) target: Target,
     /// What had been spent when it was joined.
-    before: u64,
+    pub(super) before: u64,
     /// What had been seen by then.
-    base: Observed,
+    pub(super) base: Observed,
     /// What others left of the account's limit, as it was taken last.
-    shared: Option<u64>,
+    pub(super) shared: Option<u64>,
 }
 
 /// The tightest flight: that of the life, unless a limit of the day is used up sooner than the life

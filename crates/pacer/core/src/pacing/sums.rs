@@ -11,6 +11,8 @@ const PERIODS: usize = 3;
 /// Cumulative figures of one campaign, by shard.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
+    /// Of the processes before.
+    carried: Observed,
     seen: Vec<Seen>,
     wins: Vec<(u16, Period, u64)>,
     /// Won in periods that are not kept apart any more, and the last of these.
@@ -45,13 +47,18 @@ impl Sums {
         }
     }
 
-    /// Since the process started; what is spent is the ledger's.
+    /// Goes on from what processes before came to.
+    pub(super) const fn carry(&mut self, totals: Observed) {
+        self.carried = totals;
+    }
+
+    /// Since the campaign was paced first; what is spent is the ledger's.
     pub(super) fn totals(&self) -> Observed {
-        Observed {
+        self.carried.plus(Observed {
             requests: self.seen.iter().map(|seen| seen.requests).sum(),
             bids: self.seen.iter().map(|seen| seen.bids).sum(),
             wins: self.won_before + self.wins.iter().map(|(_, _, won)| won).sum::<u64>(),
             spent: 0,
-        }
+        })
     }
 }

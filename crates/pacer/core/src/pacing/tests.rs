@@ -16,6 +16,8 @@ use crate::refusal::Refusal;
 use crate::store::Ended;
 use crate::strategy::{Observed, SlotDual, Throttle, decide};
 
+mod kept;
+
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 /// 2026-11-23, a Monday.
@@ -65,7 +67,7 @@ fn pacing(settings: Settings) -> Pacing {
 
 fn pacer(shards: u16) -> Pacer {
     let mut pacer = Pacer::new(PacerOptions { shards, slot_ms: SLOT_MS });
-    pacer.take_zone(ZONE, steady(DAY - 3, 43, 0), Zone::utc());
+    pacer.take_zone(ZONE, "UTC", steady(DAY - 3, 43, 0), Zone::utc());
     pacer.take_account(ACCOUNT, ZONE, 1);
     pacer
 }
@@ -96,6 +98,8 @@ struct Market {
     pace: Pace,
     now_ms: u64,
     requests: u64,
+    /// Of these, by processes before.
+    seen_before: u64,
     chance: u64,
 }
 
@@ -108,6 +112,7 @@ impl Market {
             pace: Pace::FULL,
             now_ms,
             requests: 0,
+            seen_before: 0,
             chance: 1,
         }
     }
@@ -138,7 +143,7 @@ impl Market {
                     purse.spent = Nanos::new(purse.spent.get() + cost);
                 }
             });
-            self.pacer.seen(0, Slot(0), seen(self.requests));
+            self.pacer.seen(0, Slot(0), seen(self.requests - self.seen_before));
         }
     }
 

@@ -2,14 +2,14 @@
 
 mod dual;
 
-use serde::{Deserialize, Serialize};
-
 use super::pace::Pace;
 use super::settings::{Adaptive, DUAL_MAX, Pid, Settings, Throttle};
+use crate::encoding::{DecodeError, Decoder, Encoder};
+use dual::{TRUST_MAX, TRUST_MIN};
 
 /// What strategies remember. They share the dual and the rate, so that one can take over from
 /// another.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Controls {
     /// The logarithm of what a value is divided by.
     pub(super) dual: f64,
@@ -72,6 +72,24 @@ impl Controls {
         };
         let dual = held(libm::log(1.0 / multiplier), -DUAL_MAX);
         Self { dual, rate, error: 0.0, power: 0.0, integral: dual, trust: 0.0, cost: 0.0 }
+    }
+
+    pub(super) fn encode(&self, into: &mut Encoder<'_>) {
+        let Self { dual, rate, error, power, integral, trust, cost } = *self;
+        let figures = [dual, rate, error, power, integral, trust, cost];
+        figures.into_iter().for_each(|figure| into.f64(figure));
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            dual: from.f64_in("the dual", -DUAL_MAX..=DUAL_MAX)?,
+            rate: from.f64_in("the rate", 0.0..=1.0)?,
+            error: from.f64_in("the error", f64::MIN..=f64::MAX)?,
+            power: from.f64_in("the mean square error", 0.0..=f64::MAX)?,
+            integral: from.f64_in("the sum of errors", -DUAL_MAX..=DUAL_MAX)?,
+            trust: from.f64_in("the trust", TRUST_MIN..=TRUST_MAX)?,
+            cost: from.f64_in("the cost of a request", 0.0..=COST_MAX)?,
+        })
     }
 
     /// Whether every one is a number.
@@ -166,6 +184,9 @@ const CAUTIOUS_RATE: f64 = 1.0 / 64.0;
 
 /// How much of what a request costs is that of the last slot.
 const EVEN_MEMORY: f64 = 0.2;
+
+/// No request costs more than can be spent, in nanos.
+const COST_MAX: f64 = u64::MAX as f64;
 
 /// A share that is multiplied up from here is back within a hundred slots.
 const RATE_MIN: f64 = 0.0001;

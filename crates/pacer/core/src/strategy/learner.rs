@@ -1,8 +1,7 @@
 //! The traffic of each hour of the week, learned from cumulative counts.
 
-use serde::{Deserialize, Serialize};
-
-use super::week::{HOURS, Week, Zone};
+use super::week::{HOURS, TIME_MAX_MS, Week, Zone};
+use crate::encoding::{DecodeError, Decoder, Encoder};
 
 /// A slot that is longer says nothing about an hour.
 const SLOT_MOST_MS: u64 = 3_600_000;
@@ -16,8 +15,7 @@ const WEIGHT_MOST: u128 = 1 << 20;
 /// What has been seen in each hour of the week, the latest week as much as all before it. Made of
 /// cumulative counts alone, at the ends of slots: what comes late counts for a later hour, and what
 /// comes twice counts once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learner {
     /// When the last slot ended, and how many requests there had been; none before the first.
     last: Option<(u64, u64)>,
@@ -25,35 +23,13 @@ pub struct Learner {
 }
 
 /// What an hour of the week has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Hour {
     requests: u64,
     /// Over how long.
     seen_ms: u64,
     /// When last.
     last_ms: u64,
-}
-
-/// As it is written.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    last: Option<(u64, u64)>,
-    hours: Vec<Hour>,
-}
-
-impl From<Learner> for Stored {
-    fn from(learner: Learner) -> Self {
-        Self { last: learner.last, hours: learner.hours.to_vec() }
-    }
-}
-
-impl TryFrom<Stored> for Learner {
-    type Error = String;
-
-    fn try_from(stored: Stored) -> Result<Self, String> {
-        let wrong = |hours: Vec<Hour>| format!("{} hours in a week, not {HOURS}", hours.len());
-        Ok(Self { last: stored.last, hours: stored.hours.try_into().map_err(wrong)? })
-    }
 }
 
 impl Default for Learner {
@@ -63,6 +39,33 @@ impl Default for Learner {
 }
 
 impl Learner {
+    pub(crate) fn encode(&self, into: &mut Encoder<'_>) {
+        let (at_ms, requests) = self.last.unwrap_or_default();
+        into.flag(self.last.is_some());
+        [at_ms, requests].into_iter().for_each(|figure| into.u64(figure));
+        for Hour { requests, seen_ms, last_ms } in self.hours {
+            [requests, seen_ms, last_ms].into_iter().for_each(|figure| into.u64(figure));
+        }
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let has_last = from.flag("whether it has learned")?;
+        let most = if has_last { (TIME_MAX_MS, u64::MAX) } else { (0, 0) };
+        let last = (from.u64_to("the time", most.0)?, from.u64_to("the requests", most.1)?);
+        let mut hours = [Hour::default(); HOURS];
+        for hour in &mut hours {
+            let (requests, seen_ms) = (from.u64()?, from.u64()?);
+            *hour = Hour { requests, seen_ms, last_ms: from.u64_to("an hour's end", TIME_MAX_MS)? };
+        }
+        Ok(Self { last: has_last.then_some(last), hours })
+    }
+
+    /// Nobody counts until the next slot ends: what is known stays, and that slot says where counting
+    /// begins again.
+    pub(crate) const fn pause(&mut self) {
+        self.last = None;
+    }
+
     /// A slot ended at `now_ms`, and until then there have been `requests` in all. The first one
     /// only says where counting begins; one that did not end after the last changes nothing.
     pub fn learn(&mut self, zone: &Zone, now_ms: u64, requests: u64) {

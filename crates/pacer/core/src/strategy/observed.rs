@@ -1,10 +1,10 @@
 //! What is known of a campaign's flight so far, merged over shards and nodes.
 
-use serde::{Deserialize, Serialize};
+use crate::encoding::{DecodeError, Decoder, Encoder};
 
 /// What a flight has seen and spent since it began, summed over whatever reports it. Each figure
 /// only grows: of two observations of the same reporters the larger is the later one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// Requests that the campaign could have bid for: its targeting matched.
     pub requests: u64,
@@ -17,6 +17,16 @@ pub struct Observed {
 }
 
 impl Observed {
+    pub(crate) fn encode(&self, into: &mut Encoder<'_>) {
+        let Self { requests, bids, wins, spent } = *self;
+        [requests, bids, wins, spent].into_iter().for_each(|figure| into.u64(figure));
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let (requests, bids, wins, spent) = (from.u64()?, from.u64()?, from.u64()?, from.u64()?);
+        Ok(Self { requests, bids, wins, spent })
+    }
+
     /// The later of two observations of the same reporters, figure by figure.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {

@@ -1,6 +1,5 @@
 //! The step at the end of a slot: from one state to the next.
 
-use serde::{Deserialize, Serialize};
 use units::Nanos;
 
 use super::controls::{Controls, Frame};
@@ -8,11 +7,12 @@ use super::observed::Observed;
 use super::pace::Pace;
 use super::settings::Settings;
 use super::target::Target;
+use super::week::TIME_MAX_MS;
+use crate::encoding::{DecodeError, Decoder, Encoder};
 
-/// What a strategy remembers of a flight between slots: 128 bytes. To be written in a format that
-/// gives numbers back exactly (JSON does where shortest digits are read to the nearest number), else
-/// two readers do not go on alike.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// What a strategy remembers of a flight between slots: 128 bytes. It is written to the bit, else two
+/// readers do not go on alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
     /// When the last slot ended; 0 before the first.
     at_ms: u64,
@@ -51,6 +51,42 @@ impl State {
             controls: Controls::start(settings),
             is_spent: false,
         }
+    }
+
+    pub(crate) fn encode(&self, into: &mut Encoder<'_>) {
+        let Self { at_ms, seen, budget, base_share, base_spent, controls, is_spent } = self;
+        into.u64(*at_ms);
+        seen.encode(into);
+        into.u64(*budget);
+        into.f64(*base_share);
+        into.u64(*base_spent);
+        controls.encode(into);
+        into.flag(*is_spent);
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let at_ms = from.u64_to("the time", TIME_MAX_MS)?;
+        let (seen, budget) = (Observed::decode(from)?, from.u64()?);
+        Ok(Self {
+            at_ms,
+            seen,
+            budget,
+            base_share: from.f64_in("the share", 0.0..=1.0)?,
+            base_spent: from.u64_to("what was spent", budget)?,
+            controls: Controls::decode(from)?,
+            is_spent: from.flag("whether all is spent")?,
+        })
+    }
+
+    /// When the last slot ended, in milliseconds since 1970; 0 before the first.
+    pub(crate) const fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// As if what was observed until now had come in slots before: nothing is learned from it.
+    #[must_use]
+    pub(crate) fn skipped(self, observed: Observed) -> Self {
+        Self { seen: self.seen.merged(observed), ..self }
     }
 
     /// The first state of the flight after this one, for example of the next day: nothing observed

@@ -153,6 +153,14 @@ impl Target {
         self.flight
     }
 
+    /// What traffic it expects, where that is by the hours of the week.
+    pub(crate) const fn week(&self) -> Option<&Week> {
+        match &self.curve {
+            Curve::Weekly { week, .. } => Some(week),
+            Curve::Given { .. } => None,
+        }
+    }
+
     /// The share of the budget that should be spent by a time: 0 to 1.
     pub fn share(&self, at_ms: u64) -> f64 {
         let traffic = self.traffic(at_ms);

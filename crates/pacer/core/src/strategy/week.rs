@@ -10,7 +10,7 @@ pub const HOURS: usize = 168;
 const HOUR_MS: u64 = 3_600_000;
 
 /// The end of time: the year 10,000.
-pub(super) const TIME_MAX_MS: u64 = 253_402_300_800_000;
+pub(crate) const TIME_MAX_MS: u64 = 253_402_300_800_000;
 
 /// The first of January 1970 was a Thursday; weeks begin on Monday.
 const EPOCH_HOUR: u64 = 3 * 24;
@@ -44,9 +44,9 @@ impl Week {
     /// may come.
     #[must_use]
     pub fn opened(&self, is_open: impl Fn(usize) -> bool) -> Self {
-        let mut weights = [0; HOURS];
-        for (hour, weight) in weights.iter_mut().enumerate().filter(|(hour, _)| is_open(*hour)) {
-            *weight = u32::try_from(self.weight(hour)).expect("it was a u32").max(1);
+        let mut weights = self.weights();
+        for (hour, weight) in weights.iter_mut().enumerate() {
+            *weight = if is_open(hour) { (*weight).max(1) } else { 0 };
         }
         Self::weighted(&weights)
     }
@@ -54,6 +54,11 @@ impl Week {
     /// What an hour weighs.
     pub fn weight(&self, hour: usize) -> u64 {
         self.before[hour + 1] - self.before[hour]
+    }
+
+    /// What each hour weighs.
+    pub(crate) fn weights(&self) -> [u32; HOURS] {
+        std::array::from_fn(|hour| u32::try_from(self.weight(hour)).expect("it was a u32"))
     }
 
     /// Weight times milliseconds from the beginning of the first week to `local_ms`, which counts

@@ -5,4 +5,5 @@ mod fake;
 mod killed;
 mod live;
 mod restart;
+mod states;
 mod told;

@@ -55,15 +55,14 @@ impl Tables {
     }
 
     fn make(&mut self, id: ZoneId, now_ms: u64, inbox: &mut Vec<Incoming>, pacer: &mut Pacer) {
-        if self.zones.name(id).is_none() {
-            return; // The ledger refuses the account.
-        }
+        // Else the ledger refuses the account.
+        let Some(name) = self.zones.name(id) else { return };
         let from_ms = now_ms.saturating_sub(BACK_MS);
         let made = self.zones.calendar(id, from_ms, now_ms.saturating_add(AHEAD_MS));
         let made = made.and_then(|calendar| Ok((calendar, self.zones.clocks(id, from_ms)?)));
         match made {
             Ok((calendar, clocks)) => {
-                pacer.take_zone(id, calendar.clone(), clocks);
+                pacer.take_zone(id, &name, calendar.clone(), clocks);
                 inbox.push(Incoming::Calendar(id, calendar));
             }
             Err(error) => error!(%error, "a time zone's hours end: its accounts will stop"),

@@ -25,8 +25,8 @@ const POWER_MEMORY: f64 = 0.05;
 /// How fast the gain changes, and the logarithms of the least and the most of what it is multiplied
 /// by.
 const TRUST_RATE: f64 = 0.02;
-const TRUST_MIN: f64 = -3.0;
-const TRUST_MAX: f64 = 1.0;
+pub(super) const TRUST_MIN: f64 = -3.0;
+pub(super) const TRUST_MAX: f64 = 1.0;
 
 impl Controls {
     pub(super) fn slot_dual(self, it: &SlotDual, frame: &Frame) -> Self {

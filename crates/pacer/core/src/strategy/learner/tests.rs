@@ -1,7 +1,5 @@
 //! What is learned of traffic, and from what nothing is.
 
-use serde::de::value::{Error, MapDeserializer};
-
 use super::super::week::HOURS;
 use super::*;
 
@@ -104,12 +102,13 @@ fn the_greatest_counts_fit() {
 }
 
 #[test]
-fn a_week_of_other_hours_is_not_read() {
-    let stored: Result<Learner, Error> =
-        Learner::deserialize(MapDeserializer::new([("last", ())].into_iter()));
-    assert!(stored.is_err());
-    let short = Stored { last: None, hours: vec![Hour::default(); 24] };
-    assert_eq!(Learner::try_from(short), Err("24 hours in a week, not 168".to_owned()));
-    let learner = learned(0..3, |hour| hour);
-    assert_eq!(Learner::try_from(Stored::from(learner.clone())), Ok(learner));
+fn while_nobody_counts_nothing_is_taught() {
+    let mut learner = learned(0..1, |_| 10);
+    let end_ms = MONDAY_MS + HOUR_MS;
+    learner.pause();
+    // The first slot only says where counting begins: what it brings was counted by nobody.
+    learner.learn(&Zone::utc(), end_ms + MINUTE_MS, 900_000);
+    assert_eq!(learner.hours[1], Hour::default());
+    learner.learn(&Zone::utc(), end_ms + 2 * MINUTE_MS, 900_003);
+    assert_eq!((learner.hours[0].requests, learner.hours[1].requests), (600, 3));
 }

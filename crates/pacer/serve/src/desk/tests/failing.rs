@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::shared::Waker;
 use crate::tests::disk;
 use crate::thread::{Options, Store};
-use crate::{AskError, StartError};
+use crate::{AskError, Start, StartError};
 
 fn store(disk: &FaultDisk, waker: &Waker) -> Store {
     let waker = waker.clone();
@@ -34,10 +34,16 @@ fn change(bytes: usize) -> Change {
 }
 
 fn open(disk: &FaultDisk) -> Till {
+    open_with(disk, |_| ())
+}
+
+/// With options that are not those of all tests.
+pub(super) fn open_with(disk: &FaultDisk, change: impl FnOnce(&mut Start)) -> Till {
     let waker = Waker::default();
-    let start = start_in("disk".as_ref(), 1);
+    let mut start = start_in("disk".as_ref(), 1);
+    change(&mut start);
     let (origin, shutdown) = (start.origin, start.shutdown.clone());
-    let started = start.start_over(store(disk, &waker), waker).unwrap();
+    let started = start.start_over((store(disk, &waker), waker), disk.clone()).unwrap();
     let till = Till::of(started, origin, shutdown);
     till.feed.replayed();
     till
@@ -132,7 +138,8 @@ fn a_disk_that_fails_at_the_start_is_told_with_its_place() {
     let waker = Waker::default();
     let store = store(&disk, &waker);
     disk.set_faults(BROKEN);
-    let refused = start_in("/where/it/is".as_ref(), 1).start_over(store, waker).unwrap_err();
+    let refused =
+        start_in("/where/it/is".as_ref(), 1).start_over((store, waker), disk.clone()).unwrap_err();
     assert!(matches!(refused, StartError::Begin { .. }), "{refused:?}");
     let text = refused.to_string();
     let want = "/where/it/is: the ledger's store cannot be read or written: see to its disk";

@@ -57,6 +57,7 @@ fn start_for(directory: &Path, shards: u16, ttl: Duration) -> Start {
         horizon: ttl + ttl / 16 + Duration::from_millis(100),
         late_window: Duration::from_secs(10),
         slot: Duration::from_secs(1),
+        keep_every: Duration::from_secs(60),
         origin: Instant::now(),
         shutdown: Shutdown::new(Duration::ZERO),
     }

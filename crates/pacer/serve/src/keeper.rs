@@ -1,0 +1,150 @@
+//! The thread that writes strategies' states: in pieces as they come, behind everybody else.
+//!
+//! Owns how much may be on its way, and what is told of a file that could not be written. Nobody waits
+//! for it but the end of the process, and what it has failed to write is said anew with the next file.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::thread::JoinHandle;
+
+use pacer_core::store::Writer;
+use tracing::{info, warn};
+
+use crate::place::Place;
+use crate::states::{NEW_NAME, NewStates};
+
+/// Pieces on their way. They have [`PIECE_BYTES`], and what a turn gives out besides.
+const PIECES_MAX: usize = 4;
+/// As large as a piece grows before it is sent.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+
+/// A piece of a file.
+pub(crate) enum Piece {
+    /// A file begins; one that was not ended is none.
+    Begin,
+    /// So many rows of it.
+    Rows(Vec<u8>, u32),
+    /// It is whole.
+    End,
+}
+
+/// How many files were written, and how many could not be.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) written: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+/// The thread, as the ledger's holds it. Dropped, it writes what it was sent and ends.
+pub(crate) struct Keeper {
+    pieces: Option<SyncSender<Piece>>,
+    pub(crate) files: Arc<Files>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts it, over a directory that this process holds.
+    pub(crate) fn start(place: impl Place, writer: Writer) -> io::Result<Self> {
+        let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
+        let files = Arc::<Files>::default();
+        let work = Work { place, writer, new: None, is_failing: false, files: Arc::clone(&files) };
+        let thread = std::thread::Builder::new().name("pacing-states".to_owned());
+        let thread = thread.spawn(move || work.run(&inbox))?;
+        Ok(Self { pieces: Some(pieces), files, thread: Some(thread) })
+    }
+
+    /// Gives it a piece, unless as many are on their way as may be: then the piece comes back.
+    pub(crate) fn offer(&self, piece: Piece) -> Result<(), Piece> {
+        match self.pieces.as_ref().map(|pieces| pieces.try_send(piece)) {
+            Some(Err(TrySendError::Full(piece))) => Err(piece),
+            // A thread that has ended needs no piece: there is nobody to write it.
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives it a piece as soon as there is room.
+    pub(crate) fn give(&self, piece: Piece) {
+        if let Some(pieces) = &self.pieces {
+            // See above.
+            let _taken = pieces.send(piece);
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.pieces.take());
+        if self.thread.take().map(JoinHandle::join).is_some_and(|ended| ended.is_err()) {
+            warn!("the thread that keeps strategies' states had panicked");
+        }
+    }
+}
+
+/// What the thread has.
+struct Work<P> {
+    place: P,
+    writer: Writer,
+    /// The file on its way; `None` where none is, or it cannot be written.
+    new: Option<NewStates>,
+    is_failing: bool,
+    files: Arc<Files>,
+}
+
+impl<P: Place> Work<P> {
+    fn run(mut self, inbox: &Receiver<Piece>) {
+        if let Err(error) = runtime::process::stand_back() {
+            warn!(%error, "keeping strategies' states may hold up auctions");
+        }
+        while let Ok(piece) = inbox.recv() {
+            self.take(piece);
+        }
+        if self.new.take().is_some() {
+            self.remove();
+        }
+    }
+
+    fn take(&mut self, piece: Piece) {
+        match piece {
+            Piece::Begin => match NewStates::begin(&self.place) {
+                Ok(new) => self.new = Some(new),
+                Err(error) => self.fail(&error),
+            },
+            Piece::Rows(bytes, rows) => {
+                if let Some(Err(error)) = self.new.as_mut().map(|new| new.add(&bytes, rows)) {
+                    self.fail(&error);
+                }
+            }
+            Piece::End => match self.new.take().map(|new| new.put(&self.place, self.writer)) {
+                Some(Ok(())) => {
+                    self.files.written.fetch_add(1, Ordering::Relaxed);
+                    if std::mem::take(&mut self.is_failing) {
+                        info!("strategies' states are kept again");
+                    }
+                }
+                Some(Err(error)) => self.fail(&error),
+                // It has failed before, and was told.
+                None => (),
+            },
+        }
+    }
+
+    /// Until the next file others may need its room, the ledger above all.
+    fn fail(&mut self, error: &io::Error) {
+        self.new = None;
+        self.files.failed.fetch_add(1, Ordering::Relaxed);
+        if !std::mem::replace(&mut self.is_failing, true) {
+            warn!(%error, "strategies' states cannot be kept: a restart would begin with older ones");
+        }
+        self.remove();
+    }
+
+    fn remove(&self) {
+        // What stays is written over by the next.
+        let _removed = self.place.remove(NEW_NAME);
+    }
+}
+
+#[cfg(test)]
+mod tests;

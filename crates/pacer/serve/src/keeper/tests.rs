@@ -1,0 +1,94 @@
+//! Files as they come piece by piece, and those that are not ended.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use faults::{FaultDisk, Faults};
+use pacer_core::messages::Epoch;
+
+use super::*;
+use crate::states::{FILE_NAME, ReadStates, append, read};
+use crate::tests::disk;
+
+/// Longer than anything takes.
+const EVER: Duration = Duration::from_secs(60);
+
+const WRITER: Writer = Writer { node: 1, epoch: Epoch(1) };
+
+fn piece(count: u32) -> Piece {
+    let mut rows = Vec::new();
+    (0..count).for_each(|_| append(&mut rows, |row| row.extend([7; 100])));
+    Piece::Rows(rows, count)
+}
+
+fn give(keeper: &Keeper, pieces: impl IntoIterator<Item = Piece>) {
+    pieces.into_iter().for_each(|piece| keeper.give(piece));
+}
+
+fn rows(disk: &FaultDisk) -> ReadStates {
+    let next = Writer { epoch: Epoch(2), ..WRITER };
+    read(disk, next, |row| *row == [7; 100]).unwrap()
+}
+
+#[test]
+fn a_file_that_is_ended_is_there_and_one_that_is_not_leaves_nothing() {
+    let disk = disk::empty(1);
+    let keeper = Keeper::start(disk.clone(), WRITER).unwrap();
+    give(&keeper, [Piece::Begin, piece(3), piece(4), Piece::End]);
+    // Begun, and begun again.
+    give(&keeper, [Piece::Begin, piece(9), Piece::Begin, piece(5), Piece::End, Piece::Begin]);
+    give(&keeper, [piece(1)]);
+    let files = Arc::clone(&keeper.files);
+    drop(keeper);
+    assert_eq!(rows(&disk), ReadStates { taken: 5, damaged: 0 });
+    assert_eq!(disk.names(), [FILE_NAME]);
+    assert_eq!(files.written.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
+    for faults in [
+        Faults { other: 1, ..Faults::default() },
+        Faults { write: 1, ..Faults::default() },
+        Faults { sync: 1, ..Faults::default() },
+    ] {
+        let disk = disk::empty(2);
+        let keeper = Keeper::start(disk.clone(), WRITER).unwrap();
+        give(&keeper, [Piece::Begin, piece(3), Piece::End]);
+        let counts = |keeper: &Keeper| {
+            let Files { written, failed } = &*keeper.files;
+            (written.load(Ordering::Relaxed), failed.load(Ordering::Relaxed))
+        };
+        let until = |want: (u64, u64)| {
+            let begun = Instant::now();
+            while counts(&keeper) != want {
+                assert!(begun.elapsed() < EVER, "{faults:?}: {:?}, not {want:?}", counts(&keeper));
+                thread::yield_now();
+            }
+        };
+        until((1, 0));
+        let used = disk.used();
+        disk.set_faults(faults);
+        give(&keeper, [Piece::Begin, piece(40), piece(40), Piece::End]);
+        until((1, 1));
+        disk.set_faults(Faults::default());
+        give(&keeper, [Piece::Begin, piece(2), Piece::End]);
+        until((2, 1));
+        drop(keeper);
+        assert_eq!(rows(&disk).taken, 2, "{faults:?}");
+        assert!(disk.used() <= used, "{faults:?}");
+    }
+}
+
+#[test]
+fn whoever_offers_more_than_may_be_on_its_way_has_it_back() {
+    let (pieces, inbox) = mpsc::sync_channel(PIECES_MAX);
+    let keeper = Keeper { pieces: Some(pieces), files: Arc::default(), thread: None };
+    for _ in 0..PIECES_MAX {
+        assert!(keeper.offer(Piece::Begin).is_ok());
+    }
+    assert!(matches!(keeper.offer(piece(2)), Err(Piece::Rows(_, 2))));
+    drop(inbox);
+    assert!(keeper.offer(Piece::End).is_ok(), "nobody is there to write it");
+    keeper.give(Piece::End);
+}

@@ -1,0 +1,92 @@
+//! Any bytes as what is kept of a campaign's strategy: refused, or the one encoding of what they say;
+//! and a pacer that goes on from them paces.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pacer_core::calendar::{Calendar, Hour};
+use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits, ZoneId};
+use pacer_core::messages::{Period, Seen, Slot};
+use pacer_core::pacing::{
+    Books, Expected, Funds, KEPT_BYTES_MAX, Kept, Pacer, PacerOptions, Pacing, Purse,
+};
+use pacer_core::strategy::{Settings, Zone};
+use units::Nanos;
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
+/// A midnight in November 2026.
+const START_MS: u64 = 20_780 * 24 * HOUR_MS;
+/// Where the digests stand of zone and terms.
+const DIGESTS: std::ops::Range<usize> = 5..21;
+
+/// A campaign with limits of its life and of its day.
+struct Bank;
+
+impl Books for Bank {
+    fn funds(&self, _: Slot) -> Option<Funds> {
+        let purse = |nanos| Purse { own: Some(Nanos::new(nanos)), ..Purse::default() };
+        Some(Funds { life: purse(1_000_000_000), day: purse(1_000_000), ..Funds::default() })
+    }
+}
+
+fn hour(number: u64) -> Hour {
+    let start_unix_ms = START_MS + number * HOUR_MS;
+    Hour {
+        start_unix_ms,
+        end_unix_ms: start_unix_ms + HOUR_MS,
+        period: Period(u32::try_from(start_unix_ms / (HOUR_MS / 4)).expect("an hour of this century")),
+        day: 20_780 + u32::try_from(number / 24).expect("a few days"),
+        hour_of_week: u8::try_from(number % 168).expect("an hour of a week"),
+    }
+}
+
+/// A pacer that knows one campaign, or is to go on with what was kept of it.
+fn pacer(kept: Option<Kept>) -> Pacer {
+    let mut pacer = Pacer::new(PacerOptions::new(1));
+    let calendar = Calendar::new((0..72).map(hour).collect()).expect("three days");
+    pacer.take_zone(ZoneId(0), "UTC", calendar, Zone::utc());
+    pacer.take_account(AccountId(0), ZoneId(0), 1);
+    kept.into_iter().for_each(|kept| pacer.restore(kept));
+    let definition = CampaignDefinition {
+        slot: Slot(0),
+        version: 1,
+        account: AccountId(0),
+        limits: Limits::default(),
+        start_unix_ms: START_MS,
+        end_unix_ms: START_MS + 72 * HOUR_MS,
+        daypart: Daypart::ALWAYS,
+        late_holdback: Holdback::default(),
+        is_paused: false,
+    };
+    let pacing = Pacing {
+        settings: Settings::default(),
+        ahead: 0.5,
+        forecast: Expected::Learned,
+        is_fixed_price: false,
+    };
+    pacer.define(&definition, Some(&pacing), START_MS).expect("it can be paced");
+    pacer
+}
+
+fn encoded(kept: &Kept) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    kept.encode(&mut bytes);
+    bytes
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(kept) = Kept::decode(data) else { return };
+    assert_eq!(encoded(&kept), data);
+    assert!(data.len() <= KEPT_BYTES_MAX);
+    // As if it were this campaign's.
+    let mut bytes = data.to_vec();
+    bytes[1..5].fill(0);
+    pacer(None).keep(Slot(0), 1, |own| bytes[DIGESTS].copy_from_slice(&encoded(own)[DIGESTS]));
+    let mut pacer = pacer(Some(Kept::decode(&bytes).expect("any digest may be")));
+    let mut told = Vec::new();
+    for minute in [0, 1, 2, 59, 61, 24 * 60, 24 * 60 + 1, 71 * 60, 80 * 60] {
+        pacer.seen(0, Slot(0), Seen { requests: minute, bids: minute });
+        pacer.turn(START_MS + minute * 60_000, &Bank, 10, &mut told);
+        assert!(pacer.pace(Slot(0)).is_some());
+        pacer.curve(Slot(0), START_MS + minute * 60_000);
+    }
+});
