@@ -4,7 +4,9 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::house::{Campaign, Catalogue, Desk, HouseAnswer, Price, Room};
+use exchange_core::house::{
+    ACCOUNTS_MAX, Campaign, Catalogue, Desk, HouseAnswer, Limits, Price, Room,
+};
 use exchange_core::{Answer, Auction, Market, eligible_house, judge};
 use exchange_serve::HouseRules;
 use libfuzzer_sys::fuzz_target;
@@ -72,6 +74,9 @@ static MARKET: LazyLock<Market> = LazyLock::new(|| {
     market
 });
 
+/// Some of the campaigns are left out where many match.
+const LIMITS: Limits = Limits { matches_max: 8, bids_max: ACCOUNTS_MAX };
+
 struct Yes;
 
 impl Desk for Yes {
@@ -86,7 +91,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(auction) = Auction::new("0123456789abcdef", &request, &MARKET) else { return };
     let Ok(ask) = eligible_house(&auction, MARKET.dsps.len() - 1) else { return };
     let mut answer = HouseAnswer::default();
-    CATALOGUE.bid((&auction, &ask), &mut Yes, &mut Room::default(), &mut answer);
+    CATALOGUE.bid((&auction, &ask, &LIMITS), &mut Yes, &mut Room::default(), &mut answer);
     if answer.body.is_empty() {
         assert!(answer.bids.is_empty());
         return;

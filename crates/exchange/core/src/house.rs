@@ -81,6 +81,16 @@ impl Price {
     }
 }
 
+/// Bounds of what the house does in one auction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most matches that are gone through: pairs of an impression and a campaign that the indexes have
+    /// found for it.
+    pub matches_max: usize,
+    /// Most bids for one impression, at most [`ACCOUNTS_MAX`]: each is of another account.
+    pub bids_max: usize,
+}
+
 /// Who paces campaigns.
 pub trait Desk {
     /// A campaign has come to an impression that it may bid for: counts it as seen, and says what is
@@ -114,6 +124,8 @@ pub struct HouseAnswer {
     pub body: String,
     /// Its bids, in the order in which they stand in the response.
     pub bids: Vec<HouseBid>,
+    /// Matches beyond [`Limits::matches_max`], which nobody has looked at.
+    pub left_out: u64,
 }
 
 impl HouseAnswer {
@@ -121,6 +133,7 @@ impl HouseAnswer {
     pub fn clear(&mut self) {
         self.body.clear();
         self.bids.clear();
+        self.left_out = 0;
     }
 }
 

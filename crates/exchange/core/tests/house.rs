@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use exchange_core::house::{
-    Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk, HouseAnswer, KeyValues,
-    Listed, Page, Price, Room, Rules,
+    ACCOUNTS_MAX, Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk,
+    HouseAnswer, KeyValues, Limits, Listed, Page, Price, Room, Rules,
 };
 use exchange_core::{
     Answer, Ask, Auction, Dsp, Market, Publishers, Rates, Region as Part, Targeting, TieKey,
@@ -135,16 +135,17 @@ fn bidding_allocates_nothing() {
     let text = request();
     let request = openrtb::parse_request(&text).expect("it is valid");
     let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
+    let limits = Limits { matches_max: 20_000, bids_max: ACCOUNTS_MAX };
     for campaigns in [100, 10_000] {
         let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
         let market = market(&catalogue);
         let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
         let ask: Ask = eligible_house(&auction, 0).expect("it is asked");
         let mut desk = Count(0);
-        catalogue.bid((&auction, &ask), &mut desk, &mut room, &mut answer);
+        catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
         let (once, body) = (std::mem::take(&mut desk.0), answer.body.clone());
         let region = Region::new(ALLOCATOR);
-        catalogue.bid((&auction, &ask), &mut desk, &mut room, &mut answer);
+        catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
         let change = region.change();
         assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
         // And what was counted is bidding, of all that are wanted here, in both impressions.

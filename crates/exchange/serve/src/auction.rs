@@ -304,11 +304,13 @@ impl Holding<'_> {
         let calls = (&**asks, &*questions);
         let abandoned = Abandoned { minutes, auction, calls, moments, outcomes: None };
         let waiting = Armed(Some(abandoned));
-        let outcomes = ask_all(&outbound, &questions, shard.room()).await;
+        let round = ask_all(&outbound, &questions, shard.room());
+        // While DSPs think.
+        let house = House::bids(shard, self.snapshot, auction, *house);
+        let outcomes = round.collect().await;
         waiting.disarm();
         let moments = Moments { closed: Some(Instant::now()), ..moments };
         let abandoned = Abandoned { moments, outcomes: Some(&outcomes), ..abandoned };
-        let house = House::bids(shard, self.snapshot, auction, *house);
         let closing = Closing {
             minutes,
             auction,
@@ -328,7 +330,6 @@ impl Holding<'_> {
         }
         self.trace(&inbound, &answer, asks, &outcomes);
         shard.keep_room(outcomes.into_room());
-        house.into_iter().for_each(|house| house.end(shard));
         match answer.response {
             Ok(response) => Ok((response, answer.notices)),
             Err(why) => {
@@ -423,7 +424,7 @@ impl Holding<'_> {
 
 /// Without a sale: our fault when not one DSP could be asked, and the house did not answer either, else
 /// nobody bid enough.
-pub(crate) fn why_nothing(calls: &[Outcome], house: Option<&House>) -> NoBidReason {
+pub(crate) fn why_nothing(calls: &[Outcome], house: Option<&House<'_>>) -> NoBidReason {
     let never_asked = |outcome: &Outcome| {
         use Outcome::{Saturated, Unreachable, Unresolved, Unsent};
         matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)

@@ -37,7 +37,7 @@ pub struct Closing<'s> {
     pub calls: Calls<'s>,
     pub outcomes: &'s Outcomes,
     /// What campaigns of our own answer.
-    pub house: Option<&'s House>,
+    pub house: Option<&'s House<'s>>,
 }
 
 /// What becomes of it.

@@ -43,6 +43,8 @@ pub struct ExchangeConfig {
     pub limits: Limits,
     /// Limits on what callers send.
     pub inbound: InboundLimits,
+    /// Bounds of what campaigns of our own do in one auction.
+    pub house: exchange_core::house::Limits,
     /// Limits on connections to DSPs.
     pub pool: PoolLimits,
     /// How long what a name resolves to is trusted, whatever its own TTL says.
@@ -111,6 +113,7 @@ struct Own {
     publishers_only: bool,
     limits: Limits,
     inbound: InboundLimits,
+    house: exchange_core::house::Limits,
     pool: PoolLimits,
     dns: DnsLimits,
     explain_no_bid: bool,
@@ -151,6 +154,7 @@ impl ExchangeConfig {
             publishers_only: own.publishers_only,
             limits: own.limits,
             inbound: own.inbound,
+            house: own.house,
             pool: own.pool,
             dns: own.dns,
             explain_no_bid: own.explain_no_bid,
@@ -245,6 +249,11 @@ impl Own {
                 "supply_chain",
                 "Our node, appended to `source.schain`; its `sid` is the publisher's id.",
                 read_supply_chain,
+            ),
+            house: s.section(
+                "house",
+                "Campaigns of our own, as [budgets] has them, in one auction.",
+                house::read_limits,
             ),
             pool: s.section("pool", "Connections to DSPs, by DSP and shard.", read_pool),
             dns: s.section("dns", "Host names of DSPs.", read_dns),

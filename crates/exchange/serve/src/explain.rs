@@ -58,7 +58,7 @@ impl Record {
     }
 
     /// What campaigns of our own answered.
-    pub(crate) fn house(&self, house: Option<&House>) {
+    pub(crate) fn house(&self, house: Option<&House<'_>>) {
         let Some(Answer { ask, body }) = house.map(House::answer) else { return };
         let heard = Heard::asked((ask, 0), Outcome::Answered, None, body);
         self.0.borrow_mut().push((ask.dsp, heard));

@@ -78,6 +78,8 @@ pub struct ExchangeMetrics {
     pub impressions: Counter,
     /// Impressions sold.
     pub sold: Counter,
+    /// Campaigns of our own that nobody looked at, by impression: too many matched.
+    pub house_left_out: Counter,
     /// Answers without a sale, by reason.
     pub no_bids: [Counter; NoBidReason::ALL.len()],
     /// Refused bodies, by reason.
@@ -108,7 +110,7 @@ pub struct ExchangeMetrics {
     pub parse: Histogram,
     /// From there to knowing whom to ask for what.
     pub ask: Histogram,
-    /// From there, writing to DSPs included, to the close.
+    /// From there, writing to DSPs and the bids of our own campaigns included, to the close.
     pub collect: Histogram,
     /// From the close to the answer's bytes.
     pub clear: Histogram,
@@ -208,6 +210,7 @@ impl Default for ExchangeMetrics {
             tests: Counter::default(),
             impressions: Counter::default(),
             sold: Counter::default(),
+            house_left_out: Counter::default(),
             no_bids: Default::default(),
             invalid: Default::default(),
             turned_away: Counter::default(),
@@ -403,7 +406,10 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
     let mut impressions =
         page.counters("exchange_impressions", "Impressions auctioned and sold.")?;
     impressions.sum(&[("state", "offered")], shards.iter().map(|shard| &shard.impressions))?;
-    impressions.sum(&[("state", "sold")], shards.iter().map(|shard| &shard.sold))
+    impressions.sum(&[("state", "sold")], shards.iter().map(|shard| &shard.sold))?;
+    let help = "Matches of campaigns and impressions beyond exchange.house.matches_max.";
+    page.counters("exchange_house_matches_left_out", help)?
+        .sum(&[], shards.iter().map(|shard| &shard.house_left_out))
 }
 
 fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {

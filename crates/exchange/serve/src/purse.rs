@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exchange_core::house::{Catalogue, Desk, HouseAnswer, Price, Room};
+use exchange_core::house::{self, Catalogue, Desk, HouseAnswer, Price, Room};
 use exchange_core::{Ask, Auction, Reservation};
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
@@ -141,12 +141,16 @@ impl Purse {
     }
 
     /// What campaigns of the house answer.
-    pub fn bid(&self, house: &Catalogue, asked: (&Auction<'_>, &Ask)) -> HouseAnswer {
+    pub fn bid(
+        &self,
+        catalogue: &Catalogue,
+        asked: (&Auction<'_>, &Ask, &house::Limits),
+    ) -> HouseAnswer {
         let Search { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();
-        let (auction, _) = asked;
+        let (auction, ..) = asked;
         let mut deciding = Deciding::new(self, (auction.id, auction.request.is_test()));
-        house.bid(asked, &mut deciding, room, &mut answer);
+        catalogue.bid(asked, &mut deciding, room, &mut answer);
         answer
     }
 

@@ -17,28 +17,28 @@ use crate::metrics::PurseMetrics;
 use crate::purse::Purse;
 use crate::shard::{Shard, Snapshot};
 
-/// What campaigns of our own offer, as a DSP would answer.
+/// What campaigns of our own offer, as a DSP would answer. Nothing is reserved for it: it may be dropped at
+/// any time, and leaves its room for another auction.
 #[derive(Debug)]
-pub(crate) struct House {
+pub(crate) struct House<'p> {
+    purse: &'p Purse,
     ask: Ask,
     answer: HouseAnswer,
 }
 
-impl House {
+impl<'p> House<'p> {
     /// `None` without campaigns that bid.
     pub fn bids(
-        shard: &Shard,
+        shard: &'p Shard,
         snapshot: &Snapshot,
         auction: &Auction<'_>,
         ask: Option<Ask>,
     ) -> Option<Self> {
         let (ask, purse) = (ask?, shard.purse()?);
-        let answer = purse.bid(&snapshot.campaigns().house, (auction, &ask));
-        if answer.bids.is_empty() {
-            purse.keep(answer);
-            return None;
-        }
-        Some(Self { ask, answer })
+        let limits = &snapshot.config().house;
+        let answer = purse.bid(&snapshot.campaigns().house, (auction, &ask, limits));
+        shard.metrics.house_left_out.add(answer.left_out);
+        Some(Self { purse, ask, answer }).filter(|house| !house.answer.bids.is_empty())
     }
 
     /// To be judged as any other.
@@ -51,12 +51,11 @@ impl House {
         let (outcome, sent, latency) = (CallOutcome::Answered, None, None);
         Call { ask: self.ask, tmax_ms: 0, outcome, sent, latency }
     }
+}
 
-    /// Keeps its room for another auction.
-    pub fn end(self, shard: &Shard) {
-        if let Some(purse) = shard.purse() {
-            purse.keep(self.answer);
-        }
+impl Drop for House<'_> {
+    fn drop(&mut self) {
+        self.purse.keep(std::mem::take(&mut self.answer));
     }
 }
 
@@ -69,7 +68,7 @@ pub(crate) struct Till<'t> {
     metrics: &'t PurseMetrics,
     payers: Payers<'t>,
     auction: &'t Auction<'t>,
-    house: Option<&'t House>,
+    house: Option<&'t House<'t>>,
     lifetimes: Lifetimes,
     refusals: Refusals,
     /// At most one for each entry.
@@ -101,7 +100,7 @@ impl<'t> Till<'t> {
     pub fn new(
         (shard, snapshot): (&'t Shard, &'t Snapshot),
         auction: &'t Auction<'t>,
-        house: Option<&'t House>,
+        house: Option<&'t House<'t>>,
     ) -> Self {
         let purse = shard.purse().filter(|_| !auction.request.is_test());
         let lifetimes = snapshot.sealer().map(|sealer| sealer.lifetimes).unwrap_or_default();

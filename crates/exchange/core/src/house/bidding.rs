@@ -15,8 +15,9 @@ use units::{Cpm, Ratio, Round};
 use super::catalogue::{Ad, Catalogue};
 use super::offers::{ACCOUNTS_MAX, Offer};
 use super::room::{Choice, DealRoom, FloorKey, Room};
+use super::targeting::PageUrl;
 use super::terms::Told;
-use super::{Desk, HouseAnswer, HouseBid};
+use super::{Desk, HouseAnswer, HouseBid, Limits};
 use crate::Auction;
 use crate::auction::{AuctionType, ImpTerms};
 use crate::blocks::is_size_offered;
@@ -32,10 +33,14 @@ const FLOORS_MAX: usize = 32;
 impl Catalogue {
     /// Bids in `auction`, where the house is asked for `ask`: into `answer`, emptied first. The desk
     /// is asked of each campaign that comes to an impression. For an impression at most one bid of an
-    /// account, and bids of at most [`ACCOUNTS_MAX`] accounts: those that would be worth the most.
+    /// account, and bids of a few accounts: those that would be worth the most.
+    ///
+    /// Impressions have equal shares of the matches that are gone through; what one leaves is for those
+    /// after it. Where more campaigns come to an impression, it is chance that says which are looked at,
+    /// and each is as likely as another, whatever it would bid. The same auction draws the same.
     pub fn bid(
         &self,
-        (auction, ask): (&Auction<'_>, &Ask),
+        (auction, ask, limits): (&Auction<'_>, &Ask, &Limits),
         desk: &mut impl Desk,
         room: &mut Room,
         answer: &mut HouseAnswer,
@@ -45,8 +50,10 @@ impl Catalogue {
         if self.held.is_empty() || !accepts.contains(&auction.currency) {
             return;
         }
-        room.offers.clear();
-        self.match_request(auction.request, room);
+        room.offers.start(limits.bids_max);
+        let page = self.page(auction.request);
+        let url = page.as_deref().and_then(PageUrl::parse);
+        self.match_request((auction.request, url.as_ref()), room);
         if room.matched.is_empty() {
             return;
         }
@@ -57,11 +64,18 @@ impl Catalogue {
         let mut hasher = SipHasher13::new();
         hasher.write(auction.id.as_bytes());
         let lot = hasher.finish();
+        let mut matches_left = limits.matches_max;
         for (index, terms) in auction.imps.iter().enumerate() {
             if ask.imps >> index & 1 == 0 {
                 continue;
             }
             self.match_imp((auction, ask), terms, room);
+            let imps_left = (ask.imps >> index).count_ones() as usize;
+            let (start, count) = share(room.at_imp.len(), matches_left.div_ceil(imps_left), || {
+                mixed(lot ^ mixed(!(index as u64)))
+            });
+            matches_left -= count;
+            answer.left_out += (room.at_imp.len() - count) as u64;
             let at_imp = std::mem::take(&mut room.at_imp);
             room.floors.clear();
             let mut bidding = Bidding {
@@ -69,11 +83,12 @@ impl Catalogue {
                 auction,
                 dsp: ask.dsp,
                 imp: Facts::of(index, terms),
+                url,
                 lot,
             };
-            for campaign in at_imp.members() {
+            at_imp.members_from(start).take(count).for_each(|campaign| {
                 bidding.consider(campaign as usize, desk, room);
-            }
+            });
             room.at_imp = at_imp;
             room.offers.close_imp();
         }
@@ -108,7 +123,7 @@ impl Catalogue {
         if offers.is_empty() {
             return;
         }
-        let HouseAnswer { body, bids } = answer;
+        let HouseAnswer { body, bids, .. } = answer;
         let (id, currency) = (auction.id, auction.currency);
         let _ = write!(body, r#"{{"id":"{id}","cur":"{currency}","seatbid":["#);
         let mut seat = None;
@@ -146,6 +161,16 @@ impl Catalogue {
     }
 }
 
+/// Of `matches` those that are gone through, at most `most`: the first of them, and how many. Behind the
+/// last the first follows.
+fn share(matches: usize, most: usize, draw: impl FnOnce() -> u64) -> (usize, usize) {
+    if matches <= most {
+        return (0, matches);
+    }
+    let first = draw() % matches as u64;
+    (usize::try_from(first).expect("it is below their number"), most)
+}
+
 /// Unique in the answer: impression and campaign, by position.
 fn write_bid_id(offer: &Offer, out: &mut String) {
     let _ = write!(out, "{}-{}", offer.imp, offer.campaign);
@@ -157,6 +182,8 @@ struct Bidding<'b, 'a> {
     auction: &'b Auction<'a>,
     dsp: usize,
     imp: Facts<'b, 'a>,
+    /// Of the page, where any campaign lists pages.
+    url: Option<PageUrl<'b>>,
     /// By which creatives rotate.
     lot: u64,
 }
@@ -219,9 +246,9 @@ impl Bidding<'_, '_> {
         let held = &self.catalogue.held[campaign];
         let may_bid = room.seats.has(held.seat) && self.is_declared(held.seat);
         let ratio = room.ratios[held.currency].filter(|_| may_bid);
-        let Some(ratio) = ratio.filter(|_| self.catalogue.has_key_values(campaign, room)) else {
-            return;
-        };
+        let is_wanted = self.catalogue.has_key_values(campaign, room)
+            && self.catalogue.is_on_page(campaign, self.url.as_ref());
+        let Some(ratio) = ratio.filter(|_| is_wanted) else { return };
         self.choose(campaign, room);
         if room.choices.is_empty() {
             return;

@@ -9,7 +9,7 @@ use units::Currency;
 
 use super::creative::Creative;
 use super::index::{Bits, Dimension, DimensionBuilder, Lists, ListsBuilder};
-use super::targeting::{CampaignTargeting, KeyValues, Listed};
+use super::targeting::{CampaignTargeting, KeyValues, Listed, Page};
 use super::terms::{AdTerms, Numbers};
 use super::{Campaign, Rules};
 use crate::Region;
@@ -30,6 +30,7 @@ pub struct Catalogue {
     pub(super) shapes: Arc<Shapes>,
     pub(super) deals: Arc<Deals>,
     pub(super) key_values: Arc<Keys>,
+    pub(super) wants: Arc<Wants>,
 }
 
 /// What is looked at of a campaign once it is found.
@@ -74,7 +75,7 @@ pub(super) struct Places {
     pub(super) publishers: Dimension<Box<str>>,
     pub(super) domains: Dimension<Box<str>>,
     pub(super) bundles: Dimension<Box<str>>,
-    /// By host, in small letters.
+    /// By host, in small letters, and directory.
     pub(super) pages: Dimension<Box<str>>,
     pub(super) devices: Dimension<u32>,
 }
@@ -95,6 +96,14 @@ pub(super) struct Deals {
     pub(super) numbers: Numbers,
     pub(super) lists: Lists<u32>,
     /// Those that bid under none.
+    pub(super) open: Bits,
+}
+
+/// Campaigns by the key values that they want.
+#[derive(Clone, Debug)]
+pub(super) struct Wants {
+    pub(super) lists: Lists<u32>,
+    /// Those that want none.
     pub(super) open: Bits,
 }
 
@@ -160,6 +169,11 @@ impl Catalogue {
                 open: Bits::of(len, &builder.open),
             }),
             key_values: builder.key_values.into(),
+            wants: Wants {
+                lists: builder.wants.build(len),
+                open: Bits::of(len, &builder.wants_none),
+            }
+            .into(),
         }
     }
 
@@ -224,6 +238,8 @@ struct Builder {
     deals: ListsBuilder<u32>,
     open: Vec<u32>,
     key_values: Keys,
+    wants: ListsBuilder<u32>,
+    wants_none: Vec<u32>,
 }
 
 impl Builder {
@@ -254,11 +270,16 @@ impl Builder {
         }
         deals.iter().for_each(|deal| self.deals.add(*deal, number));
         let key_values = targeting.key_values.iter().map(|wanted| self.key_values.add(wanted));
+        let key_values: Box<[Box<[u32]>]> = key_values.collect();
+        key_values.iter().flatten().for_each(|value| self.wants.add(*value, number));
+        if key_values.is_empty() {
+            self.wants_none.push(number);
+        }
         self.held.push(Held {
             seat,
             currency,
             ads: first..self.ads.len(),
-            key_values: key_values.collect(),
+            key_values,
             deals: deals.into(),
         });
     }
@@ -316,8 +337,7 @@ impl PlacesBuilder {
         add(&mut self.publishers, &targeting.publishers, |text| text.into());
         add(&mut self.domains, &targeting.domains, |text| text.to_ascii_lowercase().into());
         add(&mut self.bundles, &targeting.bundles, |text| text.into());
-        let hosts = targeting.pages.iter().map(|page| Box::from(page.host()));
-        self.pages.add(campaign, hosts, std::iter::empty());
+        self.pages.add(campaign, targeting.pages.iter().map(Page::key), std::iter::empty());
         let types = (0..u16::BITS).filter(|bit| targeting.device_types >> bit & 1 == 1);
         self.devices.add(campaign, types, std::iter::empty());
         let key = |region: &Region| in_capitals(&format!("{}/{}", region.country, region.region));

@@ -70,17 +70,48 @@ impl Bits {
         self.words.iter().all(|word| *word == 0)
     }
 
+    /// How many members there are.
+    pub(super) fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     /// The members, the lowest first.
     pub(super) fn members(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..).zip(&self.words).flat_map(|(place, word)| {
-            let mut left = *word;
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros())?;
-                left &= left - 1;
-                Some(place * 64 + bit)
-            })
+        self.members_from(0)
+    }
+
+    /// The members, the lowest first but for `skipped` of them, fewer than there are, which come last.
+    pub(super) fn members_from(&self, skipped: usize) -> impl Iterator<Item = u32> + '_ {
+        let (mut first, mut left) = (0, skipped);
+        let ones = |word: &u64| word.count_ones() as usize;
+        while let Some(passed) = self.words.get(first).map(ones).filter(|ones| *ones <= left) {
+            left -= passed;
+            first += 1;
+        }
+        let split = self.words.get(first).copied().unwrap_or_default();
+        let upper = (0..left).fold(split, |word, _| word & word.wrapping_sub(1));
+        // The first word comes once more, last, for what was passed over of it.
+        (0..=self.words.len()).flat_map(move |turn| {
+            let place = (first + turn) % self.words.len().max(1);
+            let word = match turn {
+                0 => upper,
+                _ if place == first => split & !upper,
+                _ => self.words[place],
+            };
+            let base = u32::try_from(place * 64).expect("numbers have 32 bits");
+            ones_of(word).map(move |bit| base + bit)
         })
     }
+}
+
+/// The places of a word's ones, the lowest first.
+fn ones_of(word: u64) -> impl Iterator<Item = u32> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros())?;
+        left &= left - 1;
+        Some(bit)
+    })
 }
 
 /// The campaigns that list one thing: as numbers, or where these would take more memory, as bits.
@@ -190,15 +221,6 @@ impl<K: Hash + Eq> Dimension<K> {
         }
     }
 
-    /// The campaigns that list `value`.
-    pub(super) fn listed<Q>(&self, value: &Q) -> Option<&Postings>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.listed.get(value)
-    }
-
     /// Whether any campaign lists or blocks anything.
     pub(super) fn matters(&self) -> bool {
         self.open.is_some() || !self.blocked.is_empty()
@@ -272,7 +294,14 @@ mod tests {
             let mut want = sets[0].clone();
             want.extend(&sets[1]);
             want.retain(|member| !sets[2].contains(member));
-            prop_assert_eq!(bits.members().collect::<BTreeSet<_>>(), want.clone());
+            let members: Vec<_> = want.iter().copied().collect();
+            prop_assert_eq!(bits.members().collect::<Vec<_>>(), members.clone());
+            prop_assert_eq!(bits.len(), members.len());
+            for skipped in 0..members.len() {
+                let mut turned = members.clone();
+                turned.rotate_left(skipped);
+                prop_assert_eq!(bits.members_from(skipped).collect::<Vec<_>>(), turned);
+            }
             prop_assert_eq!(bits.is_empty(), want.is_empty());
             for member in 0..u32::try_from(len).unwrap() {
                 prop_assert_eq!(bits.has(member), want.contains(&member));

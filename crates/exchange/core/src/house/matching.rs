@@ -1,6 +1,8 @@
 //! Which campaigns a request comes to, and then an impression. Creatives and prices are not looked at
 //! here.
 
+use std::borrow::Cow;
+
 use openrtb::BidRequest;
 use openrtb::codes::MediaType;
 
@@ -14,7 +16,11 @@ use crate::eligibility::Ask;
 
 impl Catalogue {
     /// Finds the campaigns that the request comes to, whatever the impression, into `room.matched`.
-    pub(super) fn match_request(&self, request: &BidRequest<'_>, room: &mut Room) {
+    pub(super) fn match_request(
+        &self,
+        (request, url): (&BidRequest<'_>, Option<&PageUrl<'_>>),
+        room: &mut Room,
+    ) {
         let places = &self.places;
         let Room { matched, spare, .. } = room;
         matched.fill(self.held.len());
@@ -23,7 +29,7 @@ impl Catalogue {
         places.devices.narrow(matched, spare, request.device_type().iter());
         self.match_geography(request, room);
         self.match_domain(request, room);
-        self.match_page(request, room);
+        self.match_page(url, room);
         room.key_values.reset(self.key_values.len as usize);
         if self.key_values.len > 0 {
             request.key_values(&mut |key, value| {
@@ -79,32 +85,15 @@ impl Catalogue {
         domains.narrow(matched, spare, domain.into_iter().flat_map(suffixes));
     }
 
-    /// By host, and then those that are left by their prefixes.
-    fn match_page(&self, request: &BidRequest<'_>, room: &mut Room) {
-        let pages = &self.places.pages;
-        if !pages.matters() {
-            return;
-        }
+    /// By host and directory; the rest of what they want is in [`Catalogue::is_on_page`].
+    fn match_page(&self, url: Option<&PageUrl<'_>>, room: &mut Room) {
         let Room { matched, spare, text, .. } = room;
-        let page = request.page();
-        let url = page.as_deref().and_then(PageUrl::parse);
-        let host = url.map(|url| in_small_letters(url.host, text));
-        pages.narrow(matched, spare, host.into_iter());
-        let Some((url, postings)) = url.zip(host.and_then(|host| pages.listed(host))) else {
-            return;
-        };
-        spare.reset(self.held.len());
-        postings.add_to(spare);
-        spare.keep(matched);
-        for campaign in spare.members() {
-            if !self.targeting(campaign as usize).pages.iter().any(|page| page.is_of(&url)) {
-                matched.unset(campaign);
-            }
-        }
+        let keys = url.map(|url| url.keys(text));
+        self.places.pages.narrow(matched, spare, keys.into_iter().flatten());
     }
 
-    /// Finds those of `room.matched` that may bid for an impression, as far as its formats, sizes
-    /// and deals say, into `room.at_imp`. What they want of key values is in
+    /// Finds those of `room.matched` that may bid for an impression, as far as its formats, sizes,
+    /// deals and any of its key values say, into `room.at_imp`. What they want of several keys is in
     /// [`Catalogue::has_key_values`].
     pub(super) fn match_imp(
         &self,
@@ -129,14 +118,25 @@ impl Catalogue {
             }
         }
         at_imp.keep(spare);
-        room.key_values_at_imp.copy(&room.key_values);
-        if self.key_values.len > 0 && !at_imp.is_empty() {
-            terms.imp.key_values(&mut |key, value| {
-                if let Some(number) = self.key_values.get(key, value) {
-                    room.key_values_at_imp.set(number);
-                }
-            });
+        self.match_key_values(terms, room);
+    }
+
+    fn match_key_values(&self, terms: &ImpTerms<'_>, room: &mut Room) {
+        let Room { at_imp, spare, key_values, key_values_at_imp: told, .. } = room;
+        if self.key_values.len == 0 || at_imp.is_empty() {
+            return;
         }
+        told.copy(key_values);
+        terms.imp.key_values(&mut |key, value| {
+            if let Some(number) = self.key_values.get(key, value) {
+                told.set(number);
+            }
+        });
+        spare.copy(&self.wants.open);
+        for postings in told.members().filter_map(|number| self.wants.lists.get(&number)) {
+            postings.add_to(spare);
+        }
+        at_imp.keep(spare);
     }
 
     fn match_shape(&self, terms: &ImpTerms<'_>, room: &mut Room) {
@@ -196,6 +196,21 @@ impl Catalogue {
             noted.domains.reset(self.ad_terms.domains_len());
             self.ad_terms.mark_domains(Some(wadomain), &mut noted.domains, &mut room.text);
         }
+    }
+
+    /// The page that the request is for, where any campaign lists pages.
+    pub(super) fn page<'r>(&self, request: &'r BidRequest<'_>) -> Option<Cow<'r, str>> {
+        if self.places.pages.matters() { request.page() } else { None }
+    }
+
+    /// Whether the campaign lists the page, or none.
+    #[inline]
+    pub(super) fn is_on_page(&self, campaign: usize, url: Option<&PageUrl<'_>>) -> bool {
+        if !self.places.pages.matters() {
+            return true;
+        }
+        let pages = &self.targeting(campaign).pages;
+        pages.is_empty() || url.is_some_and(|url| pages.iter().any(|page| page.is_of(url)))
     }
 
     /// Whether the request has, at this impression, what the campaign wants of key values.

@@ -2,7 +2,7 @@
 
 use units::Cpm;
 
-/// Most accounts that bid for an impression: where the best has no money left, the next are there.
+/// Most accounts that bid for an impression, whatever is configured.
 pub const ACCOUNTS_MAX: usize = 3;
 
 /// What could be bid.
@@ -39,6 +39,8 @@ impl Offer {
 /// Those of an auction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offers {
+    /// Most that are kept of an impression.
+    most: usize,
     /// Of the impression that is being gone through, the best first.
     best: Vec<Offer>,
     /// Of the impressions before it.
@@ -46,14 +48,16 @@ pub(super) struct Offers {
 }
 
 impl Offers {
-    pub(super) fn clear(&mut self) {
+    /// Empties it, for an auction in which so many are kept of each impression.
+    pub(super) fn start(&mut self, most: usize) {
+        self.most = most.min(ACCOUNTS_MAX);
         self.best.clear();
         self.all.clear();
     }
 
     /// Takes `offer` in if it is among the best. `tie` orders equal offers.
     pub(super) fn add(&mut self, mut offer: Offer, mut tie: impl FnMut(&Offer) -> u64) {
-        let worst = self.best.last().filter(|_| self.best.len() == ACCOUNTS_MAX);
+        let worst = self.best.last().filter(|_| self.best.len() == self.most);
         if worst.is_some_and(|worst| offer.worth() < worst.worth()) {
             return; // Worse than what any account has, its own too.
         }
@@ -80,7 +84,7 @@ impl Offers {
             None => (),
         }
         self.best.insert(at, offer);
-        self.best.truncate(ACCOUNTS_MAX);
+        self.best.truncate(self.most);
     }
 
     /// The impression is done.
@@ -106,6 +110,7 @@ mod tests {
         /// As when all are ranked, and each account keeps its first.
         #[test]
         fn the_best_are_kept_whatever_their_order(
+            most in 1..=ACCOUNTS_MAX,
             drawn in prop::collection::vec((0u32..6, 0u8..2, 0u64..4, 0u64..3), 0..40),
         ) {
             let offer = |(campaign, (seat, class, micros, tie)): (usize, (u32, u8, u64, u64))| Offer {
@@ -123,6 +128,7 @@ mod tests {
             };
             let mut all: Vec<Offer> = drawn.into_iter().enumerate().map(offer).collect();
             let mut offers = Offers::default();
+            offers.start(most);
             for offer in &all {
                 let tie = offer.tie.unwrap();
                 offers.add(Offer { tie: None, ..*offer }, |other| {
@@ -133,7 +139,7 @@ mod tests {
             all.sort_by_key(|offer| (Reverse((offer.class, offer.counts)), offer.tie));
             let mut seen = Vec::new();
             all.retain(|offer| !seen.contains(&offer.seat) && { seen.push(offer.seat); true });
-            all.truncate(ACCOUNTS_MAX);
+            all.truncate(most);
             let campaigns = |offers: &[Offer]| {
                 let mut campaigns: Vec<_> = offers.iter().map(|offer| offer.campaign).collect();
                 campaigns.sort_unstable();

@@ -3,6 +3,12 @@
 use super::creative::Creative;
 use crate::Region;
 
+/// Longest name of a host, with a port.
+const HOST_BYTES_MAX: usize = 253 + ":65535".len();
+/// Directories that pages are found by, and bytes of a path that these are in.
+const DIRECTORIES_MAX: usize = 8;
+const DIRECTORY_BYTES_MAX: usize = 256;
+
 /// For what a campaign bids. By default anything its creatives fit. What a request does not tell is
 /// not among what is listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,8 +99,10 @@ impl Page {
         })
     }
 
-    pub(super) fn host(&self) -> &str {
-        &self.host
+    /// What it is found by: its host, and of the directories that its pages share the last.
+    pub(super) fn key(&self) -> Box<str> {
+        let directory = directories(&self.path).last().unwrap_or_default();
+        format!("{}{directory}", self.host).into()
     }
 
     /// Whether `url` is such a page.
@@ -109,7 +117,7 @@ impl Page {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageUrl<'u> {
     scheme: &'u str,
-    pub(super) host: &'u str,
+    host: &'u str,
     path: &'u str,
 }
 
@@ -119,17 +127,75 @@ impl<'u> PageUrl<'u> {
         Self::after_scheme(scheme, rest)
     }
 
+    /// The keys of all pages that it may be one of, written into `text`.
+    pub(super) fn keys<'t>(&self, text: &'t mut String) -> impl Iterator<Item = &'t str> + Clone {
+        text.clear();
+        text.push_str(self.host);
+        text.make_ascii_lowercase();
+        let host = text.len();
+        text.push_str(directories(self.path).last().unwrap_or_default());
+        let text = text.as_str();
+        directories(&text[host..]).map(move |directory| &text[..host + directory.len()])
+    }
+
     fn after_scheme(scheme: &'u str, rest: &'u str) -> Option<Self> {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        (!host.is_empty()).then_some(Self { scheme, host, path })
+        let is_name = (1..=HOST_BYTES_MAX).contains(&host.len());
+        is_name.then_some(Self { scheme, host, path })
     }
+}
+
+/// The directories of a path, the root first, as far as pages are found by them. A host alone is its root.
+fn directories(path: &str) -> impl Iterator<Item = &str> + Clone {
+    let path = if path.starts_with('/') { path } else { "/" };
+    let head = &path.as_bytes()[..path.len().min(DIRECTORY_BYTES_MAX)];
+    let slashes = memchr::memchr_iter(b'/', head).take(DIRECTORIES_MAX);
+    slashes.map(|slash| &path[..=slash])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_found(page: &Page, url: &str) -> bool {
+        let mut text = String::new();
+        let url = PageUrl::parse(url).expect("it is one");
+        url.keys(&mut text).any(|key| *key == *page.key())
+    }
+
+    /// Else thousands of pages of one host would be gone through one by one.
+    #[test]
+    fn pages_are_found_by_the_directories_that_they_share() {
+        let deep = "/d".repeat(DIRECTORIES_MAX + 2) + "/";
+        let long = format!("/{}/", "d".repeat(DIRECTORY_BYTES_MAX));
+        for (prefix, path, want) in [
+            ("a.example/sport/", "/sport/1.html", true),
+            ("a.example/sport/", "/news/1.html", false),
+            ("a.example/sport/", "/sport", false),
+            ("a.example/sport/te", "/sport/1.html", true),
+            ("a.example/sport/te", "/sport/tennis/1.html", true),
+            ("a.example/sp", "/news/1.html", true),
+            ("a.example", "/news/1.html", true),
+            ("a.example?x/y/", "?x/y/z", true),
+            ("a.example/?x/y/", "/?x/y/z", true),
+            (&format!("a.example{deep}"), &format!("{deep}1.html"), true),
+            (&format!("a.example{long}"), &format!("{long}1.html"), true),
+        ] {
+            let page = Page::parse(prefix).unwrap();
+            let url = format!("https://A.example{path}");
+            assert_eq!(is_found(&page, &url), want, "{prefix} {url}");
+        }
+        let mut text = String::new();
+        let url = format!("https://a.example{deep}{long}");
+        let keys = PageUrl::parse(&url).unwrap();
+        assert_eq!(keys.keys(&mut text).count(), DIRECTORIES_MAX);
+        let host = |bytes| format!("https://{}/", "a".repeat(bytes));
+        assert!(PageUrl::parse(&host(HOST_BYTES_MAX)).is_some());
+        assert!(PageUrl::parse(&host(HOST_BYTES_MAX + 1)).is_none());
+        assert!(text.len() <= "a.example".len() + DIRECTORY_BYTES_MAX);
+    }
 
     #[test]
     fn pages_are_prefixes_on_one_host() {
@@ -152,6 +218,7 @@ mod tests {
             let page = Page::parse(prefix).unwrap();
             let got = PageUrl::parse(url).is_some_and(|url| page.is_of(&url));
             assert_eq!(got, want, "{prefix} {url}");
+            assert!(!want || is_found(&page, url), "{prefix} {url}");
         }
         for bad in ["", "/sport", "ftp://a.example/", "https://", "a b.example/", "?x"] {
             assert!(Page::parse(bad).is_none(), "{bad}");

@@ -12,6 +12,9 @@ use crate::blocks::language_is_welcome;
 /// The taxonomy in which a category's children show (Content Taxonomy 1.0).
 const TAXONOMY_WITH_CHILDREN: u32 = 1;
 
+/// Longest name of a host (RFC 1035).
+const DOMAIN_BYTES_MAX: usize = 253;
+
 /// Texts by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
@@ -219,11 +222,12 @@ impl Blocked {
     }
 }
 
-/// `domain` and what it is a subdomain of.
+/// `domain` and what it is a subdomain of, as far as these can be names.
 pub(super) fn suffixes(domain: &str) -> impl Iterator<Item = &str> + Clone {
     let dots = domain.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
     let rest = dots.map(|(at, _)| &domain[at + 1..]);
-    std::iter::once(domain).chain(rest).filter(|suffix| !suffix.is_empty())
+    let is_name = |suffix: &&str| (1..=DOMAIN_BYTES_MAX).contains(&suffix.len());
+    std::iter::once(domain).chain(rest).filter(is_name)
 }
 
 /// `category` and what it is a child of, in the taxonomy where that shows.
@@ -241,4 +245,19 @@ pub(super) fn in_small_letters<'t>(text: &'t str, spare: &'t mut String) -> &'t 
     spare.push_str(text);
     spare.make_ascii_lowercase();
     spare
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each is looked up: a caller's domain of many labels must not cost the square of its length.
+    #[test]
+    fn what_is_too_long_for_a_name_is_no_domain() {
+        let long = format!("{}news.example", "a.".repeat(100_000));
+        let found: Vec<_> = suffixes(&long).collect();
+        assert!(found.iter().all(|suffix| suffix.len() <= DOMAIN_BYTES_MAX));
+        assert_eq!((found.len(), found.last()), (122, Some(&"example")));
+        assert_eq!(suffixes(".a..b").collect::<Vec<_>>(), [".a..b", "a..b", ".b", "b"]);
+    }
 }

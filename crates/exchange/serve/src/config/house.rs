@@ -1,13 +1,13 @@
-//! The exchange's part of a house campaign's table: what it bids, for what, and what it shows. Whose
-//! it is and what it may spend is not read here.
+//! The exchange's part of a house campaign's table: what it bids, for what, and what it shows; and how
+//! much all of them do in an auction. Whose one is and what it may spend is not read here.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use exchange_core::Region;
 use exchange_core::house::{
-    CampaignTargeting, Creative, CreativeProblem, CreativeSpec, KeyValues, Listed, Page, Price,
-    Rules,
+    ACCOUNTS_MAX, CampaignTargeting, Creative, CreativeProblem, CreativeSpec, KeyValues, Limits,
+    Listed, Page, Price, Rules,
 };
 use openrtb::codes::MediaType;
 use runtime::config::{Optional, Required, Section};
@@ -60,6 +60,24 @@ impl HouseRules {
     /// Whether its price is not for a strategy to change.
     pub fn is_fixed_price(&self) -> bool {
         matches!(self.0.price, Price::Fixed(_))
+    }
+}
+
+/// Declares and reads what bounds the house in one auction.
+pub(super) fn read_limits(s: &mut Section<'_>) -> Limits {
+    Limits {
+        matches_max: s.integer(
+            "matches_max",
+            1000,
+            1..=1_000_000_usize,
+            "Most matches, of a campaign and an impression, that are gone through; of more, chance says which.",
+        ),
+        bids_max: s.integer(
+            "bids_max",
+            2,
+            1..=ACCOUNTS_MAX,
+            "Most bids for one impression, each of another account: those worth the most.",
+        ),
     }
 }
 

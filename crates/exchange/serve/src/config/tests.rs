@@ -1,5 +1,6 @@
 //! Every problem of the exchange's keys, word for word, and what their values become.
 
+use exchange_core::house::{ACCOUNTS_MAX, Limits};
 use runtime::config::{Section, default_toml, describe, parse};
 
 use super::dsp::OWN_HEADERS;
@@ -104,6 +105,28 @@ fn notices_need_a_record() {
 fn every_problem_is_reported_at_once() {
     let text = "[exchange]\nfee = \"100%\"\ntie_key = \"x\"\n[[floor]]\nfloor = \"1 JPY\"\n";
     assert_eq!(problems_of(text).len(), 3);
+}
+
+#[test]
+fn the_house_is_bounded() {
+    let house = |keys: &str| {
+        let config =
+            parse("vickrey.toml", &format!("[exchange.house]\n{keys}"), ExchangeConfig::read);
+        config.unwrap().unwrap().house
+    };
+    let default = Limits { matches_max: 1000, bids_max: 2 };
+    assert_eq!(house(""), default);
+    let most = Limits { matches_max: 1_000_000, bids_max: ACCOUNTS_MAX };
+    assert_eq!(house("matches_max = 1000000\nbids_max = 3"), most);
+    let least = Limits { matches_max: 1, bids_max: 1 };
+    assert_eq!(house("matches_max = 1\nbids_max = 1"), least);
+    check(
+        "[exchange.house]\nmatches_max = 0\nbids_max = 4",
+        &[
+            "line 2: exchange.house.matches_max = 0: must be from 1 to 1000000",
+            "line 3: exchange.house.bids_max = 4: must be from 1 to 3",
+        ],
+    );
 }
 
 #[test]

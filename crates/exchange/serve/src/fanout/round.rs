@@ -33,14 +33,13 @@ pub struct Question<'q> {
     pub right: Cell<Option<InFlight>>,
 }
 
-/// Asks, and waits until all have answered or their time is up. Outcomes are in the order of
-/// `questions`; `room` is for the bodies. Dropping the future gives up the auction: its answers
-/// will be drained.
-pub async fn ask_all(
-    outbound: &Outbound<'_>,
-    questions: &[Question<'_>],
+/// Asks all at once; `room` is for the bodies. Dropping the round gives up the auction: its answers will
+/// be drained.
+pub fn ask_all<'r>(
+    outbound: &'r Outbound<'r>,
+    questions: &'r [Question<'r>],
     room: Vec<u8>,
-) -> Outcomes {
+) -> Round<'r> {
     let calls = questions.iter().map(|question| (question.wait_until, question.right.take()));
     let inbox = Rc::new(Inbox::new(calls, room));
     let bodies = Bodies::new(outbound, questions);
@@ -49,10 +48,12 @@ pub async fn ask_all(
     for slot in 0..questions.len() {
         round.ask(slot, now);
     }
-    round.collect().await
+    round
 }
 
-struct Round<'r> {
+/// Questions on their way.
+#[must_use = "answers are collected, or given up"]
+pub struct Round<'r> {
     bodies: Bodies<'r>,
     questions: &'r [Question<'r>],
     /// When `tmax` was told.
@@ -117,7 +118,8 @@ impl Round<'_> {
         self.questions[slot].tmax_ms.saturating_sub(waited)
     }
 
-    async fn collect(self) -> Outcomes {
+    /// Waits until all have answered or their time is up. Outcomes are in the order of the questions.
+    pub async fn collect(self) -> Outcomes {
         let inbox = &self.guard.0;
         loop {
             let now = Instant::now();

@@ -275,7 +275,8 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
             assert!(request.contains(r#""tmax":500"#), "{request}");
             answer(&mut peer, &connection);
         };
-        let (outcomes, ()) = tokio::join!(ask_all(&outbound, &questions, Vec::new()), dsp);
+        let (outcomes, ()) =
+            tokio::join!(ask_all(&outbound, &questions, Vec::new()).collect(), dsp);
         // The last to wait is the first to be asked; the first has no time left.
         assert_eq!(outcomes.calls, [Outcome::Unsent, Outcome::NoBid, Outcome::NoBid]);
         assert!(pool.idle().is_some());

@@ -53,6 +53,11 @@ impl Seat {
         }
     }
 
+    /// For how many answers of the house there is room.
+    pub(crate) fn rooms(&self) -> usize {
+        self.purse.search.borrow().answers.len()
+    }
+
     /// The office tells that this is spent.
     fn settle(&mut self, reservation: &Reservation) {
         self.spent.settled(1, reservation);
@@ -326,14 +331,14 @@ fn a_test_moves_no_pace() {
 #[test]
 fn room_of_an_extravagant_answer_is_not_kept() {
     let [desk] = seats(1, 64);
-    let kept = || desk.purse.search.borrow().answers.len();
-    let answer = |bytes| HouseAnswer { body: String::with_capacity(bytes), bids: Vec::new() };
+    let answer =
+        |bytes| HouseAnswer { body: String::with_capacity(bytes), ..HouseAnswer::default() };
     desk.purse.keep(answer(ROOM_BYTES_MAX + 1));
-    assert_eq!(kept(), 0);
+    assert_eq!(desk.rooms(), 0);
     for _ in 0..=ANSWERS_MAX {
         desk.purse.keep(answer(ROOM_BYTES_MAX));
     }
-    assert_eq!(kept(), ANSWERS_MAX);
+    assert_eq!(desk.rooms(), ANSWERS_MAX);
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn with_house(
             price: Cpm::ZERO,
         };
         let (body, bids) = (answer(0, bids), bids.iter().zip(of).map(bid).collect());
-        House { ask: asked(4), answer: HouseAnswer { body, bids } }
+        House { purse: &desk.purse, ask: asked(4), answer: HouseAnswer { body, bids, left_out: 0 } }
     });
     let answers = answers.iter().enumerate();
     let mut answers: Vec<_> =
@@ -293,6 +293,16 @@ fn what_loses_after_all_is_given_back() {
         till.keep_returned(&judgement, &clearing);
         check_free(&desk, SLOT, 1000);
     });
+}
+
+/// Also where its caller leaves while DSPs are waited for.
+#[test]
+fn a_house_that_is_dropped_leaves_its_room() {
+    let desk = desk(0, 0);
+    let house: (&[_], &[_]) = (&[(0, 10.0)], &[0]);
+    let accounts = ([].as_slice(), Some(house));
+    with_house(&desk, (&request(1, 1), &[]), accounts, |_, _| assert_eq!(desk.rooms(), 0));
+    assert_eq!(desk.rooms(), 1);
 }
 
 #[test]

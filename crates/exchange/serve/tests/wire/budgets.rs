@@ -9,7 +9,7 @@ use exchange_core::record::{AuctionRecord, GenerationFacts, Replayed, replay};
 use exchange_core::{Fate, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{Bank, Budgets, BudgetsError, ExchangeError, Line, Settlements};
-use pacer_core::messages::{Epoch, FromShard, Gate, Grant, Period, Report, Slot, ToShard};
+use pacer_core::messages::{Epoch, FromShard, Gate, Grant, Period, Report, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::Options;
 use pacer_core::strategy::DrawKey;
@@ -21,10 +21,10 @@ use crate::notices::{Desk, LOOPBACK, only_bid};
 use crate::record::{decoded, read};
 
 /// The account of seat `d0` at DSP `d0`.
-const SLOT: Slot = Slot(0);
+pub const SLOT: Slot = Slot(0);
 
 /// One impression at a CPM of 2.00.
-const TWO: u64 = 2_000_000;
+pub const TWO: u64 = 2_000_000;
 
 /// Told of nothing.
 struct Nobody;
@@ -39,7 +39,7 @@ impl Settlements for Nobody {
 }
 
 /// The ledger's end of one shard.
-struct Ledger {
+pub struct Ledger {
     to_shard: rtrb::Producer<ToShard>,
     from_shard: rtrb::Consumer<FromShard>,
     is_halted: Arc<AtomicBool>,
@@ -50,6 +50,11 @@ struct Ledger {
 
 impl Ledger {
     fn new() -> (Self, Budgets) {
+        Self::of(accounts())
+    }
+
+    /// Beside an exchange with these campaigns.
+    pub fn of(campaigns: Campaigns) -> (Self, Budgets) {
         let (to_shard, from_ledger) = rtrb::RingBuffer::new(64);
         let (to_ledger, from_shard) = rtrb::RingBuffer::new(64);
         let options = Options {
@@ -75,26 +80,34 @@ impl Ledger {
         let quarter = u32::try_from(since.as_secs() / 900).expect("32 bits");
         let period = Period(quarter);
         let ledger = Self { to_shard, from_shard, is_halted, period, report: None };
-        (ledger, Budgets { bank, lines, campaigns: accounts(), settlements: Box::new(Nobody) })
+        (ledger, Budgets { bank, lines, campaigns, settlements: Box::new(Nobody) })
     }
 
     /// Rights to so much in all.
-    fn grant(&mut self, nanos: u64) {
+    pub fn grant(&mut self, nanos: u64) {
         let until = Tick::ZERO.after(Duration::from_secs(3600));
         let granted = Nanos::new(nanos);
         let grant = Grant { slot: SLOT, period: self.period, granted, until };
         self.to_shard.push(ToShard::Grant(grant)).expect("room");
     }
 
-    fn gate(&mut self, version: u64, closed: Option<Refusal>) {
+    pub fn gate(&mut self, version: u64, closed: Option<Refusal>) {
         let gate = Gate { slot: SLOT, version, closed, is_recalled: false };
         self.to_shard.push(ToShard::Gate(gate)).expect("room");
     }
 
     /// Waits until the shard has taken all.
-    fn taken(&mut self) {
+    pub fn taken(&mut self) {
         let all = self.to_shard.buffer().capacity();
         until("the shard has taken what it was told", || self.to_shard.slots() == all);
+    }
+
+    /// Waits until the shard tells that the campaign has come to so many requests.
+    pub fn seen(&mut self, what: &str, want: Seen) {
+        until(what, || {
+            let told = std::iter::from_fn(|| self.from_shard.pop().ok());
+            told.into_iter().any(|message| message == FromShard::Seen(SLOT, want))
+        });
     }
 
     /// Waits for a report of which this holds.
@@ -118,12 +131,12 @@ fn accounts() -> Campaigns {
 }
 
 /// An exchange of these DSPs, of which the first has an account.
-fn start(desk: &Desk, dsps: &[&Dsp], budgets: Budgets) -> Running {
+pub fn start(desk: &Desk, dsps: &[&Dsp], budgets: Budgets) -> Running {
     start_with(desk, "", dsps, budgets)
 }
 
-/// The same with these keys of `[exchange.notices]`.
-fn start_with(desk: &Desk, keys: &str, dsps: &[&Dsp], budgets: Budgets) -> Running {
+/// The same with these keys of `[exchange.notices]`, and tables behind it.
+pub fn start_with(desk: &Desk, keys: &str, dsps: &[&Dsp], budgets: Budgets) -> Running {
     let listener = listener();
     let keys = format!("{LOOPBACK}{keys}");
     let rest = desk.table(listener.local_addr().expect("an address"), &keys);

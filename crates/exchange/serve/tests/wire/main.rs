@@ -10,6 +10,7 @@ mod fixtures;
 mod fleet;
 mod guards;
 mod hostile;
+mod house;
 mod life_cycle;
 mod limits;
 mod misbehaviour;

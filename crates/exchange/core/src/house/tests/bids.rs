@@ -6,7 +6,7 @@ use pacer_core::refusal::Refusal;
 use serde_json::{Value, json};
 use units::{Cpm, Multiplier};
 
-use super::fixtures::{Yes, banner, bid, bid_and, campaign, market_of, request, rules};
+use super::fixtures::{ALL, Yes, banner, bid, bid_and, campaign, market_of, request, rules};
 use crate::fixtures::{cpm, currency, merged};
 use crate::house::{
     Campaign, CampaignTargeting, Catalogue, Creative, CreativeProblem, CreativeSpec, Desk,
@@ -219,7 +219,7 @@ fn several_creatives_that_fit_take_turns() {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
         let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
-        catalogue.bid((&auction, &ask), &mut Yes::default(), &mut room, &mut answer);
+        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut room, &mut answer);
         let json: Value = serde_json::from_str(&answer.body).unwrap();
         let crid = json["seatbid"][0]["bid"][0]["crid"].as_str().unwrap().to_owned();
         shown[["a", "b", "c"].iter().position(|known| *known == crid).unwrap()] += 1;
@@ -261,7 +261,7 @@ fn equal_bids_are_ordered_by_the_tie_key() {
         let id = format!("auction-{number}");
         let auction = Auction::new(&id, &request, &market).unwrap();
         let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
-        catalogue.bid((&auction, &ask), &mut Yes::default(), &mut room, &mut answer);
+        catalogue.bid((&auction, &ask, &ALL), &mut Yes::default(), &mut room, &mut answer);
         assert_eq!(answer.bids.len(), 3);
         answer.bids.iter().for_each(|bid| in_front[bid.campaign] += 1);
     }
@@ -406,7 +406,7 @@ fn the_desk_has_the_last_word() {
     let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
     let mut desk = Picky(Vec::new());
     let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
-    catalogue.bid((&auction, &ask), &mut desk, &mut room, &mut answer);
+    catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut answer);
     let shown = Multiplier::parse("2.5").unwrap();
     let asked = [Price::Value(cpm("9")), Price::Fixed(cpm("3"))];
     assert_eq!(desk.0, [(Slot(0), asked[0], shown), (Slot(1), asked[1], shown)]);

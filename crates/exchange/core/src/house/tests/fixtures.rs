@@ -8,11 +8,14 @@ use serde_json::{Value, json};
 
 use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
 use crate::house::{
-    Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk, HouseAnswer, Price, Room,
-    Rules,
+    ACCOUNTS_MAX, Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk,
+    HouseAnswer, Limits, Price, Room, Rules,
 };
 use crate::{Answer, Auction, Judgement, Market, eligible_house, judge};
 use units::{Cpm, Multiplier};
+
+/// Enough for all that is tested.
+pub(super) const ALL: Limits = Limits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };
 
 /// A banner of 300×250.
 pub(super) fn banner() -> CreativeSpec {
@@ -101,7 +104,7 @@ pub(super) fn bid_and(
         let mut room = Room::default();
         for _ in 0..2 {
             desk.0.clear();
-            catalogue.bid((&auction, &ask), &mut desk, &mut room, &mut outcome.answer);
+            catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut outcome.answer);
         }
         outcome.asked = desk.0.iter().map(|(slot, ..)| slot.0).collect();
         let answers = [Answer { ask, body: outcome.answer.body.as_bytes() }];

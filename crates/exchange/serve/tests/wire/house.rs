@@ -1,0 +1,178 @@
+//! Campaigns of our own beside DSPs: when they bid, what has changed by the time that the auction clears,
+//! and what is left of them when the caller goes away.
+
+use std::time::{Duration, Instant};
+
+use exchange_core::Fate;
+use exchange_core::house::{
+    Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Price, Rules,
+};
+use exchange_core::record::{Ending, GenerationFacts, Replayed, replay};
+use exchange_serve::campaigns::Campaigns;
+use openrtb::codes::MediaType;
+use pacer_core::messages::{Seen, Slot};
+use pacer_core::refusal::Refusal;
+use units::{Cpm, Currency};
+
+use crate::budgets::{Ledger, TWO, start, start_with};
+use crate::fixtures::{Caller, Dsp, Running, Script, Step, banner, bid, bids, ok, posted, until};
+use crate::notices::Desk;
+use crate::record::{decoded, read};
+
+/// Worth 2.00 for any banner of 300×250, of an account of its own.
+fn campaign(slot: u32) -> Campaign {
+    let size = Some((300, 250));
+    let spec = CreativeSpec { size, ..CreativeSpec::new("c", MediaType::Banner, "<p>") };
+    let creatives = vec![Creative::new(spec).expect("it is sound")];
+    let price = Price::Value(Cpm::new(TWO).expect("a price"));
+    Campaign {
+        id: format!("campaign-{slot}").into(),
+        slot: Slot(slot),
+        account: format!("account-{slot}").into(),
+        currency: Currency::USD,
+        rules: Rules { price, targeting: CampaignTargeting::default(), creatives }.into(),
+    }
+}
+
+/// So many campaigns, the first with the account that the ledger grants to.
+fn house(campaigns: u32) -> Campaigns {
+    let house = Catalogue::new((0..campaigns).map(campaign).collect());
+    Campaigns { number: 1, house, ..Campaigns::default() }
+}
+
+/// Bids 1.00 once it is let.
+fn waiting() -> Dsp {
+    let answer = ok(&bids(&bid("1.00")));
+    Dsp::start([Script::forever([Step::Read, Step::Wait, Step::Write(answer.into())])])
+}
+
+/// An exchange with one campaign, which has so many nanos, beside a DSP that waits.
+fn beside(dsp: &Dsp, desk: &Desk, nanos: u64) -> (Ledger, Running) {
+    let (mut ledger, budgets) = Ledger::of(house(1));
+    let exchange = start(desk, &[dsp], budgets);
+    ledger.gate(1, None);
+    ledger.grant(nanos);
+    ledger.taken();
+    (ledger, exchange)
+}
+
+/// Begins auction number `number`, up to where the DSP is asked.
+fn begun(exchange: &Running, dsp: &Dsp, number: usize) -> Caller {
+    let mut caller = exchange.caller();
+    caller.send(&posted(&banner("")));
+    dsp.request(number);
+    caller
+}
+
+#[test]
+fn campaigns_bid_while_dsps_are_waited_for() {
+    let (dsp, desk) = (waiting(), Desk::new());
+    let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
+    let mut caller = begun(&exchange, &dsp, 0);
+    // It is not let before the campaign has bid.
+    ledger.seen("the campaign has bid", Seen { requests: 1, bids: 1 });
+    dsp.permit();
+    assert_eq!(caller.reply().price(), "2");
+}
+
+#[test]
+fn without_a_dsp_the_house_answers_at_once() {
+    let desk = Desk::new();
+    let (mut ledger, budgets) = Ledger::of(house(1));
+    let exchange = start(&desk, &[], budgets);
+    ledger.gate(1, None);
+    ledger.grant(TWO);
+    ledger.taken();
+    let asked = Instant::now();
+    assert_eq!(exchange.auction(&banner("")).price(), "2");
+    // An auction may take 20 s.
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+}
+
+/// Both bid the same money, and it is spent once.
+#[test]
+fn money_that_went_while_dsps_were_waited_for_is_not_spent_again() {
+    let (dsp, desk) = (waiting(), Desk::new());
+    let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
+    let mut callers = [0, 1].map(|number| begun(&exchange, &dsp, number));
+    ledger.seen("both have bid", Seen { requests: 2, bids: 2 });
+    dsp.permit();
+    dsp.permit();
+    let mut prices = callers.each_mut().map(|caller| caller.reply().price());
+    prices.sort();
+    assert_eq!(prices, ["1", "2"]);
+    assert_eq!(exchange.fates(Fate::BudgetExhausted), 1);
+    // Now that it has none it does not bid.
+    let mut caller = begun(&exchange, &dsp, 2);
+    ledger.seen("it was asked", Seen { requests: 3, bids: 2 });
+    dsp.permit();
+    assert_eq!(caller.reply().price(), "1");
+}
+
+#[test]
+fn a_campaign_that_was_paused_while_dsps_were_waited_for_wins_nothing() {
+    let (dsp, desk) = (waiting(), Desk::new());
+    let (mut ledger, exchange) = beside(&dsp, &desk, 2 * TWO);
+    let mut caller = begun(&exchange, &dsp, 0);
+    ledger.seen("the campaign has bid", Seen { requests: 1, bids: 1 });
+    ledger.gate(2, Some(Refusal::Paused));
+    ledger.taken();
+    dsp.permit();
+    assert_eq!(caller.reply().price(), "1");
+    assert_eq!(exchange.scraped(r#"exchange_wins_refused_total{reason="paused"}"#), "1");
+}
+
+#[test]
+fn of_an_auction_whose_caller_leaves_no_money_is_held() {
+    let (dsp, desk) = (waiting(), Desk::new());
+    let (mut ledger, exchange) = beside(&dsp, &desk, TWO);
+    let caller = begun(&exchange, &dsp, 0);
+    ledger.seen("the campaign has bid", Seen { requests: 1, bids: 1 });
+    drop(caller);
+    until("it is given up", || exchange.count(|metrics| metrics.abandoned.value()) == 1);
+    dsp.permit();
+    until("the answer is drained", || exchange.drained(0) == 1);
+    let mut caller = begun(&exchange, &dsp, 1);
+    dsp.permit();
+    assert_eq!(caller.reply().price(), "2", "all of its money is there");
+    let reserved = r#"exchange_reservations_total{outcome="reserved"}"#;
+    until("it is counted", || exchange.scraped(reserved) == "1");
+    exchange.join();
+    let records = read(&desk.place().join("firehose"));
+    let found: Vec<_> = records
+        .iter()
+        .map(|record| (decoded(record).ending, decoded(record).calls.len()))
+        .collect();
+    // Of whom it had asked nobody had answered.
+    assert_eq!(found, [(Ending::Abandoned, 1), (Ending::Filled, 2)]);
+}
+
+#[test]
+fn what_the_house_leaves_out_is_counted_and_changes_no_record() {
+    let desk = Desk::new();
+    let (mut ledger, budgets) = Ledger::of(house(3));
+    let keys = "[exchange.house]\nmatches_max = 2\n";
+    let exchange = start_with(&desk, keys, &[], budgets);
+    ledger.gate(1, None);
+    ledger.grant(20 * TWO);
+    ledger.taken();
+    // Only one campaign has money, and is looked at twice in three times.
+    for _ in 0..20 {
+        exchange.auction(&banner(""));
+    }
+    assert_eq!(exchange.scraped("exchange_house_matches_left_out_total"), "20");
+    let filled = exchange.count(|metrics| metrics.filled.value());
+    assert!((1..20).contains(&filled), "{filled}");
+    exchange.join();
+    let lane = |lane| read(&desk.place().join(lane));
+    let durable = lane("durable");
+    let generations: Vec<_> =
+        durable.iter().filter_map(|record| GenerationFacts::decode(&record.payload).ok()).collect();
+    let auctions = lane("firehose");
+    assert_eq!(auctions.len(), 20);
+    for record in &auctions {
+        let auction = decoded(record);
+        let of = generations.iter().find(|facts| facts.number == auction.generation);
+        assert_eq!(replay(&auction, of.expect("its generation")), Ok(Replayed::Same));
+    }
+}
