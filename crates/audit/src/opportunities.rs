@@ -154,24 +154,13 @@ pub fn opportunities(
     directory: &Directory,
     filter: &Filter,
     sought: &Sought,
-    mut each: impl FnMut(usize, usize) -> ControlFlow<()>,
+    each: impl FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Opportunities, OpportunityError> {
     let generations = Generations::find(directory)?;
     let lane = directory.lane(LaneKind::Firehose)?;
     let segments = lane.within(filter.window());
     let begin = || Gather::new((filter, sought), &generations);
-    let mut all = begin();
-    let mut damage = Damage { corruptions: lane.foreign().to_vec(), torn: None };
-    let (mut done, mut failed) = (0, None);
-    lane.sweep(&segments, begin, Gather::visit, |part| {
-        damage.add(part.walked.damage);
-        failed = all.add(part.made).err();
-        done += 1;
-        if failed.is_some() { ControlFlow::Break(()) } else { each(done, segments.len()) }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
     let mut found = all.finish()?;
     (found.damage, found.generations) = (damage, generations.problems());
     Ok(found)

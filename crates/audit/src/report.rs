@@ -177,24 +177,13 @@ pub fn report(
     directory: &Directory,
     filter: &Filter,
     columns: &Columns,
-    mut each: impl FnMut(usize, usize) -> ControlFlow<()>,
+    each: impl FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Report, ReportError> {
     let generations = Generations::find(directory)?;
     let lane = directory.lane(LaneKind::Firehose)?;
     let segments = lane.within(filter.window());
-    let mut all = Gather::new((filter, columns), &generations);
-    let mut damage = Damage { corruptions: lane.foreign().to_vec(), torn: None };
-    let (mut done, mut failed) = (0, None);
     let begin = || Gather::new((filter, columns), &generations);
-    lane.sweep(&segments, begin, Gather::visit, |part| {
-        damage.add(part.walked.damage);
-        failed = all.add(part.made).err();
-        done += 1;
-        if failed.is_some() { ControlFlow::Break(()) } else { each(done, segments.len()) }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
     let (groups, totals, apart) = all.finish();
     let columns = columns.clone();
     Ok(Report { columns, groups, totals, apart, damage, generations: generations.problems() })

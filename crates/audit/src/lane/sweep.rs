@@ -10,7 +10,7 @@ use std::thread;
 
 use eventlog::ReadError;
 
-use crate::lane::{Lane, Room, Segment, Walked};
+use crate::lane::{Damage, Lane, Room, Segment, Walked};
 use crate::place::Place;
 
 /// Segments that may be done before the next in turn.
@@ -37,6 +37,35 @@ impl Drop for Alarm<'_> {
 }
 
 impl Lane<'_> {
+    /// Walks segments as [`sweep`](Self::sweep) does, and adds up what was gathered of them, in order; with
+    /// what is damaged. `add` ends it by failing. `each` is told how many segments of how many are done,
+    /// and ends it by breaking.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::walk`], and of `add`.
+    pub fn gather<T: Send, E: From<ReadError>>(
+        &self,
+        segments: &[Segment],
+        begin: impl Fn() -> T + Sync,
+        (visit, add): (
+            impl Fn(&mut T, &Place, u8, &[u8]) + Sync,
+            impl Fn(&mut T, T) -> Result<(), E>,
+        ),
+        mut each: impl FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<(T, Damage), E> {
+        let mut all = begin();
+        let mut damage = Damage { corruptions: self.foreign().to_vec(), torn: None };
+        let (mut done, mut failed) = (0, None);
+        self.sweep(segments, begin, visit, |part| {
+            damage.add(part.walked.damage);
+            failed = add(&mut all, part.made).err();
+            done += 1;
+            if failed.is_some() { ControlFlow::Break(()) } else { each(done, segments.len()) }
+        })?;
+        failed.map_or(Ok((all, damage)), Err)
+    }
+
     /// Walks segments in as many threads as there are processors: `begin` makes what gathers the
     /// records of one, `visit` adds one, and `each` is given what was gathered, in order, until it
     /// breaks.

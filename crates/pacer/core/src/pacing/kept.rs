@@ -3,19 +3,19 @@
 //!
 //! Owns the form, and to what a campaign must have come back for it to hold: the same terms, by a digest
 //! of flight, hours and strategy. Budgets and pauses are no part of them: as while a process runs, a
-//! strategy goes on with what they are by then, and chooses its flight anew. By other terms a campaign begins anew; what was
-//! learned of its traffic holds as long as its account's clocks are the same.
+//! strategy goes on with what they are by then, and chooses its flight anew. By other terms a campaign
+//! begins anew; what was learned of its traffic holds as long as its account's clocks are the same.
 //!
 //! **What was missed.** Within the slot that was going on, nothing was. Behind its end a step without
 //! requests spans all slots since, as after a pause: a strategy learns nothing from it, and what was not
 //! spent is made good as any other deviation. Traffic that nobody counted teaches nothing either.
 //!
-//! Integers are little-endian, in this order: version (1), campaign (4), digests of zone and terms and
-//! the definition's version (8 each), state (121), what was seen (32), end of the slot (8); whether there is a plan (1), and then its
-//! span (1), begin, from where it was joined, end (8 each), what had been spent (8) and seen (32) by
-//! then, the limit that others leave (9), until when it holds (8) and for which version of the account
-//! (8); whether there is a learned week (1), and then the learner (4,049) and, with a plan, the weights
-//! that it follows (672).
+//! Integers are little-endian, in this order: version (1), campaign (4), digests of zone and terms and the
+//! definition's version (8 each), state (121), what was seen (32), end of the slot (8); whether there is a
+//! plan (1), and then its span (1), begin, from where it was joined, end (8 each), what had been spent (8)
+//! and seen (32) by then, the limit that others leave (9), until when it holds (8) and for which version of
+//! the account (8); whether there is a learned week (1), and then the learner (4,049) and, with a plan, the
+//! weights that it follows (672).
 
 use std::hash::{Hash, Hasher as _};
 
