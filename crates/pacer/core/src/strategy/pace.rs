@@ -30,25 +30,18 @@ const _: () = assert!(
 pub struct Pace {
     multiplier: u64,
     threshold: u64,
-    minimum: Cpm,
 }
 
 impl Pace {
     /// Every request, at its value.
-    pub const FULL: Self = Self { multiplier: ONE, threshold: u64::MAX, minimum: LEAST_BID };
+    pub const FULL: Self = Self { multiplier: ONE, threshold: u64::MAX };
 
     /// No request.
-    pub const NONE: Self = Self { multiplier: ONE, threshold: 0, minimum: LEAST_BID };
+    pub const NONE: Self = Self { multiplier: ONE, threshold: 0 };
 
     /// `multiplier` times the value for a share `rate` of all requests.
     pub(super) fn new(multiplier: f64, rate: f64) -> Self {
-        Self { multiplier: fixed_point(multiplier), threshold: threshold(rate), ..Self::FULL }
-    }
-
-    /// Bids below `minimum` are not made; at least one micro.
-    #[must_use]
-    pub fn with_minimum(self, minimum: Cpm) -> Self {
-        Self { minimum: minimum.max(LEAST_BID), ..self }
+        Self { multiplier: fixed_point(multiplier), threshold: threshold(rate) }
     }
 
     /// `value` times the multiplier, rounded down.
@@ -103,7 +96,7 @@ pub fn decide(pace: Pace, value: Cpm, draw: u64) -> Result<Cpm, Refusal> {
         return Err(Refusal::Throttled);
     }
     let price = pace.price(value);
-    if price < pace.minimum { Err(Refusal::BelowMinimum) } else { Ok(price) }
+    if price < LEAST_BID { Err(Refusal::BelowMinimum) } else { Ok(price) }
 }
 
 /// The key of all draws of an account's campaigns: who knows it can make requests that are not

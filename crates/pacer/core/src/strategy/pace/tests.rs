@@ -13,37 +13,36 @@ fn micros(micros: u64) -> Cpm {
 
 #[track_caller]
 fn check(
-    (multiplier, threshold, minimum): (f64, u64, u64),
+    (multiplier, threshold): (f64, u64),
     (value, draw): (u64, u64),
     want: Result<u64, Refusal>,
 ) {
-    let pace = Pace { threshold, ..Pace::new(multiplier, 1.0) }.with_minimum(micros(minimum));
+    let pace = Pace { threshold, ..Pace::new(multiplier, 1.0) };
     assert_eq!(decide(pace, micros(value), draw).map(Cpm::micros), want);
 }
 
 #[test]
 fn decides() {
     let max = Cpm::MAX.micros();
-    //    multiplier, threshold, minimum   value, draw          want
-    check((1.0, ALL, 0), (2_000_000, 0), Ok(2_000_000));
-    check((1.0, ALL, 0), (2_000_000, ALL), Ok(2_000_000));
-    check((0.25, ALL, 0), (2_000_000, ALL), Ok(500_000));
-    check((0.25, ALL, 0), (7, 0), Ok(1));
-    check((2.5, ALL, 0), (2_000_000, 0), Ok(5_000_000));
-    check((1.0, HALF, 0), (2_000_000, HALF - 1), Ok(2_000_000));
-    check((1.0, HALF, 0), (2_000_000, HALF), Err(Refusal::Throttled));
-    check((1.0, HALF, 0), (2_000_000, ALL), Err(Refusal::Throttled));
-    check((1.0, 0, 0), (2_000_000, 0), Err(Refusal::Throttled));
-    check((1.0, ALL - 1, 0), (2_000_000, ALL), Err(Refusal::Throttled));
-    check((0.25, ALL, 0), (3, 0), Err(Refusal::BelowMinimum));
-    check((1.0, ALL, 0), (0, 0), Err(Refusal::BelowMinimum));
-    check((1.0, ALL, 500), (500, 0), Ok(500));
-    check((1.0, ALL, 501), (500, 0), Err(Refusal::BelowMinimum));
+    //    multiplier, threshold  value, draw          want
+    check((1.0, ALL), (2_000_000, 0), Ok(2_000_000));
+    check((1.0, ALL), (2_000_000, ALL), Ok(2_000_000));
+    check((0.25, ALL), (2_000_000, ALL), Ok(500_000));
+    check((0.25, ALL), (7, 0), Ok(1));
+    check((2.5, ALL), (2_000_000, 0), Ok(5_000_000));
+    check((1.0, HALF), (2_000_000, HALF - 1), Ok(2_000_000));
+    check((1.0, HALF), (2_000_000, HALF), Err(Refusal::Throttled));
+    check((1.0, HALF), (2_000_000, ALL), Err(Refusal::Throttled));
+    check((1.0, 0), (2_000_000, 0), Err(Refusal::Throttled));
+    check((1.0, ALL - 1), (2_000_000, ALL), Err(Refusal::Throttled));
+    check((0.25, ALL), (3, 0), Err(Refusal::BelowMinimum));
+    check((1.0, ALL), (0, 0), Err(Refusal::BelowMinimum));
+    check((1.0, ALL), (1, 0), Ok(1));
     // The first that holds, in the order of refusals.
-    check((1.0, 0, 501), (500, 0), Err(Refusal::Throttled));
+    check((1.0, 0), (0, 0), Err(Refusal::Throttled));
     // No price is above the highest there is.
-    check((148.0, ALL, 0), (max, 0), Ok(max));
-    check((1.0, ALL, 0), (max, 0), Ok(max));
+    check((148.0, ALL), (max, 0), Ok(max));
+    check((1.0, ALL), (max, 0), Ok(max));
 }
 
 #[test]
