@@ -43,7 +43,7 @@ fn nothing(answer: &Value) -> String {
              campaign why {id}` says how it stands"
         ),
         Some(strategy) => format!(
-            "{id} has no curve yet: {strategy} has nothing left to spend in its flight; `vickrey \
+            "{id} has no curve yet: {strategy} has just begun, or has nothing left to spend; `vickrey \
              campaign why {id}` says how it stands"
         ),
     }
