@@ -416,7 +416,7 @@ impl Campaign {
                 }
             };
             if slice < refused || slice == 0 {
-                let (amount, refused) = (amount - slice, refused.saturating_sub(slice));
+                let [amount, refused] = [amount, refused].map(|of| of.saturating_sub(slice));
                 self.wants.push(Wanted { shard, amount, refused });
             }
             if slice == 0 {
