@@ -23,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 pub use beacons::Beacons;
-pub use report::{Counts, Objectives, Quantiles, Report};
+pub use report::{Counts, Objectives, Quantiles, Report, StatusReport};
 
 use crate::traffic::Traffic;
 use link::Target;
@@ -63,6 +63,18 @@ pub enum Length {
     Count(u64),
 }
 
+/// Connections of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connections {
+    /// Opened when a request is due and no open one is free; the most recently used goes first.
+    AsNeeded {
+        /// Most at once, at least 1.
+        max: usize,
+    },
+    /// So many, at least 1, opened before the first request and used in turn.
+    Fixed(usize),
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct HammerOptions {
@@ -79,8 +91,8 @@ pub struct HammerOptions {
     pub timeout: Duration,
     /// Deadline the target is to keep: answers after it are counted and measured.
     pub tmax: Option<Duration>,
-    /// Most connections of an open loop.
-    pub connections_max: usize,
+    /// Connections of an open loop; a closed loop has one for each request in flight.
+    pub connections: Connections,
     /// Core for the generating thread; `None` leaves it to the scheduler.
     pub core: Option<usize>,
     /// Calls these on the connection of their answer, before its next request.
@@ -97,7 +109,7 @@ impl HammerOptions {
             length: Length::For(Duration::from_secs(10)),
             timeout: Duration::from_secs(2),
             tmax: None,
-            connections_max: 1024,
+            connections: Connections::AsNeeded { max: 1024 },
             core: None,
             beacons: None,
         }
@@ -178,7 +190,14 @@ fn check(options: &HammerOptions) -> Result<(), Error> {
     let problem = match options.mode {
         Mode::Open { rate_per_s: 0 } => "at least one request per second",
         Mode::Closed { in_flight: 0 } => "at least one request in flight",
-        Mode::Open { .. } if options.connections_max == 0 => "at least one connection",
+        Mode::Open { .. }
+            if matches!(
+                options.connections,
+                Connections::AsNeeded { max: 0 } | Connections::Fixed(0)
+            ) =>
+        {
+            "at least one connection"
+        }
         _ if options.timeout.is_zero() => "a timeout above zero",
         _ if matches!(options.length, Length::For(Duration::ZERO) | Length::Count(0)) => {
             "a length above zero"
@@ -195,7 +214,7 @@ fn resolve(target: &str) -> Result<Target, String> {
     let url: Uri =
         target.parse().map_err(|error: hyper::http::uri::InvalidUri| error.to_string())?;
     if url.scheme_str() != Some("http") {
-        return Err("only http is spoken".to_owned());
+        return Err("only http is supported".to_owned());
     }
     let authority = url.authority().ok_or("the host is missing")?;
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
@@ -203,7 +222,7 @@ fn resolve(target: &str) -> Result<Target, String> {
     let mut addresses = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
     let address = addresses.next().ok_or("the host has no address")?;
     let path = url.path_and_query().map_or("/", |path| path.as_str());
-    let path = path.parse().map_err(|_| "the path is none".to_owned())?;
+    let path = path.parse().map_err(|_| "the path is not valid".to_owned())?;
     Ok(Target { address, host: authority.to_string(), path })
 }
 
@@ -239,6 +258,7 @@ fn generate(
         overshoot_us: tally::quantiles(&tally.overshoot),
         generator_busy_ppm: u64::try_from(busy.as_nanos() * 1_000_000 / elapsed.as_nanos().max(1))
             .unwrap_or(u64::MAX),
+        statuses: tally.statuses(),
         problems: tally.problems,
         counts: tally.counts,
     })

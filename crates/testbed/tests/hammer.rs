@@ -2,14 +2,14 @@
 //! asserted, times never.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use testbed::dsp::{self, DspProfile, Fleet, FleetOptions};
 use testbed::hammer::{
-    self, Beacons, Counts, Error, HammerOptions, Length, Mode, Objectives, Report,
+    self, Beacons, Connections, Counts, Error, HammerOptions, Length, Mode, Objectives, Report,
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
@@ -36,7 +36,8 @@ fn run(options: &HammerOptions) -> Report {
 
 /// Every request ended in exactly one way.
 fn assert_accounted(counts: &Counts) {
-    let ended = counts.answered() + counts.timeouts + counts.connect_errors + counts.broken;
+    let answered = counts.answered() + counts.refused() + counts.bad_answers;
+    let ended = answered + counts.timeouts + counts.connect_errors + counts.broken;
     assert_eq!(counts.sent, ended + counts.abandoned, "{counts:?}");
 }
 
@@ -47,26 +48,28 @@ fn server(reply: fn(&str) -> String) -> SocketAddr {
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            std::thread::spawn(move || {
-                let (mut bytes, mut buffer) = (Vec::new(), [0; 16 * 1024]);
-                while let Ok(count @ 1..) = stream.read(&mut buffer) {
-                    bytes.extend_from_slice(&buffer[..count]);
-                    let text = String::from_utf8_lossy(&bytes).into_owned();
-                    let Some((_, body)) = text.split_once("\r\n\r\n") else { continue };
-                    let is_get = text.starts_with("GET ");
-                    if is_get || body.len() == testbed::traffic::REFERENCE_BYTES {
-                        bytes.clear();
-                        let asked = if is_get { &text } else { body };
-                        if stream.write_all(reply(asked).as_bytes()).is_err() {
-                            return;
-                        }
-                    }
-                }
-            });
+            let stream = stream.expect("a connection");
+            std::thread::spawn(move || serve_connection(stream, reply));
         }
     });
     address
+}
+
+fn serve_connection(mut stream: TcpStream, mut reply: impl FnMut(&str) -> String) {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 16 * 1024]);
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        bytes.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((_, body)) = text.split_once("\r\n\r\n") else { continue };
+        let is_get = text.starts_with("GET ");
+        if is_get || body.len() == testbed::traffic::REFERENCE_BYTES {
+            bytes.clear();
+            let asked = if is_get { &text } else { body };
+            if stream.write_all(reply(asked).as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 fn ok(body: &str) -> String {
@@ -84,7 +87,7 @@ fn a_closed_loop_counts_bids_and_no_bids() {
     let mode = Mode::Closed { in_flight: 4 };
     let report = run(&options(fleet.addresses()[0], mode, Length::Count(500)));
     let (counts, dsp) = (&report.counts, fleet.stats().total());
-    assert_eq!((counts.sent, counts.valid(), counts.errors()), (500, 500, 0));
+    assert_eq!((counts.sent, counts.answered(), counts.errors()), (500, 500, 0));
     assert_eq!((counts.ok_bid, counts.no_bid), (dsp.bid_answers, dsp.no_bids));
     assert_eq!(counts.bids, dsp.bids);
     assert!(counts.price_micros > 0 && counts.answer_bytes > 0);
@@ -116,7 +119,7 @@ fn a_warm_up_is_sent_but_not_measured() {
     let mut options = options(fleet.addresses()[0], mode, Length::Count(100));
     options.warm_up = Duration::from_millis(50);
     let report = run(&options);
-    assert_eq!((report.counts.sent, report.counts.valid()), (100, 100));
+    assert_eq!((report.counts.sent, report.counts.answered()), (100, 100));
     assert_eq!(fleet.stats().total().requests, 150);
 }
 
@@ -129,7 +132,7 @@ fn an_open_loop_sends_every_request_however_slow_the_target() {
     options.tmax = Some(Duration::from_millis(1));
     let report = run(&options);
     assert_eq!((report.counts.sent, report.counts.unsent), (200, 0));
-    assert_eq!(report.counts.valid(), 200);
+    assert_eq!(report.counts.answered(), 200);
     assert_eq!(report.counts.after_tmax, 200);
     // Requests do not wait for each other while there are connections.
     assert!(report.connections > 1, "{report}");
@@ -144,9 +147,9 @@ fn latency_counts_from_the_intended_time() {
     let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
     let mode = Mode::Open { rate_per_s: 1_000 };
     let mut options = options(fleet.addresses()[0], mode, Length::Count(20));
-    options.connections_max = 1;
+    options.connections = Connections::AsNeeded { max: 1 };
     let report = run(&options);
-    assert_eq!((report.counts.valid(), report.connections), (20, 1));
+    assert_eq!((report.counts.answered(), report.connections), (20, 1));
     assert!(report.latency_us.is_some_and(|latency| latency.max >= 380_000), "{report}");
 }
 
@@ -159,7 +162,7 @@ fn what_cannot_be_sent_is_counted() {
     });
     let mode = Mode::Open { rate_per_s: 1_000 };
     let mut options = options(fleet.addresses()[0], mode, Length::Count(50));
-    options.connections_max = 1;
+    options.connections = Connections::AsNeeded { max: 1 };
     options.timeout = Duration::from_millis(10);
     let report = run(&options);
     assert_eq!(report.counts.sent + report.counts.unsent, 50);
@@ -167,6 +170,92 @@ fn what_cannot_be_sent_is_counted() {
     assert_eq!(report.counts.timeouts, report.counts.sent);
     let objectives = Objectives { error_rate_max_ppm: Some(999_999), ..Objectives::default() };
     assert_eq!(report.violations(&objectives).len(), 1);
+}
+
+#[test]
+fn an_open_loop_that_fell_behind_ends() {
+    // The kernel accepts; nobody reads. All connections are busy when the schedule ends, at a rate
+    // whose ticks come faster than so many workers can be joined.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let mode = Mode::Open { rate_per_s: 20_000 };
+    let mut options = options(address, mode, Length::Count(8_000));
+    options.timeout = Duration::from_millis(50);
+    let counts = run(&options).counts;
+    assert_eq!(counts.sent + counts.unsent, 8_000, "{counts:?}");
+    assert!(counts.unsent > 0, "{counts:?}");
+}
+
+#[test]
+fn an_open_loop_ends_though_beacons_hang() {
+    // A single answer with so many beacons that calling them all would take a thousand timeouts.
+    let address = server(|asked| {
+        if asked.starts_with("GET ") {
+            return String::new();
+        }
+        let adm = "http://b.example/n/x ".repeat(1_000);
+        let id = id_of(asked);
+        ok(&format!(r#"{{"id":"{id}","seatbid":[{{"bid":[{{"price":1,"adm":"{adm}"}}]}}]}}"#))
+    });
+    let mut options = options(address, Mode::Open { rate_per_s: 100 }, Length::Count(3));
+    options.connections = Connections::AsNeeded { max: 1 };
+    options.timeout = Duration::from_millis(250);
+    let prefix = "http://b.example/n/".to_owned();
+    options.beacons = Some(Beacons { prefix, share_ppm: 1_000_000 });
+    let counts = run(&options).counts;
+    // The only connection calls beacons until the grace is over: the other two never leave.
+    assert_eq!((counts.answered(), counts.sent, counts.unsent), (1, 1, 2));
+    assert!((1..1_000).contains(&counts.beacons_failed), "{counts:?}");
+}
+
+#[test]
+fn refusals_are_no_answers_and_the_first_is_quoted() {
+    let address = server(|_| {
+        let body = r#"{"error":"no such path"}"#;
+        format!("HTTP/1.1 404 Not Found\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    });
+    let mut options = options(address, Mode::Open { rate_per_s: 1_000 }, Length::Count(20));
+    options.tmax = Some(Duration::from_secs(20));
+    let report = run(&options);
+    let counts = &report.counts;
+    assert_eq!((counts.answered(), counts.refused(), counts.errors()), (0, 20, 20));
+    assert_eq!((counts.in_time, report.answers_per_s), (0, 0.0));
+    let refused = &report.statuses[&404];
+    assert_eq!((refused.count, refused.in_time), (20, Some(20)));
+    assert_eq!(report.problems, [r#"status 404 Not Found: {"error":"no such path"}"#]);
+}
+
+#[test]
+fn fixed_connections_are_all_opened_and_used_in_turn() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let (opened, used) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = (Arc::clone(&opened), Arc::clone(&used));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.expect("a connection");
+            counted.0.fetch_add(1, Ordering::Relaxed);
+            let used = Arc::clone(&counted.1);
+            std::thread::spawn(move || {
+                let mut requests = 0;
+                serve_connection(stream, |_| {
+                    requests += 1;
+                    used.fetch_add(usize::from(requests == 1), Ordering::Relaxed);
+                    "HTTP/1.1 204 No Content\r\n\r\n".to_owned()
+                });
+            });
+        }
+    });
+    let mode = Mode::Open { rate_per_s: 2_000 };
+    let mut options = options(address, mode, Length::Count(400));
+    options.connections = Connections::Fixed(150);
+    let report = run(&options);
+    assert_eq!((report.counts.answered(), report.connections), (400, 150));
+    while opened.load(Ordering::Relaxed) < 150 {
+        std::thread::yield_now();
+    }
+    // A connection that is free again may take a request from the one whose turn it is.
+    assert!(used.load(Ordering::Relaxed) >= 75, "{}", used.load(Ordering::Relaxed));
 }
 
 #[test]
@@ -224,7 +313,7 @@ fn a_stopped_run_reports_what_it_has() {
     };
     let report = hammer::run(&options, Traffic::reference(), stop, &mut on_progress);
     let report = report.expect("a report");
-    assert!(report.stopped && report.counts.valid() > 0, "{report}");
+    assert!(report.stopped && report.counts.answered() > 0, "{report}");
     assert_accounted(&report.counts);
 }
 
@@ -283,7 +372,7 @@ fn senseless_options_are_refused() {
     check("in flight", &|o| o.mode = Mode::Closed { in_flight: 0 });
     check("one connection", &|o| {
         o.mode = Mode::Open { rate_per_s: 1 };
-        o.connections_max = 0;
+        o.connections = Connections::Fixed(0);
     });
     check("timeout", &|o| o.timeout = Duration::ZERO);
     check("length", &|o| o.length = Length::Count(0));

@@ -9,13 +9,18 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::shutdown::Shutdown;
-use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Objectives, Progress, Report};
+use testbed::hammer::{
+    Beacons, Connections, HammerOptions, Length, Mode, Objectives, Progress, Report,
+};
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::exit::{Exit, Failure, write_file};
 
 /// A thread busier than this measures itself.
 pub(crate) const BUSY_PPM: u64 = 800_000;
+
+/// Connections that an open loop opens as needed.
+const CONNECTIONS_MAX: usize = 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HammerCommand {
@@ -36,6 +41,9 @@ pub(crate) struct HammerArgs {
     /// Closed loop: requests in flight [default: 32]
     #[arg(long)]
     in_flight: Option<usize>,
+    /// Open this many connections first, and use them in turn [default: opened as needed, up to 1024]
+    #[arg(long, value_name = "N", requires = "rate", value_parser = clap::value_parser!(u16).range(1..))]
+    connections: Option<u16>,
     /// How long to measure
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     duration: Duration,
@@ -48,7 +56,7 @@ pub(crate) struct HammerArgs {
     /// Longest wait for an answer
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Deadline that answers should keep; later ones are counted and measured
+    /// Deadline that answers should keep: those in time are counted, and how late the others are
     #[arg(long, value_parser = parse_duration)]
     tmax: Option<Duration>,
     /// Send the requests of this file, one JSON object a line, instead of generated ones
@@ -84,7 +92,7 @@ pub(crate) struct HammerArgs {
     /// Fail if more requests than this go wrong, in parts per million
     #[arg(long, value_name = "PPM")]
     errors_max: Option<u32>,
-    /// Fail unless so many requests per second are answered
+    /// Fail unless this many auctions per second are answered
     #[arg(long, value_name = "RATE")]
     rate_min: Option<u32>,
 }
@@ -126,6 +134,10 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
         timeout: args.timeout,
         tmax: args.tmax,
         core: args.core,
+        connections: match args.connections {
+            Some(count) => Connections::Fixed(count.into()),
+            None => Connections::AsNeeded { max: CONNECTIONS_MAX },
+        },
         beacons: args
             .call_beacons
             .clone()
@@ -165,7 +177,12 @@ fn conclude(args: &HammerArgs, report: &Report) -> anyhow::Result<Exit> {
         writeln!(out, "MISSED           {violation}")?;
     }
     if report.counts.answered() == 0 {
-        writeln!(out, "MISSED           nothing was answered; is an exchange at {}?", args.url)?;
+        let refused = report.counts.refused();
+        let what = match refused {
+            0 => "nothing was answered".to_owned(),
+            _ => format!("no auction was held: {refused} requests were refused"),
+        };
+        writeln!(out, "MISSED           {what}; is an exchange at {}?", args.url)?;
         return Ok(Exit::Missed);
     }
     Ok(if violations.is_empty() { Exit::Done } else { Exit::Missed })
@@ -210,7 +227,7 @@ impl Bar {
         }
         self.bar.set_position(match self.length {
             Length::For(_) => millis(progress.elapsed.saturating_sub(self.warm_up)),
-            Length::Count(_) => progress.answered,
+            Length::Count(_) => progress.sent,
         });
         let p99 = progress.latency_us.map_or(0, |latency| latency.p99);
         self.bar.set_message(format!(

@@ -56,7 +56,14 @@ fn wrong_usage_exits_64() {
     check(&["demo", "--dsps", "0"], 64, &[], &["--dsps"]);
     check(&["serve", "--config", "x", "--shards", "0"], 64, &[], &["--shards"]);
     check(&["hammer", "exchange", "--rate", "1", "--in-flight", "1"], 64, &[], &["cannot be used"]);
-    check(&["hammer", "exchange", "--url", "ftp://x"], 64, &[], &["only http is spoken"]);
+    check(&["hammer", "exchange", "--url", "ftp://x"], 64, &[], &["only http is supported"]);
+    check(&["hammer", "exchange", "--connections", "9"], 64, &[], &["--rate"]);
+    check(
+        &["hammer", "exchange", "--rate", "9", "--connections", "0"],
+        64,
+        &[],
+        &["--connections"],
+    );
     check(&["dsp", "--latency-ms", "9,1,2"], 64, &[], &["MIN,MEDIAN,P99"]);
 }
 
@@ -209,6 +216,33 @@ fn a_hammer_without_an_exchange_says_so() {
     let url = format!("http://{closed}/openrtb2/auction");
     let args = ["hammer", "exchange", "--url", &url, "--count", "5", "--warm-up", "0s"];
     check(&args, 1, &["nothing was answered; is an exchange at"], &[]);
+}
+
+/// A server of one connection after another that refuses everything, as an exchange does at a wrong path.
+fn refusing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut buffer = [0; 64 * 1024];
+            let _ = stream.read(&mut buffer);
+            let body = r#"{"error":"no such path"}"#;
+            let head = "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length";
+            let _ = write!(stream, "{head}: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    format!("http://{address}/wrong")
+}
+
+#[test]
+fn a_hammer_at_a_wrong_path_fails_and_quotes_the_refusal() {
+    let url = refusing();
+    let args = ["hammer", "exchange", "--url", &url, "--count", "5", "--warm-up", "0s"];
+    let args = [&args[..], &["--in-flight", "1", "--reference"]].concat();
+    let quoted = "status 404 Not Found: {\"error\":\"no such path\"}";
+    let why = "no auction was held: 5 requests were refused; is an exchange at";
+    check(&args, 1, &["answers          0 (0.0/s)", "404: 5", quoted, why], &[]);
 }
 
 /// A child that is killed if the test fails before its end.

@@ -36,6 +36,13 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// Connects before there is anything to send.
+    pub(super) async fn open(&mut self, target: &Target) -> Result<(), String> {
+        let sender = self.sender(target).await?;
+        self.sender = Some(sender);
+        Ok(())
+    }
+
     /// Sends `body` and waits for the whole answer. A caller that stops waiting drops the link:
     /// what would still come must not be taken for the answer to the next request.
     pub(super) async fn call(

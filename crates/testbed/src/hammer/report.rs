@@ -1,5 +1,6 @@
 //! What a run found, for people and for machines, and whether it met its objectives.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::Mode;
 pub struct Counts {
     /// Requests that got a connection, or tried to.
     pub sent: u64,
-    /// Open loop: requests given up because no connection was free within the timeout.
+    /// Open loop: requests given up because no connection was free within the timeout, or before
+    /// the run ended.
     pub unsent: u64,
     /// Answered 200 with at least one bid.
     pub ok_bid: u64,
@@ -20,9 +22,9 @@ pub struct Counts {
     pub no_bid: u64,
     /// Answered 200 with a reason in place of a bid.
     pub nbr: u64,
-    /// Answered 4xx.
+    /// Refused with 4xx.
     pub client_errors: u64,
-    /// Answered 5xx.
+    /// Refused with 5xx.
     pub server_errors: u64,
     /// Answered, but with another status, no bid response, or another request's id.
     pub bad_answers: u64,
@@ -36,6 +38,10 @@ pub struct Counts {
     pub abandoned: u64,
     /// Answers and timeouts that took longer than `tmax`.
     pub after_tmax: u64,
+    /// Valid answers within `tmax` of the moment the request was meant to leave; 0 without a `tmax`.
+    pub in_time: u64,
+    /// Valid answers within `tmax` of the moment the request left; 0 without a `tmax`.
+    pub in_time_of_send: u64,
     /// Bids in all answers.
     pub bids: u64,
     /// Sum of their prices, micros CPM, whatever the currency.
@@ -51,14 +57,14 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Answers of any kind.
+    /// Answers that are valid outcomes of an auction. A refusal does not count.
     pub const fn answered(&self) -> u64 {
-        self.valid() + self.client_errors + self.server_errors + self.bad_answers
+        self.ok_bid + self.no_bid + self.nbr
     }
 
-    /// Answers that are valid outcomes of an auction.
-    pub const fn valid(&self) -> u64 {
-        self.ok_bid + self.no_bid + self.nbr
+    /// Requests that were refused with 4xx or 5xx.
+    pub const fn refused(&self) -> u64 {
+        self.client_errors + self.server_errors
     }
 
     /// Requests that went wrong, the unsent included.
@@ -94,6 +100,21 @@ pub struct Quantiles {
     pub max: u64,
 }
 
+/// The answers with one status. Quantiles are within 1 % of the true value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StatusReport {
+    /// Answers.
+    pub count: u64,
+    /// Answers within `tmax` of the moment the request was meant to leave; `None` without a `tmax`.
+    pub in_time: Option<u64>,
+    /// Answers within `tmax` of the moment the request left; `None` without a `tmax`.
+    pub in_time_of_send: Option<u64>,
+    /// From the intended time of a request to the end of its answer, in microseconds.
+    pub latency_us: Option<Quantiles>,
+    /// From the moment a request left to the end of its answer, in microseconds.
+    pub latency_of_send_us: Option<Quantiles>,
+}
+
 /// What a run found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -111,7 +132,7 @@ pub struct Report {
     pub connections: usize,
     /// What became of the requests.
     pub counts: Counts,
-    /// Answers per second.
+    /// Valid answers per second.
     pub answers_per_s: f64,
     /// From the intended time of a request to the end of its answer, or to its timeout, in
     /// microseconds; `None` if there was neither.
@@ -121,7 +142,10 @@ pub struct Report {
     /// CPU time of the generating thread over wall time, in parts per million: near the whole,
     /// the generator is the bottleneck.
     pub generator_busy_ppm: u64,
-    /// The first few different problems with answers and connections.
+    /// What was answered, by HTTP status.
+    pub statuses: BTreeMap<u16, StatusReport>,
+    /// The first few different problems with answers and connections. The first refusal of each
+    /// status is quoted.
     pub problems: Vec<String>,
 }
 
@@ -202,8 +226,18 @@ impl fmt::Display for Report {
         let average = format!("{}.{:06}", cpm / 1_000_000, cpm % 1_000_000);
         row("  with bids", format!("{} ({} bids, {average} CPM)", counts.ok_bid, counts.bids))?;
         row("  no bid", format!("{} (204), {} (nbr)", counts.no_bid, counts.nbr))?;
-        row("  errors", format!("{} 4xx, {} 5xx", counts.client_errors, counts.server_errors))?;
-        row("  not valid", counts.bad_answers.to_string())?;
+        if self.overshoot_us.is_some() {
+            let (due, sent) = (counts.in_time, counts.in_time_of_send);
+            row("  in time", format!("{due} by when they were due, {sent} by when they left"))?;
+        }
+        row("refused", format!("{} 4xx, {} 5xx", counts.client_errors, counts.server_errors))?;
+        row("not valid", counts.bad_answers.to_string())?;
+        for (status, found) in &self.statuses {
+            let latency = found.latency_of_send_us.map_or_else(String::new, |sent| {
+                format!("; p50 {}, p99 {} after sending", Micros(sent.p50), Micros(sent.p99))
+            });
+            row("  status", format!("{status}: {}{latency}", found.count))?;
+        }
         row("timeouts", counts.timeouts.to_string())?;
         let (unconnected, broken) = (counts.connect_errors, counts.broken);
         row("connection", format!("{unconnected} not connected, {broken} broken"))?;
@@ -234,6 +268,13 @@ mod tests {
 
     fn report() -> Report {
         let q = Quantiles { p50: 900, p90: 2_000, p99: 5_000, p999: 8_000, max: 1_500_000 };
+        let refused = StatusReport {
+            count: 7,
+            in_time: Some(5),
+            in_time_of_send: Some(6),
+            latency_us: Some(q),
+            latency_of_send_us: Some(q),
+        };
         Report {
             mode: Mode::Open { rate_per_s: 100 },
             target: "http://127.0.0.1:1/openrtb2/auction".to_owned(),
@@ -246,6 +287,7 @@ mod tests {
             latency_us: Some(q),
             overshoot_us: Some(Quantiles { p50: 0, p90: 0, p99: 0, p999: 1_000, max: 2_000 }),
             generator_busy_ppm: 120_000,
+            statuses: BTreeMap::from([(503, refused)]),
             problems: vec!["cut".to_owned()],
         }
     }
@@ -283,14 +325,21 @@ mod tests {
     #[test]
     fn a_report_reads_as_a_table_and_as_json() {
         let text = report().to_string();
-        for part in
-            ["open loop, 100/s", "990 (10 could not", "p50 900 µs", "max 1.500 s", "12 %", "cut"]
-        {
+        for part in [
+            "open loop, 100/s",
+            "990 (10 could not",
+            "503: 7; p50 900 µs, p99 5.000 ms",
+            "max 1.500 s",
+            "12 %",
+            "cut",
+        ] {
             assert!(text.contains(part), "{part} in:\n{text}");
         }
         let json = serde_json::to_value(report()).expect("JSON");
         assert_eq!(json["mode"], serde_json::json!({"open": {"rate_per_s": 100}}));
         assert_eq!(json["latency_us"]["p999"], 8_000);
         assert_eq!(json["counts"]["unsent"], 10);
+        assert_eq!(json["statuses"]["503"]["in_time_of_send"], 6);
+        assert_eq!(json["statuses"]["503"]["latency_us"]["p99"], 5_000);
     }
 }

@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use super::beacons::Beacons;
 use super::link::{Failure, Link, Target};
 use super::schedule::{Schedule, Take, Ticket};
-use super::tally::{Tally, quantiles};
+use super::tally::{RequestTimes, Tally, quantiles};
 use super::ticker::Ticker;
 use super::verdict::{Verdict, judge};
-use super::{HammerOptions, Mode, Progress};
+use super::{Connections, HammerOptions, Mode, Progress};
 use crate::traffic::Traffic;
 
 /// Between two reports of progress.
@@ -30,6 +30,9 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long requests in flight may still finish once the run was stopped.
 const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// Most connections that are being opened at once before the run, within usual accept backlogs.
+const OPENING_MAX: usize = 128;
 
 /// What the run leaves behind.
 pub(super) struct Outcome {
@@ -65,6 +68,12 @@ pub(super) async fn run(
     stop: Arc<AtomicBool>,
     on_progress: OnProgress<'_>,
 ) -> io::Result<Outcome> {
+    let links = match (options.mode, options.connections) {
+        (Mode::Open { .. }, Connections::Fixed(count)) => {
+            open_links(&target, count, options.timeout).await
+        }
+        _ => Vec::new(),
+    };
     let started = Instant::now();
     let schedule = Schedule::new(options.mode, options.warm_up, options.length, options.timeout);
     let shared = Rc::new(Shared {
@@ -80,15 +89,22 @@ pub(super) async fn run(
         idle: Cell::new(0),
         in_flight: Cell::new(0),
     });
-    let mut driver = Driver { shared, stop, workers: JoinSet::new(), stopped_at: None, most: 0 };
+    let in_turn = !links.is_empty();
+    let mut driver =
+        Driver { shared, stop, workers: JoinSet::new(), stopped_at: None, most: 0, in_turn };
     match options.mode {
         Mode::Open { rate_per_s } => {
             // Made after `started`, so that no tick comes before the request it is for.
             let ticker = Ticker::new(Duration::from_secs(1) / rate_per_s)?;
-            driver.drive(Some(&ticker), options.connections_max, on_progress).await?;
+            let most = match options.connections {
+                Connections::AsNeeded { max } => max,
+                Connections::Fixed(count) => count,
+            };
+            driver.employ(links);
+            driver.drive(Some(&ticker), most, on_progress).await?;
         }
         Mode::Closed { in_flight } => {
-            driver.employ(in_flight);
+            driver.employ(std::iter::repeat_with(Link::default).take(in_flight));
             driver.drive(None, in_flight, on_progress).await?;
         }
     }
@@ -96,11 +112,36 @@ pub(super) async fn run(
     let abandoned = shared.in_flight.get();
     workers.shutdown().await;
     let mut tally = shared.tally.replace(Tally::new(None));
-    let schedule = shared.schedule.borrow();
+    let mut schedule = shared.schedule.borrow_mut();
+    // What is due and was never handed out, as when the run was overdue.
+    schedule.stop(shared.now());
     tally.counts.sent = schedule.sent();
     tally.counts.unsent = schedule.unsent();
     tally.counts.abandoned = abandoned;
     Ok(Outcome { tally, connections: most, stopped: stopped_at.is_some() })
+}
+
+/// Opens `count` connections. After the first failure the rest are left to their first requests,
+/// which count it.
+async fn open_links(target: &Target, count: usize, timeout: Duration) -> Vec<Link> {
+    let mut opening = JoinSet::new();
+    let mut links = Vec::with_capacity(count);
+    while links.len() < count {
+        if opening.len() < OPENING_MAX && links.len() + opening.len() < count {
+            let target = target.clone();
+            opening.spawn_local(async move {
+                let mut link = Link::default();
+                let opened = tokio::time::timeout(timeout, link.open(&target)).await;
+                opened.is_ok_and(|opened| opened.is_ok()).then_some(link)
+            });
+        } else if let Some(Ok(Some(link))) = opening.join_next().await {
+            links.push(link);
+        } else {
+            break;
+        }
+    }
+    links.resize_with(count, Link::default);
+    links
 }
 
 struct Driver {
@@ -110,6 +151,8 @@ struct Driver {
     stopped_at: Option<Instant>,
     /// Most connections at once.
     most: usize,
+    /// Whether connections are used in turn.
+    in_turn: bool,
 }
 
 impl Driver {
@@ -121,6 +164,7 @@ impl Driver {
     ) -> io::Result<()> {
         let mut progress = tokio::time::interval(PROGRESS_PERIOD);
         progress.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut is_done = false;
         loop {
             let ticked = async {
                 match ticker {
@@ -131,13 +175,15 @@ impl Driver {
             tokio::select! {
                 biased; // The rare first, so that a fast ticker cannot keep it out.
                 _ = progress.tick() => on_progress(&self.shared.progress()),
-                ticked = ticked => {
+                // Once all is sent a fast ticker would keep workers from being joined.
+                ticked = ticked, if !is_done => {
                     ticked?;
                     self.dispatch(connections_max);
                 }
                 Some(_) = self.workers.join_next() => (),
             }
-            if self.is_over() {
+            is_done = self.is_done();
+            if self.is_over(is_done) {
                 on_progress(&self.shared.progress());
                 return Ok(());
             }
@@ -149,38 +195,54 @@ impl Driver {
         let due = self.shared.schedule.borrow().due(self.shared.now());
         let idle = self.shared.idle.get();
         for _ in 0..due.min(idle) {
-            // The one that rested last: its connection is the least likely to have gone cold,
-            // and the rate alone decides how many there are.
-            self.shared.work.notify_last();
+            if self.in_turn {
+                self.shared.work.notify_one();
+            } else {
+                // The one that rested last: its connection is the least likely to have gone cold,
+                // and the rate alone decides how many there are.
+                self.shared.work.notify_last();
+            }
         }
         let room = connections_max.saturating_sub(self.workers.len());
         let missing = usize::try_from(due.saturating_sub(idle)).unwrap_or(usize::MAX);
-        self.employ(missing.min(room));
+        self.employ(std::iter::repeat_with(Link::default).take(missing.min(room)));
     }
 
-    fn employ(&mut self, connections: usize) {
-        for _ in 0..connections {
+    fn employ(&mut self, links: impl IntoIterator<Item = Link>) {
+        for link in links {
             let shared = Rc::clone(&self.shared);
-            self.workers.spawn_local(async move { shared.work().await });
+            self.workers.spawn_local(async move { shared.work(link).await });
         }
         self.most = self.most.max(self.workers.len());
     }
 
-    /// Whether nothing is left to do or to wait for.
-    fn is_over(&mut self) -> bool {
+    /// Whether no request is left to be sent. Stops the schedule if the run is to be stopped.
+    fn is_done(&mut self) -> bool {
+        let now = self.shared.now();
+        let mut schedule = self.shared.schedule.borrow_mut();
         if self.stopped_at.is_none() && self.stop.load(Ordering::Relaxed) {
             self.stopped_at = Some(Instant::now());
-            self.shared.schedule.borrow_mut().stop();
+            schedule.stop(now);
         }
+        // Asking takes a request if one is due, so ask only whether there are none any more.
+        let is_done = schedule.is_done(now);
+        if is_done {
+            self.shared.work.notify_waiters();
+        }
+        is_done
+    }
+
+    /// Whether nothing is left to wait for, or it was waited for long enough.
+    fn is_over(&self, is_done: bool) -> bool {
         if self.stopped_at.is_some_and(|at| at.elapsed() > STOP_GRACE) {
             return true;
         }
-        // Asking takes a request if one is due, so ask only whether there are none any more.
-        let done = self.shared.schedule.borrow().is_done(self.shared.now());
-        if done {
-            self.shared.work.notify_waiters();
-        }
-        done && self.workers.is_empty()
+        // The last request may leave `timeout` after its time and be answered `timeout` later. What
+        // still runs then, such as a row of beacons that hang, is not waited for.
+        let end = self.shared.schedule.borrow().end();
+        let is_overdue =
+            end.is_some_and(|end| self.shared.now() > end + 2 * self.shared.timeout + STOP_GRACE);
+        is_overdue || is_done && self.workers.is_empty()
     }
 }
 
@@ -190,8 +252,7 @@ impl Shared {
     }
 
     /// The life of one connection.
-    async fn work(&self) {
-        let mut link = Link::default();
+    async fn work(&self, mut link: Link) {
         loop {
             let take = self.schedule.borrow_mut().take(self.now());
             match take {
@@ -211,29 +272,30 @@ impl Shared {
         let id = self.traffic.borrow_mut().next(&mut body);
         let (sent_bytes, measured) = (body.len() as u64, u64::from(ticket.measured));
         self.in_flight.set(self.in_flight.get() + measured);
+        let sent = self.now();
         let call = link.call(&self.target, Bytes::from(body));
         let mut beacons = Vec::new();
-        let (verdict, bytes) = match tokio::time::timeout(self.timeout, call).await {
+        let (verdict, answer) = match tokio::time::timeout(self.timeout, call).await {
             Ok(Ok((status, body))) => {
                 let verdict = judge(status, &body, id.as_str());
                 if let (Verdict::Bids { .. }, Some(called)) = (&verdict, &self.beacons) {
                     beacons = called.due(id.as_str(), &body);
                 }
-                (verdict, body.len() as u64)
+                (verdict, Some((status, body)))
             }
-            Ok(Err(Failure::Unconnected(problem))) => (Verdict::Unconnected(problem), 0),
-            Ok(Err(Failure::Broken(problem))) => (Verdict::Broken(problem), 0),
+            Ok(Err(Failure::Unconnected(problem))) => (Verdict::Unconnected(problem), None),
+            Ok(Err(Failure::Broken(problem))) => (Verdict::Broken(problem), None),
             Err(_) => {
                 *link = Link::default();
-                (Verdict::Timeout, 0)
+                (Verdict::Timeout, None)
             }
         };
-        let end = self.now();
         let rest = matches!(verdict, Verdict::Unconnected(_));
         if ticket.measured {
+            let times = RequestTimes { intended: ticket.intended, sent, end: self.now() };
             let mut tally = self.tally.borrow_mut();
             tally.counts.request_bytes += sent_bytes;
-            tally.record((ticket.intended, end), verdict, bytes);
+            tally.record(times, verdict, answer);
         }
         self.in_flight.set(self.in_flight.get() - measured);
         for path in beacons {

@@ -35,6 +35,9 @@ pub(super) struct Schedule {
     length: Length,
     /// How long after its intended time a request is given up unsent.
     patience: Duration,
+    /// Open loop: the number of the first measured request, and the number of all requests.
+    first_measured: u64,
+    total: u64,
     /// Open loop: the number of the next request.
     next: u64,
     /// Measured requests handed out or given up.
@@ -45,21 +48,55 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) const fn new(
-        mode: Mode,
-        warm_up: Duration,
-        length: Length,
-        patience: Duration,
-    ) -> Self {
-        Self { mode, warm_up, length, patience, next: 0, measured: 0, unsent: 0, stopped: false }
+    pub(super) fn new(mode: Mode, warm_up: Duration, length: Length, patience: Duration) -> Self {
+        let (first_measured, total) = match mode {
+            Mode::Closed { .. } => (0, u64::MAX),
+            Mode::Open { rate_per_s } => {
+                let first = requests_before(warm_up, rate_per_s);
+                let total = match length {
+                    Length::For(length) => requests_before(warm_up + length, rate_per_s),
+                    Length::Count(count) => first.saturating_add(count),
+                };
+                (first, total)
+            }
+        };
+        let (next, measured, unsent, stopped) = (0, 0, 0, false);
+        Self {
+            mode,
+            warm_up,
+            length,
+            patience,
+            first_measured,
+            total,
+            next,
+            measured,
+            unsent,
+            stopped,
+        }
     }
 
-    /// Ends the run early: nothing more is handed out.
-    pub(super) const fn stop(&mut self) {
+    /// Ends the run: nothing more is handed out, and what is due at `now` counts as unsent.
+    pub(super) fn stop(&mut self, now: Duration) {
+        let end = self.next + self.due(now);
+        let given_up = end.saturating_sub(self.next.max(self.first_measured));
+        self.next = end;
+        self.measured += given_up;
+        self.unsent += given_up;
         self.stopped = true;
     }
 
-    /// Measured requests that could not be sent for want of a connection.
+    /// When the last request is meant to leave, at the latest; `None` if that depends on the target.
+    pub(super) fn end(&self) -> Option<Duration> {
+        match (self.mode, self.length) {
+            (_, Length::For(length)) => Some(self.warm_up + length),
+            (Mode::Open { rate_per_s }, Length::Count(_)) => {
+                Some(intended_at(self.total, rate_per_s))
+            }
+            (Mode::Closed { .. }, Length::Count(_)) => None,
+        }
+    }
+
+    /// Measured requests that were given up because no connection was free.
     pub(super) const fn unsent(&self) -> u64 {
         self.unsent
     }
@@ -91,37 +128,47 @@ impl Schedule {
 
     /// Whether [`Schedule::take`] would say that it is done.
     pub(super) fn is_done(&self, now: Duration) -> bool {
-        let intended = self.next_intended(now);
-        self.stopped || (intended >= self.warm_up && self.is_complete(intended))
+        let is_complete = match (self.mode, self.length) {
+            (Mode::Open { .. }, _) => self.next >= self.total,
+            (Mode::Closed { .. }, Length::For(length)) => now >= self.warm_up + length,
+            (Mode::Closed { .. }, Length::Count(count)) => {
+                now >= self.warm_up && self.measured >= count
+            }
+        };
+        self.stopped || is_complete
     }
 
     /// How many requests are due at `now`, none of which is taken by asking.
     pub(super) fn due(&self, now: Duration) -> u64 {
         match self.mode {
-            Mode::Closed { .. } => 0,
-            Mode::Open { rate_per_s } => {
+            Mode::Open { rate_per_s } if !self.stopped => {
                 let due = now.as_nanos() * u128::from(rate_per_s) / NANOS_PER_S + 1;
-                u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.next)
+                // No request follows the last one, however much time passes.
+                let due = u64::try_from(due).unwrap_or(u64::MAX).min(self.total);
+                due.saturating_sub(self.next)
             }
+            _ => 0,
         }
     }
 
     fn next_intended(&self, now: Duration) -> Duration {
         match self.mode {
             Mode::Closed { .. } => now,
-            Mode::Open { rate_per_s } => {
-                let nanos = u128::from(self.next) * NANOS_PER_S / u128::from(rate_per_s);
-                Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-            }
+            Mode::Open { rate_per_s } => intended_at(self.next, rate_per_s),
         }
     }
+}
 
-    fn is_complete(&self, intended: Duration) -> bool {
-        match self.length {
-            Length::For(length) => intended >= self.warm_up + length,
-            Length::Count(count) => self.measured >= count,
-        }
-    }
+/// When request `number` of an open loop is meant to leave.
+fn intended_at(number: u64, rate_per_s: u32) -> Duration {
+    let nanos = u128::from(number) * NANOS_PER_S / u128::from(rate_per_s);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// How many requests of an open loop are meant to leave before `time`.
+fn requests_before(time: Duration, rate_per_s: u32) -> u64 {
+    let requests = (time.as_nanos() * u128::from(rate_per_s)).div_ceil(NANOS_PER_S);
+    u64::try_from(requests).unwrap_or(u64::MAX)
 }
 
 const NANOS_PER_S: u128 = 1_000_000_000;
@@ -183,7 +230,34 @@ mod tests {
         let mode = Mode::Closed { in_flight: 1 };
         let mut schedule = Schedule::new(mode, ms(0), Length::Count(9), ms(1));
         assert_eq!(schedule.take(ms(0)), send(0, true));
-        schedule.stop();
+        schedule.stop(ms(0));
         assert_eq!(schedule.take(ms(0)), Take::Done);
+        assert_eq!((schedule.sent(), schedule.unsent()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_due_when_a_schedule_stops_counts_as_unsent() {
+        let mode = Mode::Open { rate_per_s: 1_000 };
+        let mut schedule = Schedule::new(mode, ms(3), Length::Count(100), ms(100));
+        assert_eq!(schedule.take(ms(0)), send(0, false));
+        schedule.stop(ms(10)); // Due are 1 and 2 of the warm-up, and 3 to 10.
+        assert_eq!((schedule.sent(), schedule.unsent(), schedule.due(ms(20))), (0, 8, 0));
+        assert_eq!(schedule.take(ms(20)), Take::Done);
+    }
+
+    #[test]
+    fn nothing_is_due_after_the_last_request() {
+        for (length, total) in [(Length::For(ms(50)), 50), (Length::Count(50), 50)] {
+            let mode = Mode::Open { rate_per_s: 1_000 };
+            let mut schedule = Schedule::new(mode, ms(20), length, ms(30));
+            assert_eq!(schedule.end(), Some(ms(70)));
+            // Behind all along: asked for the first time long after the end.
+            assert_eq!(schedule.due(ms(95)), 20 + total);
+            assert_eq!(schedule.take(ms(95)), send(65, true));
+            assert_eq!(schedule.due(ms(95)), 4);
+            assert_eq!(schedule.take(ms(200)), Take::Done);
+            assert_eq!((schedule.due(ms(200)), schedule.is_done(ms(200))), (0, true));
+            assert_eq!((schedule.sent(), schedule.unsent()), (1, total - 1));
+        }
     }
 }

@@ -35,6 +35,18 @@ pub(super) enum Verdict {
     Broken(String),
 }
 
+impl Verdict {
+    /// Whether this is the outcome of an auction.
+    pub(super) const fn is_valid(&self) -> bool {
+        matches!(self, Self::Bids { .. } | Self::NoBid | Self::Nbr)
+    }
+
+    /// Whether the target answered that it holds no auction.
+    pub(super) const fn is_refusal(&self) -> bool {
+        matches!(self, Self::ClientError | Self::ServerError)
+    }
+}
+
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]
