@@ -8,6 +8,7 @@ mod client;
 mod curve;
 mod file;
 mod show;
+mod tls;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -91,9 +92,12 @@ pub(crate) enum AccountCommand {
 /// `VICKREY_ADMIN_TOKEN`.
 #[derive(Debug, Args)]
 pub(crate) struct Asking {
-    /// The exchange's admin listener
+    /// The exchange's admin listener; https where a proxy in front of it speaks TLS
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
     admin: String,
+    /// Trust the authorities of this PEM file instead of the system's, with https
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// The answer as it is, for programs
     #[arg(long)]
     json: bool,
@@ -203,7 +207,7 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
         CampaignCommand::Why(one) => why(KIND, one, &mut out),
         CampaignCommand::Spend(one) => spend(KIND, one, &mut out),
         CampaignCommand::Curve { one, svg } => {
-            let answer = Client::new(&one.asking.admin)?.get(&KIND.of(&one.id, "/curve"))?;
+            let answer = Client::new(&one.asking)?.get(&KIND.of(&one.id, "/curve"))?;
             match svg {
                 _ if one.asking.json => print_json(&answer, &mut out),
                 Some(file) => curve::plot(&answer, file, &mut out),
@@ -236,7 +240,7 @@ fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
 }
 
 fn list(kind: Kind, asking: &Asking, query: &str, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let client = Client::new(&asking.admin)?;
+    let client = Client::new(asking)?;
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
         let mut page = client.get(&format!("{}?most={PAGE}{query}{after}", kind.path()))?;
@@ -256,7 +260,7 @@ fn list(kind: Kind, asking: &Asking, query: &str, out: &mut dyn Write) -> anyhow
 }
 
 fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let client = Client::new(&one.asking.admin)?;
+    let client = Client::new(&one.asking)?;
     let view = client.get(&kind.of(&one.id, ""))?;
     if one.asking.json {
         return print_json(&view, out);
@@ -268,7 +272,7 @@ fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
 }
 
 fn create(kind: Kind, args: &Create, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let client = Client::new(&args.asking.admin)?;
+    let client = Client::new(&args.asking)?;
     let definitions = file::read(kind, &args.file)?;
     if let (Some(_), [_, _, ..]) = (&args.key, &definitions[..]) {
         let message = "--key names one request, but the file defines several: leave it out";
@@ -318,7 +322,7 @@ fn send(
     let One { id, asking } = &args.one;
     let version = args.if_version.map(|version| ("if-match", format!("\"{version}\"")));
     let headers: Vec<_> = version.into_iter().collect();
-    let client = Client::new(&asking.admin)?;
+    let client = Client::new(asking)?;
     let view =
         client.ask((method, &kind.of(id, what)), &headers, body)?.map_err(Refusal::into_failure)?;
     told(kind, asking, &view, out)?;
@@ -336,7 +340,7 @@ fn told(kind: Kind, asking: &Asking, view: &Value, out: &mut dyn Write) -> anyho
 }
 
 fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = Client::new(&one.asking.admin)?.get(&kind.of(&one.id, "/why"))?;
+    let answer = Client::new(&one.asking)?.get(&kind.of(&one.id, "/why"))?;
     if one.asking.json {
         return print_json(&answer, out);
     }
@@ -348,7 +352,7 @@ fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
 }
 
 fn spend(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = Client::new(&one.asking.admin)?.get(&kind.of(&one.id, "/spend"))?;
+    let answer = Client::new(&one.asking)?.get(&kind.of(&one.id, "/spend"))?;
     if one.asking.json {
         return print_json(&answer, out);
     }

@@ -16,21 +16,37 @@ pub(crate) enum Exit {
     Missed,
     /// What it was told is wrong, and it started nothing.
     Usage,
+    /// What was asked for does not exist.
+    NotFound,
     /// Something outside is in the way.
     Unavailable,
     /// A defect of ours.
     Defect,
+    /// The state of what was to be changed does not allow it.
+    Conflict,
+    /// What was to be changed is at another version than the one that was named.
+    Stale,
+}
+
+impl Exit {
+    /// The exit code. `docs/operating.md` lists all of them.
+    const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Missed => 1,
+            Self::Usage => 64,
+            Self::NotFound => 66,
+            Self::Unavailable => 69,
+            Self::Defect => 70,
+            Self::Conflict => 73,
+            Self::Stale => 75,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Missed => 1,
-            Exit::Usage => 64,
-            Exit::Unavailable => 69,
-            Exit::Defect => 70,
-        })
+        Self::from(exit.code())
     }
 }
 
@@ -42,14 +58,19 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Ends the command with `exit`.
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> anyhow::Error {
+        Self { exit, message: message.to_string() }.into()
+    }
+
     /// What the user told us is wrong.
     pub(crate) fn usage(message: impl fmt::Display) -> anyhow::Error {
-        Self { exit: Exit::Usage, message: message.to_string() }.into()
+        Self::new(Exit::Usage, message)
     }
 
     /// Something outside is in the way.
     pub(crate) fn unavailable(message: impl fmt::Display) -> anyhow::Error {
-        Self { exit: Exit::Unavailable, message: message.to_string() }.into()
+        Self::new(Exit::Unavailable, message)
     }
 }
 
@@ -80,4 +101,30 @@ pub(crate) fn code(ended: anyhow::Result<Exit>) -> ExitCode {
     let exit = error.downcast_ref::<Failure>().map_or(Exit::Defect, |failure| failure.exit);
     drop(writeln!(std::io::stderr(), "error: {error:#}"));
     exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exit_code_is_in_the_table_of_the_document() {
+        let page = include_str!("../../../docs/operating.md");
+        let (_, table) = page.split_once("| exit | meaning |\n|---|---|\n").expect("the table");
+        let rows = table.lines().take_while(|line| line.starts_with("| "));
+        let documented: Vec<u8> = rows
+            .map(|row| row.split('|').nth(1).expect("a cell").trim().parse().expect("a code"))
+            .collect();
+        let all = [
+            Exit::Done,
+            Exit::Missed,
+            Exit::Usage,
+            Exit::NotFound,
+            Exit::Unavailable,
+            Exit::Defect,
+            Exit::Conflict,
+            Exit::Stale,
+        ];
+        assert_eq!(documented, all.map(Exit::code));
+    }
 }

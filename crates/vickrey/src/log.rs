@@ -8,7 +8,7 @@ mod replay;
 mod report;
 mod survey;
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -124,7 +124,13 @@ fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
 }
 
 pub(crate) fn cannot_open(error: OpenError) -> anyhow::Error {
-    if error.is_wrong_directory() { Failure::usage(error) } else { Failure::unavailable(error) }
+    match error {
+        OpenError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
+            Failure::new(Exit::NotFound, error)
+        }
+        error if error.is_wrong_directory() => Failure::usage(error),
+        error => Failure::unavailable(error),
+    }
 }
 
 pub(crate) fn cannot_read(error: ReadError) -> anyhow::Error {

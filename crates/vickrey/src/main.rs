@@ -1,7 +1,6 @@
 //! The `vickrey` command: reads what it is told, starts services, and says how they ended.
 //!
-//! Exit codes: 0 done; 1 a stated objective was missed; 64 wrong usage or configuration, nothing
-//! was started; 69 something is in the way, such as a port in use; 70 a defect of ours.
+//! Exit codes are `exit.rs`'s; docs/operating.md lists them.
 
 mod aside;
 mod budgets;
@@ -14,10 +13,11 @@ mod explain;
 mod hammer;
 mod live;
 mod log;
+mod manual;
 mod serve;
 mod simulate;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use exit::Exit;
 
 /// A real-time auction platform: takes OpenRTB 2.6 bid requests, asks demand-side platforms in
@@ -26,7 +26,7 @@ use exit::Exit;
 #[command(
     version,
     propagate_version = true,
-    after_help = "Start here:\n  vickrey demo                              an exchange, 50 DSPs and traffic, in one process\n  vickrey config default > vickrey.toml     a commented configuration\n  vickrey serve --config vickrey.toml       the exchange for real\n\nExit codes: 0 done, 1 objective missed, 64 usage or configuration, 69 in the way, 70 defect."
+    after_help = "Start here:\n  vickrey demo                              an exchange, 50 DSPs and traffic, in one process\n  vickrey config default > vickrey.toml     a commented configuration\n  vickrey serve --config vickrey.toml       the exchange for real\n\nExit codes: 0 done, 1 objective missed or something found, 64 usage or configuration, 66 not found,\n69 unavailable, 70 defect of ours, 73 conflict, 75 stale version. docs/operating.md explains them."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -64,7 +64,18 @@ enum Command {
     Audit(campaign::AuditArgs),
     /// Watch an exchange clear auctions among 50 simulated DSPs
     Demo(demo::DemoArgs),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS)]
+    Completions(manual::CompletionsArgs),
+    /// Print the manual page, or write one for every command
+    Man(manual::ManArgs),
 }
+
+const COMPLETIONS: &str = "\
+Examples:
+  vickrey completions bash > ~/.local/share/bash-completion/completions/vickrey
+  vickrey completions zsh > ~/.zfunc/_vickrey
+  vickrey completions fish > ~/.config/fish/completions/vickrey.fish";
 
 fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
@@ -88,6 +99,8 @@ fn main() -> std::process::ExitCode {
         Command::Account(command) => campaign::run_account(&command),
         Command::Audit(args) => campaign::run_audit(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
     };
     exit::code(ended)
 }

@@ -141,7 +141,7 @@ impl Operated<'_> {
             budgets.expose(&mut exposition);
             budgets.readiness(&mut readiness);
         }
-        let budgets = self.budgets.map(Spent::api);
+        let budgets = self.budgets.map_or_else(pacer_serve::api::unconfigured, Spent::api);
         let live = self.live.map(|live| configuration(live.clone()));
         let pages = Pages {
             exposition,
@@ -149,8 +149,7 @@ impl Operated<'_> {
             shutdown: shutdown.clone(),
             apis: live
                 .into_iter()
-                .chain(budgets)
-                .chain([api::api(self.exchange), document(OPENAPI)])
+                .chain([budgets, api::api(self.exchange), document(OPENAPI)])
                 .collect(),
         };
         Admin::start(&config.admin, listener, pages)

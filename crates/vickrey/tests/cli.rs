@@ -68,6 +68,21 @@ fn wrong_usage_exits_64() {
 }
 
 #[test]
+fn completions_and_manual_pages_have_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        check(&["completions", shell], 0, &["vickrey", "hammer", "overshoot-max"], &[]);
+    }
+    check(&["completions", "tcsh"], 64, &[], &["[possible values: bash"]);
+    check(&["man"], 0, &[".TH vickrey 1", "vickrey\\-demo(1)"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    check(&["man", "--dir", dir], 0, &[], &[]);
+    let hammer = std::fs::read_to_string(folder.path().join("vickrey-hammer-exchange.1")).unwrap();
+    assert!(hammer.contains("connections"), "{hammer}");
+    check(&["man", "--dir", "/no/such/folder"], 69, &[], &["cannot write pages to /no/such"]);
+}
+
+#[test]
 fn the_default_configuration_checks_clean() {
     let default = run(&["config", "default"]);
     let (_folder, path) = file("vickrey.toml", &String::from_utf8(default.stdout).unwrap());
@@ -304,7 +319,7 @@ fn the_demo_runs_to_its_end() {
     };
     assert_eq!(row("sent"), 120);
     assert!(row("  with bids") > 60, "{out}");
-    assert_eq!(row("  not valid"), 0, "{out}");
+    assert_eq!(row("not valid"), 0, "{out}");
 }
 
 #[test]

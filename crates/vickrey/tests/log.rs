@@ -254,6 +254,8 @@ fn damage_is_told_by_all() {
     let place = format!("{name}, byte 44: the payload of record 1 is damaged (");
     let damaged = format!("damaged: {place}");
     check(&["verify"], dir, 1, &["DAMAGED", &place, "auction 28"], &[]);
+    // Its index is sound: only reading shows the damage.
+    check(&["stat"], dir, 0, &["auction 29"], &[]);
     let out = check(&["cat"], dir, 1, &[], &[&damaged]);
     assert_eq!(out.lines().count(), 29, "a generation and 28 auctions");
     check(&["tail", "-n", "100"], dir, 1, &[], &[&damaged]);
@@ -290,7 +292,7 @@ fn directories_that_are_no_record_are_refused() {
         &["export", "--format", "jsonl", "--out", "/nowhere/rows"],
     ];
     for command in all {
-        check(command, &dir.join("nowhere"), 69, &[], &["nowhere cannot be read: No such file"]);
+        check(command, &dir.join("nowhere"), 66, &[], &["nowhere cannot be read: No such file"]);
         check(command, dir, 64, &[], &["holds no record: the folders `durable` and `firehose`"]);
     }
     fs::create_dir(dir.join("firehose")).unwrap();

@@ -20,6 +20,8 @@ pub enum ErrorCode {
     Unauthorized,
     /// 404: no such resource.
     NotFound,
+    /// 404: the resource belongs to a part that the configuration does not switch on.
+    NotConfigured,
     /// 405: the resource does not do that; `allow` says what it does.
     MethodNotAllowed,
     /// 400: the path stands for no text, or what was sent cannot be read.
@@ -54,6 +56,7 @@ impl ErrorCode {
         match self {
             Self::Unauthorized => "unauthorized",
             Self::NotFound => "not_found",
+            Self::NotConfigured => "not_configured",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::BadRequest => "bad_request",
             Self::CrossOrigin => "cross_origin",
@@ -74,7 +77,7 @@ impl ErrorCode {
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::NotFound | Self::NotConfigured => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::BadRequest => StatusCode::BAD_REQUEST,
             Self::CrossOrigin => StatusCode::FORBIDDEN,

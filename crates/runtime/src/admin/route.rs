@@ -157,6 +157,16 @@ impl Api {
         }
     }
 
+    /// Answers every one of `routes` with the same error: the part of the product that they belong to
+    /// is not configured.
+    pub fn unconfigured<S>(routes: &'static [Route<S>], message: &'static str) -> Self {
+        Self {
+            routes: routes.iter().map(|route| (route.method, route.path)).collect(),
+            answer: Box::new(move |_, _| Reply::error(ErrorCode::NotConfigured, message)),
+            body_bytes_max: BODY_BYTES_MAX,
+        }
+    }
+
     /// The same, with bodies of up to so many bytes instead of 64 KiB.
     #[must_use]
     pub fn with_bodies(self, bytes_max: usize) -> Self {

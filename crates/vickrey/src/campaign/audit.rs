@@ -42,7 +42,7 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Exit> {
 
 /// The latest entries that are meant, the oldest first.
 fn entries(args: &AuditArgs) -> anyhow::Result<Vec<Value>> {
-    let client = Client::new(&args.asking.admin)?;
+    let client = Client::new(&args.asking)?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let is_meant = |entry: &Value| {
         let at = entry["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());

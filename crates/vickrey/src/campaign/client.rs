@@ -1,16 +1,18 @@
 //! Asks an admin listener: one request, one connection, JSON both ways.
 //!
-//! Owns what a refusal is to a person. Knows no paths. The listener speaks HTTP/1.1 without TLS and
-//! closes where it is asked to, so that a socket is all it takes.
+//! Owns what a refusal is to a person. Knows no paths. The listener speaks HTTP/1.1 and closes the
+//! connection when it is asked to; a proxy in front of it may add TLS and send its answer in chunks.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::exit::Failure;
+use super::Asking;
+use super::tls::Tls;
+use crate::exit::{Exit, Failure};
 
 /// Longest wait for an answer: longer than the ledger's.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,45 +26,69 @@ const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
 
 /// An admin listener.
 pub(super) struct Client {
+    /// As it was given.
+    url: String,
     authority: String,
+    /// `None` if the URL begins with `http:`.
+    tls: Option<Tls>,
     token: Option<String>,
 }
 
-/// A refusal: its status, and what is wrong, with fields and remedies.
+/// A refusal: its status and code, and what is wrong, with fields and remedies.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: u16,
+    code: String,
     message: String,
 }
 
 impl Refusal {
     /// With its exit code.
     pub(super) fn into_failure(self) -> anyhow::Error {
-        match self.status {
-            500.. => Failure::unavailable(self.message),
-            _ => Failure::usage(self.message),
-        }
+        let exit = match (self.status, self.code.as_str()) {
+            (500.., _) | (_, "not_configured") => Exit::Unavailable,
+            (_, "not_found") => Exit::NotFound,
+            (_, "conflict" | "idempotency_key_reused") => Exit::Conflict,
+            (_, "precondition_failed") => Exit::Stale,
+            _ => Exit::Usage,
+        };
+        Failure::new(exit, self.message)
     }
 }
 
 impl Client {
-    /// For a listener at `http://host:port`.
-    pub(super) fn new(url: &str) -> anyhow::Result<Self> {
-        let rest = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-        let fits = |rest: &&str| {
-            !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic() && !b"/?#@".contains(&b))
+    /// For a listener at `http://host:port` or `https://host:port`.
+    pub(super) fn new(asking: &Asking) -> anyhow::Result<Self> {
+        let url = asking.admin.trim_end_matches('/');
+        let (is_tls, rest) = match url.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
+            _ => (false, ""),
         };
-        let Some(authority) = rest.filter(fits) else {
-            let message = format!("--admin {url}: needs the form http://127.0.0.1:9464");
+        let fits = |byte: u8| byte.is_ascii_graphic() && !b"/?#@".contains(&byte);
+        if rest.is_empty() || !rest.bytes().all(fits) {
+            let message = format!(
+                "--admin {url}: needs the form http://127.0.0.1:9464 or https://admin.example"
+            );
             return Err(Failure::usage(message));
+        }
+        let port = rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        let host = port.map_or(rest, |(host, _)| host);
+        let authority = match (port, is_tls) {
+            (Some(_), _) => rest.to_owned(),
+            (None, true) => format!("{rest}:443"),
+            (None, false) => format!("{rest}:80"),
         };
-        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-        let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        let ca = asking.ca.as_deref();
+        if ca.is_some() && !is_tls {
+            return Err(Failure::usage(format!("--ca goes with https, but --admin is {url}")));
+        }
+        let tls = is_tls.then(|| Tls::new(host, ca)).transpose()?;
         let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         if token.as_ref().is_some_and(|token| !token.bytes().all(|b| b.is_ascii_graphic())) {
             return Err(Failure::usage(format!("{TOKEN} has letters that no header can bear")));
         }
-        Ok(Self { authority, token })
+        Ok(Self { url: url.to_owned(), authority, tls, token })
     }
 
     /// What stands at a path.
@@ -102,9 +128,9 @@ impl Client {
         let answer = self.exchange(&[head.as_bytes(), body.as_bytes()].concat());
         let answer = answer.map_err(|error| {
             Failure::unavailable(format!(
-                "the admin listener at http://{} does not answer: {error}; is the exchange \
-                 running? --admin names another",
-                self.authority
+                "the admin listener at {} does not answer: {error}; is the exchange running? \
+                 --admin names another",
+                self.url
             ))
         })?;
         parsed(&answer)
@@ -113,7 +139,7 @@ impl Client {
     fn exchange(&self, request: &[u8]) -> std::io::Result<Vec<u8>> {
         let mut last = std::io::Error::other("the name has no address");
         for address in self.authority.to_socket_addrs()? {
-            let mut stream = match TcpStream::connect_timeout(&address, PATIENCE) {
+            let stream = match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(stream) => stream,
                 Err(error) => {
                     last = error;
@@ -122,21 +148,40 @@ impl Client {
             };
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            stream.write_all(request)?;
-            let mut answer = Vec::new();
-            stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-            return Ok(answer);
+            return match &self.tls {
+                Some(tls) => answer_of(tls.over(stream)?, request),
+                None => answer_of(stream, request),
+            };
         }
         Err(last)
     }
 }
 
+/// Sends a request and reads until the other side closes.
+fn answer_of(mut stream: impl Read + Write, request: &[u8]) -> std::io::Result<Vec<u8>> {
+    stream.write_all(request)?;
+    stream.flush()?;
+    let mut answer = Vec::new();
+    match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
+        // A proxy may close without the alert that ends TLS. Whether the JSON is whole shows in itself.
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof || answer.is_empty() => Err(error),
+        _ => Ok(answer),
+    }
+}
+
 fn parsed(answer: &[u8]) -> anyhow::Result<Result<Value, Refusal>> {
-    let text = String::from_utf8_lossy(answer);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
+    let (head, body) = answer.split_at(end.unwrap_or(answer.len()));
+    let (head, body) = (String::from_utf8_lossy(head), body.get(4..).unwrap_or_default());
     let line = head.lines().next().unwrap_or_default();
     let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
-    let (Some(status), Ok(body)) = (status, serde_json::from_str::<Value>(body)) else {
+    let is_chunked = head.lines().any(|line| {
+        let line = line.to_ascii_lowercase();
+        line.strip_prefix("transfer-encoding:").is_some_and(|value| value.contains("chunked"))
+    });
+    let body = if is_chunked { joined(body) } else { Some(body.to_vec()) };
+    let body = body.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+    let (Some(status), Some(body)) = (status, body) else {
         return Err(Failure::unavailable(format!(
             "this is no admin listener: it answers `{line}`"
         )));
@@ -144,7 +189,25 @@ fn parsed(answer: &[u8]) -> anyhow::Result<Result<Value, Refusal>> {
     if (200..300).contains(&status) {
         return Ok(Ok(body));
     }
-    Ok(Err(Refusal { status, message: message(status, &body["error"]) }))
+    let error = &body["error"];
+    let code = error["code"].as_str().unwrap_or_default().to_owned();
+    Ok(Err(Refusal { status, code, message: message(status, error) }))
+}
+
+/// A body without its chunks (RFC 9112, section 7.1); `None` if it is cut short.
+fn joined(mut chunks: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = chunks.windows(2).position(|window| window == b"\r\n")?;
+        let size = str::from_utf8(&chunks[..end]).ok()?.split(';').next()?.trim();
+        let size = usize::from_str_radix(size, 16).ok()?;
+        if size == 0 {
+            return Some(body);
+        }
+        let (chunk, rest) = chunks[end + 2..].split_at_checked(size)?;
+        body.extend_from_slice(chunk);
+        chunks = rest.strip_prefix(b"\r\n")?;
+    }
 }
 
 /// What was refused, and every field that is wrong with its remedy.
@@ -174,4 +237,24 @@ pub(super) fn encoded(text: &str) -> String {
         }
     }
     encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_joined() {
+        let check = |chunks: &str, want: Option<&str>| {
+            let found = joined(chunks.as_bytes());
+            assert_eq!(found.as_deref(), want.map(str::as_bytes), "{chunks:?}");
+        };
+        check("0\r\n\r\n", Some(""));
+        check("3\r\nabc\r\nA;x=1\r\n0123456789\r\n0\r\n\r\n", Some("abc0123456789"));
+        for cut in
+            ["", "3\r\nab", "3\r\nabc\r\n", "3\r\nabcd\r\n0\r\n", "x\r\n", "ffffffffffffffff\r\na"]
+        {
+            check(cut, None);
+        }
+    }
 }

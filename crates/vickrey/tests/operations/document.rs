@@ -113,6 +113,25 @@ fn every_operation_is_answered_as_documented() {
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
+/// Without `[budgets]` every path of budgets says that they are off, and how to switch them on.
+#[test]
+fn budgets_that_are_off_are_told_from_what_is_nowhere() {
+    let server = Server::start(&table(ID, &dsp().to_string(), ""));
+    let document = server.get("/v1/openapi.json");
+    let nowhere = server.ask("GET", "/v1/nowhere", "").json();
+    assert_eq!(nowhere["error"]["code"], "not_found");
+    let of_budgets = |((_, path), _): &((String, String), &Value)| is_of_budgets(path);
+    for ((method, path), operation) in operations(&document).into_iter().filter(of_budgets) {
+        let headers = "content-type: application/json\r\n";
+        let answer = server.ask(&method, &path.replace("{id}", "summer"), headers);
+        assert_eq!(fault(&document, operation, &answer), None, "{method} {path}");
+        let error = &answer.json()["error"];
+        assert_eq!((answer.status, &error["code"]), (404, &json!("not_configured")), "{path}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("budgets are off: add [budgets]"), "{message}");
+    }
+}
+
 /// Once the drain has begun and before it ends, which a DSP that hangs holds up.
 #[test]
 fn a_process_that_drains_is_not_ready() {

@@ -201,6 +201,13 @@ pub fn api(budgets: Arc<dyn Budgets>) -> Api {
     Api::new(budgets, ROUTES).with_bodies(BODY_BYTES_MAX)
 }
 
+/// Answers where no budgets are configured: says so, and how to switch them on.
+pub fn unconfigured() -> Api {
+    let message = "budgets are off: add [budgets], with its `directory`, to the configuration file and \
+                   restart; it needs [record] and [exchange.notices] too";
+    Api::unconfigured(ROUTES, message).with_bodies(BODY_BYTES_MAX)
+}
+
 /// The reply, or the refusal in its place.
 fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
     answer().unwrap_or_else(|refusal| refusal)
