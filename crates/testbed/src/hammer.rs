@@ -133,6 +133,8 @@ pub struct Progress {
     pub errors: u64,
     /// Measured requests waiting for their answers.
     pub in_flight: u64,
+    /// Answers and timeouts so far that took longer than `tmax`.
+    pub after_tmax: u64,
     /// Latency so far, in microseconds.
     pub latency_us: Option<Quantiles>,
 }

@@ -25,34 +25,34 @@ const PAGE: usize = 1000;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CampaignCommand {
-    /// All campaigns, or those of an account
+    /// List all campaigns, or those of an account
     List {
-        /// Those of this account
+        /// List the campaigns of this account only
         #[arg(long, value_name = "ID")]
         account: Option<String>,
-        /// Those that were removed, too
+        /// List removed ones too
         #[arg(long)]
         removed: bool,
         #[command(flatten)]
         asking: Asking,
     },
-    /// One of them, with what it has spent
+    /// Show a campaign, with what it has spent
     Show(One),
-    /// Define what a file has, TOML or JSON
+    /// Create what a file defines, in TOML or JSON
     Create(Create),
-    /// Change limits; they are absolute
+    /// Set limits; amounts are absolute
     Budget(Budget),
     /// Stop its spending
     Pause(Change),
     /// Let it spend again
     Resume(Change),
-    /// Take it away; what it has spent counts on
+    /// Remove it; what it has spent still counts
     Remove(Change),
-    /// Why it does not spend, and how it bids
+    /// Explain why it does not spend, and how it bids
     Why(One),
-    /// What it has spent: in this hour, today by hours, and in all
+    /// Show what it has spent: in this hour, today by hours, and in all
     Spend(One),
-    /// What it spends beside what it should
+    /// Draw what it spends beside what it should
     Curve {
         #[command(flatten)]
         one: One,
@@ -64,27 +64,27 @@ pub(crate) enum CampaignCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
-    /// All accounts
+    /// List all accounts
     List {
-        /// Those that were removed, too
+        /// List removed ones too
         #[arg(long)]
         removed: bool,
         #[command(flatten)]
         asking: Asking,
     },
-    /// One of them
+    /// Show an account
     Show(One),
-    /// Define what a file has, TOML or JSON
+    /// Create what a file defines, in TOML or JSON
     Create(Create),
-    /// Change limits; they are absolute
+    /// Set limits; amounts are absolute
     Budget(Budget),
     /// Stop the spending of all its campaigns
     Pause(Change),
     /// Let them spend again
     Resume(Change),
-    /// Why it does not spend as a whole, and how many of its campaigns do
+    /// Explain why it does not spend as a whole, and how many of its campaigns do
     Why(One),
-    /// What it has spent as a whole: in this hour, today by hours, and in all
+    /// Show what it has spent as a whole: in this hour, today by hours, and in all
     Spend(One),
 }
 
@@ -98,14 +98,14 @@ pub(crate) struct Asking {
     /// Trust the authorities of this PEM file instead of the system's, with https
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// The answer as it is, for programs
+    /// Print the answer of the API as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct One {
-    /// Which
+    /// Its id
     id: String,
     #[command(flatten)]
     asking: Asking,
@@ -113,9 +113,9 @@ pub(crate) struct One {
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// The file; - for what is piped in
+    /// File with definitions; - reads stdin
     file: PathBuf,
-    /// Names the request: sent twice, it is done once
+    /// Idempotency key: a request that is sent twice with it is done once
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     #[command(flatten)]
@@ -126,7 +126,7 @@ pub(crate) struct Create {
 pub(crate) struct Change {
     #[command(flatten)]
     one: One,
-    /// Only while it is at this version
+    /// Change it only if it is at this version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
 }
@@ -134,13 +134,13 @@ pub(crate) struct Change {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Limits {
-    /// The most in all; none for no limit
+    /// Most that is spent in all; `none` removes the limit
     #[arg(long, value_name = "AMOUNT")]
     budget: Option<String>,
-    /// The most on a day
+    /// Most that is spent on a day
     #[arg(long, value_name = "AMOUNT")]
     daily: Option<String>,
-    /// The most in an hour
+    /// Most that is spent in an hour
     #[arg(long, value_name = "AMOUNT")]
     hourly: Option<String>,
 }

@@ -2,15 +2,17 @@
 //! a summary of what they do.
 
 mod campaigns;
+mod screen;
 mod summary;
+mod watch;
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange};
@@ -18,7 +20,7 @@ use runtime::listen::listen;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use testbed::dsp::{DspProfile, Fleet, FleetOptions, LatencySpread, PriceSpread};
-use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Progress, Report};
+use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::budgets::{Kept, Spent};
@@ -26,7 +28,8 @@ use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::hammer::{parse_duration, stop_on_signal};
 use crate::serve::{Operated, sole};
-use summary::{Summary, Totals};
+use summary::{Callers, Summary, Totals};
+use watch::{Load, Watched};
 
 /// Brands behind the simulated seats, so that the summary reads like a market.
 const SEATS: [&str; 10] = [
@@ -41,9 +44,6 @@ const SEATS: [&str; 10] = [
     "tyrell",
     "soylent",
 ];
-/// How often the summary is drawn on a terminal, and printed elsewhere.
-const DRAW_EVERY: Duration = Duration::from_millis(500);
-const PRINT_EVERY: Duration = Duration::from_secs(2);
 
 /// Everything listens on loopback, on ports that the system chooses.
 #[derive(Debug, Args)]
@@ -105,18 +105,16 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
     let beacons = format!("http://{}/n/", places.address);
-    let report = drive(args, (&url, &beacons), &exchange, &mut out)?;
+    let watched = Watched { args, exchange: &exchange, spent: spent.as_ref(), url: &url };
+    let report = drive(&watched, (&url, &beacons), &mut out)?;
     let totals = Totals::of(&exchange);
+    let callers = Callers { latency: report.latency_us, late: report.counts.after_tmax };
     let rate = totals.rate_over(report.duration_s);
-    writeln!(
-        out,
-        "{}",
-        Summary::new(&exchange.generation().config, &totals, &rate, report.latency_us)
-    )?;
+    writeln!(out, "{}", Summary::new(&exchange.generation().config, &totals, rate, callers))?;
     if let Some(spent) = &spent {
-        campaigns::report(spent, args, &mut out)?;
+        writeln!(out, "{}", campaigns::lines(spent, args).join("\n"))?;
     }
-    writeln!(out, "\nseen from the caller's side\n{report}")?;
+    writeln!(out, "\nseen by the callers\n{report}")?;
     shutdown.begin();
     sole(exchange).join()?;
     admin.stop();
@@ -133,11 +131,11 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
 
 /// Sends traffic until the time is up or Ctrl-C, and shows what happens meanwhile.
 fn drive(
-    args: &DemoArgs,
+    watched: &Watched<'_>,
     (url, beacons): (&str, &str),
-    exchange: &Exchange,
     out: &mut std::io::StdoutLock<'_>,
 ) -> anyhow::Result<Report> {
+    let args = watched.args;
     let options = HammerOptions {
         mode: Mode::Open { rate_per_s: args.rate },
         warm_up: Duration::ZERO,
@@ -150,65 +148,25 @@ fn drive(
     let traffic = Traffic::generated(&traffic).map_err(Failure::usage)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(Arc::clone(&stop))?;
-    let progress: Mutex<Option<Progress>> = Mutex::new(None);
-    let done = AtomicBool::new(false);
+    let load = Load { progress: Mutex::new(None), is_done: AtomicBool::new(false), stop };
     std::thread::scope(|scope| {
-        let load = scope.spawn(|| {
+        let hammer = scope.spawn(|| {
+            let stop = Arc::clone(&load.stop);
             let report = testbed::hammer::run(&options, traffic, stop, &mut |now| {
-                *progress.lock().expect("nothing panics while it holds the progress") = Some(*now);
+                *load.progress.lock().expect("nothing panics while it holds the progress") =
+                    Some(*now);
             });
-            done.store(true, Ordering::Relaxed);
+            load.is_done.store(true, Ordering::Relaxed);
             report
         });
-        watch(args, exchange, (&progress, &done), out)?;
-        let report = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let watched = watch::watch(watched, &load, out);
+        if watched.is_err() {
+            load.stop.store(true, Ordering::Relaxed);
+        }
+        let report = hammer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        watched?;
         report.map_err(Failure::unavailable)
     })
-}
-
-/// Draws on a terminal in place; elsewhere prints a line now and then.
-fn watch(
-    args: &DemoArgs,
-    exchange: &Exchange,
-    (progress, done): (&Mutex<Option<Progress>>, &AtomicBool),
-    out: &mut std::io::StdoutLock<'_>,
-) -> anyhow::Result<()> {
-    let terminal = std::io::stdout().is_terminal();
-    let every = if terminal { DRAW_EVERY } else { PRINT_EVERY };
-    let started = Instant::now();
-    let (mut last, mut last_at) = (Totals::of(exchange), started);
-    let mut drawn = 0;
-    while !done.load(Ordering::Relaxed) {
-        std::thread::park_timeout(Duration::from_millis(50));
-        if last_at.elapsed() < every {
-            continue;
-        }
-        let totals = Totals::of(exchange);
-        let rate = totals.since(&last).rate_over(last_at.elapsed().as_secs_f64());
-        (last, last_at) = (totals, Instant::now());
-        let now = *progress.lock().expect("nothing panics while it holds the progress");
-        let latency = now.and_then(|progress| progress.latency_us);
-        let in_flight = now.map_or(0, |progress| progress.in_flight);
-        let generation = exchange.generation();
-        let summary = Summary::new(&generation.config, &last, &rate, latency);
-        if !terminal {
-            writeln!(out, "{}", summary.line(started.elapsed()))?;
-            continue;
-        }
-        let left = args.duration.saturating_sub(started.elapsed()).as_secs();
-        let text = format!("{summary}\n{left} s left, {in_flight} requests in flight\n");
-        // Back to where the last drawing began, then erase what is below.
-        if drawn > 0 {
-            write!(out, "\x1b[{drawn}F\x1b[J")?;
-        }
-        drawn = text.lines().count();
-        write!(out, "{text}")?;
-        out.flush()?;
-    }
-    if drawn > 0 {
-        write!(out, "\x1b[{drawn}F\x1b[J")?;
-    }
-    Ok(())
 }
 
 /// Fifty DSPs of one kind would bid alike: these differ in appetite, price, speed and currency.

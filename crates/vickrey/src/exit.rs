@@ -58,19 +58,19 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Ends the command with `exit`.
-    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> anyhow::Error {
+    /// One that ends the command with `exit`.
+    pub(crate) fn with_exit(exit: Exit, message: impl fmt::Display) -> anyhow::Error {
         Self { exit, message: message.to_string() }.into()
     }
 
     /// What the user told us is wrong.
     pub(crate) fn usage(message: impl fmt::Display) -> anyhow::Error {
-        Self::new(Exit::Usage, message)
+        Self::with_exit(Exit::Usage, message)
     }
 
     /// Something outside is in the way.
     pub(crate) fn unavailable(message: impl fmt::Display) -> anyhow::Error {
-        Self::new(Exit::Unavailable, message)
+        Self::with_exit(Exit::Unavailable, message)
     }
 }
 

@@ -126,7 +126,7 @@ fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
 pub(crate) fn cannot_open(error: OpenError) -> anyhow::Error {
     match error {
         OpenError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
-            Failure::new(Exit::NotFound, error)
+            Failure::with_exit(Exit::NotFound, error)
         }
         error if error.is_wrong_directory() => Failure::usage(error),
         error => Failure::unavailable(error),

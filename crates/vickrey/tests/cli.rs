@@ -310,6 +310,12 @@ fn the_demo_runs_to_its_end() {
         "revenue by seat (USD)",
         "why bids lost",
         "lost to higher bid",
+        "of its own for an auction",
+        "what the exchange waited for them",
+        "past tmax by the exchange's clock",
+        "campaigns (USD)",
+        // From the first line on.
+        "  campaigns sprint ",
     ] {
         assert!(out.contains(want), "no `{want}` in:\n{out}");
     }
@@ -317,6 +323,7 @@ fn the_demo_runs_to_its_end() {
         let line = out.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap()
     };
+    assert!(!out.contains('\x1b'), "no terminal, no escape codes: {out:?}");
     assert_eq!(row("sent"), 120);
     assert!(row("  with bids") > 60, "{out}");
     assert_eq!(row("not valid"), 0, "{out}");

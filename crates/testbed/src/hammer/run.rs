@@ -329,6 +329,7 @@ impl Shared {
             answered: tally.counts.answered(),
             errors: tally.counts.errors() + schedule.unsent(),
             in_flight: self.in_flight.get(),
+            after_tmax: tally.counts.after_tmax,
             latency_us: quantiles(&tally.latency),
         }
     }

@@ -52,7 +52,7 @@ impl Refusal {
             (_, "precondition_failed") => Exit::Stale,
             _ => Exit::Usage,
         };
-        Failure::new(exit, self.message)
+        Failure::with_exit(exit, self.message)
     }
 }
 

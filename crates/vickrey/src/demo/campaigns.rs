@@ -1,11 +1,11 @@
-//! Campaigns of the demo's house: what they are defined as, and how they fared. Their budgets end while it
-//! runs.
+//! The demo's own campaigns: their definitions, and what they spend. Their budgets end while it runs.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use console::style;
 use units::Nanos;
 
 use super::DemoArgs;
@@ -64,12 +64,11 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
     std::fs::write(folder.join("house.toml"), text)
 }
 
-/// What each has spent, beside what it should have.
-pub(super) fn report(spent: &Spent, args: &DemoArgs, out: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "\ncampaigns of the house (USD): spent, what they should have, of what they may"
-    )?;
+/// What each has spent, beside what it should have by now and what it may: a heading and a line each.
+pub(super) fn lines(spent: &Spent, args: &DemoArgs) -> Vec<String> {
+    let heading =
+        format!("{:<17} {:>9} {:>9} {:>9}", "campaigns (USD)", "spent", "target", "budget");
+    let mut lines = vec![style(heading).bold().to_string()];
     for plan in &PLANS {
         let budget = plan.budget(args).get();
         let (of, target) = spent.standing(plan.id);
@@ -78,13 +77,19 @@ pub(super) fn report(spent: &Spent, args: &DemoArgs, out: &mut impl Write) -> io
         let width = of.saturating_mul(BAR).checked_div(budget).unwrap_or(0).min(BAR);
         let bar = "█".repeat(usize::try_from(width).unwrap_or(0));
         let (of, budget) = (decimal(of, 9), decimal(budget, 9));
-        writeln!(
-            out,
-            "  {:<8} {:<6} {of:>9} {target:>9} {budget:>9}  {bar}",
-            plan.id, plan.strategy
-        )?;
+        let name = format!("{} ({})", plan.id, plan.strategy);
+        lines.push(format!("  {name:<15} {of:>9} {target:>9} {budget:>9}  {}", style(bar).green()));
     }
-    Ok(())
+    lines
+}
+
+/// The same in a few words, for a line of a log.
+pub(super) fn brief(spent: &Spent) -> String {
+    let of = |plan: &Plan| {
+        let spent = spent.standing(plan.id).0.unwrap_or(Nanos::ZERO);
+        format!(" {} {}", plan.id, decimal(spent.get(), 9))
+    };
+    format!("  campaigns{}", PLANS.iter().map(of).collect::<String>())
 }
 
 /// A decimal with so many places, to the thousandth.

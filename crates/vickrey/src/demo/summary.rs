@@ -1,18 +1,24 @@
-//! What the demo shows: counts of all shards, their rates, and a page or a line of text.
+//! What the exchange did, as text: counts of all shards, rates, times, and tables of seats and losses.
 
 use std::fmt;
 use std::time::Duration;
 
+use console::{measure_text_width, style};
 use exchange_core::Fate;
 use exchange_serve::{Exchange, ExchangeConfig, ExchangeMetrics, Generation};
 use openrtb::codes::NoBidReason;
-use runtime::metrics::Counter;
+use runtime::metrics::{Counter, Histogram, Snapshot};
 use testbed::hammer::Quantiles;
+use units::Ppm;
 
 /// Rows of each table.
 const ROWS: usize = 8;
 /// Widest bar, in characters.
-const BAR: u64 = 24;
+const BAR: u64 = 8;
+/// Columns of the table of seats, where that of losses stands beside it.
+const SEATS_WIDTH: usize = 42;
+/// Columns that both tables need.
+const BOTH_WIDTH: usize = 78;
 
 /// Counts of all shards at one moment.
 #[derive(Clone, Debug)]
@@ -20,12 +26,24 @@ pub(super) struct Totals {
     filled: u64,
     no_bid: u64,
     invalid: u64,
-    impressions: u64,
     sold: u64,
     fates: Vec<u64>,
     /// Revenue and wins by DSP and seat.
     seats: Vec<(usize, usize, u64, u64)>,
     overshoots: u64,
+    /// The exchange's own work on auctions: all phases but waiting for DSPs, in microseconds.
+    own_us: u64,
+    /// What auctions waited for DSPs.
+    waited: Snapshot,
+}
+
+/// What callers have seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Callers {
+    /// From when requests were due to their answers.
+    pub(super) latency: Option<Quantiles>,
+    /// Answers after `tmax` by that clock.
+    pub(super) late: u64,
 }
 
 /// Counts per second.
@@ -45,19 +63,30 @@ impl Totals {
         let no_bids = (0..NoBidReason::ALL.len())
             .filter(|reason| *reason != invalid)
             .map(|reason| sum(&|shard| &shard.no_bids[reason]));
-        let overshoots = shards.iter().map(|shard| shard.overshoot.snapshot().count()).sum();
+        let merged = |of: &dyn Fn(&ExchangeMetrics) -> &Histogram| {
+            let mut all = Snapshot::default();
+            shards.iter().for_each(|shard| all.merge(&of(shard).snapshot()));
+            all
+        };
+        let own = [
+            merged(&|shard| &shard.parse),
+            merged(&|shard| &shard.ask),
+            merged(&|shard| &shard.clear),
+            merged(&|shard| &shard.answer),
+        ];
         Self {
             filled: sum(&|shard| &shard.filled),
             no_bid: no_bids.sum(),
             invalid: sum(&|shard| &shard.no_bids[invalid]),
-            impressions: sum(&|shard| &shard.impressions),
             sold: sum(&|shard| &shard.sold),
             fates: Fate::ALL
                 .iter()
                 .map(|fate| sum(&|shard| &shard.fates[*fate as usize]))
                 .collect(),
             seats: seats(&exchange.generation()),
-            overshoots,
+            overshoots: merged(&|shard| &shard.overshoot).count(),
+            own_us: own.iter().map(Snapshot::sum_us).sum(),
+            waited: merged(&|shard| &shard.collect),
         }
     }
 
@@ -101,103 +130,144 @@ fn seats(generation: &Generation) -> Vec<(usize, usize, u64, u64)> {
 pub(super) struct Summary<'s> {
     config: &'s ExchangeConfig,
     totals: &'s Totals,
-    rate: &'s Rate,
-    /// As callers see it.
-    latency: Option<Quantiles>,
+    rate: Rate,
+    callers: Callers,
 }
 
 impl<'s> Summary<'s> {
     pub(super) fn new(
         config: &'s ExchangeConfig,
         totals: &'s Totals,
-        rate: &'s Rate,
-        latency: Option<Quantiles>,
+        rate: Rate,
+        callers: Callers,
     ) -> Self {
-        Self { config, totals, rate, latency }
+        Self { config, totals, rate, callers }
     }
 
     /// One line, for logs.
     pub(super) fn line(&self, elapsed: Duration) -> String {
         let [p50, p99, p999] = self.quantiles();
         format!(
-            "{:>4} s  {:>6.0} auctions/s  fill {:>5.1} %  p50 {p50} p99 {p99} p99.9 {p999}  revenue {} {}",
+            "{:>4} s  {:>6.0} auctions/s  fill {:>5.1} %  own {}  p50 {p50} p99 {p99} p99.9 {p999}  revenue {} {}",
             elapsed.as_secs(),
             self.rate.auctions_per_s,
             self.fill_percent(),
+            self.own_time(),
             money(self.totals.revenue()),
             self.config.market.currency,
         )
     }
 
+    /// Of the auctions that have ended: those in flight have sold nothing yet.
     fn fill_percent(&self) -> f64 {
-        100.0 * as_float(self.totals.sold) / as_float(self.totals.impressions.max(1))
+        let Totals { filled, no_bid, .. } = self.totals;
+        100.0 * as_float(*filled) / as_float((filled + no_bid).max(1))
     }
 
-    /// p50, p99 and p99.9.
+    /// p50, p99 and p99.9, as callers see them.
     fn quantiles(&self) -> [String; 3] {
-        let latency =
-            self.latency.map_or([0; 3], |latency| [latency.p50, latency.p99, latency.p999]);
-        latency.map(|us| format!("{}.{} ms", us / 1000, us % 1000 / 100))
+        let latency = self.callers.latency;
+        latency.map_or([0; 3], |latency| [latency.p50, latency.p99, latency.p999]).map(millis)
     }
 
-    fn write_seats(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let currency = self.config.market.currency;
-        writeln!(f, "\nrevenue by seat ({currency})")?;
-        let most = self.totals.seats.first().map_or(0, |(_, _, revenue, _)| *revenue);
-        for (dsp, seat, revenue, wins) in self.totals.seats.iter().take(ROWS) {
-            let name = &self.config.market.dsps[*dsp].seats[*seat];
-            let money = money(*revenue);
-            writeln!(f, "  {name:<14} {money:>10}  {wins:>7} wins  {}", bar(*revenue, most))?;
+    /// The exchange's own work on an auction, on average.
+    fn own_time(&self) -> String {
+        millis(self.totals.own_us / self.totals.waited.count().max(1))
+    }
+
+    /// Counts and times.
+    pub(super) fn head(&self) -> String {
+        let Totals { filled, no_bid, invalid, sold, overshoots, waited, .. } = self.totals;
+        let [p50, p99, p999] = self.quantiles();
+        let share = |ppm| waited.quantile_us(Ppm::new(ppm).expect("a share")).unwrap_or(0);
+        let [dsp_p50, dsp_p99] = [share(500_000), share(990_000)].map(millis);
+        let (auctions, rate) = (self.totals.auctions(), self.rate.auctions_per_s);
+        let (fill, own, late) = (self.fill_percent(), self.own_time(), self.callers.late);
+        let (revenue, currency) = (money(self.totals.revenue()), self.config.market.currency);
+        let rows = [
+            (
+                "auctions",
+                format!(
+                    "{auctions} ({rate:.0}/s): {filled} filled, {no_bid} no bid, {invalid} invalid"
+                ),
+            ),
+            ("fill rate", format!("{fill:.1} % of auctions that ended; {sold} impressions sold")),
+            ("revenue", format!("{revenue} {currency} gross")),
+            ("exchange", format!("{own} of its own for an auction, on average")),
+            ("DSPs", format!("p50 {dsp_p50}, p99 {dsp_p99}: what the exchange waited for them")),
+            ("callers", format!("p50 {p50}, p99 {p99}, p99.9 {p999} after being due")),
+            (
+                "late",
+                format!(
+                    "{overshoots} answers past tmax by the exchange's clock, {late} by the callers'"
+                ),
+            ),
+        ];
+        rows.map(|(name, value)| format!("{} {value}\n", style(format!("{name:<9}")).bold()))
+            .concat()
+    }
+
+    /// The tables of seats and losses, at most so many rows with their headings: beside each other
+    /// where both fit, else the seats alone.
+    pub(super) fn tables(&self, rows: usize, columns: usize) -> String {
+        let rows = rows.saturating_sub(1).min(ROWS);
+        if rows == 0 {
+            return String::new();
         }
-        Ok(())
+        let (seats, losses) = (self.seats(rows), self.losses(rows));
+        let is_both = BOTH_WIDTH <= columns;
+        let line = |row: usize| {
+            let seat = seats.get(row).map_or("", String::as_str);
+            let loss = losses.get(row).filter(|_| is_both).map_or("", String::as_str);
+            let gap = SEATS_WIDTH.saturating_sub(measure_text_width(seat));
+            format!("{seat}{:gap$}{loss}\n", "")
+        };
+        (0..=rows).map(line).collect()
     }
 
-    fn write_losses(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nwhy bids lost (loss code)")?;
+    /// A heading, and the seats that paid most.
+    fn seats(&self, rows: usize) -> Vec<String> {
+        let heading = format!("revenue by seat ({})", self.config.market.currency);
+        let most = self.totals.seats.first().map_or(0, |(_, _, revenue, _)| *revenue);
+        let seat = |(dsp, seat, revenue, wins): &(usize, usize, u64, u64)| {
+            let name = &self.config.market.dsps[*dsp].seats[*seat];
+            let (money, bar) = (money(*revenue), style(bar(*revenue, most)).green());
+            format!("  {name:<11} {money:>9} {wins:>6} {bar}")
+        };
+        let seats = self.totals.seats.iter().take(rows).map(seat);
+        [style(heading).bold().to_string()].into_iter().chain(seats).collect()
+    }
+
+    /// A heading, and what bids lost by most often.
+    fn losses(&self, rows: usize) -> Vec<String> {
         let lost = Fate::ALL.iter().zip(&self.totals.fates);
         let mut lost: Vec<_> =
             lost.filter(|(fate, count)| **fate != Fate::Won && **count > 0).collect();
         lost.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let most = lost.first().map_or(0, |(_, count)| **count);
-        for (fate, count) in lost.into_iter().take(ROWS) {
-            let label = fate.label().replace('_', " ");
-            writeln!(f, "  {label:<22} {:>4} {count:>10}  {}", fate.code(), bar(*count, most))?;
-        }
-        Ok(())
+        let loss = |(fate, count): (&Fate, &u64)| {
+            let (label, bar) = (fate.label().replace('_', " "), style(bar(*count, most)).yellow());
+            format!("{label:<20} {:>4} {count:>6} {bar}", fate.code())
+        };
+        let losses = lost.into_iter().take(rows).map(loss);
+        let heading = style("why bids lost (loss code)".to_owned()).bold().to_string();
+        [heading].into_iter().chain(losses).collect()
     }
 }
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let totals = self.totals;
-        let [p50, p99, p999] = self.quantiles();
-        let currency = self.config.market.currency;
-        writeln!(
-            f,
-            "auctions  {:>9}   {:>7.0}/s    filled {}   no bid {}   invalid {}",
-            totals.auctions(),
-            self.rate.auctions_per_s,
-            totals.filled,
-            totals.no_bid,
-            totals.invalid
-        )?;
-        writeln!(
-            f,
-            "fill rate {:>8.1} %   {} of {} impressions sold",
-            self.fill_percent(),
-            totals.sold,
-            totals.impressions
-        )?;
-        writeln!(
-            f,
-            "latency   p50 {p50}   p99 {p99}   p99.9 {p999}   past the deadline: {}",
-            totals.overshoots
-        )?;
-        let revenue = money(totals.revenue());
-        writeln!(f, "revenue   {revenue} {currency} gross")?;
-        self.write_seats(f)?;
-        self.write_losses(f)
+        write!(f, "{}", self.head())?;
+        for table in [self.seats(ROWS), self.losses(ROWS)] {
+            write!(f, "\n{}\n", table.join("\n"))?;
+        }
+        Ok(())
     }
+}
+
+/// Microseconds as milliseconds.
+fn millis(us: u64) -> String {
+    format!("{}.{:02} ms", us / 1000, us % 1000 / 10)
 }
 
 /// Thousand-millionths of a currency unit, to the thousandth.

@@ -1,0 +1,119 @@
+//! What is shown while the demo runs: a page on a terminal, a line now and then elsewhere.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use console::style;
+use exchange_serve::Exchange;
+use testbed::hammer::Progress;
+
+use super::screen::{Screen, Size};
+use super::summary::{Callers, Rate, Summary, Totals};
+use super::{DemoArgs, campaigns};
+use crate::budgets::Spent;
+
+/// How often a page is drawn on a terminal, and a line printed elsewhere.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
+const PRINT_EVERY: Duration = Duration::from_secs(2);
+
+/// The load, as its thread tells of it.
+pub(super) struct Load {
+    pub(super) progress: Mutex<Option<Progress>>,
+    pub(super) is_done: AtomicBool,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+/// What is watched.
+pub(super) struct Watched<'w> {
+    pub(super) args: &'w DemoArgs,
+    pub(super) exchange: &'w Exchange,
+    pub(super) spent: Option<&'w Spent>,
+    /// Where the exchange takes requests.
+    pub(super) url: &'w str,
+}
+
+/// Everything at one moment.
+struct Moment {
+    elapsed: Duration,
+    totals: Totals,
+    rate: Rate,
+    progress: Option<Progress>,
+}
+
+impl Moment {
+    fn callers(&self) -> Callers {
+        let late = self.progress.map_or(0, |progress| progress.after_tmax);
+        Callers { latency: self.progress.and_then(|progress| progress.latency_us), late }
+    }
+}
+
+/// Shows what happens until the load is done or stopped.
+pub(super) fn watch(
+    watched: &Watched<'_>,
+    load: &Load,
+    out: &mut io::StdoutLock<'_>,
+) -> anyhow::Result<()> {
+    let mut screen = Screen::open()?;
+    let every = if screen.is_some() { DRAW_EVERY } else { PRINT_EVERY };
+    let started = Instant::now();
+    let (mut last, mut last_at) = (Totals::of(watched.exchange), started);
+    // A terminal has its first page at once.
+    let mut is_due = screen.is_some();
+    while !load.is_done.load(Ordering::Relaxed) && !load.stop.load(Ordering::Relaxed) {
+        if !is_due {
+            std::thread::park_timeout(Duration::from_millis(50));
+            is_due = last_at.elapsed() >= every;
+            continue;
+        }
+        is_due = false;
+        let totals = Totals::of(watched.exchange);
+        let rate = totals.since(&last).rate_over(last_at.elapsed().as_secs_f64());
+        (last, last_at) = (totals.clone(), Instant::now());
+        let progress = *load.progress.lock().expect("nothing panics while it holds the progress");
+        let moment = Moment { elapsed: started.elapsed(), totals, rate, progress };
+        match &mut screen {
+            Some(screen) => {
+                let size = screen.size();
+                screen.draw(&page(watched, &moment, size), size)?;
+            }
+            None => writeln!(out, "{}", line(watched, &moment))?,
+        }
+    }
+    Ok(())
+}
+
+/// One line, for logs.
+fn line(watched: &Watched<'_>, moment: &Moment) -> String {
+    let generation = watched.exchange.generation();
+    let summary = Summary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
+    let campaigns = watched.spent.map(campaigns::brief).unwrap_or_default();
+    format!("{}{campaigns}", summary.line(moment.elapsed))
+}
+
+/// A page that fills a screen of this size, and no more.
+fn page(watched: &Watched<'_>, moment: &Moment, size: Size) -> String {
+    let Watched { args, exchange, spent, url } = *watched;
+    let left = args.duration.saturating_sub(moment.elapsed).as_secs();
+    let in_flight = moment.progress.map_or(0, |progress| progress.in_flight);
+    let title = format!(
+        "{} DSPs, {} requests/s, {left} s left, {in_flight} in flight",
+        args.dsps, args.rate
+    );
+    let mut page = format!("{} {title}; Ctrl-C ends it\n{url}\n\n", style("vickrey demo").bold());
+    let generation = exchange.generation();
+    let summary = Summary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
+    page.push_str(&summary.head());
+    if let Some(spent) = spent {
+        page.push('\n');
+        for line in campaigns::lines(spent, args) {
+            writeln!(page, "{line}").expect("a String takes any text");
+        }
+    }
+    page.push('\n');
+    let rows = size.rows.saturating_sub(page.lines().count() + 1);
+    page.push_str(&summary.tables(rows, size.columns));
+    page
+}
