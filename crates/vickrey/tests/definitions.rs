@@ -214,7 +214,19 @@ fn campaigns() {
     of.limits();
     of.texts("/account", false, &["", "a b", ".."]);
     for (at, day) in [("/start", "2026-10-31"), ("/end", "2027-02-28")] {
-        let times = ["", "T08:00:00", "T08:00:00.5", "T08:00:00Z", "T08:00:00+05:45"];
+        let times = [
+            "",
+            "T08:00:00",
+            "T08:00:00.5",
+            "T08:00:00Z",
+            "T08:00:00+05:45",
+            "T08:00",
+            " 08:00:00",
+            "T08:00Z",
+            "T08:00:00z",
+            "T08:00:00+05",
+            "t08:00:00",
+        ];
         of.texts(at, true, &times.map(|time| format!("{day}{time}")).each_ref().map(|it| &**it));
         of.texts(at, false, &["", "soon", "2026-13-01", "2026-11-31", "1969-01-01", "2026-02-30"]);
         of.texts(
@@ -229,7 +241,7 @@ fn campaigns() {
     of.items(
         "/hours",
         true,
-        &["mon", "tue 8-9", "sat-sun", "sun-mon", "fri 00-24", "22-02", "0-24"],
+        &["Mon-FRI 08-20", "mon", "tue 8-9", "sat-sun", "sun-mon", "fri 00-24", "22-02", "0-24"],
     );
     of.items(
         "/hours",
