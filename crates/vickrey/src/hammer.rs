@@ -24,21 +24,30 @@ const CONNECTIONS_MAX: usize = 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HammerCommand {
-    /// Post bid requests to an exchange
+    /// Post bid requests to an exchange, and report what was answered and how fast
+    #[command(after_help = EXAMPLES)]
     Exchange(HammerArgs),
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  vickrey hammer exchange --rate 500 --duration 10s --tmax 250ms
+  vickrey hammer exchange --rate 6000 --connections 1000 --tmax 250ms --json report.json
+
+Only 200 with a bid response and 204 count as answers. The report counts every status, times each
+apart, and quotes the first refusal. It exits 1 if nothing was answered or an objective was missed.";
 
 /// Latency counts from the moment a request was meant to be sent, so a stalled exchange cannot
 /// hide its own delay.
 #[derive(Debug, Args)]
 pub(crate) struct HammerArgs {
-    /// Where bid requests are posted
+    /// URL that bid requests are posted to
     #[arg(long, default_value = "http://127.0.0.1:8080/openrtb2/auction")]
     url: String,
-    /// Open loop: requests per second, whatever the exchange does
+    /// Open loop: send this many requests per second, however fast the exchange is
     #[arg(long, conflicts_with = "in_flight")]
     rate: Option<u32>,
-    /// Closed loop: requests in flight [default: 32]
+    /// Closed loop: keep this many requests in flight [default: 32]
     #[arg(long)]
     in_flight: Option<usize>,
     /// Open this many connections first, and use them in turn [default: opened as needed, up to 1024]
@@ -47,13 +56,13 @@ pub(crate) struct HammerArgs {
     /// How long to measure
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     duration: Duration,
-    /// How many requests to measure, instead of a time
+    /// Measure this many requests instead of a duration
     #[arg(long, conflicts_with = "duration")]
     count: Option<u64>,
-    /// The same load beforehand, not measured
+    /// Send the same load for this long first, without measuring
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     warm_up: Duration,
-    /// Longest wait for an answer
+    /// Longest wait for an answer, and for a free connection in an open loop
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
     timeout: Duration,
     /// Deadline that answers should keep: those in time are counted, and how late the others are
@@ -65,10 +74,10 @@ pub(crate) struct HammerArgs {
     /// Send one fixed 3 KB banner request, each time with a new id
     #[arg(long)]
     reference: bool,
-    /// Source of the generated requests
+    /// Seed of the generated requests
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Core of the generating thread
+    /// Pin the generating thread to this core
     #[arg(long)]
     core: Option<usize>,
     /// Call the beacons in answers, which begin with this URL, at the address of --url

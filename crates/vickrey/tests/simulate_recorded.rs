@@ -178,7 +178,7 @@ fn a_directory_that_is_no_log_is_told() {
     check(&pacing(&lane, &seat), 64, &[], &["is one lane of a record"]);
     let other = tempfile::tempdir().unwrap();
     check(&pacing(other.path(), &seat), 64, &[], &["holds no record"]);
-    check(&pacing(&other.path().join("none"), &seat), 69, &[], &["none cannot be read"]);
+    check(&pacing(&other.path().join("none"), &seat), 66, &[], &["none cannot be read"]);
     fs::create_dir_all(other.path().join("durable")).unwrap();
     fs::create_dir_all(other.path().join("firehose")).unwrap();
     check(&pacing(other.path(), &seat), 69, &[], &["nothing has been recorded there yet"]);
