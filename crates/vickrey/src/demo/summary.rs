@@ -13,10 +13,11 @@ use units::Ppm;
 
 /// Rows of each table.
 const ROWS: usize = 8;
-/// Widest bar, in characters.
-const BAR: u64 = 8;
+/// Widest bars, in characters.
+const SEAT_BAR: u64 = 8;
+const LOSS_BAR: u64 = 4;
 /// Columns of the table of seats, where that of losses stands beside it.
-const SEATS_WIDTH: usize = 42;
+const SEATS_WIDTH: usize = 40;
 /// Columns that both tables need.
 const BOTH_WIDTH: usize = 78;
 
@@ -231,7 +232,7 @@ impl<'s> Summary<'s> {
         let most = self.totals.seats.first().map_or(0, |(_, _, revenue, _)| *revenue);
         let seat = |(dsp, seat, revenue, wins): &(usize, usize, u64, u64)| {
             let name = &self.config.market.dsps[*dsp].seats[*seat];
-            let (money, bar) = (money(*revenue), style(bar(*revenue, most)).green());
+            let (money, bar) = (money(*revenue), style(bar(*revenue, most, SEAT_BAR)).green());
             format!("  {name:<11} {money:>9} {wins:>6} {bar}")
         };
         let seats = self.totals.seats.iter().take(rows).map(seat);
@@ -246,8 +247,9 @@ impl<'s> Summary<'s> {
         lost.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let most = lost.first().map_or(0, |(_, count)| **count);
         let loss = |(fate, count): (&Fate, &u64)| {
-            let (label, bar) = (fate.label().replace('_', " "), style(bar(*count, most)).yellow());
-            format!("{label:<20} {:>4} {count:>6} {bar}", fate.code())
+            let (label, bar) =
+                (fate.label().replace('_', " "), style(bar(*count, most, LOSS_BAR)).yellow());
+            format!("{label:<21} {:>4} {count:>7} {bar}", fate.code())
         };
         let losses = lost.into_iter().take(rows).map(loss);
         let heading = style("why bids lost (loss code)".to_owned()).bold().to_string();
@@ -275,13 +277,56 @@ fn money(nanos: u64) -> String {
     format!("{}.{:03}", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
 }
 
-fn bar(value: u64, most: u64) -> String {
-    let width = value.saturating_mul(BAR).checked_div(most).unwrap_or(0);
-    "█".repeat(usize::try_from(width.min(BAR)).unwrap_or(0))
+fn bar(value: u64, most: u64, widest: u64) -> String {
+    let width = value.saturating_mul(widest).checked_div(most).unwrap_or(0);
+    "█".repeat(usize::try_from(width.min(widest)).unwrap_or(0))
 }
 
 /// For rates on a screen only.
 #[expect(clippy::cast_precision_loss, reason = "a rate on a screen needs no more than 52 bits")]
 fn as_float(count: u64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_summary_tells_fill_and_late_answers_and_fits_a_screen() {
+        let text = "[exchange]\n[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:9/\"\nseats = [\"northwind-1\"]\n";
+        let config = runtime::config::parse("demo.toml", text, Config::read).expect("sound");
+        let config = config.exchange.expect("an exchange");
+        let totals = Totals {
+            filled: 3,
+            no_bid: 1,
+            invalid: 2,
+            sold: 5,
+            fates: Fate::ALL.iter().map(|_| 1_000_000).collect(),
+            seats: vec![(0, 0, 123_456_789_000, 654_321)],
+            overshoots: 7,
+            own_us: 0,
+            waited: Snapshot::default(),
+        };
+        let q = Quantiles { p50: 100_000, p90: 0, p99: 1_234_567, p999: 1_234_567, max: 0 };
+        let callers = Callers { latency: Some(q), late: 9 };
+        let summary = Summary::new(&config, &totals, totals.rate_over(2.0), callers);
+        let head = summary.head();
+        // Impressions of auctions in flight are not among those that could be sold.
+        for part in
+            ["75.0 % of auctions that ended", "7 answers past tmax by the exchange's clock, 9 by"]
+        {
+            assert!(head.contains(part), "no `{part}` in {head}");
+        }
+        for rows in 0..=12 {
+            let tables = summary.tables(rows, 80);
+            assert!(tables.lines().count() <= rows.min(ROWS + 1), "{rows}: {tables}");
+            assert!(rows < 2 || tables.contains("northwind-1") && tables.contains("why bids lost"));
+            for line in head.lines().chain(tables.lines()) {
+                assert!(measure_text_width(line) < 80, "{line}");
+            }
+        }
+        assert!(!summary.tables(8, 60).contains("why bids lost"));
+    }
 }
