@@ -403,9 +403,9 @@ fn work_together(more: &[&str]) {
     assert_eq!(counted("ok_bid") + counted("no_bid"), 200, "{report}");
     assert!(counted("ok_bid") > 100, "{report}");
     let metrics = get(&admin, "/metrics");
-    assert!(metrics.contains("exchange_auctions_total{outcome=\"filled\"}"), "{metrics}");
+    assert!(metrics.contains("vickrey_exchange_auctions_total{outcome=\"filled\"}"), "{metrics}");
     assert!(
-        metrics.contains("exchange_dsp_calls_total{dsp=\"dsp-4\",outcome=\"answered\"}")
+        metrics.contains("vickrey_exchange_dsp_calls_total{dsp=\"dsp-4\",outcome=\"answered\"}")
     );
     serve.signal("-TERM");
     assert_eq!(serve.wait().0, Some(0));
