@@ -4,8 +4,10 @@
 CARGO ?= cargo
 # Seconds of fuzzing each target in the tests; raise it to look for something.
 FUZZ_SECONDS ?= 5
+# What `make test` runs, in this order.
+STEPS = format lint unit bench-tests docs deny readme fuzz-smoke
 
-.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny tools clean
+.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny readme tools clean
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -13,7 +15,8 @@ help: ## What can be made
 demo: ## An exchange, 50 simulated DSPs and traffic: watch auctions clear
 	$(CARGO) run --release -p vickrey -- demo
 
-test: format lint unit bench-tests docs deny fuzz-smoke ## Everything that must hold before a change lands
+test: ## Everything that must hold before a change lands, with the time of each step
+	scripts/steps $(STEPS)
 
 format: ## Formatting
 	$(CARGO) fmt --all --check
@@ -36,6 +39,9 @@ docs: ## Documentation builds without warnings
 
 deny: ## Licences, sources and bans of dependencies
 	scripts/deny
+
+readme: tools ## The commands of README.md, as they are, in what a fresh clone would be
+	scripts/readme
 
 fuzz-smoke: ## Every fuzz target for $(FUZZ_SECONDS) s, from its seed corpus
 	scripts/fuzz $(FUZZ_SECONDS)
