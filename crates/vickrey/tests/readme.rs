@@ -90,3 +90,19 @@ fn the_gate_prints_the_time_of_each_step() {
     assert_eq!(steps(&["good", "good"]), (true, 4));
     assert_eq!(steps(&["bad", "good"]), (false, 2));
 }
+
+/// A page that loads them is not kept waiting, nor is a clone.
+#[test]
+fn pictures_are_there_and_small() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let pictures: Vec<_> = links.filter(|link| link.starts_with("docs/images/")).collect();
+    assert_eq!(pictures.len(), 2, "{pictures:?}");
+    for picture in pictures {
+        let drawn = std::fs::read_to_string(root().join(picture)).unwrap();
+        assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"), "{picture}");
+        assert!(drawn.len() < 64 * 1024, "{picture}: {} bytes", drawn.len());
+        // Defects that a run showed have no place on it.
+        assert!(!drawn.contains("WARN") && !drawn.contains("ERROR"), "{picture}");
+    }
+}
