@@ -4,8 +4,10 @@
 CARGO ?= cargo
 # Seconds of fuzzing each target in the tests; raise it to look for something.
 FUZZ_SECONDS ?= 5
+# What `make test` runs, in this order.
+STEPS = format lint unit bench-tests docs deny readme fuzz-smoke
 
-.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny tools clean
+.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny readme pictures tools clean
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -13,7 +15,8 @@ help: ## What can be made
 demo: ## An exchange, 50 simulated DSPs and traffic: watch auctions clear
 	$(CARGO) run --release -p vickrey -- demo
 
-test: format lint unit bench-tests docs deny fuzz-smoke ## Everything that must hold before a change lands
+test: ## Everything that must hold before a change lands, with the time of each step
+	scripts/steps $(STEPS)
 
 format: ## Formatting
 	$(CARGO) fmt --all --check
@@ -27,8 +30,8 @@ tools: ## What tests use beside the toolchain
 unit: tools ## Unit, property, integration and simulation tests, with fixed seeds
 	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked
 
-bench-tests: ## Tests of the driver and of the Go peer, where Python and Go are installed
-	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py; fi
+bench-tests: ## Tests of the driver, of the pictures and of the Go peer, where Python and Go are installed
+	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 scripts/test_pictures.py; fi
 	if command -v go >/dev/null; then cd bench/peers/go-exchange && go vet ./... && go test ./...; fi
 
 docs: ## Documentation builds without warnings
@@ -37,8 +40,15 @@ docs: ## Documentation builds without warnings
 deny: ## Licences, sources and bans of dependencies
 	scripts/deny
 
+readme: tools ## The commands of README.md, as they are, in what a fresh clone would be
+	scripts/readme
+
 fuzz-smoke: ## Every fuzz target for $(FUZZ_SECONDS) s, from its seed corpus
 	scripts/fuzz $(FUZZ_SECONDS)
+
+pictures: ## The pictures of README.md, from a run of the demo under Prometheus
+	$(CARGO) build --release -p vickrey
+	scripts/pictures
 
 bench: ## Every figure, with floor and peers beside it, into bench/runs/
 	python3 bench/run.py

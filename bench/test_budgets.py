@@ -117,11 +117,11 @@ class Auction(unittest.TestCase):
         self.assertEqual(len(house.conclude(500, free)["problems"]), 1)
 
     def test_money_is_read_off_the_metrics_page(self) -> None:
-        text = 'exchange_reservations_total{outcome="reserved"} 9\n'
-        text += 'exchange_reservations_total{outcome="won"} 5\n'
-        text += 'exchange_reservations_total{outcome="won_late"} 2\n'
-        text += 'exchange_wins_refused_total{reason="unknown"} 1\n'
-        text += 'exchange_wins_refused_total{reason="paused"} 3\n'
+        text = 'vickrey_exchange_reservations_total{outcome="reserved"} 9\n'
+        text += 'vickrey_exchange_reservations_total{outcome="won"} 5\n'
+        text += 'vickrey_exchange_reservations_total{outcome="won_late"} 2\n'
+        text += 'vickrey_exchange_wins_refused_total{reason="unknown"} 1\n'
+        text += 'vickrey_exchange_wins_refused_total{reason="paused"} 3\n'
         money = {"reserved": 9, "settled": 7, "refused": 4}
         self.assertEqual(reservations_of(figures.metrics(text)), money)
         self.assertEqual(reservations_of([]), dict.fromkeys(money, 0))

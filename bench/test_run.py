@@ -22,15 +22,15 @@ cpu1 200 0 50 800 0 0 0 0 0 0
 """
 
 PAGE = """\
-# TYPE exchange_dsp_calls counter
-exchange_dsp_calls_total{dsp="dsp-0",outcome="answered"} 7
-exchange_dsp_calls_total{dsp="dsp-1",outcome="answered"} 5
-exchange_dsp_calls_total{dsp="dsp-1",outcome="no_bid"} 9
-exchange_overshoot_seconds_sum 0.004
-exchange_overshoot_seconds_count 3
-exchange_overshoot_seconds_bucket{le="0.001024"} 2
-exchange_overshoot_seconds_bucket{le="0.002048"} 3
-exchange_overshoot_seconds_bucket{le="+Inf"} 3
+# TYPE vickrey_exchange_dsp_calls counter
+vickrey_exchange_dsp_calls_total{dsp="dsp-0",outcome="answered"} 7
+vickrey_exchange_dsp_calls_total{dsp="dsp-1",outcome="answered"} 5
+vickrey_exchange_dsp_calls_total{dsp="dsp-1",outcome="no_bid"} 9
+vickrey_exchange_overshoot_seconds_sum 0.004
+vickrey_exchange_overshoot_seconds_count 3
+vickrey_exchange_overshoot_seconds_bucket{le="0.001024"} 2
+vickrey_exchange_overshoot_seconds_bucket{le="0.002048"} 3
+vickrey_exchange_overshoot_seconds_bucket{le="+Inf"} 3
 # EOF
 """
 
@@ -102,9 +102,9 @@ class Statistics(unittest.TestCase):
 class Outputs(unittest.TestCase):
     def test_metrics_are_summed_by_label(self) -> None:
         samples = figures.metrics(PAGE)
-        self.assertEqual(figures.total(samples, "exchange_dsp_calls_total"), 21)
-        self.assertEqual(figures.total(samples, "exchange_dsp_calls_total", dsp="dsp-1"), 14)
-        sums = figures.sums_by(samples, "exchange_dsp_calls_total", "outcome")
+        self.assertEqual(figures.total(samples, "vickrey_exchange_dsp_calls_total"), 21)
+        self.assertEqual(figures.total(samples, "vickrey_exchange_dsp_calls_total", dsp="dsp-1"), 14)
+        sums = figures.sums_by(samples, "vickrey_exchange_dsp_calls_total", "outcome")
         self.assertEqual(sums, {"answered": 12, "no_bid": 9})
 
     def test_counts_between_two_pages(self) -> None:
@@ -112,8 +112,8 @@ class Outputs(unittest.TestCase):
             figures.metrics(page) for page in (PAGE, PAGE.replace('"no_bid"} 9', '"no_bid"} 11'))
         )
         counted = figures.since(before, after)
-        self.assertEqual(figures.total(counted, "exchange_dsp_calls_total", outcome="no_bid"), 2)
-        self.assertEqual(figures.total(counted, "exchange_dsp_calls_total"), 2)
+        self.assertEqual(figures.total(counted, "vickrey_exchange_dsp_calls_total", outcome="no_bid"), 2)
+        self.assertEqual(figures.total(counted, "vickrey_exchange_dsp_calls_total"), 2)
         self.assertEqual(figures.since([], after), after)
 
     def test_overshoot_counts_auctions_in_time_as_zero(self) -> None:
@@ -162,7 +162,7 @@ class Outputs(unittest.TestCase):
     def test_dsps_are_chosen_by_their_ids(self) -> None:
         page = PAGE.replace('dsp="dsp-1"', 'dsp="hostile-1"')
         samples = figures.metrics(page)
-        name = "exchange_dsp_calls_total"
+        name = "vickrey_exchange_dsp_calls_total"
         check = self.assertEqual
         check(figures.total_of(samples, name, "dsp-"), 7)
         check(figures.total_of(samples, name, "hostile-"), 14)
@@ -458,7 +458,7 @@ class Hostile(unittest.TestCase):
 
     def test_bids_that_came_late_are_not_counted(self) -> None:
         page = "\n".join(
-            f'exchange_dsp_{name}_total{{dsp="{dsp}"{label}}} {count}'
+            f'vickrey_exchange_dsp_{name}_total{{dsp="{dsp}"{label}}} {count}'
             for name, dsp, label, count in [
                 ("responses", "dsp-0", ',content="bids"', 27),
                 ("responses", "dsp-0", ',content="no_bid"', 1),
@@ -632,10 +632,10 @@ class Variants(unittest.TestCase):
 
     def test_delivered_notices_are_told_from_the_rest(self) -> None:
         page = (
-            'exchange_notices_total{kind="billing",outcome="delivered"} 5\n'
-            'exchange_notices_total{kind="best_effort",outcome="delivered"} 6\n'
-            'exchange_notices_total{kind="best_effort",outcome="shed"} 2\n'
-            'exchange_notices_total{kind="any",outcome="no_room"} 1\n'
+            'vickrey_exchange_notices_total{kind="billing",outcome="delivered"} 5\n'
+            'vickrey_exchange_notices_total{kind="best_effort",outcome="delivered"} 6\n'
+            'vickrey_exchange_notices_total{kind="best_effort",outcome="shed"} 2\n'
+            'vickrey_exchange_notices_total{kind="any",outcome="no_room"} 1\n'
         )
         found = variants.notices_of(figures.metrics(page))
         self.assertEqual(found, {"delivered": 11, "not_delivered": 3})

@@ -215,7 +215,7 @@ def one_run(
 
     measured = window_of(bench, server, [dsps], load_it)
     counts = figures.since(before, server.metrics())
-    auctions = int(figures.total(counts, "exchange_auctions_total"))
+    auctions = int(figures.total(counts, "vickrey_exchange_auctions_total"))
     name = "without budgets" if reloads is None else change.name if change else "left alone"
     return measured | {
         "name": name,

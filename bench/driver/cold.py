@@ -49,19 +49,19 @@ def start(bench: Bench, options: FleetOptions) -> dict:
             load = Load(SECONDS, RATE_PER_S, TMAX_MS)
             measured = measure(bench, server, dsps, load)
             counts = figures.since(before, server.metrics())
-    auctions = int(figures.total(counts, "exchange_auctions_total"))
-    calls = figures.sums_by(counts, "exchange_dsp_calls_total", "outcome")
+    auctions = int(figures.total(counts, "vickrey_exchange_auctions_total"))
+    calls = figures.sums_by(counts, "vickrey_exchange_dsp_calls_total", "outcome")
     measured |= {"overshoot_exchange_us": figures.overshoot_us(counts, auctions)}
     return {
         "auctions": auctions,
-        "filled": int(figures.total(counts, "exchange_auctions_total", outcome="filled")),
+        "filled": int(figures.total(counts, "vickrey_exchange_auctions_total", outcome="filled")),
         "past_deadline": figures.past_deadline(measured),
         "most_past_us": figures.worst_overshoot_us(measured, "max"),
         "errors": measured["errors"],
-        "opened": int(figures.total(counts, "exchange_dsp_connections_opened_total")),
+        "opened": int(figures.total(counts, "vickrey_exchange_dsp_connections_opened_total")),
         "unsent": calls.get("unsent", 0),
         "late": calls.get("late", 0),
-        "not_asked": int(figures.total(counts, "exchange_dsp_not_asked_total", reason="breaker")),
+        "not_asked": int(figures.total(counts, "vickrey_exchange_dsp_not_asked_total", reason="breaker")),
     }
 
 

@@ -112,14 +112,14 @@ def one(bench: Bench, variant: Variant, load: Load) -> Counted:
             page = server.metrics()
             child.stop()
             said = child.stderr.read_text()
-    calls = figures.sums_by(page, "exchange_dsp_calls_total", "outcome")
-    outcomes = figures.sums_by(page, "exchange_reservations_total", "outcome")
+    calls = figures.sums_by(page, "vickrey_exchange_dsp_calls_total", "outcome")
+    outcomes = figures.sums_by(page, "vickrey_exchange_reservations_total", "outcome")
     return Counted(
         instructions=instructions(said),
-        auctions=int(figures.total(page, "exchange_auctions_total")),
+        auctions=int(figures.total(page, "vickrey_exchange_auctions_total")),
         calls=calls.get("answered", 0) + calls.get("no_bid", 0),
         reserved=outcomes.get("reserved", 0),
-        refused=int(figures.total(page, "exchange_wins_refused_total")),
+        refused=int(figures.total(page, "vickrey_exchange_wins_refused_total")),
     )
 
 

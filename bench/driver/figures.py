@@ -120,7 +120,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def metrics(page: str) -> list[Sample]:
-    """The samples of an OpenMetrics page."""
+    """The samples of a metrics page."""
     samples = []
     for line in page.splitlines():
         match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
@@ -153,7 +153,7 @@ def total_of(samples: Sequence[Sample], name: str, dsps: str, **labels: str) -> 
 
 def asked_share(samples: Sequence[Sample], auctions: int, dsps: int) -> float | None:
     """Calls to DSPs over those that so many auctions could make; None where none are counted."""
-    calls = total(samples, "exchange_dsp_calls_total")
+    calls = total(samples, "vickrey_exchange_dsp_calls_total")
     return ratio(calls, auctions * dsps) if calls else None
 
 
@@ -170,7 +170,7 @@ def sums_by(samples: Sequence[Sample], name: str, label: str) -> dict[str, int]:
 def overshoot_us(samples: Sequence[Sample], auctions: int) -> dict[str, float]:
     """Quantiles, over all auctions, of the time past the deadline, in microseconds; each is the
     end of its bucket. The exchange records misses alone, so all other auctions count 0."""
-    name = "exchange_overshoot_seconds"
+    name = "vickrey_exchange_overshoot_seconds"
     buckets = sorted(
         (float(s.labels["le"].replace("+Inf", "inf")), s.value)
         for s in samples

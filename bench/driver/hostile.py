@@ -111,7 +111,7 @@ def open_loop(bench: Bench, sides: list[FleetOptions], breaker: bool, load: Load
     return measured | {
         "breaker": breaker,
         "overshoot_exchange_us": figures.overshoot_us(
-            counts, int(figures.total(counts, "exchange_auctions_total"))
+            counts, int(figures.total(counts, "vickrey_exchange_auctions_total"))
         ),
         "auctions_exchange": books_of_auctions(counts),
         "healthy": books_of_bids(totals, after),
@@ -136,12 +136,12 @@ def one_window(
 def books_of_auctions(counts: list[Sample]) -> dict[str, int]:
     """What the exchange says of the window: all requests, and those that it did not answer as an
     auction."""
-    outcomes = figures.sums_by(counts, "exchange_auctions_total", "outcome")
+    outcomes = figures.sums_by(counts, "vickrey_exchange_auctions_total", "outcome")
     return {
         "all": sum(outcomes.values()),
         "abandoned": outcomes.get("abandoned", 0),
         "turned_away": outcomes.get("turned_away", 0),
-        "panics": int(figures.total(counts, "exchange_reactor_panics_total")),
+        "panics": int(figures.total(counts, "vickrey_exchange_reactor_panics_total")),
     }
 
 
@@ -154,9 +154,9 @@ def books_of_bids(totals: dict[str, int], page: list[Sample]) -> dict:
     only where nothing was late."""
     calls = {outcome: each for outcome, each in calls_of(page, HEALTHY).items() if each}
     sent = totals["bid_answers"] + totals["no_bids"]
-    late = figures.total_of(page, "exchange_dsp_late_answers_total", f"{HEALTHY}-")
+    late = figures.total_of(page, "vickrey_exchange_dsp_late_answers_total", f"{HEALTHY}-")
     counted = arrived(calls)
-    judged = figures.total_of(page, "exchange_dsp_responses_total", f"{HEALTHY}-", content="bids")
+    judged = figures.total_of(page, "vickrey_exchange_dsp_responses_total", f"{HEALTHY}-", content="bids")
     return {
         "dsps": totals,
         "exchange_calls": calls,
@@ -177,7 +177,7 @@ def arrived(calls: dict[str, int]) -> int:
 def calls_of(samples: list[Sample], dsps: str) -> dict[str, int]:
     """Calls by outcome to the DSPs whose ids begin so."""
     chosen = [s for s in samples if s.labels.get("dsp", "").startswith(f"{dsps}-")]
-    return figures.sums_by(chosen, "exchange_dsp_calls_total", "outcome")
+    return figures.sums_by(chosen, "vickrey_exchange_dsp_calls_total", "outcome")
 
 
 def against(run: dict, base: dict, healthy: int) -> dict:

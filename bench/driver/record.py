@@ -91,7 +91,7 @@ def one_run(bench: Bench, name: str, load: tuple[int, int]) -> dict:
         else:
             measured, held_up = loaded(), 0
         counts = figures.since(before, server.metrics())
-    auctions = int(figures.total(counts, "exchange_auctions_total"))
+    auctions = int(figures.total(counts, "vickrey_exchange_auctions_total"))
     return measured | {
         "syncs_held_up": held_up,
         "overshoot_exchange_us": figures.overshoot_us(counts, auctions),

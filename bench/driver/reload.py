@@ -148,8 +148,8 @@ def open_loop(
         measured = window_of(bench, server, [dsps], load_it)
         said = wait_for_reloads(reloads)
         counts = figures.since(before, server.metrics())
-    auctions = int(figures.total(counts, "exchange_auctions_total"))
-    calls = figures.sums_by(counts, "exchange_dsp_calls_total", "outcome")
+    auctions = int(figures.total(counts, "vickrey_exchange_auctions_total"))
+    calls = figures.sums_by(counts, "vickrey_exchange_dsp_calls_total", "outcome")
     return measured | {
         "is_reloaded": is_reloaded,
         "reloads": said,

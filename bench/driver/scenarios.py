@@ -114,12 +114,12 @@ def open_loop(bench: Bench, rate_per_s: int, late_ppm: int, seconds: int) -> dic
             after = server.metrics()
         totals = dsps.totals()
     counts = figures.since(before, after)
-    auctions = int(figures.total(counts, "exchange_auctions_total"))
+    auctions = int(figures.total(counts, "vickrey_exchange_auctions_total"))
     return measured | {
         "late_ppm": late_ppm,
         "overshoot_exchange_us": figures.overshoot_us(counts, auctions),
-        "calls_in_window": figures.sums_by(counts, "exchange_dsp_calls_total", "outcome"),
-        "bids": counted(totals, figures.sums_by(after, "exchange_dsp_calls_total", "outcome")),
+        "calls_in_window": figures.sums_by(counts, "vickrey_exchange_dsp_calls_total", "outcome"),
+        "bids": counted(totals, figures.sums_by(after, "vickrey_exchange_dsp_calls_total", "outcome")),
     }
 
 

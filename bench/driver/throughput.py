@@ -122,7 +122,7 @@ def one_round(bench: Bench, program: str, dsps: Fleet, seconds: int, number: int
         before = server.metrics()
         measured = measure(bench, server, dsps, Load(seconds))
         after = server.metrics()
-        calls = figures.sums_by(after, "exchange_dsp_calls_total", "outcome")
+        calls = figures.sums_by(after, "vickrey_exchange_dsp_calls_total", "outcome")
         counts = figures.since(before, after)
         asked = figures.asked_share(counts, measured["auctions"], dsps.options.dsps)
         server.child.stop()

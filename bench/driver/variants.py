@@ -161,7 +161,7 @@ def one_round(
             server.child.stop()
             said = figures.name_value_pairs(server.child.stderr.read_text())
         called = dsps.notices()
-    calls = figures.sums_by(counts, "exchange_dsp_calls_total", "outcome")
+    calls = figures.sums_by(counts, "vickrey_exchange_dsp_calls_total", "outcome")
     lost = {name: n for name, n in calls.items() if n and name not in ("answered", "no_bid")}
     lost |= {name: int(said[name]) for name in ("failed",) if said.get(name)}
     shards_s = measured["server_threads_s"].get(SHARDS, 0.0)
@@ -175,24 +175,24 @@ def one_round(
         "notices_seen_by_dsps": called,
         "notices_in_window": notices_of(counts),
         "reservations": reservations_of(counts),
-        "bids_per_auction": figures.total(counts, "exchange_bids_total") / measured["auctions"],
+        "bids_per_auction": figures.total(counts, "vickrey_exchange_bids_total") / measured["auctions"],
     }
 
 
 def notices_of(counts: list[figures.Sample]) -> dict[str, int]:
     """Notices that the exchange delivered, and those that came to nothing."""
-    outcomes = figures.sums_by(counts, "exchange_notices_total", "outcome")
+    outcomes = figures.sums_by(counts, "vickrey_exchange_notices_total", "outcome")
     delivered = outcomes.pop("delivered", 0)
     return {"delivered": delivered, "not_delivered": sum(outcomes.values())}
 
 
 def reservations_of(counts: list[figures.Sample]) -> dict[str, int]:
     """What accounts were asked for, and paid; zeros where there are none."""
-    outcomes = figures.sums_by(counts, "exchange_reservations_total", "outcome")
+    outcomes = figures.sums_by(counts, "vickrey_exchange_reservations_total", "outcome")
     return {
         "reserved": outcomes.get("reserved", 0),
         "settled": outcomes.get("won", 0) + outcomes.get("won_late", 0),
-        "refused": int(figures.total(counts, "exchange_wins_refused_total")),
+        "refused": int(figures.total(counts, "vickrey_exchange_wins_refused_total")),
     }
 
 

@@ -89,6 +89,35 @@ impl Default for FleetOptions {
     }
 }
 
+impl FleetOptions {
+    /// Where bid requests to each DSP go once the fleet runs, in the order of the profiles.
+    ///
+    /// # Errors
+    ///
+    /// If the options make no sense, or the system is to choose the ports.
+    pub fn urls(&self) -> Result<Vec<String>, Error> {
+        check(self)?;
+        let base = self.base_port.ok_or(Error::Options("a base port"))?;
+        let address = |index| SocketAddr::new(self.listen, port(base, index));
+        let urls = (0..self.dsps.len()).map(|index| url(self.tls.is_some(), address(index)));
+        Ok(urls.collect())
+    }
+}
+
+/// The port of a DSP, by options that were checked.
+fn port(base: u16, index: usize) -> u16 {
+    u16::try_from(usize::from(base) + index).expect("every port was checked to fit")
+}
+
+fn origin(tls: bool, address: SocketAddr) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
+fn url(tls: bool, address: SocketAddr) -> String {
+    format!("{}/bid", origin(tls, address))
+}
+
 /// Why a fleet did not start, or a running one does not do as told. All but the last two are the
 /// caller's to put right; none is left half started.
 #[derive(Debug, thiserror::Error)]
@@ -185,7 +214,8 @@ pub fn start(options: FleetOptions) -> Result<Fleet, Error> {
         fleet.addresses.push(port.address());
         let schedule = std::mem::take(&mut profile.schedule);
         let notices = NoticeDesk::new(profile.notice.clone(), Arc::clone(&fleet.recent[index]));
-        let bidder = Bidder::new(profile, index, fleet.origin(index));
+        let origin = origin(fleet.tls, port.address());
+        let bidder = Bidder::new(profile, index, origin);
         let desk = Desk { port, bidder, notices, schedule, index };
         shares[index % options.threads].push(desk);
     }
@@ -222,10 +252,7 @@ fn check(options: &FleetOptions) -> Result<(), Error> {
 }
 
 fn listen(ip: IpAddr, base_port: Option<u16>, index: usize) -> Result<Port, Error> {
-    let port = base_port.map_or(0, |base| {
-        u16::try_from(usize::from(base) + index).expect("every port was checked to fit")
-    });
-    let address = SocketAddr::new(ip, port);
+    let address = SocketAddr::new(ip, base_port.map_or(0, |base| port(base, index)));
     Port::open(address).map_err(|source| Error::Listen { index, address, source })
 }
 
@@ -263,12 +290,7 @@ impl Fleet {
     ///
     /// When there is no DSP at that place.
     pub fn url(&self, dsp: usize) -> String {
-        format!("{}/bid", self.origin(dsp))
-    }
-
-    fn origin(&self, dsp: usize) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        format!("{scheme}://{}", self.addresses[dsp])
+        url(self.tls, self.addresses[dsp])
     }
 
     /// From now on a DSP behaves so, whatever its schedule had for later. It does when this

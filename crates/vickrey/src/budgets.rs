@@ -183,9 +183,10 @@ impl Kept {
 }
 
 impl Spent {
-    /// Adds the ledger's metrics to the page that is scraped.
+    /// Adds the metrics of the ledger and of the files of campaigns to the page that is scraped.
     pub(crate) fn expose(&self, exposition: &mut Exposition) {
         self.handle.expose(exposition);
+        self.registry.expose(exposition);
     }
 
     /// The process is ready once the ledger is; a store that fails is told of, and no hindrance.

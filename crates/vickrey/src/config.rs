@@ -151,6 +151,7 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let campaigns = budgets.as_ref().map(|budgets| budgets::check(budgets, folder)).transpose()?;
     let dsps = exchange.as_ref().map(|exchange| &exchange.market.dsps[..]);
     let exchange = match dsps {
+        Some([_]) => "exchange with 1 DSP".to_owned(),
         Some(dsps) => format!("exchange with {} DSPs", dsps.len()),
         None => "no service".to_owned(),
     };
@@ -167,8 +168,30 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
         },
     );
     writeln!(out, "{}: no problems; {exchange}; {defined}{paths} {noun}, {watch}", file.display())?;
+    if dsps.is_some_and(<[Dsp]>::is_empty) {
+        let defined = campaigns.as_ref().map(|checked| checked.campaigns);
+        warn_of_no_bidder(defined, out)?;
+    }
     if let Some(campaigns) = &campaigns {
         warn(campaigns, dsps, out)?;
+    }
+    Ok(())
+}
+
+/// Warns of an exchange without DSPs that has no campaigns either. `campaigns` are those of files;
+/// None without [budgets].
+fn warn_of_no_bidder(campaigns: Option<usize>, out: &mut impl Write) -> anyhow::Result<()> {
+    match campaigns {
+        None => writeln!(
+            out,
+            "warning: there is no [[dsp]] and no [budgets]: nobody bids, and nothing is sold"
+        )?,
+        Some(0) => writeln!(
+            out,
+            "warning: there is no [[dsp]], and no file defines a campaign: nothing is sold until \
+             the API defines one"
+        )?,
+        Some(_) => (),
     }
     Ok(())
 }

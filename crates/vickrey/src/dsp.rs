@@ -92,6 +92,9 @@ pub(crate) struct DspArgs {
     /// file of --write-ca
     #[arg(long, value_name = "FILE")]
     write_config: Option<PathBuf>,
+    /// Print those tables, and stop; the DSPs listen there when the same is run without this option
+    #[arg(long, requires = "base_port", conflicts_with_all = ["write_config", "write_ca"])]
+    print_config: bool,
     /// Write each one's URL to this file, a line each
     #[arg(long, value_name = "FILE")]
     write_urls: Option<PathBuf>,
@@ -123,7 +126,6 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     }
     let dsps = profiles(args)?;
     let tls = tls(args)?;
-    runtime::process::raise_descriptor_limit()?;
     let options = FleetOptions {
         dsps: dsps.clone(),
         listen: args.listen,
@@ -133,6 +135,12 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         tls,
         ..FleetOptions::default()
     };
+    if args.print_config {
+        let urls = options.urls().map_err(Failure::usage)?;
+        std::io::stdout().write_all(configuration(&dsps, &urls, None)?.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    runtime::process::raise_descriptor_limit()?;
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {

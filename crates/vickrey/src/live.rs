@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exchange_serve::{Exchange, ExchangeConfig, Reloaded};
 use runtime::admin::{Configuration, InForce, ReloadError, ReloadSummary};
 use runtime::config::{Difference, Effective, Loaded};
 use runtime::logging::Logging;
+use runtime::metrics::Exposition;
 use runtime::reload::{Reload, ReloadBell};
 use runtime::traces::Tracer;
 use tracing::{error, info, warn};
@@ -49,6 +50,8 @@ struct Now {
     loaded_at: SystemTime,
     effective: Effective,
     needs_restart: Vec<String>,
+    /// Whether the last attempt to replace it failed.
+    is_reload_failed: bool,
 }
 
 impl Configuration for Live {
@@ -87,6 +90,7 @@ impl Live {
             loaded_at: SystemTime::now(),
             effective: effective.clone(),
             needs_restart: Vec::new(),
+            is_reload_failed: false,
         };
         Self(Arc::new(Held {
             file: file.to_owned(),
@@ -97,6 +101,20 @@ impl Live {
             logging,
             tracer,
         }))
+    }
+
+    /// Adds the outcome of reloads to the metrics page, by the names that Prometheus has for its own.
+    pub(crate) fn expose(&self, exposition: &mut Exposition) {
+        let live = self.clone();
+        exposition.add(move |page| {
+            let now = live.now();
+            let help = "Whether the last attempt to read the configuration succeeded.";
+            page.gauges("config_last_reload_successful", help)?
+                .value(&[], i64::from(!now.is_reload_failed))?;
+            let help = "When the configuration was last read with success, since 1970.";
+            page.gauges("config_last_reload_success_timestamp_seconds", help)?
+                .seconds(&[], now.loaded_at.duration_since(UNIX_EPOCH).unwrap_or_default())
+        });
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -123,6 +141,7 @@ impl Live {
                 Ok(loaded) => self.take_over(loaded, exchange),
                 Err(problems) => Err(problems.into()),
             };
+            self.now().is_reload_failed = outcome.is_err();
             for asker in askers {
                 // Its patience may have ended.
                 let _ = asker.send(outcome.clone());
@@ -162,6 +181,7 @@ impl Live {
             loaded_at: SystemTime::now(),
             effective,
             needs_restart: needs_restart.clone(),
+            is_reload_failed: false,
         };
         drop(now);
         log(&reloaded, &differences, &needs_restart);

@@ -133,6 +133,10 @@ impl Operated<'_> {
         shutdown: &Shutdown,
     ) -> std::io::Result<Admin> {
         let mut exposition = Exposition::default();
+        exposition.add_process();
+        if let Some(live) = self.live {
+            live.expose(&mut exposition);
+        }
         self.exchange.expose(&mut exposition);
         self.tracer.expose(&mut exposition);
         let mut readiness = Readiness::default();

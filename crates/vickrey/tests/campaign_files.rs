@@ -188,10 +188,7 @@ fn what_may_not_be_meant_is_warned_of() {
     let no_seat = "names the seat `d/other`: [[dsp]] `d` has no such seat";
     let (code, out, err) = place.check();
     assert_eq!((code, &*err), (Some(0), ""), "{out}");
-    assert!(
-        out.contains("no problems; exchange with 1 DSPs; accounts: 1, campaigns: 1; "),
-        "{out}"
-    );
+    assert!(out.contains("no problems; exchange with 1 DSP; accounts: 1, campaigns: 1; "), "{out}");
     for seat in [no_dsp, no_seat] {
         assert!(out.contains(&format!("warning: account `acme` {seat}")), "no {seat} in {out}");
     }

@@ -87,7 +87,50 @@ fn the_default_configuration_checks_clean() {
     let default = run(&["config", "default"]);
     let (_folder, path) = file("vickrey.toml", &String::from_utf8(default.stdout).unwrap());
     let path = path.to_str().unwrap();
-    check(&["config", "check", path], 0, &["no problems; exchange with 0 DSPs"], &[]);
+    let nobody_bids = "warning: there is no [[dsp]] and no [budgets]: nobody bids";
+    let clean = ["no problems; exchange with 0 DSPs", nobody_bids];
+    check(&["config", "check", path], 0, &clean, &[]);
+}
+
+#[test]
+fn an_exchange_without_bidders_is_warned_of() {
+    let budgets = "[exchange.notices]\nurl = \"http://127.0.0.1:1/n/\"\n\
+                   [record]\ndirectory = \"record\"\n\
+                   [budgets]\ndirectory = \"budgets\"\ncampaigns = \"campaigns.d/*.toml\"\n";
+    let account = "[[account]]\nid = \"acme\"\ncurrency = \"USD\"\ntime_zone = \"UTC\"\n";
+    let campaign = "[[campaign]]\nid = \"c\"\naccount = \"acme\"\nbid = { price = \"1\" }\n\
+        start = \"2026-01-01T00:00:00\"\nend = \"2036-01-01T00:00:00\"\nbudget = \"5\"\n\
+        creative = [{ id = \"a\", format = \"banner\", size = \"1x1\", markup = \"<b>\", \
+        domains = [\"acme.example\"] }]\n";
+    let table = |tables: &str, campaigns: &str, warning: Option<&str>| {
+        let main = format!("[exchange]\n{tables}");
+        let (_folder, path) = files(&[("vickrey.toml", &main), ("campaigns.d/a.toml", campaigns)]);
+        let output = run(&["config", "check", &path]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let out = String::from_utf8(output.stdout).unwrap();
+        let found = out.lines().find(|line| line.starts_with("warning: there is no [[dsp]]"));
+        assert_eq!(found.is_some(), warning.is_some(), "{out}");
+        assert!(found.unwrap_or_default().contains(warning.unwrap_or_default()), "{out}");
+    };
+    let both = account.to_owned() + campaign;
+    table("", "", Some("and no [budgets]: nobody bids"));
+    table(budgets, account, Some("no file defines a campaign"));
+    table(budgets, &both, None);
+    table(DSP, "", None);
+    table(&(budgets.to_owned() + DSP), account, None);
+}
+
+/// The tables come before the DSPs, so that a script need not wait for a file.
+#[test]
+fn tables_of_simulated_dsps_are_printed_beforehand() {
+    let of_two = "[[dsp]]\nid = \"dsp-0\"\nurl = \"http://127.0.0.1:9001/bid\"\nseats = [\"seat-0\"]\n\n\
+                  [[dsp]]\nid = \"dsp-1\"\nurl = \"http://127.0.0.1:9002/bid\"\nseats = [\"seat-1\"]\n";
+    let print = ["dsp", "--count", "2", "--print-config", "--base-port"];
+    let with = |port: &'static str| [&print[..], &[port]].concat();
+    check(&with("9001"), 0, &[of_two], &[]);
+    check(&with("65535"), 64, &[], &["a base port that leaves room for every DSP"]);
+    // A port that the system has yet to choose cannot be printed.
+    check(&print[..4], 64, &[], &["--base-port"]);
 }
 
 #[test]
@@ -143,7 +186,7 @@ fn included_files_belong_to_the_configuration() {
     let rates = "[currency.rates]\nEUR = \"1.08\"\n";
     let (_good, path) =
         files(&[("vickrey.toml", main), ("dsps.d/a.toml", DSP), ("rates.toml", rates)]);
-    let clean = "no problems; exchange with 1 DSPs; 4 files and folders, watched every 1s";
+    let clean = "no problems; exchange with 1 DSP; 4 files and folders, watched every 1s";
     check(&["config", "check", &path], 0, &[clean], &[]);
     let twice = "[currency]\nrates = { EUR = \"1\", GBP = \"x\" }\n[[dsp]]\nid = \"b\"\n";
     let (_bad, path) = files(&[
@@ -416,8 +459,10 @@ fn work_together(more: &[&str]) {
     assert_eq!(counted("ok_bid") + counted("no_bid"), 200, "{report}");
     assert!(counted("ok_bid") > 100, "{report}");
     let metrics = get(&admin, "/metrics");
-    assert!(metrics.contains("exchange_auctions_total{outcome=\"filled\"}"), "{metrics}");
-    assert!(metrics.contains("exchange_dsp_calls_total{dsp=\"dsp-4\",outcome=\"answered\"}"));
+    assert!(metrics.contains("vickrey_exchange_auctions_total{outcome=\"filled\"}"), "{metrics}");
+    assert!(
+        metrics.contains("vickrey_exchange_dsp_calls_total{dsp=\"dsp-4\",outcome=\"answered\"}")
+    );
     serve.signal("-TERM");
     assert_eq!(serve.wait().0, Some(0));
     dsps.signal("-TERM");

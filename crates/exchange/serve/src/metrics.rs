@@ -354,10 +354,9 @@ fn expose_notices(
     prices.sum(&[("outcome", "told")], shards.iter().map(|shard| &shard.upstream_told))?;
     let unreadable = shards.iter().map(|shard| &shard.upstream_unreadable);
     prices.sum(&[("outcome", "unreadable")], unreadable)?;
-    let help =
-        "What upstream auctions said they pay, in thousand-millionths of the exchange's currency.";
-    let mut paid = page.counters("exchange_upstream_nanos", help)?;
-    paid.sum(&[], shards.iter().map(|shard| &shard.upstream_nanos))?;
+    let help = "What upstream auctions said they pay, in the exchange's currency.";
+    let mut paid = page.counters("exchange_upstream_payments", help)?;
+    paid.sum_of_nanos(&[], shards.iter().map(|shard| &shard.upstream_nanos))?;
     let dsps = || {
         let ids = generation.config.market.dsps.iter().map(|dsp| &*dsp.id);
         ids.zip(generation.dsps.iter().map(|dsp| &dsp.metrics))
@@ -493,11 +492,11 @@ fn expose_seats(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     for (dsp, seat, shards) in seats() {
         wins.sum(&[("dsp", dsp), ("seat", seat)], shards.iter().map(|seat| &seat.wins))?;
     }
-    let help = "What seats owe, in thousand-millionths of the exchange's currency.";
-    let mut revenue = page.counters("exchange_seat_revenue_nanos", help)?;
+    let help = "What seats owe, in the exchange's currency.";
+    let mut revenue = page.counters("exchange_seat_revenue", help)?;
     for (dsp, seat, shards) in seats() {
         let owed = shards.iter().map(|seat| &seat.revenue_nanos);
-        revenue.sum(&[("dsp", dsp), ("seat", seat)], owed)?;
+        revenue.sum_of_nanos(&[("dsp", dsp), ("seat", seat)], owed)?;
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ pub struct Called<'c> {
 }
 
 impl Traced<'_> {
-    /// Traces the auction, if it is sampled. `outcome` is what `exchange_auctions_total` counts.
+    /// Traces the auction, if it is sampled. `outcome` is what `vickrey_exchange_auctions_total` counts.
     pub fn record<'c>(
         &self,
         moments: &Moments,

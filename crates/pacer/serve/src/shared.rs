@@ -162,8 +162,8 @@ impl Shared {
             batches.value(&[("ended", "unknown")], status.unknown)?;
             page.counters("ledger_strays", "Reports and settlements of leases nobody knows.")?
                 .value(&[], status.strays)?;
-            page.counters("ledger_stray_nanos", "What such settlements cost, in any currency.")?
-                .value(&[], status.stray_nanos)?;
+            page.counters("ledger_stray_spend", "What such settlements cost, in any currency.")?
+                .nanos(&[], status.stray_nanos)?;
             page.counters("ledger_paces", "Slots of campaigns that were ended.")?
                 .value(&[], status.looked)?;
             let mut states =
@@ -182,10 +182,9 @@ impl Shared {
                 .value(&[], is(status.is_replayed))?;
             page.gauges("ledger_halted", "Whether nothing may be authorised any more.")?
                 .value(&[], is(status.is_halted))?;
-            let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
-            let mut turns = page.gauges("ledger_turn_microseconds", "How long a turn takes.")?;
-            turns.value(&[("turn", "last")], micros(status.turn))?;
-            turns.value(&[("turn", "longest")], micros(status.turn_longest))
+            let mut turns = page.gauges("ledger_turn_seconds", "How long a turn takes.")?;
+            turns.seconds(&[("turn", "last")], status.turn)?;
+            turns.seconds(&[("turn", "longest")], status.turn_longest)
         });
     }
 }

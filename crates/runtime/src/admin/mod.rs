@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `GET /health/live` | 200 as long as the process answers |
 //! | `GET /health/ready` | 200 when every check holds; 503 before, and while draining |
-//! | `GET /metrics` | 200, OpenMetrics text |
+//! | `GET /metrics` | 200, OpenMetrics or Prometheus text, by `accept` |
 //! | others | as the [`Api`]s have it; errors as JSON, [`ErrorCode`] |
 //!
 //! With a token, all but health asks for it. Without, whoever reaches the listener may do all that

@@ -6,8 +6,8 @@ use hyper::StatusCode;
 
 use super::readiness::Readiness;
 use super::reply::Reply;
-use super::route::{Api, Method, Route};
-use crate::metrics::{Exposition, MEDIA_TYPE};
+use super::route::{Api, Call, Method, Route};
+use crate::metrics::{Exposition, Format};
 use crate::shutdown::Shutdown;
 
 /// What the admin listener shows.
@@ -35,7 +35,7 @@ pub struct Vitals {
 pub static VITALS: &[Route<Vitals>] = &[
     Route { method: Method::Get, path: "/health/live", answer: |_, _| ok("live") },
     Route { method: Method::Get, path: "/health/ready", answer: |vitals, _| vitals.ready() },
-    Route { method: Method::Get, path: "/metrics", answer: |vitals, _| vitals.metrics() },
+    Route { method: Method::Get, path: "/metrics", answer: |vitals, call| vitals.metrics(call) },
 ];
 
 impl Pages {
@@ -64,8 +64,9 @@ impl Vitals {
         }
     }
 
-    fn metrics(&self) -> Reply {
-        Reply::page(MEDIA_TYPE, self.exposition.text())
+    fn metrics(&self, call: &Call) -> Reply {
+        let format = Format::accepted(call.headers("accept"));
+        Reply::page(format.media_type(), self.exposition.text_in(format))
     }
 }
 

@@ -126,6 +126,11 @@ impl Call {
         })
     }
 
+    /// The values of all headers of a name; of those that are ASCII.
+    pub(super) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok())
+    }
+
     /// What was sent, empty where nothing was.
     pub fn body(&self) -> &[u8] {
         &self.body

@@ -198,7 +198,8 @@ impl Configuration for Held {
 fn pages() {
     let fixture = start("");
     let check = |request, status, body| fixture.check(request, status, body);
-    let metrics = "# HELP answers Answers.\n# TYPE answers counter\nanswers_total 42\n# EOF\n";
+    let metrics = "# HELP vickrey_answers_total Answers.\n# TYPE vickrey_answers_total counter\n\
+                   vickrey_answers_total 42\n";
     check("GET /metrics", "200 OK", metrics);
     check("HEAD /metrics", "200 OK", "");
     check("GET /metrics?name[]=x", "200 OK", metrics);
@@ -232,8 +233,17 @@ fn headers() {
     assert!(ask("DELETE /metrics").contains("\r\nallow: GET, HEAD\r\n"));
     assert!(ask("DELETE /v1/things/a").contains("\r\nallow: GET, HEAD, PUT\r\n"));
     assert!(ask("GET /v1/config").contains("\r\ncache-control: no-store\r\n"));
-    let kind = "\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+    let kind = "\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n";
     assert!(ask("GET /metrics").contains(kind));
+    // By all lines of the header, one of which is not text.
+    let request = "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\naccept: \u{e9}\r\n\
+                   accept: text/plain;q=0.5\r\naccept: application/openmetrics-text\r\n\r\n";
+    let answer = exchange(fixture.address, request);
+    let kind = "\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+    assert!(answer.contains(kind), "{answer}");
+    let body = "# HELP vickrey_answers Answers.\n# TYPE vickrey_answers counter\n\
+                vickrey_answers_total 42\n# EOF\n";
+    assert!(answer.ends_with(body), "{answer}");
     fixture.admin.stop();
 }
 

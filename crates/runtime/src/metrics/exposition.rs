@@ -1,77 +1,88 @@
-//! Writes metrics as the text that Prometheus scrapes (OpenMetrics 1.0), by prometheus-client's
-//! encoder.
+//! Writes the metrics page, in both text formats that Prometheus reads.
 //!
-//! Label values are fixed when the process starts: nothing a client sends may become one, or
-//! memory would grow with its imagination. It must not know any service's metrics.
+//! Every name of ours gets its prefix here and nowhere else. Label values are fixed when the process
+//! starts: if a client could choose one, it could make memory grow. It must not know any service's
+//! metrics.
 
-use std::fmt;
+use std::fmt::{self, Display, Write as _};
+use std::time::Duration;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
-
+use super::format::Format;
 use super::histogram::{Snapshot, end_of};
-use super::{Counter, Gauge, Histogram};
+use super::{Counter, Gauge, Histogram, process};
 
-/// Media type of [`Exposition::text`].
-pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Begins the name of every metric but those of the process, which all programs name alike.
+const PREFIX: &str = "vickrey_";
+
+/// Writes some metrics onto the page.
+type Set = dyn Fn(&mut Page<'_>) -> fmt::Result + Send + Sync;
 
 /// All that a process exposes, in the order in which it was added.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Exposition {
-    registry: Registry,
+    sets: Vec<Box<Set>>,
+}
+
+impl fmt::Debug for Exposition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exposition").field("sets", &self.sets.len()).finish()
+    }
 }
 
 impl Exposition {
     /// Adds the metrics that `expose` writes whenever the page is asked for.
     pub fn add(&mut self, expose: impl Fn(&mut Page<'_>) -> fmt::Result + Send + Sync + 'static) {
-        self.registry.register_collector(Box::new(Set(expose)));
+        self.sets.push(Box::new(expose));
+    }
+
+    /// Adds `build_info`, and what Linux says of the process by the names that Prometheus' client
+    /// libraries have for it.
+    pub fn add_process(&mut self) {
+        self.add(|page| {
+            let labels = [("version", env!("CARGO_PKG_VERSION")), ("arch", std::env::consts::ARCH)];
+            page.gauges("build_info", "The release that runs; always 1.")?.value(&labels, 1)?;
+            process::expose(&mut Page { text: page.text, format: page.format, prefix: "" })
+        });
+    }
+
+    /// The page as it is now, as OpenMetrics.
+    pub fn text(&self) -> String {
+        self.text_in(Format::OpenMetrics)
     }
 
     /// The page as it is now.
-    pub fn text(&self) -> String {
+    pub fn text_in(&self, format: Format) -> String {
         let mut text = String::new();
-        text::encode(&mut text, &self.registry).expect("a String takes any text");
+        let mut page = Page { text: &mut text, format, prefix: PREFIX };
+        for expose in &self.sets {
+            expose(&mut page).expect("a String takes any text");
+        }
+        if format == Format::OpenMetrics {
+            text.push_str("# EOF\n");
+        }
         text
-    }
-}
-
-/// One crate's metrics, as prometheus-client takes them.
-struct Set<F>(F);
-
-impl<F> fmt::Debug for Set<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Set")
-    }
-}
-
-impl<F> Collector for Set<F>
-where
-    F: Fn(&mut Page<'_>) -> fmt::Result + Send + Sync + 'static,
-{
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        (self.0)(&mut Page { encoder })
     }
 }
 
 /// The page being written.
 pub struct Page<'a> {
-    encoder: DescriptorEncoder<'a>,
+    text: &'a mut String,
+    format: Format,
+    prefix: &'static str,
 }
 
 /// Label names and values of one series.
 type Labels<'l> = &'l [(&'static str, &'l str)];
 
 impl Page<'_> {
-    /// Begins counters of one name, to which the encoder appends `_total`.
+    /// Begins counters of one name, to which `_total` is appended.
     pub fn counters(&mut self, name: &'static str, help: &str) -> Result<Counters<'_>, fmt::Error> {
-        self.begin(name, help, MetricType::Counter).map(Counters)
+        self.begin(name, help, "counter").map(Counters)
     }
 
     /// Begins gauges of one name.
     pub fn gauges(&mut self, name: &'static str, help: &str) -> Result<Gauges<'_>, fmt::Error> {
-        self.begin(name, help, MetricType::Gauge).map(Gauges)
+        self.begin(name, help, "gauge").map(Gauges)
     }
 
     /// Begins histograms of one name, which by convention ends in `_seconds`.
@@ -80,30 +91,50 @@ impl Page<'_> {
         name: &'static str,
         help: &str,
     ) -> Result<Histograms<'_>, fmt::Error> {
-        self.begin(name, help, MetricType::Histogram).map(Histograms)
+        self.begin(name, help, "histogram").map(Histograms)
     }
 
-    fn begin(
-        &mut self,
-        name: &'static str,
-        help: &str,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'_>, fmt::Error> {
-        self.encoder.encode_descriptor(name, help, None, kind)
+    fn begin(&mut self, name: &str, help: &str, kind: &str) -> Result<Family<'_>, fmt::Error> {
+        let total = if kind == "counter" { "_total" } else { "" };
+        let name = format!("{}{name}", self.prefix);
+        let described = self.format.family(&name, total);
+        let help = self.format.escaped_help(help);
+        writeln!(self.text, "# HELP {described} {help}\n# TYPE {described} {kind}")?;
+        Ok(Family { text: self.text, name: name + total })
     }
 }
 
-/// Writes one series of a family: unlabelled where there are no labels.
-fn series(
-    family: &mut MetricEncoder<'_>,
-    labels: Labels<'_>,
-    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
-) -> fmt::Result {
-    if labels.is_empty() { write(family) } else { write(&mut family.encode_family(&labels)?) }
+/// The series of one name.
+struct Family<'a> {
+    text: &'a mut String,
+    name: String,
+}
+
+impl Family<'_> {
+    fn write(&mut self, suffix: &str, labels: Labels<'_>, value: impl Display) -> fmt::Result {
+        self.text.push_str(&self.name);
+        self.text.push_str(suffix);
+        let mut separator = '{';
+        for (name, value) in labels {
+            write!(self.text, "{separator}{name}=\"")?;
+            for character in value.chars() {
+                match character {
+                    '\\' => self.text.push_str("\\\\"),
+                    '"' => self.text.push_str("\\\""),
+                    '\n' => self.text.push_str("\\n"),
+                    plain => self.text.push(plain),
+                }
+            }
+            self.text.push('"');
+            separator = ',';
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        writeln!(self.text, "{end} {value}")
+    }
 }
 
 /// Counters of one name.
-pub struct Counters<'a>(MetricEncoder<'a>);
+pub struct Counters<'a>(Family<'a>);
 
 impl Counters<'_> {
     /// Writes the sum of the shards' counters as one series.
@@ -112,19 +143,40 @@ impl Counters<'_> {
         labels: Labels<'_>,
         shards: impl Iterator<Item = &'c Counter>,
     ) -> fmt::Result {
-        self.value(labels, shards.fold(0, |sum, counter| sum.wrapping_add(counter.value())))
+        self.value(labels, total(shards))
+    }
+
+    /// Writes the sum of the shards' counters of billionths as one series in whole units, exactly.
+    pub fn sum_of_nanos<'c>(
+        &mut self,
+        labels: Labels<'_>,
+        shards: impl Iterator<Item = &'c Counter>,
+    ) -> fmt::Result {
+        self.nanos(labels, total(shards))
     }
 
     /// Writes a count that is kept elsewhere as one series.
     pub fn value(&mut self, labels: Labels<'_>, count: u64) -> fmt::Result {
-        series(&mut self.0, labels, |encoder| {
-            encoder.encode_counter::<NoLabelSet, _, u64>(&count, None)
-        })
+        self.0.write("", labels, count)
+    }
+
+    /// Writes a count of billionths as one series in whole units, exactly.
+    pub fn nanos(&mut self, labels: Labels<'_>, nanos: u64) -> fmt::Result {
+        self.0.write("", labels, exactly(Duration::from_nanos(nanos)))
+    }
+
+    /// Writes a span of time as one series.
+    pub fn seconds(&mut self, labels: Labels<'_>, span: Duration) -> fmt::Result {
+        self.0.write("", labels, exactly(span))
     }
 }
 
+fn total<'c>(shards: impl Iterator<Item = &'c Counter>) -> u64 {
+    shards.fold(0, |sum, counter| sum.wrapping_add(counter.value()))
+}
+
 /// Gauges of one name.
-pub struct Gauges<'a>(MetricEncoder<'a>);
+pub struct Gauges<'a>(Family<'a>);
 
 impl Gauges<'_> {
     /// Writes the sum of the shards' gauges as one series.
@@ -138,12 +190,17 @@ impl Gauges<'_> {
 
     /// Writes a level that is kept elsewhere as one series.
     pub fn value(&mut self, labels: Labels<'_>, level: i64) -> fmt::Result {
-        series(&mut self.0, labels, |encoder| encoder.encode_gauge(&level))
+        self.0.write("", labels, level)
+    }
+
+    /// Writes a span of time, or a time since 1970, as one series.
+    pub fn seconds(&mut self, labels: Labels<'_>, span: Duration) -> fmt::Result {
+        self.0.write("", labels, exactly(span))
     }
 }
 
 /// Histograms of one name.
-pub struct Histograms<'a>(MetricEncoder<'a>);
+pub struct Histograms<'a>(Family<'a>);
 
 impl Histograms<'_> {
     /// Writes the shards' histograms, merged, as one series in seconds. The page shows two buckets
@@ -155,28 +212,33 @@ impl Histograms<'_> {
     ) -> fmt::Result {
         let mut merged = Snapshot::default();
         shards.for_each(|histogram| merged.merge(&histogram.snapshot()));
-        let (sum, count) = (seconds(merged.sum_us()), merged.count());
-        let buckets = page_buckets(&merged);
-        series(&mut self.0, labels, |encoder| {
-            encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
-        })
+        for (end, count) in page_buckets(&merged) {
+            let end = end.map_or_else(|| "+Inf".to_owned(), |end| seconds(end).to_string());
+            let labels = [labels, &[("le", end.as_str())]].concat();
+            self.0.write("_bucket", &labels, count)?;
+        }
+        self.0.write("_sum", labels, seconds(merged.sum_us()))?;
+        self.0.write("_count", labels, merged.count())
     }
 }
 
-/// The counts between the ends that the page shows: 1, 2, 4, 8, 12, 16, 24, 32 µs and so on.
-fn page_buckets(merged: &Snapshot) -> Vec<(f64, u64)> {
-    let (mut shown, mut pending) = (Vec::new(), 0_u64);
+/// The ends in microseconds that the page shows, 1, 2, 4, 8, 12, 16, 24, 32 and so on, each with the
+/// count up to it; None is the last one, which has no end.
+fn page_buckets(merged: &Snapshot) -> Vec<(Option<u64>, u64)> {
+    let (mut shown, mut count) = (Vec::new(), 0_u64);
     for (bucket, n) in merged.buckets().iter().enumerate() {
-        pending = pending.wrapping_add(*n);
-        match end_of(bucket) {
-            None => shown.push((f64::INFINITY, pending)),
-            Some(end) if matches!(end, 1 | 2) || (bucket + 1) % 4 == 0 => {
-                shown.push((seconds(end), std::mem::take(&mut pending)));
-            }
-            Some(_) => (),
+        count = count.wrapping_add(*n);
+        let end = end_of(bucket);
+        if matches!(end, None | Some(1 | 2)) || (bucket + 1) % 4 == 0 {
+            shown.push((end, count));
         }
     }
     shown
+}
+
+/// A whole number and billionths, without a detour over floating point.
+fn exactly(span: Duration) -> String {
+    format!("{}.{:09}", span.as_secs(), span.subsec_nanos())
 }
 
 /// Microseconds as the page has them.

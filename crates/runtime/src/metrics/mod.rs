@@ -4,7 +4,8 @@
 //! never a locked instruction, and no cache line is written by two cores. The scraper reads all
 //! sets and sums them. It must not know any service's metrics.
 //!
-//! A crate names its metrics in one place, a struct of fields and one function:
+//! A crate names its metrics in one place, a struct of fields and one function; the page prefixes
+//! every name with `vickrey_`:
 //!
 //! ```
 //! use std::fmt;
@@ -25,11 +26,13 @@
 //! let mut exposition = Exposition::default();
 //! exposition.add(move |page| expose(&shards, page));
 //! first.won.increment();
-//! assert!(exposition.text().contains("bids_total{fate=\"won\"} 1\n"));
+//! assert!(exposition.text().contains("vickrey_bids_total{fate=\"won\"} 1\n"));
 //! ```
 
 mod exposition;
+mod format;
 mod histogram;
+mod process;
 
 #[cfg(test)]
 mod tests;
@@ -38,8 +41,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-pub(crate) use exposition::MEDIA_TYPE;
 pub use exposition::{Counters, Exposition, Gauges, Histograms, Page};
+pub use format::Format;
 pub use histogram::{BUCKETS, Histogram, Snapshot};
 
 /// Adds to an atomic that only this thread writes.

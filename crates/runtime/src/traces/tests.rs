@@ -264,7 +264,7 @@ fn a_dead_collector() {
     assert_eq!(counted(&tracer)[4], dropped + 1, "nobody sends any more");
     let mut page = Exposition::default();
     tracer.expose(&mut page);
-    let line = format!("tracing_spans_total{{outcome=\"unreachable\"}} {unreachable}\n");
+    let line = format!("vickrey_tracing_spans_total{{outcome=\"unreachable\"}} {unreachable}\n");
     assert!(page.text().contains(&line), "{}", page.text());
 }
 

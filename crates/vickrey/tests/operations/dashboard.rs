@@ -10,6 +10,9 @@ use crate::fixtures::{Server, dsp, table};
 /// Labels that Prometheus adds.
 const ADDED: [&str; 2] = ["instance", "job"];
 
+/// What names of metrics begin with.
+pub const PREFIXES: [&str; 2] = ["vickrey_", "process_"];
+
 /// One metric that a query names, with the labels that it selects by, each with its values.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Selected {
@@ -17,12 +20,12 @@ struct Selected {
     labels: Vec<(String, Vec<String>)>,
 }
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("the package is two folders down").to_path_buf()
 }
 
-fn is_name(character: char) -> bool {
+pub fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
@@ -39,10 +42,7 @@ fn selected(query: &str) -> Vec<Selected> {
             rest = text;
         }
         // A metric has a selector or a range, is compared, or stands alone between brackets.
-        let is_ours = ["exchange_", "connections_", "accept_", "record_", "task_", "tracing_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix));
-        if !is_ours {
+        if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
         let mut labels = Vec::new();
@@ -120,17 +120,22 @@ fn problems(query: &str, page: &str) -> Vec<String> {
     problems
 }
 
-fn page() -> String {
+/// The page of an exchange that has all services, after an auction, as a scraper asks for it.
+pub fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
-    let notices = format!(
+    let services = format!(
         "[record]\ndirectory = {:?}\n\
+         [budgets]\ndirectory = {:?}\n\
          [exchange.notices]\nurl = \"https://exchange.example/n/\"\n\
          [tracing]\nendpoint = \"http://127.0.0.1:1/v1/traces\"\n",
-        folder.path().join("record")
+        folder.path().join("record"),
+        folder.path().join("budgets")
     );
-    let server = Server::start(&(notices + &table("d", &dsp().to_string(), "")));
+    let server = Server::start(&(services + &table("d", &dsp().to_string(), "")));
     assert_eq!(server.auction(), 204);
-    server.ask("GET", "/metrics", "").body
+    let page = server.ask("GET", "/metrics", "");
+    assert_eq!(page.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    page.body
 }
 
 #[test]
@@ -140,7 +145,7 @@ fn what_is_drawn_and_alerted_on_is_on_the_page() {
     let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
     let mut queries = Vec::new();
     texts(&dashboard, &["expr"], &mut queries);
-    assert!(queries.len() > 30, "{} queries", queries.len());
+    assert!(queries.len() > 50, "{} queries", queries.len());
     let alerts = std::fs::read_to_string(root().join("deploy/prometheus/alerts.yml")).unwrap();
     let expressions = alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
     let alerts: Vec<_> = expressions.map(str::to_owned).collect();
@@ -152,16 +157,16 @@ fn what_is_drawn_and_alerted_on_is_on_the_page() {
 
 #[test]
 fn a_wrong_query_is_noticed() {
-    let page = "a 1\nexchange_x_total{kind=\"one\"} 1\nexchange_y 2\n";
+    let page = "a 1\nvickrey_x_total{kind=\"one\"} 1\nvickrey_y 2\n";
     let check = |query: &str, want: usize| {
         let found = problems(query, page);
         assert_eq!(found.len(), want, "{query}: {found:?}");
     };
-    check("sum(rate(exchange_x_total{instance=~\"$instance\",kind=\"one\"}[5m]))", 0);
-    check("sum by (kind) (rate(exchange_x_total{kind=~\"$kind\"}[5m])) > exchange_y", 0);
-    check("exchange_x > 0", 1);
-    check("exchange_x_total{kind=\"two\"}", 1);
-    check("exchange_x_total{kind=~\"one|two\"}", 1);
-    check("exchange_x_total{sort=~\"$sort\"}", 1);
-    check("sum by (sort) (exchange_x_total)", 1);
+    check("sum(rate(vickrey_x_total{instance=~\"$instance\",kind=\"one\"}[5m]))", 0);
+    check("sum by (kind) (rate(vickrey_x_total{kind=~\"$kind\"}[5m])) > vickrey_y", 0);
+    check("vickrey_x > 0", 1);
+    check("vickrey_x_total{kind=\"two\"}", 1);
+    check("vickrey_x_total{kind=~\"one|two\"}", 1);
+    check("vickrey_x_total{sort=~\"$sort\"}", 1);
+    check("sum by (sort) (vickrey_x_total)", 1);
 }

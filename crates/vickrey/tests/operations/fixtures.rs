@@ -175,12 +175,19 @@ impl Server {
         &self.callers
     }
 
-    /// The value of a metric, with its labels as they stand on the page.
+    /// The value of a metric, by its name without prefix, with its labels as they are on the page.
     #[track_caller]
     pub fn scraped(&self, metric: &str) -> u64 {
+        self.metric(metric).parse().unwrap()
+    }
+
+    /// The same as text: it may be a fraction.
+    #[track_caller]
+    pub fn metric(&self, metric: &str) -> String {
         let page = self.ask("GET", "/metrics", "").body;
-        let line = page.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {metric} in {page}")).parse().unwrap()
+        let wanted = format!("vickrey_{metric} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&wanted));
+        line.unwrap_or_else(|| panic!("no {metric} in {page}")).to_owned()
     }
 
     /// One auction; its answer's status.

@@ -7,6 +7,8 @@ mod access;
 mod dashboard;
 mod document;
 mod fixtures;
+mod names;
 mod pause;
+mod promtool;
 mod record;
 mod reload;

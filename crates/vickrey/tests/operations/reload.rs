@@ -16,6 +16,8 @@ fn an_operator_asks() {
     let address = dsp().to_string();
     let server = Server::start_with(NEVER, &table("a", &address, ""));
     assert_eq!(server.get("/v1/config")["generation"], 1);
+    let started = server.metric("config_last_reload_success_timestamp_seconds");
+    assert_eq!(server.scraped("config_last_reload_successful"), 1, "the start counts");
     server
         .configure(NEVER, &(table("b", &address, "") + &table("a", &address, "timeout = \"9s\"")));
     assert_eq!(ids(&server), ["a"], "nobody has asked");
@@ -30,6 +32,9 @@ fn an_operator_asks() {
     let config = server.get("/v1/config");
     assert_eq!(config["generation"], 2);
     assert_eq!(config["configuration"]["dsp"][1]["timeout"], "9s");
+    let reloaded = server.metric("config_last_reload_success_timestamp_seconds");
+    let seconds = |text: &str| text.parse::<f64>().unwrap();
+    assert!(seconds(&started) < seconds(&reloaded), "{started} {reloaded}");
     assert_eq!(server.auction(), 204);
 }
 
@@ -47,6 +52,7 @@ fn a_bad_configuration_changes_nothing() {
     assert_eq!(keys, ["dsp[0].timeout", "dsp[1].id", "dsp[1].tmeout"]);
     assert_eq!(server.get("/v1/config"), before);
     assert_eq!(ids(&server), ["a"]);
+    assert_eq!(server.scraped("config_last_reload_successful"), 0);
     let log = server.log();
     for key in ["dsp[0].timeout", "dsp[1].id", "dsp[1].tmeout", "the old configuration stays"] {
         assert!(log.contains(key), "{key} in\n{log}");
@@ -54,6 +60,9 @@ fn a_bad_configuration_changes_nothing() {
     std::fs::remove_file(server.config_file()).unwrap();
     assert_eq!(server.ask("POST", "/v1/reload", "").status, 422, "there is no file");
     assert_eq!((server.get("/v1/config"), server.auction()), (before, 204));
+    server.configure(NEVER, &table("a", &address, ""));
+    assert_eq!(server.ask("POST", "/v1/reload", "").status, 200);
+    assert_eq!(server.scraped("config_last_reload_successful"), 1);
 }
 
 #[test]

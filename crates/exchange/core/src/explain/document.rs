@@ -175,7 +175,7 @@ pub struct Asked {
 /// Why a DSP is not asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotAsked {
-    /// As `exchange_dsp_not_asked_total` has it.
+    /// As `vickrey_exchange_dsp_not_asked_total` has it.
     pub reason: String,
     /// In a sentence, with the values.
     pub why: String,
@@ -184,7 +184,7 @@ pub struct NotAsked {
 /// What came of asking a DSP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// As `exchange_dsp_calls_total` has it.
+    /// As `vickrey_exchange_dsp_calls_total` has it.
     pub outcome: String,
     /// In a sentence.
     pub why: String,
@@ -219,7 +219,7 @@ pub struct Bid {
     pub worth: Option<String>,
     /// What it had to reach, where its checks came so far.
     pub floor: Option<String>,
-    /// As `exchange_bids_total` has it.
+    /// As `vickrey_exchange_bids_total` has it.
     pub fate: String,
     /// The loss code that reports it.
     pub code: u32,
@@ -300,7 +300,7 @@ pub struct Offered {
 pub struct NoBid {
     /// The value of `nbr`.
     pub nbr: u32,
-    /// As `exchange_auctions_total` has it.
+    /// As `vickrey_exchange_auctions_total` has it.
     pub reason: String,
     /// In a sentence.
     pub why: String,
@@ -368,7 +368,7 @@ pub struct NotSent {
     pub dsp: String,
     /// `win`, `billing` or `loss`.
     pub kind: String,
-    /// As `exchange_notices_unsent_total` has it.
+    /// As `vickrey_exchange_notices_unsent_total` has it.
     pub reason: String,
 }
 
@@ -377,7 +377,7 @@ pub struct NotSent {
 pub struct Unmarked {
     /// Whose.
     pub dsp: String,
-    /// As `exchange_ads_unmarked_total` has it.
+    /// As `vickrey_exchange_ads_unmarked_total` has it.
     pub reason: String,
 }
 

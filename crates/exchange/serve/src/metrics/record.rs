@@ -11,9 +11,9 @@ use crate::recording::Lanes;
 /// A counter of both lanes: its name, what it counts, and where that is.
 type Count = (&'static str, &'static str, fn(&Counters) -> u64);
 
-const COUNTS: [Count; 10] = [
+const COUNTS: [Count; 9] = [
     ("record_written", "Records that were made durable.", |counted| counted.records),
-    ("record_bytes", "Bytes of their payloads.", |counted| counted.bytes),
+    ("record_written_bytes", "Bytes of their payloads.", |counted| counted.bytes),
     ("record_commits", "Groups that were made durable.", |counted| counted.commits),
     ("record_commit_failures", "Writes and commits that failed.", |counted| {
         counted.commit_failures
@@ -21,9 +21,6 @@ const COUNTS: [Count; 10] = [
     ("record_gaps", "Gaps that were written.", |counted| counted.gaps),
     ("record_lost", "Records that gaps tell of.", |counted| counted.lost),
     ("record_syncs", "Calls of fdatasync.", |counted| counted.syncs),
-    ("record_sync_micros", "How long those took together, in microseconds.", |counted| {
-        u64::try_from(counted.sync_time.as_micros()).unwrap_or(u64::MAX)
-    }),
     ("record_removed_bytes", "Bytes of old segments that are gone.", |counted| {
         counted.removed_bytes
     }),
@@ -84,6 +81,11 @@ pub(super) fn expose<'c, C: Iterator<Item = &'c Counter>>(
         for (lane, counters) in &counted {
             counts.value(&[("lane", *lane)], count(counters))?;
         }
+    }
+    let mut syncing =
+        page.counters("record_sync_seconds", "How long those calls took together.")?;
+    for (lane, counters) in &counted {
+        syncing.seconds(&[("lane", *lane)], counters.sync_time)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ fn spans(tracer: &Tracer) -> u64 {
     let mut page = Exposition::default();
     tracer.expose(&mut page);
     let lines = page.text();
-    let counts = lines.lines().filter(|line| line.starts_with("tracing_spans"));
+    let counts = lines.lines().filter(|line| line.starts_with("vickrey_tracing_spans"));
     counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 

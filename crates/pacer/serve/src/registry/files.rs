@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::Slot;
 use runtime::config::Problem;
+use runtime::metrics::Exposition;
 use runtime::reload::Reload;
 use runtime::shutdown::Shutdown;
 use tracing::{info, warn};
@@ -45,7 +47,7 @@ impl<R: Rules> Registry<R> {
     /// When nothing has changed, or not all of it could be kept.
     pub fn reload(&self) -> Result<FilesRead, Refused> {
         let read = self.read_again();
-        log(&read);
+        self.inner.note(&read);
         read
     }
 
@@ -87,6 +89,36 @@ impl<R: Rules> Registry<R> {
     }
 }
 
+/// How the files were read last.
+#[derive(Debug)]
+pub(super) struct Reading {
+    is_failed: AtomicBool,
+    succeeded_unix_ms: AtomicU64,
+}
+
+impl Reading {
+    /// The files were read with success at this time.
+    pub(super) fn succeeded(unix_ms: u64) -> Self {
+        Self { is_failed: AtomicBool::new(false), succeeded_unix_ms: AtomicU64::new(unix_ms) }
+    }
+}
+
+impl<R: Rules> Registry<R> {
+    /// Adds the outcome of reading the files to the metrics page.
+    pub fn expose(&self, exposition: &mut Exposition) {
+        let reading = Arc::clone(&self.inner.reading);
+        exposition.add(move |page| {
+            let Reading { is_failed, succeeded_unix_ms } = &*reading;
+            let help = "Whether the last attempt to read the files of campaigns succeeded.";
+            page.gauges("campaign_files_last_reload_successful", help)?
+                .value(&[], i64::from(!is_failed.load(Ordering::Relaxed)))?;
+            let help = "When the files of campaigns were last read with success, since 1970.";
+            page.gauges("campaign_files_last_reload_success_timestamp_seconds", help)?
+                .seconds(&[], Duration::from_millis(succeeded_unix_ms.load(Ordering::Relaxed)))
+        });
+    }
+}
+
 fn log(read: &Result<FilesRead, Refused>) {
     match read {
         Ok(FilesRead { created, changed, removed }) => {
@@ -113,12 +145,21 @@ fn reload_until_known<R: Rules>(registry: &Weak<Registry<R>>, shutdown: &Shutdow
         // What still does not work was logged.
         read = registry.read_again();
         if !matches!(read, Err(Refused::Unavailable(_))) {
-            log(&read);
+            registry.inner.note(&read);
         }
     }
 }
 
 impl<R: Rules> Inner<R> {
+    /// Logs and keeps how reading the files ended.
+    fn note(&self, read: &Result<FilesRead, Refused>) {
+        log(read);
+        self.reading.is_failed.store(read.is_err(), Ordering::Relaxed);
+        if read.is_ok() {
+            self.reading.succeeded_unix_ms.store((self.clock)(), Ordering::Relaxed);
+        }
+    }
+
     fn sources(&self) -> runtime::config::Sources {
         self.changing().files.as_ref().map(Files::sources).unwrap_or_default()
     }

@@ -59,6 +59,7 @@ pub use definition::{Account, AccountFacts, Campaign, Rules};
 pub use desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
 pub use edits::{Answered, Edit, Listing};
 pub use files::FilesRead;
+use files::Reading;
 pub use members::{NotRead, read_json};
 pub use prepare::{CheckedFiles, Prepared, check_files};
 pub use read::{check_body, check_text};
@@ -142,6 +143,7 @@ struct Inner<R> {
     /// Held by whoever changes something, until it is told.
     changing: Mutex<Changing<R>>,
     bell: Arc<Bell>,
+    reading: Arc<Reading>,
 }
 
 /// What only changes need.
@@ -190,6 +192,7 @@ impl<R: Rules> Registry<R> {
             books: RwLock::new(books),
             changing: Mutex::new(Changing { files, keys, owed: Owed::default(), unsure: None }),
             bell: Arc::clone(&bell),
+            reading: Arc::new(Reading::succeeded(clock())),
         });
         inner.begin()?;
         // What has rung before is told at once as well: the first catalogue has all.

@@ -60,8 +60,8 @@ fn alerts_name_what_is_counted() {
     let asked = alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
     let named =
         asked.flat_map(|it| it.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_'));
-    let named: BTreeSet<_> = named.filter(|name| name.starts_with("ledger_")).collect();
-    assert_eq!(named.len(), 3, "{named:?}");
+    let named: BTreeSet<_> = named.filter(|name| name.starts_with("vickrey_ledger_")).collect();
+    assert_eq!(named.len(), 4, "{named:?}");
     for name in named {
         assert!(page.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in {page}");
     }

@@ -1,5 +1,6 @@
 //! Files that change: what comes, what goes, what stays, and what the API holds over them.
 
+use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 
 use super::super::books::Entry;
@@ -77,13 +78,22 @@ fn a_bad_file_changes_nothing() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT), ("x.toml", &toml("x", "budget = '5'"))]);
     fixture.write("x.toml", &toml("x", "budget = '6'"));
     fixture.write("y.toml", &toml("y", "budget = '-6'"));
+    let mut exposition = Exposition::default();
+    fixture.registry().expose(&mut exposition);
+    let is_exposed = |successful: u8| {
+        let line = format!("vickrey_campaign_files_last_reload_successful {successful}\n");
+        assert!(exposition.text().contains(&line), "{}", exposition.text());
+    };
+    is_exposed(1);
     let refused = fixture.registry().reload();
     let Err(Refused::Invalid(problems)) = refused else { panic!("{refused:?}") };
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(fixture.view("x")["definition"]["budget"], "5");
+    is_exposed(0);
     fixture.write("y.toml", &toml("y", "budget = '7'"));
     let read = FilesRead { created: 1, changed: 1, removed: 0 };
     assert_eq!(fixture.registry().reload(), Ok(read));
+    is_exposed(1);
 }
 
 #[test]
