@@ -71,7 +71,7 @@ pub struct Pace {
 pub struct Retention {
     /// The oldest segments go while all are longer.
     pub bytes_max: Option<u64>,
-    /// The oldest segments go once all their records are older.
+    /// The oldest segments go once all their records are older, counted from the newest record.
     pub age_max: Option<Duration>,
     /// How often this is looked at.
     pub every: Duration,
