@@ -34,7 +34,7 @@ use crate::writer::Options;
 pub(crate) use bell::{WakeAt, Word};
 pub use gap::{Gap, GapFormat};
 pub use keeper::{Keeper, Left, Next, Now, Report, Reporter, Setup};
-pub use ring::{DurableRing, FirehoseRing, Position, Refused, Tell, Told};
+pub use ring::{CLASSES, DurableRing, FirehoseRing, Position, Refused, Tell, Told};
 pub use status::{Cause, Counters, Lane, State};
 pub use thread::{CloseError, Log, LogError, LogOptions, LogThread, Recoveries};
 

@@ -234,7 +234,8 @@ impl<D: Disk> Scribe<D> {
     fn failed(&mut self, now: Now, error: &CommitError, report: &mut Reporter) {
         self.shared.counts.commit_failures.add(1);
         self.unsynced = None;
-        self.rings.iter_mut().for_each(Outlet::lose);
+        let counts = &self.shared.counts;
+        self.rings.iter_mut().for_each(|ring| ring.lose(counts));
         let (since, backoff) = match self.failing {
             Some(failing) => (failing.since, (failing.backoff * 2).min(self.options.retry_max)),
             None => (now.tick, self.options.retry_min),
