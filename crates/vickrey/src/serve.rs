@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use crate::budgets::{Kept, Spent};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
-use crate::live::Live;
+use crate::live::{Live, StartedWith};
 
 /// What the admin listener answers, as OpenAPI has it.
 pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
@@ -77,8 +77,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown, beside);
     let exchange = Arc::new(exchange.map_err(Failure::unavailable)?);
     let spent = kept.map(|kept| kept.follow(&exchange, &config, &shutdown)).transpose()?;
-    let read = (&*args.config, loaded.effective, exchange.generation().number);
-    let live = Live::new(read, reload.bell(), (logging, tracer.clone()));
+    let started = StartedWith {
+        file: &args.config,
+        effective: loaded.effective,
+        digest: loaded.digest,
+        generation: exchange.generation().number,
+    };
+    let live = Live::new(started, reload.bell(), (logging, tracer.clone()));
     let operated = Operated {
         exchange: &exchange,
         tracer: &tracer,

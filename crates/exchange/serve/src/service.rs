@@ -343,7 +343,9 @@ async fn run_shard(
         let shard = Rc::clone(&shard);
         let shutdown = context.shutdown().clone();
         context.tasks().spawn_isolated(async move {
-            let (_open, peer) = (accepted.open, accepted.peer.ip());
+            let open = accepted.open;
+            let activity = open.activity().clone();
+            let peer = http::Peer { address: accepted.peer.ip(), activity };
             match TcpStream::from_std(accepted.stream) {
                 Ok(stream) => {
                     let drain = async move {

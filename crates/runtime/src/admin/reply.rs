@@ -5,7 +5,8 @@
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION,
+    RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ const JSON: &str = "application/json";
 /// What is wrong, as programs tell it apart. In the order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
+    /// 421: the request is for a host that is not ours.
+    MisdirectedRequest,
     /// 401: no bearer token, or another.
     Unauthorized,
     /// 404: no such resource.
@@ -40,6 +43,8 @@ pub enum ErrorCode {
     KeyReused,
     /// 422: what was sent has problems, all of which are told, and nothing was changed.
     InvalidDefinition,
+    /// 429: this is asked for too often; `retry-after` says when to ask again.
+    TooManyRequests,
     /// 503: not now, for example because the process drains.
     Unavailable,
     /// 422: what was asked for has problems, all of which are told, and nothing was changed.
@@ -52,6 +57,7 @@ impl ErrorCode {
     /// As answers have it.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::MisdirectedRequest => "misdirected_request",
             Self::Unauthorized => "unauthorized",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
@@ -64,6 +70,7 @@ impl ErrorCode {
             Self::PreconditionFailed => "precondition_failed",
             Self::KeyReused => "idempotency_key_reused",
             Self::InvalidDefinition => "invalid_definition",
+            Self::TooManyRequests => "too_many_requests",
             Self::Unavailable => "unavailable",
             Self::InvalidConfiguration => "invalid_configuration",
             Self::Defect => "defect",
@@ -73,6 +80,7 @@ impl ErrorCode {
     /// The status of an answer with it.
     pub const fn status(self) -> StatusCode {
         match self {
+            Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -83,6 +91,7 @@ impl ErrorCode {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Conflict => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::KeyReused | Self::InvalidDefinition | Self::InvalidConfiguration => {
                 StatusCode::UNPROCESSABLE_ENTITY
@@ -160,6 +169,16 @@ impl Reply {
     /// With the methods that are allowed.
     pub(super) fn with_allow(self, methods: &str) -> Self {
         self.with(ALLOW, methods)
+    }
+
+    /// With the whole seconds after which to ask again.
+    pub(super) fn with_retry_after(self, seconds: u64) -> Self {
+        self.with(RETRY_AFTER, &seconds.to_string())
+    }
+
+    /// The last answer of its connection.
+    pub(super) fn and_close(self) -> Self {
+        self.with(CONNECTION, "close")
     }
 
     /// With a header; not with one that no header can bear.

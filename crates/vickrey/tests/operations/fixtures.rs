@@ -217,7 +217,8 @@ fn text(runtime: &str, tables: &str) -> String {
 fn send(address: &str, head: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "{head}host: x\r\nconnection: close\r\n\r\n{body}").unwrap();
+    let host = if head.contains("\r\nhost: ") { "" } else { "host: localhost\r\n" };
+    write!(stream, "{head}{host}connection: close\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
