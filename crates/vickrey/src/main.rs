@@ -8,6 +8,7 @@ mod budgets;
 mod campaign;
 mod config;
 mod demo;
+mod descriptors;
 mod dsp;
 mod exit;
 mod explain;

@@ -100,7 +100,24 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vickrey.toml");
         std::fs::write(&path, text(runtime, tables)).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_vickrey"))
+        Self::run(folder, Command::new(env!("CARGO_BIN_EXE_vickrey")))
+    }
+
+    /// With no more than so many descriptors.
+    pub fn start_within(descriptors: usize, tables: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vickrey.toml");
+        std::fs::write(&path, text("", tables)).unwrap();
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_vickrey")]);
+        Self::run(folder, shell)
+    }
+
+    /// By a command that takes the arguments of `vickrey`.
+    fn run(folder: tempfile::TempDir, mut command: Command) -> Self {
+        let path = folder.path().join("vickrey.toml");
+        let mut child = command
             .args(["serve", "--config"])
             .arg(&path)
             .env("OPERATORS_TOKEN", TOKEN)
