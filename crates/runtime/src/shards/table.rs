@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 /// beyond the limit.
 pub const EVICTING_MAX: usize = 16;
 
-/// Milliseconds until a connection that was found busy is looked at again: a flood that meets busy
+/// Microseconds until a connection that was found busy is looked at again: a flood that meets busy
 /// connections only does not look at all of them each time.
-const LOOK_AGAIN_MS: u64 = 10;
+const LOOK_AGAIN_US: u64 = 10_000;
 
 /// States of [`IdleMark`] that are not times.
 const BUSY: u64 = 0;
@@ -69,7 +69,7 @@ struct Row {
 /// accepts reads it only when it looks for an idle connection.
 #[derive(Debug)]
 struct IdleMark {
-    /// Milliseconds of the table's clock since when it is idle; or [`BUSY`], or [`EVICTED`].
+    /// Microseconds of the table's clock since when it is idle; or [`BUSY`], or [`EVICTED`].
     state: AtomicU64,
     evicted: Notify,
 }
@@ -117,9 +117,9 @@ impl ConnectionTable {
         Some(Place { id, mark, table: self.clone(), has_left: Cell::new(false), evicted_another })
     }
 
-    /// Milliseconds since the table was made, never [`BUSY`].
+    /// Microseconds since the table was made, never [`BUSY`].
     fn now(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_millis()).map_or(EVICTED - 1, |now| now + 1)
+        u64::try_from(self.origin.elapsed().as_micros()).map_or(EVICTED - 1, |now| now + 1)
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -148,7 +148,7 @@ impl Rows {
                     self.evicting += 1;
                     return Some(());
                 }
-                Err(BUSY) => self.reorder(id, now + LOOK_AGAIN_MS),
+                Err(BUSY) => self.reorder(id, now + LOOK_AGAIN_US),
                 Err(later) => self.reorder(id, later),
             }
         }
