@@ -264,6 +264,12 @@ impl Builder {
         index.max_time_ms = index.max_time_ms.max(time_ms);
     }
 
+    /// Times of the first record and the latest one. None if nothing was added.
+    pub fn times(&self) -> Option<(u64, u64)> {
+        let Index { first_time_ms, max_time_ms, kinds, .. } = &self.index;
+        (!kinds.is_empty()).then_some((*first_time_ms, *max_time_ms))
+    }
+
     /// The index of what was added; `None` when that is nothing, or something is missing in it.
     pub fn finish(self) -> Option<Index> {
         (self.whole && !self.index.kinds.is_empty()).then_some(self.index)

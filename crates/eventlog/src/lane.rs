@@ -34,7 +34,7 @@ use crate::writer::Options;
 pub(crate) use bell::{WakeAt, Word};
 pub use gap::{Gap, GapFormat};
 pub use keeper::{Keeper, Left, Next, Now, Report, Reporter, Setup};
-pub use ring::{DurableRing, FirehoseRing, Position, Refused, Tell, Told};
+pub use ring::{CLASSES, DurableRing, FirehoseRing, Position, Refused, Tell, Told};
 pub use status::{Cause, Counters, Lane, State};
 pub use thread::{CloseError, Log, LogError, LogOptions, LogThread, Recoveries};
 
@@ -71,7 +71,7 @@ pub struct Pace {
 pub struct Retention {
     /// The oldest segments go while all are longer.
     pub bytes_max: Option<u64>,
-    /// The oldest segments go once all their records are older.
+    /// The oldest segments go once all their records are older, counted from the newest record.
     pub age_max: Option<Duration>,
     /// How often this is looked at.
     pub every: Duration,

@@ -40,5 +40,6 @@ pub use segment::{
 };
 pub use source::WINDOW_BYTES;
 pub use writer::{
-    AppendError, CommitError, OpenError, Options, Recovery, Removed, RetainError, Writer,
+    AppendError, CLOCK_STEP_MAX_MS, CommitError, OpenError, Options, Recovery, Removed,
+    RetainError, Writer,
 };

@@ -26,7 +26,7 @@ pub use listing::segments;
 use listing::{keep_from, list, sorted};
 pub use newest::{begins, newest};
 use seek::Wanted;
-pub(crate) use seek::{latest_ms, trusted_index};
+pub(crate) use seek::{times_ms, trusted_index};
 
 /// A segment of which no more than the header was read, unless that is damaged.
 struct Listed {

@@ -7,7 +7,8 @@
 mod open;
 mod retention;
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::bug::{Bug, planted};
@@ -17,7 +18,8 @@ use crate::segment::{self, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX};
 use crate::source::WINDOW_BYTES;
 
 pub use open::{OpenError, Recovery};
-pub use retention::{Removed, RetainError};
+use retention::SegmentTimes;
+pub use retention::{CLOCK_STEP_MAX_MS, Removed, RetainError};
 
 /// How a log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ pub enum AppendError {
         /// Its length.
         bytes: usize,
     },
-    /// It can be after a commit.
+    /// It can be after a commit: the batch is full, or the clock stepped and a new segment begins.
     #[error("the batch is full: commit first")]
     BatchFull,
 }
@@ -116,8 +118,8 @@ pub struct Writer<D: Disk> {
     segments: Vec<Identity>,
     /// Below here nothing is wanted.
     keep_from: u64,
-    /// The segment without an index that was last read for its latest time, and that.
-    scanned: Cell<Option<(Identity, Option<u64>)>>,
+    /// Times of sealed segments that were asked for.
+    times: RefCell<BTreeMap<Identity, Option<SegmentTimes>>>,
 }
 
 impl<D: Disk> Writer<D> {
@@ -149,6 +151,14 @@ impl<D: Disk> Writer<D> {
         let fits = begun + segment::FRAME_BYTES + payload.len();
         if fits > self.options.batch_bytes_max && begun > 0 {
             return Err(AppendError::BatchFull);
+        }
+        let latest = self.index.as_ref().and_then(Builder::times).map(|(_, latest)| latest);
+        if latest.is_some_and(|latest| time_ms > latest.saturating_add(CLOCK_STEP_MAX_MS)) {
+            // Time that may not have passed lies between segments, never within one.
+            if begun > 0 {
+                return Err(AppendError::BatchFull);
+            }
+            self.seal();
         }
         let (identity, base) = match &self.active {
             Some(active) => (active.identity, active.length),

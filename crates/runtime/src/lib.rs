@@ -11,6 +11,7 @@ pub mod logging;
 pub mod metrics;
 pub mod process;
 pub mod reload;
+pub mod request;
 pub mod shards;
 pub mod shutdown;
 pub mod traces;

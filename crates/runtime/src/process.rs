@@ -1,8 +1,12 @@
-//! What a process asks of the operating system for itself: cores and descriptors.
+//! What a process asks of the operating system for itself: cores, descriptors, and that its files are
+//! nobody else's.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// As nice as can be.
@@ -34,16 +38,25 @@ pub fn stand_back() -> io::Result<()> {
 }
 
 /// Raises the number of descriptors this process may open as far as it may by itself, and returns
-/// it. Fifty DSPs at 32 connections each need more than the customary 1024.
-///
-/// # Errors
-///
-/// When the kernel refuses.
-pub fn raise_descriptor_limit() -> io::Result<u64> {
+/// the number in force. Fifty DSPs at 32 connections each need more than the customary 1024.
+pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    setrlimit(Resource::Nofile, raised)?;
-    Ok(limit.maximum.unwrap_or(u64::MAX))
+    // Where that is refused, the limit stays as it is.
+    let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// From now on what this process creates is for its user alone: directories 0700, files 0600.
+pub fn keep_files_private() {
+    umask(Mode::RWXG | Mode::RWXO);
+}
+
+/// The permissions of a directory that other users have some right to. None if it is private, or is
+/// not there.
+pub fn open_to_others(directory: &Path) -> Option<u32> {
+    let mode = directory.metadata().ok()?.permissions().mode() & 0o7777;
+    (mode & 0o077 != 0).then_some(mode)
 }
 
 #[cfg(test)]

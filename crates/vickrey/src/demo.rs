@@ -72,7 +72,8 @@ pub(crate) struct DemoArgs {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
-    runtime::process::raise_descriptor_limit()?;
+    runtime::process::raise_descriptor_limit();
+    runtime::process::keep_files_private();
     let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
     let folder = tempfile::tempdir()?;

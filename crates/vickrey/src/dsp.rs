@@ -126,6 +126,7 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     }
     let dsps = profiles(args)?;
     let tls = tls(args)?;
+    runtime::process::raise_descriptor_limit();
     let options = FleetOptions {
         dsps: dsps.clone(),
         listen: args.listen,

@@ -30,6 +30,15 @@ const TAKEN_OVER: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
 /// Whoever waits for the configuration to be read.
 type Asker = SyncSender<Result<ReloadSummary, ReloadError>>;
 
+/// What the process was started with.
+pub(crate) struct StartedWith<'s> {
+    pub(crate) file: &'s Path,
+    pub(crate) effective: Effective,
+    /// See [`Loaded::digest`].
+    pub(crate) digest: u64,
+    pub(crate) generation: u64,
+}
+
 /// The configuration in force. Clones are one.
 #[derive(Clone)]
 pub(crate) struct Live(Arc<Held>);
@@ -49,6 +58,8 @@ struct Now {
     generation: u64,
     loaded_at: SystemTime,
     effective: Effective,
+    /// Of the files' contents.
+    digest: u64,
     needs_restart: Vec<String>,
     /// Whether the last attempt to replace it failed.
     is_reload_failed: bool,
@@ -79,16 +90,18 @@ impl Configuration for Live {
 }
 
 impl Live {
-    /// The first generation, as read from a file, by its number.
+    /// The configuration that the process was started with.
     pub(crate) fn new(
-        (file, effective, generation): (&Path, Effective, u64),
+        started: StartedWith<'_>,
         bell: ReloadBell,
         (logging, tracer): (Logging, Tracer),
     ) -> Self {
+        let StartedWith { file, effective, digest, generation } = started;
         let now = Now {
             generation,
             loaded_at: SystemTime::now(),
             effective: effective.clone(),
+            digest,
             needs_restart: Vec::new(),
             is_reload_failed: false,
         };
@@ -154,7 +167,15 @@ impl Live {
         loaded: Loaded<Config>,
         exchange: &Exchange,
     ) -> Result<ReloadSummary, ReloadError> {
-        let Loaded { value: config, effective } = loaded;
+        let Loaded { value: config, effective, digest } = loaded;
+        let mut now = self.now();
+        if now.digest == digest {
+            info!("the files have not changed, and nothing else does");
+            now.loaded_at = SystemTime::now();
+            let (generation, needs_restart) = (now.generation, now.needs_restart.clone());
+            return Ok(ReloadSummary { generation, differences: Vec::new(), needs_restart });
+        }
+        drop(now);
         let mut needs_restart = fixed(&self.0.first.differences(&effective));
         let reloaded = match config.exchange {
             Some(config) => {
@@ -180,6 +201,7 @@ impl Live {
             generation: reloaded.number,
             loaded_at: SystemTime::now(),
             effective,
+            digest,
             needs_restart: needs_restart.clone(),
             is_reload_failed: false,
         };

@@ -7,6 +7,7 @@ mod budgets;
 mod campaign;
 mod config;
 mod demo;
+mod descriptors;
 mod dsp;
 mod exit;
 mod explain;

@@ -20,8 +20,9 @@ use tracing::{info, warn};
 
 use crate::budgets::{Kept, Spent};
 use crate::config::Config;
+use crate::descriptors;
 use crate::exit::{Exit, Failure};
-use crate::live::Live;
+use crate::live::{Live, StartedWith};
 
 /// What the admin listener answers, as OpenAPI has it.
 pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
@@ -50,9 +51,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         )));
     };
     let logging = runtime::logging::start(config.logging.clone())?;
-    if let Err(error) = runtime::process::raise_descriptor_limit() {
-        warn!(%error, "the limit of open files stays as it is");
-    }
+    runtime::process::keep_files_private();
+    warn_of_open_directories(&config, &exchange);
+    descriptors::fit(&mut config, &exchange, runtime::process::raise_descriptor_limit())?;
     // Every port before any service: one that is in use stops the start, not a running exchange.
     let callers = listen(exchange.listen).map_err(Failure::unavailable)?;
     let operators = listen(config.admin.listen).map_err(Failure::unavailable)?;
@@ -77,8 +78,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown, beside);
     let exchange = Arc::new(exchange.map_err(Failure::unavailable)?);
     let spent = kept.map(|kept| kept.follow(&exchange, &config, &shutdown)).transpose()?;
-    let read = (&*args.config, loaded.effective, exchange.generation().number);
-    let live = Live::new(read, reload.bell(), (logging, tracer.clone()));
+    let started = StartedWith {
+        file: &args.config,
+        effective: loaded.effective,
+        digest: loaded.digest,
+        generation: exchange.generation().number,
+    };
+    let live = Live::new(started, reload.bell(), (logging, tracer.clone()));
     let operated = Operated {
         exchange: &exchange,
         tracer: &tracer,
@@ -106,6 +112,20 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     closed?;
     info!("stopped");
     Ok(Exit::Done)
+}
+
+/// What is created is private; what was created before may not be.
+fn warn_of_open_directories(config: &Config, exchange: &ExchangeConfig) {
+    let record = exchange.record.as_ref().map(|of| ("record.directory", &of.directory));
+    let budgets = config.budgets.as_ref().map(|of| ("budgets.directory", &of.directory));
+    for (key, directory) in record.into_iter().chain(budgets) {
+        if let Some(mode) = runtime::process::open_to_others(directory) {
+            warn!(
+                "{key}: other users have rights to {} (mode {mode:o}): chmod 700",
+                directory.display()
+            );
+        }
+    }
 }
 
 fn start_tracing(options: Option<TracingOptions>) -> std::io::Result<(Tracer, Option<Exporting>)> {

@@ -664,7 +664,7 @@ fn answers_are_as_documented() {
 fn exchange(address: SocketAddr, line: &str, head: &str, body: &str) -> (u16, Value) {
     let length = body.len();
     let request = format!(
-        "{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{head}content-length: {length}\r\n\r\n{body}"
+        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}content-length: {length}\r\n\r\n{body}"
     );
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

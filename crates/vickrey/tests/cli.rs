@@ -166,6 +166,22 @@ fn a_broken_configuration_reports_everything_and_starts_nothing() {
     check(&["serve", "--config", path.to_str().unwrap()], 64, &[], &["switches no service on"]);
 }
 
+/// Rather than one that stops serving operators, or recording, in the middle of a day.
+#[test]
+fn a_start_without_descriptors_is_refused() {
+    let text = "[runtime]\nshards = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n[exchange]\nlisten = \"127.0.0.1:0\"\n";
+    let (_folder, path) = file("vickrey.toml", text);
+    let script =
+        format!("ulimit -n 64 && exec {} serve --config \"$0\"", env!("CARGO_BIN_EXE_vickrey"));
+    let output = Command::new("sh").args(["-c", &script]).arg(path).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{told}");
+    assert!(
+        told.contains("this process may open 64 files, and needs 256: raise `ulimit -n`"),
+        "{told}"
+    );
+}
+
 /// Files of one folder, `vickrey.toml` among them, which is what is returned.
 fn files(named: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -472,7 +488,7 @@ fn work_together(more: &[&str]) {
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

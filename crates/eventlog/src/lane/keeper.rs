@@ -59,6 +59,12 @@ pub enum Report<'a> {
         /// Which.
         removed: &'a Removed,
     },
+    /// More than [`CLOCK_STEP_MAX_MS`](crate::CLOCK_STEP_MAX_MS) lie between two records: the clock
+    /// stepped, or nothing came. That time counts towards no age.
+    ClockStep {
+        /// Of which lane.
+        lane: LaneKind,
+    },
     /// Old segments are still there.
     RetainFailed {
         /// Of which lane.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::GapFormat;
 use super::gap::Span;
-use super::ring::{HEADER_BYTES, Position, RingShared, Tell, Told};
+use super::ring::{CLASSES, HEADER_BYTES, Position, RingShared, Tell, Told};
 use super::status::Counts;
 use crate::bug::{Bug, meanwhile, planted};
 use crate::disk::Disk;
@@ -23,6 +23,7 @@ struct Part {
     /// Bytes of the ring.
     bytes: usize,
     records: u64,
+    by_class: [u64; CLASSES],
     payload_bytes: u64,
     gaps: u64,
     /// Records that these gaps tell of.
@@ -37,6 +38,9 @@ impl Part {
     fn add(&mut self, more: &Self) {
         self.bytes += more.bytes;
         self.records += more.records;
+        for (sum, more) in self.by_class.iter_mut().zip(more.by_class) {
+            *sum += more;
+        }
         self.payload_bytes += more.payload_bytes;
         self.gaps += more.gaps;
         self.lost += more.lost;
@@ -191,6 +195,9 @@ impl Outlet {
     pub fn acknowledge(&mut self, counts: &Counts) {
         let synced = std::mem::take(&mut self.unsynced);
         counts.records.add(synced.records);
+        for (count, records) in counts.by_class.iter().zip(synced.by_class) {
+            count.add(records);
+        }
         counts.bytes.add(synced.payload_bytes);
         counts.gaps.add(synced.gaps);
         counts.lost.add(synced.lost);
@@ -206,12 +213,13 @@ impl Outlet {
     }
 
     /// What was written is lost, and what was taken was not written: that stays in the ring.
-    pub fn lose(&mut self) {
+    pub fn lose(&mut self, counts: &Counts) {
         if planted(Bug::LoseRetained) {
             return self.release();
         }
         self.taken = Part::default();
         let lost = std::mem::take(&mut self.unsynced);
+        counts.disk_lost.add(lost.records);
         if !planted(Bug::ForgetGap) {
             self.owed.add(lost.all);
         }
@@ -266,9 +274,12 @@ impl<D: Disk> Taking<'_, D> {
         let start = at + HEADER_BYTES;
         let payload = content.get(start..start + bytes, self.desk.scratch);
         let sequence = append(self.desk.writer, (header[4], time_ms), payload)?;
+        let mut by_class = [0; CLASSES];
+        by_class[usize::from(header[5])] = 1;
         self.part.add(&Part {
             bytes: HEADER_BYTES + bytes,
             records: 1,
+            by_class,
             payload_bytes: bytes as u64,
             all: Span::one(time_ms),
             sequence,

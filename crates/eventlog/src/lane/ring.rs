@@ -9,7 +9,7 @@
 //! | at | bytes | header |
 //! |---|---|---|
 //! | 0 | 4 | bytes of payload |
-//! | 4 | 4 | kind, and three zeros |
+//! | 4 | 4 | kind, class, and two zeros |
 //! | 8 | 8 | time |
 //! | 16 | 8 | how many records this ring had shed before |
 //! | 24 | 16 | the earliest and the latest time of those shed since the record before |
@@ -25,6 +25,8 @@ use crate::segment::PAYLOAD_BYTES_MAX;
 
 /// Bytes of a record in a ring before its payload.
 pub(super) const HEADER_BYTES: usize = 40;
+/// Records of the firehose are counted by so many classes.
+pub const CLASSES: usize = 4;
 /// No ring is shorter.
 const RING_BYTES_MIN: usize = 256;
 
@@ -208,7 +210,7 @@ impl Inlet {
         PAYLOAD_BYTES_MAX.min(self.shared.capacity - HEADER_BYTES)
     }
 
-    fn put(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> Result<(), NoRoom> {
+    fn put(&mut self, (kind, class): (u8, u8), time_ms: u64, payload: &[u8]) -> Result<(), NoRoom> {
         let length = HEADER_BYTES + payload.len();
         let Ok(mut chunk) = self.bytes.write_chunk(length) else {
             return Err(NoRoom(length));
@@ -216,7 +218,7 @@ impl Inlet {
         let bytes = u32::try_from(payload.len()).expect("a payload is at most a MiB");
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&bytes.to_le_bytes());
-        header[4] = kind;
+        (header[4], header[5]) = (kind, class);
         header[8..16].copy_from_slice(&time_ms.to_le_bytes());
 
         header[16..24].copy_from_slice(&self.shed.to_le_bytes());
@@ -297,7 +299,7 @@ impl DurableRing {
             counts.refused_state.add(1);
             return Err(refused);
         }
-        match inlet.put(kind, time_ms, payload) {
+        match inlet.put((kind, 0), time_ms, payload) {
             Ok(()) => Ok(Position(inlet.accepted)),
             Err(no_room) => {
                 inlet.shared.shard.refused_full.add(1);
@@ -343,6 +345,15 @@ impl FirehoseRing {
     /// # Panics
     /// `kind` is that of gaps.
     pub fn offer(&mut self, kind: u8, time_ms: u64, payload: &[u8]) -> bool {
+        self.offer_as((kind, 0), time_ms, payload)
+    }
+
+    /// The same of a class, by which [`Counters::by_class`] counts it once it is durable.
+    ///
+    /// # Panics
+    /// `kind` is that of gaps, or `class` is not below [`CLASSES`].
+    pub fn offer_as(&mut self, (kind, class): (u8, u8), time_ms: u64, payload: &[u8]) -> bool {
+        assert!(usize::from(class) < CLASSES, "there is no class {class}");
         assert!(kind != self.gap_kind, "kind {kind} is that of gaps");
         let inlet = &mut self.inlet;
         if inlet.lane.state() == State::Closed {
@@ -353,7 +364,7 @@ impl FirehoseRing {
             self.leave_out(time_ms);
             return false;
         }
-        match inlet.put(kind, time_ms, payload) {
+        match inlet.put((kind, class), time_ms, payload) {
             Ok(()) => true,
             Err(no_room) => {
                 inlet.no_room(&no_room);

@@ -49,6 +49,8 @@ pub(super) struct Scribe<D: Disk> {
     retain_at: Duration,
     /// Old segments could not be removed, and that was told.
     cannot_remove: bool,
+    /// Steps of the clock that stood in the log, and that was told.
+    clock_steps: usize,
     closing: bool,
     gaps: GapFormat,
     scratch: Vec<u8>,
@@ -72,6 +74,7 @@ impl<D: Disk> Scribe<D> {
             failing: None,
             retain_at: Duration::ZERO,
             cannot_remove: false,
+            clock_steps: 0,
             closing: false,
             gaps,
             scratch: Vec::new(),
@@ -231,7 +234,8 @@ impl<D: Disk> Scribe<D> {
     fn failed(&mut self, now: Now, error: &CommitError, report: &mut Reporter) {
         self.shared.counts.commit_failures.add(1);
         self.unsynced = None;
-        self.rings.iter_mut().for_each(Outlet::lose);
+        let counts = &self.shared.counts;
+        self.rings.iter_mut().for_each(|ring| ring.lose(counts));
         let (since, backoff) = match self.failing {
             Some(failing) => (failing.since, (failing.backoff * 2).min(self.options.retry_max)),
             None => (now.tick, self.options.retry_min),
@@ -264,10 +268,14 @@ impl<D: Disk> Scribe<D> {
         let retention = self.options.retention;
         self.retain_at = now.tick + retention.every;
         let age_ms = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        let older_than_ms = retention.age_max.map(|age| now.unix_ms.saturating_sub(age_ms(age)));
+        let age_max_ms = retention.age_max.map(age_ms);
         let keep_from = self.shared.keep_from();
         let counts = &self.shared.counts;
-        let retained = self.writer.retain(retention.bytes_max, older_than_ms, keep_from);
+        let retained = self.writer.retain(retention.bytes_max, age_max_ms, keep_from);
+        let clock_steps = retained.as_ref().map_or(self.clock_steps, |of| of.clock_steps);
+        if std::mem::replace(&mut self.clock_steps, clock_steps) < clock_steps {
+            report(Report::ClockStep { lane: self.kind });
+        }
         let was_told = std::mem::replace(&mut self.cannot_remove, retained.is_err());
         match retained {
             Ok(removed) if removed.segments.is_empty() => (),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::LaneKind;
-use super::ring::RingShared;
+use super::ring::{CLASSES, RingShared};
 use crate::disk::SyncMeter;
 
 /// Why a lane cannot be written.
@@ -111,6 +111,8 @@ impl Count {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub records: Count,
+    pub by_class: [Count; CLASSES],
+    pub disk_lost: Count,
     pub bytes: Count,
     pub commits: Count,
     pub commit_failures: Count,
@@ -126,6 +128,10 @@ pub(super) struct Counts {
 pub struct Counters {
     /// Records that were committed, gaps apart.
     pub records: u64,
+    /// The same by the class that each was offered as; those of the durable lane are of class 0.
+    pub by_class: [u64; CLASSES],
+    /// Records that were written, and lost by a disk that failed before they were committed.
+    pub disk_lost: u64,
     /// Bytes of their payloads.
     pub bytes: u64,
     /// Commits that succeeded.
@@ -246,6 +252,8 @@ impl Lane {
         let counts = &self.0.counts;
         let mut counters = Counters {
             records: counts.records.read(),
+            by_class: counts.by_class.each_ref().map(Count::read),
+            disk_lost: counts.disk_lost.read(),
             bytes: counts.bytes.read(),
             commits: counts.commits.read(),
             commit_failures: counts.commit_failures.read(),

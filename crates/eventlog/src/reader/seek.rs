@@ -101,21 +101,23 @@ pub(crate) fn trusted_index<D: Disk>(
     (whole && last.time_ms == index.last_time_ms).then_some(index)
 }
 
-/// The latest time of a segment's sound records before sequence `end`; `None` when there is none.
-pub(crate) fn latest_ms<F: DiskFile>(
+/// Time of the first of a segment's sound records before sequence `end`, and the latest time. None
+/// if there are none.
+pub(crate) fn times_ms<F: DiskFile>(
     source: &mut Source<F>,
     end: u64,
-) -> Result<Option<u64>, ReadError> {
+) -> Result<Option<(u64, u64)>, ReadError> {
     let mut scan = Scan::new(source.identity(), source.length());
-    let mut latest = None;
+    let mut times = None;
     while let Some(found) = source.next(&mut scan)? {
         if let Found::Record(frame) = found
             && frame.sequence < end
         {
-            latest = latest.max(Some(frame.time_ms));
+            let (first, max) = times.unwrap_or((frame.time_ms, 0));
+            times = Some((first, frame.time_ms.max(max)));
         }
     }
-    Ok(latest)
+    Ok(times)
 }
 
 /// The frame of a record, when it stands at a place.

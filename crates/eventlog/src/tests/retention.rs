@@ -21,11 +21,11 @@ const SEGMENT_BYTES: u64 = HEADER_BYTES as u64 + 5 * (FRAME_BYTES as u64 + 60);
 #[test]
 fn whole_segments_go_oldest_first() {
     #[track_caller]
-    fn check(bytes_max: Option<u64>, older_than_ms: Option<u64>, keep_from: u64, want: u64) {
+    fn check(bytes_max: Option<u64>, age_max_ms: Option<u64>, keep_from: u64, want: u64) {
         let (disk, mut writer) = writer(6);
         let names = segments(&disk).expect("a directory");
         assert_eq!(names.len(), 6);
-        let removed = writer.retain(bytes_max, older_than_ms, keep_from).expect("nothing fails");
+        let removed = writer.retain(bytes_max, age_max_ms, keep_from).expect("nothing fails");
         let want = usize::try_from(want).expect("few");
         assert_eq!(removed.segments, names[..want]);
         assert_eq!(removed.bytes, want as u64 * SEGMENT_BYTES);
@@ -41,7 +41,7 @@ fn whole_segments_go_oldest_first() {
         assert_eq!(writer.commit().expect("nothing fails"), 31);
     }
     let all = u64::MAX;
-    //    bytes_max                    older_than  keep_from  want
+    //    bytes_max                    age_max  keep_from  want
     check(None, None, all, 0);
     check(Some(6 * SEGMENT_BYTES), None, all, 0);
     check(Some(6 * SEGMENT_BYTES - 1), None, all, 1);
@@ -52,14 +52,14 @@ fn whole_segments_go_oldest_first() {
     check(Some(0), None, 6, 1);
     check(Some(0), None, 10, 1);
     check(Some(0), None, 11, 2);
-    check(None, Some(50), all, 0);
-    check(None, Some(51), all, 1);
-    check(None, Some(100), all, 1);
-    check(None, Some(101), all, 2);
-    check(None, Some(all), all, 5);
-    check(None, Some(all), 7, 1);
-    check(Some(3 * SEGMENT_BYTES), Some(51), all, 3);
-    check(Some(5 * SEGMENT_BYTES), Some(151), all, 3);
+    check(None, Some(250), all, 0);
+    check(None, Some(249), all, 1);
+    check(None, Some(200), all, 1);
+    check(None, Some(199), all, 2);
+    check(None, Some(49), all, 5);
+    check(None, Some(0), 7, 1);
+    check(Some(3 * SEGMENT_BYTES), Some(249), all, 3);
+    check(Some(5 * SEGMENT_BYTES), Some(149), all, 3);
 }
 
 #[test]
@@ -96,17 +96,17 @@ fn a_segment_without_an_index_is_read_once() {
     disk::Disk::remove(&disk, &first.index_name()).unwrap();
     let mut read = || {
         let before = disk.bytes_read();
-        assert_eq!(writer.retain(None, Some(50), u64::MAX).unwrap(), Removed::default());
+        assert_eq!(writer.retain(None, Some(100), u64::MAX).unwrap(), Removed::default());
         disk.bytes_read() - before
     };
     let (once, again) = (read(), read());
     assert!(once >= SEGMENT_BYTES - HEADER_BYTES as u64 && again < 100, "{once}, then {again}");
-    let removed = writer.retain(None, Some(51), u64::MAX).unwrap();
+    let removed = writer.retain(None, Some(99), u64::MAX).unwrap();
     assert_eq!(removed.segments, [first]);
     // Another one's times are not taken for those of the next.
     let second = segments(&disk).unwrap()[0];
     disk::Disk::remove(&disk, &second.index_name()).unwrap();
-    assert_eq!(writer.retain(None, Some(51), u64::MAX).unwrap(), Removed::default());
+    assert_eq!(writer.retain(None, Some(99), u64::MAX).unwrap(), Removed::default());
 }
 
 /// What goes is what a reader of all records would have chosen, whatever the indexes say.
@@ -124,23 +124,92 @@ fn what_goes_is_what_the_records_say() {
         }
         let all = records(Reader::new(&disk).unwrap());
         let bytes_max = chance.once_in(2).then(|| chance.below(4_000));
-        let older_than_ms = chance.once_in(2).then(|| chance.below(13_000));
+        let age_max_ms = chance.once_in(2).then(|| chance.below(13_000));
         let keep_from = chance.below(writer.durable() + 10);
         let length = |name: &Identity| disk.bytes(&name.file_name()).map_or(0, |bytes| bytes.len());
         let mut total: usize = names.iter().map(length).sum();
+        let latest = |at: usize| {
+            let end = names.get(at + 1).map_or(u64::MAX, |next| next.first);
+            let own = |record: &&Record| (names[at].first..end).contains(&record.sequence);
+            all.iter().filter(own).map(|record| record.time_ms).max()
+        };
+        // Times are less than a day apart: each step forward counts.
+        let age = |at: usize| -> u64 {
+            let times: Vec<_> = (at..names.len()).filter_map(latest).collect();
+            let before = (0..=at).rev().find_map(latest);
+            let all = before.into_iter().chain(times).collect::<Vec<_>>();
+            all.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).sum()
+        };
         let mut want = Vec::new();
-        for pair in names.windows(2) {
-            let own = |record: &&Record| (pair[0].first..pair[1].first).contains(&record.sequence);
-            let latest = all.iter().filter(own).map(|record| record.time_ms).max();
+        for (at, pair) in names.windows(2).enumerate() {
             let too_long = bytes_max.is_some_and(|bytes_max| total as u64 > bytes_max);
-            let too_old = older_than_ms.is_some_and(|older| latest.is_none_or(|at| at < older));
+            let too_old = age_max_ms.is_some_and(|age_max| age(at) > age_max);
             if pair[1].first > keep_from || !too_long && !too_old {
                 break;
             }
             total -= length(&pair[0]);
             want.push(pair[0]);
         }
-        let removed = writer.retain(bytes_max, older_than_ms, keep_from).unwrap();
+        let removed = writer.retain(bytes_max, age_max_ms, keep_from).unwrap();
         assert_eq!(removed.segments, want, "seed {seed}");
     }
+}
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// One start with a clock that is wrong makes nothing old, neither then nor once it is right again.
+#[test]
+fn a_clock_that_is_ahead_removes_nothing() {
+    let disk = FaultDisk::new(0);
+    let options = Options { segment_bytes: 500, ..OPTIONS };
+    let open = || Writer::open(disk.clone(), options, |_| ()).unwrap().0;
+    let month = Some(30 * DAY_MS);
+    // Ten days of records, a start 400 days ahead, and a day at the right time.
+    let mut hour = 0;
+    for (start, hours) in [(0, 240), (400 * 24, 5), (240, 24)] {
+        let mut writer = open();
+        for after in 0..hours {
+            hour = start + after;
+            writer.append(1, hour * 60 * 60 * 1000, &[b'p'; 60]).unwrap();
+            writer.commit().unwrap();
+            let kept = writer.retain(None, month, u64::MAX).unwrap();
+            assert_eq!(kept.segments, [], "hour {after} from {start}");
+            let steps = usize::from(start != 0);
+            assert_eq!(kept.clock_steps, steps, "hour {after} from {start}");
+        }
+    }
+    assert_eq!(records(Reader::new(&disk).unwrap()).len(), 269);
+    // Time that did pass counts: what is older by a month then goes.
+    let mut writer = open();
+    let mut removed = Vec::new();
+    for hour in hour..=(hour + 30 * 24) {
+        writer.append(1, hour * 60 * 60 * 1000, &[b'p'; 60]).unwrap();
+        writer.commit().unwrap();
+        removed.extend(writer.retain(None, month, u64::MAX).unwrap().segments);
+    }
+    assert!(removed.len() >= 269 / 5, "{removed:?}");
+    let first = records(Reader::new(&disk).unwrap())[0].time_ms;
+    assert!((240 * 60 * 60 * 1000..264 * 60 * 60 * 1000).contains(&first), "{first}");
+}
+
+/// Also where the clock steps while the log is written: a segment ends there.
+#[test]
+fn a_clock_that_steps_ends_a_segment() {
+    let disk = FaultDisk::new(0);
+    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    writer.append(1, 0, b"a").unwrap();
+    writer.append(1, DAY_MS, b"b").unwrap();
+    let ahead = 2 * DAY_MS + 1;
+    assert_eq!(writer.append(1, ahead, b"c"), Err(AppendError::BatchFull));
+    writer.commit().unwrap();
+    assert_eq!(writer.append(1, ahead, b"c"), Ok(3));
+    // Back is no step, and nor is what comes behind it.
+    writer.append(1, 0, b"d").unwrap();
+    writer.append(1, ahead, b"e").unwrap();
+    writer.commit().unwrap();
+    let firsts: Vec<_> = segments(&disk).unwrap().iter().map(|segment| segment.first).collect();
+    assert_eq!(firsts, [1, 3]);
+    let kept = writer.retain(None, Some(DAY_MS), u64::MAX).unwrap();
+    assert_eq!((kept.segments.len(), kept.clock_steps), (0, 1));
+    assert_eq!(writer.retain(None, Some(0), u64::MAX).unwrap().segments, []);
 }

@@ -3,7 +3,7 @@
 //!
 //! Owns what of a log is believed at a start. What is written from then on is the writer's.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::io;
 
 use super::{Options, Writer, write_index};
@@ -167,7 +167,7 @@ impl<D: Disk> Writer<D> {
             spare: None,
             segments: files.segments,
             keep_from: files.keep_from,
-            scanned: Cell::default(),
+            times: RefCell::default(),
         };
         Ok((writer, recovery))
     }

@@ -7,10 +7,10 @@ use std::io;
 
 use super::Writer;
 use crate::bug::{Bug, planted};
-use crate::disk::{Disk, DiskFile};
-use crate::index::Index;
+use crate::disk::{Disk, DiskFile as _};
+use crate::index::{Builder, Index};
 use crate::item::ReadError;
-use crate::reader::{latest_ms, trusted_index};
+use crate::reader::{times_ms, trusted_index};
 use crate::segment::Identity;
 use crate::source::Source;
 
@@ -21,6 +21,28 @@ pub struct Removed {
     pub segments: Vec<Identity>,
     /// Bytes in them.
     pub bytes: u64,
+    /// Steps of the clock between segments that are there, of more than [`CLOCK_STEP_MAX_MS`]: none
+    /// of them counts towards any age.
+    pub clock_steps: usize,
+}
+
+/// The longest time between two records, in milliseconds, that counts towards the age of what stands
+/// before them: one day. A clock that is wrong by more makes nothing old, nor does a time without
+/// records; a new segment begins behind either.
+pub const CLOCK_STEP_MAX_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Times of a segment's records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentTimes {
+    first_ms: u64,
+    max_ms: u64,
+}
+
+/// How old segments are.
+struct Ages {
+    /// Between each segment's latest record and the newest one, in milliseconds, oldest first.
+    of: Vec<u64>,
+    clock_steps: usize,
 }
 
 /// Segments could not be removed, or not all of them. Nothing that is wanted is lost, and it is
@@ -35,8 +57,8 @@ pub struct RetainError {
 
 impl<D: Disk> Writer<D> {
     /// Removes whole segments, oldest first, while all of them together are longer than
-    /// `bytes_max`, or while every record of the oldest is older than `older_than_ms` (Unix
-    /// milliseconds). One that holds a record from `keep_from_sequence` on stays, and so do the
+    /// `bytes_max`, or while every record of the oldest is more than `age_max_ms` older than the
+    /// newest record: see [`CLOCK_STEP_MAX_MS`]. One that holds a record from `keep_from_sequence` on stays, and so do the
     /// one that is written and the newest.
     ///
     /// Before they go, a header that declares them unwanted is durable: where something is to be
@@ -48,7 +70,7 @@ impl<D: Disk> Writer<D> {
     pub fn retain(
         &mut self,
         bytes_max: Option<u64>,
-        older_than_ms: Option<u64>,
+        age_max_ms: Option<u64>,
         keep_from_sequence: u64,
     ) -> Result<Removed, RetainError> {
         let mut removed = Removed::default();
@@ -56,7 +78,13 @@ impl<D: Disk> Writer<D> {
             return Ok(removed);
         }
         let lengths = self.lengths()?;
-        let count = self.unwanted(&lengths, (bytes_max, older_than_ms), keep_from_sequence)?;
+        let ages = age_max_ms.map(|_| self.ages()).transpose()?;
+        removed.clock_steps = ages.as_ref().map_or(0, |ages| ages.clock_steps);
+        let is_old = |at: usize| {
+            let age = ages.as_ref().and_then(|ages| ages.of.get(at));
+            age.zip(age_max_ms).is_some_and(|(age, age_max)| *age > age_max)
+        };
+        let count = self.unwanted(&lengths, bytes_max, is_old, keep_from_sequence);
         if count == 0 {
             return Ok(removed);
         }
@@ -90,58 +118,69 @@ impl<D: Disk> Writer<D> {
     fn unwanted(
         &self,
         lengths: &[u64],
-        (bytes_max, older_than_ms): (Option<u64>, Option<u64>),
+        bytes_max: Option<u64>,
+        is_old: impl Fn(usize) -> bool,
         keep_from_sequence: u64,
-    ) -> io::Result<usize> {
+    ) -> usize {
         let mut total: u64 = lengths.iter().sum();
-        for (at, pair) in self.segments.windows(2).enumerate() {
-            let [oldest, second] = [pair[0], pair[1]];
+        for (at, second) in self.segments.iter().skip(1).enumerate() {
             let wanted = second.first > keep_from_sequence && !planted(Bug::RemoveWanted);
             let too_long = bytes_max.is_some_and(|bytes_max| total > bytes_max);
-            if wanted || !too_long && !self.is_older(oldest, second.first, older_than_ms)? {
-                return Ok(at);
+            if wanted || !too_long && !is_old(at) {
+                return at;
             }
             total -= lengths[at];
         }
-        Ok(self.segments.len().saturating_sub(1))
+        self.segments.len().saturating_sub(1)
     }
 
-    /// Whether all of a sealed segment is older, by its index or else by itself.
-    fn is_older(
-        &self,
-        identity: Identity,
-        end: u64,
-        older_than_ms: Option<u64>,
-    ) -> io::Result<bool> {
-        let Some(older_than_ms) = older_than_ms else { return Ok(false) };
-        let latest = || -> Result<Option<u64>, ReadError> {
+    /// How old all segments are, by their indexes or else by themselves.
+    fn ages(&self) -> io::Result<Ages> {
+        self.times.borrow_mut().retain(|identity, _| self.segments.contains(identity));
+        let (mut clock, mut clock_steps, mut before) = (0_u64, 0, None::<u64>);
+        let mut of = Vec::with_capacity(self.segments.len());
+        for (at, identity) in self.segments.iter().enumerate() {
+            let end = self.segments.get(at + 1).map_or(self.durable + 1, |next| next.first);
+            if let Some(SegmentTimes { first_ms, max_ms }) = self.times_of(*identity, end)? {
+                let steps = |before: u64| first_ms > before.saturating_add(CLOCK_STEP_MAX_MS);
+                clock_steps += usize::from(before.is_some_and(steps));
+                let from = before.filter(|before| !steps(*before)).unwrap_or(first_ms);
+                clock += max_ms.saturating_sub(from);
+                before = Some(max_ms);
+            }
+            of.push(clock);
+        }
+        of.iter_mut().for_each(|at| *at = clock - *at);
+        Ok(Ages { of, clock_steps })
+    }
+
+    /// Times of a segment's records before `end`. None if it has none.
+    fn times_of(&self, identity: Identity, end: u64) -> io::Result<Option<SegmentTimes>> {
+        if self.active.as_ref().is_some_and(|active| active.identity == identity) {
+            let times = self.index.as_ref().and_then(Builder::times);
+            return Ok(times.map(|(first_ms, max_ms)| SegmentTimes { first_ms, max_ms }));
+        }
+        if let Some(known) = self.times.borrow().get(&identity) {
+            return Ok(*known);
+        }
+        let read = || -> Result<Option<(u64, u64)>, ReadError> {
             let mut source = Source::open(&self.disk, identity, self.options.window_bytes)?;
             match trusted_index(&self.disk, &source, end) {
-                Some(Index { max_time_ms, .. }) => Ok(Some(max_time_ms)),
-                None => self.scanned(&mut source, end),
+                Some(Index { first_time_ms, max_time_ms, .. }) => {
+                    Ok(Some((first_time_ms, max_time_ms)))
+                }
+                None => times_ms(&mut source, end),
             }
         };
-        match latest() {
-            Ok(latest) => Ok(latest.is_none_or(|latest| latest < older_than_ms)),
-            Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Ok(true)
-            }
-            Err(ReadError::Io { source, .. }) => Err(source),
-            Err(other) => Err(io::Error::other(other)),
-        }
-    }
-
-    /// The latest time in a sealed segment without an index, of which all is read once: it is asked
-    /// again and again until that is long ago.
-    fn scanned(&self, source: &mut Source<D::File>, end: u64) -> Result<Option<u64>, ReadError> {
-        match self.scanned.get() {
-            Some((identity, latest)) if identity == source.identity() => Ok(latest),
-            _ => {
-                let latest = latest_ms(source, end)?;
-                self.scanned.set(Some((source.identity(), latest)));
-                Ok(latest)
-            }
-        }
+        let times = match read() {
+            Ok(times) => times.map(|(first_ms, max_ms)| SegmentTimes { first_ms, max_ms }),
+            // Somebody removed it.
+            Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(ReadError::Io { source, .. }) => return Err(source),
+            Err(other) => return Err(io::Error::other(other)),
+        };
+        self.times.borrow_mut().insert(identity, times);
+        Ok(times)
     }
 
     /// Begins a segment whose header says what is wanted now, and removes what is not.

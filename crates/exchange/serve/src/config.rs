@@ -18,6 +18,7 @@ use std::time::Duration;
 use exchange_core::guard::{GuardLimits, Rate};
 use exchange_core::{Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey};
 use runtime::config::{Optional, Secret, Section, ms, secs};
+use runtime::shards::ConnectionTimeouts;
 use units::{Currency, Ppm, Price, Ratio};
 
 use crate::fanout::{Backoff, EndpointOptions, PoolLimits};
@@ -89,8 +90,8 @@ pub struct InboundLimits {
     pub body_max: usize,
     /// Longest wait for a body once its head has come.
     pub body_timeout: Duration,
-    /// Longest wait for a head, and for the next request on a kept-alive connection.
-    pub head_timeout: Duration,
+    /// Longest wait for the next request on a kept-alive connection, and for a head or handshake.
+    pub timeouts: ConnectionTimeouts,
     /// Largest head.
     pub head_max: usize,
     /// Longest wait for a caller to take any more of its answer.
@@ -219,12 +220,20 @@ impl Own {
                     ms(10)..=secs(60),
                     "Longest wait for a request's body after its head.",
                 ),
-                head_timeout: s.duration(
-                    "head_timeout",
-                    "60s",
-                    ms(100)..=secs(3600),
-                    "Longest wait for a request's head, which also ends idle connections.",
-                ),
+                timeouts: ConnectionTimeouts {
+                    idle: s.duration(
+                        "idle_timeout",
+                        "60s",
+                        ms(100)..=secs(3600),
+                        "Longest wait for the next request on an open connection.",
+                    ),
+                    head: s.duration(
+                        "head_timeout",
+                        "10s",
+                        ms(100)..=secs(3600),
+                        "Longest wait for a request's head, or a TLS handshake, from its first byte.",
+                    ),
+                },
                 write_timeout: s.duration(
                     "write_timeout",
                     "10s",

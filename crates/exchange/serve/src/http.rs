@@ -11,13 +11,16 @@ use exchange_core::no_bid;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
+    RETRY_AFTER,
 };
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
+use runtime::request::check_head;
+use runtime::shards::{ActiveStream, Activity};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -55,62 +58,87 @@ impl TurnedAway {
     }
 }
 
+/// The other end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// Where it is.
+    pub address: IpAddr,
+    /// What the connection is doing.
+    pub activity: Activity,
+}
+
 /// Serves one connection until it ends, or until `drain` completes and it is idle.
 pub async fn serve(
-    (stream, peer): (TcpStream, IpAddr),
+    (stream, peer): (TcpStream, Peer),
     shard: Rc<Shard>,
     drain: impl Future<Output = ()>,
 ) {
     let snapshot = shard.snapshot();
-    let InboundLimits { head_timeout, write_timeout, .. } = snapshot.config().inbound;
+    let InboundLimits { timeouts, write_timeout, .. } = snapshot.config().inbound;
     // A caller that stops reading would hold its connection for ever: hyper waits to write without
     // a timer, the kernel does not.
     let socket = SockRef::from(&stream);
     if let Err(error) = socket.set_tcp_user_timeout(Some(write_timeout)) {
         debug!(%error, "no write timeout on a connection");
     }
+    let stream = ActiveStream::new(stream, peer.activity.clone());
     let Some(tls) = &snapshot.config().tls else {
         drop(snapshot);
         return converse((TokioIo::new(stream), peer), shard, drain).await;
     };
     let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
-    match timeout(head_timeout, handshake).await {
+    match peer.activity.limited(&timeouts, handshake).await {
         Ok(Ok(stream)) => {
             drop(snapshot);
+            peer.activity.set_idle();
             converse((TokioIo::new(stream), peer), shard, drain).await;
         }
         Ok(Err(error)) => {
             shard.metrics.handshakes_failed.increment();
             debug!(%error, "no TLS with a caller");
         }
-        Err(_) => shard.metrics.handshakes_failed.increment(),
+        Err(end) => {
+            shard.metrics.handshakes_failed.increment();
+            debug!(%end, "no TLS with a caller");
+        }
     }
 }
 
 /// Answers request after request on an open connection.
 async fn converse<S: Read + Write + Unpin>(
-    (stream, peer): (S, IpAddr),
+    (stream, peer): (S, Peer),
     shard: Rc<Shard>,
     drain: impl Future<Output = ()>,
 ) {
     let inbound = shard.snapshot().config().inbound;
-    let service = service_fn(|request| handle(request, Rc::clone(&shard), peer));
+    let service = service_fn(|request| {
+        let under_way = peer.activity.request();
+        let (shard, peer) = (Rc::clone(&shard), peer.address);
+        async move {
+            let _under_way = under_way;
+            handle(request, shard, peer).await
+        }
+    });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(inbound.head_timeout)
+        // The activity has its own: hyper's head timeout begins when the connection is idle.
+        .header_read_timeout(None)
         .max_headers(HEADERS_MAX)
         .max_buf_size(inbound.head_max)
         .serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = drain => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let served = peer.activity.limited(&inbound.timeouts, async {
+        tokio::select! {
+            served = connection.as_mut() => served,
+            () = drain => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
         }
-    };
-    if let Err(error) = served {
-        debug!(%error, "connection ended");
+    });
+    match served.await {
+        Ok(Ok(())) => (),
+        Ok(Err(error)) => debug!(%error, "connection ended"),
+        Err(end) => debug!(%end, "connection closed"),
     }
 }
 
@@ -123,6 +151,13 @@ async fn handle(
     let snapshot = shard.snapshot();
     let config = snapshot.config();
     let (head, body) = request.into_parts();
+    if let Err(malformed) = check_head(&head) {
+        shard.metrics.turned_away.increment();
+        let problem = TurnedAway::with(StatusCode::BAD_REQUEST, malformed.to_string());
+        let mut response = refuse(&problem);
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return Ok(response);
+    }
     if head.uri.path().starts_with(BEACON_PATH) && head.method == Method::GET {
         let (uri, headers) = (&head.uri, &head.headers);
         let called = Called { shard: &shard, snapshot: &snapshot, uri, headers, peer };

@@ -35,25 +35,20 @@ pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
     (ResponseFate::Bids, "bids"),
 ];
 
-/// What became of an auction's record. In declaration order of what is left of it.
+/// What is left of an auction's record that the log took; the class that the log counts it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// All of it was handed to the log.
+    /// All of it.
     Whole,
     /// All but sampled bodies, with which it would have been too long.
     WithoutBodies,
     /// Of bids only those that were sold: with all of them it would have been too long.
     SoldBidsOnly,
-    /// The log had no room; a gap tells so.
-    Shed,
-    /// Even its calls were too long for a record.
-    TooLong,
 }
 
 impl Recorded {
     /// Every one, in declaration order.
-    pub const ALL: [Self; 5] =
-        [Self::Whole, Self::WithoutBodies, Self::SoldBidsOnly, Self::Shed, Self::TooLong];
+    pub const ALL: [Self; 3] = [Self::Whole, Self::WithoutBodies, Self::SoldBidsOnly];
 
     /// The metric label.
     pub const fn label(self) -> &'static str {
@@ -61,8 +56,6 @@ impl Recorded {
             Self::Whole => "whole",
             Self::WithoutBodies => "without_bodies",
             Self::SoldBidsOnly => "sold_bids_only",
-            Self::Shed => "shed",
-            Self::TooLong => "too_long",
         }
     }
 }
@@ -122,8 +115,6 @@ pub struct ExchangeMetrics {
     pub overshoot: Histogram,
     /// Bids by fate.
     pub fates: [Counter; Fate::ALL.len()],
-    /// Auctions by what became of their record.
-    pub recorded: [Counter; Recorded::ALL.len()],
     /// Accounts.
     pub purse: PurseMetrics,
 }
@@ -231,7 +222,6 @@ impl Default for ExchangeMetrics {
             total: Histogram::default(),
             overshoot: Histogram::default(),
             fates: std::array::from_fn(|_| Counter::default()),
-            recorded: Default::default(),
             purse: PurseMetrics::default(),
         }
     }
@@ -275,9 +265,7 @@ pub fn expose(
     expose_guards(generation, &beside.guards, page)?;
     expose_notices(generation, shards, beside, page)?;
     if let Some(lanes) = &beside.record {
-        let recorded =
-            |recorded: Recorded| shards.iter().map(move |shard| &shard.recorded[recorded as usize]);
-        record::expose(lanes, recorded, page)?;
+        record::expose(lanes, page)?;
     }
     purse::expose(shards, page)?;
     expose_seats(generation, page)

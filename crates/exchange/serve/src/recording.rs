@@ -177,6 +177,11 @@ fn tell(report: &Report<'_>) {
         Report::Removed { lane, removed } => {
             info!(lane = lane.name(), ?removed, "old segments are gone");
         }
+        Report::ClockStep { lane } => warn!(
+            lane = lane.name(),
+            "more than a day lies between two records: this time does not count towards the age of \
+             older ones, which are kept for longer; look at the clock"
+        ),
         Report::RetainFailed { lane, error } => {
             error!(lane = lane.name(), %error, "old segments cannot be removed");
         }

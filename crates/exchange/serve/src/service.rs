@@ -129,6 +129,7 @@ impl Exchange {
         let metrics = PerShard::new(options.shards);
         let body = {
             let (current, metrics) = (current.clone(), metrics.clone());
+            let sockets_max = options.outbound_max / options.shards.max(1);
             let counter = office.as_ref().map(|office| office.counter.clone());
             let seats = lines.into_iter().zip(recorders).zip(purses);
             let seats: Vec<_> = seats.map(|seat| Mutex::new(Some(seat))).collect();
@@ -140,7 +141,7 @@ impl Exchange {
                 let mut generations = current.clone();
                 let (counter, tracer) = (counter.clone(), tracer.clone());
                 async move {
-                    match Reactor::start(Arc::clone(&counters), context.shutdown()) {
+                    match Reactor::start(Arc::clone(&counters), sockets_max, context.shutdown()) {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
                             let seat = (context.index(), line);
@@ -343,7 +344,9 @@ async fn run_shard(
         let shard = Rc::clone(&shard);
         let shutdown = context.shutdown().clone();
         context.tasks().spawn_isolated(async move {
-            let (_open, peer) = (accepted.open, accepted.peer.ip());
+            let open = accepted.open;
+            let activity = open.activity().clone();
+            let peer = http::Peer { address: accepted.peer.ip(), activity };
             match TcpStream::from_std(accepted.stream) {
                 Ok(stream) => {
                     let drain = async move {

@@ -14,9 +14,12 @@
 //!
 //! With a token, all but health asks for it. Without, whoever reaches the listener may do all that
 //! it does: then it listens on loopback only. A web page reaches loopback too, so a request that
-//! changes something and comes from one is refused.
+//! changes something and comes from one is refused, and so is one for a host that is not ours.
+//!
+//! Where all connections are busy, a few more are taken for health and metrics alone.
 
 mod configuration;
+mod host;
 mod pages;
 mod readiness;
 mod reply;
@@ -31,23 +34,23 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
 use tokio::sync::oneshot;
 use tracing::warn;
 
 use crate::config::{Optional, Secret, Section, ms, secs};
+use crate::shards::ConnectionTimeouts;
 use server::Server;
 
 pub use configuration::{
-    CONFIGURATION, Configuration, DOCUMENT, InForce, ReloadError, ReloadSummary, configuration,
-    document,
+    CONFIGURATION, Configuration, ConfigurationApi, DOCUMENT, InForce, ReloadError, ReloadSummary,
+    configuration, document,
 };
 pub use pages::{Pages, VITALS, Vitals};
 pub use readiness::Readiness;
 pub use reply::{ErrorCode, Reply};
 pub use rfc3339::rfc3339;
 pub use route::{Api, Call, Method, Route};
+pub use server::VITALS_CONNECTIONS;
 
 /// Least letters of a token: what is shorter is guessed.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -59,14 +62,16 @@ pub struct AdminOptions {
     pub listen: SocketAddr,
     /// What they must know to be answered; absent: nothing.
     pub token: Option<Secret>,
-    /// Most connections open at once; those beyond are closed at once.
+    /// Most connections open at once; a new one beyond them takes the place of the longest idle.
     pub connections_max: usize,
-    /// Longest wait for the headers of a request, idle time included.
-    pub header_timeout: Duration,
+    /// Longest wait for the next request, and for a head.
+    pub timeouts: ConnectionTimeouts,
+    /// Names that requests may be for, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
 }
 
 impl AdminOptions {
-    /// Declares and reads the keys `listen`, `token`, `connections_max` and `header_timeout`.
+    /// Declares and reads the keys of `[admin]`.
     pub fn read(s: &mut Section<'_>) -> Self {
         let options = Self {
             listen: s.socket_address(
@@ -84,14 +89,34 @@ impl AdminOptions {
                 "connections_max",
                 32,
                 1..=10_000_usize,
-                "Most connections open at once; those beyond are closed at once.",
+                "Most connections open at once; a new one beyond them takes the place of the one \
+                 that is idle for longest. Where all are busy, 8 more are taken for health and \
+                 metrics alone.",
             ),
-            header_timeout: s.duration(
-                "header_timeout",
-                "60s",
-                ms(1)..=secs(300),
-                "Longest wait for the headers of a request, idle time included.",
-            ),
+            timeouts: ConnectionTimeouts {
+                idle: s.duration(
+                    "idle_timeout",
+                    "60s",
+                    ms(1)..=secs(300),
+                    "Longest wait for the next request on an open connection.",
+                ),
+                head: s.duration(
+                    "header_timeout",
+                    "10s",
+                    ms(1)..=secs(300),
+                    "Longest wait for the headers of a request from their first byte.",
+                ),
+            },
+            hosts: s
+                .texts(
+                    "hosts",
+                    Optional(&["exchange-1.internal"]),
+                    host::parse_host,
+                    "Names that operators may ask by, beside addresses and `localhost`. A request \
+                     for any other host is refused, health apart: a web page may have pointed its \
+                     own name here.",
+                )
+                .unwrap_or_default(),
         };
         options.check(s);
         options

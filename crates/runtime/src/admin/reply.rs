@@ -5,7 +5,8 @@
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION,
+    RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ const JSON: &str = "application/json";
 /// What is wrong, as programs tell it apart. In the order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
+    /// 421: the request is for a host that is not ours.
+    MisdirectedRequest,
     /// 401: no bearer token, or another.
     Unauthorized,
     /// 404: no such resource.
@@ -42,6 +45,8 @@ pub enum ErrorCode {
     KeyReused,
     /// 422: what was sent has problems, all of which are told, and nothing was changed.
     InvalidDefinition,
+    /// 429: this is asked for too often; `retry-after` says when to ask again.
+    TooManyRequests,
     /// 503: not now, for example because the process drains.
     Unavailable,
     /// 422: what was asked for has problems, all of which are told, and nothing was changed.
@@ -54,6 +59,7 @@ impl ErrorCode {
     /// As answers have it.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::MisdirectedRequest => "misdirected_request",
             Self::Unauthorized => "unauthorized",
             Self::NotFound => "not_found",
             Self::NotConfigured => "not_configured",
@@ -67,6 +73,7 @@ impl ErrorCode {
             Self::PreconditionFailed => "precondition_failed",
             Self::KeyReused => "idempotency_key_reused",
             Self::InvalidDefinition => "invalid_definition",
+            Self::TooManyRequests => "too_many_requests",
             Self::Unavailable => "unavailable",
             Self::InvalidConfiguration => "invalid_configuration",
             Self::Defect => "defect",
@@ -76,6 +83,7 @@ impl ErrorCode {
     /// The status of an answer with it.
     pub const fn status(self) -> StatusCode {
         match self {
+            Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::NotFound | Self::NotConfigured => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -86,6 +94,7 @@ impl ErrorCode {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Conflict => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::KeyReused | Self::InvalidDefinition | Self::InvalidConfiguration => {
                 StatusCode::UNPROCESSABLE_ENTITY
@@ -163,6 +172,16 @@ impl Reply {
     /// With the methods that are allowed.
     pub(super) fn with_allow(self, methods: &str) -> Self {
         self.with(ALLOW, methods)
+    }
+
+    /// With the whole seconds after which to ask again.
+    pub(super) fn with_retry_after(self, seconds: u64) -> Self {
+        self.with(RETRY_AFTER, &seconds.to_string())
+    }
+
+    /// The last answer of its connection.
+    pub(super) fn and_close(self) -> Self {
+        self.with(CONNECTION, "close")
     }
 
     /// With a header; not with one that no header can bear.

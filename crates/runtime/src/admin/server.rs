@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -15,18 +15,23 @@ use hyper::header::{AUTHORIZATION, HeaderMap, ORIGIN};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use subtle::ConstantTimeEq as _;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tracing::{debug, error, warn};
 
 use super::AdminOptions;
+use super::host::is_ours;
 use super::pages::Pages;
 use super::reply::{ErrorCode, Reply};
 use super::route::{Api, find};
 use crate::config::Secret;
+use crate::request::check_head;
+use crate::shards::{
+    ActiveStream, Activity, ConnectionLimits, ConnectionTable, ConnectionTimeouts,
+};
 
 /// Longest life of a connection, whatever its client does or leaves undone.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
@@ -40,6 +45,10 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Routes that may take a while, answered at once.
 const ANSWERING_MAX: usize = 4;
 
+/// Connections beyond `connections_max` for health and metrics alone, taken while all others have
+/// requests under way: a liveness probe must not fail because operators are busy.
+pub const VITALS_CONNECTIONS: usize = 8;
+
 /// The place of health and metrics among the parts of the API. They are answered by the listener's
 /// own thread, so that nothing can hold them up.
 const VITALS: usize = 0;
@@ -47,8 +56,18 @@ const VITALS: usize = 0;
 pub(super) struct Server {
     apis: Vec<Arc<Api>>,
     token: Option<Secret>,
-    header_timeout: Duration,
-    connections: Semaphore,
+    hosts: Vec<String>,
+    timeouts: ConnectionTimeouts,
+    connections: ConnectionTable,
+    /// For health and metrics alone.
+    vitals: ConnectionTable,
+}
+
+/// What a connection may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    Vitals,
 }
 
 /// Runs the thread until `stopped` is dropped at its other end; tells `ready` how it began.
@@ -87,10 +106,13 @@ pub(super) fn run(
 async fn accept_all(server: &Rc<Server>, listener: &tokio::net::TcpListener) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let server = Rc::clone(server);
-                tokio::task::spawn_local(async move { server.connection(stream).await });
-            }
+            Ok((stream, peer)) => match server.enter(peer) {
+                Some(entered) => {
+                    let server = Rc::clone(server);
+                    tokio::task::spawn_local(async move { server.serve(stream, entered).await });
+                }
+                None => debug!("too many admin connections: one was closed"),
+            },
             Err(error) => {
                 warn!(%error, "the admin listener cannot accept connections");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -104,35 +126,54 @@ impl Server {
         Self {
             apis: pages.into_apis().into_iter().map(Arc::new).collect(),
             token: options.token.clone(),
-            header_timeout: options.header_timeout,
-            connections: Semaphore::new(options.connections_max),
+            hosts: options.hosts.clone(),
+            timeouts: options.timeouts,
+            connections: table(options.connections_max),
+            vitals: table(VITALS_CONNECTIONS),
         }
     }
 
-    async fn connection(self: Rc<Self>, stream: TcpStream) {
-        let Ok(_permit) = self.connections.try_acquire() else {
-            debug!("too many admin connections: one was closed");
-            return;
-        };
+    /// A place for a new connection.
+    fn enter(&self, peer: SocketAddr) -> Option<(Activity, Scope)> {
+        let of_all = self.connections.enter(peer.ip()).map(|place| (place, Scope::All));
+        let entered =
+            of_all.or_else(|| self.vitals.enter(peer.ip()).map(|place| (place, Scope::Vitals)));
+        entered.map(|(place, scope)| (Activity::new(place), scope))
+    }
+
+    async fn serve(self: Rc<Self>, stream: TcpStream, (activity, scope): (Activity, Scope)) {
         let answer = service_fn(|request: Request<Incoming>| async {
-            let response: Response<Full<Bytes>> = self.answer(request).await.into_response();
+            let _request = activity.request();
+            let reply = self.answer(request, scope).await;
+            let response: Response<Full<Bytes>> = reply.into_response();
             Ok::<_, Infallible>(response)
         });
+        let stream = TokioIo::new(ActiveStream::new(stream, activity.clone()));
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.header_timeout)
-            .serve_connection(TokioIo::new(stream), answer);
+            // The activity has its own: hyper's head timeout begins when the connection is idle.
+            .header_read_timeout(None)
+            .serve_connection(stream, answer);
+        let connection = activity.limited(&self.timeouts, connection);
         match tokio::time::timeout(CONNECTION_AGE_MAX, connection).await {
-            Ok(Ok(())) => (),
-            Ok(Err(error)) => debug!(%error, "an admin connection failed"),
+            Ok(Ok(Ok(()))) => (),
+            Ok(Ok(Err(error))) => debug!(%error, "an admin connection failed"),
+            Ok(Err(end)) => debug!(%end, "an admin connection was closed"),
             Err(_) => debug!("an admin connection reached its age limit"),
         }
     }
 
-    /// The refusals come in the order of [`ErrorCode`].
-    async fn answer(&self, request: Request<Incoming>) -> Reply {
+    /// The refusals come in the order of [`ErrorCode`], behind that of a malformed head.
+    async fn answer(&self, request: Request<Incoming>, scope: Scope) -> Reply {
         let (mut head, body) = request.into_parts();
+        if let Err(malformed) = check_head(&head) {
+            return Reply::error(ErrorCode::BadRequest, &malformed.to_string()).and_close();
+        }
         let path = head.uri.path();
+        if !path.starts_with("/health/") && !is_ours(&head, &self.hosts) {
+            let message = "name the listener by its address, as localhost, or as one of \
+                           `admin.hosts`";
+            return Reply::error(ErrorCode::MisdirectedRequest, message);
+        }
         if !path.starts_with("/health/") && !self.may_ask(&head.headers) {
             let message = "send the configuration's `admin.token` as authorization: Bearer TOKEN";
             return Reply::error(ErrorCode::Unauthorized, message);
@@ -146,6 +187,10 @@ impl Server {
         if changes && head.headers.contains_key(ORIGIN) {
             let message = "changes are not taken from web pages, which the origin header tells of";
             return Reply::error(ErrorCode::CrossOrigin, message);
+        }
+        if scope == Scope::Vitals && found.api != VITALS {
+            let message = "all of `admin.connections_max` connections have requests under way";
+            return Reply::error(ErrorCode::Unavailable, message).and_close();
         }
         let api = Arc::clone(&self.apis[found.api]);
         let body = match collected(body, api.body_bytes_max()).await {
@@ -176,6 +221,12 @@ impl Server {
             is_bearer && bool::from(given.trim_ascii().ct_eq(token.expose().as_bytes()))
         })
     }
+}
+
+fn table(connections_max: usize) -> ConnectionTable {
+    // No share for each address: operators and probes often have one in common.
+    let limits = ConnectionLimits { total: connections_max, per_address: usize::MAX };
+    ConnectionTable::new(limits)
 }
 
 /// Reads a body to its end, also one that nobody wants, so that the connection serves on.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream as Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn exchange(address: SocketAddr, sent: &str) -> String {
 impl Fixture {
     #[track_caller]
     fn check(&self, request: &str, status: &str, body: &str) {
-        let request = format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let request = format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let answer = exchange(self.address, &request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{request}{answer}");
         assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{request}{answer}");
@@ -75,7 +75,8 @@ impl Fixture {
         let (line, headers) = request.split_once('\n').unwrap_or((request, ""));
         let headers = headers.replace('\n', "\r\n");
         let headers = if headers.is_empty() { headers } else { headers + "\r\n" };
-        let request = format!("{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{headers}\r\n");
+        let request =
+            format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
         let answer = exchange(self.address, &request);
         let status = answer[9..12].parse().unwrap();
         (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
@@ -139,7 +140,7 @@ fn a_route_is_told_all_of_a_request_but_the_token() {
     // Two bytes of the request are behind the body, as an empty line.
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (201, want));
     fixture.check_code(&format!("PATCH /v1/echo?a+b=%ff\n{head}"), 400, "bad_request");
-    let line = "PATCH /v1/echo HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
+    let line = "PATCH /v1/echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
     let request = format!("{line}authorization: Bearer 0123456789abcdef\r\n\r\n");
     let answer = exchange(fixture.address, &request);
     assert!(answer.contains("\r\nlocation: /v1/echo/1\r\n"), "{answer}");
@@ -227,7 +228,7 @@ fn pages() {
 fn headers() {
     let fixture = start("");
     let ask = |request: &str| {
-        let request = format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let request = format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         exchange(fixture.address, &request)
     };
     assert!(ask("DELETE /metrics").contains("\r\nallow: GET, HEAD\r\n"));
@@ -250,8 +251,8 @@ fn headers() {
 #[test]
 fn a_kept_alive_connection_is_answered_again() {
     let fixture = start("");
-    let request = "GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
-    let last = "GET /health/live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let request = "GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let last = "GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = exchange(fixture.address, &format!("{request}{request}{last}"));
     assert_eq!(answer.matches("\r\n\r\nlive\n").count(), 3, "{answer}");
     fixture.admin.stop();
@@ -259,7 +260,7 @@ fn a_kept_alive_connection_is_answered_again() {
 
 #[test]
 fn slow_headers_and_nonsense_are_ended() {
-    let fixture = start("header_timeout = '20ms'");
+    let fixture = start("header_timeout = '20ms'\nidle_timeout = '20ms'");
     // The server closes each of these by itself, or the client's patience would end the test.
     exchange(fixture.address, "GET /metrics HTTP/1.1\r\nhost:");
     exchange(fixture.address, "");
@@ -268,22 +269,110 @@ fn slow_headers_and_nonsense_are_ended() {
     fixture.admin.stop();
 }
 
+/// Whether the connection answers a request for its health.
+fn is_live(mut client: &Client) -> bool {
+    let mut answer = [0; 4096];
+    let sent = client.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let read = sent.and_then(|()| client.read(&mut answer)).unwrap_or(0);
+    answer[..read].starts_with(b"HTTP/1.1 200 OK\r\n")
+}
+
+/// Whether the server closes the connection, with or without bytes of ours unread.
+fn is_closed(mut client: &Client) -> bool {
+    match client.read(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    }
+}
+
 #[test]
-fn connections_beyond_the_limit_are_closed() {
-    let fixture = start("connections_max = 1");
-    let mut first = connect(fixture.address);
-    let request = b"GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
-    let live = |client: &mut Client| {
-        let mut answer = [0; 4096];
-        client.write_all(request).unwrap();
-        let n = client.read(&mut answer).unwrap();
-        answer[..n].starts_with(b"HTTP/1.1 200 OK\r\n")
+fn silent_connections_make_place() {
+    let fixture = start("connections_max = 2\nidle_timeout = '300s'");
+    let silent = [connect(fixture.address), connect(fixture.address)];
+    let (third, fourth) = (connect(fixture.address), connect(fixture.address));
+    assert!(is_live(&third) && is_live(&fourth));
+    assert!(silent.iter().all(is_closed), "the longest idle ones go first");
+    assert!(is_live(&third) && is_live(&fourth));
+    fixture.admin.stop();
+}
+
+/// A request under way keeps its connection; health and metrics are answered all the same.
+#[test]
+fn health_is_answered_when_all_connections_are_busy() {
+    let fixture = start("connections_max = 1\nidle_timeout = '300s'");
+    let mut busy = connect(fixture.address);
+    busy.write_all(b"PUT /v1/things/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n")
+        .unwrap();
+    // Until its head is read, it is idle and makes place.
+    let start = std::time::Instant::now();
+    while fixture.ask("GET /v1/things/a").0 != 503 {
+        assert!(start.elapsed() < Duration::from_secs(30), "it is never busy");
+        if is_closed_already(&busy) {
+            busy = connect(fixture.address);
+            let head = b"PUT /v1/things/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n";
+            busy.write_all(head).unwrap();
+        }
+    }
+    fixture.check_code("GET /v1/things/a", 503, "unavailable");
+    for page in ["/health/live", "/metrics"] {
+        assert_eq!(fixture.ask(&format!("GET {page}")).0, 200);
+    }
+    // Places for health are bounded, and idle connections make place there too.
+    let silent: Vec<_> = (0..2 * VITALS_CONNECTIONS).map(|_| connect(fixture.address)).collect();
+    assert_eq!(fixture.ask("GET /health/live").0, 200);
+    assert!(is_closed(&silent[0]));
+    busy.write_all(b"x").unwrap();
+    let mut answer = [0; 4096];
+    let read = busy.read(&mut answer).unwrap();
+    assert!(answer[..read].starts_with(b"HTTP/1.1 204 "), "its request was never cut off");
+    fixture.admin.stop();
+}
+
+/// Whether the server has closed the connection by now.
+fn is_closed_already(client: &Client) -> bool {
+    client.set_nonblocking(true).unwrap();
+    let peeked = client.peek(&mut [0]);
+    client.set_nonblocking(false).unwrap();
+    !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn hosts_are_checked() {
+    let fixture = start("hosts = ['exchange-1.Internal']");
+    let status = |line: &str, headers: &str| {
+        let sent = format!("{line}\r\n{headers}connection: close\r\n\r\n");
+        exchange(fixture.address, &sent)[9..12].parse::<u16>().unwrap()
     };
-    assert!(live(&mut first));
-    let mut second = connect(fixture.address);
-    // Closed with or without our bytes unread: an end or a reset.
-    assert!(matches!(second.read(&mut [0]), Ok(0) | Err(_)));
-    assert!(live(&mut first));
+    let of = |host: &str| status("GET /metrics HTTP/1.1", &format!("host: {host}\r\n"));
+    for host in ["127.0.0.1", "10.0.0.1:9464", "[::1]:9464", "LocalHost:1", "exchange-1.internal:1"]
+    {
+        assert_eq!(of(host), 200, "{host}");
+    }
+    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
+        assert_eq!(of(host), 421, "{host}");
+    }
+    assert_eq!(status("GET http://evil.example/metrics HTTP/1.1", "host: localhost\r\n"), 421);
+    assert_eq!(status("GET /health/live HTTP/1.1", "host: evil.example\r\n"), 200);
+    assert_eq!(status("GET /metrics HTTP/1.0", ""), 200);
+    // Not even health is answered then: what follows the head cannot be trusted.
+    let live = "GET /health/live HTTP/1.1";
+    assert_eq!(status(live, ""), 400);
+    assert_eq!(status(live, "host: a\r\nhost: a\r\n"), 400);
+    let twice = "host: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n";
+    assert_eq!(status(live, twice), 400);
+    fixture.admin.stop();
+    let problems = parse("x", "hosts = ['a:1', '']", AdminOptions::read).unwrap_err();
+    assert_eq!(problems.count(), 2);
+}
+
+#[test]
+fn reloads_have_a_limit() {
+    let fixture = start("");
+    let line = "POST /v1/reload HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let mut answers = (0..10_000).map(|_| exchange(fixture.address, line));
+    let limited = answers.find(|answer| answer.starts_with("HTTP/1.1 429 ")).unwrap();
+    assert!(limited.contains("\r\nretry-after: 1\r\n"), "{limited}");
+    assert!(limited.contains("too_many_requests"), "{limited}");
     fixture.admin.stop();
 }
 
@@ -349,7 +438,7 @@ fn a_token_is_asked_for() {
     assert_eq!(fixture.ask("GET /health/live").0, 200);
     assert_eq!(fixture.ask("GET /health/ready").0, 503);
     let refused =
-        exchange(fixture.address, "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        exchange(fixture.address, "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert!(refused.contains("\r\nwww-authenticate: Bearer\r\n"), "{refused}");
     fixture.admin.stop();
 }

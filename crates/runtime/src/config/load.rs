@@ -46,6 +46,9 @@ pub struct Loaded<T> {
     pub value: T,
     /// Every declared key with its value in force.
     pub effective: Effective,
+    /// Tells contents of files from others, also where only a masked secret differs. It is good
+    /// for comparing two readings by one process.
+    pub digest: u64,
 }
 
 /// Reads the file at `path`, and those that it includes, by the declarations of `read`.
@@ -225,7 +228,8 @@ fn read_files<T>(
     if !log.is_empty() {
         return Err(log.into_problems(name));
     }
-    Ok(Loaded { value, effective: Effective { root: Setting::Table(settings) } })
+    let effective = Effective { root: Setting::Table(settings) };
+    Ok(Loaded { value, effective, digest: outside.digest() })
 }
 
 /// What a file's text is as TOML.

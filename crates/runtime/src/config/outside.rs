@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -86,16 +87,19 @@ pub(super) struct Outside<'a> {
     /// `None`: the text stands alone.
     variables: Option<Variables<'a>>,
     seen: RefCell<Sources>,
+    /// Over the paths and bytes of all that was read.
+    digest: RefCell<DefaultHasher>,
 }
 
 impl<'a> Outside<'a> {
     pub(super) fn new(variables: Variables<'a>) -> Self {
-        Self { variables: Some(variables), seen: RefCell::default() }
+        let (seen, digest) = (RefCell::default(), RefCell::default());
+        Self { variables: Some(variables), seen, digest }
     }
 
     /// For a text that must not reach out.
     pub(super) fn closed() -> Self {
-        Self { variables: None, seen: RefCell::default() }
+        Self { variables: None, seen: RefCell::default(), digest: RefCell::default() }
     }
 
     /// Whether the text stands alone: no file may be read, and there are no variables.
@@ -130,7 +134,13 @@ impl<'a> Outside<'a> {
         }
         let mut bytes = Vec::new();
         File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+        (path, &bytes).hash(&mut *self.digest.borrow_mut());
         Ok(bytes)
+    }
+
+    /// Tells what was read from something else.
+    pub(super) fn digest(&self) -> u64 {
+        self.digest.borrow().finish()
     }
 
     /// All that was read.

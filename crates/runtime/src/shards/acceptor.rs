@@ -12,8 +12,8 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::callers::Callers;
 use super::shard::Handover;
+use super::table::{ConnectionLimits, ConnectionTable, Place};
 use super::{Ready, ShardsMetrics, ShardsOptions, StartError};
 use crate::shutdown::Shutdown;
 
@@ -25,9 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 pub(super) struct Acceptor {
     lanes: Vec<mpsc::Sender<Handover>>,
     metrics: ShardsMetrics,
-    connections_max: usize,
-    per_caller_max: usize,
-    callers: Callers,
+    table: ConnectionTable,
 }
 
 impl Acceptor {
@@ -36,13 +34,11 @@ impl Acceptor {
         metrics: ShardsMetrics,
         options: &ShardsOptions,
     ) -> Self {
-        Self {
-            lanes,
-            metrics,
-            connections_max: options.connections_max,
-            per_caller_max: options.connections_per_caller_max,
-            callers: Callers::default(),
-        }
+        let limits = ConnectionLimits {
+            total: options.connections_max,
+            per_address: options.connections_per_caller_max,
+        };
+        Self { lanes, metrics, table: ConnectionTable::new(limits) }
     }
 
     /// Accepts until the shutdown begins. Then listeners and lanes are dropped: clients are
@@ -84,9 +80,9 @@ impl Acceptor {
             match accept(listener).await {
                 Ok((stream, peer)) => {
                     burst = Burst::default();
-                    match self.callers.enter(peer.ip(), self.per_caller_max) {
-                        Some(caller) => {
-                            self.place(Handover { stream, listener: index, peer, caller });
+                    match self.enter(peer) {
+                        Some(place) => {
+                            self.hand_over(Handover { stream, listener: index, peer, place });
                         }
                         // Dropping the stream closes it.
                         None => self.metrics.acceptor.refused.increment(),
@@ -102,20 +98,27 @@ impl Acceptor {
         }
     }
 
+    /// A place for a new connection, within the limits.
+    fn enter(&self, peer: SocketAddr) -> Option<Place> {
+        let place = self.table.enter(peer.ip())?;
+        if place.evicted_another {
+            self.metrics.acceptor.evicted.increment();
+        }
+        Some(place)
+    }
+
     /// Gives a socket to the least loaded shard, or closes it.
-    fn place(&self, handover: Handover) {
-        let limit = u64::try_from(self.connections_max).unwrap_or(u64::MAX);
-        let room = self.metrics.open() < limit;
+    fn hand_over(&self, handover: Handover) {
         let counters = self.metrics.acceptor.handed.iter().zip(self.metrics.shards.iter());
         let least =
             self.lanes.iter().zip(counters).filter(|(lane, _)| !lane.is_closed()).min_by_key(
                 |(_, (handed, shard))| handed.value().saturating_sub(shard.closed.value()),
             );
-        let place = least.filter(|_| room).map(|(lane, counters)| (lane.try_reserve(), counters));
-        if let Some((Ok(place), (handed, _))) = place {
+        let lane = least.map(|(lane, counters)| (lane.try_reserve(), counters));
+        if let Some((Ok(lane), (handed, _))) = lane {
             // Counted before the shard can see it, or it might be closed before it was open.
             handed.increment();
-            place.send(handover);
+            lane.send(handover);
         } else {
             self.metrics.acceptor.refused.increment();
             drop(handover); // Closes the socket.

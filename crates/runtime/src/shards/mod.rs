@@ -18,7 +18,7 @@
 //!         shard.tasks().spawn_isolated(async move {
 //!             let _open = accepted.open;
 //!             let _stream = tokio::net::TcpStream::from_std(accepted.stream);
-//!             // Serve it.
+//!             // Serve it, by an `ActiveStream` within `accepted.open.activity().limited(…)`.
 //!         });
 //!     }
 //! })?;
@@ -28,9 +28,10 @@
 //! ```
 
 mod acceptor;
-mod callers;
+mod activity;
 mod options;
 mod shard;
+mod table;
 mod tasks;
 
 #[cfg(test)]
@@ -47,8 +48,10 @@ use crate::shutdown::Shutdown;
 use acceptor::Acceptor;
 use shard::Seat;
 
+pub use activity::{ActiveStream, Activity, ConnectionEnd, ConnectionTimeouts, RequestActivity};
 pub use options::ShardsOptions;
 pub use shard::{Accepted, Open, ShardContext};
+pub use table::{ConnectionLimits, ConnectionTable, EVICTING_MAX};
 pub use tasks::Tasks;
 
 /// Accepted sockets that may wait for one shard to take them. A shard that lets so many wait is
@@ -96,6 +99,8 @@ struct AcceptorCounters {
     handed: Vec<Counter>,
     /// Connections closed at once: too many were open, or no shard would take them.
     refused: Counter,
+    /// Idle connections that were closed to make place for new ones.
+    evicted: Counter,
     /// Accepts that failed.
     failed: Counter,
 }
@@ -120,11 +125,13 @@ pub struct ShardsMetrics {
 impl ShardsMetrics {
     fn new(shards: usize) -> Self {
         let handed = (0..shards).map(|_| Counter::default()).collect();
-        let (refused, failed) = (Counter::default(), Counter::default());
-        Self {
-            acceptor: Arc::new(Padded::new(AcceptorCounters { handed, refused, failed })),
-            shards: PerShard::new(shards),
-        }
+        let counters = AcceptorCounters {
+            handed,
+            refused: Counter::default(),
+            evicted: Counter::default(),
+            failed: Counter::default(),
+        };
+        Self { acceptor: Arc::new(Padded::new(counters)), shards: PerShard::new(shards) }
     }
 
     /// Connections handed to shards so far.
@@ -142,6 +149,11 @@ impl ShardsMetrics {
     /// Connections closed at once because too many were open, in all or of one caller.
     pub fn refused(&self) -> u64 {
         self.acceptor.refused.value()
+    }
+
+    /// Idle connections that were closed to make place for new ones.
+    pub fn evicted(&self) -> u64 {
+        self.acceptor.evicted.value()
     }
 
     /// Accepts that failed, for want of file descriptors for example.
@@ -166,6 +178,11 @@ impl ShardsMetrics {
         page.gauges("connections_open", "Connections open now.")?.value(&[], open)?;
         page.counters("connections_refused", "Connections closed at once: too many were open.")?
             .value(&[], self.refused())?;
+        page.counters(
+            "connections_evicted",
+            "Idle connections closed to make place for new ones.",
+        )?
+        .value(&[], self.evicted())?;
         page.counters("accept_failures", "Accepts that failed, as for want of descriptors.")?
             .value(&[], self.accept_failures())?;
         page.counters("task_panics", "Tasks that panicked and died alone.")?

@@ -14,10 +14,15 @@ pub struct ShardsOptions {
     pub shards: usize,
     /// Cores that shards are bound to, in turn; `None` leaves it to the kernel.
     pub cores: Option<Vec<usize>>,
-    /// Most connections open at once; those beyond are closed at once and counted.
+    /// Most connections open at once. A new one beyond them takes the place of the longest idle
+    /// one; if none is idle, it is closed at once. Both are counted.
     pub connections_max: usize,
-    /// Most of them from one caller: an IPv4 address, or an IPv6 network of 64 bits.
+    /// Most of them from one IPv4 address, or one IPv6 network of 64 bits, with the same effect
+    /// among the connections of that address.
     pub connections_per_caller_max: usize,
+    /// Most connections that all shards together open to others, where the service counts them;
+    /// usually what descriptors are left for.
+    pub outbound_max: usize,
 }
 
 impl Default for ShardsOptions {
@@ -27,7 +32,8 @@ impl Default for ShardsOptions {
             shards: 1,
             cores: None,
             connections_max: 10_000,
-            connections_per_caller_max: usize::MAX,
+            connections_per_caller_max: 5_000,
+            outbound_max: usize::MAX,
         }
     }
 }
@@ -55,20 +61,23 @@ impl ShardsOptions {
             "connections_max",
             10_000,
             1..=1_000_000_usize,
-            "Most connections open at once; those beyond are closed at once and counted.",
+            "Most connections open at once; a new one beyond them takes the place of the one that \
+             is idle for longest, or is closed at once if none is idle.",
         );
         let per_caller = s.integer(
             "connections_per_caller_max",
             Optional(1000),
             1..=1_000_000_usize,
-            "Most of them from one IPv4 address or IPv6 /64; absent, as many as there may be.",
+            "Most of them from one IPv4 address or IPv6 /64, among which the same holds; absent, \
+             half of `connections_max`. A load balancer is one address: raise it behind one.",
         );
         let all = || available_parallelism().map_or(1, usize::from);
         Self {
             shards: shards.unwrap_or_else(all),
             cores,
             connections_max,
-            connections_per_caller_max: per_caller.unwrap_or(usize::MAX),
+            connections_per_caller_max: per_caller.unwrap_or(connections_max.div_ceil(2)),
+            outbound_max: usize::MAX,
         }
     }
 

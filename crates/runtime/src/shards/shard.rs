@@ -9,7 +9,8 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tracing::error;
 
-use super::callers::Caller;
+use super::activity::Activity;
+use super::table::Place;
 use super::tasks::{Tasks, Unfinished};
 use super::{Ready, ShardCounters, StartError};
 use crate::metrics::Padded;
@@ -21,7 +22,7 @@ pub(super) struct Handover {
     pub(super) stream: TcpStream,
     pub(super) listener: usize,
     pub(super) peer: SocketAddr,
-    pub(super) caller: Caller,
+    pub(super) place: Place,
 }
 
 /// A connection that this shard has been given.
@@ -41,11 +42,20 @@ pub struct Accepted {
 #[derive(Debug)]
 pub struct Open {
     unfinished: Unfinished,
-    _caller: Caller,
+    activity: Activity,
+}
+
+impl Open {
+    /// By which the connection tells what it is doing, and is held to its limits.
+    pub fn activity(&self) -> &Activity {
+        &self.activity
+    }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
+        // Its place is free before it counts as closed.
+        self.activity.leave();
         self.unfinished.0.counters().closed.increment();
     }
 }
@@ -68,8 +78,8 @@ impl ShardContext {
     /// The next connection for this shard; `None` once the shutdown has begun and those that were
     /// accepted before are taken. Dropping the future loses no connection.
     pub async fn accept(&mut self) -> Option<Accepted> {
-        let Handover { stream, listener, peer, caller } = self.handovers.recv().await?;
-        let open = Open { unfinished: self.tasks.unfinished(), _caller: caller };
+        let Handover { stream, listener, peer, place } = self.handovers.recv().await?;
+        let open = Open { unfinished: self.tasks.unfinished(), activity: Activity::new(place) };
         Some(Accepted { stream, listener, peer, open })
     }
 

@@ -22,24 +22,43 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Answers each byte: `i` by the shard's number, `l` by the listener's, `n` by whether Nagle's
-/// delay is off; panics at `p`, ends at anything else.
-async fn serve(mut shard: ShardContext) {
+/// No test takes as long.
+const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts { idle: PATIENCE, head: PATIENCE };
+
+/// Answers each byte as a request: `i` by the shard's number, `l` by the listener's, `n` by whether
+/// Nagle's delay is off, `b` as `i`, with a request that is under way from then on; `h` begins a head
+/// that the next byte completes; panics at `p`, ends at anything else.
+async fn serve(shard: ShardContext) {
+    serve_within(TIMEOUTS, shard).await;
+}
+
+async fn serve_within(timeouts: ConnectionTimeouts, mut shard: ShardContext) {
     while let Some(Accepted { stream, listener, open, .. }) = shard.accept().await {
         let index = shard.index();
         shard.tasks().spawn_isolated(async move {
-            let _open = open;
-            let mut stream = tokio::net::TcpStream::from_std(stream).unwrap();
-            while let Ok(byte) = stream.read_u8().await {
-                let answer = match byte {
-                    b'i' => index,
-                    b'l' => listener,
-                    b'n' => usize::from(stream.nodelay().unwrap()),
-                    b'p' => panic!("a test's panic"),
-                    _ => return,
-                };
-                stream.write_u8(u8::try_from(answer).unwrap()).await.unwrap();
-            }
+            let activity = open.activity();
+            let stream = tokio::net::TcpStream::from_std(stream).unwrap();
+            let nodelay = stream.nodelay().unwrap();
+            let mut stream = ActiveStream::new(stream, activity.clone());
+            let answered = async {
+                let mut busy = None;
+                while let Ok(byte) = stream.read_u8().await {
+                    if byte == b'h' {
+                        continue;
+                    }
+                    let request = busy.is_none().then(|| activity.request());
+                    let answer = match byte {
+                        b'i' | b'b' => index,
+                        b'l' => listener,
+                        b'n' => usize::from(nodelay),
+                        b'p' => panic!("a test's panic"),
+                        _ => return,
+                    };
+                    stream.write_u8(u8::try_from(answer).unwrap()).await.unwrap();
+                    busy = request.filter(|_| byte == b'b').or(busy);
+                }
+            };
+            let _ = activity.limited(&timeouts, answered).await;
         });
     }
 }
@@ -118,7 +137,7 @@ fn connections_beyond_the_limit_are_closed_and_counted() {
     let shards = Shards::start(&options(1, 2), vec![listener], &shutdown, serve).unwrap();
     let metrics = shards.metrics();
     let (first, second) = (connect(address), connect(address));
-    assert_eq!((ask(&first, b'i'), ask(&second, b'i')), (Some(0), Some(0)));
+    assert_eq!((ask(&first, b'b'), ask(&second, b'b')), (Some(0), Some(0)));
     assert_eq!(ask(&connect(address), b'i'), None);
     assert_eq!((metrics.open(), metrics.refused()), (2, 1));
 
@@ -138,7 +157,7 @@ fn a_caller_with_too_many_connections_leaves_room_for_others() {
     let shards = Shards::start(&options, vec![listener], &shutdown, serve).unwrap();
     let metrics = shards.metrics();
     let (first, second) = (connect(address), connect(address));
-    assert_eq!((ask(&first, b'i'), ask(&second, b'i')), (Some(0), Some(0)));
+    assert_eq!((ask(&first, b'b'), ask(&second, b'b')), (Some(0), Some(0)));
     assert_eq!(ask(&connect(address), b'i'), None);
     assert_eq!((metrics.open(), metrics.refused()), (2, 1));
     let other = connect_from([127, 0, 0, 2], address);
@@ -146,6 +165,93 @@ fn a_caller_with_too_many_connections_leaves_room_for_others() {
     drop(first);
     until(|| metrics.open() == 2);
     assert_eq!(ask(&connect(address), b'i'), Some(0));
+    shutdown.end();
+    shards.join().unwrap();
+}
+
+/// Whether the connection is closed at the other end.
+fn is_closed(mut stream: &TcpStream) -> bool {
+    match stream.read(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn idle_connections_make_place_for_new_ones() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, address) = listener();
+    let options = ShardsOptions { connections_per_caller_max: 3, ..options(1, 4) };
+    let shards = Shards::start(&options, vec![listener], &shutdown, serve).unwrap();
+    let metrics = shards.metrics();
+    let busy = connect(address);
+    assert_eq!(ask(&busy, b'b'), Some(0));
+    let other = connect_from([127, 0, 0, 2], address);
+    assert_eq!(ask(&other, b'i'), Some(0));
+    let (silent, half) = (connect(address), connect(address));
+    until(|| metrics.open() == 4);
+    // A head that is not complete is no request.
+    (&half).write_all(b"h").unwrap();
+
+    // This address has its share: its own go, although another's is idle for longer.
+    let [first, second] = [connect(address), connect(address)].map(|client| {
+        until(|| ask(&client, b'i') == Some(0));
+        client
+    });
+    assert!(is_closed(&silent) && is_closed(&half));
+    assert_eq!((metrics.evicted(), metrics.refused()), (2, 0));
+    assert_eq!(ask(&other, b'i'), Some(0));
+    // All have theirs: the longest idle one goes.
+    let third = connect_from([127, 0, 0, 3], address);
+    assert_eq!(ask(&third, b'b'), Some(0));
+    assert!(is_closed(&first));
+    assert_eq!(
+        (ask(&busy, b'i'), ask(&second, b'b'), ask(&other, b'b')),
+        (Some(0), Some(0), Some(0))
+    );
+    // Nothing is idle.
+    assert_eq!(ask(&connect_from([127, 0, 0, 4], address), b'i'), None);
+    assert_eq!((metrics.evicted(), metrics.refused()), (3, 1));
+    shutdown.end();
+    shards.join().unwrap();
+}
+
+/// The head's time begins with its first byte, and has nothing to do with that of idle connections.
+#[test]
+fn slow_heads_are_closed_and_idle_connections_stay() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, address) = listener();
+    let timeouts = ConnectionTimeouts { head: Duration::from_millis(20), ..TIMEOUTS };
+    let body = move |shard| serve_within(timeouts, shard);
+    let shards = Shards::start(&options(1, 9), vec![listener], &shutdown, body).unwrap();
+    let (silent, slow) = (connect(address), connect(address));
+    (&slow).write_all(b"h").unwrap();
+    assert!(is_closed(&slow));
+    assert_eq!(ask(&silent, b'i'), Some(0));
+    (&silent).write_all(b"h").unwrap();
+    assert!(is_closed(&silent), "the next head has as long");
+    shutdown.end();
+    shards.join().unwrap();
+}
+
+#[test]
+fn idle_connections_are_closed_and_busy_ones_stay() {
+    let shutdown = Shutdown::new(PATIENCE);
+    let (listener, address) = listener();
+    let timeouts = ConnectionTimeouts { idle: Duration::from_millis(50), ..TIMEOUTS };
+    let body = move |shard| serve_within(timeouts, shard);
+    let shards = Shards::start(&options(1, 9), vec![listener], &shutdown, body).unwrap();
+    let busy = loop {
+        // On a slow machine its first byte may come too late.
+        let client = connect(address);
+        if ask(&client, b'b').is_some() {
+            break client;
+        }
+    };
+    for _ in 0..3 {
+        assert!(is_closed(&connect(address)));
+    }
+    assert_eq!(ask(&busy, b'i'), Some(0));
     shutdown.end();
     shards.join().unwrap();
 }
@@ -263,7 +369,11 @@ fn options_are_read() {
     use crate::config::{describe, parse};
     assert_eq!(
         parse("x", "shards = 3\ncores = [1]\nconnections_max = 9", ShardsOptions::read),
-        Ok(ShardsOptions { cores: Some(vec![1]), ..options(3, 9) })
+        Ok(ShardsOptions {
+            cores: Some(vec![1]),
+            connections_per_caller_max: 5, // Half, rounded up.
+            ..options(3, 9)
+        })
     );
     let refused = parse("x", "shards = 0\ncores = []", ShardsOptions::read).unwrap_err();
     assert_eq!(

@@ -176,7 +176,7 @@ impl Life {
     /// What the admin API says of it, of an account or of a campaign.
     pub fn told(&self, kind: &str, of: &str, what: &str) -> Value {
         let mut caller = Caller(TcpStream::connect(&self.admin).ok());
-        let request = format!("GET /v1/{kind}s/{of}/{what} HTTP/1.1\r\nhost: x\r\n\r\n");
+        let request = format!("GET /v1/{kind}s/{of}/{what} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let (head, body) = caller.send(&request).expect("an answer");
         assert!(head.starts_with("http/1.1 200"), "{head} {body}");
         serde_json::from_str(&body).unwrap()

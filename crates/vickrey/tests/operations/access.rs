@@ -1,5 +1,8 @@
 //! Who may ask, what is never shown, and when traffic may be sent.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::fixtures::{Server, TOKEN, dsp, table, until};
@@ -38,6 +41,50 @@ fn secrets_are_nowhere() {
     for secret in secrets.into_iter().chain(["dsp-key-5678", "broken445566"]) {
         assert!(!shown.contains(secret), "{secret} in\n{shown}");
     }
+}
+
+/// Everything below a directory, with its permissions.
+fn modes(directory: &Path) -> Vec<(PathBuf, u32)> {
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let mut found = vec![(directory.to_owned(), mode(directory))];
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(modes(&path));
+        } else {
+            found.push((path.clone(), mode(&path)));
+        }
+    }
+    found
+}
+
+/// The record, the ledger and their keys; and a directory that was there before is told.
+#[test]
+fn files_are_the_users_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [record, budgets] = ["record", "budgets"].map(|name| folder.path().join(name));
+    let tables = format!(
+        "[exchange.notices]\nurl = \"http://127.0.0.1:1/n/\"\n[record]\ndirectory = {record:?}\n\
+         [budgets]\ndirectory = {budgets:?}\n"
+    ) + &table("d", &dsp().to_string(), "");
+    let server = Server::start(&tables);
+    assert_eq!(server.auction(), 204);
+    until("it is recorded", || server.scraped("record_written_total{lane=\"firehose\"}") == 1);
+    assert!(!server.log().contains("other users have rights"), "{}", server.log());
+    drop(server);
+    let found: Vec<_> = [&record, &budgets].into_iter().flat_map(|path| modes(path)).collect();
+    for (path, mode) in &found {
+        assert_eq!(*mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+    let names: Vec<_> = found.iter().map(|(path, _)| path.file_name().unwrap()).collect();
+    for name in ["notices.key", "ledger.redb", "token.key", "durable", "firehose"] {
+        assert!(names.iter().any(|found| *found == name), "{name} in {names:?}");
+    }
+    std::fs::set_permissions(&record, Permissions::from_mode(0o750)).unwrap();
+    let log = Server::start(&tables).log();
+    let told =
+        format!("record.directory: other users have rights to {} (mode 750)", record.display());
+    assert!(log.contains(&told) && !log.contains("budgets.directory: other"), "{log}");
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn every_operation_is_answered_as_documented() {
             check("as anybody", 200, &server.ask_as("", &method, &path));
         } else {
             check("as anybody", 401, &server.ask_as("", &method, &known));
+            check("of another host", 421, &server.ask(&method, &known, "host: x\r\n"));
         }
         if method != "GET" {
             check("from a page", 403, &server.ask(&method, &known, "origin: http://x\r\n"));
@@ -101,6 +102,9 @@ fn every_operation_is_answered_as_documented() {
         if path == "/v1/reload" {
             server.configure("", broken);
             check("while the file is broken", 422, &server.ask(&method, &known, ""));
+            let mut answers = (0..10_000).map(|_| server.ask(&method, &known, ""));
+            let limited = answers.find(|answer| answer.status == 429).unwrap();
+            check("too often", 429, &limited);
         }
         let documented = operation["responses"].as_object().unwrap().keys();
         let documented: BTreeSet<u16> = documented.map(|status| status.parse().unwrap()).collect();

@@ -100,7 +100,24 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vickrey.toml");
         std::fs::write(&path, text(runtime, tables)).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_vickrey"))
+        Self::run(folder, Command::new(env!("CARGO_BIN_EXE_vickrey")))
+    }
+
+    /// With no more than so many descriptors.
+    pub fn start_within(descriptors: usize, tables: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vickrey.toml");
+        std::fs::write(&path, text("", tables)).unwrap();
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_vickrey")]);
+        Self::run(folder, shell)
+    }
+
+    /// By a command that takes the arguments of `vickrey`.
+    fn run(folder: tempfile::TempDir, mut command: Command) -> Self {
+        let path = folder.path().join("vickrey.toml");
+        let mut child = command
             .args(["serve", "--config"])
             .arg(&path)
             .env("OPERATORS_TOKEN", TOKEN)
@@ -224,7 +241,8 @@ fn text(runtime: &str, tables: &str) -> String {
 fn send(address: &str, head: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "{head}host: x\r\nconnection: close\r\n\r\n{body}").unwrap();
+    let host = if head.contains("\r\nhost: ") { "" } else { "host: localhost\r\n" };
+    write!(stream, "{head}{host}connection: close\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

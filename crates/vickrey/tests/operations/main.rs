@@ -5,6 +5,7 @@
 
 mod access;
 mod dashboard;
+mod descriptors;
 mod document;
 mod fixtures;
 mod names;

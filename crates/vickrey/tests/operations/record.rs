@@ -172,11 +172,13 @@ fn a_disk_that_is_full_heals() {
     // What was written and not yet synced when the disk failed is not believed to be there.
     let lost = || server.scraped("record_lost_total{lane=\"firehose\"}");
     until("all are told", || server.scraped(WRITTEN) + lost() == held);
-    let lost = lost();
+    let (lost, whole) =
+        (lost(), server.scraped("exchange_auctions_recorded_total{kept=\"whole\"}"));
     drop(server);
     let gaps = read(&directory, "firehose").into_iter();
     let gaps = gaps.filter(|record| record.kind == Kind::Gap.code());
     let told = gaps.map(|record| Gap::decode(&record.payload).unwrap().records);
     assert_eq!(told.sum::<u64>(), lost);
     assert_eq!(replayed(&directory) as u64 + lost, held);
+    assert_eq!(replayed(&directory) as u64, whole, "what counts as recorded is there");
 }

@@ -38,6 +38,30 @@ fn an_operator_asks() {
     assert_eq!(server.auction(), 204);
 }
 
+/// Nor does it make a generation, which would be recorded.
+#[test]
+fn a_reload_without_a_change_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("key");
+    std::fs::write(&secret, "s3cret").unwrap();
+    let publisher = format!("[[publisher]]\nid = \"p\"\nkey = \"file:{}\"\n", secret.display());
+    let tables = table("a", &dsp().to_string(), "") + &publisher;
+    let server = Server::start_with(NEVER, &tables);
+    let reload = || server.ask("POST", "/v1/reload", "").json()["generation"].clone();
+    assert_eq!([reload(), reload()], [1, 1]);
+    // The same bytes in another file are no change.
+    server.configure(NEVER, &tables);
+    assert_eq!(reload(), 1);
+    // A secret that changes is one, although it is masked wherever it is shown.
+    std::fs::write(&secret, "0ther!").unwrap();
+    assert_eq!([reload(), reload()], [2, 2]);
+    // What was refused is not in force: the next reading is compared with what is.
+    server.configure(NEVER, "[[dsp]]\n");
+    assert_eq!(server.ask("POST", "/v1/reload", "").status, 422);
+    server.configure(NEVER, &tables);
+    assert_eq!(reload(), 2);
+}
+
 #[test]
 fn a_bad_configuration_changes_nothing() {
     let address = dsp().to_string();

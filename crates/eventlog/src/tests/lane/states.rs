@@ -337,6 +337,7 @@ fn what_happened_is_counted() {
     rig.step_after(MS);
     let want = Counters {
         records: 3,
+        by_class: [3, 0, 0, 0],
         bytes: 300,
         commits: 1,
         ring_bytes_high: 280,
@@ -344,6 +345,30 @@ fn what_happened_is_counted() {
         ..Counters::default()
     };
     assert_eq!(lane.counters(), want);
+}
+
+/// What a disk loses counts as lost, not as kept.
+#[test]
+fn records_are_counted_by_class_once_they_are_durable() {
+    let pace = Pace { after: Duration::from_secs(60), bytes: 1 << 20 };
+    let mut rig = Rig::new(OPTIONS, LaneOptions { commit: pace, ..OPTIONS });
+    let mut ring = rig.keeper.firehose_ring(0, 4_000);
+    let lane = rig.lane(LaneKind::Firehose);
+    let counted = || (lane.counters().by_class, lane.counters().disk_lost);
+    assert!(ring.offer_as((1, 1), 0, b"a") && ring.offer_as((1, 2), 0, b"b"));
+    rig.step();
+    rig.step_after(OPTIONS.gather.after);
+    assert_eq!(rig.firehose.names().len(), 1, "they are written");
+    assert_eq!(counted(), ([0; 4], 0), "and not durable");
+    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.step_after(pace.after);
+    assert_eq!(counted(), ([0; 4], 2));
+    rig.firehose.set_faults(Faults::default());
+    assert!(ring.offer_as((1, 2), 0, b"c"));
+    rig.step_after(pace.after);
+    rig.step_after(pace.after);
+    assert_eq!(counted(), ([0, 0, 1, 0], 2));
+    assert_eq!(lane.counters().lost, 2, "a gap tells of them");
 }
 
 #[test]

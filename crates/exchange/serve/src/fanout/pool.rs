@@ -194,8 +194,9 @@ impl Pool {
     async fn connect(&self, address: SocketAddr) -> io::Result<Option<Transport>> {
         let limits = self.limits();
         let Some(tls) = &self.endpoint.tls else {
+            let permit = self.reactor.socket()?;
             let socket = within(limits.connect_timeout, connect(address)).await?;
-            return Ok(Some(Transport::plain(mio_socket(socket)?)));
+            return Ok(Some(Transport::plain(mio_socket(socket)?, permit)));
         };
         let handshakes = &self.reactor.handshakes;
         let turn = handshakes.turn(limits.handshake_share).await;
@@ -206,9 +207,10 @@ impl Pool {
         }
         let took = Cell::new(Duration::ZERO);
         let opening = async {
+            let permit = self.reactor.socket()?;
             let socket = connect(address).await?;
             let session = tls.shake_hands(&socket, &took).await?;
-            Ok(Transport::tls(mio_socket(socket)?, session))
+            Ok(Transport::tls(mio_socket(socket)?, session, permit))
         };
         let opened = within(limits.connect_timeout, opening).await;
         match opened {

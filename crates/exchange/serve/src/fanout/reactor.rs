@@ -3,7 +3,7 @@
 //! One task and one epoll instance of its own, nested in Tokio's, instead of a task and a
 //! registration for each connection: an answer costs one read and no scheduling.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use mio::event::Event;
 use mio::{Events, Interest, Poll, Registry, Token};
 use runtime::metrics::Padded;
 use runtime::shutdown::Shutdown;
+use rustix::io::Errno;
 use tokio::io::Interest as Readiness;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -40,6 +41,18 @@ pub struct Reactor {
     pub(super) inflater: RefCell<Inflater>,
     /// Those of all pools take turns.
     pub(super) handshakes: Handshakes,
+    /// How many more sockets may be opened.
+    sockets_left: Rc<Cell<usize>>,
+}
+
+/// The right to one open socket, until it is dropped.
+#[derive(Debug)]
+pub(super) struct SocketPermit(Rc<Cell<usize>>);
+
+impl Drop for SocketPermit {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
 }
 
 /// By token. A token is free again once its connection has closed: an event that was meant for the
@@ -51,13 +64,14 @@ struct Connections {
 }
 
 impl Reactor {
-    /// Starts the task, on the shard's own thread.
+    /// Starts the task, on the shard's own thread. At most `sockets_max` are open at once.
     ///
     /// # Errors
     ///
     /// When the kernel refuses an epoll instance.
     pub fn start(
         metrics: Arc<Padded<ExchangeMetrics>>,
+        sockets_max: usize,
         shutdown: &Shutdown,
     ) -> io::Result<Rc<Self>> {
         let poll = Poll::new()?;
@@ -70,6 +84,7 @@ impl Reactor {
             metrics,
             inflater: RefCell::default(),
             handshakes: Handshakes::new(Instant::now()),
+            sockets_left: Rc::new(Cell::new(sockets_max)),
         });
         let running = Rc::clone(&reactor);
         let shutdown = shutdown.clone();
@@ -81,6 +96,17 @@ impl Reactor {
             }
         });
         Ok(reactor)
+    }
+
+    /// The right to open one more socket.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE`, as the kernel would say, if the shard has its share of descriptors open.
+    pub(super) fn socket(&self) -> io::Result<SocketPermit> {
+        let left = self.sockets_left.get().checked_sub(1).ok_or(Errno::MFILE)?;
+        self.sockets_left.set(left);
+        Ok(SocketPermit(Rc::clone(&self.sockets_left)))
     }
 
     /// Waits for `transport` and makes it the connection that `make` returns.

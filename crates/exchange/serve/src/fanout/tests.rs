@@ -30,9 +30,15 @@ fn pool() -> Rc<Pool> {
 }
 
 fn pool_to(url: &str) -> Rc<Pool> {
+    pool_of(url, usize::MAX)
+}
+
+/// On a shard that may have so many sockets.
+fn pool_of(url: &str, sockets_max: usize) -> Rc<Pool> {
     let config = config(url);
     let endpoint = Arc::new(Endpoint::new(&config.endpoints[0].2, Addresses::default()));
-    let reactor = Reactor::start(Arc::default(), &Shutdown::new(Duration::ZERO)).unwrap();
+    let shutdown = Shutdown::new(Duration::ZERO);
+    let reactor = Reactor::start(Arc::default(), sockets_max, &shutdown).unwrap();
     Rc::new(Pool::new(endpoint, config.pool, reactor, Arc::default()))
 }
 
@@ -54,9 +60,14 @@ fn with_peer(test: impl AsyncFnOnce(Rc<Pool>, Rc<Connection>, std::net::TcpStrea
         let stream = TcpStream::connect(address).await.unwrap();
         let pool = pool();
         let socket = mio::net::TcpStream::from_std(stream.into_std().unwrap());
-        let connection =
-            Connection::start(Transport::plain(socket), (address, Instant::now()), &pool, 0)
-                .unwrap();
+        let permit = pool.reactor.socket().unwrap();
+        let connection = Connection::start(
+            Transport::plain(socket, permit),
+            (address, Instant::now()),
+            &pool,
+            0,
+        )
+        .unwrap();
         let peer = listener.accept().await.unwrap().0.into_std().unwrap();
         test(pool, connection, peer).await;
     });
@@ -214,6 +225,31 @@ fn connections_are_opened_a_few_at_a_time() {
             assert!(matches!(inboxes[waits].next_todo(), Some(Todo::Send { .. })));
         }
         assert_eq!((pool.opening.get(), pool.idle().is_none()), (0, true));
+    });
+}
+
+/// As if the process had no descriptor left, which it would not have for its own files either.
+#[test]
+fn a_shard_opens_no_more_sockets_than_it_may() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let pool = pool_of("http://127.0.0.1:1/bid", 1);
+        pool.endpoint().addresses.set(vec![listener.local_addr().unwrap()]);
+        let later = Instant::now() + Duration::from_secs(60);
+        let sought = [inbox(later), inbox(later)];
+        for inbox in &sought {
+            assert_eq!(pool.seek(Instant::now(), inbox, 0), Ok(()));
+        }
+        // One call has the connection, the other is told that there is none.
+        for inbox in &sought {
+            std::future::poll_fn(|cx| inbox.poll(cx)).await;
+        }
+        assert_eq!(pool.metrics().opened.value(), 1);
+        assert!(pool.reactor.socket().is_err());
+        pool.close();
+        drop(sought);
+        tokio::task::yield_now().await;
+        assert!(pool.reactor.socket().is_ok(), "a socket that is closed may be opened again");
     });
 }
 

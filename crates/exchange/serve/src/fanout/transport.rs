@@ -8,10 +8,14 @@ use std::net::Shutdown;
 use mio::net::TcpStream;
 use rustls::ClientConnection;
 
+use super::reactor::SocketPermit;
+
 /// A socket that does not block, and what it has yet to send.
 pub(super) struct Transport {
     socket: TcpStream,
     kind: Kind,
+    /// The right to the socket's descriptor.
+    _permit: SocketPermit,
 }
 
 enum Kind {
@@ -23,13 +27,13 @@ enum Kind {
 }
 
 impl Transport {
-    pub(super) fn plain(socket: TcpStream) -> Self {
-        Self { socket, kind: Kind::Plain { unsent: Vec::new() } }
+    pub(super) fn plain(socket: TcpStream, permit: SocketPermit) -> Self {
+        Self { socket, kind: Kind::Plain { unsent: Vec::new() }, _permit: permit }
     }
 
     /// After the handshake.
-    pub(super) fn tls(socket: TcpStream, session: ClientConnection) -> Self {
-        Self { socket, kind: Kind::Tls(Box::new(session)) }
+    pub(super) fn tls(socket: TcpStream, session: ClientConnection, permit: SocketPermit) -> Self {
+        Self { socket, kind: Kind::Tls(Box::new(session)), _permit: permit }
     }
 
     pub(super) fn socket(&mut self) -> &mut TcpStream {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use eventlog::lane::{Counters, State};
-use runtime::metrics::{Counter, Page};
+use runtime::metrics::Page;
 
 use super::Recorded;
 use crate::recording::Lanes;
@@ -29,16 +29,19 @@ const COUNTS: [Count; 9] = [
     }),
 ];
 
-/// Writes them; `recorded` are the shards' own counters.
-pub(super) fn expose<'c, C: Iterator<Item = &'c Counter>>(
-    lanes: &Lanes,
-    recorded: impl Fn(Recorded) -> C,
-    page: &mut Page<'_>,
-) -> fmt::Result {
-    let help = "Auctions by what of them was handed to the record.";
+/// Writes them.
+pub(super) fn expose(lanes: &Lanes, page: &mut Page<'_>) -> fmt::Result {
+    let help = "Auctions by what of them is durable in the record, or why nothing is.";
     let mut auctions = page.counters("exchange_auctions_recorded", help)?;
+    let firehose = lanes.firehose.counters();
     for kept in Recorded::ALL {
-        auctions.sum(&[("kept", kept.label())], recorded(kept))?;
+        auctions.value(&[("kept", kept.label())], firehose.by_class[kept as usize])?;
+    }
+    let shed = firehose.shed.saturating_sub(firehose.too_long) + firehose.refused_state;
+    for (why, count) in
+        [("shed", shed), ("too_long", firehose.too_long), ("lost", firehose.disk_lost)]
+    {
+        auctions.value(&[("kept", why)], count)?;
     }
     let lanes = [&lanes.durable, &lanes.firehose];
     let help =

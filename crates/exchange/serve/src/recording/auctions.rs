@@ -47,23 +47,23 @@ impl Recorder {
         proceedings: &Proceedings<'_>,
         not_asked: &[(usize, NotAsked)],
         calls: impl IntoIterator<Item = Call>,
-    ) -> Recorded {
+    ) {
         let Ring { firehose, record } = &mut *self.0.borrow_mut();
         record.clear();
         let arrival_ms = proceedings.arrival_unix_us / 1000;
         let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
-            firehose.leave_out(arrival_ms);
-            return Recorded::TooLong;
+            return firehose.leave_out(arrival_ms);
         };
-        let is_taken = firehose.offer(Kind::Auction.code(), arrival_ms, record);
-        if record.capacity() > KEPT_BYTES_MAX {
-            *record = Vec::new();
-        }
-        match kept {
-            _ if !is_taken => Recorded::Shed,
+        let recorded = match kept {
             Kept::Whole => Recorded::Whole,
             Kept::WithoutBodies => Recorded::WithoutBodies,
             Kept::SoldBidsOnly => Recorded::SoldBidsOnly,
+        };
+        // The lane counts what becomes of it.
+        let _is_taken =
+            firehose.offer_as((Kind::Auction.code(), recorded as u8), arrival_ms, record);
+        if record.capacity() > KEPT_BYTES_MAX {
+            *record = Vec::new();
         }
     }
 }
@@ -147,8 +147,7 @@ impl Minutes<'_> {
                 answers: bodies.is_some_and(|bodies| bodies.answers),
             },
         };
-        let recorded = recorder.record(&proceedings, self.not_asked, calls);
-        self.shard.metrics.recorded[recorded as usize].increment();
+        recorder.record(&proceedings, self.not_asked, calls);
     }
 }
 

@@ -70,14 +70,34 @@ fn a_publisher_sells_as_often_as_it_may() {
     until("rights come again", || status("limited") == 200);
 }
 
-#[test]
-fn callers_come_over_tls() {
+/// A certificate of our own, and the table that has it.
+fn own_tls() -> (rcgen::CertifiedKey<rcgen::KeyPair>, String) {
     let names = vec!["localhost".to_owned()];
     let own = rcgen::generate_simple_self_signed(names).expect("a certificate");
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
     let tls = format!(
         "[exchange.tls]\ncertificate = \"\"\"{certificate}\"\"\"\nkey = \"\"\"{key}\"\"\"\n"
     );
+    (own, tls)
+}
+
+/// A handshake has its time from its first byte; until then the connection is idle.
+#[test]
+fn slow_handshakes_are_cut_off() {
+    let dsp = Dsp::bidding("1.00");
+    let exchange = start(&dsp, "head_timeout = \"100ms\"\n", &own_tls().1);
+    let _silent = exchange.caller();
+    let mut slow = exchange.caller();
+    // How a TLS record of a handshake begins.
+    slow.send(&[0x16, 0x03]);
+    assert!(slow.is_closed());
+    until("it is counted", || exchange.count(|m| m.handshakes_failed.value()) == 1);
+    until("it is closed", || exchange.scraped("connections_open") == "1");
+}
+
+#[test]
+fn callers_come_over_tls() {
+    let (own, tls) = own_tls();
     let dsp = Dsp::bidding("1.00");
     let exchange = start(&dsp, "", &tls);
 

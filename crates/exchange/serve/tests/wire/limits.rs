@@ -14,7 +14,7 @@ const BODY_MAX: usize = 4096;
 
 fn start(dsp: &Dsp) -> Running {
     let exchange = "body_max = \"4KiB\"\nbody_timeout = \"100ms\"\nhead_timeout = \"200ms\"\n\
-                    head_max = \"8KiB\"\n";
+                    idle_timeout = \"200ms\"\nhead_max = \"8KiB\"\n";
     let dsps = [(dsp.address, "")];
     Running::start(&Setup { exchange, dsps: &dsps, ..Setup::default() })
 }
@@ -232,15 +232,60 @@ fn connections_beyond_the_cap_are_closed() {
     let mut second = exchange.caller();
     assert_eq!(first.post(&banner("")).status, 200);
     assert_eq!(second.post(&banner("")).status, 200);
-    assert!(exchange.caller().is_closed(), "the third is one too many");
-    assert_eq!(exchange.scraped("connections_refused_total"), "1");
-    assert_eq!(first.post(&banner("")).status, 200, "the others are unaffected");
-    drop(second);
-    until("there is room again", || {
+    // A new one takes the place of the longest idle one.
+    until("there is room", || {
         let mut caller = Caller::connect(exchange.address);
         caller.send(&posted(&banner("")));
         matches!(caller.try_reply(), Ok(Some(reply)) if reply.status == 200)
     });
+    assert!(first.is_closed());
+    assert_ne!(exchange.scraped("connections_evicted_total"), "0");
+}
+
+/// A connection with an auction under way is not closed for another.
+#[test]
+fn auctions_under_way_keep_their_connections() {
+    let answer = Step::Write(ok(&bids(&bid("1.00"))).into());
+    let dsp = Dsp::start([Script::once([Step::Read, Step::Wait, answer])]);
+    let dsps = [(dsp.address, "")];
+    let exchange = Running::start(&Setup { dsps: &dsps, connections_max: 1, ..Setup::default() });
+    let mut caller = exchange.caller();
+    caller.send(&posted(&banner("")));
+    dsp.request(0);
+    assert!(exchange.caller().is_closed(), "a second one is one too many");
+    assert_eq!(exchange.scraped("connections_refused_total"), "1");
+    dsp.permit();
+    assert_eq!(caller.reply().status, 200);
+    assert_eq!(exchange.scraped("connections_evicted_total"), "0");
+}
+
+/// RFC 9112, sections 3.2 and 6.1: what follows such a head cannot be trusted.
+#[test]
+fn malformed_heads_are_refused_and_closed() {
+    let dsp = Dsp::bidding("1.00");
+    let exchange = start(&dsp);
+    let body = banner("");
+    let heads = [
+        "",
+        "host: a\r\nhost: a\r\n",
+        "host: a, b\r\n",
+        "host: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+        "host: a\r\ntransfer-encoding: gzip, chunked\r\n",
+    ];
+    for head in heads {
+        let (length, body) = if head.contains("chunked") {
+            (String::new(), format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()))
+        } else {
+            (format!("content-length: {}\r\n", body.len()), body.clone())
+        };
+        let mut caller = exchange.caller();
+        let line = "POST /openrtb2/auction HTTP/1.1";
+        caller.send(format!("{line}\r\n{head}{length}\r\n{body}").as_bytes());
+        assert_eq!(caller.reply().status, 400, "{head}");
+        assert!(caller.is_closed(), "{head}");
+    }
+    let turned_away = exchange.count(|metrics| metrics.turned_away.value());
+    assert_eq!((turned_away, dsp.requests()), (heads.len() as u64, 0));
 }
 
 /// A caller that asks and asks and never reads: once the kernel holds all it will, it is cut off.

@@ -72,7 +72,8 @@ fn an_auction_is_recorded_as_it_was_answered() {
     let before = unix_us();
     let reply = exchange.auction(&banner(r#","tmax":900"#));
     let after = unix_us();
-    assert_eq!(exchange.scraped(r#"exchange_auctions_recorded_total{kept="whole"}"#), "1");
+    let kept = || exchange.scraped(r#"exchange_auctions_recorded_total{kept="whole"}"#);
+    until("it is durable", || kept() == "1");
     exchange.join();
     let records = place.auctions();
     let [record] = &*records else { panic!("{records:?}") };

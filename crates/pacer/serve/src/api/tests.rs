@@ -76,7 +76,7 @@ impl Fixture {
         let headers: String = headers.lines().map(|header| format!("{header}\r\n")).collect();
         let length = body.len();
         let request = format!(
-            "{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{headers}content-length: \
+            "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}content-length: \
              {length}\r\n\r\n{body}"
         );
         let mut client = TcpStream::connect(self.address).expect("it listens");

@@ -1,0 +1,37 @@
+//! Which names the admin listener goes by. A page whose own name was made to resolve to this
+//! listener's address (DNS rebinding) names itself, and is refused.
+
+use std::net::IpAddr;
+
+use hyper::header::HOST;
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
+
+/// A name of the listener, as `admin.hosts` has it: without a port.
+///
+/// # Errors
+///
+/// The remedy.
+pub(super) fn parse_host(text: &str) -> Result<String, String> {
+    match Authority::try_from(text) {
+        Ok(authority) if authority.as_str() == authority.host() => Ok(text.to_ascii_lowercase()),
+        _ => Err("must be a host name without a port, such as `exchange-1.internal`".to_owned()),
+    }
+}
+
+/// Whether a request names an address, which no page's name is, `localhost`, or one of `hosts`. One
+/// without a host is HTTP/1.0, which no browser sends. `head` has been checked by
+/// [`check_head`](crate::request::check_head).
+pub(super) fn is_ours(head: &Parts, hosts: &[String]) -> bool {
+    // An absolute target counts for more than the header (RFC 9112, section 3.2.2).
+    let target = head.uri.authority().cloned();
+    let Some(header) = head.headers.get(HOST) else { return true };
+    let Some(named) = target.or_else(|| Authority::try_from(header.as_bytes()).ok()) else {
+        return false;
+    };
+    let host = named.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok()
+        || host.eq_ignore_ascii_case("localhost")
+        || hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+}

@@ -1,0 +1,221 @@
+//! What one connection is doing, on the thread that serves it: whether a request is under way, and
+//! how long it may be idle or take for a head.
+//!
+//! It must not know what is served, nor which connection is evicted: the table decides that.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, sleep_until};
+
+use super::table::Place;
+
+/// How long a connection may take for what it has not begun or not completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionTimeouts {
+    /// Without a byte, from the last answer or the connection's begin.
+    pub idle: Duration,
+    /// For a head or a TLS handshake, from its first byte.
+    pub head: Duration,
+}
+
+/// Why a connection was ended by us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionEnd {
+    /// It was idle, and a new connection needed its place.
+    #[error("it was idle and made place for another")]
+    Evicted,
+    /// Nothing came within [`ConnectionTimeouts::idle`].
+    #[error("it was idle for too long")]
+    Idle,
+    /// A head or handshake was not complete within [`ConnectionTimeouts::head`].
+    #[error("a head or handshake took too long")]
+    Head,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ConnectionPhase {
+    /// Since then no byte has come.
+    Idle(Instant),
+    /// Since then bytes have come that are no request yet.
+    Head(Instant),
+    /// A request is under way.
+    Request,
+}
+
+/// What one connection is doing. Clones are one.
+#[derive(Clone, Debug)]
+pub struct Activity(Rc<ActivityState>);
+
+#[derive(Debug)]
+struct ActivityState {
+    place: Place,
+    phase: Cell<ConnectionPhase>,
+}
+
+/// A request is under way until this is dropped.
+#[derive(Debug)]
+pub struct RequestActivity(Activity);
+
+impl Drop for RequestActivity {
+    fn drop(&mut self) {
+        self.0.set_idle();
+    }
+}
+
+impl Activity {
+    pub(crate) fn new(place: Place) -> Self {
+        let phase = Cell::new(ConnectionPhase::Idle(Instant::now()));
+        Self(Rc::new(ActivityState { place, phase }))
+    }
+
+    /// A request's head is complete: until what is returned is dropped, the connection is neither
+    /// evicted nor timed out.
+    #[must_use = "the request is over once it is dropped"]
+    pub fn request(&self) -> RequestActivity {
+        self.0.place.set_busy();
+        self.0.phase.set(ConnectionPhase::Request);
+        RequestActivity(self.clone())
+    }
+
+    /// Nothing is under way: a handshake or a request is complete.
+    pub fn set_idle(&self) {
+        self.0.place.set_idle();
+        self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
+    }
+
+    /// Runs `serve`, which reads the connection by an [`ActiveStream`] only, to its end.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is evicted or too slow; `serve` is dropped, and the socket with it.
+    pub async fn limited<T>(
+        &self,
+        timeouts: &ConnectionTimeouts,
+        serve: impl Future<Output = T>,
+    ) -> Result<T, ConnectionEnd> {
+        let mut serve = pin!(serve);
+        let mut evicted = pin!(self.0.place.evicted());
+        let due = || self.due(timeouts);
+        let soonest = timeouts.idle.min(timeouts.head);
+        let mut timer = pin!(sleep_until(due().unwrap_or_else(|| Instant::now() + soonest)));
+        let mut is_evicted = false;
+        std::future::poll_fn(|cx| {
+            is_evicted = is_evicted || evicted.as_mut().poll(cx).is_ready();
+            // A request that began at the same moment is answered; none is begun after it.
+            if is_evicted && due().is_some() {
+                return Poll::Ready(Err(ConnectionEnd::Evicted));
+            }
+            if let Poll::Ready(output) = serve.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            if is_evicted && due().is_some() {
+                return Poll::Ready(Err(ConnectionEnd::Evicted));
+            }
+            // A time that has moved away is noticed when the timer fires: most requests set none.
+            if let Some(due) = due().filter(|due| *due < timer.deadline()) {
+                timer.as_mut().reset(due);
+            }
+            while timer.as_mut().poll(cx).is_ready() {
+                let now = Instant::now();
+                match due() {
+                    Some(due) if due <= now => return Poll::Ready(Err(self.lateness())),
+                    Some(due) => timer.as_mut().reset(due),
+                    None => timer.as_mut().reset(now + soonest),
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// When the connection is too slow, unless something happens. None while a request is under way.
+    fn due(&self, timeouts: &ConnectionTimeouts) -> Option<Instant> {
+        match self.0.phase.get() {
+            ConnectionPhase::Idle(since) => Some(since + timeouts.idle),
+            ConnectionPhase::Head(since) => Some(since + timeouts.head),
+            ConnectionPhase::Request => None,
+        }
+    }
+
+    fn lateness(&self) -> ConnectionEnd {
+        match self.0.phase.get() {
+            ConnectionPhase::Head(_) => ConnectionEnd::Head,
+            ConnectionPhase::Idle(_) | ConnectionPhase::Request => ConnectionEnd::Idle,
+        }
+    }
+
+    fn on_bytes(&self) {
+        if let ConnectionPhase::Idle(_) = self.0.phase.get() {
+            self.0.phase.set(ConnectionPhase::Head(Instant::now()));
+        }
+    }
+
+    pub(super) fn leave(&self) {
+        self.0.place.leave();
+    }
+}
+
+/// A socket whose bytes are noticed by its [`Activity`].
+#[derive(Debug)]
+pub struct ActiveStream<S> {
+    stream: S,
+    activity: Activity,
+}
+
+impl<S> ActiveStream<S> {
+    /// The socket of this connection.
+    pub fn new(stream: S, activity: Activity) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ActiveStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if before < buffer.filled().len() {
+            self.activity.on_bytes();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for ActiveStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,312 @@
+//! The open connections of a listener: how many there are, of which addresses, and which idle one is
+//! closed to make place for a new one.
+//!
+//! A connection is idle while no request of it is under way: between two requests, before the first,
+//! and while a TLS handshake or a head is not complete. It must not know what is served.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+/// Most connections that were evicted and whose sockets are not closed yet. Each holds a descriptor
+/// beyond the limit.
+pub const EVICTING_MAX: usize = 16;
+
+/// Microseconds until a connection that was found busy is looked at again: a flood that meets busy
+/// connections only does not look at all of them each time.
+const LOOK_AGAIN_US: u64 = 10_000;
+
+/// States of [`IdleMark`] that are not times.
+const BUSY: u64 = 0;
+const EVICTED: u64 = u64::MAX;
+
+/// How many connections may be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// In all.
+    pub total: usize,
+    /// From one IPv4 address, or one IPv6 network of 64 bits.
+    pub per_address: usize,
+}
+
+/// The open connections of a listener. Clones are one table.
+#[derive(Clone, Debug)]
+pub struct ConnectionTable {
+    limits: ConnectionLimits,
+    origin: Instant,
+    rows: Arc<Mutex<Rows>>,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    next_id: u64,
+    by_id: HashMap<u64, Row>,
+    /// All connections, in the order in which they are considered for eviction.
+    order: BTreeSet<OrderKey>,
+    /// The same by address.
+    by_address: HashMap<IpAddr, BTreeSet<OrderKey>>,
+    /// Connections that were evicted and have not left.
+    evicting: usize,
+}
+
+/// A time since when the connection may be idle at the earliest, and its id.
+type OrderKey = (u64, u64);
+
+#[derive(Debug)]
+struct Row {
+    address: IpAddr,
+    /// The first half of its [`OrderKey`].
+    idle_since: u64,
+    mark: Arc<IdleMark>,
+}
+
+/// Whether one connection is idle. Its own thread writes it with every request; the thread that
+/// accepts reads it only when it looks for an idle connection.
+#[derive(Debug)]
+struct IdleMark {
+    /// Microseconds of the table's clock since when it is idle; or [`BUSY`], or [`EVICTED`].
+    state: AtomicU64,
+    evicted: Notify,
+}
+
+/// The place of one connection in the table, until it leaves or is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    id: u64,
+    mark: Arc<IdleMark>,
+    table: ConnectionTable,
+    has_left: Cell<bool>,
+    /// Whether another connection was evicted to make this place.
+    pub(crate) evicted_another: bool,
+}
+
+impl ConnectionTable {
+    /// An empty one.
+    pub fn new(limits: ConnectionLimits) -> Self {
+        Self { limits, origin: Instant::now(), rows: Arc::default() }
+    }
+
+    /// Gives a place to a new connection from `address`. Where the limit of its address is reached,
+    /// the longest idle connection of this address is closed for it; where the limit of all is
+    /// reached, the longest idle one of all. None if none of those is idle.
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<Place> {
+        let (address, now) = (network_of(address), self.now());
+        let mut rows = self.rows();
+        let of_address = rows.by_address.get(&address).map_or(0, BTreeSet::len);
+        let evicted_another = if self.limits.per_address <= of_address {
+            rows.evict(Some(address), now)?;
+            true
+        } else if self.limits.total <= rows.by_id.len() {
+            rows.evict(None, now)?;
+            true
+        } else {
+            false
+        };
+        let id = rows.next_id;
+        rows.next_id += 1;
+        let mark = Arc::new(IdleMark { state: AtomicU64::new(now), evicted: Notify::new() });
+        rows.by_id.insert(id, Row { address, idle_since: now, mark: Arc::clone(&mark) });
+        rows.order.insert((now, id));
+        rows.by_address.entry(address).or_default().insert((now, id));
+        drop(rows);
+        Some(Place { id, mark, table: self.clone(), has_left: Cell::new(false), evicted_another })
+    }
+
+    /// Microseconds since the table was made, never [`BUSY`].
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_micros()).map_or(EVICTED - 1, |now| now + 1)
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().expect("nothing panics while it holds the table")
+    }
+}
+
+impl Rows {
+    /// Takes the longest idle connection out of the table and has it closed. None if no connection
+    /// is idle, or too many are being closed.
+    fn evict(&mut self, of: Option<IpAddr>, now: u64) -> Option<()> {
+        if EVICTING_MAX <= self.evicting {
+            return None;
+        }
+        loop {
+            let order = of.map_or(Some(&self.order), |address| self.by_address.get(&address))?;
+            // The time is a lower bound: what was active since is found further behind.
+            let (idle_since, id) = *order.first().filter(|(idle_since, _)| *idle_since <= now)?;
+            let mark = &self.by_id[&id].mark;
+            let state = &mark.state;
+            match state.compare_exchange(idle_since, EVICTED, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    mark.evicted.notify_one();
+                    self.remove(id);
+                    self.evicting += 1;
+                    return Some(());
+                }
+                Err(BUSY) => self.reorder(id, now + LOOK_AGAIN_US),
+                Err(later) => self.reorder(id, later),
+            }
+        }
+    }
+
+    fn reorder(&mut self, id: u64, idle_since: u64) {
+        let row = self.by_id.get_mut(&id).expect("what is ordered has a row");
+        let former = (row.idle_since, id);
+        row.idle_since = idle_since;
+        let of_address = self.by_address.get_mut(&row.address).expect("its address has an order");
+        for order in [&mut self.order, of_address] {
+            order.remove(&former);
+            order.insert((idle_since, id));
+        }
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, id: u64) -> bool {
+        let Some(Row { address, idle_since, .. }) = self.by_id.remove(&id) else { return false };
+        self.order.remove(&(idle_since, id));
+        let of_address = self.by_address.get_mut(&address).expect("its address has an order");
+        of_address.remove(&(idle_since, id));
+        if of_address.is_empty() {
+            self.by_address.remove(&address);
+        }
+        true
+    }
+}
+
+impl Place {
+    /// A request is under way from now on.
+    pub(super) fn set_busy(&self) {
+        self.mark.state.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// No request is under way any more.
+    pub(super) fn set_idle(&self) {
+        self.mark.state.store(self.table.now(), Ordering::Relaxed);
+    }
+
+    /// Waits until the connection is evicted: it is to be closed at once.
+    pub(super) async fn evicted(&self) {
+        self.mark.evicted.notified().await;
+    }
+
+    /// Leaves the table, as dropping does.
+    pub(super) fn leave(&self) {
+        if self.has_left.replace(true) {
+            return;
+        }
+        let mut rows = self.table.rows();
+        if !rows.remove(self.id) {
+            rows.evicting -= 1;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Whoever has an IPv6 address has the 2^64 of its network.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(total: usize, per_address: usize) -> ConnectionTable {
+        ConnectionTable::new(ConnectionLimits { total, per_address })
+    }
+
+    /// Whether it was told to close.
+    fn is_evicted(place: &Place) -> bool {
+        place.mark.state.load(Ordering::Relaxed) == EVICTED
+    }
+
+    #[test]
+    fn an_address_has_its_share() {
+        let table = table(10, 2);
+        let enter = |address: &str| {
+            let place = table.enter(address.parse().unwrap());
+            place.inspect(Place::set_busy)
+        };
+        let first = enter("192.0.2.1").unwrap();
+        let _second = enter("::ffff:192.0.2.1").unwrap();
+        assert!(enter("192.0.2.1").is_none());
+        let _other = enter("192.0.2.2").unwrap();
+        drop(first);
+        let _again = enter("192.0.2.1").unwrap();
+        assert!(enter("192.0.2.1").is_none());
+
+        let six = [enter("2001:db8::1").unwrap(), enter("2001:db8::2:1").unwrap()];
+        assert!(enter("2001:db8::3").is_none(), "the same network");
+        assert!(enter("2001:db8:0:1::1").is_some());
+        drop(six);
+        let rows = table.rows();
+        assert_eq!(rows.by_address.len(), 2, "an address without connections is forgotten");
+        assert_eq!((rows.by_id.len(), rows.order.len(), rows.evicting), (3, 3, 0));
+    }
+
+    #[test]
+    fn the_longest_idle_goes_first() {
+        let table = table(4, 2);
+        let enter = |address: &str| table.enter(address.parse().unwrap());
+        let [a1, a2, b1, b2] =
+            ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"].map(|who| enter(who).unwrap());
+        // The first has been active since the others; times are set, so that none are equal.
+        for (place, idle_since) in [(&a2, 2), (&b1, 3), (&b2, 4), (&a1, 5)] {
+            place.mark.state.store(idle_since, Ordering::Relaxed);
+        }
+        let until_6 = || {
+            while table.now() <= 6 {
+                std::thread::yield_now();
+            }
+        };
+        until_6();
+        // An address at its limit loses its own, although another's is idle for longer.
+        let b3 = enter("192.0.2.2").unwrap();
+        assert!(b3.evicted_another && is_evicted(&b1));
+        assert!(![&a1, &a2, &b2].into_iter().any(is_evicted));
+        // The total is reached: of all the longest idle one.
+        b2.set_busy();
+        let c1 = enter("192.0.2.3").unwrap();
+        assert!(c1.evicted_another && is_evicted(&a2));
+        for place in [&a1, &b3, &c1] {
+            place.set_busy();
+        }
+        assert!(enter("192.0.2.4").is_none(), "all others are busy");
+        assert_eq!(table.rows().evicting, 2);
+        drop((a2, b1));
+        assert_eq!(table.rows().evicting, 0);
+        assert!(enter("192.0.2.4").is_none(), "their places were taken when they were evicted");
+        // One found busy is looked at again soon.
+        a1.set_idle();
+        while enter("192.0.2.4").is_none() {
+            std::thread::yield_now();
+        }
+        assert!(is_evicted(&a1) && !is_evicted(&b2));
+    }
+
+    #[test]
+    fn few_are_being_evicted_at_once() {
+        let table = table(EVICTING_MAX + 1, usize::MAX);
+        let enter = || table.enter("192.0.2.1".parse().unwrap());
+        let mut places: Vec<_> = (0..=EVICTING_MAX).map(|_| enter().unwrap()).collect();
+        let newer: Vec<_> = (0..EVICTING_MAX).map(|_| enter().unwrap()).collect();
+        assert!(enter().is_none(), "none of the evicted ones has left");
+        let evicted = places.iter().position(is_evicted).unwrap();
+        drop(places.swap_remove(evicted));
+        assert!(enter().is_some());
+        drop(newer);
+    }
+}
