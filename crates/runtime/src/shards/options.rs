@@ -2,6 +2,7 @@
 
 use std::thread::available_parallelism;
 
+use super::admission::AdmissionLimits;
 use crate::config::{Optional, Section};
 
 /// More cores than any machine this runs on has.
@@ -18,6 +19,8 @@ pub struct ShardsOptions {
     pub connections_max: usize,
     /// Most of them from one caller: an IPv4 address, or an IPv6 network of 64 bits.
     pub connections_per_caller_max: usize,
+    /// When a shard refuses requests.
+    pub overload: AdmissionLimits,
 }
 
 impl Default for ShardsOptions {
@@ -28,13 +31,14 @@ impl Default for ShardsOptions {
             cores: None,
             connections_max: 10_000,
             connections_per_caller_max: usize::MAX,
+            overload: AdmissionLimits::default(),
         }
     }
 }
 
 impl ShardsOptions {
-    /// Declares and reads the keys `shards`, `cores`, `connections_max` and
-    /// `connections_per_caller_max`.
+    /// Declares and reads the keys `shards`, `cores`, `connections_max`,
+    /// `connections_per_caller_max`, and the table `overload`.
     pub fn read(s: &mut Section<'_>) -> Self {
         let shards = s.integer(
             "shards",
@@ -63,12 +67,15 @@ impl ShardsOptions {
             1..=1_000_000_usize,
             "Most of them from one IPv4 address or IPv6 /64; absent, as many as there may be.",
         );
+        let about = "When a shard refuses requests because it has too much to do.";
+        let overload = s.section("overload", about, AdmissionLimits::read);
         let all = || available_parallelism().map_or(1, usize::from);
         Self {
             shards: shards.unwrap_or_else(all),
             cores,
             connections_max,
             connections_per_caller_max: per_caller.unwrap_or(usize::MAX),
+            overload,
         }
     }
 
