@@ -7,6 +7,7 @@ mod access;
 mod dashboard;
 mod document;
 mod fixtures;
+mod overload;
 mod pause;
 mod record;
 mod reload;
