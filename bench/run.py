@@ -24,6 +24,7 @@ from driver import (
     house,
     log,
     machine,
+    overload,
     record,
     reload,
     report,
@@ -57,6 +58,7 @@ SCENARIOS = (
     "notices",
     "tls-gzip",
     "reload",
+    "overload",
     "cold",
     "record",
     "log-commit",
@@ -86,6 +88,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   notices    auctions per CPU-second with win, billing and loss notices, and without
   tls-gzip   the same with TLS to DSPs, gzip answers, both, neither; the floor beside each
   reload     open loop among 1,000 configured DSPs, reloaded every second; and left alone
+  overload   open loops at 0.8 to 4 times the closed-loop maximum; what is answered in time
   cold       the first seconds of an exchange without a connection, plain and over TLS
   record     what an auction pays for its record; p99.9 on a disk made slow, by strace
   log-commit durable records by group commit; the same writes and syncs raw, and by fio
@@ -296,6 +299,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "notices": lambda: variants.run(bench, variants.notices(), rounds, say),
         "tls-gzip": lambda: variants.run(bench, variants.codings(), rounds, say),
         "reload": lambda: reload.reload(bench, args.reload_seconds, args.open_share, say),
+        "overload": lambda: overload.overload(bench, rounds.seconds, say),
         "cold": lambda: cold.cold(bench, rounds, say),
         "record": lambda: record.record(bench, rounds, args.open_seconds, say),
         "log-commit": lambda: log.commit(bench, rounds.count, say),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
-from driver import figures, hostile, reload, report, scenarios, throughput, variants
+from driver import figures, hostile, overload, reload, report, scenarios, throughput, variants
 from driver.figures import CoreTimes
 from driver.machine import ProcessTimes, Reading, label
 from driver.programs import Child, Fleet, FleetOptions, Load, Terms, floor_arguments
@@ -639,6 +639,26 @@ class Variants(unittest.TestCase):
         )
         found = variants.notices_of(figures.metrics(page))
         self.assertEqual(found, {"delivered": 11, "not_delivered": 3})
+
+
+class Overload(unittest.TestCase):
+    def test_what_is_in_time_is_a_share_of_what_is_offered_or_of_the_maximum(self) -> None:
+        for in_time, target, share, met in [
+            (784, (0.8, "offered", 0.98), 0.98, True),
+            (780, (0.8, "offered", 0.98), 0.975, False),
+            (900, (2.0, "maximum", 0.90), 0.9, True),
+            (899, (2.0, "maximum", 0.90), 0.899, False),
+        ]:
+            measured = {"counts": {"in_time": 2 * in_time}, "statuses": {}}
+            found = overload.verdict(measured, 2, (1000 * target[0], 1000), target)
+            self.assertEqual((found["share"], found["met"]["in time"]), (share, met))
+
+    def test_a_refusal_comes_soon(self) -> None:
+        for p99, met in [(10_000, True), (10_001, False)]:
+            statuses = {"503": {"latency_us": {"p50": 1, "p99": p99}}}
+            measured = {"counts": {"in_time": 1}, "statuses": statuses}
+            found = overload.verdict(measured, 1, (1, 1), (1.0, "maximum", 0.9))
+            self.assertEqual(found["met"], {"in time": True, "refusals": met})
 
 
 class Reloads(unittest.TestCase):

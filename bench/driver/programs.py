@@ -35,6 +35,14 @@ listen = "127.0.0.1:0"
 
 """
 
+# A closed loop fills a shard on purpose, and what it refused would look like capacity.
+PATIENT = """\
+[runtime.overload]
+wait_max = "10s"
+burst_wait_max = "10s"
+
+"""
+
 
 # A hundred thousand campaigns are read and kept before the first auction.
 CAMPAIGNS_START_S = 120.0
@@ -118,6 +126,8 @@ class Load:
     in_flight: int | None = None
     # Beacons in answers, which begin with this, are called.
     beacons: str | None = None
+    # Of an open loop: so many are opened first, and used in turn.
+    connections: int | None = None
     # Requests do not ask for https, which the simulated DSPs' notices only are under TLS.
     insecure: bool = False
 
@@ -266,7 +276,7 @@ def configuration(bench: Bench, fleets: Sequence[Fleet], terms: Terms) -> str:
         books = tempfile.mkdtemp(prefix="budgets-", dir=bench.folder)
         own += f'[budgets]\ndirectory = "{books}"\ncampaigns = "{terms.campaigns}"\n'
         own += terms.budgets
-    return CONFIG + own + "\n" + "".join(fleet.configuration(terms) for fleet in fleets)
+    return PATIENT + CONFIG + own + "\n" + "".join(fleet.configuration(terms) for fleet in fleets)
 
 
 def floor_arguments(fleets: Sequence[Fleet], terms: Terms) -> list[str]:
@@ -370,6 +380,7 @@ def hammering(bench: Bench, url: str, load: Load) -> Iterator[Hammer]:
     argv += ["--warm-up", "0s", "--duration", f"{load.seconds}s"]
     if load.rate_per_s:
         argv += ["--rate", str(load.rate_per_s)]
+        argv += ["--connections", str(load.connections)] if load.connections else []
     else:
         argv += ["--in-flight", str(load.in_flight or bench.in_flight)]
     argv += ["--tmax", f"{load.tmax_ms}ms"] if load.tmax_ms else []

@@ -12,6 +12,7 @@ from pathlib import Path
 from driver import figures
 from driver.programs import (
     CONFIG,
+    PATIENT,
     Bench,
     Fleet,
     FleetOptions,
@@ -56,7 +57,7 @@ def configurations(tables: str, configured: int = CONFIGURED) -> tuple[str, str]
                 f'[[dsp]]\nid = "{name}"\nurl = "{urls[place % len(urls)]}"\n'
                 f'publishers_allowed = ["nobody-{place}"]\ntimeout = "{100 + number}ms"\n\n'
             )
-        files.append(CONFIG + UNWATCHED + "".join(own + others))
+        files.append(PATIENT + CONFIG + UNWATCHED + "".join(own + others))
     return files[0], files[1]
 
 

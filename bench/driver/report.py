@@ -24,6 +24,7 @@ def markdown(results: dict) -> str:
         "hostile": hostile,
         "variants": variants,
         "reload": reloaded,
+        "overload": overloaded,
         "cold": cold,
         "record": lambda entry: log_report.record(entry, table, verdict),
         "log_commit": lambda entry: log_report.commit(entry, table, verdict),
@@ -471,6 +472,39 @@ def reloaded(entry: dict) -> str:
                 "none late, none failed": verdict(all(run["met"].values()), run["void"]),
             }
         )
+    return "\n".join(
+        [
+            f"## {entry['name']}: {entry['title']}{void(entry)}\n",
+            text,
+            table(list(rows[0]), rows_of(rows)),
+        ]
+    )
+
+
+def overloaded(entry: dict) -> str:
+    """Answers in time at multiples of what one shard can do."""
+    closed = entry["closed_loop"]
+    text = (
+        f"Closed-loop maximum {closed['answers_per_s']:.0f}/s (testbed core "
+        f"{percent(closed['testbed_core_busy'])}); `tmax` {entry['tmax_ms']} ms. In time is by the "
+        "hammer's clock, from the moment at which a request was meant to leave: "
+        f"**{verdict(entry['met'], entry['void'])}**.\n"
+    )
+    rows: list[dict[str, object]] = [
+        {
+            "offered": f"{run['name']}, {run['rate_per_s']}/s",
+            "in time": f"{run['in_time_per_s']:.0f}/s",
+            "share": f"{run['share']:.3f} of the {run['share_of']}",
+            "target": run["target"],
+            "refused": sum(run["refused"].values()),
+            "refusal p50 ms": f"{run['refusal_us']['p50'] / 1000:.1f}",
+            "p99 ms": f"{run['refusal_us']['p99'] / 1000:.1f}",
+            "server core": percent(run["server_core_busy"]),
+            "testbed core": percent(run["testbed_core_busy"]),
+            "met": verdict(all(run["met"].values()), run["void"]),
+        }
+        for run in entry["runs"]
+    ]
     return "\n".join(
         [
             f"## {entry['name']}: {entry['title']}{void(entry)}\n",

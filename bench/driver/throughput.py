@@ -96,6 +96,7 @@ def window(before: Reading, after: Reading, report: dict) -> dict:
         "answers_per_s": round(report["answers_per_s"], 1),
         "latency_us": report["latency_us"],
         "counts": counts,
+        "statuses": report.get("statuses", {}),
         "server_threads_s": {
             kind: round(cpu_s - before.server_threads.get(kind, 0.0), 4)
             for kind, cpu_s in after.server_threads.items()

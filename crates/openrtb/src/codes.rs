@@ -17,11 +17,13 @@ pub enum NoBidReason {
     NoEligibleDsp,
     /// None of the currencies in `cur` has a rate (exchange-specific).
     NoCurrency,
+    /// The exchange has no time for the request (exchange-specific).
+    Overloaded,
 }
 
 impl NoBidReason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Unknown,
         Self::TechnicalError,
         Self::InvalidRequest,
@@ -29,6 +31,7 @@ impl NoBidReason {
         Self::InsufficientAuctionTime,
         Self::NoEligibleDsp,
         Self::NoCurrency,
+        Self::Overloaded,
     ];
 
     /// The value of `nbr`.
@@ -41,6 +44,7 @@ impl NoBidReason {
             Self::InsufficientAuctionTime => 14,
             Self::NoEligibleDsp => 500,
             Self::NoCurrency => 501,
+            Self::Overloaded => 502,
         }
     }
 
@@ -54,6 +58,7 @@ impl NoBidReason {
             Self::InsufficientAuctionTime => "insufficient_time",
             Self::NoEligibleDsp => "no_eligible_dsp",
             Self::NoCurrency => "no_currency",
+            Self::Overloaded => "overloaded",
         }
     }
 }

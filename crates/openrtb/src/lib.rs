@@ -21,7 +21,7 @@ mod validate;
 pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Video};
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
-pub use members::{members, string};
+pub use members::{members, request_id, string};
 pub use native::add_tracker;
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
 pub use request::{BidRequest, Device, Geo, Media, Publisher, User};

@@ -41,6 +41,13 @@ pub fn members(text: &str) -> Option<Vec<(Text<'_>, &str)>> {
     Some(members)
 }
 
+/// The `id` of the bid request `text`, as JSON text: for an answer to a request that is not read
+/// otherwise. `None` unless it is a string.
+pub fn request_id(text: &str) -> Option<&str> {
+    let (_, id) = members(text)?.into_iter().find(|(key, _)| &**key == "id")?;
+    string(id).map(|_| id)
+}
+
 /// What the JSON string `text`, quotes included, says; `None` when it is none, or half of a
 /// surrogate pair stands in it.
 pub fn string(text: &str) -> Option<Cow<'_, str>> {
@@ -66,6 +73,18 @@ mod tests {
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
         for text in ["", "[]", "1", "null", "{", "{}x", "{\"a\":1,}", &deep] {
             assert!(members(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_request_is_found_alone() {
+        for (text, want) in [
+            (r#"{"imp":[{"id":"i"}],"id":"r\n","x":1}"#, Some(r#""r\n""#)),
+            (r#"{"id":7}"#, None),
+            (r#"{"imp":[{"id":"i"}]}"#, None),
+            (r#"{"id":"r""#, None),
+        ] {
+            assert_eq!(request_id(text), want, "{text}");
         }
     }
 

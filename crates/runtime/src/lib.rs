@@ -5,6 +5,7 @@
 //! names its own keys and metrics.
 
 pub mod admin;
+pub mod arrival;
 pub mod config;
 pub mod listen;
 pub mod logging;

@@ -5,6 +5,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
+use nix::sys::socket::sockopt::ReceiveTimestampns;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that the kernel holds for us between two accepts; it caps this by
@@ -51,6 +52,9 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     // A restart must not wait for the connections of its predecessor to be forgotten.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    // Its sockets inherit that the kernel notes when it received what they bear; one that cannot
+    // costs no more than knowing how long requests have waited.
+    let _ = nix::sys::socket::setsockopt(&socket, ReceiveTimestampns, &true);
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -161,6 +161,8 @@ impl Operated<'_> {
         self.tracer.expose(&mut exposition);
         let mut readiness = Readiness::default();
         readiness.add("names of DSPs", api::names_are_known(self.exchange));
+        let exchange = Arc::downgrade(self.exchange);
+        readiness.remark("overload", move || exchange.upgrade()?.overload());
         if let Some(budgets) = self.budgets {
             budgets.expose(&mut exposition);
             budgets.readiness(&mut readiness);

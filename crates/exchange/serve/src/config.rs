@@ -52,6 +52,8 @@ pub struct ExchangeConfig {
     pub dns: DnsLimits,
     /// Whether no bid is answered with 200 and `nbr` instead of 204.
     pub explain_no_bid: bool,
+    /// What a request is answered that the exchange has no time for.
+    pub overload_answer: OverloadAnswer,
     /// Whether the market's tie key was drawn, for want of a configured one.
     pub tie_key_is_drawn: bool,
     /// What the rules need.
@@ -72,6 +74,16 @@ pub struct ExchangeConfig {
     pub rates_as_read: Vec<(Currency, Box<str>)>,
     /// The whole configuration, secrets masked, for the record; whoever reads it fills it in.
     pub text: String,
+}
+
+/// What a request is answered that a shard has no time for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OverloadAnswer {
+    /// 503, so that callers and balancers know.
+    #[default]
+    Unavailable,
+    /// As if nobody had bid.
+    NoBid,
 }
 
 /// What callers of one publisher are held to.
@@ -118,6 +130,7 @@ struct Own {
     pool: PoolLimits,
     dns: DnsLimits,
     explain_no_bid: bool,
+    overload_answer: OverloadAnswer,
     pricing: terms::Pricing,
     tie_key: Option<TieKey>,
     supply_chain: Option<SupplyChainNode>,
@@ -159,6 +172,7 @@ impl ExchangeConfig {
             pool: own.pool,
             dns: own.dns,
             explain_no_bid: own.explain_no_bid,
+            overload_answer: own.overload_answer,
             tie_key_is_drawn: own.tie_key.is_none(),
             market: Market {
                 dsps,
@@ -251,6 +265,12 @@ impl Own {
                 "explain_no_bid",
                 false,
                 "Answer no bid with 200 and its reason in `nbr`, instead of 204.",
+            ),
+            overload_answer: s.one_of(
+                "overload_answer",
+                "unavailable",
+                &[("unavailable", OverloadAnswer::Unavailable), ("no_bid", OverloadAnswer::NoBid)],
+                "How requests are refused under overload (see [runtime.overload]): unavailable (503) or no_bid.",
             ),
             pricing: terms::Pricing::read(s, rates),
             tie_key: read_tie_key(s),

@@ -14,22 +14,25 @@ use hyper::header::{
     ALLOW, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
     RETRY_AFTER,
 };
+use hyper::http::request::Parts;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use openrtb::codes::NoBidReason;
+use runtime::arrival::{ArrivalClock, StampedStream};
 use runtime::request::check_head;
 use runtime::shards::{ActiveStream, Activity};
 use socket2::SockRef;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use crate::auction::{self, Presented, Reply};
 use crate::beacon::{BEACON_PATH, Called};
-use crate::config::{ExchangeConfig, InboundLimits};
+use crate::config::{ExchangeConfig, InboundLimits, OverloadAnswer};
 use crate::explain::with_debug;
 use crate::shard::Shard;
 
@@ -81,17 +84,20 @@ pub async fn serve(
     if let Err(error) = socket.set_tcp_user_timeout(Some(write_timeout)) {
         debug!(%error, "no write timeout on a connection");
     }
-    let stream = ActiveStream::new(stream, peer.activity.clone());
+    let stream = StampedStream::new(stream);
+    let caller = Caller { shard: Rc::clone(&shard), peer, clock: stream.clock() };
+    let activity = &caller.peer.activity;
+    let stream = ActiveStream::new(stream, activity.clone());
     let Some(tls) = &snapshot.config().tls else {
         drop(snapshot);
-        return converse((TokioIo::new(stream), peer), shard, drain).await;
+        return converse(TokioIo::new(stream), caller, drain).await;
     };
     let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
-    match peer.activity.limited(&timeouts, handshake).await {
+    match activity.limited(&timeouts, handshake).await {
         Ok(Ok(stream)) => {
             drop(snapshot);
-            peer.activity.set_idle();
-            converse((TokioIo::new(stream), peer), shard, drain).await;
+            activity.set_idle();
+            converse(TokioIo::new(stream), caller, drain).await;
         }
         Ok(Err(error)) => {
             shard.metrics.handshakes_failed.increment();
@@ -104,19 +110,30 @@ pub async fn serve(
     }
 }
 
+/// Who is at the other end of a connection.
+struct Caller {
+    shard: Rc<Shard>,
+    peer: Peer,
+    /// When its requests were received.
+    clock: ArrivalClock,
+}
+
 /// Answers request after request on an open connection.
 async fn converse<S: Read + Write + Unpin>(
-    (stream, peer): (S, Peer),
-    shard: Rc<Shard>,
+    stream: S,
+    caller: Caller,
     drain: impl Future<Output = ()>,
 ) {
-    let inbound = shard.snapshot().config().inbound;
+    let inbound = caller.shard.snapshot().config().inbound;
+    let caller = &caller;
     let service = service_fn(|request| {
-        let under_way = peer.activity.request();
-        let (shard, peer) = (Rc::clone(&shard), peer.address);
+        let under_way = caller.peer.activity.request();
         async move {
             let _under_way = under_way;
-            handle(request, shard, peer).await
+            let answer = handle(request, caller).await;
+            // What was read of this request says nothing of the next one's arrival.
+            caller.clock.reset();
+            Ok::<_, Infallible>(answer)
         }
     });
     let connection = http1::Builder::new()
@@ -126,7 +143,7 @@ async fn converse<S: Read + Write + Unpin>(
         .max_buf_size(inbound.head_max)
         .serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
-    let served = peer.activity.limited(&inbound.timeouts, async {
+    let served = caller.peer.activity.limited(&inbound.timeouts, async {
         tokio::select! {
             served = connection.as_mut() => served,
             () = drain => {
@@ -142,56 +159,98 @@ async fn converse<S: Read + Write + Unpin>(
     }
 }
 
-async fn handle(
-    request: Request<Incoming>,
-    shard: Rc<Shard>,
-    peer: IpAddr,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    let arrival = Instant::now();
+async fn handle(request: Request<Incoming>, caller: &Caller) -> Response<Full<Bytes>> {
+    let Caller { shard, peer, clock } = caller;
+    let arrival = clock.take();
     let snapshot = shard.snapshot();
-    let config = snapshot.config();
     let (head, body) = request.into_parts();
     if let Err(malformed) = check_head(&head) {
         shard.metrics.turned_away.increment();
         let problem = TurnedAway::with(StatusCode::BAD_REQUEST, malformed.to_string());
         let mut response = refuse(&problem);
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        return Ok(response);
+        return response;
     }
     if head.uri.path().starts_with(BEACON_PATH) && head.method == Method::GET {
         let (uri, headers) = (&head.uri, &head.headers);
-        let called = Called { shard: &shard, snapshot: &snapshot, uri, headers, peer };
-        return Ok(called.answer().await);
+        let called = Called { shard, snapshot: &snapshot, uri, headers, peer: peer.address };
+        return called.answer().await;
     }
-    let turned_away = if head.uri.path().starts_with(BEACON_PATH) {
-        Some(TurnedAway::method("GET", "notices are called with GET"))
-    } else if head.uri.path() != AUCTION_PATH {
-        let problem = format!("nothing is served here; bid requests are posted to {AUCTION_PATH}");
-        Some(TurnedAway::with(StatusCode::NOT_FOUND, problem))
-    } else if head.method != Method::POST {
-        Some(TurnedAway::method("POST", "bid requests are posted"))
-    } else if !is_json(&head.headers) {
-        let problem = "content-type is application/json, text/plain or absent";
-        Some(TurnedAway::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem))
-    } else {
-        None
+    let config = snapshot.config();
+    let reply = match route(&head) {
+        Err(turned_away) => Err(turned_away),
+        // Beacons are never refused for overload: they bill.
+        Ok(()) => match shard.admission.admit(arrival).await {
+            Err(_) => {
+                shard.metrics.count_no_bid(NoBidReason::Overloaded);
+                return overloaded(&head.headers, body, config).await;
+            }
+            Ok(_in_flight) => match read(&head.headers, body, &config.inbound).await {
+                Err(turned_away) => Err(turned_away),
+                Ok(body) => {
+                    let traceparent = head.headers.get("traceparent").map(HeaderValue::as_bytes);
+                    let presented = Presented { key: presented_key(&head.headers), traceparent };
+                    Ok(auction::hold(shard, &snapshot, (&body, presented), arrival).await)
+                }
+            },
+        },
     };
-    let body = match turned_away {
-        Some(turned_away) => Err(turned_away),
-        None => read(&head.headers, body, &config.inbound).await,
-    };
-    Ok(match body {
-        Ok(body) => {
-            let traceparent = head.headers.get("traceparent").map(HeaderValue::as_bytes);
-            let presented = Presented { key: presented_key(&head.headers), traceparent };
-            let reply = auction::hold(&shard, &snapshot, (&body, presented), arrival).await;
-            answer(reply, config, &shard)
-        }
+    match reply {
+        Ok(reply) => answer(reply, config, shard),
         Err(turned_away) => {
             shard.metrics.turned_away.increment();
             refuse(&turned_away)
         }
-    })
+    }
+}
+
+/// Whether a request's head is that of a bid request.
+fn route(head: &Parts) -> Result<(), TurnedAway> {
+    if head.uri.path().starts_with(BEACON_PATH) {
+        return Err(TurnedAway::method("GET", "notices are called with GET"));
+    }
+    if head.uri.path() != AUCTION_PATH {
+        let problem = format!("nothing is served here; bid requests are posted to {AUCTION_PATH}");
+        return Err(TurnedAway::with(StatusCode::NOT_FOUND, problem));
+    }
+    if head.method != Method::POST {
+        return Err(TurnedAway::method("POST", "bid requests are posted"));
+    }
+    if !is_json(&head.headers) {
+        let problem = "content-type is application/json, text/plain or absent";
+        return Err(TurnedAway::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+    }
+    Ok(())
+}
+
+/// The answer to a bid request that the shard has no time for. Its body is read, so that the
+/// connection can be used again, and parsed only where the answer must bear the request's id.
+async fn overloaded(
+    headers: &HeaderMap,
+    body: Incoming,
+    config: &ExchangeConfig,
+) -> Response<Full<Bytes>> {
+    let body = read(headers, body, &config.inbound).await.unwrap_or_default();
+    match config.overload_answer {
+        OverloadAnswer::Unavailable => {
+            let problem = "the exchange is overloaded; try again in a second";
+            let turned_away = TurnedAway::with(StatusCode::SERVICE_UNAVAILABLE, problem);
+            let mut response = refuse(&turned_away);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+        OverloadAnswer::NoBid if config.explain_no_bid => {
+            let id = std::str::from_utf8(&body).ok().and_then(openrtb::request_id);
+            json(StatusCode::OK, no_bid(id.unwrap_or("\"\""), NoBidReason::Overloaded))
+        }
+        OverloadAnswer::NoBid => no_content(),
+    }
+}
+
+fn no_content() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<Full<Bytes>> {
@@ -219,11 +278,7 @@ fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<
         Reply::NoBid { id, reason, .. } if config.explain_no_bid => {
             json(StatusCode::OK, no_bid(&id, reason))
         }
-        Reply::NoBid { .. } => {
-            let mut response = Response::new(Full::default());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
+        Reply::NoBid { .. } => no_content(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use eventlog::lane::{Log, State};
 use exchange_core::guard::Status;
@@ -31,6 +32,9 @@ use crate::notices::{
 use crate::purse::{Bank, Errands, Line, Peers, Purse, Spent};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
 use crate::shard::Shard;
+
+/// How long readiness tells of a request that was refused for overload.
+const OVERLOAD_TOLD: Duration = Duration::from_secs(10);
 
 /// A running exchange.
 #[derive(Debug)]
@@ -144,7 +148,7 @@ impl Exchange {
                     match Reactor::start(Arc::clone(&counters), sockets_max, context.shutdown()) {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
-                            let seat = (context.index(), line);
+                            let seat = (context.index(), line, context.admission().clone());
                             let beside = (counter, recorder, purse, tracer);
                             let shard = Shard::new(seat, beside, first, counters, reactor);
                             run_shard(context, Rc::new(shard), (generations, errands)).await;
@@ -233,6 +237,18 @@ impl Exchange {
         });
         let connections = self.shards.metrics();
         exposition.add(move |page| connections.expose(page));
+    }
+
+    /// What operators are told after shards refused requests for overload. None if none did.
+    pub fn overload(&self) -> Option<String> {
+        let shards = self.shards.metrics().overloaded(OVERLOAD_TOLD);
+        let told = || {
+            let period_s = OVERLOAD_TOLD.as_secs();
+            format!(
+                "shards that refused requests within {period_s} s: {shards}; see vickrey_requests_refused_total"
+            )
+        };
+        (shards > 0).then(told)
     }
 
     /// Waits for the shutdown and the drain.

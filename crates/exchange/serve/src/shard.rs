@@ -10,6 +10,7 @@ use std::sync::Arc;
 use exchange_core::guard::{STEP, ShardGuard};
 use exchange_core::{Reservation, Seat, TokenId};
 use runtime::metrics::Padded;
+use runtime::shards::Admission;
 use runtime::traces::Tracer;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -40,6 +41,8 @@ pub struct Shard {
     index: usize,
     pub(crate) metrics: Arc<Padded<ExchangeMetrics>>,
     reactor: Rc<Reactor>,
+    /// Which bid requests it takes on.
+    pub(crate) admission: Admission,
     /// In force for auctions that begin now.
     snapshot: RefCell<Rc<Snapshot>>,
     /// To and from the governors of DSPs.
@@ -143,7 +146,7 @@ impl Snapshot {
 impl Shard {
     /// Made on the shard's own thread.
     pub fn new(
-        (index, line): (usize, ShardLine),
+        (index, line, admission): (usize, ShardLine, Admission),
         (office, recorder, purse, tracer): Beside,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
@@ -160,6 +163,7 @@ impl Shard {
             tracer,
             metrics,
             reactor,
+            admission,
             snapshot: RefCell::new(Rc::new(snapshot)),
             retired: RefCell::default(),
             id_prefix: rand::random(),

@@ -29,6 +29,7 @@
 
 mod acceptor;
 mod activity;
+mod admission;
 mod options;
 mod shard;
 mod table;
@@ -42,13 +43,15 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::metrics::{Counter, Padded, Page, PerShard};
+use crate::metrics::{Counter, Gauge, Histogram, Padded, Page, PerShard};
 use crate::shutdown::Shutdown;
 use acceptor::Acceptor;
 use shard::Seat;
 
 pub use activity::{ActiveStream, Activity, ConnectionEnd, ConnectionTimeouts, RequestActivity};
+pub use admission::{Admission, AdmissionLimits, InFlightRequest, Overload};
 pub use options::ShardsOptions;
 pub use shard::{Accepted, Open, ShardContext};
 pub use table::{ConnectionLimits, ConnectionTable, EVICTING_MAX};
@@ -113,6 +116,14 @@ struct ShardCounters {
     closed: Counter,
     /// Tasks that panicked.
     panicked: Counter,
+    /// How long requests waited until the shard turned to them.
+    waits: Histogram,
+    /// Requests under way.
+    in_flight: Gauge,
+    /// Requests refused for overload, by reason.
+    refused: [Counter; Overload::ALL.len()],
+    /// When the last of them was, in seconds of Unix time; 0 if none was.
+    refused_at_s: Gauge,
 }
 
 /// Connections and panics of all shards, for the metrics page and for tests.
@@ -166,6 +177,12 @@ impl ShardsMetrics {
         self.shards.iter().map(|shard| shard.panicked.value()).sum()
     }
 
+    /// Shards that have refused requests for overload within the last `period`, in whole seconds.
+    pub fn overloaded(&self, period: Duration) -> usize {
+        let since = unix_seconds().saturating_sub(i64::try_from(period.as_secs()).unwrap_or(0));
+        self.shards.iter().filter(|shard| since <= shard.refused_at_s.value()).count()
+    }
+
     /// Writes all of them to the metrics page.
     ///
     /// # Errors
@@ -185,9 +202,27 @@ impl ShardsMetrics {
         .value(&[], self.evicted())?;
         page.counters("accept_failures", "Accepts that failed, as for want of descriptors.")?
             .value(&[], self.accept_failures())?;
+        let mut refused =
+            page.counters("requests_refused", "Requests refused for overload, by reason.")?;
+        for reason in Overload::ALL {
+            let of_shards = self.shards.iter().map(|shard| &shard.refused[reason as usize]);
+            refused.sum(&[("reason", reason.label())], of_shards)?;
+        }
+        let help = "Requests taken on and not yet answered.";
+        page.gauges("requests_in_flight", help)?
+            .sum(&[], self.shards.iter().map(|shard| &shard.in_flight))?;
+        let help = "From a request's bytes reaching the kernel to its shard's turning to it.";
+        page.histograms("request_wait_seconds", help)?
+            .sum(&[], self.shards.iter().map(|shard| &shard.waits))?;
         page.counters("task_panics", "Tasks that panicked and died alone.")?
             .value(&[], self.panics())
     }
+}
+
+/// Seconds of Unix time.
+fn unix_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Running shards and their acceptor.
@@ -232,6 +267,7 @@ impl Shards {
                 core: options.core_of(index),
                 handovers,
                 counters: metrics.shards.shard(index),
+                overload: options.overload,
                 shutdown: shutdown.clone(),
             };
             let body = Arc::clone(&body);

@@ -2,6 +2,7 @@
 
 use std::thread::available_parallelism;
 
+use super::admission::AdmissionLimits;
 use crate::config::{Optional, Section};
 
 /// More cores than any machine this runs on has.
@@ -23,6 +24,8 @@ pub struct ShardsOptions {
     /// Most connections that all shards together open to others, where the service counts them;
     /// usually what descriptors are left for.
     pub outbound_max: usize,
+    /// When a shard refuses requests.
+    pub overload: AdmissionLimits,
 }
 
 impl Default for ShardsOptions {
@@ -34,13 +37,14 @@ impl Default for ShardsOptions {
             connections_max: 10_000,
             connections_per_caller_max: 5_000,
             outbound_max: usize::MAX,
+            overload: AdmissionLimits::default(),
         }
     }
 }
 
 impl ShardsOptions {
-    /// Declares and reads the keys `shards`, `cores`, `connections_max` and
-    /// `connections_per_caller_max`.
+    /// Declares and reads the keys `shards`, `cores`, `connections_max`,
+    /// `connections_per_caller_max`, and the table `overload`.
     pub fn read(s: &mut Section<'_>) -> Self {
         let shards = s.integer(
             "shards",
@@ -71,6 +75,8 @@ impl ShardsOptions {
             "Most of them from one IPv4 address or IPv6 /64, among which the same holds; absent, \
              half of `connections_max`. A load balancer is one address: raise it behind one.",
         );
+        let about = "When a shard refuses requests because it has too much to do.";
+        let overload = s.section("overload", about, AdmissionLimits::read);
         let all = || available_parallelism().map_or(1, usize::from);
         Self {
             shards: shards.unwrap_or_else(all),
@@ -78,6 +84,7 @@ impl ShardsOptions {
             connections_max,
             connections_per_caller_max: per_caller.unwrap_or(connections_max.div_ceil(2)),
             outbound_max: usize::MAX,
+            overload,
         }
     }
 

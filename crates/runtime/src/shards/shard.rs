@@ -10,12 +10,17 @@ use tokio::sync::mpsc;
 use tracing::error;
 
 use super::activity::Activity;
+use super::admission::{Admission, AdmissionLimits, BusyClock, with_hooks};
 use super::table::Place;
 use super::tasks::{Tasks, Unfinished};
 use super::{Ready, ShardCounters, StartError};
 use crate::metrics::Padded;
 use crate::process::pin_to_core;
 use crate::shutdown::Shutdown;
+
+/// Tasks that run between two looks at sockets and timers. Tokio's 61 would keep a timer waiting for
+/// milliseconds where each task begins an auction.
+const EVENT_INTERVAL: u32 = 16;
 
 /// A socket on its way from the acceptor to a shard.
 pub(super) struct Handover {
@@ -66,6 +71,7 @@ pub struct ShardContext {
     index: usize,
     handovers: mpsc::Receiver<Handover>,
     tasks: Tasks,
+    admission: Admission,
     shutdown: Shutdown,
 }
 
@@ -88,6 +94,11 @@ impl ShardContext {
         &self.tasks
     }
 
+    /// Decides which requests this shard takes on.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
     /// The end of the process, for tasks that must hurry towards it.
     pub fn shutdown(&self) -> &Shutdown {
         &self.shutdown
@@ -100,6 +111,7 @@ pub(super) struct Seat {
     pub(super) core: Option<usize>,
     pub(super) handovers: mpsc::Receiver<Handover>,
     pub(super) counters: Arc<Padded<ShardCounters>>,
+    pub(super) overload: AdmissionLimits,
     pub(super) shutdown: Shutdown,
 }
 
@@ -116,20 +128,24 @@ impl Seat {
         ready: &Ready,
     ) {
         // The starter waits for exactly one message.
-        let runtime = match self.set_up() {
+        let busy = Arc::new(BusyClock::default());
+        let runtime = match self.set_up(&busy) {
             Ok(runtime) => runtime,
             Err(error) => return drop(ready.send(Err(error))),
         };
         drop(ready.send(Ok(())));
         let _watch = BodyWatch { shard: self.index, shutdown: self.shutdown.clone() };
-        let tasks = Tasks::new(self.counters);
+        let tasks = Tasks::new(Arc::clone(&self.counters));
+        let admission = Admission::new(self.overload, busy, self.counters);
         let context = ShardContext {
             index: self.index,
             handovers: self.handovers,
             tasks: tasks.clone(),
+            admission: admission.clone(),
             shutdown: self.shutdown.clone(),
         };
         runtime.block_on(async {
+            tokio::task::spawn_local(admission.run());
             body(context).await;
             tokio::select! {
                 () = tasks.finished() => (),
@@ -138,12 +154,13 @@ impl Seat {
         });
     }
 
-    fn set_up(&self) -> Result<LocalRuntime, StartError> {
+    fn set_up(&self, busy: &Arc<BusyClock>) -> Result<LocalRuntime, StartError> {
         if let Some(core) = self.core {
             pin_to_core(core).map_err(|cause| StartError::Pin { core, cause })?;
         }
-        Builder::new_current_thread()
+        with_hooks(&mut Builder::new_current_thread(), busy)
             .enable_all()
+            .event_interval(EVENT_INTERVAL)
             .build_local(LocalOptions::default())
             .map_err(|cause| StartError::Runtime { name: self.name(), cause })
     }

@@ -209,13 +209,9 @@ impl Server {
 
     /// One auction; its answer's status.
     pub fn auction(&self) -> u16 {
-        let body = r#"{"id":"1","imp":[{"id":"1","banner":{"w":300,"h":250}}]}"#;
-        let head = format!(
-            "POST /openrtb2/auction HTTP/1.1\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n",
-            body.len()
-        );
-        send(&self.callers, &head, body).status
+        let mut stream = connect(&self.callers);
+        ask_for_bids(&mut stream, "");
+        answer(&mut stream).status
     }
 }
 
@@ -239,10 +235,32 @@ fn text(runtime: &str, tables: &str) -> String {
 }
 
 fn send(address: &str, head: &str, body: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = connect(address);
     let host = if head.contains("\r\nhost: ") { "" } else { "host: localhost\r\n" };
     write!(stream, "{head}{host}connection: close\r\n\r\n{body}").unwrap();
+    answer(&mut stream)
+}
+
+pub fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Sends a bid request for one banner, with more members, each after a comma.
+pub fn ask_for_bids(stream: &mut TcpStream, more: &str) {
+    let body = format!(r#"{{"id":"1","imp":[{{"id":"1","banner":{{"w":300,"h":250}}}}]{more}}}"#);
+    write!(
+        stream,
+        "POST /openrtb2/auction HTTP/1.1\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nhost: x\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+}
+
+/// The whole answer, after which the connection ends.
+pub fn answer(stream: &mut TcpStream) -> Answer {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -9,6 +9,7 @@ mod descriptors;
 mod document;
 mod fixtures;
 mod names;
+mod overload;
 mod pause;
 mod promtool;
 mod record;

@@ -58,6 +58,7 @@ pub(super) fn no_bid(reason: NoBidReason) -> NoBid {
         NoBidReason::BlockedPublisher => "the publisher is blocked by configuration",
         NoBidReason::InsufficientAuctionTime => "tmax leaves DSPs less than exchange.dsp_time_min",
         NoBidReason::NoEligibleDsp => "no DSP may be asked for any impression of this request",
+        NoBidReason::Overloaded => "the exchange had no time for the request",
         NoBidReason::NoCurrency => "none of the currencies in cur has a rate",
     };
     NoBid { nbr: reason.code(), reason: reason.label().to_owned(), why: why.to_owned() }

@@ -16,6 +16,7 @@ mod limits;
 mod misbehaviour;
 mod notices;
 mod outbound;
+mod overload;
 mod reconnect;
 mod record;
 mod reload;

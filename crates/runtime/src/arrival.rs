@@ -1,0 +1,159 @@
+//! A TCP stream that knows when the kernel received what is read from it: a reader that turns to
+//! its socket late can tell how late.
+//!
+//! The kernel stamps each packet (`SO_TIMESTAMPNS`, which listeners of [`crate::listen`] set and
+//! their sockets inherit) by the wall clock. It must not know what is read.
+
+use std::cell::Cell;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd as _;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use nix::sys::time::TimeSpec;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// The wall clock may be set between receipt and reading: no wait is believed to be longer.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// When the bytes of the request that is being read were received. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct ArrivalClock(Rc<Cell<Option<Instant>>>);
+
+impl ArrivalClock {
+    /// When the first bytes were received since this was last asked; now if nothing was read
+    /// since, as when they came with those of the request before.
+    pub fn take(&self) -> Instant {
+        self.0.take().unwrap_or_else(Instant::now)
+    }
+
+    /// Forgets what was read: it belongs to a request that is over.
+    pub fn reset(&self) {
+        self.0.set(None);
+    }
+
+    /// Notes that bytes were read which the kernel had received at `stamp`, by the wall clock.
+    fn note(&self, stamp: Option<TimeSpec>) {
+        if self.0.get().is_none() {
+            let waited = stamp.and_then(waited_since).unwrap_or_default();
+            let now = Instant::now();
+            self.0.set(Some(now.checked_sub(waited.min(WAIT_MAX)).unwrap_or(now)));
+        }
+    }
+}
+
+/// Time since `stamp`, by the wall clock; `None` if the clock was set back meanwhile.
+fn waited_since(stamp: TimeSpec) -> Option<Duration> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    now.checked_sub(Duration::from(stamp))
+}
+
+/// A stream whose reads tell its [`ArrivalClock`] when their bytes were received.
+#[derive(Debug)]
+pub struct StampedStream {
+    stream: TcpStream,
+    clock: ArrivalClock,
+    /// Room for the stamp of a read.
+    control: Vec<u8>,
+}
+
+impl StampedStream {
+    /// Reads `stream` from now on.
+    pub fn new(stream: TcpStream) -> Self {
+        Self { stream, clock: ArrivalClock::default(), control: nix::cmsg_space!(TimeSpec) }
+    }
+
+    /// When what is read was received.
+    pub fn clock(&self) -> ArrivalClock {
+        self.clock.clone()
+    }
+}
+
+/// Reads once; returns how many bytes, and when the kernel received the last of them, if it says.
+fn receive(
+    stream: &TcpStream,
+    into: &mut [u8],
+    control: &mut [u8],
+) -> io::Result<(usize, Option<TimeSpec>)> {
+    let mut into = [IoSliceMut::new(into)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let message = recvmsg::<()>(stream.as_raw_fd(), &mut into, Some(control), flags)?;
+    let stamp = message.cmsgs().ok().and_then(|mut messages| {
+        messages.find_map(|message| match message {
+            ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
+            _ => None,
+        })
+    });
+    Ok((message.bytes, stamp))
+}
+
+impl AsyncRead for StampedStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { stream, clock, control } = self.get_mut();
+        loop {
+            ready!(stream.poll_read_ready(cx))?;
+            let room = into.initialize_unfilled();
+            let wanted = room.len();
+            match stream.try_io(Interest::READABLE, || receive(stream, room, control)) {
+                Ok((read, stamp)) => {
+                    if 0 < read {
+                        clock.note(stamp);
+                    }
+                    if 0 < read && read < wanted {
+                        // Nothing is left, and the kernel tells when more has come: the next read
+                        // need not ask it.
+                        let drained = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
+                        let _ = stream.try_io(Interest::READABLE, drained);
+                    }
+                    into.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for StampedStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;

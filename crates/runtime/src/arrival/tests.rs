@@ -1,0 +1,103 @@
+//! On real sockets: the stamps are the kernel's.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::*;
+use crate::listen::listen;
+
+/// The same once the kernel stamps packets, which it begins to a moment after it is asked to.
+async fn stamped_pair() -> (std::net::TcpStream, StampedStream) {
+    let (mut client, mut stream) = pair();
+    let began = Instant::now();
+    loop {
+        client.write_all(b"x").unwrap();
+        stream.stream.readable().await.unwrap();
+        let read = || receive(&stream.stream, &mut [0], &mut stream.control);
+        match stream.stream.try_io(Interest::READABLE, read) {
+            Ok((1, Some(_))) => return (client, stream),
+            Ok((1, None)) => assert!(began.elapsed() < Duration::from_secs(10), "no stamps"),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+}
+
+/// A client's end and ours, read through a clock.
+fn pair() -> (std::net::TcpStream, StampedStream) {
+    let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    listener.set_nonblocking(false).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    (client, StampedStream::new(TcpStream::from_std(stream).unwrap()))
+}
+
+#[tokio::test]
+async fn an_arrival_is_when_the_kernel_had_the_bytes() {
+    let (mut client, mut stream) = stamped_pair().await;
+    let clock = stream.clock();
+    let before = Instant::now();
+    client.write_all(b"first").unwrap();
+    let sent = Instant::now();
+    // The reader is busy elsewhere for a while.
+    while sent.elapsed() < Duration::from_millis(30) {
+        std::hint::spin_loop();
+    }
+    let mut bytes = [0; 16];
+    assert_eq!(stream.read(&mut bytes).await.unwrap(), 5);
+    let arrival = clock.take();
+    // The two clocks may be slewed against each other by a little.
+    let slack = Duration::from_millis(5);
+    assert!(before <= arrival + slack && arrival <= sent + slack, "{:?}", sent.elapsed());
+}
+
+#[tokio::test]
+async fn the_first_bytes_of_a_request_count() {
+    let (mut client, mut stream) = pair();
+    let clock = stream.clock();
+    let mut bytes = [0; 16];
+    client.write_all(b"head").unwrap();
+    assert_eq!(stream.read(&mut bytes).await.unwrap(), 4);
+    let noted = clock.0.get().unwrap();
+    client.write_all(b"body").unwrap();
+    assert_eq!(stream.read(&mut bytes).await.unwrap(), 4);
+    assert_eq!(clock.take(), noted);
+
+    // What belongs to a request that is over does not date the next one.
+    client.write_all(b"rest").unwrap();
+    assert_eq!(stream.read(&mut bytes).await.unwrap(), 4);
+    clock.reset();
+    let asked = Instant::now();
+    assert!(asked <= clock.take());
+}
+
+#[tokio::test]
+async fn it_reads_and_writes_like_any_stream() {
+    let (client, mut stream) = pair();
+    client.set_nonblocking(true).unwrap();
+    let mut client = TcpStream::from_std(client).unwrap();
+    let sent: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    let echo = async {
+        let mut read = vec![0; sent.len()];
+        stream.read_exact(&mut read).await.unwrap();
+        stream.write_all(&read).await.unwrap();
+        stream.shutdown().await.unwrap();
+    };
+    let (mut reader, mut writer) = client.split();
+    let write = async {
+        writer.write_all(&sent).await.unwrap();
+    };
+    let read = async {
+        let mut back = Vec::new();
+        reader.read_to_end(&mut back).await.unwrap();
+        back
+    };
+    let ((), (), back) = tokio::join!(echo, write, read);
+    assert!(back == sent);
+    // The end is told as for any stream.
+    drop(client);
+    assert_eq!(stream.read(&mut [0; 4]).await.unwrap(), 0);
+}

@@ -1,0 +1,161 @@
+//! Admission on a clock that the tests set, and on a real runtime of one thread.
+
+use tokio::task::{LocalSet, spawn_local};
+
+use super::*;
+
+const LIMITS: AdmissionLimits = AdmissionLimits {
+    wait_max: Duration::from_millis(5),
+    burst_wait_max: Duration::from_millis(50),
+    interval: Duration::from_millis(100),
+    in_flight_max: 100,
+};
+
+fn ms_of(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn admission(limits: AdmissionLimits, busy: BusyClock) -> Admission {
+    let counters = Arc::new(Padded::new(ShardCounters::default()));
+    Admission::new(limits, Arc::new(busy), counters)
+}
+
+/// Whether a request is refused that comes `busy_ms` after the shard was last idle, having waited,
+/// with `ahead` others before it that take a millisecond each.
+#[track_caller]
+fn check(busy_ms: u64, wait_ms: u64, ahead: usize, want: Option<Overload>) {
+    let busy = BusyClock::default();
+    let origin = busy.origin;
+    busy.park(origin + ms_of(50));
+    busy.unpark(origin + ms_of(51));
+    let admission = admission(LIMITS, busy);
+    admission.0.cost.set(ms_of(1));
+    admission.0.waiting.borrow_mut().extend((0..ahead).map(|_| oneshot::channel().0));
+    let now = origin + ms_of(51 + busy_ms);
+    let got = admission.overload(now, ms_of(wait_ms));
+    assert_eq!(got, want, "{busy_ms} ms, {wait_ms} ms, {ahead}");
+}
+
+#[test]
+fn a_shard_without_a_pause_lets_nobody_wait_for_long() {
+    let refused = Some(Overload::Wait);
+    //   busy wait ahead
+    check(0, 50, 0, None);
+    check(0, 51, 0, refused);
+    check(100, 10, 40, None);
+    check(100, 10, 41, refused);
+    check(101, 5, 0, None);
+    check(101, 6, 0, refused);
+    check(101, 2, 3, None);
+    check(101, 2, 4, refused);
+    check(9_999, 0, 0, None);
+}
+
+#[test]
+fn a_look_at_the_sockets_is_no_pause() {
+    let busy = BusyClock::default();
+    let origin = busy.origin;
+    busy.unpark(origin + ms_of(10));
+    for ms in 11..200 {
+        busy.park(origin + ms_of(ms));
+        busy.unpark(origin + ms_of(ms) + Duration::from_micros(99));
+    }
+    assert_eq!(busy.busy(origin + ms_of(200)), ms_of(190));
+    busy.park(origin + ms_of(200));
+    busy.unpark(origin + ms_of(200) + IDLE_MIN);
+    assert_eq!(busy.busy(origin + ms_of(200) + IDLE_MIN), Duration::ZERO);
+}
+
+/// The hooks of a runtime like a shard's: work without a pause is none, and sleep is one.
+#[test]
+fn a_runtime_tells_when_it_has_nothing_to_do() {
+    let busy = Arc::new(BusyClock::default());
+    let runtime = with_hooks(&mut Builder::new_current_thread(), &busy).enable_all().build();
+    runtime.unwrap().block_on(async {
+        tokio::time::sleep(ms_of(1)).await;
+        let began = Instant::now();
+        while began.elapsed() < ms_of(20) {
+            yield_now().await;
+        }
+        assert!(busy.busy(Instant::now()) >= ms_of(20), "yielding is no pause");
+        let asleep = Instant::now();
+        tokio::time::sleep(ms_of(1)).await;
+        assert!(busy.busy(Instant::now()) <= asleep.elapsed(), "sleeping is one");
+    });
+}
+
+/// Runs `test` on a thread's tasks, with an admission that lets requests begin.
+fn running(limits: AdmissionLimits, test: impl AsyncFnOnce(Admission)) {
+    let admission = admission(limits, BusyClock::default());
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        spawn_local(admission.clone().run());
+        test(admission).await;
+    });
+}
+
+#[test]
+fn a_few_requests_begin_between_two_looks_at_the_sockets() {
+    running(LIMITS, async |admission| {
+        let begun = Rc::new(RefCell::new(Vec::new()));
+        for number in 0..2 * STARTS_MAX + 1 {
+            let (admission, begun) = (admission.clone(), Rc::clone(&begun));
+            spawn_local(async move {
+                let request = admission.admit(Instant::now()).await.unwrap();
+                begun.borrow_mut().push(number);
+                std::future::pending::<()>().await;
+                drop(request);
+            });
+        }
+        let mut seen = Vec::new();
+        while begun.borrow().len() <= 2 * STARTS_MAX {
+            yield_now().await;
+            let now = begun.borrow().len();
+            if seen.last() != Some(&now) {
+                seen.push(now);
+            }
+        }
+        assert!(seen.windows(2).all(|pair| pair[1] - pair[0] <= STARTS_MAX), "{seen:?}");
+        assert!(begun.borrow().is_sorted(), "in the order in which they came");
+        assert_eq!(admission.0.in_flight.get(), 2 * STARTS_MAX + 1);
+    });
+}
+
+#[test]
+fn one_whose_caller_has_gone_takes_nobodys_turn() {
+    running(LIMITS, async |admission| {
+        let admit = || admission.admit(Instant::now());
+        let mut begun = Vec::new();
+        for _ in 0..STARTS_MAX {
+            begun.push(admit().await.unwrap());
+        }
+        let mut gone = Box::pin(admit());
+        tokio::select! {
+            biased;
+            _ = &mut gone => panic!("it begins in the next turn"),
+            () = std::future::ready(()) => (),
+        }
+        assert_eq!(admission.0.in_flight.get(), STARTS_MAX + 1);
+        drop(gone);
+        drop(admit().await.unwrap());
+        assert_eq!(admission.0.in_flight.get(), STARTS_MAX);
+    });
+}
+
+#[test]
+fn what_is_taken_on_is_counted_until_it_is_dropped() {
+    running(AdmissionLimits { in_flight_max: 2, ..LIMITS }, async |admission| {
+        let counters = Arc::clone(&admission.0.counters);
+        let admit = || admission.admit(Instant::now());
+        let first = admit().await.unwrap();
+        let second = admit().await.unwrap();
+        assert_eq!(counters.in_flight.value(), 2);
+        assert_eq!(admit().await.unwrap_err(), Overload::InFlight);
+        drop(first);
+        drop((second, admit().await.unwrap()));
+        assert_eq!(counters.in_flight.value(), 0);
+        let refused = Overload::ALL.map(|reason| counters.refused[reason as usize].value());
+        assert_eq!((refused, counters.waits.snapshot().count()), ([0, 1], 3));
+        assert!(unix_seconds() - 30 < counters.refused_at_s.value());
+    });
+}
