@@ -22,7 +22,7 @@ impl BidRequest<'_> {
     /// each of its values, in the order of the request.
     ///
     /// `site`, `app` or `dooh` with its `keywords` and `kwarray`, each a value of the key
-    /// `keywords`; its `ext.data`; `user.ext.data`. Of `ext.data` (Prebid's first-party data) each
+    /// `keywords`; its `ext.data`; `user.ext.data`, unless the request is subject to COPPA. Of `ext.data` (Prebid's first-party data) each
     /// member is a key, its value a text, a number or a boolean, as it is written, or several of
     /// these in an array.
     pub fn key_values(&self, each: &mut Each<'_>) {
@@ -35,7 +35,9 @@ impl BidRequest<'_> {
             scalars(words, &mut |word| each(KEYWORDS, word));
             first_party_data(media.ext, each);
         }
-        let user = self.user.as_ref().and_then(|user| user.ext.as_ref());
+        // What is known of a child is no target.
+        let user = self.user.as_ref().filter(|_| !self.is_coppa());
+        let user = user.and_then(|user| user.ext.as_ref());
         members_of(user.and_then(|ext| ext.data).map(RawValue::get), each);
     }
 
@@ -79,8 +81,7 @@ fn host_of(url: &str) -> Option<&str> {
 
 /// The members of `data` in an `ext`.
 fn first_party_data(ext: Option<&RawValue>, each: &mut Each<'_>) {
-    let data = entries(ext.map(RawValue::get), b'{').filter(|(key, _)| is(key, "data"));
-    data.for_each(|(_, data)| members_of(Some(data), each));
+    named(ext.map(RawValue::get), "data").for_each(|data| members_of(Some(data), each));
 }
 
 fn members_of(data: Option<&str>, each: &mut Each<'_>) {
@@ -89,6 +90,11 @@ fn members_of(data: Option<&str>, each: &mut Each<'_>) {
             scalars(Some(value), &mut |value| each(&key, value));
         }
     }
+}
+
+/// The members of the object `text` that have this key, as JSON text.
+pub(crate) fn named<'t>(text: Option<&'t str>, key: &str) -> impl Iterator<Item = &'t str> {
+    entries(text, b'{').filter(move |(name, _)| is(name, key)).map(|(_, value)| value)
 }
 
 /// Whether the JSON string `raw` says `text`.
@@ -123,12 +129,12 @@ fn scalar(text: &str, each: &mut dyn FnMut(&str)) {
 ///
 /// A parser of its own, for text that a parser has found to be JSON: that one would set memory aside
 /// for what it skips.
-fn entries(text: Option<&str>, open: u8) -> Entries<'_> {
+pub(crate) fn entries(text: Option<&str>, open: u8) -> Entries<'_> {
     let text = text.filter(|text| text.as_bytes().first() == Some(&open)).unwrap_or_default();
     Entries { rest: text.get(1..).unwrap_or_default(), has_keys: open == b'{' }
 }
 
-struct Entries<'t> {
+pub(crate) struct Entries<'t> {
     rest: &'t str,
     has_keys: bool,
 }
@@ -279,6 +285,12 @@ mod tests {
             r#","user":{"ext":{"data":{"s":["1"]}}}"#,
             r#","ext":{"data":{"pbadslot":"/1/home","\u006b":"v"},"gpid":"x"}"#,
             &["s=1", "pbadslot=/1/home", "k=v"],
+        );
+        // A child's data is nobody's target.
+        check(
+            r#","site":{"keywords":"a"},"user":{"ext":{"data":{"s":["1"]}}},"regs":{"coppa":1}"#,
+            "",
+            &["keywords=a"],
         );
     }
 

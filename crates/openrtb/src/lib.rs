@@ -24,7 +24,7 @@ pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, string};
 pub use native::add_tracker;
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
-pub use request::{BidRequest, Device, Geo, Media, Publisher, User};
+pub use request::{BidRequest, Device, Geo, Media, Publisher, Regs, User};
 pub use response::{
     BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_texts, parse_bid,
     parse_response,

@@ -4,6 +4,7 @@
 //! DSP; the resulting [`Outbound`] is read once per DSP with a [`View`]. Nothing is copied but the
 //! inserts. Which impressions and deals a DSP may see is the caller's decision.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -11,6 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::Text;
 use crate::json::span_of;
+use crate::key_values::{entries, named};
+use crate::members::string;
 use crate::request::BidRequest;
 use crate::validate::{DEALS_MAX, IMPS_MAX};
 
@@ -36,6 +39,11 @@ pub struct View<'v> {
     pub cur: &'v str,
     /// What the DSP calls the user: a JSON string.
     pub buyeruid: Option<&'v str>,
+    /// Its name among the bidders that the request has parameters for, as
+    /// [`Outbound::names_bidder`] finds it.
+    pub bidder: Option<&'v str>,
+    /// Whether it gets the limited values of [`Editor::limit`].
+    pub is_limited: bool,
 }
 
 impl View<'_> {
@@ -52,6 +60,10 @@ impl View<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Everyone,
+    /// DSPs that see the request unlimited.
+    Unlimited,
+    /// The others.
+    Limited,
     Imp(u8),
     Deal {
         imp: u8,
@@ -71,6 +83,8 @@ impl Gate {
     fn opens(self, view: &View<'_>) -> bool {
         match self {
             Self::Everyone => true,
+            Self::Unlimited => !view.is_limited,
+            Self::Limited => view.is_limited,
             Self::Imp(imp) => view.offers_imp(imp),
             Self::Deal { imp, deal } => view.offers_imp(imp) && view.offers_deal(deal),
             Self::BeforeImp(imp) => view.offers_imp(imp) && view.imps & ((1 << imp) - 1) != 0,
@@ -92,6 +106,8 @@ enum What {
     BuyerUid {
         others_follow: bool,
     },
+    /// An object that holds, of these bidders' members, the DSP's own.
+    Bidder(Range<usize>),
 }
 
 #[derive(Clone, Debug)]
@@ -113,6 +129,16 @@ pub struct Editor<'a> {
     request: &'a BidRequest<'a>,
     inserts: String,
     edits: Vec<Edit>,
+    /// Values that some DSPs get in a limited form: their place, and that form among the inserts.
+    limited: Vec<(Range<usize>, Range<usize>)>,
+    bidders: Vec<Bidder<'a>>,
+}
+
+/// A bidder's name, and where its member stands in the request.
+#[derive(Clone, Debug)]
+struct Bidder<'a> {
+    name: Cow<'a, str>,
+    member: Range<usize>,
 }
 
 impl<'a> Editor<'a> {
@@ -123,11 +149,23 @@ impl<'a> Editor<'a> {
             request,
             inserts: String::with_capacity(512),
             edits: Vec::with_capacity(16),
+            limited: Vec::new(),
+            bidders: Vec::new(),
         };
         editor.mark_tmax();
         editor.mark_cur();
         editor.mark_buyeruid();
+        editor.mark_bidders();
         editor
+    }
+
+    /// Gives DSPs that see the request limited what `limited` makes of the request's member `key`,
+    /// or an empty object if it makes nothing of it.
+    pub fn limit<'t>(&mut self, key: &str, limited: impl FnOnce(&'a str) -> Option<Cow<'t, str>>) {
+        let Some(value) = named(Some(self.body.trim_ascii_start()), key).next() else { return };
+        let start = self.inserts.len();
+        self.inserts.push_str(limited(value).as_deref().unwrap_or("{}"));
+        self.limited.push((self.span_of(value), start..self.inserts.len()));
     }
 
     /// Replaces the JSON value at `span`.
@@ -244,6 +282,33 @@ impl<'a> Editor<'a> {
         }
     }
 
+    /// The parameters of bidders, as Prebid sends them, are each for one bidder: a DSP sees those
+    /// under its own id.
+    fn mark_bidders(&mut self) {
+        let request = self.request;
+        let of_imps = request.imps().iter().map(|imp| (imp.ext, "bidder"));
+        let exts = of_imps.chain([(request.ext, "bidderparams"), (request.ext, "bidderconfig")]);
+        for (ext, key) in exts {
+            // Few requests have any.
+            let ext = ext.map(RawValue::get);
+            let ext = ext.filter(|ext| memchr::memmem::find(ext.as_bytes(), b"prebid").is_some());
+            for value in named(ext, "prebid").flat_map(|prebid| named(Some(prebid), key)) {
+                let replaced = self.span_of(value);
+                if value.starts_with('[') {
+                    self.replace(replaced, "[]"); // `bidderconfig` lists settings, not bidders.
+                    continue;
+                }
+                let first = self.bidders.len();
+                for (name, params) in entries(Some(value), b'{') {
+                    let member = self.span_of(name).start..self.span_of(params).end;
+                    self.bidders.extend(string(name).map(|name| Bidder { name, member }));
+                }
+                let what = What::Bidder(first..self.bidders.len());
+                self.edits.push(Edit { replaced, what });
+            }
+        }
+    }
+
     /// Removes the member whose value is at `span`, with its key and one comma; returns its place.
     fn remove_member(&mut self, span: Range<usize>) -> Range<usize> {
         let bytes = self.body.as_bytes();
@@ -281,9 +346,14 @@ impl<'a> Editor<'a> {
     /// Orders the edits into pieces.
     pub fn finish(mut self) -> Outbound<'a> {
         self.edits.sort_by_key(|edit| edit.replaced.start);
+        self.limited.sort_by_key(|(span, _)| span.start);
         let body = self.body;
-        let mut pieces =
-            Pieces { edits: self.edits.into_iter().peekable(), out: Vec::new(), at: 0 };
+        let mut pieces = Pieces {
+            edits: self.edits.into_iter().peekable(),
+            limited: self.limited.into_iter().peekable(),
+            out: Vec::new(),
+            at: 0,
+        };
         let mut deal_index = 0u8;
         for (index, imp) in (0u8..).zip(self.request.imps()) {
             let span = imp.span(body);
@@ -304,19 +374,30 @@ impl<'a> Editor<'a> {
             pieces.until(span.end, Gate::Imp(index));
         }
         pieces.until(body.len(), Gate::Everyone);
-        Outbound { body, inserts: self.inserts, pieces: pieces.out }
+        Outbound { body, inserts: self.inserts, pieces: pieces.out, bidders: self.bidders }
     }
 }
 
 struct Pieces {
     edits: std::iter::Peekable<std::vec::IntoIter<Edit>>,
+    limited: std::iter::Peekable<std::vec::IntoIter<(Range<usize>, Range<usize>)>>,
     out: Vec<Piece>,
     at: usize,
 }
 
 impl Pieces {
-    /// Everything from where it stands to `end`, edits applied, under one gate.
+    /// Everything from where it stands to `end` under one gate, limited values apart.
     fn until(&mut self, end: usize, gate: Gate) {
+        while let Some((span, limited)) = self.limited.next_if(|(span, _)| span.start < end) {
+            self.edited(span.start, gate);
+            self.out.push(Piece { what: What::Insert(limited), gate: Gate::Limited });
+            self.edited(span.end, Gate::Unlimited);
+        }
+        self.edited(end, gate);
+    }
+
+    /// Everything from where it stands to `end`, edits applied, under one gate.
+    fn edited(&mut self, end: usize, gate: Gate) {
         while let Some(edit) = self.edits.next_if(|edit| edit.replaced.start < end) {
             self.inbound(edit.replaced.start, gate);
             self.out.push(Piece { what: edit.what, gate });
@@ -339,9 +420,15 @@ pub struct Outbound<'a> {
     body: &'a str,
     inserts: String,
     pieces: Vec<Piece>,
+    bidders: Vec<Bidder<'a>>,
 }
 
 impl Outbound<'_> {
+    /// Whether the request has parameters for the bidder of this name.
+    pub fn names_bidder(&self, name: &str) -> bool {
+        self.bidders.iter().any(|bidder| bidder.name == name)
+    }
+
     /// Calls `slice` with each part of what the DSP sees, in order. Neighbouring spans of the
     /// inbound body come as one.
     pub fn for_each<'s>(&'s self, view: &View<'s>, mut slice: impl FnMut(&'s str)) {
@@ -361,6 +448,13 @@ impl Outbound<'_> {
                 What::Insert(span) => emit(&self.inserts[span.clone()], &mut slice),
                 What::Tmax => emit(view.tmax, &mut slice),
                 What::Cur => emit(view.cur, &mut slice),
+                What::Bidder(range) => {
+                    let mut bidders = self.bidders[range.clone()].iter();
+                    let own = bidders.find(|bidder| view.bidder == Some(&*bidder.name));
+                    slice("{");
+                    emit(&self.body[own.map_or(0..0, |own| own.member.clone())], &mut slice);
+                    slice("}");
+                }
                 What::BuyerUid { others_follow } => {
                     if let Some(buyeruid) = view.buyeruid {
                         slice("\"buyeruid\":");

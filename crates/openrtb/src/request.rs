@@ -71,15 +71,32 @@ pub struct BidRequest<'a> {
     /// Blocked advertised applications.
     #[serde(borrow)]
     pub bapp: Option<Vec<Text<'a>>>,
+    /// Legal and regulatory flags.
+    pub regs: Option<Regs>,
     /// Where the request comes from.
     #[serde(borrow)]
     pub source: Option<Spanned<'a, Source<'a>>>,
     /// Whatever else the caller says; only skipped until it is asked about.
     #[serde(borrow)]
-    ext: Option<&'a RawValue>,
+    pub(crate) ext: Option<&'a RawValue>,
 }
 
 impl<'a> BidRequest<'a> {
+    /// Whether the request is subject to COPPA (`regs.coppa`): the user is a child.
+    pub fn is_coppa(&self) -> bool {
+        self.regs.as_ref().and_then(|regs| regs.coppa).is_some_and(is_set)
+    }
+
+    /// Whether the device asks to limit ad tracking (`device.lmt`).
+    pub fn is_lmt(&self) -> bool {
+        self.device.as_ref().and_then(|device| device.lmt).is_some_and(is_set)
+    }
+
+    /// Whether the browser asks not to be tracked (`device.dnt`).
+    pub fn is_dnt(&self) -> bool {
+        self.device.as_ref().and_then(|device| device.dnt).is_some_and(is_set)
+    }
+
     /// Who is paid: `publisher.id` of the property.
     pub fn publisher_id(&self) -> Option<&str> {
         self.media()?.publisher.as_ref()?.id.as_deref()
@@ -138,6 +155,18 @@ impl<'a> BidRequest<'a> {
     }
 }
 
+/// A flag other than 0 and 1 is not defined; it counts as set, which tells nobody more.
+const fn is_set(flag: u32) -> bool {
+    flag != 0
+}
+
+/// Section 3.2.3.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Regs {
+    /// 1 = subject to COPPA.
+    pub coppa: Option<u32>,
+}
+
 /// What `site`, `app` and `dooh` share. Sections 3.2.13, 3.2.14, 3.2.32.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Media<'a> {
@@ -185,6 +214,10 @@ pub struct Device<'a> {
     pub w: Option<u32>,
     /// Screen height in pixels; only checked.
     pub h: Option<u32>,
+    /// 1 = do not track.
+    pub dnt: Option<u32>,
+    /// 1 = limit ad tracking.
+    pub lmt: Option<u32>,
     /// What kind of device (AdCOM 1.0, List: Device Types).
     pub devicetype: Option<u32>,
     /// Its advertising id.

@@ -1,3 +1,7 @@
+fn no_rate(path: String, currency: Currency) -> Invalid {
+    Invalid::at(Reason::Unsupported, path, format!("no exchange rate is configured for {currency}"))
+}
+
 //! One auction, prepared: the request's terms resolved against the market's.
 
 use openrtb::codes::NoBidReason;
@@ -242,10 +246,6 @@ fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currenc
         .into_iter()
         .find(|currency| market.rates.ratio(market.currency, *currency).is_some())
         .ok_or(Refusal::NoBid(NoBidReason::NoCurrency))
-}
-
-fn no_rate(path: String, currency: Currency) -> Invalid {
-    Invalid::at(Reason::Unsupported, path, format!("no exchange rate is configured for {currency}"))
 }
 
 fn too_high(path: String) -> Invalid {

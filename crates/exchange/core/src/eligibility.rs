@@ -103,7 +103,8 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
             dsp.countries.iter().any(|bought| bought.eq_ignore_ascii_case(country))
         });
     refuse_unless(country, NotAsked::Country)?;
-    dsp.targeting.admit(request, &dsp.id, &auction.market.tie_key)?;
+    let is_limited = auction.is_limited(index);
+    dsp.targeting.admit(request, &dsp.id, is_limited, &auction.market.tie_key)?;
     let has_seat = dsp.seats.iter().any(|seat| seat_is_welcome(auction, seat).is_ok());
     refuse_unless(has_seat, NotAsked::Seats)?;
     let named = |deal: &AuctionDeal<'_>| deal_is_for(auction, deal, index);

@@ -28,11 +28,11 @@ fn whole_bodies() {
     check("{\"id\":", Err((NotJson, "id: EOF while parsing a value at line 1 column 6")));
     check("{\"id\":\"c\"", Err((NotJson, "EOF while parsing an object at line 1 column 9")));
     check("hello", Err((NotJson, "expected value at line 1 column 1")));
-    let short = "invalid length 0, expected struct BidRequest with 22 elements";
+    let short = "invalid length 0, expected struct BidRequest with 23 elements";
     check("[]", Err((WrongType, short)));
     let positional =
         r#"["r",[{"id":"1","banner":{}}],null,null,null,null,null,null,null,null,null,"#;
-    let positional = format!("{positional}null,null,null,null,null,null,null,null,null,null,null]");
+    let positional = format!("{positional}null,null,null,null,null,null,null,null,null,null,null,null]");
     check(&positional, Err((WrongType, "is an array, expected an object")));
     let user = "user: is an array, expected an object";
     check(&request(BANNER, r#","user":[null,null,null,null]"#), Err((WrongType, user)));

@@ -6,7 +6,15 @@ use crate::fixtures::{market, ppm, price, with_auction};
 use crate::{DealTerms, FloorRule, Market, PublisherTerms, SupplyChainNode};
 use openrtb::codes::MediaType;
 
-const VIEW: View<'_> = View { imps: !0, deals: !0, tmax: "80", cur: r#"["USD"]"#, buyeruid: None };
+const VIEW: View<'_> = View {
+    imps: !0,
+    deals: !0,
+    tmax: "80",
+    cur: r#"["USD"]"#,
+    buyeruid: None,
+    bidder: None,
+    is_limited: false,
+};
 
 /// `tail` stands after members that change alike for every DSP.
 #[track_caller]
