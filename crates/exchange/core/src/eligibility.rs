@@ -147,14 +147,14 @@ fn impressions(
     let dsp = &auction.market.dsps[index];
     let mut ask = Ask { dsp: index, imps: 0, deals: 0 };
     for (imp_index, terms) in auction.imps.iter().enumerate() {
-        if !buys(dsp, terms.imp) {
+        if !terms.has_rate || !buys(dsp, terms.imp) {
             continue;
         }
         let count = terms.imp.deals().len();
         let first = terms.deals_start;
         let mut deals: DealMask = 0;
         for (offset, deal) in auction.deals[first..first + count].iter().enumerate() {
-            if has(deal) {
+            if deal.has_rate && has(deal) {
                 deals |= 1 << (first + offset);
             }
         }

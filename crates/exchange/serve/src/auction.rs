@@ -1,4 +1,3 @@
-        shard.metrics.impressions.add(auction.imps_len() as u64);
 //! The life of one auction on its shard: parse, choose, ask, collect, clear, answer.
 //!
 //! It makes no decision about money: those are `exchange-core`'s.
@@ -232,6 +231,8 @@ impl Holding<'_> {
             return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, &config.market)?;
+        let (imps, on_sale) = (auction.imps_len(), auction.imps_on_sale());
+        self.shard.metrics.unpriced.add((imps - on_sale) as u64);
         let chosen = self.choose(&auction);
         Ok(Prepared { schedule, auction, chosen })
     }
@@ -296,6 +297,7 @@ impl Holding<'_> {
         let Prepared { schedule, auction, chosen: Chosen { asks, house, .. } } = &prepared;
         let shard = self.shard;
         let outbound = outbound(auction, inbound.body);
+        shard.metrics.impressions.add(auction.imps_on_sale() as u64);
         let questions = self.questions((auction, &outbound), schedule, (asks, rights));
         shard.metrics.ask.record(inbound.parsed.elapsed());
         let minutes = self.minutes(&inbound, Some(&prepared));

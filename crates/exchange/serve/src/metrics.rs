@@ -76,6 +76,8 @@ pub struct ExchangeMetrics {
     pub tests: Counter,
     /// Impressions offered in auctions that were held.
     pub impressions: Counter,
+    /// Impressions not on sale: their floors are in a currency without a rate.
+    pub unpriced: Counter,
     /// Impressions sold.
     pub sold: Counter,
     /// Campaigns of our own that nobody looked at, by impression: too many matched.
@@ -209,6 +211,7 @@ impl Default for ExchangeMetrics {
             filled: Counter::default(),
             tests: Counter::default(),
             impressions: Counter::default(),
+            unpriced: Counter::default(),
             sold: Counter::default(),
             house_left_out: Counter::default(),
             no_bids: Default::default(),
@@ -406,6 +409,7 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
     let mut impressions =
         page.counters("exchange_impressions", "Impressions auctioned and sold.")?;
     impressions.sum(&[("state", "offered")], shards.iter().map(|shard| &shard.impressions))?;
+    impressions.sum(&[("state", "no_rate")], shards.iter().map(|shard| &shard.unpriced))?;
     impressions.sum(&[("state", "sold")], shards.iter().map(|shard| &shard.sold))?;
     let help = "Matches of campaigns and impressions beyond exchange.house.matches_max.";
     page.counters("exchange_house_matches_left_out", help)?
