@@ -6,8 +6,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::imp::Imp;
-use crate::json::at_most;
-use crate::members::members;
+use crate::json::{at_most, spanned_whole, text_unless_empty, texts_unless_empty, whole};
+use crate::key_values::{entries, named};
+use crate::members::{members, string};
 use crate::validate::IMPS_MAX;
 use crate::{Spanned, Text};
 
@@ -36,11 +37,13 @@ pub struct BidRequest<'a> {
     #[serde(borrow)]
     pub user: Option<Spanned<'a, User<'a>>>,
     /// 1 = no money, no notices.
+    #[serde(default, deserialize_with = "whole")]
     pub test: Option<u8>,
     /// 1 first price, 2 second price plus; absent: 2.
+    #[serde(default, deserialize_with = "whole")]
     pub at: Option<u32>,
     /// Milliseconds that the caller waits.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "spanned_whole")]
     pub tmax: Option<Spanned<'a, u32>>,
     /// Seats that may bid; absent: any.
     #[serde(borrow)]
@@ -49,7 +52,7 @@ pub struct BidRequest<'a> {
     #[serde(borrow)]
     pub bseat: Option<Vec<Text<'a>>>,
     /// Currencies that the caller takes, the preferred first.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "texts_unless_empty")]
     pub cur: Option<Spanned<'a, Vec<Text<'a>>>>,
     /// Creative languages welcome (ISO 639-1); absent: any.
     #[serde(borrow)]
@@ -64,6 +67,7 @@ pub struct BidRequest<'a> {
     #[serde(borrow)]
     pub bcat: Option<Vec<Text<'a>>>,
     /// Taxonomy of `acat` and `bcat`; absent: 1.
+    #[serde(default, deserialize_with = "whole")]
     pub cattax: Option<u32>,
     /// Blocked advertiser domains.
     #[serde(borrow)]
@@ -127,14 +131,13 @@ impl<'a> BidRequest<'a> {
     /// Whether `dsp` can tell who the user is: by its own id of it, by `user.id` or `user.eids`, or
     /// by the device's advertising id. One that is empty or all zeros is none.
     pub fn has_user_id(&self, dsp: &str) -> bool {
-        let is_id = |text: &Text<'_>| text.bytes().any(|byte| byte != b'0' && byte != b'-');
         let ifa = self.device.as_ref().and_then(|device| device.ifa.as_ref());
         let by_user = |user: &User<'_>| {
-            user.id.as_ref().is_some_and(is_id)
+            user.id.as_ref().is_some_and(|id| is_id(id))
                 || user.has_eids()
                 || user.buyeruid_of(dsp).is_some_and(|raw| raw != "\"\"")
         };
-        ifa.is_some_and(is_id) || self.user.as_ref().is_some_and(|user| by_user(user))
+        ifa.is_some_and(|ifa| is_id(ifa)) || self.user.as_ref().is_some_and(|user| by_user(user))
     }
 
     /// The impressions; validated to be at least one.
@@ -155,6 +158,19 @@ impl<'a> BidRequest<'a> {
     }
 }
 
+/// Whether an id names anybody: one that is empty or all zeros does not.
+fn is_id(text: &str) -> bool {
+    text.bytes().any(|byte| byte != b'0' && byte != b'-')
+}
+
+/// Whether a list of extended ids (section 3.2.27) holds any id.
+fn has_identity(eids: &str) -> bool {
+    let uids = entries(Some(eids), b'[').flat_map(|(_, eid)| named(Some(eid), "uids"));
+    let uids = uids.flat_map(|uids| entries(Some(uids), b'['));
+    let mut ids = uids.flat_map(|(_, uid)| named(Some(uid), "id"));
+    ids.any(|id| string(id).is_some_and(|id| is_id(&id)))
+}
+
 /// A flag other than 0 and 1 is not defined; it counts as set, which tells nobody more.
 const fn is_set(flag: u32) -> bool {
     flag != 0
@@ -164,6 +180,7 @@ const fn is_set(flag: u32) -> bool {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Regs {
     /// 1 = subject to COPPA.
+    #[serde(default, deserialize_with = "whole")]
     pub coppa: Option<u32>,
 }
 
@@ -200,7 +217,7 @@ pub struct Media<'a> {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Publisher<'a> {
     /// The seller's id.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub id: Option<Text<'a>>,
 }
 
@@ -211,14 +228,19 @@ pub struct Device<'a> {
     #[serde(borrow)]
     pub geo: Option<Geo<'a>>,
     /// Screen width in pixels; only checked.
+    #[serde(default, deserialize_with = "whole")]
     pub w: Option<u32>,
     /// Screen height in pixels; only checked.
+    #[serde(default, deserialize_with = "whole")]
     pub h: Option<u32>,
     /// 1 = do not track.
+    #[serde(default, deserialize_with = "whole")]
     pub dnt: Option<u32>,
     /// 1 = limit ad tracking.
+    #[serde(default, deserialize_with = "whole")]
     pub lmt: Option<u32>,
     /// What kind of device (AdCOM 1.0, List: Device Types).
+    #[serde(default, deserialize_with = "whole")]
     pub devicetype: Option<u32>,
     /// Its advertising id.
     #[serde(borrow)]
@@ -242,9 +264,9 @@ pub struct User<'a> {
     /// The exchange's id of the user.
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
-    /// Ids of third parties, the first alone kept: whether there are any is what matters.
-    #[serde(default, deserialize_with = "at_most::<_, _, 1>")]
-    pub eids: Option<Vec<IgnoredAny>>,
+    /// Ids of third parties, as JSON text: whether there are any is all that matters.
+    #[serde(borrow)]
+    eids: Option<&'a RawValue>,
     /// The buyer's id of the user.
     #[serde(borrow)]
     pub buyeruid: Option<Spanned<'a, Text<'a>>>,
@@ -262,17 +284,17 @@ impl<'a> User<'a> {
     }
 
     fn has_eids(&self) -> bool {
-        let older = self.ext.as_ref().and_then(|ext| ext.eids.as_ref());
-        self.eids.iter().chain(older).any(|eids| !eids.is_empty())
+        let older = self.ext.as_ref().and_then(|ext| ext.eids);
+        self.eids.into_iter().chain(older).any(|eids| has_identity(eids.get()))
     }
 }
 
 /// `user.ext`: a map from DSP id to that DSP's user id, here or under `prebid` as Prebid writes it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct UserExt<'a> {
-    /// Where OpenRTB 2.5 kept `user.eids`; kept likewise.
-    #[serde(default, deserialize_with = "at_most::<_, _, 1>")]
-    pub eids: Option<Vec<IgnoredAny>>,
+    /// Where OpenRTB 2.5 kept `user.eids`.
+    #[serde(borrow)]
+    eids: Option<&'a RawValue>,
     /// DSP id to user id.
     #[serde(borrow)]
     pub buyeruids: Option<Spanned<'a, BuyerUids<'a>>>,

@@ -131,7 +131,7 @@ fn content(fate: ResponseFate, body: &[u8]) -> String {
             format!("more than {BIDS_MAX} bids in one response: none is read")
         }
         (ResponseFate::NoBid, Ok(Ok(response))) => match response.nbr {
-            Some(nbr) => format!("a bid response without bids, nbr {nbr}"),
+            Some(nbr) => format!("a bid response without bids, nbr {}", shown(nbr.get())),
             None => "a bid response without bids".to_owned(),
         },
         (ResponseFate::NoBid, _) => "a bid response without bids".to_owned(),
