@@ -16,8 +16,7 @@ pub struct Imp<'a> {
     #[serde(borrow)]
     pub id: Option<Spanned<'a, Text<'a>>>,
     /// Present when a banner is welcome.
-    #[serde(borrow)]
-    pub banner: Option<Banner<'a>>,
+    pub banner: Option<Banner>,
     /// Present when a video is welcome.
     #[serde(borrow)]
     pub video: Option<Video<'a>>,
@@ -86,7 +85,7 @@ impl Imp<'_> {
 
 /// Section 3.2.6.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Banner<'a> {
+pub struct Banner {
     /// Sizes welcome; what is beyond the limit and one more is not kept.
     #[serde(default, deserialize_with = "at_most::<_, _, { FORMATS_MAX + 1 }>")]
     pub format: Option<Vec<Format>>,
@@ -102,12 +101,9 @@ pub struct Banner<'a> {
     /// Blocked creative attributes.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
-    /// MIME types welcome; only checked.
-    #[serde(borrow)]
-    pub mimes: Option<Vec<Text<'a>>>,
 }
 
-impl Banner<'_> {
+impl Banner {
     /// Every size offered: `format`, or `w` and `h`.
     pub fn sizes(&self) -> impl Iterator<Item = Format> + '_ {
         let formats = self.format.as_deref().unwrap_or_default();
@@ -155,12 +151,6 @@ pub struct Video<'a> {
     /// Exact durations welcome, in seconds.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub rqddurs: Option<Vec<u32>>,
-    /// Player width in DIPS; only checked.
-    #[serde(default, deserialize_with = "whole")]
-    pub w: Option<u32>,
-    /// Player height in DIPS; only checked.
-    #[serde(default, deserialize_with = "whole")]
-    pub h: Option<u32>,
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,

@@ -260,6 +260,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for FloorPrice<'a> {
     }
 }
 
+/// What JSON text is, for a message.
+pub(crate) fn described(raw: &str) -> String {
+    let kind = match raw.as_bytes().first() {
+        Some(b'{') => return "is an object".to_owned(),
+        Some(b'[') => return "is an array".to_owned(),
+        Some(b'n') => return "is null".to_owned(),
+        Some(b'"') => "string",
+        Some(b't' | b'f') => "boolean",
+        _ => "number",
+    };
+    format!("`{}` is a {kind}", shown(raw.trim_matches('"')))
+}
+
 /// The start of hostile text, fit for a message.
 pub(crate) fn shown(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
@@ -283,11 +296,24 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 /// Parses `text`, with the path to the first problem.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
     if deeper_than(text.as_bytes(), DEPTH_MAX) {
-        let problem = format!("nested deeper than {DEPTH_MAX} arrays and objects");
-        return Err(Invalid::at(Reason::TooDeep, "", problem));
+        return Err(too_deep());
     }
+    parse_of_any_depth(text)
+}
+
+/// As [`parse`], of text whose depth the caller checks once it is read: the parser has a limit of its
+/// own.
+pub(crate) fn parse_of_any_depth<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
     // Paths cost time: they are tracked in a second parse, once something is known to be wrong.
-    serde_json::from_str(text).map_err(|_| locate::<T>(text))
+    serde_json::from_str(text).map_err(|_| match deeper_than(text.as_bytes(), DEPTH_MAX) {
+        true => too_deep(),
+        false => locate::<T>(text),
+    })
+}
+
+pub(crate) fn too_deep() -> Invalid {
+    let problem = format!("nested deeper than {DEPTH_MAX} arrays and objects");
+    Invalid::at(Reason::TooDeep, "", problem)
 }
 
 fn locate<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
@@ -393,11 +419,6 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
             _ => (),
         }
     }
-}
-
-/// Whether the JSON text is an object. Parsers take an array for a struct; edits cannot.
-pub(crate) fn is_object(text: &str) -> bool {
-    text.trim_ascii_start().starts_with('{')
 }
 
 /// Where `part`, a slice of `body`, stands in it.

@@ -163,37 +163,63 @@ impl<'t> Entries<'t> {
 }
 
 /// How long the value is that `text` begins with; 0 when it begins with none.
-fn value_len(text: &[u8]) -> usize {
-    let mut depth = 0_usize;
-    let mut at = 0;
+#[inline]
+pub(crate) fn value_len(text: &[u8]) -> usize {
+    match text.first() {
+        Some(b'"') => string_len(text),
+        Some(b'{' | b'[') => nested_len(text).0,
+        _ => text.iter().position(|byte| is_behind_scalar(*byte)).unwrap_or(text.len()),
+    }
+}
+
+/// Whether a number, a boolean or a null ends before this byte.
+#[inline]
+pub(crate) const fn is_behind_scalar(byte: u8) -> bool {
+    matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r')
+}
+
+/// The same, of an object or an array, and how many of them nest in it, itself included.
+pub(crate) fn nested_len(text: &[u8]) -> (usize, usize) {
+    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
     while let Some(byte) = text.get(at) {
         match byte {
-            b'"' => at += string_len(&text[at..]),
-            b'{' | b'[' => {
-                depth += 1;
-                at += 1;
-            }
-            b'}' | b']' if depth == 0 => return at,
-            b'}' | b']' => {
-                depth -= 1;
-                at += 1;
-            }
-            byte if depth == 0 && (*byte == b',' || byte.is_ascii_whitespace()) => return at,
-            _ => {
-                at += 1;
+            b'"' => {
+                at += string_len(&text[at..]);
                 continue;
             }
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth -= 1,
+            _ => (),
         }
-        // A text or what brackets enclose is a value as soon as it is closed.
+        at += 1;
         if depth == 0 {
-            return at;
+            break;
         }
     }
-    at
+    (at, deepest)
 }
 
 /// How long the JSON string is that `text` begins with, quotes included.
-fn string_len(text: &[u8]) -> usize {
+#[inline]
+pub(crate) fn string_len(text: &[u8]) -> usize {
+    let mut at = 1;
+    // Most strings are short: a few words are looked at before a search is worth its start.
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()).filter(|_| at < 32) {
+        let ends = places_of(u64::from_le_bytes(*word), b'"');
+        if ends != 0 {
+            let end = at + ends.trailing_zeros() as usize / 8;
+            return if text[end - 1] == b'\\' { escaped_string_len(text) } else { end + 1 };
+        }
+        at += 8;
+    }
+    escaped_string_len(text)
+}
+
+/// The same, of one that is long or has escapes.
+fn escaped_string_len(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(step) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += step;
@@ -203,6 +229,13 @@ fn string_len(text: &[u8]) -> usize {
         at += 2;
     }
     text.len()
+}
+
+/// The high bit of each byte of `word` that is `byte`, the lowest of them exact.
+const fn places_of(word: u64, byte: u8) -> u64 {
+    const LOW: u64 = u64::MAX / 255;
+    let differences = word ^ (LOW * byte as u64);
+    differences.wrapping_sub(LOW) & !differences & (LOW << 7)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 #![deny(clippy::float_arithmetic)]
 
 pub mod codes;
+mod fields;
 mod imp;
 mod invalid;
 mod json;
@@ -18,6 +19,7 @@ mod request;
 mod response;
 mod validate;
 
+pub use fields::MISTYPED_MAX;
 pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Video};
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};

@@ -152,6 +152,9 @@ impl<'a> Editor<'a> {
             limited: Vec::new(),
             bidders: Vec::new(),
         };
+        let removed = request.survey.removals.iter();
+        let removed = removed.map(|span| Edit { replaced: span.clone(), what: What::Insert(0..0) });
+        editor.edits.extend(removed);
         editor.mark_tmax();
         editor.mark_cur();
         editor.mark_buyeruid();
@@ -161,11 +164,12 @@ impl<'a> Editor<'a> {
 
     /// Gives DSPs that see the request limited what `limited` makes of the request's member `key`,
     /// or an empty object if it makes nothing of it.
-    pub fn limit<'t>(&mut self, key: &str, limited: impl FnOnce(&'a str) -> Option<Cow<'t, str>>) {
+    pub fn limit(&mut self, key: &str, limited: impl FnOnce(&str) -> Option<String>) {
         let Some(value) = named(Some(self.body.trim_ascii_start()), key).next() else { return };
-        let start = self.inserts.len();
-        self.inserts.push_str(limited(value).as_deref().unwrap_or("{}"));
-        self.limited.push((self.span_of(value), start..self.inserts.len()));
+        let (span, start) = (self.span_of(value), self.inserts.len());
+        let value = self.without_removals(&span);
+        self.inserts.push_str(limited(&value).as_deref().unwrap_or("{}"));
+        self.limited.push((span, start..self.inserts.len()));
     }
 
     /// Replaces the JSON value at `span`.
@@ -230,8 +234,22 @@ impl<'a> Editor<'a> {
         What::Insert(start..self.inserts.len())
     }
 
+    /// Whether nothing is left between the brackets at `span`.
     fn is_empty_container(&self, span: &Range<usize>) -> bool {
-        self.body[span.start + 1..span.end - 1].trim_ascii().is_empty()
+        self.without_removals(&(span.start + 1..span.end - 1)).trim_ascii().is_empty()
+    }
+
+    /// The text at `span` without what is removed within it.
+    fn without_removals(&self, span: &Range<usize>) -> Cow<'a, str> {
+        let (mut text, mut at) = (String::new(), span.start);
+        for removed in &self.request.survey.removals {
+            if span.start <= removed.start && removed.end <= span.end {
+                text.push_str(&self.body[at..removed.start]);
+                at = removed.end;
+            }
+        }
+        let rest = &self.body[at..span.end];
+        if text.is_empty() { Cow::Borrowed(rest) } else { Cow::Owned(text + rest) }
     }
 
     fn mark_tmax(&mut self) {
@@ -259,27 +277,13 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// What one buyer calls the user is nobody else's to know: the inbound `buyeruid` and the map
-    /// of them go, and each DSP gets its own.
+    /// What one buyer calls the user is nobody else's to know: the inbound `buyeruid` and the maps of
+    /// them are among the removals, and each DSP gets its own.
     fn mark_buyeruid(&mut self) {
-        let Some(user) = &self.request.user else { return };
-        let span = user.span(self.body);
-        let inside = span.start + 1..span.end - 1;
-        let buyeruid = user.buyeruid.as_ref().map(|buyeruid| buyeruid.span(self.body));
-        let removed = match buyeruid.or_else(|| self.null_member(&span, "buyeruid")) {
-            Some(value) => self.remove_member(value),
-            None => inside.start..inside.start,
-        };
-        let left = [inside.start..removed.start, removed.end..inside.end];
-        let others_follow = left.into_iter().any(|part| !self.body[part].trim_ascii().is_empty());
-        let at = inside.start..inside.start;
-        // Before the removal, which may start at the same place.
-        self.edits.insert(0, Edit { replaced: at, what: What::BuyerUid { others_follow } });
-        let Some(ext) = &user.ext else { return };
-        let prebid = ext.prebid.as_ref().and_then(|prebid| prebid.buyeruids.as_ref());
-        for map in [ext.buyeruids.as_ref(), prebid].into_iter().flatten() {
-            self.remove_member(map.span(self.body));
-        }
+        let Some(span) = self.request.survey.user.clone() else { return };
+        let at = span.start + 1..span.start + 1;
+        let others_follow = !self.is_empty_container(&span);
+        self.edits.push(Edit { replaced: at, what: What::BuyerUid { others_follow } });
     }
 
     /// The parameters of bidders, as Prebid sends them, are each for one bidder: a DSP sees those
@@ -307,40 +311,6 @@ impl<'a> Editor<'a> {
                 self.edits.push(Edit { replaced, what });
             }
         }
-    }
-
-    /// Removes the member whose value is at `span`, with its key and one comma; returns its place.
-    fn remove_member(&mut self, span: Range<usize>) -> Range<usize> {
-        let bytes = self.body.as_bytes();
-        let key_end = bytes[..span.start]
-            .iter()
-            .rposition(|byte| *byte == b'"')
-            .expect("a member's value follows its key");
-        let mut start = key_end;
-        // A quote within the key is escaped; the one that opens it is not.
-        loop {
-            start = bytes[..start]
-                .iter()
-                .rposition(|byte| *byte == b'"')
-                .expect("a key opens with a quote");
-            let escapes = bytes[..start].iter().rev().take_while(|byte| **byte == b'\\').count();
-            if escapes.is_multiple_of(2) {
-                break;
-            }
-        }
-        let mut end = span.end;
-        let after = bytes[end..].iter().position(|byte| !byte.is_ascii_whitespace());
-        match after.map(|offset| end + offset) {
-            Some(comma) if bytes[comma] == b',' => end = comma + 1,
-            _ => {
-                let before = bytes[..start].iter().rposition(|byte| !byte.is_ascii_whitespace());
-                if let Some(comma) = before.filter(|at| bytes[*at] == b',') {
-                    start = comma;
-                }
-            }
-        }
-        self.edits.push(Edit { replaced: start..end, what: What::Insert(0..0) });
-        start..end
     }
 
     /// Orders the edits into pieces.

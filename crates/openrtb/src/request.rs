@@ -1,10 +1,13 @@
 //! A bid request, as far as rules depend on it; all else passes through unread.
 //! Sections 3.2.1 to 3.2.3 and 3.2.13 to 3.2.20.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::fields::Survey;
 use crate::imp::Imp;
 use crate::json::{at_most, spanned_whole, text_unless_empty, texts_unless_empty, whole};
 use crate::key_values::{entries, named};
@@ -35,7 +38,7 @@ pub struct BidRequest<'a> {
     pub device: Option<Device<'a>>,
     /// To whom the ad is shown.
     #[serde(borrow)]
-    pub user: Option<Spanned<'a, User<'a>>>,
+    pub user: Option<User<'a>>,
     /// 1 = no money, no notices.
     #[serde(default, deserialize_with = "whole")]
     pub test: Option<u8>,
@@ -79,13 +82,26 @@ pub struct BidRequest<'a> {
     pub regs: Option<Regs>,
     /// Where the request comes from.
     #[serde(borrow)]
-    pub source: Option<Spanned<'a, Source<'a>>>,
+    pub source: Option<Source<'a>>,
     /// Whatever else the caller says; only skipped until it is asked about.
     #[serde(borrow)]
     pub(crate) ext: Option<&'a RawValue>,
+    /// What is not passed on, and where what edits reach into stands.
+    #[serde(skip)]
+    pub(crate) survey: Survey,
 }
 
 impl<'a> BidRequest<'a> {
+    /// Where fields stand that are dropped, for they are of another type than the standard's.
+    pub fn mistyped(&self) -> &[String] {
+        &self.survey.mistyped
+    }
+
+    /// Where `source` stands in the body that the request was parsed from.
+    pub fn source_span(&self) -> Option<Range<usize>> {
+        self.survey.source.clone()
+    }
+
     /// Whether the request is subject to COPPA (`regs.coppa`): the user is a child.
     pub fn is_coppa(&self) -> bool {
         self.regs.as_ref().and_then(|regs| regs.coppa).is_some_and(is_set)
@@ -187,9 +203,6 @@ pub struct Regs {
 /// What `site`, `app` and `dooh` share. Sections 3.2.13, 3.2.14, 3.2.32.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Media<'a> {
-    /// The exchange's id of the property; only checked.
-    #[serde(borrow)]
-    pub id: Option<Text<'a>>,
     /// Its domain.
     #[serde(borrow)]
     pub domain: Option<Text<'a>>,
@@ -227,12 +240,6 @@ pub struct Device<'a> {
     /// Where it is.
     #[serde(borrow)]
     pub geo: Option<Geo<'a>>,
-    /// Screen width in pixels; only checked.
-    #[serde(default, deserialize_with = "whole")]
-    pub w: Option<u32>,
-    /// Screen height in pixels; only checked.
-    #[serde(default, deserialize_with = "whole")]
-    pub h: Option<u32>,
     /// 1 = do not track.
     #[serde(default, deserialize_with = "whole")]
     pub dnt: Option<u32>,

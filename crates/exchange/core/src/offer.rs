@@ -137,8 +137,8 @@ fn append_node(editor: &mut Editor<'_>, body: &str, auction: &Auction<'_>) {
     }
     // The publisher calls us directly: the chain starts, complete, with us.
     let chain = format!("{{\"ver\":\"1.0\",\"complete\":1,\"nodes\":[{node}]}}");
-    match source {
-        Some(source) => editor.add_member(&source.span(body), "schain", &chain),
+    match request.source_span() {
+        Some(source) => editor.add_member(&source, "schain", &chain),
         None => {
             let root = editor.root();
             editor.add_member(&root, "source", &format!("{{\"schain\":{chain}}}"));

@@ -1,6 +1,8 @@
 //! What a request's privacy flags take away from what DSPs see of it. What exactly is masked is
 //! [`Masks`]'; TCF, GPP and US privacy strings are passed on and not read.
 
+use std::borrow::Cow;
+
 use openrtb::{BidRequest, Editor};
 
 use crate::Auction;
@@ -43,8 +45,8 @@ pub(crate) fn limit(editor: &mut Editor<'_>, request: &BidRequest<'_>) {
         request if request.is_lmt() || request.is_dnt() => Masks::LIMITED,
         _ => return,
     };
-    editor.limit("user", |raw| masks.user(raw));
-    editor.limit("device", |raw| masks.device(raw));
+    editor.limit("user", |raw| masks.user(raw).map(Cow::into_owned));
+    editor.limit("device", |raw| masks.device(raw).map(Cow::into_owned));
 }
 
 #[cfg(test)]

@@ -148,6 +148,7 @@ impl Holding<'_> {
             Ok(request) => request,
             Err(invalid) => return Reply::Invalid(invalid),
         };
+        self.shard.metrics.mistyped.add(request.mistyped().len() as u64);
         if let Err((status, problem)) = self.admit(request.publisher_id(), presented.key) {
             return Reply::TurnedAway { status, problem };
         }

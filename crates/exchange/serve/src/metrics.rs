@@ -76,6 +76,8 @@ pub struct ExchangeMetrics {
     pub tests: Counter,
     /// Impressions offered in auctions that were held.
     pub impressions: Counter,
+    /// Fields of requests that were dropped for their type.
+    pub mistyped: Counter,
     /// Impressions not on sale: their floors are in a currency without a rate.
     pub unpriced: Counter,
     /// Impressions sold.
@@ -211,6 +213,7 @@ impl Default for ExchangeMetrics {
             filled: Counter::default(),
             tests: Counter::default(),
             impressions: Counter::default(),
+            mistyped: Counter::default(),
             unpriced: Counter::default(),
             sold: Counter::default(),
             house_left_out: Counter::default(),
@@ -399,6 +402,9 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
         let counters = shards.iter().map(|shard| &shard.invalid[index]);
         invalid.sum(&[("reason", reason.label())], counters)?;
     }
+    let help = "Fields of requests with another type than OpenRTB's, which DSPs do not get.";
+    page.counters("exchange_request_fields_dropped", help)?
+        .sum(&[], shards.iter().map(|shard| &shard.mistyped))?;
     let help = "DSP connections whose code panicked; each was closed alone.";
     page.counters("exchange_reactor_panics", help)?
         .sum(&[], shards.iter().map(|shard| &shard.reactor_panics))?;

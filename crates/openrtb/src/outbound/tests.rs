@@ -163,7 +163,7 @@ fn a_limited_view_has_limited_values_in_their_place() {
     );
     let edit = |editor: &mut Editor<'_>, _: &BidRequest<'_>| {
         editor.limit("device", |_| None);
-        editor.limit("user", |user| Some(user.replace("u", "v").into()));
+        editor.limit("user", |user| Some(user.replace("u", "v")));
         editor.limit("site", |_| None);
     };
     let mine = Some(r#""b""#);
@@ -173,7 +173,7 @@ fn a_limited_view_has_limited_values_in_their_place() {
     );
     check(body, edit, &View { buyeruid: mine, ..VIEW }, open);
     let limited = concat!(
-        r#"{"tmax":80,"user":{"bvyervid":"x","id":"v"},"id":"r","imp":[{"id":"1","banner":{}}],"#,
+        r#"{"tmax":80,"user":{"id":"v"},"id":"r","imp":[{"id":"1","banner":{}}],"#,
         r#""cur":["USD"],"device":{}}"#
     );
     check(body, edit, &View { buyeruid: mine, is_limited: true, ..VIEW }, limited);

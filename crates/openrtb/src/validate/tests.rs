@@ -177,8 +177,12 @@ fn lists_at_their_edges() {
         let more = format!(r#","{key}":[{}]"#, list(LIST_MAX + 1));
         check(&request(BANNER, &more), Err((Reason::TooMany, &text)));
     }
-    let formats =
-        |n: usize| request(&format!(r#","banner":{{"format":[{}]}}"#, vec!["{}"; n].join(",")), "");
+    let formats = |n: usize| {
+        request(
+            &format!(r#","banner":{{"format":[{}]}}"#, vec![r#"{"w":1,"h":1}"#; n].join(",")),
+            "",
+        )
+    };
     check(&formats(FORMATS_MAX), Ok(()));
     let text = "imp[0].banner.format: more than 64 entries";
     check(&formats(FORMATS_MAX + 1), Err((Reason::TooMany, text)));

@@ -50,6 +50,9 @@ pub struct Request {
     pub country: Option<String>,
     /// What the caller waits, as it says.
     pub tmax_ms: Option<u32>,
+    /// Where fields stand that have another type than the standard's: DSPs do not see them.
+    #[serde(default)]
+    pub dropped: Vec<String>,
     /// Whether it says that it is a test: then it is answered without notices.
     pub test: bool,
 }

@@ -16,6 +16,7 @@ pub(super) fn request(request: &BidRequest<'_>) -> Request {
         publisher: request.publisher_id().map(shown),
         country: request.country().map(shown),
         tmax_ms: request.tmax.as_ref().map(|tmax| **tmax),
+        dropped: request.mistyped().iter().map(|path| shown(path)).collect(),
         test: request.is_test(),
     }
 }
