@@ -5,12 +5,10 @@
 //! inserts. Which impressions and deals a DSP may see is the caller's decision.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::Text;
 use crate::json::span_of;
 use crate::key_values::{entries, named};
 use crate::members::string;
@@ -178,11 +176,11 @@ impl<'a> Editor<'a> {
         self.edits.push(Edit { replaced: span, what });
     }
 
-    /// Gives the object at `span`, where `key` is absent or null, that member; `value` is JSON
+    /// Gives the object at `span`, where `key` is absent, null or empty, that member; `value` is JSON
     /// text.
     pub fn add_member(&mut self, span: &Range<usize>, key: &str, value: &str) {
-        if let Some(null) = self.null_member(span, key) {
-            self.replace(null, value);
+        if let Some(absent) = self.absent_member(span, key) {
+            self.replace(absent, value);
             return;
         }
         let inside = span.start + 1;
@@ -217,15 +215,12 @@ impl<'a> Editor<'a> {
         span_of(part, self.body)
     }
 
-    /// Where `null` stands as the value of `key` in the object at `span`. To rules it is as absent;
-    /// beside a second member of the same key, parsers would differ.
-    fn null_member(&self, span: &Range<usize>, key: &str) -> Option<Range<usize>> {
-        let text = &self.body[span.clone()];
-        // Few requests have any.
-        memchr::memmem::find(text.as_bytes(), b"null")?;
-        let members: BTreeMap<Text<'_>, &RawValue> = serde_json::from_str(text).ok()?;
-        let (_, value) = members.into_iter().find(|(name, _)| **name == *key)?;
-        (value.get() == "null").then(|| self.span_of(value.get()))
+    /// Where the value of `key` stands in the object at `span` if it says nothing: null, or an empty
+    /// text. To rules it is as absent; beside a second member of the same key, parsers would differ.
+    fn absent_member(&self, span: &Range<usize>, key: &str) -> Option<Range<usize>> {
+        let mut values = named(Some(&self.body[span.clone()]), key);
+        let value = values.find(|value| matches!(*value, "null" | "\"\""))?;
+        Some(self.span_of(value))
     }
 
     fn insert(&mut self, text: &str) -> What {
@@ -266,7 +261,7 @@ impl<'a> Editor<'a> {
 
     /// Replaces the value at `span`, or adds a member to the request.
     fn mark_value(&mut self, span: Option<Range<usize>>, key: &str, what: What) {
-        if let Some(replaced) = span.or_else(|| self.null_member(&self.root(), key)) {
+        if let Some(replaced) = span.or_else(|| self.absent_member(&self.root(), key)) {
             self.edits.push(Edit { replaced, what });
             return;
         }

@@ -71,6 +71,10 @@ impl Held<'_> {
             Reason::Publisher => publisher(dsp, request.publisher_id()),
             Reason::Country => country(dsp, request),
             Reason::Device => device(&dsp.targeting, request.device_type()),
+            Reason::UserId if self.auction.is_limited(index) => {
+                "it wants to know the user, and privacy (COPPA, lmt or dnt) leaves it no id"
+                    .to_owned()
+            }
             Reason::UserId => {
                 "it wants to know the user, and the request has neither its own id of \
                                it nor user.id, user.eids or device.ifa"

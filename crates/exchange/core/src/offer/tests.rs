@@ -40,6 +40,23 @@ fn with_fee(parts: u32) -> Market {
 }
 
 #[test]
+fn an_empty_currency_of_a_deal_is_replaced() {
+    let deal = |currency: &str| {
+        format!(
+            r#""banner":{{}},"bidfloor":1,"bidfloorcur":"EUR","pmp":{{"deals":[{{"id":"d"{currency}}}]}}"#
+        )
+    };
+    let mut market = with_fee(100_000);
+    let free = DealTerms { fee: Some(ppm(0)), ..DealTerms::default() };
+    market.deals.insert("d".into(), free);
+    let body = format!(r#"{{"id":"r","imp":[{{{},"id":"1"}}]}}"#, deal(r#","bidfloorcur":"""#));
+    let text =
+        with_auction(&market, &body, |auction| super::outbound(auction, &body).to_text(&VIEW));
+    assert_eq!(text.matches(r#""bidfloorcur":"EUR""#).count(), 2, "{text}");
+    assert!(!text.contains(r#""bidfloorcur":"""#), "{text}");
+}
+
+#[test]
 fn without_fee_and_rules_only_the_id_changes() {
     for same in [
         r#""banner":{}"#,
