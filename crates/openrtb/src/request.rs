@@ -153,7 +153,7 @@ impl<'a> BidRequest<'a> {
                 || user.has_eids()
                 || user.buyeruid_of(dsp).is_some_and(|raw| raw != "\"\"")
         };
-        ifa.is_some_and(|ifa| is_id(ifa)) || self.user.as_ref().is_some_and(|user| by_user(user))
+        ifa.is_some_and(|ifa| is_id(ifa)) || self.user.as_ref().is_some_and(by_user)
     }
 
     /// The impressions; validated to be at least one.

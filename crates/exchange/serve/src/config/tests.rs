@@ -43,7 +43,7 @@ fn tracking_signals_of_a_dsp_replace_the_usual() {
             dsp("b", "[dsp.privacy]\nlmt = false"),
             dsp("c", "[dsp.privacy]\ndnt = true"),
         ];
-        let config = runtime::config::parse("test.toml", &text.concat(), ExchangeConfig::read);
+        let config = parse("test.toml", &text.concat(), ExchangeConfig::read);
         let config = config.unwrap_or_else(|problems| panic!("{problems}")).expect("it is on");
         let of = |dsp: &exchange_core::Dsp| (dsp.privacy.lmt, dsp.privacy.dnt);
         config.market.dsps.iter().map(of).collect::<Vec<_>>()
