@@ -163,7 +163,7 @@ fn a_request_larger_than_the_socket_takes() {
     let setup = Setup { exchange: exchange_keys, dsps: &dsps, ..Setup::default() };
     let exchange = Running::start(&setup);
     let filler = "x".repeat(8 * 1024 * 1024);
-    let body = banner(&format!(r#","ext":"{filler}""#));
+    let body = banner(&format!(r#","ext":{{"x":"{filler}"}}"#));
     let mut caller = exchange.caller();
     caller.send(&posted(&body));
     let (mut stream, _) = listener.accept().expect("one connection");
