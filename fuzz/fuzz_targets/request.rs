@@ -1,4 +1,5 @@
-//! Any bytes as a bid request: refused, or passed on as JSON with just what is on offer.
+//! Any bytes as a bid request: refused, or passed on as JSON with just what is on offer, and of a child
+//! without ids.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -24,16 +25,26 @@ fuzz_target!(|data: &[u8]| {
     let outbound = outbound(&auction, text);
     for dsp in 0..MARKET.dsps.len() {
         let Ok(ask) = eligible(&auction, dsp) else { continue };
+        let is_limited = auction.is_limited(dsp);
         let view = View {
             imps: ask.imps,
             deals: ask.deals,
             tmax: "100",
             cur: r#"["USD"]"#,
-            buyeruid: Some(r#""u""#),
+            buyeruid: Some(r#""u""#).filter(|_| !is_limited),
+            bidder: Some("a"),
+            is_limited,
         };
         let sent = outbound.to_text(&view);
         let sent: serde_json::Value = serde_json::from_str(&sent).expect("what is sent is JSON");
         assert_eq!(sent["id"], "0123456789abcdef");
+        if request.is_coppa() {
+            assert!(is_limited, "COPPA is no matter of configuration");
+            let ids = ["id", "buyeruid", "eids", "yob", "keywords", "data"];
+            assert!(ids.iter().all(|key| sent["user"].get(key).is_none()), "{sent}");
+            let (device, geo) = (&sent["device"], &sent["device"]["geo"]);
+            assert!(device.get("ifa").is_none() && geo.get("lat").is_none(), "{sent}");
+        }
         let imps = sent["imp"].as_array().expect("impressions are offered");
         assert_eq!(imps.len(), ask.imps.count_ones() as usize);
         let deals = imps.iter().filter_map(|imp| imp["pmp"]["deals"].as_array()).map(Vec::len);

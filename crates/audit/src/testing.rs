@@ -18,7 +18,7 @@ use exchange_core::record::{
 };
 use exchange_core::{
     Answer, Auction, Cleared, DealTerms, Dsp, Market, NotAsked, Publishers, Rates, Targeting,
-    TieKey, clear, eligible, judge, sales,
+    TieKey, TrackingSignals, clear, eligible, judge, sales,
 };
 use openrtb::codes::NoBidReason;
 use units::{Currency, Ppm, Price, Ratio, Round};
@@ -187,6 +187,7 @@ fn market() -> Market {
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(120),
         targeting: Targeting::default(),
+        privacy: TrackingSignals::default(),
         notice_hosts: Vec::new(),
     };
     let mut publishers = Publishers::default();

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::codes::MediaType;
-use crate::json::at_most;
-use crate::validate::{DEALS_MAX, FORMATS_MAX};
+use crate::json::{at_most, text_unless_empty, whole, wholes};
+use crate::validate::{DEALS_MAX, FORMATS_MAX, LIST_MAX};
 use crate::{FloorPrice, Spanned, Text};
 
 /// Section 3.2.4.
@@ -16,8 +16,7 @@ pub struct Imp<'a> {
     #[serde(borrow)]
     pub id: Option<Spanned<'a, Text<'a>>>,
     /// Present when a banner is welcome.
-    #[serde(borrow)]
-    pub banner: Option<Banner<'a>>,
+    pub banner: Option<Banner>,
     /// Present when a video is welcome.
     #[serde(borrow)]
     pub video: Option<Video<'a>>,
@@ -31,21 +30,25 @@ pub struct Imp<'a> {
     #[serde(borrow)]
     pub pmp: Option<Pmp<'a>>,
     /// 1 = interstitial.
+    #[serde(default, deserialize_with = "whole")]
     pub instl: Option<u8>,
     /// Lowest price for an open bid; absent: 0.
     #[serde(borrow)]
     pub bidfloor: Option<FloorPrice<'a>>,
     /// Of every floor in the impression, its deals apart; absent: USD.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub bidfloorcur: Option<Text<'a>>,
     /// 1 = markup must be HTTPS.
+    #[serde(default, deserialize_with = "whole")]
     pub secure: Option<u8>,
     /// How many impressions one display is.
     #[serde(borrow)]
     pub qty: Option<Qty<'a>>,
     /// Seconds that may pass between auction and display.
+    #[serde(default, deserialize_with = "whole")]
     pub exp: Option<u32>,
     /// 2 and 3 = the ad is stitched into a stream by a server.
+    #[serde(default, deserialize_with = "whole")]
     pub ssai: Option<u32>,
     /// Any JSON, read by [`Imp::key_values`].
     #[serde(borrow)]
@@ -82,24 +85,25 @@ impl Imp<'_> {
 
 /// Section 3.2.6.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Banner<'a> {
+pub struct Banner {
     /// Sizes welcome; what is beyond the limit and one more is not kept.
     #[serde(default, deserialize_with = "at_most::<_, _, { FORMATS_MAX + 1 }>")]
     pub format: Option<Vec<Format>>,
     /// Width in DIPS, when no `format` says.
+    #[serde(default, deserialize_with = "whole")]
     pub w: Option<u32>,
     /// Height in DIPS, when no `format` says.
+    #[serde(default, deserialize_with = "whole")]
     pub h: Option<u32>,
     /// Blocked banner ad types.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub btype: Option<Vec<u32>>,
     /// Blocked creative attributes.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
-    /// MIME types welcome; only checked.
-    #[serde(borrow)]
-    pub mimes: Option<Vec<Text<'a>>>,
 }
 
-impl Banner<'_> {
+impl Banner {
     /// Every size offered: `format`, or `w` and `h`.
     pub fn sizes(&self) -> impl Iterator<Item = Format> + '_ {
         let formats = self.format.as_deref().unwrap_or_default();
@@ -113,14 +117,19 @@ impl Banner<'_> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Format {
     /// Width in DIPS.
+    #[serde(default, deserialize_with = "whole")]
     pub w: Option<u32>,
     /// Height in DIPS.
+    #[serde(default, deserialize_with = "whole")]
     pub h: Option<u32>,
     /// Relative width.
+    #[serde(default, deserialize_with = "whole")]
     pub wratio: Option<u32>,
     /// Relative height.
+    #[serde(default, deserialize_with = "whole")]
     pub hratio: Option<u32>,
     /// Least width in DIPS of a flex ad.
+    #[serde(default, deserialize_with = "whole")]
     pub wmin: Option<u32>,
 }
 
@@ -131,17 +140,17 @@ pub struct Video<'a> {
     #[serde(borrow)]
     pub mimes: Option<Vec<Text<'a>>>,
     /// Shortest ad, in seconds.
+    #[serde(default, deserialize_with = "whole")]
     pub minduration: Option<u32>,
     /// Longest ad, in seconds.
+    #[serde(default, deserialize_with = "whole")]
     pub maxduration: Option<u32>,
     /// Length of the dynamic pod, in seconds.
+    #[serde(default, deserialize_with = "whole")]
     pub poddur: Option<u32>,
     /// Exact durations welcome, in seconds.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub rqddurs: Option<Vec<u32>>,
-    /// Player width in DIPS; only checked.
-    pub w: Option<u32>,
-    /// Player height in DIPS; only checked.
-    pub h: Option<u32>,
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
@@ -149,6 +158,7 @@ pub struct Video<'a> {
     #[serde(borrow)]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
     /// Blocked creative attributes.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
 }
 
@@ -159,12 +169,16 @@ pub struct Audio<'a> {
     #[serde(borrow)]
     pub mimes: Option<Vec<Text<'a>>>,
     /// Shortest ad, in seconds.
+    #[serde(default, deserialize_with = "whole")]
     pub minduration: Option<u32>,
     /// Longest ad, in seconds.
+    #[serde(default, deserialize_with = "whole")]
     pub maxduration: Option<u32>,
     /// Length of the dynamic pod, in seconds.
+    #[serde(default, deserialize_with = "whole")]
     pub poddur: Option<u32>,
     /// Exact durations welcome, in seconds.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub rqddurs: Option<Vec<u32>>,
     /// Floor per second of the ad.
     #[serde(borrow)]
@@ -173,6 +187,7 @@ pub struct Audio<'a> {
     #[serde(borrow)]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
     /// Blocked creative attributes.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
 }
 
@@ -183,6 +198,7 @@ pub struct Native<'a> {
     #[serde(borrow)]
     pub request: Option<Text<'a>>,
     /// Blocked creative attributes.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
 }
 
@@ -190,6 +206,7 @@ pub struct Native<'a> {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Pmp<'a> {
     /// 1 = only deal bids.
+    #[serde(default, deserialize_with = "whole")]
     pub private_auction: Option<u8>,
     /// The deals.
     #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DEALS_MAX + 1 }>")]
@@ -206,9 +223,10 @@ pub struct Deal<'a> {
     #[serde(borrow)]
     pub bidfloor: Option<FloorPrice<'a>>,
     /// Never inherited from the impression; absent: USD.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub bidfloorcur: Option<Text<'a>>,
     /// 1 first price, 2 second price plus, 3 the agreed price; absent: the request's.
+    #[serde(default, deserialize_with = "whole")]
     pub at: Option<u32>,
     /// Seats that may use the deal; absent: any.
     #[serde(borrow)]
@@ -228,8 +246,10 @@ pub struct Deal<'a> {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct DurFloor<'a> {
     /// Absent: unbounded below.
+    #[serde(default, deserialize_with = "whole")]
     pub mindur: Option<u32>,
     /// Absent: unbounded above.
+    #[serde(default, deserialize_with = "whole")]
     pub maxdur: Option<u32>,
     /// Absent: 0.
     #[serde(borrow)]

@@ -6,7 +6,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Unexpected, Visitor,
+};
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
@@ -89,13 +91,100 @@ impl<T> Deref for Spanned<'_, T> {
 
 impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Spanned<'a, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+        Spanned::<'de, T>::read(<&'de RawValue>::deserialize(deserializer)?.get())
+    }
+}
+
+impl<'a, T: Deserialize<'a>> Spanned<'a, T> {
+    fn read<E: serde::de::Error>(raw: &'a str) -> Result<Self, E> {
         let value = serde_json::from_str(raw).map_err(|_| {
             let inner = locate::<T>(raw);
-            D::Error::custom(format!("{PATH_MARK}{}{PATH_MARK}{}", inner.path, inner.problem))
+            E::custom(format!("{PATH_MARK}{}{PATH_MARK}{}", inner.path, inner.problem))
         })?;
         Ok(Self { raw, value })
     }
+}
+
+/// A text; an empty one says nothing.
+pub(crate) fn text_unless_empty<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Text<'a>>, D::Error> {
+    let text = Option::<Text<'de>>::deserialize(deserializer)?;
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
+/// Texts, of which empty ones say nothing; an empty text in the place of the list is an empty list.
+pub(crate) fn texts_unless_empty<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Spanned<'a, Vec<Text<'a>>>>, D::Error> {
+    let raw = Option::<&'de RawValue>::deserialize(deserializer)?.map(RawValue::get);
+    let list = match raw {
+        None => return Ok(None),
+        Some(raw @ "\"\"") => Ok(Spanned { raw, value: Vec::new() }),
+        Some(raw) => Spanned::<Vec<Text<'de>>>::read(raw),
+    };
+    list.map(|mut list| {
+        list.value.retain(|text| !text.is_empty());
+        Some(list)
+    })
+}
+
+/// A whole number, which JSON may write as `300.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole<T>(T);
+
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WholeVisitor<T>(PhantomData<T>);
+
+        impl<T: TryFrom<u64>> Visitor<'_> for WholeVisitor<T> {
+            type Value = Whole<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let max = u64::MAX >> (64 - 8 * size_of::<T>());
+                write!(f, "a whole number from 0 to {max}")
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Self::Value, E> {
+                let whole = T::try_from(number).map(Whole);
+                whole.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self::Value, E> {
+                // Decimal text has no point exactly where there is no fraction.
+                match number.to_string().parse() {
+                    Ok(whole) => self.visit_u64(whole),
+                    Err(_) => Err(E::invalid_value(Unexpected::Float(number), &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_u64(WholeVisitor(PhantomData))
+    }
+}
+
+/// A whole number or null.
+pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let number = Option::<Whole<T>>::deserialize(deserializer)?;
+    Ok(number.map(|Whole(number)| number))
+}
+
+/// The same, with its place.
+pub(crate) fn spanned_whole<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Spanned<'a, u32>>, D::Error> {
+    let number = Option::<Spanned<'de, Whole<u32>>>::deserialize(deserializer)?;
+    Ok(number.map(|Spanned { raw, value: Whole(value) }| Spanned { raw, value }))
+}
+
+/// Whole numbers or null, of which at most `N` are kept, as [`at_most`] does.
+pub(crate) fn wholes<'de, D: Deserializer<'de>, const N: usize>(
+    deserializer: D,
+) -> Result<Option<Vec<u32>>, D::Error> {
+    let list = at_most::<D, Whole<u32>, N>(deserializer)?;
+    Ok(list.map(|list| list.into_iter().map(|Whole(number)| number).collect()))
 }
 
 /// Reads an array or null, and keeps at most `N` elements: one may take hundreds of times the
@@ -171,6 +260,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for FloorPrice<'a> {
     }
 }
 
+/// What JSON text is, for a message.
+pub(crate) fn described(raw: &str) -> String {
+    let kind = match raw.as_bytes().first() {
+        Some(b'{') => return "is an object".to_owned(),
+        Some(b'[') => return "is an array".to_owned(),
+        Some(b'n') => return "is null".to_owned(),
+        Some(b'"') => "string",
+        Some(b't' | b'f') => "boolean",
+        _ => "number",
+    };
+    format!("`{}` is a {kind}", shown(raw.trim_matches('"')))
+}
+
 /// The start of hostile text, fit for a message.
 pub(crate) fn shown(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
@@ -194,11 +296,24 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 /// Parses `text`, with the path to the first problem.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
     if deeper_than(text.as_bytes(), DEPTH_MAX) {
-        let problem = format!("nested deeper than {DEPTH_MAX} arrays and objects");
-        return Err(Invalid::at(Reason::TooDeep, "", problem));
+        return Err(too_deep());
     }
+    parse_of_any_depth(text)
+}
+
+/// As [`parse`], of text whose depth the caller checks once it is read: the parser has a limit of its
+/// own.
+pub(crate) fn parse_of_any_depth<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
     // Paths cost time: they are tracked in a second parse, once something is known to be wrong.
-    serde_json::from_str(text).map_err(|_| locate::<T>(text))
+    serde_json::from_str(text).map_err(|_| match deeper_than(text.as_bytes(), DEPTH_MAX) {
+        true => too_deep(),
+        false => locate::<T>(text),
+    })
+}
+
+pub(crate) fn too_deep() -> Invalid {
+    let problem = format!("nested deeper than {DEPTH_MAX} arrays and objects");
+    Invalid::at(Reason::TooDeep, "", problem)
 }
 
 fn locate<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
@@ -216,13 +331,52 @@ fn locate<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
         let message = match reason {
             Reason::NotJson => &message,
             // The line and column of an inner parse would mislead; the path says more.
-            _ => message.rsplit_once(" at line ").map_or(message.as_str(), |(text, _)| text),
+            _ => without_place(&message),
         };
-        return Invalid::at(reason, path, message);
+        return Invalid::at(reason, path, in_json_terms(message));
     };
     let (inner_path, problem) = marked.split_once(PATH_MARK).unwrap_or(("", marked));
-    let problem = problem.rsplit_once(" at line ").map_or(problem, |(text, _)| text);
-    Invalid::at(reason, join(path, inner_path), problem)
+    Invalid::at(reason, join(path, inner_path), in_json_terms(without_place(problem)))
+}
+
+fn without_place(message: &str) -> &str {
+    message.rsplit_once(" at line ").map_or(message, |(text, _)| text)
+}
+
+/// What the parser says of Rust's types, said of JSON's. Anything else stays as it is.
+fn in_json_terms(message: &str) -> String {
+    let quoted =
+        |prefix: &str| message.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('`'));
+    if let Some(key) = quoted("duplicate field `") {
+        return format!("`{key}` stands twice");
+    }
+    if let Some(key) = quoted("missing field `") {
+        return format!("`{key}` is required");
+    }
+    let found = ["invalid type: ", "invalid value: ", "invalid length "];
+    let found = found.into_iter().find_map(|prefix| message.strip_prefix(prefix));
+    let Some((found, expected)) = found.and_then(|rest| rest.rsplit_once(", expected ")) else {
+        return message.to_owned();
+    };
+    let expected = match expected {
+        "a sequence" => "an array",
+        "a map" => "an object",
+        struct_name if struct_name.starts_with("struct ") => "an object",
+        other => other,
+    };
+    // The kind of value, and its text where that is short by nature or is cut.
+    let (kind, text) = found.split_once(' ').unwrap_or((found, ""));
+    let text = shown(text.trim_start_matches("point ").trim_matches(['`', '"']));
+    let found = match kind {
+        "integer" | "floating" => format!("`{text}` is a number"),
+        "boolean" => format!("`{text}` is a boolean"),
+        "string" => format!("`{text}` is a string"),
+        "null" => "is null".to_owned(),
+        "map" => "is an object".to_owned(),
+        // A sequence, or the length of one that was read as an object.
+        _ => "is an array".to_owned(),
+    };
+    format!("{found}, expected {expected}")
 }
 
 fn join(outer: &str, inner: &str) -> String {
@@ -265,11 +419,6 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
             _ => (),
         }
     }
-}
-
-/// Whether the JSON text is an object. Parsers take an array for a struct; edits cannot.
-pub(crate) fn is_object(text: &str) -> bool {
-    text.trim_ascii_start().starts_with('{')
 }
 
 /// Where `part`, a slice of `body`, stands in it.

@@ -22,7 +22,7 @@ impl BidRequest<'_> {
     /// each of its values, in the order of the request.
     ///
     /// `site`, `app` or `dooh` with its `keywords` and `kwarray`, each a value of the key
-    /// `keywords`; its `ext.data`; `user.ext.data`. Of `ext.data` (Prebid's first-party data) each
+    /// `keywords`; its `ext.data`; `user.ext.data`, unless the request is subject to COPPA. Of `ext.data` (Prebid's first-party data) each
     /// member is a key, its value a text, a number or a boolean, as it is written, or several of
     /// these in an array.
     pub fn key_values(&self, each: &mut Each<'_>) {
@@ -35,7 +35,9 @@ impl BidRequest<'_> {
             scalars(words, &mut |word| each(KEYWORDS, word));
             first_party_data(media.ext, each);
         }
-        let user = self.user.as_ref().and_then(|user| user.ext.as_ref());
+        // What is known of a child is no target.
+        let user = self.user.as_ref().filter(|_| !self.is_coppa());
+        let user = user.and_then(|user| user.ext.as_ref());
         members_of(user.and_then(|ext| ext.data).map(RawValue::get), each);
     }
 
@@ -79,8 +81,7 @@ fn host_of(url: &str) -> Option<&str> {
 
 /// The members of `data` in an `ext`.
 fn first_party_data(ext: Option<&RawValue>, each: &mut Each<'_>) {
-    let data = entries(ext.map(RawValue::get), b'{').filter(|(key, _)| is(key, "data"));
-    data.for_each(|(_, data)| members_of(Some(data), each));
+    named(ext.map(RawValue::get), "data").for_each(|data| members_of(Some(data), each));
 }
 
 fn members_of(data: Option<&str>, each: &mut Each<'_>) {
@@ -89,6 +90,11 @@ fn members_of(data: Option<&str>, each: &mut Each<'_>) {
             scalars(Some(value), &mut |value| each(&key, value));
         }
     }
+}
+
+/// The members of the object `text` that have this key, as JSON text.
+pub(crate) fn named<'t>(text: Option<&'t str>, key: &str) -> impl Iterator<Item = &'t str> {
+    entries(text, b'{').filter(move |(name, _)| is(name, key)).map(|(_, value)| value)
 }
 
 /// Whether the JSON string `raw` says `text`.
@@ -123,12 +129,12 @@ fn scalar(text: &str, each: &mut dyn FnMut(&str)) {
 ///
 /// A parser of its own, for text that a parser has found to be JSON: that one would set memory aside
 /// for what it skips.
-fn entries(text: Option<&str>, open: u8) -> Entries<'_> {
+pub(crate) fn entries(text: Option<&str>, open: u8) -> Entries<'_> {
     let text = text.filter(|text| text.as_bytes().first() == Some(&open)).unwrap_or_default();
     Entries { rest: text.get(1..).unwrap_or_default(), has_keys: open == b'{' }
 }
 
-struct Entries<'t> {
+pub(crate) struct Entries<'t> {
     rest: &'t str,
     has_keys: bool,
 }
@@ -157,37 +163,63 @@ impl<'t> Entries<'t> {
 }
 
 /// How long the value is that `text` begins with; 0 when it begins with none.
-fn value_len(text: &[u8]) -> usize {
-    let mut depth = 0_usize;
-    let mut at = 0;
+#[inline]
+pub(crate) fn value_len(text: &[u8]) -> usize {
+    match text.first() {
+        Some(b'"') => string_len(text),
+        Some(b'{' | b'[') => nested_len(text).0,
+        _ => text.iter().position(|byte| is_behind_scalar(*byte)).unwrap_or(text.len()),
+    }
+}
+
+/// Whether a number, a boolean or a null ends before this byte.
+#[inline]
+pub(crate) const fn is_behind_scalar(byte: u8) -> bool {
+    matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r')
+}
+
+/// The same, of an object or an array, and how many of them nest in it, itself included.
+pub(crate) fn nested_len(text: &[u8]) -> (usize, usize) {
+    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
     while let Some(byte) = text.get(at) {
         match byte {
-            b'"' => at += string_len(&text[at..]),
-            b'{' | b'[' => {
-                depth += 1;
-                at += 1;
-            }
-            b'}' | b']' if depth == 0 => return at,
-            b'}' | b']' => {
-                depth -= 1;
-                at += 1;
-            }
-            byte if depth == 0 && (*byte == b',' || byte.is_ascii_whitespace()) => return at,
-            _ => {
-                at += 1;
+            b'"' => {
+                at += string_len(&text[at..]);
                 continue;
             }
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth -= 1,
+            _ => (),
         }
-        // A text or what brackets enclose is a value as soon as it is closed.
+        at += 1;
         if depth == 0 {
-            return at;
+            break;
         }
     }
-    at
+    (at, deepest)
 }
 
 /// How long the JSON string is that `text` begins with, quotes included.
-fn string_len(text: &[u8]) -> usize {
+#[inline]
+pub(crate) fn string_len(text: &[u8]) -> usize {
+    let mut at = 1;
+    // Most strings are short: a few words are looked at before a search is worth its start.
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()).filter(|_| at < 32) {
+        let ends = places_of(u64::from_le_bytes(*word), b'"');
+        if ends != 0 {
+            let end = at + ends.trailing_zeros() as usize / 8;
+            return if text[end - 1] == b'\\' { escaped_string_len(text) } else { end + 1 };
+        }
+        at += 8;
+    }
+    escaped_string_len(text)
+}
+
+/// The same, of one that is long or has escapes.
+fn escaped_string_len(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(step) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += step;
@@ -197,6 +229,13 @@ fn string_len(text: &[u8]) -> usize {
         at += 2;
     }
     text.len()
+}
+
+/// The high bit of each byte of `word` that is `byte`, the lowest of them exact.
+const fn places_of(word: u64, byte: u8) -> u64 {
+    const LOW: u64 = u64::MAX / 255;
+    let differences = word ^ (LOW * byte as u64);
+    differences.wrapping_sub(LOW) & !differences & (LOW << 7)
 }
 
 #[cfg(test)]
@@ -279,6 +318,12 @@ mod tests {
             r#","user":{"ext":{"data":{"s":["1"]}}}"#,
             r#","ext":{"data":{"pbadslot":"/1/home","\u006b":"v"},"gpid":"x"}"#,
             &["s=1", "pbadslot=/1/home", "k=v"],
+        );
+        // A child's data is nobody's target.
+        check(
+            r#","site":{"keywords":"a"},"user":{"ext":{"data":{"s":["1"]}}},"regs":{"coppa":1}"#,
+            "",
+            &["keywords=a"],
         );
     }
 

@@ -7,6 +7,7 @@
 #![deny(clippy::float_arithmetic)]
 
 pub mod codes;
+mod fields;
 mod imp;
 mod invalid;
 mod json;
@@ -18,13 +19,14 @@ mod request;
 mod response;
 mod validate;
 
+pub use fields::MISTYPED_MAX;
 pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Video};
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, request_id, string};
 pub use native::add_tracker;
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
-pub use request::{BidRequest, Device, Geo, Media, Publisher, User};
+pub use request::{BidRequest, Device, Geo, Media, Publisher, Regs, User};
 pub use response::{
     BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_texts, parse_bid,
     parse_response,

@@ -4,13 +4,14 @@
 //! DSP; the resulting [`Outbound`] is read once per DSP with a [`View`]. Nothing is copied but the
 //! inserts. Which impressions and deals a DSP may see is the caller's decision.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::Text;
 use crate::json::span_of;
+use crate::key_values::{entries, named};
+use crate::members::string;
 use crate::request::BidRequest;
 use crate::validate::{DEALS_MAX, IMPS_MAX};
 
@@ -36,6 +37,11 @@ pub struct View<'v> {
     pub cur: &'v str,
     /// What the DSP calls the user: a JSON string.
     pub buyeruid: Option<&'v str>,
+    /// Its name among the bidders that the request has parameters for, as
+    /// [`Outbound::names_bidder`] finds it.
+    pub bidder: Option<&'v str>,
+    /// Whether it gets the limited values of [`Editor::limit`].
+    pub is_limited: bool,
 }
 
 impl View<'_> {
@@ -52,6 +58,10 @@ impl View<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Everyone,
+    /// DSPs that see the request unlimited.
+    Unlimited,
+    /// The others.
+    Limited,
     Imp(u8),
     Deal {
         imp: u8,
@@ -71,6 +81,8 @@ impl Gate {
     fn opens(self, view: &View<'_>) -> bool {
         match self {
             Self::Everyone => true,
+            Self::Unlimited => !view.is_limited,
+            Self::Limited => view.is_limited,
             Self::Imp(imp) => view.offers_imp(imp),
             Self::Deal { imp, deal } => view.offers_imp(imp) && view.offers_deal(deal),
             Self::BeforeImp(imp) => view.offers_imp(imp) && view.imps & ((1 << imp) - 1) != 0,
@@ -92,6 +104,8 @@ enum What {
     BuyerUid {
         others_follow: bool,
     },
+    /// An object that holds, of these bidders' members, the DSP's own.
+    Bidder(Range<usize>),
 }
 
 #[derive(Clone, Debug)]
@@ -113,6 +127,16 @@ pub struct Editor<'a> {
     request: &'a BidRequest<'a>,
     inserts: String,
     edits: Vec<Edit>,
+    /// Values that some DSPs get in a limited form: their place, and that form among the inserts.
+    limited: Vec<(Range<usize>, Range<usize>)>,
+    bidders: Vec<Bidder<'a>>,
+}
+
+/// A bidder's name, and where its member stands in the request.
+#[derive(Clone, Debug)]
+struct Bidder<'a> {
+    name: Cow<'a, str>,
+    member: Range<usize>,
 }
 
 impl<'a> Editor<'a> {
@@ -123,11 +147,27 @@ impl<'a> Editor<'a> {
             request,
             inserts: String::with_capacity(512),
             edits: Vec::with_capacity(16),
+            limited: Vec::new(),
+            bidders: Vec::new(),
         };
+        let removed = request.survey.removals.iter();
+        let removed = removed.map(|span| Edit { replaced: span.clone(), what: What::Insert(0..0) });
+        editor.edits.extend(removed);
         editor.mark_tmax();
         editor.mark_cur();
         editor.mark_buyeruid();
+        editor.mark_bidders();
         editor
+    }
+
+    /// Gives DSPs that see the request limited what `limited` makes of the request's member `key`,
+    /// or an empty object if it makes nothing of it.
+    pub fn limit(&mut self, key: &str, limited: impl FnOnce(&str) -> Option<String>) {
+        let Some(value) = named(Some(self.body.trim_ascii_start()), key).next() else { return };
+        let (span, start) = (self.span_of(value), self.inserts.len());
+        let value = self.without_removals(&span);
+        self.inserts.push_str(limited(&value).as_deref().unwrap_or("{}"));
+        self.limited.push((span, start..self.inserts.len()));
     }
 
     /// Replaces the JSON value at `span`.
@@ -136,11 +176,11 @@ impl<'a> Editor<'a> {
         self.edits.push(Edit { replaced: span, what });
     }
 
-    /// Gives the object at `span`, where `key` is absent or null, that member; `value` is JSON
+    /// Gives the object at `span`, where `key` is absent, null or empty, that member; `value` is JSON
     /// text.
     pub fn add_member(&mut self, span: &Range<usize>, key: &str, value: &str) {
-        if let Some(null) = self.null_member(span, key) {
-            self.replace(null, value);
+        if let Some(absent) = self.absent_member(span, key) {
+            self.replace(absent, value);
             return;
         }
         let inside = span.start + 1;
@@ -175,15 +215,12 @@ impl<'a> Editor<'a> {
         span_of(part, self.body)
     }
 
-    /// Where `null` stands as the value of `key` in the object at `span`. To rules it is as absent;
-    /// beside a second member of the same key, parsers would differ.
-    fn null_member(&self, span: &Range<usize>, key: &str) -> Option<Range<usize>> {
-        let text = &self.body[span.clone()];
-        // Few requests have any.
-        memchr::memmem::find(text.as_bytes(), b"null")?;
-        let members: BTreeMap<Text<'_>, &RawValue> = serde_json::from_str(text).ok()?;
-        let (_, value) = members.into_iter().find(|(name, _)| **name == *key)?;
-        (value.get() == "null").then(|| self.span_of(value.get()))
+    /// Where the value of `key` stands in the object at `span` if it says nothing: null, or an empty
+    /// text. To rules it is as absent; beside a second member of the same key, parsers would differ.
+    fn absent_member(&self, span: &Range<usize>, key: &str) -> Option<Range<usize>> {
+        let mut values = named(Some(&self.body[span.clone()]), key);
+        let value = values.find(|value| matches!(*value, "null" | "\"\""))?;
+        Some(self.span_of(value))
     }
 
     fn insert(&mut self, text: &str) -> What {
@@ -192,8 +229,22 @@ impl<'a> Editor<'a> {
         What::Insert(start..self.inserts.len())
     }
 
+    /// Whether nothing is left between the brackets at `span`.
     fn is_empty_container(&self, span: &Range<usize>) -> bool {
-        self.body[span.start + 1..span.end - 1].trim_ascii().is_empty()
+        self.without_removals(&(span.start + 1..span.end - 1)).trim_ascii().is_empty()
+    }
+
+    /// The text at `span` without what is removed within it.
+    fn without_removals(&self, span: &Range<usize>) -> Cow<'a, str> {
+        let (mut text, mut at) = (String::new(), span.start);
+        for removed in &self.request.survey.removals {
+            if span.start <= removed.start && removed.end <= span.end {
+                text.push_str(&self.body[at..removed.start]);
+                at = removed.end;
+            }
+        }
+        let rest = &self.body[at..span.end];
+        if text.is_empty() { Cow::Borrowed(rest) } else { Cow::Owned(text + rest) }
     }
 
     fn mark_tmax(&mut self) {
@@ -210,7 +261,7 @@ impl<'a> Editor<'a> {
 
     /// Replaces the value at `span`, or adds a member to the request.
     fn mark_value(&mut self, span: Option<Range<usize>>, key: &str, what: What) {
-        if let Some(replaced) = span.or_else(|| self.null_member(&self.root(), key)) {
+        if let Some(replaced) = span.or_else(|| self.absent_member(&self.root(), key)) {
             self.edits.push(Edit { replaced, what });
             return;
         }
@@ -221,69 +272,53 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// What one buyer calls the user is nobody else's to know: the inbound `buyeruid` and the map
-    /// of them go, and each DSP gets its own.
+    /// What one buyer calls the user is nobody else's to know: the inbound `buyeruid` and the maps of
+    /// them are among the removals, and each DSP gets its own.
     fn mark_buyeruid(&mut self) {
-        let Some(user) = &self.request.user else { return };
-        let span = user.span(self.body);
-        let inside = span.start + 1..span.end - 1;
-        let buyeruid = user.buyeruid.as_ref().map(|buyeruid| buyeruid.span(self.body));
-        let removed = match buyeruid.or_else(|| self.null_member(&span, "buyeruid")) {
-            Some(value) => self.remove_member(value),
-            None => inside.start..inside.start,
-        };
-        let left = [inside.start..removed.start, removed.end..inside.end];
-        let others_follow = left.into_iter().any(|part| !self.body[part].trim_ascii().is_empty());
-        let at = inside.start..inside.start;
-        // Before the removal, which may start at the same place.
-        self.edits.insert(0, Edit { replaced: at, what: What::BuyerUid { others_follow } });
-        let Some(ext) = &user.ext else { return };
-        let prebid = ext.prebid.as_ref().and_then(|prebid| prebid.buyeruids.as_ref());
-        for map in [ext.buyeruids.as_ref(), prebid].into_iter().flatten() {
-            self.remove_member(map.span(self.body));
-        }
+        let Some(span) = self.request.survey.user.clone() else { return };
+        let at = span.start + 1..span.start + 1;
+        let others_follow = !self.is_empty_container(&span);
+        self.edits.push(Edit { replaced: at, what: What::BuyerUid { others_follow } });
     }
 
-    /// Removes the member whose value is at `span`, with its key and one comma; returns its place.
-    fn remove_member(&mut self, span: Range<usize>) -> Range<usize> {
-        let bytes = self.body.as_bytes();
-        let key_end = bytes[..span.start]
-            .iter()
-            .rposition(|byte| *byte == b'"')
-            .expect("a member's value follows its key");
-        let mut start = key_end;
-        // A quote within the key is escaped; the one that opens it is not.
-        loop {
-            start = bytes[..start]
-                .iter()
-                .rposition(|byte| *byte == b'"')
-                .expect("a key opens with a quote");
-            let escapes = bytes[..start].iter().rev().take_while(|byte| **byte == b'\\').count();
-            if escapes.is_multiple_of(2) {
-                break;
-            }
-        }
-        let mut end = span.end;
-        let after = bytes[end..].iter().position(|byte| !byte.is_ascii_whitespace());
-        match after.map(|offset| end + offset) {
-            Some(comma) if bytes[comma] == b',' => end = comma + 1,
-            _ => {
-                let before = bytes[..start].iter().rposition(|byte| !byte.is_ascii_whitespace());
-                if let Some(comma) = before.filter(|at| bytes[*at] == b',') {
-                    start = comma;
+    /// The parameters of bidders, as Prebid sends them, are each for one bidder: a DSP sees those
+    /// under its own id.
+    fn mark_bidders(&mut self) {
+        let request = self.request;
+        let of_imps = request.imps().iter().map(|imp| (imp.ext, "bidder"));
+        let exts = of_imps.chain([(request.ext, "bidderparams"), (request.ext, "bidderconfig")]);
+        for (ext, key) in exts {
+            // Few requests have any.
+            let ext = ext.map(RawValue::get);
+            let ext = ext.filter(|ext| memchr::memmem::find(ext.as_bytes(), b"prebid").is_some());
+            for value in named(ext, "prebid").flat_map(|prebid| named(Some(prebid), key)) {
+                let replaced = self.span_of(value);
+                if value.starts_with('[') {
+                    self.replace(replaced, "[]"); // `bidderconfig` lists settings, not bidders.
+                    continue;
                 }
+                let first = self.bidders.len();
+                for (name, params) in entries(Some(value), b'{') {
+                    let member = self.span_of(name).start..self.span_of(params).end;
+                    self.bidders.extend(string(name).map(|name| Bidder { name, member }));
+                }
+                let what = What::Bidder(first..self.bidders.len());
+                self.edits.push(Edit { replaced, what });
             }
         }
-        self.edits.push(Edit { replaced: start..end, what: What::Insert(0..0) });
-        start..end
     }
 
     /// Orders the edits into pieces.
     pub fn finish(mut self) -> Outbound<'a> {
         self.edits.sort_by_key(|edit| edit.replaced.start);
+        self.limited.sort_by_key(|(span, _)| span.start);
         let body = self.body;
-        let mut pieces =
-            Pieces { edits: self.edits.into_iter().peekable(), out: Vec::new(), at: 0 };
+        let mut pieces = Pieces {
+            edits: self.edits.into_iter().peekable(),
+            limited: self.limited.into_iter().peekable(),
+            out: Vec::new(),
+            at: 0,
+        };
         let mut deal_index = 0u8;
         for (index, imp) in (0u8..).zip(self.request.imps()) {
             let span = imp.span(body);
@@ -304,19 +339,30 @@ impl<'a> Editor<'a> {
             pieces.until(span.end, Gate::Imp(index));
         }
         pieces.until(body.len(), Gate::Everyone);
-        Outbound { body, inserts: self.inserts, pieces: pieces.out }
+        Outbound { body, inserts: self.inserts, pieces: pieces.out, bidders: self.bidders }
     }
 }
 
 struct Pieces {
     edits: std::iter::Peekable<std::vec::IntoIter<Edit>>,
+    limited: std::iter::Peekable<std::vec::IntoIter<(Range<usize>, Range<usize>)>>,
     out: Vec<Piece>,
     at: usize,
 }
 
 impl Pieces {
-    /// Everything from where it stands to `end`, edits applied, under one gate.
+    /// Everything from where it stands to `end` under one gate, limited values apart.
     fn until(&mut self, end: usize, gate: Gate) {
+        while let Some((span, limited)) = self.limited.next_if(|(span, _)| span.start < end) {
+            self.edited(span.start, gate);
+            self.out.push(Piece { what: What::Insert(limited), gate: Gate::Limited });
+            self.edited(span.end, Gate::Unlimited);
+        }
+        self.edited(end, gate);
+    }
+
+    /// Everything from where it stands to `end`, edits applied, under one gate.
+    fn edited(&mut self, end: usize, gate: Gate) {
         while let Some(edit) = self.edits.next_if(|edit| edit.replaced.start < end) {
             self.inbound(edit.replaced.start, gate);
             self.out.push(Piece { what: edit.what, gate });
@@ -339,9 +385,15 @@ pub struct Outbound<'a> {
     body: &'a str,
     inserts: String,
     pieces: Vec<Piece>,
+    bidders: Vec<Bidder<'a>>,
 }
 
 impl Outbound<'_> {
+    /// Whether the request has parameters for the bidder of this name.
+    pub fn names_bidder(&self, name: &str) -> bool {
+        self.bidders.iter().any(|bidder| bidder.name == name)
+    }
+
     /// Calls `slice` with each part of what the DSP sees, in order. Neighbouring spans of the
     /// inbound body come as one.
     pub fn for_each<'s>(&'s self, view: &View<'s>, mut slice: impl FnMut(&'s str)) {
@@ -361,6 +413,13 @@ impl Outbound<'_> {
                 What::Insert(span) => emit(&self.inserts[span.clone()], &mut slice),
                 What::Tmax => emit(view.tmax, &mut slice),
                 What::Cur => emit(view.cur, &mut slice),
+                What::Bidder(range) => {
+                    let mut bidders = self.bidders[range.clone()].iter();
+                    let own = bidders.find(|bidder| view.bidder == Some(&*bidder.name));
+                    slice("{");
+                    emit(&self.body[own.map_or(0..0, |own| own.member.clone())], &mut slice);
+                    slice("}");
+                }
                 What::BuyerUid { others_follow } => {
                     if let Some(buyeruid) = view.buyeruid {
                         slice("\"buyeruid\":");

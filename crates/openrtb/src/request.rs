@@ -1,13 +1,17 @@
 //! A bid request, as far as rules depend on it; all else passes through unread.
 //! Sections 3.2.1 to 3.2.3 and 3.2.13 to 3.2.20.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::fields::Survey;
 use crate::imp::Imp;
-use crate::json::at_most;
-use crate::members::members;
+use crate::json::{at_most, spanned_whole, text_unless_empty, texts_unless_empty, whole};
+use crate::key_values::{entries, named};
+use crate::members::{members, string};
 use crate::validate::IMPS_MAX;
 use crate::{Spanned, Text};
 
@@ -34,13 +38,15 @@ pub struct BidRequest<'a> {
     pub device: Option<Device<'a>>,
     /// To whom the ad is shown.
     #[serde(borrow)]
-    pub user: Option<Spanned<'a, User<'a>>>,
+    pub user: Option<User<'a>>,
     /// 1 = no money, no notices.
+    #[serde(default, deserialize_with = "whole")]
     pub test: Option<u8>,
     /// 1 first price, 2 second price plus; absent: 2.
+    #[serde(default, deserialize_with = "whole")]
     pub at: Option<u32>,
     /// Milliseconds that the caller waits.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "spanned_whole")]
     pub tmax: Option<Spanned<'a, u32>>,
     /// Seats that may bid; absent: any.
     #[serde(borrow)]
@@ -49,7 +55,7 @@ pub struct BidRequest<'a> {
     #[serde(borrow)]
     pub bseat: Option<Vec<Text<'a>>>,
     /// Currencies that the caller takes, the preferred first.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "texts_unless_empty")]
     pub cur: Option<Spanned<'a, Vec<Text<'a>>>>,
     /// Creative languages welcome (ISO 639-1); absent: any.
     #[serde(borrow)]
@@ -64,6 +70,7 @@ pub struct BidRequest<'a> {
     #[serde(borrow)]
     pub bcat: Option<Vec<Text<'a>>>,
     /// Taxonomy of `acat` and `bcat`; absent: 1.
+    #[serde(default, deserialize_with = "whole")]
     pub cattax: Option<u32>,
     /// Blocked advertiser domains.
     #[serde(borrow)]
@@ -71,15 +78,45 @@ pub struct BidRequest<'a> {
     /// Blocked advertised applications.
     #[serde(borrow)]
     pub bapp: Option<Vec<Text<'a>>>,
+    /// Legal and regulatory flags.
+    pub regs: Option<Regs>,
     /// Where the request comes from.
     #[serde(borrow)]
-    pub source: Option<Spanned<'a, Source<'a>>>,
+    pub source: Option<Source<'a>>,
     /// Whatever else the caller says; only skipped until it is asked about.
     #[serde(borrow)]
-    ext: Option<&'a RawValue>,
+    pub(crate) ext: Option<&'a RawValue>,
+    /// What is not passed on, and where what edits reach into stands.
+    #[serde(skip)]
+    pub(crate) survey: Survey,
 }
 
 impl<'a> BidRequest<'a> {
+    /// Where fields stand that are dropped, for they are of another type than the standard's.
+    pub fn mistyped(&self) -> &[String] {
+        &self.survey.mistyped
+    }
+
+    /// Where `source` stands in the body that the request was parsed from.
+    pub fn source_span(&self) -> Option<Range<usize>> {
+        self.survey.source.clone()
+    }
+
+    /// Whether the request is subject to COPPA (`regs.coppa`): the user is a child.
+    pub fn is_coppa(&self) -> bool {
+        self.regs.as_ref().and_then(|regs| regs.coppa).is_some_and(is_set)
+    }
+
+    /// Whether the device asks to limit ad tracking (`device.lmt`).
+    pub fn is_lmt(&self) -> bool {
+        self.device.as_ref().and_then(|device| device.lmt).is_some_and(is_set)
+    }
+
+    /// Whether the browser asks not to be tracked (`device.dnt`).
+    pub fn is_dnt(&self) -> bool {
+        self.device.as_ref().and_then(|device| device.dnt).is_some_and(is_set)
+    }
+
     /// Who is paid: `publisher.id` of the property.
     pub fn publisher_id(&self) -> Option<&str> {
         self.media()?.publisher.as_ref()?.id.as_deref()
@@ -110,14 +147,13 @@ impl<'a> BidRequest<'a> {
     /// Whether `dsp` can tell who the user is: by its own id of it, by `user.id` or `user.eids`, or
     /// by the device's advertising id. One that is empty or all zeros is none.
     pub fn has_user_id(&self, dsp: &str) -> bool {
-        let is_id = |text: &Text<'_>| text.bytes().any(|byte| byte != b'0' && byte != b'-');
         let ifa = self.device.as_ref().and_then(|device| device.ifa.as_ref());
         let by_user = |user: &User<'_>| {
-            user.id.as_ref().is_some_and(is_id)
+            user.id.as_ref().is_some_and(|id| is_id(id))
                 || user.has_eids()
                 || user.buyeruid_of(dsp).is_some_and(|raw| raw != "\"\"")
         };
-        ifa.is_some_and(is_id) || self.user.as_ref().is_some_and(|user| by_user(user))
+        ifa.is_some_and(|ifa| is_id(ifa)) || self.user.as_ref().is_some_and(by_user)
     }
 
     /// The impressions; validated to be at least one.
@@ -138,12 +174,35 @@ impl<'a> BidRequest<'a> {
     }
 }
 
+/// Whether an id names anybody: one that is empty or all zeros does not.
+fn is_id(text: &str) -> bool {
+    text.bytes().any(|byte| byte != b'0' && byte != b'-')
+}
+
+/// Whether a list of extended ids (section 3.2.27) holds any id.
+fn has_identity(eids: &str) -> bool {
+    let uids = entries(Some(eids), b'[').flat_map(|(_, eid)| named(Some(eid), "uids"));
+    let uids = uids.flat_map(|uids| entries(Some(uids), b'['));
+    let mut ids = uids.flat_map(|(_, uid)| named(Some(uid), "id"));
+    ids.any(|id| string(id).is_some_and(|id| is_id(&id)))
+}
+
+/// A flag other than 0 and 1 is not defined; it counts as set, which tells nobody more.
+const fn is_set(flag: u32) -> bool {
+    flag != 0
+}
+
+/// Section 3.2.3.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Regs {
+    /// 1 = subject to COPPA.
+    #[serde(default, deserialize_with = "whole")]
+    pub coppa: Option<u32>,
+}
+
 /// What `site`, `app` and `dooh` share. Sections 3.2.13, 3.2.14, 3.2.32.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Media<'a> {
-    /// The exchange's id of the property; only checked.
-    #[serde(borrow)]
-    pub id: Option<Text<'a>>,
     /// Its domain.
     #[serde(borrow)]
     pub domain: Option<Text<'a>>,
@@ -171,7 +230,7 @@ pub struct Media<'a> {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Publisher<'a> {
     /// The seller's id.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub id: Option<Text<'a>>,
 }
 
@@ -181,11 +240,14 @@ pub struct Device<'a> {
     /// Where it is.
     #[serde(borrow)]
     pub geo: Option<Geo<'a>>,
-    /// Screen width in pixels; only checked.
-    pub w: Option<u32>,
-    /// Screen height in pixels; only checked.
-    pub h: Option<u32>,
+    /// 1 = do not track.
+    #[serde(default, deserialize_with = "whole")]
+    pub dnt: Option<u32>,
+    /// 1 = limit ad tracking.
+    #[serde(default, deserialize_with = "whole")]
+    pub lmt: Option<u32>,
     /// What kind of device (AdCOM 1.0, List: Device Types).
+    #[serde(default, deserialize_with = "whole")]
     pub devicetype: Option<u32>,
     /// Its advertising id.
     #[serde(borrow)]
@@ -209,9 +271,9 @@ pub struct User<'a> {
     /// The exchange's id of the user.
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
-    /// Ids of third parties, the first alone kept: whether there are any is what matters.
-    #[serde(default, deserialize_with = "at_most::<_, _, 1>")]
-    pub eids: Option<Vec<IgnoredAny>>,
+    /// Ids of third parties, as JSON text: whether there are any is all that matters.
+    #[serde(borrow)]
+    eids: Option<&'a RawValue>,
     /// The buyer's id of the user.
     #[serde(borrow)]
     pub buyeruid: Option<Spanned<'a, Text<'a>>>,
@@ -229,17 +291,17 @@ impl<'a> User<'a> {
     }
 
     fn has_eids(&self) -> bool {
-        let older = self.ext.as_ref().and_then(|ext| ext.eids.as_ref());
-        self.eids.iter().chain(older).any(|eids| !eids.is_empty())
+        let older = self.ext.as_ref().and_then(|ext| ext.eids);
+        self.eids.into_iter().chain(older).any(|eids| has_identity(eids.get()))
     }
 }
 
 /// `user.ext`: a map from DSP id to that DSP's user id, here or under `prebid` as Prebid writes it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct UserExt<'a> {
-    /// Where OpenRTB 2.5 kept `user.eids`; kept likewise.
-    #[serde(default, deserialize_with = "at_most::<_, _, 1>")]
-    pub eids: Option<Vec<IgnoredAny>>,
+    /// Where OpenRTB 2.5 kept `user.eids`.
+    #[serde(borrow)]
+    eids: Option<&'a RawValue>,
     /// DSP id to user id.
     #[serde(borrow)]
     pub buyeruids: Option<Spanned<'a, BuyerUids<'a>>>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
-use crate::json::{self, at_most, span_of};
+use crate::json::{self, at_most, span_of, text_unless_empty, whole, wholes};
 use crate::{Invalid, Text};
 
 /// Most domains, categories or attributes of one bid.
@@ -29,10 +29,11 @@ pub struct BidResponse<'a, B> {
     #[serde(borrow)]
     pub bidid: Option<Text<'a>>,
     /// Of every price in the response; absent: USD.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub cur: Option<Text<'a>>,
-    /// Why there is no bid.
-    pub nbr: Option<i64>,
+    /// Why there is no bid: any JSON, for no rule depends on it.
+    #[serde(borrow)]
+    pub nbr: Option<&'a RawValue>,
 }
 
 /// Section 4.2.2.
@@ -42,9 +43,10 @@ pub struct SeatBid<'a, B> {
     /// At least one bid.
     pub bid: Vec<B>,
     /// On whose behalf; absent: the DSP's first.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub seat: Option<Text<'a>>,
     /// 1 = all impressions or none.
+    #[serde(default, deserialize_with = "whole")]
     pub group: Option<u8>,
 }
 
@@ -73,13 +75,13 @@ pub struct Bid<'a> {
     #[serde(borrow)]
     cid: Option<&'a RawValue>,
     /// A preloaded ad.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub adid: Option<Text<'a>>,
     /// Advertiser domains.
     #[serde(borrow, default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
     pub adomain: Option<Vec<Text<'a>>>,
     /// The advertised app's store id.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub bundle: Option<Text<'a>>,
     /// Creative id.
     #[serde(borrow)]
@@ -88,30 +90,37 @@ pub struct Bid<'a> {
     #[serde(borrow, default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
     pub cat: Option<Vec<Text<'a>>>,
     /// Taxonomy of `cat`; absent: 1.
+    #[serde(default, deserialize_with = "whole")]
     pub cattax: Option<u32>,
     /// Creative attributes.
-    #[serde(default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
+    #[serde(default, deserialize_with = "wholes::<_, { BID_LIST_MAX + 1 }>")]
     pub attr: Option<Vec<u32>>,
     /// Creative language (ISO 639-1).
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub language: Option<Text<'a>>,
     /// Creative language (BCP 47).
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub langb: Option<Text<'a>>,
     /// The deal under which the bid is made.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "text_unless_empty")]
     pub dealid: Option<Text<'a>>,
     /// Creative width in DIPS.
+    #[serde(default, deserialize_with = "whole")]
     pub w: Option<u32>,
     /// Creative height in DIPS.
+    #[serde(default, deserialize_with = "whole")]
     pub h: Option<u32>,
     /// Relative width of a flex ad.
+    #[serde(default, deserialize_with = "whole")]
     pub wratio: Option<u32>,
     /// Relative height of a flex ad.
+    #[serde(default, deserialize_with = "whole")]
     pub hratio: Option<u32>,
     /// Seconds of video or audio.
+    #[serde(default, deserialize_with = "whole")]
     pub dur: Option<u32>,
     /// 1 banner, 2 video, 3 audio, 4 native.
+    #[serde(default, deserialize_with = "whole")]
     pub mtype: Option<u32>,
 }
 
@@ -340,6 +349,27 @@ mod tests {
             let text = format!("{{{field}}}");
             let bid = parse_bid(&text).unwrap();
             assert_eq!(bid.campaign().as_deref(), want, "{field}");
+        }
+    }
+
+    /// What says nothing is absent, and a whole number may have a point.
+    #[test]
+    fn loose_fields_are_read_with_tolerance() {
+        let body = r#"{"id":"r","cur":"","seatbid":[{"seat":"","group":1.0,"bid":[{"id":"b",
+            "dealid":"","adid":"","bundle":"","language":"","langb":"","w":300.0,"h":2.5e2,
+            "dur":15.0,"mtype":1.0,"attr":[1.0,2]}]}]}"#;
+        let response = parse_response(body).unwrap_or_else(|invalid| panic!("{invalid}"));
+        let seatbid = &response.seatbid.as_deref().unwrap()[0];
+        assert!(response.cur.is_none() && seatbid.seat.is_none());
+        assert_eq!(seatbid.group, Some(1));
+        let bid = &seatbid.bid[0];
+        let texts = [&bid.dealid, &bid.adid, &bid.bundle, &bid.language, &bid.langb];
+        assert!(texts.into_iter().all(Option::is_none) && !bid.has_markup(), "{bid:?}");
+        assert_eq!((bid.w, bid.h, bid.dur, bid.mtype), (Some(300), Some(250), Some(15), Some(1)));
+        assert_eq!(bid.attr.as_deref(), Some(&[1, 2][..]));
+        for wrong in [r#"{"w":300.5}"#, r#"{"w":-0.5}"#, r#"{"w":4294967296.0}"#, r#"{"w":1e300}"#]
+        {
+            assert!(parse_bid(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -2,7 +2,8 @@
 
 use units::{Currency, Multiplier};
 
-use crate::imp::{Deal, Imp};
+use crate::fields;
+use crate::imp::{Deal, Format, Imp};
 use crate::json::{self, shown};
 use crate::{BidRequest, Invalid, Reason, Text};
 
@@ -20,8 +21,9 @@ pub const DEALS_MAX: usize = 128;
 
 /// Parses and checks a bid request. What it returns borrows from `body`.
 pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
-    let request: BidRequest<'_> = json::parse(body)?;
-    check_objects(body, &request)?;
+    let mut request: BidRequest<'_> = json::parse_of_any_depth(body)?;
+    // Parsers take an array for an object too; edits reach into objects alone.
+    request.survey = fields::survey(body)?;
     check_request(&request)?;
     let mut deals = 0;
     for (index, imp) in request.imps().iter().enumerate() {
@@ -38,30 +40,6 @@ pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
         return Err(Invalid::at(Reason::TooMany, "imp", problem));
     }
     Ok(request)
-}
-
-/// Everything that edits reach into must be an object; parsers would take an array too.
-fn check_objects(body: &str, request: &BidRequest<'_>) -> Result<(), Invalid> {
-    let refused =
-        |path: String| Err(Invalid::at(Reason::WrongType, path, "is an array, expected an object"));
-    let user = request.user.as_ref().map(|user| ("user", user.raw()));
-    let source = request.source.as_ref().map(|source| ("source", source.raw()));
-    for (path, text) in [Some(("", body)), user, source].into_iter().flatten() {
-        if !json::is_object(text) {
-            return refused(path.to_owned());
-        }
-    }
-    for (index, imp) in request.imps().iter().enumerate() {
-        if !json::is_object(imp.raw()) {
-            return refused(format!("imp[{index}]"));
-        }
-        for (deal_index, deal) in imp.deals().iter().enumerate() {
-            if !json::is_object(deal.raw()) {
-                return refused(format!("imp[{index}].pmp.deals[{deal_index}]"));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
@@ -111,6 +89,15 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
     }
     let format = imp.banner.as_ref().and_then(|banner| banner.format.as_deref());
     check_length(format, FORMATS_MAX, || path(".banner.format"))?;
+    let is_size = |size: &Format| size.w.zip(size.h).or(size.wratio.zip(size.hratio)).is_some();
+    if let Some(index) = format.unwrap_or_default().iter().position(|size| !is_size(size)) {
+        let problem = "is no size: `w` and `h`, or `wratio` and `hratio`, are required";
+        return Err(Invalid::at(
+            Reason::NoFormat,
+            path(&format!(".banner.format[{index}]")),
+            problem,
+        ));
+    }
     let mimes = [
         (".video.mimes", imp.video.as_ref().map(|video| video.mimes.as_deref())),
         (".audio.mimes", imp.audio.as_ref().map(|audio| audio.mimes.as_deref())),

@@ -181,7 +181,7 @@ fn what_is_wrong_is_told() {
     for (name, body, problem) in [
         ("text", "hello", "text: expected value at line 1"),
         ("missing", r#"{"id":"r"}"#, "missing: imp: required: at least one impression"),
-        ("type", r#"{"id":"r","imp":[{"id":1}]}"#, "type: imp[0].id: invalid type"),
+        ("type", r#"{"id":"r","imp":[{"id":1}]}"#, "type: imp[0].id: `1` is a number"),
         (
             "rate",
             r#"{"id":"r","imp":[{"id":"1","banner":{},"bidfloor":1,"bidfloorcur":"GBP"}]}"#,

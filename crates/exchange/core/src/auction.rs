@@ -52,6 +52,9 @@ pub struct Auction<'a> {
 pub(crate) struct ImpTerms<'a> {
     pub(crate) imp: &'a Imp<'a>,
     pub(crate) id: &'a str,
+    /// Whether a rate is configured for the currency of its floors. Without one no bid can be held
+    /// to them, and the impression is not sold.
+    pub(crate) has_rate: bool,
     /// From the currency of its floors to the auction's.
     pub(crate) rate: Ratio,
     pub(crate) floor_currency: Currency,
@@ -72,6 +75,8 @@ pub(crate) struct AuctionDeal<'a> {
     pub(crate) id: &'a str,
     pub(crate) terms: Option<&'a DealTerms>,
     pub(crate) auction_type: AuctionType,
+    /// As of its impression: without a rate the deal is offered to nobody.
+    pub(crate) has_rate: bool,
     /// From the currency of its floors to the auction's.
     pub(crate) rate: Ratio,
     pub(crate) fee: Ppm,
@@ -113,6 +118,9 @@ impl<'a> Auction<'a> {
         for (index, imp) in request.imps().iter().enumerate() {
             auction.add_imp(index, imp, publisher).map_err(Refusal::Invalid)?;
         }
+        if auction.imps_on_sale() == 0 {
+            return Err(Refusal::NoBid(NoBidReason::NoCurrency));
+        }
         Ok(auction)
     }
 
@@ -127,9 +135,14 @@ impl<'a> Auction<'a> {
         Currencies { rates, auction: self.currency, base: *currency }
     }
 
-    /// How many impressions are on sale.
+    /// How many impressions the request has.
     pub fn imps_len(&self) -> usize {
         self.imps.len()
+    }
+
+    /// How many of them are on sale: those whose floors are in a currency with a rate.
+    pub fn imps_on_sale(&self) -> usize {
+        self.imps.iter().filter(|imp| imp.has_rate).count()
     }
 
     fn add_imp(
@@ -139,10 +152,9 @@ impl<'a> Auction<'a> {
         publisher: &PublisherTerms,
     ) -> Result<(), Invalid> {
         let floor_currency = currency_of(imp.bidfloorcur.as_deref());
-        let rate = self
-            .rate_from(floor_currency)
-            .ok_or_else(|| no_rate(format!("imp[{index}].bidfloorcur"), floor_currency))?;
-        let floor = imp.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
+        let rate = self.rate_from(floor_currency);
+        let (has_rate, rate) = (rate.is_some(), rate.unwrap_or(Ratio::ONE));
+        let floor = imp.bidfloor.filter(|_| has_rate).map_or(Cpm::ZERO, |floor| floor.amount);
         let floor = gross(floor, rate, publisher.fee)
             .ok_or_else(|| too_high(format!("imp[{index}].bidfloor")))?;
         let multiplier = imp.qty.as_ref().and_then(|qty| qty.multiplier.as_ref());
@@ -152,6 +164,7 @@ impl<'a> Auction<'a> {
         self.imps.push(ImpTerms {
             imp,
             id: imp.id.as_ref().map_or("", |id| &**id),
+            has_rate,
             rate,
             floor_currency,
             floor,
@@ -160,25 +173,15 @@ impl<'a> Auction<'a> {
             multiplier,
             deals_start: self.deals.len(),
         });
-        for (deal_index, deal) in imp.deals().iter().enumerate() {
-            let path = |key: &str| format!("imp[{index}].pmp.deals[{deal_index}].{key}");
-            self.add_deal(deal, publisher, path)?;
-        }
+        imp.deals().iter().for_each(|deal| self.add_deal(deal, publisher));
         Ok(())
     }
 
-    fn add_deal(
-        &mut self,
-        deal: &'a Deal<'a>,
-        publisher: &PublisherTerms,
-        path: impl Fn(&str) -> String,
-    ) -> Result<(), Invalid> {
+    fn add_deal(&mut self, deal: &'a Deal<'a>, publisher: &PublisherTerms) {
         let id = deal.id.as_deref().unwrap_or_default();
         let terms = self.market.deals.get(id);
         // Never the impression's: absent is USD.
-        let currency = currency_of(deal.bidfloorcur.as_deref());
-        let rate =
-            self.rate_from(currency).ok_or_else(|| no_rate(path("bidfloorcur"), currency))?;
+        let rate = self.rate_from(currency_of(deal.bidfloorcur.as_deref()));
         let class = terms.and_then(|terms| terms.priority);
         self.deals.push(AuctionDeal {
             deal,
@@ -190,11 +193,11 @@ impl<'a> Auction<'a> {
                 Some(3) => AuctionType::Agreed,
                 _ => self.auction_type,
             },
-            rate,
+            has_rate: rate.is_some(),
+            rate: rate.unwrap_or(Ratio::ONE),
             fee: terms.and_then(|terms| terms.fee).unwrap_or(publisher.fee),
             class: class.unwrap_or(u8::from(self.market.deals_first)),
         });
-        Ok(())
     }
 
     fn rate_from(&self, currency: Currency) -> Option<Ratio> {
@@ -242,10 +245,6 @@ fn auction_currency(request: &BidRequest<'_>, market: &Market) -> Result<Currenc
         .into_iter()
         .find(|currency| market.rates.ratio(market.currency, *currency).is_some())
         .ok_or(Refusal::NoBid(NoBidReason::NoCurrency))
-}
-
-fn no_rate(path: String, currency: Currency) -> Invalid {
-    Invalid::at(Reason::Unsupported, path, format!("no exchange rate is configured for {currency}"))
 }
 
 fn too_high(path: String) -> Invalid {

@@ -103,7 +103,8 @@ pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
             dsp.countries.iter().any(|bought| bought.eq_ignore_ascii_case(country))
         });
     refuse_unless(country, NotAsked::Country)?;
-    dsp.targeting.admit(request, &dsp.id, &auction.market.tie_key)?;
+    let is_limited = auction.is_limited(index);
+    dsp.targeting.admit(request, &dsp.id, is_limited, &auction.market.tie_key)?;
     let has_seat = dsp.seats.iter().any(|seat| seat_is_welcome(auction, seat).is_ok());
     refuse_unless(has_seat, NotAsked::Seats)?;
     let named = |deal: &AuctionDeal<'_>| deal_is_for(auction, deal, index);
@@ -146,14 +147,14 @@ fn impressions(
     let dsp = &auction.market.dsps[index];
     let mut ask = Ask { dsp: index, imps: 0, deals: 0 };
     for (imp_index, terms) in auction.imps.iter().enumerate() {
-        if !buys(dsp, terms.imp) {
+        if !terms.has_rate || !buys(dsp, terms.imp) {
             continue;
         }
         let count = terms.imp.deals().len();
         let first = terms.deals_start;
         let mut deals: DealMask = 0;
         for (offset, deal) in auction.deals[first..first + count].iter().enumerate() {
-            if has(deal) {
+            if deal.has_rate && has(deal) {
                 deals |= 1 << (first + offset);
             }
         }

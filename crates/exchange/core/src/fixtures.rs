@@ -10,7 +10,7 @@ use units::{Cpm, Currency, Ppm, Price, Ratio, Round};
 
 use crate::{
     Answer, Auction, Clearing, Dsp, Fate, Judgement, Market, Publishers, Rates, Targeting, TieKey,
-    Win, clear, eligible, judge,
+    TrackingSignals, Win, clear, eligible, judge,
 };
 
 /// The exchange's id of every auction in tests.
@@ -44,6 +44,7 @@ pub(crate) fn dsp(id: &str, seats: &[&str]) -> Dsp {
         currencies: ["USD", "EUR", "GBP"].map(currency).to_vec(),
         timeout: Duration::from_millis(100),
         targeting: Targeting::default(),
+        privacy: TrackingSignals::default(),
         notice_hosts: vec![format!("{id}.example").into()],
     }
 }

@@ -4,7 +4,8 @@
 //! characters of RFC 3986, so that no id can leave the URL, the markup or the JSON that it is put
 //! into, nor make another macro. Numbers hold nothing to encode. With `:B64` after its name a
 //! macro stands for the standard Base64 of its value (RFC 4648, section 4, padded), whose `+`, `/`
-//! and `=` are percent-encoded like anything else. Which notices there are is not known here.
+//! and `=` are percent-encoded like anything else. A JSON string may have the dollar sign and the
+//! braces as `\u0024`, `\u007b` and `\u007d`. Which notices there are is not known here.
 
 use std::fmt::Write as _;
 
@@ -13,9 +14,10 @@ use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
 use units::{Cpm, Currency, Multiplier, Ppm};
 
-const OPEN: &str = "${AUCTION_";
+/// What names of macros begin with, behind a dollar sign and a brace.
+const PREFIX: &str = "AUCTION_";
 
-/// The longest name, with its encoding, that is looked for after [`OPEN`].
+/// The longest name, with its encoding, that is looked for after [`PREFIX`].
 const NAME_BYTES_MAX: usize = 32;
 
 /// The longest text that a macro is replaced by: a bidder chooses some of it, and how often it
@@ -168,12 +170,12 @@ fn replace_macros(
     mut write: impl FnMut(&str, &mut String) -> Option<()>,
 ) {
     let mut rest = text;
-    while let Some(start) = memmem::find(rest.as_bytes(), OPEN.as_bytes()) {
-        out.push_str(&rest[..start]);
-        let name = &rest[start + OPEN.len()..];
-        let end = name.bytes().take(NAME_BYTES_MAX).position(|byte| byte == b'}');
+    while let Some(prefix) = memmem::find(rest.as_bytes(), PREFIX.as_bytes()) {
+        let (before, name) = (&rest[..prefix], &rest[prefix + PREFIX.len()..]);
+        let start = opener(before);
+        out.push_str(&before[..start.unwrap_or(prefix)]);
         let value_start = out.len();
-        let replaced = end.and_then(|end| {
+        let replaced = start.and(closer(name)).and_then(|(end, next)| {
             let (name, is_base64) = match name[..end].split_once(':') {
                 None => (&name[..end], false),
                 Some((name, "B64")) => (name, true),
@@ -181,17 +183,42 @@ fn replace_macros(
             };
             write(name, out)?;
             encode(out, value_start, is_base64);
-            Some(end)
+            Some(next)
         });
-        match replaced {
-            Some(end) => rest = &name[end + 1..],
-            None => {
-                out.push_str(OPEN);
-                rest = name;
-            }
+        if replaced.is_none() {
+            out.push_str(&rest[start.unwrap_or(prefix)..prefix + PREFIX.len()]);
         }
+        rest = &name[replaced.unwrap_or(0)..];
     }
     out.push_str(rest);
+}
+
+/// Where the `${` stands that `text` ends with, or its form in a JSON string.
+fn opener(text: &str) -> Option<usize> {
+    let text = without_suffix(text, "{", "\\u007b")?;
+    without_suffix(text, "$", "\\u0024").map(str::len)
+}
+
+/// `text` without the sign that it ends with, as it is or as a JSON string escapes it.
+fn without_suffix<'t>(text: &'t str, sign: &str, escape: &str) -> Option<&'t str> {
+    text.strip_suffix(sign).or_else(|| {
+        let (before, end) = text.split_at_checked(text.len().checked_sub(escape.len())?)?;
+        // A backslash that is itself escaped begins no escape.
+        let backslashes = before.bytes().rev().take_while(|byte| *byte == b'\\').count();
+        (end.eq_ignore_ascii_case(escape) && backslashes.is_multiple_of(2)).then_some(before)
+    })
+}
+
+/// Where a macro's name ends in `text`, which begins with it, and where its brace does.
+fn closer(text: &str) -> Option<(usize, usize)> {
+    let is_end = |byte: u8| byte == b'}' || byte == b'\\';
+    let end = text.bytes().take(NAME_BYTES_MAX).position(is_end)?;
+    let escape = text.get(end..end + "\\u007d".len());
+    match text.as_bytes()[end] {
+        b'}' => Some((end, end + 1)),
+        _ if escape?.eq_ignore_ascii_case("\\u007d") => Some((end, end + "\\u007d".len())),
+        _ => None,
+    }
 }
 
 const fn is_unreserved(byte: u8) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use openrtb::codes::MediaType;
 use units::{Currency, Ppm, Price};
 
-use crate::{Rates, Seats, Targeting, TieKey};
+use crate::{Rates, Seats, Targeting, TieKey, TrackingSignals};
 
 /// Everything an auction depends on beside its request and its answers.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub struct Dsp {
     pub timeout: Duration,
     /// Of whom and where else it buys.
     pub targeting: Targeting,
+    /// By which signals of the device it sees less of the user.
+    pub privacy: TrackingSignals,
     /// Hosts that its notice URLs may name: a domain stands for itself and its subdomains, an IP
     /// address for itself alone. Empty: none.
     pub notice_hosts: Vec<Box<str>>,

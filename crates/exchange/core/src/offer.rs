@@ -1,5 +1,5 @@
 //! What changes in a request on its way to DSPs: our id, the floors they must reach, our node in
-//! the supply chain. What differs between DSPs is `openrtb::View`'s.
+//! the supply chain, and what privacy takes away. What differs between DSPs is `openrtb::View`'s.
 
 use openrtb::{DurFloor, Editor, FloorPrice, Outbound};
 use units::Cpm;
@@ -7,6 +7,7 @@ use units::Cpm;
 use crate::Auction;
 use crate::auction::{AuctionDeal, AuctionType, ImpTerms, gross};
 use crate::floors::{back, or_beyond};
+use crate::privacy;
 
 /// The request as DSPs see it. `body` is the text that `auction.request` was parsed from.
 pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
@@ -22,6 +23,7 @@ pub fn outbound<'a>(auction: &Auction<'a>, body: &'a str) -> Outbound<'a> {
         }
     }
     append_node(&mut editor, body, auction);
+    privacy::limit(&mut editor, auction.request);
     editor.finish()
 }
 
@@ -135,8 +137,8 @@ fn append_node(editor: &mut Editor<'_>, body: &str, auction: &Auction<'_>) {
     }
     // The publisher calls us directly: the chain starts, complete, with us.
     let chain = format!("{{\"ver\":\"1.0\",\"complete\":1,\"nodes\":[{node}]}}");
-    match source {
-        Some(source) => editor.add_member(&source.span(body), "schain", &chain),
+    match request.source_span() {
+        Some(source) => editor.add_member(&source, "schain", &chain),
         None => {
             let root = editor.root();
             editor.add_member(&root, "source", &format!("{{\"schain\":{chain}}}"));

@@ -57,11 +57,13 @@ pub enum UserIdNeed {
 }
 
 impl Targeting {
-    /// Whether `dsp` buys this request, or why not: the first reason in [`NotAsked`]'s order.
+    /// Whether `dsp` buys this request, or why not: the first reason in [`NotAsked`]'s order. A
+    /// request that it sees limited has no id of the user.
     pub(crate) fn admit(
         &self,
         request: &BidRequest<'_>,
         dsp: &str,
+        is_limited: bool,
         key: &TieKey,
     ) -> Result<(), NotAsked> {
         if !self.buys_in(request.country(), request.region()) {
@@ -70,7 +72,8 @@ impl Targeting {
         if !self.buys_on(request.device_type()) {
             return Err(NotAsked::Device);
         }
-        if self.user_id == UserIdNeed::Required && !request.has_user_id(dsp) {
+        let knows_user = || !is_limited && request.has_user_id(dsp);
+        if self.user_id == UserIdNeed::Required && !knows_user() {
             return Err(NotAsked::UserId);
         }
         let id = request.id.as_ref().map_or("", |id| &**id);

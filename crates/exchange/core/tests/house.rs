@@ -12,7 +12,7 @@ use exchange_core::house::{
 };
 use exchange_core::{
     Answer, Ask, Auction, Dsp, Market, Publishers, Rates, Region as Part, Targeting, TieKey,
-    eligible_house, judge,
+    TrackingSignals, eligible_house, judge,
 };
 use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;
@@ -80,6 +80,7 @@ fn market(catalogue: &Catalogue) -> Market {
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(100),
         targeting: Targeting::default(),
+        privacy: TrackingSignals::default(),
         notice_hosts: Vec::new(),
     };
     let euro = Currency::parse("EUR").expect("it is a code");

@@ -12,7 +12,7 @@ use exchange_core::record::{
 };
 use exchange_core::{
     Answer, Auction, Cleared, DealTerms, Dsp, Market, NotAsked, Publishers, Rates, Targeting,
-    TieKey, clear, eligible, judge, sales,
+    TieKey, TrackingSignals, clear, eligible, judge, sales,
 };
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -40,6 +40,7 @@ fn dsp(index: usize) -> Dsp {
         currencies: vec![Currency::USD, euro()],
         timeout: Duration::from_millis(120),
         targeting: Targeting::default(),
+        privacy: TrackingSignals::default(),
         notice_hosts: Vec::new(),
     }
 }

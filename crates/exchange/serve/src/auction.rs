@@ -13,7 +13,7 @@ use exchange_core::{
 };
 use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
-use openrtb::{BidRequest, Invalid, parse_request};
+use openrtb::{BidRequest, Invalid, Outbound, parse_request};
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
@@ -148,6 +148,7 @@ impl Holding<'_> {
             Ok(request) => request,
             Err(invalid) => return Reply::Invalid(invalid),
         };
+        self.shard.metrics.mistyped.add(request.mistyped().len() as u64);
         if let Err((status, problem)) = self.admit(request.publisher_id(), presented.key) {
             return Reply::TurnedAway { status, problem };
         }
@@ -231,6 +232,8 @@ impl Holding<'_> {
             return Err(Refusal::NoBid(NoBidReason::InsufficientAuctionTime));
         }
         let auction = Auction::new(id, request, &config.market)?;
+        let (imps, on_sale) = (auction.imps_len(), auction.imps_on_sale());
+        self.shard.metrics.unpriced.add((imps - on_sale) as u64);
         let chosen = self.choose(&auction);
         Ok(Prepared { schedule, auction, chosen })
     }
@@ -295,8 +298,8 @@ impl Holding<'_> {
         let Prepared { schedule, auction, chosen: Chosen { asks, house, .. } } = &prepared;
         let shard = self.shard;
         let outbound = outbound(auction, inbound.body);
-        let questions = self.questions(auction, schedule, (asks, rights));
-        shard.metrics.impressions.add(auction.imps_len() as u64);
+        shard.metrics.impressions.add(auction.imps_on_sale() as u64);
+        let questions = self.questions((auction, &outbound), schedule, (asks, rights));
         shard.metrics.ask.record(inbound.parsed.elapsed());
         let minutes = self.minutes(&inbound, Some(&prepared));
         let asked = Instant::now();
@@ -397,7 +400,7 @@ impl Holding<'_> {
 
     fn questions<'q>(
         &'q self,
-        auction: &'q Auction<'_>,
+        (auction, outbound): (&'q Auction<'_>, &Outbound<'_>),
         schedule: &Schedule,
         (asks, rights): (&[Ask], Vec<InFlight>),
     ) -> Vec<Question<'q>> {
@@ -407,13 +410,16 @@ impl Holding<'_> {
         let prebid = ext.and_then(|ext| ext.prebid.as_ref()?.buyeruids.as_ref());
         let question = |(ask, right): (&Ask, InFlight)| {
             let dsp = &auction.market.dsps[ask.dsp];
-            let mut uids = own.into_iter().chain(prebid);
+            let is_limited = auction.is_limited(ask.dsp);
+            let mut uids = own.into_iter().chain(prebid).filter(|_| !is_limited);
             Question {
                 pool: &self.snapshot.dsps[ask.dsp].pool,
                 imps: ask.imps,
                 deals: ask.deals,
                 tmax_ms: schedule.dsp_tmax_ms(now, dsp.timeout),
                 buyeruid: uids.find_map(|uids| uids.raw_of(&dsp.id)),
+                bidder: outbound.names_bidder(&dsp.id).then_some(&*dsp.id),
+                is_limited,
                 wait_until: self.shard.instant(schedule.wait_until(now, dsp.timeout)),
                 right: Cell::new(Some(right)),
             }

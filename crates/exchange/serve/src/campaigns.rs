@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use exchange_core::house::{Campaign, Catalogue};
-use exchange_core::{Dsp, Market, Seat, Targeting};
+use exchange_core::{Dsp, Market, Seat, Targeting, TrackingSignals};
 use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;
 use units::Currency;
@@ -89,6 +89,7 @@ impl Campaigns {
             currencies,
             timeout: Duration::ZERO,
             targeting: Targeting::default(),
+            privacy: TrackingSignals::default(),
             notice_hosts: Vec::new(),
         });
     }

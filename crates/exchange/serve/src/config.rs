@@ -16,7 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exchange_core::guard::{GuardLimits, Rate};
-use exchange_core::{Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey};
+use exchange_core::{
+    Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey, TrackingSignals,
+};
 use runtime::config::{Optional, Secret, Section, ms, secs};
 use runtime::shards::ConnectionTimeouts;
 use units::{Currency, Ppm, Price, Ratio};
@@ -134,6 +136,7 @@ struct Own {
     pricing: terms::Pricing,
     tie_key: Option<TieKey>,
     supply_chain: Option<SupplyChainNode>,
+    signals: TrackingSignals,
     breaker: Breaker,
     notices: Option<NoticesConfig>,
 }
@@ -150,8 +153,10 @@ impl ExchangeConfig {
         let own =
             s.service("exchange", "Takes bid requests and auctions them.", |s| Own::read(s, about));
         let ids = Ids::default();
-        let dsps = s
-            .tables("dsp", "A demand-side platform to ask.", |s| DspOptions::read(s, &rates, &ids));
+        let signals = own.as_ref().map_or_else(TrackingSignals::default, |own| own.signals);
+        let dsps = s.tables("dsp", "A demand-side platform to ask.", |s| {
+            DspOptions::read(s, &rates, &ids, signals)
+        });
         let names: Vec<_> = dsps.iter().map(|dsp| dsp.rules.id.clone()).collect();
         let mode = own.as_ref().and_then(|own| own.notices.as_ref()).map(|notices| notices.mode);
         let is_local = own.as_ref().is_some_and(|own| own.listen.ip().is_loopback());
@@ -279,6 +284,11 @@ impl Own {
                 "Our node, appended to `source.schain`; its `sid` is the publisher's id.",
                 read_supply_chain,
             ),
+            signals: s.section(
+                "privacy",
+                "Signals by which DSPs see less of the user: see docs/privacy.md. COPPA always counts.",
+                read_signals,
+            ),
             house: s.section(
                 "house",
                 "Campaigns of our own, as [budgets] has them, in one auction.",
@@ -301,6 +311,21 @@ impl Own {
             s.problem("notices", "…", "needs [record], where what is owed to DSPs is kept");
         }
         own
+    }
+}
+
+fn read_signals(s: &mut Section<'_>) -> TrackingSignals {
+    TrackingSignals {
+        lmt: s.boolean(
+            "lmt",
+            true,
+            "Whether `device.lmt` = 1 counts, where no [[dsp]] says otherwise.",
+        ),
+        dnt: s.boolean(
+            "dnt",
+            false,
+            "Whether `device.dnt` = 1 counts, where no [[dsp]] says otherwise.",
+        ),
     }
 }
 

@@ -69,6 +69,10 @@ pub struct ExchangeMetrics {
     pub tests: Counter,
     /// Impressions offered in auctions that were held.
     pub impressions: Counter,
+    /// Fields of requests that were dropped for their type.
+    pub mistyped: Counter,
+    /// Impressions not on sale: their floors are in a currency without a rate.
+    pub unpriced: Counter,
     /// Impressions sold.
     pub sold: Counter,
     /// Campaigns of our own that nobody looked at, by impression: too many matched.
@@ -200,6 +204,8 @@ impl Default for ExchangeMetrics {
             filled: Counter::default(),
             tests: Counter::default(),
             impressions: Counter::default(),
+            mistyped: Counter::default(),
+            unpriced: Counter::default(),
             sold: Counter::default(),
             house_left_out: Counter::default(),
             no_bids: Default::default(),
@@ -383,6 +389,9 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
         let counters = shards.iter().map(|shard| &shard.invalid[index]);
         invalid.sum(&[("reason", reason.label())], counters)?;
     }
+    let help = "Fields of requests with another type than OpenRTB's, which DSPs do not get.";
+    page.counters("exchange_request_fields_dropped", help)?
+        .sum(&[], shards.iter().map(|shard| &shard.mistyped))?;
     let help = "DSP connections whose code panicked; each was closed alone.";
     page.counters("exchange_reactor_panics", help)?
         .sum(&[], shards.iter().map(|shard| &shard.reactor_panics))?;
@@ -393,6 +402,7 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
     let mut impressions =
         page.counters("exchange_impressions", "Impressions auctioned and sold.")?;
     impressions.sum(&[("state", "offered")], shards.iter().map(|shard| &shard.impressions))?;
+    impressions.sum(&[("state", "no_rate")], shards.iter().map(|shard| &shard.unpriced))?;
     impressions.sum(&[("state", "sold")], shards.iter().map(|shard| &shard.sold))?;
     let help = "Matches of campaigns and impressions beyond exchange.house.matches_max.";
     page.counters("exchange_house_matches_left_out", help)?

@@ -5,7 +5,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::parse_request;
 
-const VIEW: View<'_> = View { imps: !0, deals: !0, tmax: "80", cur: r#"["USD"]"#, buyeruid: None };
+const VIEW: View<'_> = View {
+    imps: !0,
+    deals: !0,
+    tmax: "80",
+    cur: r#"["USD"]"#,
+    buyeruid: None,
+    bidder: None,
+    is_limited: false,
+};
 
 #[track_caller]
 fn check(body: &str, edit: impl Fn(&mut Editor<'_>, &BidRequest<'_>), view: &View<'_>, want: &str) {
@@ -115,6 +123,60 @@ fn a_buyer_sees_its_own_user_id_only() {
         check(&body(user), NO_EDIT, &VIEW, &shown(without_id));
         check(&body(user), NO_EDIT, &with, &shown(with_id));
     }
+}
+
+#[test]
+fn a_bidder_sees_its_own_parameters_only() {
+    let body = concat!(
+        r#"{"tmax":1,"cur":[],"id":"r","imp":[{"id":"1","banner":{},"ext":{"prebid":{"bidder":{"#,
+        r#""a":{"p":1},"b" : {"p":2}}},"gpid":"g"}},{"id":"2","banner":{},"ext":{"prebid":{"bidder":null}}}],"#,
+        r#""ext":{"prebid":{"bidderparams":{"b":{"q":3}},"bidderconfig":[{"bidders":["a"]}],"x":1}}}"#
+    );
+    let want = |of_imp: &str, of_request: &str| {
+        [
+            r#"{"tmax":80,"cur":["USD"],"id":"r","imp":[{"id":"1","banner":{},"ext":{"prebid":{"bidder":{"#,
+            of_imp,
+            r#"}},"gpid":"g"}},{"id":"2","banner":{},"ext":{"prebid":{"bidder":{}}}}],"ext":{"prebid":{"bidderparams":{"#,
+            of_request,
+            r#"},"bidderconfig":[],"x":1}}}"#,
+        ]
+        .concat()
+    };
+    for (bidder, of_imp, of_request) in [
+        (None, "", ""),
+        (Some("a"), r#""a":{"p":1}"#, ""),
+        (Some("b"), r#""b" : {"p":2}"#, r#""b":{"q":3}"#),
+        (Some("c"), "", ""),
+    ] {
+        check(body, NO_EDIT, &View { bidder, ..VIEW }, &want(of_imp, of_request));
+    }
+    let request = parse_request(body).unwrap();
+    let outbound = Editor::new(body, &request).finish();
+    assert_eq!(["a", "b", "c"].map(|name| outbound.names_bidder(name)), [true, true, false]);
+}
+
+#[test]
+fn a_limited_view_has_limited_values_in_their_place() {
+    let body = concat!(
+        r#"{"tmax":1,"user":{"buyeruid":"x","id":"u"},"id":"r","imp":[{"id":"1","banner":{}}],"#,
+        r#""cur":[],"device":{"ifa":"i"}}"#
+    );
+    let edit = |editor: &mut Editor<'_>, _: &BidRequest<'_>| {
+        editor.limit("device", |_| None);
+        editor.limit("user", |user| Some(user.replace("u", "v")));
+        editor.limit("site", |_| None);
+    };
+    let mine = Some(r#""b""#);
+    let open = concat!(
+        r#"{"tmax":80,"user":{"buyeruid":"b","id":"u"},"id":"r","imp":[{"id":"1","banner":{}}],"#,
+        r#""cur":["USD"],"device":{"ifa":"i"}}"#
+    );
+    check(body, edit, &View { buyeruid: mine, ..VIEW }, open);
+    let limited = concat!(
+        r#"{"tmax":80,"user":{"id":"v"},"id":"r","imp":[{"id":"1","banner":{}}],"#,
+        r#""cur":["USD"],"device":{}}"#
+    );
+    check(body, edit, &View { buyeruid: mine, is_limited: true, ..VIEW }, limited);
 }
 
 #[test]

@@ -28,15 +28,15 @@ fn whole_bodies() {
     check("{\"id\":", Err((NotJson, "id: EOF while parsing a value at line 1 column 6")));
     check("{\"id\":\"c\"", Err((NotJson, "EOF while parsing an object at line 1 column 9")));
     check("hello", Err((NotJson, "expected value at line 1 column 1")));
-    let short = "invalid length 0, expected struct BidRequest with 22 elements";
-    check("[]", Err((WrongType, short)));
+    check("[]", Err((WrongType, "is an array, expected an object")));
     let positional =
         r#"["r",[{"id":"1","banner":{}}],null,null,null,null,null,null,null,null,null,"#;
-    let positional = format!("{positional}null,null,null,null,null,null,null,null,null,null,null]");
+    let positional =
+        format!("{positional}null,null,null,null,null,null,null,null,null,null,null,null]");
     check(&positional, Err((WrongType, "is an array, expected an object")));
     let user = "user: is an array, expected an object";
     check(&request(BANNER, r#","user":[null,null,null,null]"#), Err((WrongType, user)));
-    check("7", Err((WrongType, "invalid type: integer `7`, expected struct BidRequest")));
+    check("7", Err((WrongType, "`7` is a number, expected an object")));
     check(&(request(BANNER, "") + "x"), Err((NotJson, "trailing characters at line 1 column 57")));
     let deep = format!(r#","ext":{}{}"#, "[".repeat(64), "]".repeat(64));
     let text = "nested deeper than 64 arrays and objects";
@@ -50,10 +50,10 @@ fn request_level() {
     use Reason::{Missing, SeveralChannels, Unsupported, WrongType};
     check("{}", Err((Missing, "id: required")));
     check(r#"{"id":""}"#, Err((Missing, "id: required: it is empty")));
-    check(r#"{"id":7}"#, Err((WrongType, "id: invalid type: integer `7`, expected a string")));
+    check(r#"{"id":7}"#, Err((WrongType, "id: `7` is a number, expected a string")));
     check(r#"{"id":"r"}"#, Err((Missing, "imp: required: at least one impression")));
     check(r#"{"id":"r","imp":[]}"#, Err((Missing, "imp: required: at least one impression")));
-    check(r#"{"id":"r","id":"r"}"#, Err((WrongType, "duplicate field `id`")));
+    check(r#"{"id":"r","id":"r"}"#, Err((WrongType, "`id` stands twice")));
     let channels = "only one of `site`, `app` and `dooh` may stand in a request";
     for more in [r#","site":{},"app":{}"#, r#","app":{},"dooh":{}"#, r#","site":{},"dooh":{}"#] {
         check(&request(BANNER, more), Err((SeveralChannels, channels)));
@@ -61,14 +61,91 @@ fn request_level() {
     check(&request(BANNER, r#","site":null,"app":{}"#), Ok(()));
     let at = "at: auction type 500 is not offered; 1 (first price) and 2 (second) are";
     check(&request(BANNER, r#","at":500"#), Err((Unsupported, at)));
-    let tmax = "tmax: invalid value: integer `-1`, expected u32";
+    let tmax = "tmax: `-1` is a number, expected a whole number from 0 to 4294967295";
     check(&request(BANNER, r#","tmax":-1"#), Err((WrongType, tmax)));
     let cur = "cur[1]: `usd` is not an ISO 4217 code such as `USD`";
     check(&request(BANNER, r#","cur":["USD","usd"]"#), Err((WrongType, cur)));
-    let country = "device.geo.country: invalid type: integer `1`, expected a string";
+    let country = "device.geo.country: `1` is a number, expected a string";
     check(&request(BANNER, r#","device":{"geo":{"country":1}}"#), Err((WrongType, country)));
-    let uids = "user.ext.buyeruids.a: invalid type: integer `1`, expected a string";
+    let uids = "user.ext.buyeruids.a: `1` is a number, expected a string";
     check(&request(BANNER, r#","user":{"ext":{"buyeruids":{"a":1}}}"#), Err((WrongType, uids)));
+}
+
+/// What is wrong is said of JSON's types, and text that a caller chose is cut.
+#[test]
+fn messages_speak_of_json() {
+    let of_imp = |imp: &str| request(&format!(r#"{BANNER},{imp}"#), "");
+    let more = |more: &str| request(BANNER, &format!(",{more}"));
+    let long = format!(r#"bapp: `{}` is a string, expected an array"#, "x".repeat(40));
+    for (body, want) in [
+        (more(r#""wseat":{}"#), "wseat: is an object, expected an array"),
+        (more(r#""wseat":[1.5]"#), "wseat[0]: `1.5` is a number, expected a string"),
+        (
+            more(r#""at":true"#),
+            "at: `true` is a boolean, expected a whole number from 0 to 4294967295",
+        ),
+        (more(r#""at":"2""#), "at: `2` is a string, expected a whole number from 0 to 4294967295"),
+        (more(r#""test":256"#), "test: `256` is a number, expected a whole number from 0 to 255"),
+        (
+            more(r#""tmax":1.5"#),
+            "tmax: `1.5` is a number, expected a whole number from 0 to 4294967295",
+        ),
+        (more(r#""cur":7"#), "cur: `7` is a number, expected an array"),
+        (more(r#""cur":[null]"#), "cur[0]: is null, expected a string"),
+        (more(r#""site":[]"#), "site: is an array, expected an object"),
+        (more(r#""user":7"#), "user: `7` is a number, expected an object"),
+        (more(&format!(r#""bapp":"{}""#, "x".repeat(999))), &long),
+        (
+            of_imp(r#""qty":"x, expected y""#),
+            "imp[0].qty: `x, expected y` is a string, expected an object",
+        ),
+        (
+            of_imp(r#""pmp":{"deals":[1]}"#),
+            "imp[0].pmp.deals[0]: `1` is a number, expected an object",
+        ),
+        (of_imp(r#""secure":1,"secure":1"#), "imp[0]: `secure` stands twice"),
+    ] {
+        check(&body, Err((Reason::WrongType, want)));
+    }
+    for (answer, want) in [
+        (r#"{"seatbid":{}}"#, "seatbid: is an object, expected an array"),
+        (r#"{"seatbid":[{}]}"#, "seatbid[0]: `bid` is required"),
+        (r#"{"cur":["USD"]}"#, "cur: is an array, expected a string"),
+        (r#"[]"#, "is an array, expected an object"),
+    ] {
+        let invalid = crate::bid_texts(answer).map(|_| ()).expect_err(answer);
+        assert_eq!(invalid.to_string(), want, "{answer}");
+    }
+}
+
+/// What says nothing, and whole numbers with a point, are as good as absent and as whole numbers.
+#[test]
+fn loose_fields_are_read_with_tolerance() {
+    let imp = r#","banner":{"w":300.0,"h":25e1,"battr":[1.0]},"bidfloorcur":"","secure":1.0,
+        "pmp":{"deals":[{"id":"d","bidfloorcur":"","at":1.0}]}"#;
+    let more = r#","cur":["","EUR"],"tmax":120.0,"at":2.0,"site":{"publisher":{"id":""}}"#;
+    let body = request(imp, more);
+    let parsed = parse_request(&body).unwrap_or_else(|invalid| panic!("{invalid}"));
+    let first = &parsed.imps()[0];
+    let banner = first.banner.as_ref().expect("a banner");
+    assert_eq!(
+        (banner.w, banner.h, banner.battr.as_deref()),
+        (Some(300), Some(250), Some(&[1][..]))
+    );
+    assert_eq!((first.bidfloorcur.as_deref(), first.secure), (None, Some(1)));
+    assert_eq!((first.deals()[0].bidfloorcur.as_deref(), first.deals()[0].at), (None, Some(1)));
+    assert_eq!((parsed.publisher_id(), parsed.at), (None, Some(2)));
+    let tmax = parsed.tmax.as_ref().expect("a tmax");
+    assert_eq!((**tmax, tmax.raw()), (120, "120.0"));
+    let cur = |body: &str| {
+        let parsed = parse_request(body).unwrap_or_else(|invalid| panic!("{invalid}"));
+        parsed.cur.map(|cur| cur.iter().map(|code| code.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(cur(&body), Some(vec!["EUR".to_owned()]));
+    for none in [r#","cur":"""#, r#","cur":[""]"#, r#","cur":[]"#] {
+        assert_eq!(cur(&request(BANNER, none)), Some(vec![]), "{none}");
+    }
+    assert_eq!(cur(&request(BANNER, r#","cur":null"#)), None);
 }
 
 #[test]
@@ -100,8 +177,12 @@ fn lists_at_their_edges() {
         let more = format!(r#","{key}":[{}]"#, list(LIST_MAX + 1));
         check(&request(BANNER, &more), Err((Reason::TooMany, &text)));
     }
-    let formats =
-        |n: usize| request(&format!(r#","banner":{{"format":[{}]}}"#, vec!["{}"; n].join(",")), "");
+    let formats = |n: usize| {
+        request(
+            &format!(r#","banner":{{"format":[{}]}}"#, vec![r#"{"w":1,"h":1}"#; n].join(",")),
+            "",
+        )
+    };
     check(&formats(FORMATS_MAX), Ok(()));
     let text = "imp[0].banner.format: more than 64 entries";
     check(&formats(FORMATS_MAX + 1), Err((Reason::TooMany, text)));
@@ -116,11 +197,12 @@ fn impressions() {
     let none = "imp[0]: offers no format: one of `banner`, `video`, `audio`, `native` is required";
     check(&request("", ""), Err((NoFormat, none)));
     check(&request(r#","banner":null"#, ""), Err((NoFormat, none)));
-    let size = "imp[0].banner.w: invalid value: integer `-1`, expected u32";
+    let size = "imp[0].banner.w: `-1` is a number, expected a whole number from 0 to 4294967295";
     check(&request(r#","banner":{"w":-1}"#, ""), Err((WrongType, size)));
-    let size = "imp[0].banner.format[0].h: invalid value: integer `-250`, expected u32";
+    let size = "imp[0].banner.format[0].h: `-250` is a number, expected a whole number from 0 to 4294967295";
     check(&request(r#","banner":{"format":[{"h":-250}]}"#, ""), Err((WrongType, size)));
-    let time = "imp[0].video.minduration: invalid value: integer `-5`, expected u32";
+    let time =
+        "imp[0].video.minduration: `-5` is a number, expected a whole number from 0 to 4294967295";
     check(&request(r#","video":{"minduration":-5}"#, ""), Err((WrongType, time)));
     for media in ["video", "audio"] {
         let text = format!("imp[0].{media}.mimes: required: at least one MIME type");

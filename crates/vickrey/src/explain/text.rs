@@ -60,6 +60,10 @@ fn request(page: &mut Page, explanation: &Explanation) {
         (said("publisher", &request.publisher), said("country", &request.country));
     let mut rows =
         vec![cells(Look::Plain, ["request", &format!("{publisher}, {country}, {tmax}{test}")])];
+    if !request.dropped.is_empty() {
+        let text = format!("of a wrong type, and not passed on: {}", request.dropped.join(", "));
+        rows.push(cells(Look::Plain, ["dropped", &text]));
+    }
     rows.extend(explanation.terms.iter().flat_map(terms));
     for rate in &explanation.rates {
         let text = format!("1 {} = {} {}", rate.from, rate.one, rate.to);
@@ -99,6 +103,9 @@ fn imp(page: &mut Page, imp: &Imp, currency: &str) {
     let mut rows = Vec::new();
     let none = "none in imp.bidfloor".to_owned();
     let floor = imp.floor.as_ref().map_or(none, |own| net_to_gross(own, currency));
+    if let Some(why) = &imp.not_sold {
+        rows.push(cells(Look::Plain, ["not sold", why]));
+    }
     rows.push(cells(Look::Plain, ["floor", &floor]));
     if imp.floors_by_duration {
         rows.push(cells(Look::Plain, ["floor", "by duration too: see what each bid had to reach"]));
@@ -136,6 +143,7 @@ fn deal(deal: &Deal, currency: &str) -> String {
         share => format!(", discount {share}"),
     };
     let (id, pricing, class) = (&deal.id, spaced(&deal.auction_type), deal.class);
+    let floor = deal.not_sold.as_ref().map_or(floor, |why| format!("not offered: {why}"));
     format!("{id}: {pricing}, class {class}{discount}; {floor}")
 }
 

@@ -4,7 +4,17 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Rates;
-use crate::fixtures::{currency, imp, market, ppm, price, request};
+use crate::fixtures::{currency, imp, market, ppm, price, request, with_auction};
+
+const VIEW: openrtb::View<'_> = openrtb::View {
+    imps: !0,
+    deals: !0,
+    tmax: "80",
+    cur: "[]",
+    buyeruid: None,
+    bidder: None,
+    is_limited: false,
+};
 
 /// The auction's currency, type and increment, or the refusal as text.
 #[track_caller]
@@ -63,20 +73,43 @@ fn publishers() {
 }
 
 #[test]
-fn floors_that_cannot_be_compared_are_refused() {
+fn floors_without_a_rate_are_held_against_their_impression_alone() {
+    let market = market();
+    let foreign = || imp(json!({ "id": "f", "bidfloor": 1, "bidfloorcur": "ZZZ" }));
+    check(&market, json!({ "imp": [foreign()] }), Err("no_currency"));
+    check(&market, json!({ "imp": [foreign(), imp(json!({}))] }), USD);
+    let deals = json!([{ "id": "d" }, { "id": "e", "bidfloorcur": "ZZZ", "bidfloor": 1 }]);
+    let some = imp(json!({ "id": "2", "pmp": { "deals": deals } }));
+    let dear = imp(json!({ "id": "3", "bidfloorcur": "ZZZ", "bidfloor": 1_000_000_000 }));
+    let body = request(json!({ "imp": [foreign(), some, dear, imp(json!({}))] }));
+    with_auction(&market, &body, |auction| {
+        assert_eq!((auction.imps_len(), auction.imps_on_sale()), (4, 2));
+        let ask = crate::eligible(auction, 0).expect("two impressions are on sale");
+        assert_eq!((ask.imps, ask.deals), (0b1010, 0b01));
+        let house = crate::eligible_house(auction, 0).expect("for our own campaigns too");
+        assert_eq!((house.imps, house.deals), (0b1010, 0b01));
+        // What it gets is without them, and with its floors as they came.
+        let sent = crate::outbound(auction, &body);
+        let view = openrtb::View { imps: ask.imps, deals: ask.deals, ..VIEW };
+        let sent: Value = serde_json::from_str(&sent.to_text(&view)).unwrap();
+        let ids = |of: &Value| -> Vec<String> {
+            of.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().into()).collect()
+        };
+        assert_eq!(ids(&sent["imp"]), ["2", "1"]);
+        assert_eq!(ids(&sent["imp"][0]["pmp"]["deals"]), ["d"]);
+    });
+    // A deal alone without a rate, where only deals are welcome.
+    let deals = json!([{ "id": "e", "bidfloorcur": "ZZZ" }]);
+    let private = imp(json!({ "pmp": { "private_auction": 1, "deals": deals } }));
+    with_auction(&market, &request(json!({ "imp": [private] })), |auction| {
+        assert_eq!(crate::eligible(auction, 0), Err(crate::NotAsked::Impressions));
+    });
+}
+
+#[test]
+fn floors_above_any_price_are_refused() {
     let mut market = market();
     let with = |of_imp: Value| json!({ "imp": [imp(of_imp)] });
-    let deal = |deal: Value| with(json!({ "pmp": { "deals": [{ "id": "d" }, deal] } }));
-    check(
-        &market,
-        with(json!({ "bidfloorcur": "ZZZ" })),
-        Err("imp[0].bidfloorcur: no exchange rate is configured for ZZZ"),
-    );
-    check(
-        &market,
-        deal(json!({ "id": "e", "bidfloorcur": "ZZZ" })),
-        Err("imp[0].pmp.deals[1].bidfloorcur: no exchange rate is configured for ZZZ"),
-    );
     let too_high = "imp[0].bidfloor: above any price once converted and our fee added";
     let dearest = || with(json!({ "bidfloor": 1_000_000_000 }));
     check(&market, dearest(), USD);

@@ -71,6 +71,10 @@ impl Held<'_> {
             Reason::Publisher => publisher(dsp, request.publisher_id()),
             Reason::Country => country(dsp, request),
             Reason::Device => device(&dsp.targeting, request.device_type()),
+            Reason::UserId if self.auction.is_limited(index) => {
+                "it wants to know the user, and privacy (COPPA, lmt or dnt) leaves it no id"
+                    .to_owned()
+            }
             Reason::UserId => {
                 "it wants to know the user, and the request has neither its own id of \
                                it nor user.id, user.eids or device.ifa"
@@ -131,7 +135,7 @@ fn content(fate: ResponseFate, body: &[u8]) -> String {
             format!("more than {BIDS_MAX} bids in one response: none is read")
         }
         (ResponseFate::NoBid, Ok(Ok(response))) => match response.nbr {
-            Some(nbr) => format!("a bid response without bids, nbr {nbr}"),
+            Some(nbr) => format!("a bid response without bids, nbr {}", shown(nbr.get())),
             None => "a bid response without bids".to_owned(),
         },
         (ResponseFate::NoBid, _) => "a bid response without bids".to_owned(),

@@ -50,6 +50,9 @@ pub struct Request {
     pub country: Option<String>,
     /// What the caller waits, as it says.
     pub tmax_ms: Option<u32>,
+    /// Where fields stand that have another type than the standard's: DSPs do not see them.
+    #[serde(default)]
+    pub dropped: Vec<String>,
     /// Whether it says that it is a test: then it is answered without notices.
     pub test: bool,
 }
@@ -91,6 +94,8 @@ pub struct Imp {
     pub id: String,
     /// Formats with their sizes, as `banner 300x250`.
     pub formats: Vec<String>,
+    /// Why it is not sold; absent if it is on sale.
+    pub not_sold: Option<String>,
     /// Whether only bids under deals are welcome.
     pub private: bool,
     /// How many impressions one display is.
@@ -142,6 +147,8 @@ pub struct Deal {
     pub fee: String,
     /// What the seller takes off every bid.
     pub discount: String,
+    /// Why it is offered to nobody; absent if it is on offer.
+    pub not_sold: Option<String>,
     /// Its own floor; absent where it has none, or agrees a price.
     pub floor: Option<Floor>,
     /// The price it agrees.

@@ -16,6 +16,7 @@ pub(super) fn request(request: &BidRequest<'_>) -> Request {
         publisher: request.publisher_id().map(shown),
         country: request.country().map(shown),
         tmax_ms: request.tmax.as_ref().map(|tmax| **tmax),
+        dropped: request.mistyped().iter().map(|path| shown(path)).collect(),
         test: request.is_test(),
     }
 }
@@ -59,7 +60,9 @@ pub(super) fn no_bid(reason: NoBidReason) -> NoBid {
         NoBidReason::InsufficientAuctionTime => "tmax leaves DSPs less than exchange.dsp_time_min",
         NoBidReason::NoEligibleDsp => "no DSP may be asked for any impression of this request",
         NoBidReason::Overloaded => "the exchange had no time for the request",
-        NoBidReason::NoCurrency => "none of the currencies in cur has a rate",
+        NoBidReason::NoCurrency => {
+            "no currency in cur, or of no impression's floor, has a configured rate"
+        }
     };
     NoBid { nbr: reason.code(), reason: reason.label().to_owned(), why: why.to_owned() }
 }
@@ -70,7 +73,7 @@ pub(super) fn imps(auction: &Auction<'_>) -> Vec<Imp> {
 
 fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> Imp {
     let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
-    let floor = terms.imp.bidfloor.map(|floor| {
+    let floor = terms.imp.bidfloor.filter(|_| terms.has_rate).map(|floor| {
         let converted = or_beyond(terms.rate.convert(floor.amount, Round::Up));
         let (net, currency) = (floor.amount, terms.floor_currency);
         // What counts is what the auction itself has made of it.
@@ -85,6 +88,7 @@ fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> Imp {
     Imp {
         id: shown(terms.id),
         formats: formats(terms),
+        not_sold: (!terms.has_rate).then(|| no_rate(terms.floor_currency)),
         private: terms.imp.is_private(),
         multiplier: terms.multiplier.to_string(),
         floor,
@@ -92,6 +96,10 @@ fn imp(auction: &Auction<'_>, terms: &ImpTerms<'_>) -> Imp {
         rules: terms.rules.iter().map(rule).collect(),
         deals: deals.iter().map(deal).collect(),
     }
+}
+
+fn no_rate(currency: Currency) -> String {
+    format!("no exchange rate is configured for {currency}, the currency of its floor")
 }
 
 fn told((net, currency): (Cpm, Currency), converted: Cpm, fee: Ppm, gross: Cpm) -> Floor {
@@ -137,11 +145,12 @@ fn on(rule: &FloorRule) -> String {
 }
 
 fn deal(deal: &AuctionDeal<'_>) -> Deal {
+    let currency = deal.deal.bidfloorcur.as_deref().and_then(Currency::parse);
+    let currency = currency.unwrap_or(Currency::USD);
     let floor = |floor: FloorPrice<'_>| {
-        let currency = deal.deal.bidfloorcur.as_deref().and_then(Currency::parse);
         let converted = or_beyond(deal.rate.convert(floor.amount, Round::Up));
         let gross = or_beyond(gross(floor.amount, deal.rate, deal.fee));
-        told((floor.amount, currency.unwrap_or(Currency::USD)), converted, deal.fee, gross)
+        told((floor.amount, currency), converted, deal.fee, gross)
     };
     let is_agreed = deal.auction_type == AuctionType::Agreed;
     Deal {
@@ -150,8 +159,9 @@ fn deal(deal: &AuctionDeal<'_>) -> Deal {
         class: deal.class,
         fee: deal.fee.to_string(),
         discount: deal.discount().to_string(),
-        floor: deal.deal.bidfloor.filter(|_| !is_agreed).map(floor),
-        agreed: is_agreed.then(|| deal.agreed_price().to_string()),
+        not_sold: (!deal.has_rate).then(|| no_rate(currency)),
+        floor: deal.deal.bidfloor.filter(|_| !is_agreed && deal.has_rate).map(floor),
+        agreed: (is_agreed && deal.has_rate).then(|| deal.agreed_price().to_string()),
     }
 }
 

@@ -450,6 +450,36 @@ fn tokens_are_named_and_open_nothing() {
     assert!(after.into_iter().all(|rest| keys().open(&rest[..7], 0).is_err()));
 }
 
+#[test]
+fn what_has_no_rate_is_told() {
+    let deals = json!([{ "id": "d" }, { "id": "e", "at": 3, "bidfloor": 1, "bidfloorcur": "ZZZ" }]);
+    let foreign = imp(json!({ "id": "2", "bidfloor": 1, "bidfloorcur": "XXX" }));
+    let sold = imp(json!({ "pmp": { "deals": deals } }));
+    let told = explained(&market(), &request(json!({ "imp": [sold, foreign] })), &[]);
+    let why = |code: &str| {
+        Some(format!("no exchange rate is configured for {code}, the currency of its floor"))
+    };
+    let not_sold: Vec<_> = told.imps.iter().map(|imp| imp.not_sold.clone()).collect();
+    assert_eq!(not_sold, [None, why("XXX")]);
+    let deals: Vec<_> = told.imps[0].deals.iter().map(|deal| deal.not_sold.clone()).collect();
+    assert_eq!(deals, [None, why("ZZZ")]);
+    assert_eq!((&told.imps[1].floor, &told.imps[0].deals[1].agreed), (&None, &None));
+    let asked = told.dsps[0].asked.as_ref().expect("it is asked for the other");
+    assert_eq!((&asked.imps[..], &asked.deals[..]), (&["1".to_owned()][..], &["d".to_owned()][..]));
+}
+
+#[test]
+fn dropped_fields_and_limited_users_are_told() {
+    let of_type = json!({ "allimps": "x", "device": { "lmt": 1, "ifa": "i", "hwv": 5 } });
+    let told = explained(&market(), &request(of_type.clone()), &[]);
+    assert_eq!(told.request.dropped, ["allimps", "device.hwv"]);
+    check_not_asked(
+        |dsp| dsp.targeting.user_id = UserIdNeed::Required,
+        &of_type,
+        "user_id: it wants to know the user, and privacy (COPPA, lmt or dnt) leaves it no id",
+    );
+}
+
 proptest! {
     #[test]
     fn numbers_are_those_of_the_auction(

@@ -79,6 +79,31 @@ fn a_macro_without_a_value_is_removed() {
     }
 }
 
+/// As a JSON string may have them.
+#[test]
+fn escapes_of_signs_are_the_signs() {
+    for text in [
+        r"\u0024{AUCTION_PRICE}",
+        r"$\u007bAUCTION_PRICE\u007d",
+        r"\u0024\u007BAUCTION_PRICE\u007D",
+        r"\\\u0024{AUCTION_PRICE}",
+    ] {
+        let before = text.len() - text.trim_start_matches(r"\\").len();
+        check(&values(), text, &format!("{}8", &text[..before]));
+    }
+    check(&values(), r"\u0024{AUCTION_PRICE:B64\u007d}", "OA%3D%3D}");
+    for text in [
+        r"\\u0024{AUCTION_PRICE}",
+        r"\u0025{AUCTION_PRICE}",
+        r"\u0024AUCTION_PRICE}",
+        r"${AUCTION_PRICE\u007c",
+        r"${AUCTION_PRICE\u00",
+        r"\u0024{AUCTION_NEW\u007d",
+    ] {
+        check(&values(), text, text);
+    }
+}
+
 #[test]
 fn what_is_no_macro_stays() {
     for text in [
@@ -94,6 +119,8 @@ fn what_is_no_macro_stays() {
         "${AUCTION_PRICE:B64:B64}",
         "${auction_price}",
         "$AUCTION_PRICE",
+        "AUCTION_PRICE}",
+        "{AUCTION_PRICE}",
         "${AUCTION_é}",
         "${AUCTION_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaé}",
     ] {

@@ -6,7 +6,15 @@ use crate::fixtures::{market, ppm, price, with_auction};
 use crate::{DealTerms, FloorRule, Market, PublisherTerms, SupplyChainNode};
 use openrtb::codes::MediaType;
 
-const VIEW: View<'_> = View { imps: !0, deals: !0, tmax: "80", cur: r#"["USD"]"#, buyeruid: None };
+const VIEW: View<'_> = View {
+    imps: !0,
+    deals: !0,
+    tmax: "80",
+    cur: r#"["USD"]"#,
+    buyeruid: None,
+    bidder: None,
+    is_limited: false,
+};
 
 /// `tail` stands after members that change alike for every DSP.
 #[track_caller]
@@ -29,6 +37,23 @@ fn with_fee(parts: u32) -> Market {
     let mut market = market();
     market.publishers.others = PublisherTerms { fee: ppm(parts), ..PublisherTerms::default() };
     market
+}
+
+#[test]
+fn an_empty_currency_of_a_deal_is_replaced() {
+    let deal = |currency: &str| {
+        format!(
+            r#""banner":{{}},"bidfloor":1,"bidfloorcur":"EUR","pmp":{{"deals":[{{"id":"d"{currency}}}]}}"#
+        )
+    };
+    let mut market = with_fee(100_000);
+    let free = DealTerms { fee: Some(ppm(0)), ..DealTerms::default() };
+    market.deals.insert("d".into(), free);
+    let body = format!(r#"{{"id":"r","imp":[{{{},"id":"1"}}]}}"#, deal(r#","bidfloorcur":"""#));
+    let text =
+        with_auction(&market, &body, |auction| super::outbound(auction, &body).to_text(&VIEW));
+    assert_eq!(text.matches(r#""bidfloorcur":"EUR""#).count(), 2, "{text}");
+    assert!(!text.contains(r#""bidfloorcur":"""#), "{text}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! What is taken out of a request before its body is recorded: ids of users, parts of addresses,
-//! places. Everything else stays as it is, unknown members included. Sections 3.2.18 to 3.2.20.
+//! What is taken out of a request before its body is recorded, or before it goes to a DSP where
+//! privacy asks for it: ids of users, parts of addresses, places, profiles. Everything else stays as
+//! it is, unknown members included. Sections 3.2.18 to 3.2.20.
 //!
-//! Which requests are recorded, and by which masks, is not known here.
+//! Which requests are masked, and by which masks, is not known here.
 
 use std::borrow::Cow;
 // Addresses as text, and no socket.
@@ -16,6 +17,12 @@ const USER_EXT_IDS: [&str; 2] = ["eids", "buyeruids"];
 /// Ids of a device, those that are deprecated included: section 3.2.18.
 const DEVICE_IDS: [&str; 7] =
     ["ifa", "didsha1", "didmd5", "dpidsha1", "dpidmd5", "macsha1", "macmd5"];
+/// The vendor's id of a device, in `device.ext`, under both of its names.
+const DEVICE_EXT_IDS: [&str; 2] = ["ifv", "idfv"];
+/// What is known of a user: section 3.2.20.
+const PROFILE: [&str; 5] = ["yob", "gender", "keywords", "kwarray", "data"];
+/// What says as much of a place as latitude and longitude, or how exact these are.
+const EXACT_PLACE: [&str; 2] = ["zip", "accuracy"];
 
 /// What is masked in requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +31,11 @@ pub struct Masks {
     pub user_ids: bool,
     /// Addresses are cut to their network: IPv4 to /24, IPv6 to /48.
     pub ip: bool,
-    /// What becomes of latitude and longitude.
+    /// What becomes of latitude and longitude. Unless they stay, `zip` and `accuracy` are removed.
     pub geo: GeoMask,
+    /// What is known of the user is removed: year of birth, gender, keywords, data, and of
+    /// `user.ext` all but consent.
+    pub profile: bool,
 }
 
 /// What becomes of latitude and longitude.
@@ -44,6 +54,12 @@ pub enum GeoMask {
 }
 
 impl Masks {
+    /// What DSPs must not see of a user who asks not to be tracked.
+    pub const LIMITED: Self =
+        Self { user_ids: true, ip: true, geo: GeoMask::Cut { decimals: 2 }, profile: false };
+    /// What DSPs must not see of a child.
+    pub const COPPA: Self = Self { user_ids: true, ip: true, geo: GeoMask::Remove, profile: true };
+
     /// The body `request` as it may be recorded; `None` when it is no JSON object, or nested too
     /// deep: then nothing of it may be.
     ///
@@ -57,7 +73,8 @@ impl Masks {
         masked.map(String::into_bytes)
     }
 
-    fn user<'r>(&self, raw: &'r str) -> Option<Cow<'r, str>> {
+    /// The JSON text of `user` without what is masked; `None` if it is not an object.
+    pub fn user<'r>(&self, raw: &'r str) -> Option<Cow<'r, str>> {
         let removed = |ids: &[&str], key: &str| self.user_ids && ids.contains(&key);
         let prebid =
             |raw| {
@@ -68,21 +85,31 @@ impl Masks {
         let ext = |raw| {
             within(raw, |key, raw| match key {
                 key if removed(&USER_EXT_IDS, key) => None,
+                key if self.profile && !key.to_ascii_lowercase().contains("consent") => None,
                 "prebid" if self.user_ids => prebid(raw),
                 _ => Some(Cow::Borrowed(raw)),
             })
         };
         within(raw, |key, raw| match key {
             key if removed(&USER_IDS, key) => None,
-            "ext" if self.user_ids => ext(raw),
+            key if self.profile && PROFILE.contains(&key) => None,
+            "ext" if self.user_ids || self.profile => ext(raw),
             "geo" => self.geo(raw),
             _ => Some(Cow::Borrowed(raw)),
         })
     }
 
-    fn device<'r>(&self, raw: &'r str) -> Option<Cow<'r, str>> {
+    /// The JSON text of `device` without what is masked; `None` if it is not an object.
+    pub fn device<'r>(&self, raw: &'r str) -> Option<Cow<'r, str>> {
+        let ext =
+            |raw| {
+                within(raw, |key, raw| {
+                    if DEVICE_EXT_IDS.contains(&key) { None } else { Some(Cow::Borrowed(raw)) }
+                })
+            };
         within(raw, |key, raw| match key {
             key if self.user_ids && DEVICE_IDS.contains(&key) => None,
+            "ext" if self.user_ids => ext(raw),
             "ip" | "ipv6" if self.ip => network(raw).map(Cow::Owned),
             "geo" => self.geo(raw),
             _ => Some(Cow::Borrowed(raw)),
@@ -96,6 +123,7 @@ impl Masks {
         within(raw, |key, raw| match (key, self.geo) {
             ("lat" | "lon", GeoMask::Cut { decimals }) => coarse(raw, decimals).map(Cow::Borrowed),
             ("lat" | "lon", _) => None,
+            (key, _) if EXACT_PLACE.contains(&key) => None,
             _ => Some(Cow::Borrowed(raw)),
         })
     }

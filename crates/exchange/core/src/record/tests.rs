@@ -138,6 +138,7 @@ fn any_request(dice: &mut Dice) -> String {
             { "id": "agreed", "at": 3, "bidfloor": 3.1 },
             { "id": "better", "at": 2, "bidfloor": 0.5, "bidfloorcur": "EUR" },
             { "id": "plain" },
+            { "id": "foreign", "bidfloor": 1, "bidfloorcur": "ZZZ" },
         ]);
         let floor = dice.one_of(&[0.0, 0.7, 1.9]);
         let private = u8::from(dice.one_in(9));
@@ -146,6 +147,9 @@ fn any_request(dice: &mut Dice) -> String {
             "bidfloor": floor,
             "pmp": { "private_auction": private, "deals": deals },
         });
+        if id > 0 && dice.one_in(5) {
+            change["bidfloorcur"] = json!("ZZZ"); // No rate: it is not sold.
+        }
         if dice.one_in(5) {
             change["qty"] = json!({ "multiplier": 2.5 });
         }
@@ -175,7 +179,7 @@ fn any_bodies(dice: &mut Dice) -> Vec<(usize, String)> {
                 .map(|id| {
                     let price = dice.one_of(&[0.6, 1.0, 1.5, 2.0, 2.0, 3.1, 4.0, 6.66]);
                     let imp = dice.one_of(&["0", "0", "1", "2"]);
-                    let deal = dice.one_of(&[None, None, Some("agreed"), Some("better"), Some("plain")]);
+                    let deal = dice.one_of(&[None, None, Some("agreed"), Some("better"), Some("plain"), Some("foreign")]);
                     let id = format!("{seat}-{id}");
                     let nurl = "https://elsewhere.example/";
                     // Out of reach, by chance: its ad comes from a host that is not declared.

@@ -10,7 +10,7 @@ use crate::fixtures::{ppm, request};
 fn check(targeting: &Targeting, of_request: Value, want: Result<(), NotAsked>) {
     let body = request(of_request);
     let parsed = parse_request(&body).expect("the request is valid");
-    let got = targeting.admit(&parsed, "alpha", &TieKey::new([7; 16]));
+    let got = targeting.admit(&parsed, "alpha", false, &TieKey::new([7; 16]));
     assert_eq!(got, want, "{body}");
 }
 
@@ -90,9 +90,18 @@ fn user_ids() {
         (json!({}), json!({}), none),
         (json!({ "id": "u" }), json!({}), Ok(())),
         (json!({ "id": "" }), json!({}), none),
-        (json!({ "eids": [{ "source": "s" }, { "source": "t" }] }), json!({}), Ok(())),
+        (json!({ "eids": [{}, { "uids": [{ "id": "" }, { "id": "e" }] }] }), json!({}), Ok(())),
+        // A provider without an id, or with one that is none, tells of nobody.
+        (json!({ "eids": [{}] }), json!({}), none),
+        (json!({ "eids": [{ "source": "s" }, { "source": "t", "uids": [] }] }), json!({}), none),
+        (json!({ "eids": [{ "uids": [{ "id": zeros }, { "id": 7 }] }] }), json!({}), none),
         (json!({ "eids": [] }), json!({}), none),
-        (json!({ "eids": null, "ext": { "eids": [{}] } }), json!({}), Ok(())),
+        (
+            json!({ "eids": null, "ext": { "eids": [{ "uids": [{ "id": "e" }] }] } }),
+            json!({}),
+            Ok(()),
+        ),
+        (json!({ "ext": { "eids": [{}] } }), json!({}), none),
         (json!({ "ext": { "eids": [] } }), json!({}), none),
         (json!({ "ext": { "buyeruids": { "alpha": "b" } } }), json!({}), Ok(())),
         (json!({ "ext": { "prebid": { "buyeruids": { "alpha": "b" } } } }), json!({}), Ok(())),
@@ -115,7 +124,7 @@ fn samples() {
         let is_asked = |n: u32| {
             let body = request(json!({ "id": format!("r{n}") }));
             let parsed = parse_request(&body).unwrap();
-            half.admit(&parsed, dsp, &TieKey::new([7; 16])).is_ok()
+            half.admit(&parsed, dsp, false, &TieKey::new([7; 16])).is_ok()
         };
         (0..400).map(is_asked).collect::<Vec<_>>()
     };

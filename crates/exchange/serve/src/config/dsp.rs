@@ -2,7 +2,7 @@
 
 pub(super) mod targeting;
 
-use exchange_core::{Dsp, Rates};
+use exchange_core::{Dsp, Rates, TrackingSignals};
 use openrtb::codes::MediaType;
 use runtime::config::{HttpUrl, Optional, Required, Secret, Section, ms, secs};
 use rustls::pki_types::CertificateDer;
@@ -41,8 +41,13 @@ pub struct DspOptions {
 }
 
 impl DspOptions {
-    /// Declares and reads one table.
-    pub(super) fn read(s: &mut Section<'_>, rates: &Rates, ids: &Ids) -> Self {
+    /// Declares and reads one table; `signals` hold where it has none of its own.
+    pub(super) fn read(
+        s: &mut Section<'_>,
+        rates: &Rates,
+        ids: &Ids,
+        signals: TrackingSignals,
+    ) -> Self {
         let id = s.text("id", Required("dsp-1"), "Unique name of the DSP, also in metrics.");
         ids.check(s, &id);
         if id == HOUSE {
@@ -111,6 +116,7 @@ impl DspOptions {
                 "Longest wait for its answer, where the auction leaves so much.",
             ),
             targeting: targeting::read(s),
+            privacy: s.section("privacy", PRIVACY, |s| read_own_signals(s, signals)),
         };
         Self {
             rules,
@@ -146,6 +152,16 @@ impl DspOptions {
         };
         (self.rules, (self.url.host, self.url.port, options))
     }
+}
+
+const PRIVACY: &str = "By which signals of a device it sees less of the user: see docs/privacy.md.";
+
+fn read_own_signals(s: &mut Section<'_>, usual: TrackingSignals) -> TrackingSignals {
+    let lmt =
+        s.boolean("lmt", Optional(false), "Whether `lmt` counts, instead of exchange.privacy.lmt.");
+    let dnt =
+        s.boolean("dnt", Optional(true), "Whether `dnt` counts, instead of exchange.privacy.dnt.");
+    TrackingSignals { lmt: lmt.unwrap_or(usual.lmt), dnt: dnt.unwrap_or(usual.dnt) }
 }
 
 /// Who may have signed a certificate, as PEM.

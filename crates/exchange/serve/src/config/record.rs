@@ -199,9 +199,10 @@ fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
             ("remove", GeoMask::Remove),
             ("keep", GeoMask::Keep),
         ];
-        let about = "What becomes of latitude and longitude.";
+        let about =
+            "What becomes of latitude and longitude; unless kept, `zip` and `accuracy` go too.";
         let geo = s.one_of("geo", "cut", &geo, about);
-        BodiesConfig { sample, answers, masks: Masks { user_ids, ip, geo } }
+        BodiesConfig { sample, answers, masks: Masks { user_ids, ip, geo, profile: false } }
     })
 }
 

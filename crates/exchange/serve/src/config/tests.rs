@@ -32,6 +32,30 @@ fn check_dsp(key: &str, want: &str) {
 }
 
 #[test]
+fn tracking_signals_of_a_dsp_replace_the_usual() {
+    let dsp = |id: &str, more: &str| {
+        format!("[[dsp]]\nid = \"{id}\"\nurl = \"http://127.0.0.1:9/\"\n{more}\n")
+    };
+    let signals = |exchange: &str| {
+        let text = [
+            exchange.to_owned(),
+            dsp("a", ""),
+            dsp("b", "[dsp.privacy]\nlmt = false"),
+            dsp("c", "[dsp.privacy]\ndnt = true"),
+        ];
+        let config = parse("test.toml", &text.concat(), ExchangeConfig::read);
+        let config = config.unwrap_or_else(|problems| panic!("{problems}")).expect("it is on");
+        let of = |dsp: &exchange_core::Dsp| (dsp.privacy.lmt, dsp.privacy.dnt);
+        config.market.dsps.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(signals("[exchange]\n"), [(true, false), (false, false), (true, true)]);
+    let strict = "[exchange]\n[exchange.privacy]\nlmt = true\ndnt = true\n";
+    assert_eq!(signals(strict), [(true, true), (false, true), (true, true)]);
+    let lax = "[exchange]\n[exchange.privacy]\nlmt = false\n";
+    assert_eq!(signals(lax), [(false, false), (false, false), (false, true)]);
+}
+
+#[test]
 fn the_default_file_loads_clean() {
     let text = default_toml(&describe(ExchangeConfig::read));
     check(&text, &[]);

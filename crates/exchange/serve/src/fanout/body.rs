@@ -131,6 +131,8 @@ fn view<'v>(question: &'v Question<'_>, tmax: &'v str) -> View<'v> {
         tmax,
         cur: &question.pool.endpoint.cur,
         buyeruid: question.buyeruid,
+        bidder: question.bidder,
+        is_limited: question.is_limited,
     }
 }
 
@@ -139,5 +141,7 @@ fn sees_the_same(one: &Question<'_>, other: &Question<'_>) -> bool {
         && one.deals == other.deals
         && one.tmax_ms == other.tmax_ms
         && one.buyeruid == other.buyeruid
+        && one.bidder == other.bidder
+        && one.is_limited == other.is_limited
         && one.pool.endpoint.cur == other.pool.endpoint.cur
 }

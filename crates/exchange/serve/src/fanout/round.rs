@@ -27,6 +27,10 @@ pub struct Question<'q> {
     pub tmax_ms: u32,
     /// JSON string: what it calls the user.
     pub buyeruid: Option<&'q str>,
+    /// Its id, if the request has parameters for it as a bidder.
+    pub bidder: Option<&'q str>,
+    /// Whether it sees less of the user, for privacy's sake.
+    pub is_limited: bool,
     /// Until when it is waited for.
     pub wait_until: Instant,
     /// The right to ask it.

@@ -292,6 +292,8 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
             deals: 0,
             tmax_ms: 900,
             buyeruid: None,
+            bidder: None,
+            is_limited: false,
             wait_until: Instant::now() + Duration::from_millis(900),
             right: Cell::new(None),
         };

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use eventlog::lane::FirehoseRing;
 use events::Kind;
 use exchange_core::record::{
-    self, Call, CallOutcome, Ending, Full, Judged, Kept, Proceedings, encode,
+    self, Call, CallOutcome, Ending, Full, Judged, Kept, Masks, Proceedings, encode,
 };
 use exchange_core::{Ask, Auction, NotAsked};
 use openrtb::BidRequest;
@@ -130,7 +130,11 @@ impl Minutes<'_> {
         let bodies = self.snapshot.config().record.as_ref().map(|record| record.bodies);
         let bodies = bodies.filter(BodiesConfig::draws);
         // What cannot be masked is not recorded.
-        let request = bodies.and_then(|bodies| bodies.masks.apply(self.body));
+        let masks = bodies.map(|bodies| match self.request.is_coppa() {
+            true => Masks::COPPA,
+            false => bodies.masks,
+        });
+        let request = masks.and_then(|masks| masks.apply(self.body));
         let End { moments, ending, no_bid, auction, judged } = end;
         let proceedings = Proceedings {
             id: self.id,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use exchange_core::house::{Campaign, CampaignTargeting, HouseAnswer, HouseBid, Rules};
 use exchange_core::{
     BidsReturned, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates, Targeting, TieKey,
-    eligible, judge, offer_others,
+    TrackingSignals, eligible, judge, offer_others,
 };
 use openrtb::parse_request;
 use pacer_core::messages::{Slot, ToShard};
@@ -33,6 +33,7 @@ fn dsp(id: &str) -> Dsp {
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(100),
         targeting: Targeting::default(),
+        privacy: TrackingSignals::default(),
         notice_hosts: Vec::new(),
     }
 }

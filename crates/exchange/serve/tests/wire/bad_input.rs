@@ -56,7 +56,7 @@ fn invalid_requests_are_told_where_and_why() {
     bench.check(r#"{"id":c}"#, NotJson, "id", "expected value");
     bench.check("[]", WrongType, "", "");
     bench.check(r#"{"id":7,"imp":[]}"#, WrongType, "id", "expected a string");
-    bench.check(&banner(r#","tmax":"soon""#), WrongType, "tmax", "expected u32");
+    bench.check(&banner(r#","tmax":"soon""#), WrongType, "tmax", "expected a whole number");
     bench.check(r#"{"imp":[{"id":"1","banner":{}}]}"#, Missing, "id", "required");
     bench.check(r#"{"id":"c"}"#, Missing, "imp", "at least one");
     bench.check(r#"{"id":"c","imp":[]}"#, Missing, "imp", "at least one");

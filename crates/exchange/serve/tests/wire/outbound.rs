@@ -92,6 +92,36 @@ fn each_dsp_sees_its_own_deals_impressions_and_user() {
     assert!(!text.contains("u0") && !text.contains("for-d0") && !text.contains("video"), "{text}");
 }
 
+/// Each by its own terms, in one round: what is shared is shared by those alone that see the same.
+#[test]
+fn dsps_see_of_a_user_what_privacy_leaves_them() {
+    let dsps = [Dsp::bidding("1.00"), Dsp::bidding("2.00"), Dsp::bidding("3.00")];
+    let lax = "[dsp.privacy]\nlmt = false";
+    let setup = [(dsps[0].address, ""), (dsps[1].address, ""), (dsps[2].address, lax)];
+    let exchange = Running::start(&Setup { dsps: &setup, ..Setup::default() });
+    let body = |coppa: u8| {
+        format!(
+            r#"{{"id":"c","imp":[{{"id":"1","banner":{{"w":300,"h":250}},"ext":{{"prebid":{{"bidder":
+                {{"d0":{{"k":"zero"}},"d2":{{"k":"two"}}}}}}}}}}],"regs":{{"coppa":{coppa}}},
+                "device":{{"lmt":1,"ifa":"the-ifa","ip":"203.0.113.77"}},
+                "user":{{"id":"the-user","ext":{{"buyeruids":{{"d1":"u1","d2":"u2"}}}}}}}}"#
+        )
+    };
+    for (index, coppa) in [0, 1].into_iter().enumerate() {
+        assert_eq!(exchange.auction(&body(coppa)).status, 200);
+        let seen = |dsp: usize| {
+            let text = dsps[dsp].request(index).body;
+            let told = ["the-ifa", "the-user", ".77", "u1", "u2", "zero", "two"];
+            let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(json["device"]["lmt"], 1, "{text}");
+            told.into_iter().filter(|secret| text.contains(secret)).collect::<Vec<_>>()
+        };
+        assert_eq!((seen(0), seen(1)), (vec!["zero"], vec![]));
+        let open = vec!["the-ifa", "the-user", ".77", "u2", "two"];
+        assert_eq!(seen(2), if coppa == 0 { open } else { vec!["two"] });
+    }
+}
+
 /// Every second deal is another DSP's, so that each of the rest is a part of its own.
 #[test]
 fn a_request_of_very_many_parts() {
@@ -133,7 +163,7 @@ fn a_request_larger_than_the_socket_takes() {
     let setup = Setup { exchange: exchange_keys, dsps: &dsps, ..Setup::default() };
     let exchange = Running::start(&setup);
     let filler = "x".repeat(8 * 1024 * 1024);
-    let body = banner(&format!(r#","ext":"{filler}""#));
+    let body = banner(&format!(r#","ext":{{"x":"{filler}"}}"#));
     let mut caller = exchange.caller();
     caller.send(&posted(&body));
     let (mut stream, _) = listener.accept().expect("one connection");

@@ -148,7 +148,15 @@ fn check_shown(drawn: &Drawn) -> Result<(), TestCaseError> {
     let body = drawn.request();
     let parsed = openrtb::parse_request(&body).unwrap();
     let Ok(auction) = Auction::new("auction-1", &parsed, &market) else { return Ok(()) };
-    let view = openrtb::View { imps: !0, deals: !0, tmax: "1", cur: "[]", buyeruid: None };
+    let view = openrtb::View {
+        imps: !0,
+        deals: !0,
+        tmax: "1",
+        cur: "[]",
+        buyeruid: None,
+        bidder: None,
+        is_limited: false,
+    };
     let shown = json_of(&crate::outbound(&auction, &body).to_text(&view));
     let of_imp = &shown["imp"][0];
     let of_deal = &of_imp["pmp"]["deals"][0];

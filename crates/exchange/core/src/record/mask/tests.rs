@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NOTHING: Masks = Masks { user_ids: false, ip: false, geo: GeoMask::Keep };
+const NOTHING: Masks = Masks { user_ids: false, ip: false, geo: GeoMask::Keep, profile: false };
 const USER_IDS: Masks = Masks { user_ids: true, ..NOTHING };
 const IP: Masks = Masks { ip: true, ..NOTHING };
 const CUT: Masks = Masks { geo: GeoMask::Cut { decimals: 2 }, ..NOTHING };
 const WHOLE: Masks = Masks { geo: GeoMask::Cut { decimals: 0 }, ..NOTHING };
 const REMOVE: Masks = Masks { geo: GeoMask::Remove, ..NOTHING };
-const ALL: Masks = Masks { user_ids: true, ip: true, geo: GeoMask::Remove };
+const ALL: Masks = Masks::COPPA;
 
 #[track_caller]
 fn check(masks: Masks, request: &str, want: &str) {
@@ -35,6 +35,11 @@ fn ids_of_users_go() {
         USER_IDS,
         r#"{"device":{"ifa":"i","didsha1":"1","didmd5":"2","dpidsha1":"3","dpidmd5":"4","macsha1":"5","macmd5":"6","ua":"x"}}"#,
         r#"{"device":{"ua":"x"}}"#,
+    );
+    check(
+        USER_IDS,
+        r#"{"device":{"ext":{"ifv":"1","idfv":"2","atts":3}}}"#,
+        r#"{"device":{"ext":{"atts":3}}}"#,
     );
     // Behind an escape, twice, and of another type than it should be.
     check(USER_IDS, r#"{"us\u0065r":{"\u0069d":"u","id":"v"}}"#, r#"{"user":{}}"#);
@@ -88,6 +93,27 @@ fn places_are_cut_or_go() {
     check(REMOVE, r#"{"user":{"geo":"Berlin"}}"#, r#"{"user":{}}"#);
 }
 
+#[test]
+fn postal_codes_and_accuracy_go_with_the_place() {
+    let of = |geo: &str| format!(r#"{{"user":{{"geo":{geo}}},"device":{{"geo":{geo}}}}}"#);
+    let exact = r#"{"zip":"10117","accuracy":5,"metro":"1","type":1}"#;
+    check(NOTHING, &of(exact), &of(exact));
+    check(CUT, &of(exact), &of(r#"{"metro":"1","type":1}"#));
+    check(REMOVE, &of(exact), &of(r#"{"metro":"1","type":1}"#));
+}
+
+#[test]
+fn profiles_go_and_consent_stays() {
+    let user = concat!(
+        r#"{"yob":2015,"gender":"F","keywords":"toys","kwarray":["toys"],"data":[{"id":"d"}],"#,
+        r#""consent":"CO","ext":{"data":{"k":"v"},"consent":"CE","ConsentedProvidersSettings":{},"x":1}}"#
+    );
+    let of = |user: &str| format!(r#"{{"user":{user}}}"#);
+    check(Masks::LIMITED, &of(user), &of(user));
+    let kept = r#"{"consent":"CO","ext":{"consent":"CE","ConsentedProvidersSettings":{}}}"#;
+    check(Masks::COPPA, &of(user), &of(kept));
+}
+
 /// Whatever else there is stays as it was written, in its order.
 #[test]
 fn what_is_not_known_stays() {
@@ -118,7 +144,7 @@ proptest! {
         let request = format!(
             r#"{{"user":{{"id":"{id}","k":"{id}"}},"device":{{"ip":"{v4}","ipv6":"{v6}","geo":{{"lat":{whole}.{part:05}}}}}}}"#
         );
-        let masks = Masks { user_ids, ip, geo: GeoMask::Cut { decimals } };
+        let masks = Masks { user_ids, ip, geo: GeoMask::Cut { decimals }, profile: false };
         let once = String::from_utf8(masks.apply(&request).expect("an object")).expect("text");
         prop_assert!(openrtb::is_json(&once), "{once}");
         let again = masks.apply(&once).map(|bytes| String::from_utf8(bytes).expect("text"));
