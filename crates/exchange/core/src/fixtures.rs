@@ -63,6 +63,7 @@ pub(crate) fn market() -> Market {
         increment: price("0.01 USD"),
         deals_first: false,
         creative_id_required: true,
+        bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
     }

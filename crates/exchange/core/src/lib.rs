@@ -42,7 +42,7 @@ pub use clear::{Clearing, Entry, Group, Seat, Win, clear};
 pub use eligibility::{Ask, NotAsked, eligible, eligible_house};
 pub use fate::Fate;
 pub use judge::{Answer, BIDS_MAX, JudgedBid, Judgement, ResponseFate, judge};
-pub use macros::{LateValues, MacroValues, Told};
+pub use macros::{LateValues, MacroValues, macros_len};
 pub use market::{
     BidsReturned, DealTerms, Dsp, FloorRule, Market, NoticeMode, PublisherTerms, Publishers,
     SupplyChainNode,
@@ -50,7 +50,7 @@ pub use market::{
 pub use notices::{
     BeaconBase, Claims, Cleared, Conclusion, Fetched, KeyRing, Lifetimes, NotSent, Notice,
     NoticeTarget, Sealing, TOKEN_BYTES_MAX, TokenError, TokenId, URL_BYTES_MAX, Unmarked, Unsent,
-    Wanted, check_markup, conclude, markup_wanted,
+    Wanted, checked_markup, conclude, markup_wanted,
 };
 pub use offer::outbound;
 pub use offered::{BIDS_RETURNED_MAX, offer_others};

@@ -143,6 +143,7 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> Value {
         "responses": by_label(&RESPONSES.map(|(_, label)| label), |at| {
             sum(&shards, |shard| &shard.responses[RESPONSES[at].0 as usize])
         }),
+        "surplus_bids": sum(&shards, |shard| &shard.surplus_bids),
         "not_asked": by_label(&NotAsked::ALL.map(NotAsked::label), |at| {
             sum(&shards, |shard| &shard.not_asked[at])
         }),

@@ -307,7 +307,7 @@ impl Holding<'_> {
         let round = ask_all(&outbound, &questions, shard.room());
         // While DSPs think.
         let house = House::bids(shard, self.snapshot, auction, *house);
-        let outcomes = round.collect().await;
+        let mut outcomes = round.collect().await;
         waiting.disarm();
         let moments = Moments { closed: Some(Instant::now()), ..moments };
         let abandoned = Abandoned { moments, outcomes: Some(&outcomes), ..abandoned };
@@ -327,6 +327,9 @@ impl Holding<'_> {
         if let Some(record) = inbound.record {
             record.answered(recording::calls(calls, &outcomes, self.arrival), &outcomes);
             record.house(house.as_ref());
+        }
+        for call in &answer.unreadable {
+            outcomes.calls[*call] = Outcome::Malformed;
         }
         self.trace(&inbound, &answer, asks, &outcomes);
         shard.keep_room(outcomes.into_room());

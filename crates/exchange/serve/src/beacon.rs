@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use exchange_core::delivery::{Beacon, BestEffort, Forwarded, Notice, Refusal};
 use exchange_core::{
-    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId, Told,
+    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId,
+    macros_len,
 };
 use http_body_util::Full;
 use hyper::header::{
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
-use crate::notices::{Acknowledged, Fetch, Order, Sealer, unix_ms};
+use crate::notices::{Acknowledged, Answered, Fetch, Order, Sealer, unix_ms};
 use crate::shard::{Shard, Snapshot};
 
 /// Where beacons are called; what follows is the token.
@@ -211,9 +212,17 @@ impl Called<'_> {
         let Ok(answered) = timeout(RELAYED_WITHIN, answered).await else { return bad_gateway() };
         let Ok(answered) = answered else { return not_taken() };
         match answered {
+            // A win notice and no more: the ad is preloaded.
+            Ok(answered) if is_empty_answer(&answered) => {
+                respond(StatusCode::NO_CONTENT, "text/plain", "")
+            }
             Ok(answered) if answered.status == 200 => match String::from_utf8(answered.body) {
-                Ok(markup) => ad(substituted(claims, &markup)),
-                Err(_) => bad_gateway(),
+                Ok(markup)
+                    if macros_len(&markup) <= self.snapshot.config().market.bid_macros_max =>
+                {
+                    ad(substituted(claims, &markup))
+                }
+                Ok(_) | Err(_) => bad_gateway(),
             },
             Ok(_) => bad_gateway(),
             Err(error) => {
@@ -222,6 +231,11 @@ impl Called<'_> {
             }
         }
     }
+}
+
+/// Whether a notice was delivered, and answered without an ad.
+fn is_empty_answer(answered: &Answered) -> bool {
+    answered.status == 204 || (answered.status == 200 && answered.body.trim_ascii().is_empty())
 }
 
 /// Does `then` if a call turns out to be the first of its token, even if the caller does not wait for that;
@@ -262,8 +276,8 @@ fn substituted(claims: &Claims<'_>, markup: &str) -> String {
         min_to_win: None,
         multiplier: None,
         discount: Ppm::ZERO,
-        loss: Told::Value(0),
-        imp_ts_ms: Told::Nothing,
+        loss: Some(0),
+        left: &[],
     };
     values.substitute(markup)
 }

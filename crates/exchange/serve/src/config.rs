@@ -176,6 +176,7 @@ impl ExchangeConfig {
                 increment: own.pricing.increment,
                 deals_first: own.pricing.deals_first,
                 creative_id_required: own.pricing.creative_id_required,
+                bid_macros_max: own.pricing.bid_macros_max,
                 tie_key: own.tie_key.unwrap_or_else(|| TieKey::new(rand::random())),
                 supply_chain: own.supply_chain,
             },

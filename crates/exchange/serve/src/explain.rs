@@ -118,7 +118,7 @@ fn sentence(outcome: Outcome) -> &'static str {
         Outcome::NoBid => "204, or 200 without a body",
         Outcome::Late => "not all there when the auction closed, or its own timeout was over",
         Outcome::Status => "a status other than 200 and 204",
-        Outcome::Malformed => "not HTTP, or cut off",
+        Outcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
         Outcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
         Outcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
         Outcome::Trickle => "it came in crumbs",

@@ -133,8 +133,10 @@ pub struct ExchangeMetrics {
 pub struct DspMetrics {
     /// Calls by outcome.
     pub outcomes: [Counter; Outcome::ALL.len()],
-    /// Bodies of calls that were [`Outcome::Answered`], by what was in them.
+    /// Bodies of 200 answers, by what was in them; unreadable ones are [`Outcome::Malformed`].
     pub responses: [Counter; RESPONSES.len()],
+    /// Bids that were ignored because their response had more than [`exchange_core::BIDS_MAX`].
+    pub surplus_bids: Counter,
     /// Requests for which it was not asked, by reason.
     pub not_asked: [Counter; NotAsked::ALL.len()],
     /// Calls sent again after the DSP had closed an idle connection.
@@ -445,6 +447,11 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
             let labels = [("dsp", id), ("content", label)];
             responses.sum(&labels, shards.iter().map(|dsp| &dsp.responses[fate as usize]))?;
         }
+    }
+    let help = "Bids ignored because their response had more than are judged.";
+    let mut surplus = page.counters("exchange_dsp_surplus_bids", help)?;
+    for (id, shards) in dsps() {
+        surplus.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.surplus_bids))?;
     }
     let help = "Requests for which a DSP was not asked, by reason.";
     let mut not_asked = page.counters("exchange_dsp_not_asked", help)?;

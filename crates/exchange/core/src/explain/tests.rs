@@ -215,6 +215,11 @@ fn every_fate_of_form_has_its_sentence() {
         &one(json!({ "price": [], "w": "x" })),
         "malformed 3: the bid is not JSON of the right types",
     );
+    check_fate(
+        none(),
+        &one(json!({ "adm": "${AUCTION_ID}".repeat(1001) })),
+        "malformed 3: it has 1001 macros, more than bid_macros_max = 1000",
+    );
     check_fate(none(), &one(json!({ "id": null })), "malformed 3: it lacks its id or its impid");
     check_fate(
         none(),

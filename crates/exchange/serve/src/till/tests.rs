@@ -51,6 +51,7 @@ fn market() -> Market {
         increment: Price::parse("0.01 USD", Round::Up).expect("a price"),
         deals_first: false,
         creative_id_required: false,
+        bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
     }
