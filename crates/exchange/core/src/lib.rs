@@ -8,6 +8,7 @@
 
 mod answer;
 mod auction;
+mod auction_id;
 mod blocks;
 mod clear;
 pub mod delivery;
@@ -38,6 +39,7 @@ mod values;
 
 pub use answer::{Sale, no_bid, response, sales};
 pub use auction::{Auction, AuctionType, Refusal};
+pub use auction_id::AuctionIds;
 pub use clear::{Clearing, Entry, Group, Seat, Win, clear};
 pub use eligibility::{Ask, NotAsked, eligible, eligible_house};
 pub use fate::Fate;

@@ -30,7 +30,7 @@ use crate::notices::{
 };
 use crate::purse::{Bank, Errands, Line, Peers, Purse, Spent};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardIdentity};
 
 /// A running exchange.
 #[derive(Debug)]
@@ -127,6 +127,7 @@ impl Exchange {
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         let metrics = PerShard::new(options.shards);
+        let id_key: [u8; 16] = rand::random();
         let body = {
             let (current, metrics) = (current.clone(), metrics.clone());
             let counter = office.as_ref().map(|office| office.counter.clone());
@@ -143,9 +144,10 @@ impl Exchange {
                     match Reactor::start(Arc::clone(&counters), context.shutdown()) {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
-                            let seat = (context.index(), line);
+                            let index = context.index();
+                            let identity = ShardIdentity { index, line, id_key };
                             let beside = (counter, recorder, purse, tracer);
-                            let shard = Shard::new(seat, beside, first, counters, reactor);
+                            let shard = Shard::new(identity, beside, first, counters, reactor);
                             run_shard(context, Rc::new(shard), (generations, errands)).await;
                         }
                         Err(error) => {

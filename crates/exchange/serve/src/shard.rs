@@ -1,14 +1,13 @@
 //! One shard of the exchange: its connections to DSPs, its counters, and the configuration that
 //! its auctions begin with.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange_core::guard::{STEP, ShardGuard};
-use exchange_core::{Reservation, Seat, TokenId};
+use exchange_core::{AuctionIds, Reservation, Seat, TokenId};
 use runtime::metrics::Padded;
 use runtime::traces::Tracer;
 use tokio::sync::watch;
@@ -34,6 +33,15 @@ pub(crate) const ROOM_BYTES_MAX: usize = 256 * 1024;
 /// recorded, what it may spend of accounts, and what says which auctions are traced.
 pub(crate) type Beside = (Option<Counter>, Option<Recorder>, Option<Purse>, Tracer);
 
+/// Which shard of the process it is, and what it alone holds.
+pub(crate) struct ShardIdentity {
+    pub index: usize,
+    /// To and from the governors of DSPs.
+    pub line: ShardLine,
+    /// Makes auction ids; the same on all shards of the process, drawn at its start.
+    pub id_key: [u8; 16],
+}
+
 /// One shard of the exchange.
 #[derive(Debug)]
 pub struct Shard {
@@ -56,9 +64,7 @@ pub struct Shard {
     pub(crate) tracer: Tracer,
     /// Pools of former generations whose last calls are not over.
     retired: RefCell<Vec<Rc<Pool>>>,
-    /// First half of auction ids: no two shards, and no two starts, share it.
-    id_prefix: u64,
-    auctions: Cell<u64>,
+    ids: RefCell<AuctionIds>,
     origin: Instant,
     /// Room for bodies, kept from one auction for the next.
     rooms: RefCell<Vec<Vec<u8>>>,
@@ -142,14 +148,15 @@ impl Snapshot {
 
 impl Shard {
     /// Made on the shard's own thread.
-    pub fn new(
-        (index, line): (usize, ShardLine),
+    pub(crate) fn new(
+        ShardIdentity { index, line, id_key }: ShardIdentity,
         (office, recorder, purse, tracer): Beside,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
     ) -> Self {
         let snapshot = snapshot(index, generation, None, &reactor);
+        let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         Self {
             index,
             line: RefCell::new(line),
@@ -162,8 +169,7 @@ impl Shard {
             reactor,
             snapshot: RefCell::new(Rc::new(snapshot)),
             retired: RefCell::default(),
-            id_prefix: rand::random(),
-            auctions: Cell::new(0),
+            ids: RefCell::new(AuctionIds::new(id_key, shard)),
             origin: Instant::now(),
             rooms: RefCell::default(),
         }
@@ -307,10 +313,7 @@ impl Shard {
 
     /// An auction's id, unique over shards, starts and machines, as far as 128 bits reach.
     pub(crate) fn next_id(&self) -> String {
-        let count = self.auctions.replace(self.auctions.get().wrapping_add(1));
-        let mut id = String::with_capacity(32);
-        let _ = write!(id, "{:016x}{count:016x}", self.id_prefix);
-        id
+        self.ids.borrow_mut().next_id()
     }
 
     pub(crate) fn tick(&self, at: Instant) -> Tick {
