@@ -44,7 +44,7 @@ pub use clear::{Clearing, Entry, Group, Seat, Win, clear};
 pub use eligibility::{Ask, NotAsked, eligible, eligible_house};
 pub use fate::Fate;
 pub use judge::{Answer, BIDS_MAX, JudgedBid, Judgement, ResponseFate, judge};
-pub use macros::{LateValues, MacroValues, macros_len};
+pub use macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
 pub use market::{
     BidsReturned, DealTerms, Dsp, FloorRule, Market, NoticeMode, PublisherTerms, Publishers,
     SupplyChainNode,

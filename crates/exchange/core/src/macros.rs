@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 32;
 
 /// The longest text that a macro is replaced by. A bidder chooses some of it; how often it stands in a
 /// bid is bounded by [`crate::Market::bid_macros_max`].
-const VALUE_BYTES_MAX: usize = 256;
+pub const VALUE_BYTES_MAX: usize = 256;
 
 /// How many macros `text` has at most, known or not.
 pub fn macros_len(text: &str) -> usize {

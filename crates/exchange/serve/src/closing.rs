@@ -89,6 +89,7 @@ impl Closing<'_> {
         let sealing = sealer.map(|sealer| Sealing {
             keys: &sealer.keys,
             base: &sealer.base,
+            node: sealer.node,
             now_unix_s: unix_ms() / 1000,
             lifetimes: &sealer.lifetimes,
             fetched: &fetched,

@@ -418,7 +418,8 @@ fn restart_of_notices(
 ) -> Option<&'static str> {
     let fixed = |notices: &NoticesConfig| {
         let trusted = notices.authorities.clone();
-        (notices.calls.clone(), trusted, notices.policy, notices.linger)
+        let of_nodes = notices.node_connections_max;
+        (notices.calls.clone(), trusted, notices.policy, (notices.linger, of_nodes))
     };
     (office.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
@@ -528,7 +529,9 @@ mod tests {
             format!("[record]\n[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n")
         };
         let mut all = generations(&notices(""));
-        for keys in ["linger = \"1ms\"", "retries = 9", "timeout = \"1s\""] {
+        for keys in
+            ["linger = \"1ms\"", "retries = 9", "timeout = \"1s\"", "node_connections_max = 1"]
+        {
             assert_eq!(
                 all.replace(config(&notices(keys))).unwrap().needs_restart,
                 ["exchange.notices"],

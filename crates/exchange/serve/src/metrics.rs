@@ -104,6 +104,12 @@ pub struct ExchangeMetrics {
     pub upstream_told: Counter,
     /// Those of which they said something that is no price.
     pub upstream_unreadable: Counter,
+    /// Beacons of other nodes that were passed on to them, and answered.
+    pub beacons_passed_on: Counter,
+    /// Those whose node could not be reached, or was busy.
+    pub beacons_not_passed_on: Counter,
+    /// Beacons of nodes that are not listed.
+    pub beacons_foreign: Counter,
     /// Beacons that were not taken, by reason.
     pub beacons_refused: [Counter; TokenError::ALL.len()],
     /// From arrival to a parsed and validated request.
@@ -221,6 +227,9 @@ impl Default for ExchangeMetrics {
             handshakes_failed: Counter::default(),
             notices_refused: Counter::default(),
             beacons_untold: Counter::default(),
+            beacons_passed_on: Counter::default(),
+            beacons_not_passed_on: Counter::default(),
+            beacons_foreign: Counter::default(),
             upstream_nanos: Counter::default(),
             upstream_told: Counter::default(),
             upstream_unreadable: Counter::default(),
@@ -344,6 +353,12 @@ fn expose_notices(
     }
     let untold = shards.iter().map(|shard| &shard.beacons_untold);
     beacons.sum(&[("outcome", "nobody_to_tell")], untold)?;
+    let passed_on = shards.iter().map(|shard| &shard.beacons_passed_on);
+    beacons.sum(&[("outcome", "passed_on")], passed_on)?;
+    let not_passed_on = shards.iter().map(|shard| &shard.beacons_not_passed_on);
+    beacons.sum(&[("outcome", "not_passed_on")], not_passed_on)?;
+    let foreign = shards.iter().map(|shard| &shard.beacons_foreign);
+    beacons.sum(&[("outcome", "unknown_node")], foreign)?;
     for error in TokenError::ALL {
         let refused = shards.iter().map(|shard| shard.beacons_refused[error as usize].value());
         // Some expire between their opening and their turn at the office.

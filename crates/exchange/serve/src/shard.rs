@@ -21,7 +21,7 @@ use crate::fanout::{Pool, Reactor};
 use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, ShardLine, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
-use crate::notices::{Counter, Fetch, Order, Sealer, unix_ms};
+use crate::notices::{Counter, Fetch, NodeClient, Order, Sealer, unix_ms};
 use crate::purse::{Errands, Purse, TURN};
 use crate::recording::Recorder;
 
@@ -29,9 +29,19 @@ use crate::recording::Recorder;
 const ROOMS_MAX: usize = 64;
 pub(crate) const ROOM_BYTES_MAX: usize = 256 * 1024;
 
-/// What a shard works with beside its connections: where notices are sent from, where auctions are
-/// recorded, what it may spend of accounts, and what says which auctions are traced.
-pub(crate) type Beside = (Option<Counter>, Option<Recorder>, Option<Purse>, Tracer);
+/// What a shard works with beside its connections to DSPs.
+pub(crate) struct ShardParts {
+    /// Where notices are sent from.
+    pub office: Option<Counter>,
+    /// Passes beacons on to other nodes.
+    pub nodes: Option<NodeClient>,
+    /// Where auctions are recorded; None: nowhere.
+    pub recorder: Option<Recorder>,
+    /// What it may spend of accounts; None if nobody keeps any.
+    pub purse: Option<Purse>,
+    /// Says which auctions are traced.
+    pub tracer: Tracer,
+}
 
 /// Which shard of the process it is, and what it alone holds.
 pub(crate) struct ShardIdentity {
@@ -54,6 +64,8 @@ pub struct Shard {
     line: RefCell<ShardLine>,
     /// Where notices are sent from.
     office: Option<Counter>,
+    /// Passes beacons on to other nodes.
+    nodes: Option<NodeClient>,
     /// Where auctions are recorded; `None`: nowhere.
     recorder: Option<Recorder>,
     /// What it may spend of accounts; `None`: nobody keeps any.
@@ -150,18 +162,20 @@ impl Shard {
     /// Made on the shard's own thread.
     pub(crate) fn new(
         ShardIdentity { index, line, id_key }: ShardIdentity,
-        (office, recorder, purse, tracer): Beside,
+        parts: ShardParts,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
     ) -> Self {
         let snapshot = snapshot(index, generation, None, &reactor);
+        let ShardParts { office, nodes, recorder, purse, tracer } = parts;
         let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         Self {
             index,
             line: RefCell::new(line),
             bills: office.clone().map(Bills::new),
             office,
+            nodes,
             recorder,
             purse,
             tracer,
@@ -178,6 +192,11 @@ impl Shard {
     /// Where auctions are recorded; `None`: nowhere.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
+    }
+
+    /// Passes beacons on to other nodes; None if there is no office.
+    pub(crate) fn nodes(&self) -> Option<&NodeClient> {
+        self.nodes.as_ref()
     }
 
     /// What it may spend of accounts; `None`: nobody keeps any.

@@ -46,6 +46,7 @@ impl Held<'_> {
         let sealing = self.hearing.sealed.map(|(base, lifetimes)| Sealing {
             keys: &keys,
             base,
+            node: 0,
             now_unix_s: 0,
             lifetimes,
             fetched: &fetched,

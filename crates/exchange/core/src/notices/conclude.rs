@@ -45,6 +45,8 @@ pub struct Sealing<'s> {
     pub keys: &'s KeyRing,
     /// Where they are called.
     pub base: &'s BeaconBase,
+    /// The node that seals them.
+    pub node: u32,
     /// Seconds since the epoch of Unix.
     pub now_unix_s: u64,
     /// How long they count.
@@ -400,6 +402,7 @@ impl<'p> Planner<'p, '_> {
             relays_markup: false,
             url: Cow::Owned(url),
             reservation,
+            node: Some(self.sealing.node),
         })
     }
 }

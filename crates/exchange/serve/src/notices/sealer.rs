@@ -1,5 +1,6 @@
 //! What notices are sealed with, and the key that is made when none is configured.
 
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -21,6 +22,10 @@ const KEY_NAME_UNFINISHED: &str = "notices.key.unfinished";
 pub struct Sealer {
     pub keys: KeyRing,
     pub base: BeaconBase,
+    /// Which node this is.
+    pub node: u32,
+    /// Where other nodes take their beacons, by number.
+    pub nodes: HashMap<u32, BeaconBase>,
     pub lifetimes: Lifetimes,
     pub markup_timeout: Duration,
     pub markup_bytes_max: usize,
@@ -36,7 +41,7 @@ impl std::fmt::Debug for Sealer {
 impl Sealer {
     /// As configured; `own` is the key that was made, and `None` where there is no office.
     pub fn of(config: &ExchangeConfig, own: Option<[u8; 32]>) -> Option<Self> {
-        let notices = config.notices.as_ref()?;
+        let (notices, record) = (config.notices.as_ref()?, config.record.as_ref()?);
         let first = notices.key.or(own)?;
         let mut keys = vec![first];
         // One that was made, while another is configured, may have sealed what is still out.
@@ -47,6 +52,8 @@ impl Sealer {
         Some(Self {
             keys: KeyRing::new(&keys)?,
             base: notices.base.clone(),
+            node: record.node,
+            nodes: notices.nodes.clone(),
             lifetimes: notices.lifetimes,
             markup_timeout: notices.markup_timeout,
             markup_bytes_max: notices.markup_bytes_max,
