@@ -137,7 +137,7 @@ impl DspOptions {
     pub(super) fn split(self) -> (Dsp, (String, u16, EndpointOptions)) {
         let options = EndpointOptions {
             authority: self.url.authority(),
-            path: self.url.path,
+            path: Secret::new(self.url.path),
             headers: self.headers,
             currencies: self.rules.currencies.clone(),
             response_bytes_max: self.response_bytes_max,

@@ -30,8 +30,8 @@ impl Addresses {
 pub struct EndpointOptions {
     /// `host:port` as it stands in the URL.
     pub authority: String,
-    /// Path and query, starting with a slash.
-    pub path: String,
+    /// Path and query, starting with a slash: keys are passed in queries.
+    pub path: Secret,
     /// Extra header fields, checked to be valid.
     pub headers: Vec<(String, Secret)>,
     /// In which it may bid.
@@ -69,7 +69,8 @@ impl Endpoint {
         let mut head = format!(
             "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
              accept: application/json\r\nx-openrtb-version: 2.6\r\n",
-            options.path, options.authority
+            options.path.expose(),
+            options.authority
         );
         for (name, value) in &options.headers {
             head.extend([name, ": ", value.expose(), "\r\n"]);
