@@ -186,6 +186,7 @@ fn market() -> Market {
         publishers_blocked: Vec::new(),
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(120),
+        network_margin: None,
         targeting: Targeting::default(),
         notice_hosts: Vec::new(),
     };

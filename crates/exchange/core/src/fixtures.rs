@@ -43,6 +43,7 @@ pub(crate) fn dsp(id: &str, seats: &[&str]) -> Dsp {
         publishers_blocked: Vec::new(),
         currencies: ["USD", "EUR", "GBP"].map(currency).to_vec(),
         timeout: Duration::from_millis(100),
+        network_margin: None,
         targeting: Targeting::default(),
         notice_hosts: vec![format!("{id}.example").into()],
     }

@@ -58,6 +58,8 @@ pub struct Dsp {
     pub currencies: Vec<Currency>,
     /// Longest wait for its answer.
     pub timeout: Duration,
+    /// Taken off the `tmax` that it is told; None if it is the exchange's.
+    pub network_margin: Option<Duration>,
     /// Of whom and where else it buys.
     pub targeting: Targeting,
     /// Hosts that its notice URLs may name: a domain stands for itself and its subdomains, an IP

@@ -79,6 +79,7 @@ fn market(catalogue: &Catalogue) -> Market {
         publishers_blocked: Vec::new(),
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(100),
+        network_margin: None,
         targeting: Targeting::default(),
         notice_hosts: Vec::new(),
     };

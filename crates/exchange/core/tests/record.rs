@@ -39,6 +39,7 @@ fn dsp(index: usize) -> Dsp {
         publishers_blocked: Vec::new(),
         currencies: vec![Currency::USD, euro()],
         timeout: Duration::from_millis(120),
+        network_margin: None,
         targeting: Targeting::default(),
         notice_hosts: Vec::new(),
     }

@@ -415,7 +415,7 @@ impl Holding<'_> {
                 pool: &self.snapshot.dsps[ask.dsp].pool,
                 imps: ask.imps,
                 deals: ask.deals,
-                tmax_ms: schedule.dsp_tmax_ms(now, dsp.timeout),
+                tmax_ms: schedule.dsp_tmax_ms(now, dsp.timeout, dsp.network_margin),
                 buyeruid: uids.find_map(|uids| uids.raw_of(&dsp.id)),
                 wait_until: self.shard.instant(schedule.wait_until(now, dsp.timeout)),
                 right: Cell::new(Some(right)),

@@ -51,6 +51,8 @@ pub struct ExchangeConfig {
     pub dns: DnsLimits,
     /// Whether no bid is answered with 200 and `nbr` instead of 204.
     pub explain_no_bid: bool,
+    /// Smallest answer that is compressed for a caller that prefers that.
+    pub gzip_bytes_min: usize,
     /// Whether the market's tie key was drawn, for want of a configured one.
     pub tie_key_is_drawn: bool,
     /// What the rules need.
@@ -117,6 +119,7 @@ struct Own {
     pool: PoolLimits,
     dns: DnsLimits,
     explain_no_bid: bool,
+    gzip_bytes_min: usize,
     pricing: terms::Pricing,
     tie_key: Option<TieKey>,
     supply_chain: Option<SupplyChainNode>,
@@ -158,6 +161,7 @@ impl ExchangeConfig {
             pool: own.pool,
             dns: own.dns,
             explain_no_bid: own.explain_no_bid,
+            gzip_bytes_min: own.gzip_bytes_min,
             tie_key_is_drawn: own.tie_key.is_none(),
             market: Market {
                 dsps,
@@ -243,6 +247,12 @@ impl Own {
                 "explain_no_bid",
                 false,
                 "Answer no bid with 200 and its reason in `nbr`, instead of 204.",
+            ),
+            gzip_bytes_min: s.bytes(
+                "gzip_bytes_min",
+                "1KiB",
+                ..=1024 * 1024 * 1024,
+                "Smallest answer that is compressed for a caller whose `accept-encoding` prefers gzip.",
             ),
             pricing: terms::Pricing::read(s, rates),
             tie_key: read_tie_key(s),

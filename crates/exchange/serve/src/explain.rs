@@ -187,7 +187,7 @@ fn ask<'d>(
             Err(reason) => record.not_asked(&[(index, reason)]),
             Ok(ask) => {
                 let (outcome, body) = answer(&dsp.id);
-                let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout);
+                let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout, dsp.network_margin);
                 let heard = Heard::asked((ask, tmax_ms), outcome, None, body);
                 record.0.borrow_mut().push((index, heard));
                 outcomes.push(outcome);

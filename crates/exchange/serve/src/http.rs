@@ -11,7 +11,7 @@ use exchange_core::no_bid;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, VARY,
 };
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
@@ -28,6 +28,7 @@ use crate::auction::{self, Presented, Reply};
 use crate::beacon::{BEACON_PATH, Called};
 use crate::config::{ExchangeConfig, InboundLimits};
 use crate::explain::with_debug;
+use crate::gzip::{gzip, prefers_gzip};
 use crate::shard::Shard;
 
 /// Where bid requests are posted.
@@ -150,7 +151,7 @@ async fn handle(
             let traceparent = head.headers.get("traceparent").map(HeaderValue::as_bytes);
             let presented = Presented { key: presented_key(&head.headers), traceparent };
             let reply = auction::hold(&shard, &snapshot, (&body, presented), arrival).await;
-            answer(reply, config, &shard)
+            answer(reply, config, (&shard, prefers_gzip(&head.headers)))
         }
         Err(turned_away) => {
             shard.metrics.turned_away.increment();
@@ -159,7 +160,15 @@ async fn handle(
     })
 }
 
-fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<Full<Bytes>> {
+fn answer(
+    reply: Reply,
+    config: &ExchangeConfig,
+    (shard, prefers_gzip): (&Rc<Shard>, bool),
+) -> Response<Full<Bytes>> {
+    let negotiated = |body: String| {
+        let is_compressed = prefers_gzip && body.len() >= config.gzip_bytes_min;
+        negotiated(body, is_compressed)
+    };
     match reply {
         Reply::Bid { body, notices } => {
             if !notices.is_empty() {
@@ -167,7 +176,7 @@ fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<
                 // Runs once this task has handed the answer to the kernel.
                 tokio::task::spawn_local(async move { shard.give(notices) });
             }
-            json(StatusCode::OK, body)
+            negotiated(body)
         }
         Reply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
         Reply::TurnedAway { status, problem } => {
@@ -179,17 +188,27 @@ fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<
             response
         }
         Reply::NoBid { id, reason, explanation: Some(explanation) } => {
-            json(StatusCode::OK, with_debug(no_bid(&id, reason), *explanation))
+            negotiated(with_debug(no_bid(&id, reason), *explanation))
         }
-        Reply::NoBid { id, reason, .. } if config.explain_no_bid => {
-            json(StatusCode::OK, no_bid(&id, reason))
-        }
+        Reply::NoBid { id, reason, .. } if config.explain_no_bid => negotiated(no_bid(&id, reason)),
         Reply::NoBid { .. } => {
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::NO_CONTENT;
             response
         }
     }
+}
+
+/// The answer to an auction, of which a cache may have another form.
+fn negotiated(body: String, is_compressed: bool) -> Response<Full<Bytes>> {
+    let body = if is_compressed { gzip(|write| write(body.as_bytes())) } else { body.into_bytes() };
+    let mut response = json(StatusCode::OK, body);
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if is_compressed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
 }
 
 /// The key that a caller presents, if it does.
@@ -210,8 +229,8 @@ fn refuse(turned_away: &TurnedAway) -> Response<Full<Bytes>> {
     response
 }
 
-fn json(status: StatusCode, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(body));
+fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

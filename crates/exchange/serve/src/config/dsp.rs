@@ -15,10 +15,11 @@ use crate::campaigns::HOUSE;
 use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
-pub(super) const OWN_HEADERS: [&str; 8] = [
+pub(super) const OWN_HEADERS: [&str; 9] = [
     "host",
     "content-type",
     "content-length",
+    "content-encoding",
     "transfer-encoding",
     "connection",
     "accept",
@@ -36,6 +37,7 @@ pub struct DspOptions {
     headers: Vec<(String, Secret)>,
     response_bytes_max: usize,
     gzip: bool,
+    gzip_requests: bool,
     tls: Option<TlsOptions>,
     pub(super) guard: DspGuard,
 }
@@ -110,6 +112,12 @@ impl DspOptions {
                 ms(1)..=secs(60),
                 "Longest wait for its answer, where the auction leaves so much.",
             ),
+            network_margin: s.duration(
+                "network_margin",
+                Optional("20ms"),
+                ms(0)..=secs(10),
+                "Taken off the `tmax` that it is told, for the way there and back; absent: `exchange.network_margin`.",
+            ),
             targeting: targeting::read(s),
         };
         Self {
@@ -122,6 +130,11 @@ impl DspOptions {
                 "Largest answer body; a larger one is dropped and its connection closed.",
             ),
             gzip: s.boolean("gzip", false, "Whether it is asked to compress its answers."),
+            gzip_requests: s.boolean(
+                "gzip_requests",
+                false,
+                "Whether requests to it are compressed (gzip); it must be able to read them.",
+            ),
             tls,
             guard: DspGuard::read(s),
             headers: s.secret_map(
@@ -142,6 +155,7 @@ impl DspOptions {
             currencies: self.rules.currencies.clone(),
             response_bytes_max: self.response_bytes_max,
             gzip: self.gzip,
+            gzip_requests: self.gzip_requests,
             tls: self.tls,
         };
         (self.rules, (self.url.host, self.url.port, options))

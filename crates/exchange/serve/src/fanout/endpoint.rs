@@ -40,6 +40,8 @@ pub struct EndpointOptions {
     pub response_bytes_max: usize,
     /// Whether it may answer compressed.
     pub gzip: bool,
+    /// Whether requests to it are compressed.
+    pub gzip_requests: bool,
     /// How its certificate is checked; absent: it is reached without TLS.
     pub tls: Option<TlsOptions>,
 }
@@ -53,6 +55,7 @@ pub struct Endpoint {
     pub(crate) addresses: Addresses,
     pub(crate) response_bytes_max: usize,
     pub(crate) gzip: bool,
+    pub(super) gzip_requests: bool,
     pub(super) tls: Option<TlsPeer>,
 }
 
@@ -78,6 +81,9 @@ impl Endpoint {
         if options.gzip {
             head.push_str("accept-encoding: gzip\r\n");
         }
+        if options.gzip_requests {
+            head.push_str("content-encoding: gzip\r\n");
+        }
         head.push_str("content-length: ");
         let codes: Vec<_> =
             options.currencies.iter().map(|currency| format!("\"{currency}\"")).collect();
@@ -87,6 +93,7 @@ impl Endpoint {
             addresses,
             response_bytes_max: options.response_bytes_max,
             gzip: options.gzip,
+            gzip_requests: options.gzip_requests,
             tls: options.tls.as_ref().map(TlsPeer::new),
         }
     }

@@ -32,6 +32,7 @@ fn dsp(id: &str) -> Dsp {
         publishers_blocked: Vec::new(),
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(100),
+        network_margin: None,
         targeting: Targeting::default(),
         notice_hosts: Vec::new(),
     }
