@@ -10,7 +10,7 @@ use std::time::Duration;
 use exchange_core::{BeaconBase, KeyRing, Lifetimes};
 
 use super::network::Network;
-use crate::config::{ExchangeConfig, parse_key};
+use crate::config::{ExchangeConfig, RecordConfig, parse_key};
 
 /// The file beside the log that holds the key.
 const KEY_NAME: &str = "notices.key";
@@ -39,9 +39,14 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// As configured; `own` is the key that was made, and `None` where there is no office.
-    pub fn of(config: &ExchangeConfig, own: Option<[u8; 32]>) -> Option<Self> {
-        let (notices, record) = (config.notices.as_ref()?, config.record.as_ref()?);
+    /// As configured; `own` is the key that was made, and `None` where there is no office. `record` is
+    /// the one that is written: it says which node this is.
+    pub fn of(
+        config: &ExchangeConfig,
+        own: Option<[u8; 32]>,
+        record: Option<&RecordConfig>,
+    ) -> Option<Self> {
+        let (notices, record) = (config.notices.as_ref()?, record?);
         let first = notices.key.or(own)?;
         let mut keys = vec![first];
         // One that was made, while another is configured, may have sealed what is still out.
