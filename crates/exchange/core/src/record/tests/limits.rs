@@ -3,6 +3,7 @@
 use events::{Malformed, RECORD_BYTES_MAX, Writer, fields};
 
 use super::*;
+use crate::ResponseFate;
 use crate::fixtures::cpm;
 
 #[test]
