@@ -58,6 +58,7 @@ fn round_value(key: &[u8; 16], round: u8, half: u64) -> u64 {
     hasher.finish()
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
 const fn halves(block: u128) -> (u64, u64) {
     ((block >> 64) as u64, block as u64)
 }
