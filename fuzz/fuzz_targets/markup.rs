@@ -56,6 +56,7 @@ fuzz_target!(|data: &[u8]| {
         let sealing = Sealing {
             keys: &KEYS,
             base: &base,
+            node: 1,
             now_unix_s: 1,
             lifetimes: &Lifetimes::default(),
             fetched: &[],

@@ -37,6 +37,7 @@ fuzz_target!(|data: &[u8]| {
             token: TokenText::from_bytes(bytes),
             currency: Currency::USD,
         }),
+        node: data.first().map(|byte| u32::from(*byte)),
     };
     // Too long for a token.
     let Some(token) = KEYS.seal(&claims) else { return };

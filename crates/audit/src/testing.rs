@@ -186,6 +186,7 @@ fn market() -> Market {
         publishers_blocked: Vec::new(),
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(120),
+        network_margin: None,
         targeting: Targeting::default(),
         privacy: TrackingSignals::default(),
         notice_hosts: Vec::new(),
@@ -202,6 +203,7 @@ fn market() -> Market {
         increment: Price::parse("0.01 USD", Round::Up).expect("it is a price"),
         deals_first: false,
         creative_id_required: true,
+        bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
     }

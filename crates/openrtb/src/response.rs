@@ -192,6 +192,11 @@ impl<'a> Bid<'a> {
         })
     }
 
+    /// Where that URL stands in `text`, the text that this bid was parsed from.
+    pub fn notice_span(&self, which: NoticeKind, text: &str) -> Option<std::ops::Range<usize>> {
+        self.notice_url(which).map(|url| span_of(url, text))
+    }
+
     /// The campaign that it is of; `None` when `cid` is no string, or an empty one.
     pub fn campaign(&self) -> Option<Text<'a>> {
         present(self.cid).and_then(|raw| json::parse(raw).ok())

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use openrtb::codes::NoBidReason;
-use openrtb::{bid_texts, escaped, parse_bid};
+use openrtb::{NoticeKind, bid_texts, escaped, parse_bid};
 use units::{Cpm, Nanos};
 
 use crate::clear::{Clearing, Seat, Win};
@@ -125,8 +125,9 @@ pub(crate) fn seat_name<'m>(auction: &Auction<'m>, seat: Seat) -> &'m str {
     &auction.market.dsps[seat.dsp].seats[seat.seat]
 }
 
-/// The winner's own JSON with the net price in place of its own, and macros replaced. What they
-/// are replaced by is plain ASCII, which is the same within a JSON string.
+/// The winner's own JSON with the net price in place of its own, and macros replaced; those that only
+/// the caller will know stay in its notices. What macros are replaced by is plain ASCII, which is the
+/// same within a JSON string.
 fn pass_through(
     out: &mut String,
     auction: &Auction<'_>,
@@ -137,10 +138,22 @@ fn pass_through(
     let text = bid_text(answers, &judgement.bids[sale.bid]);
     let bid = parse_bid(text).expect("a winner has been parsed");
     let price = bid.price_span(text).expect("a winner has a price");
+    let of_notice = |kind| Some((bid.notice_span(kind, text)?, Some(Occasion::of_passed(kind))));
+    let notices = [NoticeKind::Billing, NoticeKind::Loss].into_iter().filter_map(of_notice);
+    let mut members: Vec<_> = notices.chain([(price, None)]).collect();
+    members.sort_unstable_by_key(|(span, _)| span.start);
     let values = values::of_returned(auction, judgement, sale, Occasion::Win);
-    values.substitute_into(&text[..price.start], out);
-    let _ = write!(out, "{}", sale.net);
-    values.substitute_into(&text[price.end..], out);
+    let mut written = 0;
+    for (span, occasion) in members {
+        values.substitute_into(&text[written..span.start], out);
+        written = span.end;
+        match occasion {
+            None => drop(write!(out, "{}", sale.net)),
+            Some(occasion) => values::of_returned(auction, judgement, sale, occasion)
+                .substitute_into(&text[span], out),
+        }
+    }
+    values.substitute_into(&text[written..], out);
 }
 
 /// The JSON text of one bid, found again in its answer: only winners are worth the second look.

@@ -26,6 +26,7 @@ use crate::{
     Refusal, Sale, clear, judge, offer_others, sales,
 };
 
+pub use asking::response_content;
 pub use document::*;
 
 /// Bids that lost and are listed all the same; of rankings, so many bids of each impression.

@@ -43,6 +43,7 @@ pub(crate) fn dsp(id: &str, seats: &[&str]) -> Dsp {
         publishers_blocked: Vec::new(),
         currencies: ["USD", "EUR", "GBP"].map(currency).to_vec(),
         timeout: Duration::from_millis(100),
+        network_margin: None,
         targeting: Targeting::default(),
         privacy: TrackingSignals::default(),
         notice_hosts: vec![format!("{id}.example").into()],
@@ -64,6 +65,7 @@ pub(crate) fn market() -> Market {
         increment: price("0.01 USD"),
         deals_first: false,
         creative_id_required: true,
+        bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
     }

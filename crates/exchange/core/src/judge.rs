@@ -1,5 +1,7 @@
 //! From answers to entries: each bid is checked alone, in the documented order of [`Fate`].
 
+use std::borrow::Cow;
+
 use openrtb::codes::MediaType;
 use openrtb::{Bid, BidError, BidResponse, SeatBid, Text, bid_texts, parse_bid, parse_response};
 use units::{Cpm, Currency, Ppm, Round};
@@ -9,10 +11,11 @@ use crate::blocks::{banner_size, check_creative, format_of, is_within};
 use crate::clear::{Entry, Group, Seat};
 use crate::eligibility::{Ask, seat_is_welcome};
 use crate::floors::{Shape, reaches};
+use crate::macros::{macros_bound, macros_len};
 use crate::pricing::Terms;
 use crate::{Auction, Fate};
 
-/// Most bids in one response.
+/// Most bids of one response that are judged; those after them are ignored and counted.
 ///
 /// A bid takes far more memory than its least text, `{}`, and is compared with all before it: a
 /// bound on bytes alone would bound neither.
@@ -32,7 +35,7 @@ pub struct Answer<'a> {
 pub enum ResponseFate {
     /// Not JSON, or not of the right types.
     Malformed,
-    /// More than [`BIDS_MAX`] bids.
+    /// More than [`BIDS_MAX`] bids: only the first are judged.
     TooManyBids,
     /// No bids in it.
     NoBid,
@@ -96,6 +99,8 @@ pub struct Judgement<'a> {
     pub entries: Vec<Entry>,
     /// Groups among the entries.
     pub groups: Vec<Group>,
+    /// Answers with more than [`BIDS_MAX`] bids, by position, and how many bids of each were ignored.
+    pub surplus: Vec<(usize, usize)>,
 }
 
 impl Judgement<'_> {
@@ -119,6 +124,7 @@ pub fn judge<'a>(auction: &Auction<'_>, answers: &[Answer<'a>]) -> Judgement<'a>
         bids: Vec::with_capacity(answers.len()),
         entries: Vec::with_capacity(answers.len()),
         groups: Vec::new(),
+        surplus: Vec::new(),
     };
     for (index, answer) in answers.iter().enumerate() {
         judgement.bidids.push(None);
@@ -135,64 +141,88 @@ fn judge_answer<'a>(
     judgement: &mut Judgement<'a>,
 ) -> ResponseFate {
     let Ok(body) = std::str::from_utf8(answer.body) else { return ResponseFate::Malformed };
-    let response = match read_response(body) {
-        Ok(response) => response,
-        Err(fate) => return fate,
+    let Some(read) = read_response(body, auction.market.bid_macros_max) else {
+        return ResponseFate::Malformed;
     };
-    if bids_len(&response) == 0 {
+    if bids_len(&read.response) == 0 {
         return ResponseFate::NoBid;
     }
-    Responder { auction, answer: index, ask: answer.ask, judgement }.judge(response);
-    ResponseFate::Bids
+    let surplus = read.surplus;
+    Responder { auction, answer: index, ask: answer.ask, judgement }.judge(read);
+    if surplus == 0 {
+        return ResponseFate::Bids;
+    }
+    judgement.surplus.push((index, surplus));
+    ResponseFate::TooManyBids
 }
 
 /// Reads a response at once where it is sound, else bid by bid: a bad one must not spoil the
-/// others.
-fn read_response(body: &str) -> Result<ReadResponse<'_>, ResponseFate> {
-    // Every bid opens a brace: with few of them there is no need to count before reading.
+/// others. `None` if not even its frame can be read.
+fn read_response(body: &str, macros_max: usize) -> Option<ReadResponse<'_>> {
+    // Every bid opens a brace: with few of them the memory for all bids is bounded.
     let few = memchr::memchr_iter(b'{', body.as_bytes()).nth(4 * BIDS_MAX).is_none();
+    let few = few && macros_bound(body) <= macros_max;
     let whole = few.then(|| parse_response(body).ok()).flatten();
-    let response = match whole {
+    Some(match whole {
         Some(response) => keep_bids(response, Ok),
         None => {
-            let texts = bid_texts(body).map_err(|_| ResponseFate::Malformed)?;
-            if bids_len(&texts) > BIDS_MAX {
-                return Err(ResponseFate::TooManyBids);
-            }
-            keep_bids(texts, |text| parse_bid(text.get()).map_err(|_| Fate::Malformed))
+            let texts = bid_texts(body).ok()?;
+            keep_bids(texts, |text| {
+                let bid = parse_bid(text.get()).map_err(|_| Fate::Malformed)?;
+                let is_bounded = bid_macros_len(text.get(), &bid) <= macros_max;
+                is_bounded.then_some(bid).ok_or(Fate::Malformed)
+            })
         }
+    })
+}
+
+/// How many macros `bid` has in its JSON text `text`, those included that escapes in its markup hide.
+pub(crate) fn bid_macros_len(text: &str, bid: &Bid<'_>) -> usize {
+    let unescaped = match bid.markup_text() {
+        Some(Cow::Owned(markup)) => macros_len(&markup),
+        _ => 0,
     };
-    if bids_len(&response) > BIDS_MAX {
-        return Err(ResponseFate::TooManyBids);
-    }
-    Ok(response)
+    macros_len(text).max(unescaped)
 }
 
 fn bids_len<B>(response: &BidResponse<'_, B>) -> usize {
     response.seatbid.iter().flatten().map(|seatbid| seatbid.bid.len()).sum()
 }
 
-type ReadResponse<'a> = BidResponse<'a, Result<Bid<'a>, Fate>>;
+/// A response with at most [`BIDS_MAX`] of its bids.
+struct ReadResponse<'a> {
+    response: BidResponse<'a, Result<Bid<'a>, Fate>>,
+    /// How many bids are ignored.
+    surplus: usize,
+    /// The `seatbid` that has lost some of its bids, by position.
+    cut: Option<usize>,
+}
 
 fn keep_bids<'a, B>(
     response: BidResponse<'a, B>,
     read: impl Fn(B) -> Result<Bid<'a>, Fate>,
 ) -> ReadResponse<'a> {
-    let seatbid = response.seatbid.map(|seatbids| {
-        let convert = |seatbid: SeatBid<'a, B>| SeatBid {
-            bid: seatbid.bid.into_iter().map(&read).collect(),
-            seat: seatbid.seat,
-            group: seatbid.group,
-        };
-        seatbids.into_iter().map(convert).collect()
-    });
-    BidResponse {
+    let (mut room, mut surplus, mut cut) = (BIDS_MAX, 0, None);
+    let convert = |(index, seatbid): (usize, SeatBid<'a, B>)| {
+        let kept = room.min(seatbid.bid.len());
+        if kept < seatbid.bid.len() {
+            surplus += seatbid.bid.len() - kept;
+            cut = cut.or((kept > 0).then_some(index));
+        }
+        room -= kept;
+        let bid = seatbid.bid.into_iter().take(kept).map(&read).collect();
+        SeatBid { bid, seat: seatbid.seat, group: seatbid.group }
+    };
+    let seatbid =
+        response.seatbid.map(|seatbids| seatbids.into_iter().enumerate().map(convert).collect());
+    let response = BidResponse {
         id: response.id,
         seatbid,
         bidid: response.bidid,
         cur: response.cur,
         nbr: response.nbr,
-    }
+    };
+    ReadResponse { response, surplus, cut }
 }
 
 /// Judges the bids of one response.
@@ -204,7 +234,8 @@ struct Responder<'j, 'a, 'm> {
 }
 
 impl<'a> Responder<'_, 'a, '_> {
-    fn judge(&mut self, response: ReadResponse<'a>) {
+    fn judge(&mut self, read: ReadResponse<'a>) {
+        let ReadResponse { response, cut, .. } = read;
         let (currency, common) = self.check_response(&response);
         self.judgement.bidids[self.answer] = response.bidid;
         let first = self.judgement.bids.len();
@@ -241,13 +272,13 @@ impl<'a> Responder<'_, 'a, '_> {
                 self.judgement.bids.push(judged);
             }
             if seatbid.group == Some(1) {
-                self.group(first_of_seat);
+                self.group(first_of_seat, cut != Some(seatbid_index));
             }
         }
     }
 
     /// What a mistake of the response as a whole makes of all its bids.
-    fn check_response(&self, response: &ReadResponse<'a>) -> (Currency, Result<(), Fate>) {
+    fn check_response<B>(&self, response: &BidResponse<'a, B>) -> (Currency, Result<(), Fate>) {
         let currency = match &response.cur {
             None => Some(Currency::USD),
             Some(code) => Currency::parse(code),
@@ -391,10 +422,11 @@ impl<'a> Responder<'_, 'a, '_> {
     }
 
     /// Ties the bids since `first_of_seat` together: all must win, those that failed a check too.
-    fn group(&mut self, first_of_seat: usize) {
+    /// Unless they are all bids of their group, they cannot.
+    fn group(&mut self, first_of_seat: usize, is_whole: bool) {
         let bids = &mut self.judgement.bids[first_of_seat..];
         let mut imps = Vec::new();
-        let mut possible = true;
+        let mut possible = is_whole;
         for judged in &*bids {
             let impid = judged.bid.as_ref().and_then(|bid| bid.impid.as_deref());
             let imp = impid.and_then(|id| self.auction.imps.iter().position(|imp| *imp.id == *id));

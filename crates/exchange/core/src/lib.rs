@@ -8,6 +8,7 @@
 
 mod answer;
 mod auction;
+mod auction_id;
 mod blocks;
 mod clear;
 pub mod delivery;
@@ -39,11 +40,12 @@ mod values;
 
 pub use answer::{Sale, no_bid, response, sales};
 pub use auction::{Auction, AuctionType, Refusal};
+pub use auction_id::AuctionIds;
 pub use clear::{Clearing, Entry, Group, Seat, Win, clear};
 pub use eligibility::{Ask, NotAsked, eligible, eligible_house};
 pub use fate::Fate;
 pub use judge::{Answer, BIDS_MAX, JudgedBid, Judgement, ResponseFate, judge};
-pub use macros::{LateValues, MacroValues, Told};
+pub use macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
 pub use market::{
     BidsReturned, DealTerms, Dsp, FloorRule, Market, NoticeMode, PublisherTerms, Publishers,
     SupplyChainNode,
@@ -51,7 +53,7 @@ pub use market::{
 pub use notices::{
     BeaconBase, Claims, Cleared, Conclusion, Fetched, KeyRing, Lifetimes, NotSent, Notice,
     NoticeTarget, Sealing, TOKEN_BYTES_MAX, TokenError, TokenId, URL_BYTES_MAX, Unmarked, Unsent,
-    Wanted, check_markup, conclude, markup_wanted,
+    Wanted, checked_markup, conclude, markup_wanted,
 };
 pub use offer::outbound;
 pub use offered::{BIDS_RETURNED_MAX, offer_others};

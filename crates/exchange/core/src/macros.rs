@@ -20,19 +20,20 @@ const PREFIX: &str = "AUCTION_";
 /// The longest name, with its encoding, that is looked for after [`PREFIX`].
 const NAME_BYTES_MAX: usize = 32;
 
-/// The longest text that a macro is replaced by: a bidder chooses some of it, and how often it
-/// stands in its markup.
-const VALUE_BYTES_MAX: usize = 256;
+/// The longest text that a macro is replaced by. A bidder chooses some of it; how often it stands in a
+/// bid is bounded by [`crate::Market::bid_macros_max`].
+pub const VALUE_BYTES_MAX: usize = 256;
 
-/// Something a macro stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told<T> {
-    /// Known, and told.
-    Value(T),
-    /// Not to be told, or there is none: the macro is removed.
-    Nothing,
-    /// Not known yet: the macro stays for [`LateValues`].
-    Later,
+/// How many macros `text` has at most, known or not.
+pub fn macros_len(text: &str) -> usize {
+    memmem::find_iter(text.as_bytes(), OPEN).count()
+}
+
+/// At least as many as the macros in the JSON text `json` once its escapes are resolved: a quick
+/// count, which takes every dollar sign for a macro.
+pub(crate) fn macros_bound(json: &str) -> usize {
+    let escaped = memmem::find_iter(json.as_bytes(), br"\u0024").count();
+    memchr::memchr_iter(b'$', json.as_bytes()).count() + escaped
 }
 
 /// What the macros stand for; text as it is, not encoded.
@@ -63,9 +64,10 @@ pub struct MacroValues<'a> {
     /// `${AUCTION_DISCOUNT_PCT}`, and times the bid `${AUCTION_DISCOUNT_CPM}`.
     pub discount: Ppm,
     /// `${AUCTION_LOSS}`.
-    pub loss: Told<u32>,
-    /// `${AUCTION_IMP_TS}`, in milliseconds since the epoch of Unix.
-    pub imp_ts_ms: Told<u64>,
+    pub loss: Option<u32>,
+    /// Names of macros that stay as they are: whoever calls the notice knows their values, as
+    /// [`LateValues`] or as the caller who was handed it.
+    pub left: &'static [&'static str],
 }
 
 impl MacroValues<'_> {
@@ -84,6 +86,9 @@ impl MacroValues<'_> {
 
     /// Writes the value of the macro `name`; `None` when there is no such macro, or it is to stay.
     fn write(&self, name: &str, out: &mut String) -> Option<()> {
+        if self.left.contains(&name) {
+            return None;
+        }
         match name {
             "ID" => out.push_str(self.auction_id),
             "BID_ID" => out.push_str(self.bid_id),
@@ -93,10 +98,10 @@ impl MacroValues<'_> {
             "PRICE" => write_some(out, self.price),
             "CURRENCY" => out.push_str(self.currency.code()),
             "MBR" => write_some(out, self.market_bid_ratio()),
-            "LOSS" => write_told(out, self.loss)?,
+            "LOSS" => write_some(out, self.loss),
             "MIN_TO_WIN" => write_some(out, self.min_to_win),
             "MULTIPLIER" => write_some(out, self.multiplier),
-            "IMP_TS" => write_told(out, self.imp_ts_ms)?,
+            "IMP_TS" => (), // Known to nobody before the ad is shown.
             "DISCOUNT_PCT" => {
                 write_some(out, Some(self.discount));
                 out.pop(); // The sign that a share ends with.
@@ -151,15 +156,6 @@ fn write_some(out: &mut String, value: Option<impl std::fmt::Display>) {
     if let Some(value) = value {
         let _ = write!(out, "{value}");
     }
-}
-
-fn write_told(out: &mut String, value: Told<impl std::fmt::Display>) -> Option<()> {
-    match value {
-        Told::Value(value) => write_some(out, Some(value)),
-        Told::Nothing => (),
-        Told::Later => return None,
-    }
-    Some(())
 }
 
 /// Copies `text` to the end of `out` and replaces each macro, once, by what `write` writes for its

@@ -29,6 +29,8 @@ pub struct Market {
     pub deals_first: bool,
     /// Whether a bid without `crid` is refused.
     pub creative_id_required: bool,
+    /// Most macros in one bid, or in markup that its win notice answers with; more are malformed.
+    pub bid_macros_max: usize,
     /// Orders equal bids.
     pub tie_key: TieKey,
     /// Our node in the supply chain, appended when present.
@@ -56,6 +58,8 @@ pub struct Dsp {
     pub currencies: Vec<Currency>,
     /// Longest wait for its answer.
     pub timeout: Duration,
+    /// Taken off the `tmax` that it is told; None if it is the exchange's.
+    pub network_margin: Option<Duration>,
     /// Of whom and where else it buys.
     pub targeting: Targeting,
     /// By which signals of the device it sees less of the user.

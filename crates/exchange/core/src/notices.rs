@@ -16,6 +16,6 @@ pub use conclude::{BeaconBase, Cleared, Conclusion, NotSent, Notice, Sealing, Un
 pub use expiry::Lifetimes;
 pub use markup::Unmarked;
 pub(crate) use on_win::is_out_of_reach as markup_is_out_of_reach;
-pub use on_win::{Fetched, Wanted, check_markup, markup_wanted};
+pub use on_win::{Fetched, Wanted, checked_markup, markup_wanted};
 pub use token::{Claims, KeyRing, TOKEN_BYTES_MAX, TokenError, TokenId};
 pub use url::{NoticeTarget, URL_BYTES_MAX};

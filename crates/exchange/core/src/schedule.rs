@@ -49,18 +49,18 @@ impl Schedule {
 
     /// Whether DSPs asked at `now` would have the least time.
     pub fn suffices(&self, now: Tick) -> bool {
-        self.left(now) >= self.dsp_time_min
+        self.left(now, None) >= self.dsp_time_min
     }
 
     /// What is left until the close, less the network margin.
-    fn left(&self, now: Tick) -> Duration {
-        self.close.since(now).saturating_sub(self.network_margin)
+    fn left(&self, now: Tick, margin: Option<Duration>) -> Duration {
+        self.close.since(now).saturating_sub(margin.unwrap_or(self.network_margin))
     }
 
     /// The `tmax` to tell a DSP, in whole milliseconds: what is left until the close, less the
-    /// network margin, at most its own timeout.
-    pub fn dsp_tmax_ms(&self, now: Tick, timeout: Duration) -> u32 {
-        let left = self.left(now).min(timeout);
+    /// network margin, at most its own timeout. 0 if nothing is left.
+    pub fn dsp_tmax_ms(&self, now: Tick, timeout: Duration, margin: Option<Duration>) -> u32 {
+        let left = self.left(now, margin).min(timeout);
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
@@ -88,7 +88,11 @@ mod tests {
         let arrival = Tick::from_nanos(1_000);
         let got = Schedule::new(arrival, tmax, &LIMITS).map(|schedule| {
             let ms = |tick: Tick| tick.since(arrival).as_millis();
-            (ms(schedule.deadline), ms(schedule.close), schedule.dsp_tmax_ms(arrival, MS(1000)))
+            (
+                ms(schedule.deadline),
+                ms(schedule.close),
+                schedule.dsp_tmax_ms(arrival, MS(1000), None),
+            )
         });
         assert_eq!(got, want, "{tmax:?}");
     }
@@ -118,9 +122,12 @@ mod tests {
     fn a_dsp_has_what_is_left_or_its_own_timeout() {
         let schedule = Schedule::new(Tick::ZERO, None, &LIMITS).unwrap();
         let at = |ms| Tick::ZERO.after(MS(ms));
-        assert_eq!(schedule.dsp_tmax_ms(at(35), MS(1000)), 150);
-        assert_eq!(schedule.dsp_tmax_ms(at(35), MS(80)), 80);
-        assert_eq!(schedule.dsp_tmax_ms(at(300), MS(80)), 0);
+        assert_eq!(schedule.dsp_tmax_ms(at(35), MS(1000), None), 150);
+        assert_eq!(schedule.dsp_tmax_ms(at(35), MS(80), None), 80);
+        assert_eq!(schedule.dsp_tmax_ms(at(300), MS(80), None), 0);
+        assert_eq!(schedule.dsp_tmax_ms(at(35), MS(1000), Some(MS(0))), 160);
+        assert_eq!(schedule.dsp_tmax_ms(at(35), MS(1000), Some(MS(60))), 100);
+        assert_eq!(schedule.dsp_tmax_ms(at(35), MS(1000), Some(MS(160))), 0);
         assert_eq!(schedule.wait_until(at(35), MS(80)), at(115));
         assert_eq!(schedule.wait_until(at(150), MS(80)), at(195));
     }

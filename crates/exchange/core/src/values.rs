@@ -1,12 +1,13 @@
 //! What macros stand for, by bid and by occasion: who may learn what (section 4.4.1). What a macro
 //! looks like is not known here.
 
+use openrtb::NoticeKind;
 use units::{Cpm, Ppm};
 
 use crate::answer::{Sale, seat_name};
 use crate::clear::Clearing;
 use crate::judge::Judgement;
-use crate::macros::{MacroValues, Told};
+use crate::macros::MacroValues;
 use crate::{Auction, Fate};
 
 /// Where the values of a returned bid go.
@@ -18,6 +19,19 @@ pub(crate) enum Occasion {
     Billing,
     /// Its loss notice, should the caller's auction be lost: why is then the caller's to say.
     LossElsewhere,
+    /// The same where the caller calls the DSP itself: all about its auction is the caller's to say.
+    LossPassedOn,
+}
+
+impl Occasion {
+    /// Of a notice that the caller is handed as the bid has it.
+    pub(crate) const fn of_passed(kind: NoticeKind) -> Self {
+        match kind {
+            NoticeKind::Win => Self::Win,
+            NoticeKind::Billing => Self::Billing,
+            NoticeKind::Loss => Self::LossPassedOn,
+        }
+    }
 }
 
 /// The values of a bid that is returned to the caller.
@@ -32,14 +46,18 @@ pub(crate) fn of_returned<'s>(
         price: Some(sale.paid),
         min_to_win: sale.min_to_win,
         multiplier: Some(auction.imps[sale.imp].multiplier),
-        loss: Told::Value(sale.fate.code()),
+        loss: Some(sale.fate.code()),
         ..values
     };
     match occasion {
         Occasion::Win => won,
-        Occasion::Billing => MacroValues { imp_ts_ms: Told::Later, ..won },
+        Occasion::Billing => MacroValues { left: &["IMP_TS"], ..won },
         Occasion::LossElsewhere => {
-            MacroValues { price: None, multiplier: None, loss: Told::Later, ..won }
+            MacroValues { price: None, multiplier: None, left: &["LOSS"], ..won }
+        }
+        Occasion::LossPassedOn => {
+            let left = &["PRICE", "CURRENCY", "MBR", "LOSS", "MIN_TO_WIN"];
+            MacroValues { multiplier: None, left, ..won }
         }
     }
 }
@@ -53,7 +71,7 @@ pub(crate) fn of_loser<'s>(
 ) -> MacroValues<'s> {
     let min_to_win =
         if fate.by_price() { least_to_tie(auction, judgement, bid, clearing) } else { None };
-    MacroValues { min_to_win, loss: Told::Value(fate.code()), ..of_bid(auction, judgement, bid) }
+    MacroValues { min_to_win, loss: Some(fate.code()), ..of_bid(auction, judgement, bid) }
 }
 
 /// What is the same whatever became of the bid; the rest is not told.
@@ -76,8 +94,8 @@ pub(crate) fn of_bid<'s>(
         min_to_win: None,
         multiplier: None,
         discount: judged.deal.map_or(Ppm::ZERO, |deal| auction.deals[deal].discount()),
-        loss: Told::Nothing,
-        imp_ts_ms: Told::Nothing,
+        loss: None,
+        left: &[],
     }
 }
 

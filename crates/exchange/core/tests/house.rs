@@ -79,6 +79,7 @@ fn market(catalogue: &Catalogue) -> Market {
         publishers_blocked: Vec::new(),
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(100),
+        network_margin: None,
         targeting: Targeting::default(),
         privacy: TrackingSignals::default(),
         notice_hosts: Vec::new(),
@@ -96,6 +97,7 @@ fn market(catalogue: &Catalogue) -> Market {
         increment: units::Price::parse("0.01 USD", Round::Up).expect("it is a price"),
         deals_first: false,
         creative_id_required: true,
+        bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
     }

@@ -310,7 +310,7 @@ impl Holding<'_> {
         let round = ask_all(&outbound, &questions, shard.room());
         // While DSPs think.
         let house = House::bids(shard, self.snapshot, auction, *house);
-        let outcomes = round.collect().await;
+        let mut outcomes = round.collect().await;
         waiting.disarm();
         let moments = Moments { closed: Some(Instant::now()), ..moments };
         let abandoned = Abandoned { moments, outcomes: Some(&outcomes), ..abandoned };
@@ -330,6 +330,9 @@ impl Holding<'_> {
         if let Some(record) = inbound.record {
             record.answered(recording::calls(calls, &outcomes, self.arrival), &outcomes);
             record.house(house.as_ref());
+        }
+        for call in &answer.unreadable {
+            outcomes.calls[*call] = Outcome::Malformed;
         }
         self.trace(&inbound, &answer, asks, &outcomes);
         shard.keep_room(outcomes.into_room());
@@ -416,7 +419,7 @@ impl Holding<'_> {
                 pool: &self.snapshot.dsps[ask.dsp].pool,
                 imps: ask.imps,
                 deals: ask.deals,
-                tmax_ms: schedule.dsp_tmax_ms(now, dsp.timeout),
+                tmax_ms: schedule.dsp_tmax_ms(now, dsp.timeout, dsp.network_margin),
                 buyeruid: uids.find_map(|uids| uids.raw_of(&dsp.id)),
                 bidder: outbound.names_bidder(&dsp.id).then_some(&*dsp.id),
                 is_limited,

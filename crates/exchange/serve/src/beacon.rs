@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use exchange_core::delivery::{Beacon, BestEffort, Forwarded, Notice, Refusal};
 use exchange_core::{
-    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId, Told,
+    Claims, LateValues, MacroValues, NoticeKind, NoticeMode, NoticeTarget, Rates, TokenId,
+    VALUE_BYTES_MAX, macros_len,
 };
 use http_body_util::Full;
 use hyper::header::{
@@ -23,7 +24,9 @@ use tokio::time::timeout;
 use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
-use crate::notices::{Acknowledged, Fetch, Order, Sealer, unix_ms};
+use crate::notices::{
+    Acknowledged, Answered, CallError, Fetch, ForeignBeacon, Order, PASSED_BY, Sealer, unix_ms,
+};
 use crate::shard::{Shard, Snapshot};
 
 /// Where beacons are called; what follows is the token.
@@ -60,6 +63,9 @@ impl Called<'_> {
                 return not_taken();
             }
         };
+        if let Some(node) = claims.node.filter(|node| *node != sealer.node) {
+            return self.pass_on(sealer, &claims, (node, token)).await;
+        }
         let upstream = Upstream::of(self.uri.query().unwrap_or_default());
         debug!(kind = ?claims.kind, ?upstream, "a beacon was called");
         let late = LateValues { imp_ts_ms: Some(unix_ms()), loss: upstream.loss };
@@ -87,6 +93,59 @@ impl Called<'_> {
             }
             NoticeKind::Billing => self.bill(&claims, notice, &upstream).await,
         }
+    }
+
+    /// Hands the call to the node that sealed the token, and its answer to the caller. What was passed
+    /// on before is not passed on again, for two nodes then take each other for a third.
+    async fn pass_on(
+        &self,
+        sealer: &Sealer,
+        claims: &Claims<'_>,
+        (node, token): (u32, &str),
+    ) -> Response<Full<Bytes>> {
+        let metrics = &self.shard.metrics;
+        let listed = sealer.nodes.get(&node).filter(|_| !self.headers.contains_key(PASSED_BY));
+        let (Some(base), Some(client)) = (listed, self.shard.nodes()) else {
+            metrics.beacons_foreign.increment();
+            return not_taken();
+        };
+        let market = &self.snapshot.config().market;
+        let body_max = match claims.relays_markup {
+            true => sealer.markup_bytes_max + market.bid_macros_max * VALUE_BYTES_MAX,
+            false => 0,
+        };
+        let beacon = ForeignBeacon {
+            base,
+            token,
+            query: self.uri.query(),
+            device: self.device(&sealer.proxies_trusted),
+            user_agent: self.user_agent(),
+            node: sealer.node,
+            body_max,
+        };
+        let answered = timeout(RELAYED_WITHIN, client.pass_on(&beacon)).await;
+        let answered = answered.unwrap_or(Err(CallError::TimedOut)).inspect_err(|error| {
+            debug!(node, %error, "a beacon could not be passed on");
+        });
+        let response = match answered {
+            Ok(Answered { status: 200, body }) => match String::from_utf8(body) {
+                Ok(markup) if !markup.is_empty() => ad(markup),
+                Ok(_) | Err(_) => pixel(),
+            },
+            Ok(Answered { status: 204, .. }) => no_ad(),
+            Ok(Answered { status: 404, .. }) => not_taken(),
+            Ok(Answered { status: 502, .. }) => bad_gateway(),
+            Ok(_) | Err(_) => {
+                metrics.beacons_not_passed_on.increment();
+                return busy();
+            }
+        };
+        metrics.beacons_passed_on.increment();
+        response
+    }
+
+    fn user_agent(&self) -> Option<&str> {
+        self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok())
     }
 
     /// That it was called is our own signal; there may be nobody to tell.
@@ -118,9 +177,8 @@ impl Called<'_> {
         // What is declared may have changed since it was sealed.
         NoticeTarget::parse(&url).filter(|target| target.is_declared(&dsps[dsp].notice_hosts))?;
         let device = self.device(&sealer.proxies_trusted).to_string();
-        let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
         let id = Arc::clone(&self.snapshot.dsps[dsp].id);
-        Notice::new(id, url, Forwarded::new(Some(&device), agent)).ok()
+        Notice::new(id, url, Forwarded::new(Some(&device), self.user_agent())).ok()
     }
 
     /// Who called: as the last proxy that is not trusted says, if a trusted one did.
@@ -211,9 +269,15 @@ impl Called<'_> {
         let Ok(answered) = timeout(RELAYED_WITHIN, answered).await else { return bad_gateway() };
         let Ok(answered) = answered else { return not_taken() };
         match answered {
+            // A win notice and no more: the ad is preloaded.
+            Ok(answered) if is_empty_answer(&answered) => no_ad(),
             Ok(answered) if answered.status == 200 => match String::from_utf8(answered.body) {
-                Ok(markup) => ad(substituted(claims, &markup)),
-                Err(_) => bad_gateway(),
+                Ok(markup)
+                    if macros_len(&markup) <= self.snapshot.config().market.bid_macros_max =>
+                {
+                    ad(substituted(claims, &markup))
+                }
+                Ok(_) | Err(_) => bad_gateway(),
             },
             Ok(_) => bad_gateway(),
             Err(error) => {
@@ -222,6 +286,11 @@ impl Called<'_> {
             }
         }
     }
+}
+
+/// Whether a notice was delivered, and answered without an ad.
+fn is_empty_answer(answered: &Answered) -> bool {
+    answered.status == 204 || (answered.status == 200 && answered.body.trim_ascii().is_empty())
 }
 
 /// Does `then` if a call turns out to be the first of its token, even if the caller does not wait for that;
@@ -262,8 +331,8 @@ fn substituted(claims: &Claims<'_>, markup: &str) -> String {
         min_to_win: None,
         multiplier: None,
         discount: Ppm::ZERO,
-        loss: Told::Value(0),
-        imp_ts_ms: Told::Nothing,
+        loss: Some(0),
+        left: &[],
     };
     values.substitute(markup)
 }
@@ -331,6 +400,11 @@ fn pixel() -> Response<Full<Bytes>> {
 
 fn not_taken() -> Response<Full<Bytes>> {
     respond(StatusCode::NOT_FOUND, "text/plain", "")
+}
+
+/// A win notice was delivered, and answered without an ad.
+fn no_ad() -> Response<Full<Bytes>> {
+    respond(StatusCode::NO_CONTENT, "text/plain", "")
 }
 
 fn bad_gateway() -> Response<Full<Bytes>> {

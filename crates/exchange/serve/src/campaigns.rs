@@ -88,6 +88,7 @@ impl Campaigns {
             // Whatever the auction's is: bids are converted to it.
             currencies,
             timeout: Duration::ZERO,
+            network_margin: None,
             targeting: Targeting::default(),
             privacy: TrackingSignals::default(),
             notice_hosts: Vec::new(),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exchange_core::delivery::{BestEffort, Forwarded, Notice};
+use exchange_core::explain::response_content;
 use exchange_core::guard::{End, Trial};
 use exchange_core::record::Judged;
 use exchange_core::{
     Answer, Auction, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, NotSent, NoticeKind,
-    NoticeMode, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win, check_markup,
+    NoticeMode, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win, checked_markup,
     conclude, judge, markup_wanted, offer_others, sales,
 };
 use openrtb::codes::NoBidReason;
@@ -46,6 +47,8 @@ pub struct Closed {
     pub response: Result<String, NoBidReason>,
     /// For the office.
     pub notices: Vec<Order>,
+    /// Calls whose bid response cannot be read, by position: they count as malformed.
+    pub unreadable: Vec<usize>,
     /// When its phases were over.
     pub moments: Moments,
 }
@@ -56,7 +59,7 @@ impl Closing<'_> {
     pub async fn conclude(&self, trials: Vec<Trial>, moments: Moments) -> Closed {
         let answers = self.answers();
         let mut judgement = judge(self.auction, &answers);
-        self.tell_guards(trials, &judgement);
+        let unreadable = self.note_responses(trials, &answers, &judgement);
         let sealer = self.minutes.snapshot.sealer();
         let mut fetched = Vec::new();
         let place = (self.minutes.shard, self.minutes.snapshot);
@@ -86,6 +89,7 @@ impl Closing<'_> {
         let sealing = sealer.map(|sealer| Sealing {
             keys: &sealer.keys,
             base: &sealer.base,
+            node: sealer.node,
             now_unix_s: unix_ms() / 1000,
             lifetimes: &sealer.lifetimes,
             fetched: &fetched,
@@ -104,13 +108,12 @@ impl Closing<'_> {
         self.minutes.held((self.auction, judged), calls, no_bid, &moments);
         // The answer waits for its record too.
         let moments = Moments { answered: Instant::now(), ..moments };
-        Closed { response, notices, moments }
+        Closed { response, notices, unreadable, moments }
     }
 
     fn answers(&self) -> Vec<Answer<'_>> {
         let mut answers = Vec::with_capacity(self.calls.0.len());
         for (call, (ask, outcome)) in self.calls.0.iter().zip(&self.outcomes.calls).enumerate() {
-            self.minutes.snapshot.dsps[ask.dsp].metrics.outcomes[*outcome as usize].increment();
             if *outcome == Outcome::Answered {
                 answers.push(Answer { ask: *ask, body: self.outcomes.body(call) });
             }
@@ -134,26 +137,43 @@ impl Closing<'_> {
         }
     }
 
-    /// Tells the guards how the calls ended.
-    fn tell_guards(&self, trials: Vec<Trial>, judgement: &Judgement<'_>) {
+    /// Counts how the calls ended and tells the guards. Returns the calls whose bid response cannot
+    /// be read.
+    fn note_responses(
+        &self,
+        trials: Vec<Trial>,
+        answers: &[Answer<'_>],
+        judgement: &Judgement<'_>,
+    ) -> Vec<usize> {
         let (asks, outcomes) = (self.calls.0, self.outcomes);
-        let mut responses = judgement.responses.iter();
+        let mut responses = judgement.responses.iter().zip(answers);
+        let mut unreadable = Vec::new();
         for ((ask, trial), (call, outcome)) in
             asks.iter().zip(trials).zip(outcomes.calls.iter().enumerate())
         {
             let lane = &self.minutes.snapshot.dsps[ask.dsp];
-            let judged = || *responses.next().expect("each answer was judged");
-            let content = (*outcome == Outcome::Answered).then(judged);
-            if let Some(content) = content {
-                lane.metrics.responses[content as usize].increment();
+            let mut outcome = *outcome;
+            if outcome == Outcome::Answered {
+                let (content, answer) = responses.next().expect("each answer was judged");
+                lane.metrics.responses[*content as usize].increment();
+                if *content == ResponseFate::Malformed {
+                    outcome = Outcome::Malformed;
+                    unreadable.push(call);
+                }
+                if matches!(content, ResponseFate::Malformed | ResponseFate::TooManyBids) {
+                    lane.metrics.errors.note(|| response_content(*content, answer.body));
+                }
             }
-            if content == Some(ResponseFate::Malformed) {
-                lane.metrics.errors.note(|| "the bid response cannot be read".to_owned());
-            }
+            lane.metrics.outcomes[outcome as usize].increment();
             let least = self.minutes.snapshot.config().timeout_counts_after;
             let had_min_time = outcomes.given(call).is_some_and(|given| least <= given);
-            lane.guard.borrow_mut().settle(trial, end_of(*outcome, content, had_min_time));
+            lane.guard.borrow_mut().settle(trial, end_of(outcome, had_min_time));
         }
+        for (answer, surplus) in &judgement.surplus {
+            let metrics = self.minutes.snapshot.metrics(answers[*answer].ask.dsp);
+            metrics.surplus_bids.add(*surplus as u64);
+        }
+        unreadable
     }
 
     /// Counts fates, and what was sold; a test sells nothing.
@@ -209,25 +229,22 @@ impl Closing<'_> {
     }
 }
 
-fn end_of(outcome: Outcome, content: Option<ResponseFate>, had_min_time: bool) -> End {
-    match (outcome, content) {
-        (Outcome::Answered, Some(ResponseFate::Malformed | ResponseFate::TooManyBids)) => End::Bad,
-        (Outcome::Answered | Outcome::NoBid, _) => End::Good,
-        (Outcome::Late, _) => End::TimedOut { had_min_time },
-        // Nobody was asked. A name that is not known yet is no fault of the DSP.
-        (Outcome::Saturated | Outcome::Unsent | Outcome::Abandoned | Outcome::Unresolved, _) => {
+/// What a call says of its DSP's health.
+fn end_of(outcome: Outcome, had_min_time: bool) -> End {
+    match outcome {
+        Outcome::Answered | Outcome::NoBid => End::Good,
+        Outcome::Late => End::TimedOut { had_min_time },
+        // Nothing was sent, or the caller left. A name without an address yet is no fault of the DSP.
+        Outcome::Saturated | Outcome::Unsent | Outcome::Abandoned | Outcome::Unresolved => {
             End::Neutral
         }
-        (
-            Outcome::Status
-            | Outcome::Malformed
-            | Outcome::TooLarge
-            | Outcome::Encoded
-            | Outcome::Trickle
-            | Outcome::Reset
-            | Outcome::Unreachable,
-            _,
-        ) => End::Bad,
+        Outcome::Status
+        | Outcome::Malformed
+        | Outcome::TooLarge
+        | Outcome::Encoded
+        | Outcome::Trickle
+        | Outcome::Reset
+        | Outcome::Unreachable => End::Bad,
     }
 }
 
@@ -253,14 +270,15 @@ impl Ads<'_> {
         // All are on their way before the first is waited for.
         let calls: Vec<_> = wanted.iter().map(|wanted| self.call(wanted)).collect();
         let mut barred = false;
-        for (Wanted { entry, price, is_preloaded, .. }, call) in wanted.into_iter().zip(calls) {
+        for (wanted, call) in wanted.into_iter().zip(calls) {
             let markup = match call {
                 Some(body) => self.markup(body).await,
                 None => None,
             };
             let checked = markup.ok_or(Fate::NoMarkup).and_then(|markup| {
-                check_markup(self.closing.auction, judgement, entry, &markup).map(|()| markup)
+                checked_markup(self.closing.auction, judgement, &wanted, markup)
             });
+            let Wanted { entry, price, is_preloaded, .. } = wanted;
             match checked {
                 Ok(markup) => fetched.push(Fetched { entry, price, markup }),
                 Err(Fate::NoMarkup) if is_preloaded => self.forgone.push(entry),
@@ -291,11 +309,13 @@ impl Ads<'_> {
         self.closing.minutes.shard.fetch(fetch).then_some(body)
     }
 
+    /// What a delivered notice is answered with; empty if that is nothing.
     async fn markup(&self, body: oneshot::Receiver<Result<Answered, CallError>>) -> Option<String> {
         let answered = timeout_at(self.until, body).await.ok()?.ok()?.ok()?;
-        if answered.status != 200 {
-            return None;
+        match answered.status {
+            200 => String::from_utf8(answered.body).ok(),
+            204 => Some(String::new()),
+            _ => None,
         }
-        String::from_utf8(answered.body).ok()
     }
 }

@@ -56,6 +56,8 @@ pub struct ExchangeConfig {
     pub explain_no_bid: bool,
     /// What a request is answered that the exchange has no time for.
     pub overload_answer: OverloadAnswer,
+    /// Smallest answer that is compressed for a caller that prefers that.
+    pub gzip_bytes_min: usize,
     /// Whether the market's tie key was drawn, for want of a configured one.
     pub tie_key_is_drawn: bool,
     /// What the rules need.
@@ -133,6 +135,7 @@ struct Own {
     dns: DnsLimits,
     explain_no_bid: bool,
     overload_answer: OverloadAnswer,
+    gzip_bytes_min: usize,
     pricing: terms::Pricing,
     tie_key: Option<TieKey>,
     supply_chain: Option<SupplyChainNode>,
@@ -178,6 +181,7 @@ impl ExchangeConfig {
             dns: own.dns,
             explain_no_bid: own.explain_no_bid,
             overload_answer: own.overload_answer,
+            gzip_bytes_min: own.gzip_bytes_min,
             tie_key_is_drawn: own.tie_key.is_none(),
             market: Market {
                 dsps,
@@ -196,6 +200,7 @@ impl ExchangeConfig {
                 increment: own.pricing.increment,
                 deals_first: own.pricing.deals_first,
                 creative_id_required: own.pricing.creative_id_required,
+                bid_macros_max: own.pricing.bid_macros_max,
                 tie_key: own.tie_key.unwrap_or_else(|| TieKey::new(rand::random())),
                 supply_chain: own.supply_chain,
             },
@@ -276,6 +281,12 @@ impl Own {
                 "unavailable",
                 &[("unavailable", OverloadAnswer::Unavailable), ("no_bid", OverloadAnswer::NoBid)],
                 "How requests are refused under overload (see [runtime.overload]): unavailable (503) or no_bid.",
+            ),
+            gzip_bytes_min: s.bytes(
+                "gzip_bytes_min",
+                "1KiB",
+                ..=1024 * 1024 * 1024,
+                "Smallest answer that is compressed for a caller whose `accept-encoding` prefers gzip.",
             ),
             pricing: terms::Pricing::read(s, rates),
             tie_key: read_tie_key(s),

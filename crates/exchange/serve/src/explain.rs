@@ -118,7 +118,7 @@ fn sentence(outcome: Outcome) -> &'static str {
         Outcome::NoBid => "204, or 200 without a body",
         Outcome::Late => "not all there when the auction closed, or its own timeout was over",
         Outcome::Status => "a status other than 200 and 204",
-        Outcome::Malformed => "not HTTP, or cut off",
+        Outcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
         Outcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
         Outcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
         Outcome::Trickle => "it came in crumbs",
@@ -187,7 +187,7 @@ fn ask<'d>(
             Err(reason) => record.not_asked(&[(index, reason)]),
             Ok(ask) => {
                 let (outcome, body) = answer(&dsp.id);
-                let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout);
+                let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout, dsp.network_margin);
                 let heard = Heard::asked((ask, tmax_ms), outcome, None, body);
                 record.0.borrow_mut().push((index, heard));
                 outcomes.push(outcome);

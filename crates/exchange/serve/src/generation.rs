@@ -185,7 +185,7 @@ impl Generations {
         campaigns.join(&mut joined.market);
         let number = log.as_mut().map_or(Ok(1), |log| log.record(&joined, campaigns.number))?;
         let mut known = HashMap::new();
-        let sealer = Sealer::of(&config, own_key);
+        let sealer = Sealer::of(&config, own_key, config.record.as_ref());
         let callers = callers(&config, &HashMap::new(), &guards);
         let (notices, record) = (config.notices.clone(), config.record.clone());
         let paused = HashSet::new();
@@ -258,7 +258,8 @@ impl Generations {
         };
         self.config = configured;
         // Without notices none are sealed any more; what is out is opened until it expires.
-        let sealer = Sealer::of(&config, self.own_key).or_else(|| before.sealer.clone());
+        let sealer = Sealer::of(&config, self.own_key, self.record.as_ref());
+        let sealer = sealer.or_else(|| before.sealer.clone());
         let callers = callers(&config, &before.callers, &self.guards);
         let beside = (self.shards, &self.guards, &self.paused);
         let rest = build(number, config, &mut self.known, beside);
@@ -418,7 +419,8 @@ fn restart_of_notices(
 ) -> Option<&'static str> {
     let fixed = |notices: &NoticesConfig| {
         let trusted = notices.authorities.clone();
-        (notices.calls.clone(), trusted, notices.policy, notices.linger)
+        let of_nodes = notices.node_connections_max;
+        (notices.calls.clone(), trusted, notices.policy, (notices.linger, of_nodes))
     };
     (office.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
@@ -528,7 +530,9 @@ mod tests {
             format!("[record]\n[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n")
         };
         let mut all = generations(&notices(""));
-        for keys in ["linger = \"1ms\"", "retries = 9", "timeout = \"1s\""] {
+        for keys in
+            ["linger = \"1ms\"", "retries = 9", "timeout = \"1s\"", "node_connections_max = 1"]
+        {
             assert_eq!(
                 all.replace(config(&notices(keys))).unwrap().needs_restart,
                 ["exchange.notices"],
@@ -543,6 +547,26 @@ mod tests {
         }
         let takes_over = notices("markup_timeout = \"1ms\"");
         assert!(all.replace(config(&takes_over)).unwrap().needs_restart.is_empty());
+    }
+
+    /// Tokens that are out name it, and the log is its own.
+    #[test]
+    fn a_node_stays_what_it_was_until_the_next_start() {
+        let of = |node: u32, other: u32| {
+            let notices = "[exchange.notices]\nurl = \"https://exchange.example/n/\"\n";
+            let nodes =
+                format!("[[exchange.notices.node]]\nid = {other}\nurl = \"http://10.0.0.1/n/\"\n");
+            config(&format!("{notices}{nodes}[record]\nnode = {node}\n"))
+        };
+        let resolver = Resolver::start().expect("a thread");
+        let beside = (resolver, Guards::new(1).0);
+        let start = (of(1, 5), Campaigns::default());
+        let mut all = Generations::new(start, 1, beside, (Some([7; 32]), None)).unwrap();
+        assert_eq!(all.replace(of(2, 6)).unwrap().needs_restart, ["record"]);
+        let generation = all.current();
+        let sealer = generation.sealer.as_ref().expect("notices are ours to fire");
+        assert_eq!(sealer.node, 1);
+        assert_eq!(sealer.nodes.keys().collect::<Vec<_>>(), [&6], "who else there is may change");
     }
 
     #[test]

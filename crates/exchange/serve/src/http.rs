@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
-    RETRY_AFTER,
+    RETRY_AFTER, VARY,
 };
 use hyper::http::request::Parts;
 use hyper::rt::{Read, Write};
@@ -34,6 +34,7 @@ use crate::auction::{self, Presented, Reply};
 use crate::beacon::{BEACON_PATH, Called};
 use crate::config::{ExchangeConfig, InboundLimits, OverloadAnswer};
 use crate::explain::with_debug;
+use crate::gzip::{gzip, prefers_gzip};
 use crate::shard::Shard;
 
 /// Where bid requests are posted.
@@ -196,7 +197,7 @@ async fn handle(request: Request<Incoming>, caller: &Caller) -> Response<Full<By
         },
     };
     match reply {
-        Ok(reply) => answer(reply, config, shard),
+        Ok(reply) => answer(reply, config, (shard, prefers_gzip(&head.headers))),
         Err(turned_away) => {
             shard.metrics.turned_away.increment();
             refuse(&turned_away)
@@ -253,7 +254,15 @@ fn no_content() -> Response<Full<Bytes>> {
     response
 }
 
-fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<Full<Bytes>> {
+fn answer(
+    reply: Reply,
+    config: &ExchangeConfig,
+    (shard, prefers_gzip): (&Rc<Shard>, bool),
+) -> Response<Full<Bytes>> {
+    let negotiated = |body: String| {
+        let is_compressed = prefers_gzip && body.len() >= config.gzip_bytes_min;
+        negotiated(body, is_compressed)
+    };
     match reply {
         Reply::Bid { body, notices } => {
             if !notices.is_empty() {
@@ -261,7 +270,7 @@ fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<
                 // Runs once this task has handed the answer to the kernel.
                 tokio::task::spawn_local(async move { shard.give(notices) });
             }
-            json(StatusCode::OK, body)
+            negotiated(body)
         }
         Reply::Invalid(invalid) => json(StatusCode::BAD_REQUEST, invalid.to_json()),
         Reply::TurnedAway { status, problem } => {
@@ -273,13 +282,23 @@ fn answer(reply: Reply, config: &ExchangeConfig, shard: &Rc<Shard>) -> Response<
             response
         }
         Reply::NoBid { id, reason, explanation: Some(explanation) } => {
-            json(StatusCode::OK, with_debug(no_bid(&id, reason), *explanation))
+            negotiated(with_debug(no_bid(&id, reason), *explanation))
         }
-        Reply::NoBid { id, reason, .. } if config.explain_no_bid => {
-            json(StatusCode::OK, no_bid(&id, reason))
-        }
+        Reply::NoBid { id, reason, .. } if config.explain_no_bid => negotiated(no_bid(&id, reason)),
         Reply::NoBid { .. } => no_content(),
     }
+}
+
+/// The answer to an auction, of which a cache may have another form.
+fn negotiated(body: String, is_compressed: bool) -> Response<Full<Bytes>> {
+    let body = if is_compressed { gzip(|write| write(body.as_bytes())) } else { body.into_bytes() };
+    let mut response = json(StatusCode::OK, body);
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if is_compressed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
 }
 
 /// The key that a caller presents, if it does.
@@ -300,8 +319,8 @@ fn refuse(turned_away: &TurnedAway) -> Response<Full<Bytes>> {
     response
 }
 
-fn json(status: StatusCode, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(body));
+fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

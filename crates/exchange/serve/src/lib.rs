@@ -15,6 +15,7 @@ pub mod explain;
 mod fanout;
 mod generation;
 mod guards;
+mod gzip;
 mod http;
 mod metrics;
 mod notices;

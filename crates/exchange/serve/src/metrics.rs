@@ -101,6 +101,12 @@ pub struct ExchangeMetrics {
     pub upstream_told: Counter,
     /// Those of which they said something that is no price.
     pub upstream_unreadable: Counter,
+    /// Beacons of other nodes that were passed on to them, and answered.
+    pub beacons_passed_on: Counter,
+    /// Those whose node could not be reached, or was busy.
+    pub beacons_not_passed_on: Counter,
+    /// Beacons of nodes that are not listed.
+    pub beacons_foreign: Counter,
     /// Beacons that were not taken, by reason.
     pub beacons_refused: [Counter; TokenError::ALL.len()],
     /// From arrival to a parsed and validated request.
@@ -128,8 +134,10 @@ pub struct ExchangeMetrics {
 pub struct DspMetrics {
     /// Calls by outcome.
     pub outcomes: [Counter; Outcome::ALL.len()],
-    /// Bodies of calls that were [`Outcome::Answered`], by what was in them.
+    /// Bodies of 200 answers, by what was in them; unreadable ones are [`Outcome::Malformed`].
     pub responses: [Counter; RESPONSES.len()],
+    /// Bids that were ignored because their response had more than [`exchange_core::BIDS_MAX`].
+    pub surplus_bids: Counter,
     /// Requests for which it was not asked, by reason.
     pub not_asked: [Counter; NotAsked::ALL.len()],
     /// Calls sent again after the DSP had closed an idle connection.
@@ -216,6 +224,9 @@ impl Default for ExchangeMetrics {
             handshakes_failed: Counter::default(),
             notices_refused: Counter::default(),
             beacons_untold: Counter::default(),
+            beacons_passed_on: Counter::default(),
+            beacons_not_passed_on: Counter::default(),
+            beacons_foreign: Counter::default(),
             upstream_nanos: Counter::default(),
             upstream_told: Counter::default(),
             upstream_unreadable: Counter::default(),
@@ -336,6 +347,12 @@ fn expose_notices(
     }
     let untold = shards.iter().map(|shard| &shard.beacons_untold);
     beacons.sum(&[("outcome", "nobody_to_tell")], untold)?;
+    let passed_on = shards.iter().map(|shard| &shard.beacons_passed_on);
+    beacons.sum(&[("outcome", "passed_on")], passed_on)?;
+    let not_passed_on = shards.iter().map(|shard| &shard.beacons_not_passed_on);
+    beacons.sum(&[("outcome", "not_passed_on")], not_passed_on)?;
+    let foreign = shards.iter().map(|shard| &shard.beacons_foreign);
+    beacons.sum(&[("outcome", "unknown_node")], foreign)?;
     for error in TokenError::ALL {
         let refused = shards.iter().map(|shard| shard.beacons_refused[error as usize].value());
         // Some expire between their opening and their turn at the office.
@@ -442,6 +459,11 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
             let labels = [("dsp", id), ("content", label)];
             responses.sum(&labels, shards.iter().map(|dsp| &dsp.responses[fate as usize]))?;
         }
+    }
+    let help = "Bids ignored because their response had more than are judged.";
+    let mut surplus = page.counters("exchange_dsp_surplus_bids", help)?;
+    for (id, shards) in dsps() {
+        surplus.sum(&[("dsp", id)], shards.iter().map(|dsp| &dsp.surplus_bids))?;
     }
     let help = "Requests for which a DSP was not asked, by reason.";
     let mut not_asked = page.counters("exchange_dsp_not_asked", help)?;

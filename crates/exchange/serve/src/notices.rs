@@ -3,6 +3,7 @@
 mod client;
 mod journal;
 mod network;
+mod nodes;
 mod office;
 mod sealer;
 mod settlements;
@@ -11,6 +12,7 @@ mod wire;
 
 pub use client::{Answered, CallError, CallLimits, Client, Resolve};
 pub use network::Network;
+pub use nodes::{ForeignBeacon, NodeClient, PASSED_BY};
 pub use office::{
     Acknowledged, Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms,
 };

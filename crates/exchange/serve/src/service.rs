@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tracing::{debug, error};
 
 use crate::campaigns::Campaigns;
-use crate::config::ExchangeConfig;
+use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::dns::{Resolver, SystemNames};
 use crate::fanout::{Reactor, Tls};
 use crate::generation::{Generation, Generations, Reloaded};
@@ -26,12 +26,12 @@ use crate::guards::{GuardId, Guards, GuardsThread};
 use crate::http;
 use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
-    Client, Clock, Counter, Office, ReplayError, Settlements, Times, Unbudgeted, View, Window,
-    own_key, replay,
+    Client, Clock, Counter, NodeClient, Office, ReplayError, Settlements, Times, Unbudgeted, View,
+    Window, own_key, replay,
 };
 use crate::purse::{Bank, Errands, Line, Peers, Purse, Spent};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardIdentity, ShardParts};
 
 /// How long readiness tells of a request that was refused for overload.
 const OVERLOAD_TOLD: Duration = Duration::from_secs(10);
@@ -131,10 +131,12 @@ impl Exchange {
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         let metrics = PerShard::new(options.shards);
+        let id_key: [u8; 16] = rand::random();
         let body = {
             let (current, metrics) = (current.clone(), metrics.clone());
             let sockets_max = options.outbound_max / options.shards.max(1);
             let counter = office.as_ref().map(|office| office.counter.clone());
+            let to_nodes = office.as_ref().map(|office| office.to_nodes.clone());
             let seats = lines.into_iter().zip(recorders).zip(purses);
             let seats: Vec<_> = seats.map(|seat| Mutex::new(Some(seat))).collect();
             move |context: ShardContext| {
@@ -143,14 +145,21 @@ impl Exchange {
                 let ((line, recorder), purse) = seat.expect("a shard starts once");
                 let (purse, errands) = purse.unzip();
                 let mut generations = current.clone();
-                let (counter, tracer) = (counter.clone(), tracer.clone());
+                let (office, tracer) = (counter.clone(), tracer.clone());
+                let to_nodes = to_nodes.clone();
                 async move {
                     match Reactor::start(Arc::clone(&counters), sockets_max, context.shutdown()) {
                         Ok(reactor) => {
                             let first = Arc::clone(&generations.borrow_and_update());
-                            let seat = (context.index(), line, context.admission().clone());
-                            let beside = (counter, recorder, purse, tracer);
-                            let shard = Shard::new(seat, beside, first, counters, reactor);
+                            let index = context.index();
+                            let identity = ShardIdentity { index, line, id_key };
+                            let nodes = to_nodes.map(|(notices, tls)| {
+                                NodeClient::new(&notices, Box::new(SystemNames::new()), tls)
+                            });
+                            let admission = context.admission().clone();
+                            let parts =
+                                ShardParts { admission, office, nodes, recorder, purse, tracer };
+                            let shard = Shard::new(identity, parts, first, counters, reactor);
                             run_shard(context, Rc::new(shard), (generations, errands)).await;
                         }
                         Err(error) => {
@@ -274,6 +283,8 @@ struct OpenOffice {
     counter: Counter,
     window: Window,
     own_key: [u8; 32],
+    /// What shards call other nodes by.
+    to_nodes: (Arc<NoticesConfig>, Tls),
 }
 
 /// What the shards' purses are made of.
@@ -332,6 +343,7 @@ fn open_office(
     let own_key = own_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
     let tls = Tls::trusting(notices.authorities.as_ref());
+    let to_nodes = (Arc::new(notices.clone()), tls.clone());
     let client = move || {
         let resolver = SystemNames::new();
         Client::new(calls, Box::new(resolver), tls)
@@ -341,7 +353,7 @@ fn open_office(
     let times = Times { clock, linger: notices.linger, answer_timeout };
     let started = Office::start(delivery, journal, client, settlements, times);
     let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
-    Ok(Some(OpenOffice { office, counter, window, own_key }))
+    Ok(Some(OpenOffice { office, counter, window, own_key, to_nodes }))
 }
 
 async fn run_shard(

@@ -1,14 +1,13 @@
 //! One shard of the exchange: its connections to DSPs, its counters, and the configuration that
 //! its auctions begin with.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange_core::guard::{STEP, ShardGuard};
-use exchange_core::{Reservation, Seat, TokenId};
+use exchange_core::{AuctionIds, Reservation, Seat, TokenId};
 use runtime::metrics::Padded;
 use runtime::shards::Admission;
 use runtime::traces::Tracer;
@@ -23,7 +22,7 @@ use crate::fanout::{Pool, Reactor};
 use crate::generation::{DspInForce, Generation};
 use crate::guards::{GuardId, ShardLine, SharedGuard};
 use crate::metrics::{DspMetrics, ExchangeMetrics, SeatMetrics};
-use crate::notices::{Counter, Fetch, Order, Sealer, unix_ms};
+use crate::notices::{Counter, Fetch, NodeClient, Order, Sealer, unix_ms};
 use crate::purse::{Errands, Purse, TURN};
 use crate::recording::Recorder;
 
@@ -31,9 +30,30 @@ use crate::recording::Recorder;
 const ROOMS_MAX: usize = 64;
 pub(crate) const ROOM_BYTES_MAX: usize = 256 * 1024;
 
-/// What a shard works with beside its connections: where notices are sent from, where auctions are
-/// recorded, what it may spend of accounts, and what says which auctions are traced.
-pub(crate) type Beside = (Option<Counter>, Option<Recorder>, Option<Purse>, Tracer);
+/// What a shard works with beside its connections to DSPs.
+pub(crate) struct ShardParts {
+    /// Which bid requests it takes on.
+    pub admission: Admission,
+    /// Where notices are sent from.
+    pub office: Option<Counter>,
+    /// Passes beacons on to other nodes.
+    pub nodes: Option<NodeClient>,
+    /// Where auctions are recorded; None: nowhere.
+    pub recorder: Option<Recorder>,
+    /// What it may spend of accounts; None if nobody keeps any.
+    pub purse: Option<Purse>,
+    /// Says which auctions are traced.
+    pub tracer: Tracer,
+}
+
+/// Which shard of the process it is, and what it alone holds.
+pub(crate) struct ShardIdentity {
+    pub index: usize,
+    /// To and from the governors of DSPs.
+    pub line: ShardLine,
+    /// Makes auction ids; the same on all shards of the process, drawn at its start.
+    pub id_key: [u8; 16],
+}
 
 /// One shard of the exchange.
 #[derive(Debug)]
@@ -49,6 +69,8 @@ pub struct Shard {
     line: RefCell<ShardLine>,
     /// Where notices are sent from.
     office: Option<Counter>,
+    /// Passes beacons on to other nodes.
+    nodes: Option<NodeClient>,
     /// Where auctions are recorded; `None`: nowhere.
     recorder: Option<Recorder>,
     /// What it may spend of accounts; `None`: nobody keeps any.
@@ -59,9 +81,7 @@ pub struct Shard {
     pub(crate) tracer: Tracer,
     /// Pools of former generations whose last calls are not over.
     retired: RefCell<Vec<Rc<Pool>>>,
-    /// First half of auction ids: no two shards, and no two starts, share it.
-    id_prefix: u64,
-    auctions: Cell<u64>,
+    ids: RefCell<AuctionIds>,
     origin: Instant,
     /// Room for bodies, kept from one auction for the next.
     rooms: RefCell<Vec<Vec<u8>>>,
@@ -145,19 +165,22 @@ impl Snapshot {
 
 impl Shard {
     /// Made on the shard's own thread.
-    pub fn new(
-        (index, line, admission): (usize, ShardLine, Admission),
-        (office, recorder, purse, tracer): Beside,
+    pub(crate) fn new(
+        ShardIdentity { index, line, id_key }: ShardIdentity,
+        parts: ShardParts,
         generation: Arc<Generation>,
         metrics: Arc<Padded<ExchangeMetrics>>,
         reactor: Rc<Reactor>,
     ) -> Self {
         let snapshot = snapshot(index, generation, None, &reactor);
+        let ShardParts { admission, office, nodes, recorder, purse, tracer } = parts;
+        let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         Self {
             index,
             line: RefCell::new(line),
             bills: office.clone().map(Bills::new),
             office,
+            nodes,
             recorder,
             purse,
             tracer,
@@ -166,8 +189,7 @@ impl Shard {
             admission,
             snapshot: RefCell::new(Rc::new(snapshot)),
             retired: RefCell::default(),
-            id_prefix: rand::random(),
-            auctions: Cell::new(0),
+            ids: RefCell::new(AuctionIds::new(id_key, shard)),
             origin: Instant::now(),
             rooms: RefCell::default(),
         }
@@ -176,6 +198,11 @@ impl Shard {
     /// Where auctions are recorded; `None`: nowhere.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
+    }
+
+    /// Passes beacons on to other nodes; None if there is no office.
+    pub(crate) fn nodes(&self) -> Option<&NodeClient> {
+        self.nodes.as_ref()
     }
 
     /// What it may spend of accounts; `None`: nobody keeps any.
@@ -311,10 +338,7 @@ impl Shard {
 
     /// An auction's id, unique over shards, starts and machines, as far as 128 bits reach.
     pub(crate) fn next_id(&self) -> String {
-        let count = self.auctions.replace(self.auctions.get().wrapping_add(1));
-        let mut id = String::with_capacity(32);
-        let _ = write!(id, "{:016x}{count:016x}", self.id_prefix);
-        id
+        self.ids.borrow_mut().next_id()
     }
 
     pub(crate) fn tick(&self, at: Instant) -> Tick {

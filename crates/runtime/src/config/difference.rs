@@ -9,7 +9,6 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::effective::{Effective, Setting, toml_key};
-use super::secret::MASK;
 use super::section::joined;
 
 /// One key, or one table, in which two configurations differ.
@@ -21,7 +20,8 @@ pub struct Difference {
     pub change: Change,
 }
 
-/// How a key differs. Values are as in [`Effective::to_json`]: a secret is `"***"` on both sides.
+/// How a key differs. Values are as in [`Effective::to_json`]: a secret is `"***"` on both sides, and
+/// so is the query of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Only the new configuration has it; `None` for a table, whose keys follow.
@@ -112,8 +112,14 @@ fn compare(found: &mut Vec<Difference>, path: &str, (old, new): (&Setting, &Sett
         (Setting::Absent, new) => one_side(found, path, new, Change::Added),
         (old, new) => {
             // Equal values, of which only one is written down, are no difference.
-            if let (Some(old_value), Some(new_value)) = (shown(old), shown(new))
-                && (old_value != new_value || matches!(old, Setting::Secret(_)))
+            let is_equal = match (old, new) {
+                (Setting::Value { value: old, .. }, Setting::Value { value: new, .. }) => {
+                    old == new
+                }
+                (Setting::Url { url: old, .. }, Setting::Url { url: new, .. }) => old == new,
+                _ => false,
+            };
+            if let (Some(old_value), Some(new_value), false) = (old.shown(), new.shown(), is_equal)
             {
                 let change = Change::Changed { old: old_value, new: new_value };
                 found.push(Difference { key: path.to_owned(), change });
@@ -150,8 +156,8 @@ fn one_side(
 ) {
     match setting {
         Setting::Absent => (),
-        Setting::Value { .. } | Setting::Secret(_) => {
-            found.push(Difference { key: path.to_owned(), change: change(shown(setting)) });
+        Setting::Value { .. } | Setting::Url { .. } | Setting::Secret(_) => {
+            found.push(Difference { key: path.to_owned(), change: change(setting.shown()) });
         }
         Setting::Table(keys) => {
             found.push(Difference { key: path.to_owned(), change: change(None) });
@@ -172,18 +178,10 @@ fn one_side(
 fn says_anything(setting: &Setting) -> bool {
     match setting {
         Setting::Absent => false,
-        Setting::Value { given, .. } => *given,
+        Setting::Value { given, .. } | Setting::Url { given, .. } => *given,
         Setting::Secret(_) => true,
         Setting::Table(keys) => keys.iter().any(|(_, setting)| says_anything(setting)),
         Setting::Tables(tables) => !tables.is_empty(),
-    }
-}
-
-fn shown(setting: &Setting) -> Option<Value> {
-    match setting {
-        Setting::Value { value, .. } => Some(value.clone()),
-        Setting::Secret(_) => Some(MASK.into()),
-        Setting::Absent | Setting::Table(_) | Setting::Tables(_) => None,
     }
 }
 

@@ -24,6 +24,12 @@ pub(super) enum Setting {
         /// Whether a file says so, rather than the default.
         given: bool,
     },
+    /// A URL, whose query may hold a key and is not shown.
+    Url {
+        url: String,
+        /// As above.
+        given: bool,
+    },
     Secret(Secret),
     /// Keys in the order of their declarations; or names of the reader's choice.
     Table(Vec<(String, Setting)>),
@@ -33,15 +39,29 @@ pub(super) enum Setting {
 impl Setting {
     /// A value that was accepted, written the one way that equal values share.
     pub(super) fn of(form: &Form, value: &Given<'_>, given: bool) -> Self {
-        Self::Value { value: canonical(form, value), given }
+        match (form, value) {
+            (Form::Url, Given::Text(url)) => Self::Url { url: (*url).to_owned(), given },
+            _ => Self::Value { value: canonical(form, value), given },
+        }
+    }
+
+    /// The value as it is shown; None for tables, and where there is none.
+    pub(super) fn shown(&self) -> Option<Value> {
+        match self {
+            Self::Value { value, .. } => Some(value.clone()),
+            Self::Url { url, .. } => Some(values::without_query(url).into()),
+            Self::Secret(_) => Some(MASK.into()),
+            Self::Absent | Self::Table(_) | Self::Tables(_) => None,
+        }
     }
 
     /// What the files give of it, if anything; a table without keys is left out.
     fn given_json(&self) -> Option<Value> {
         match self {
-            Self::Absent | Self::Value { given: false, .. } => None,
-            Self::Value { value, .. } => Some(value.clone()),
-            Self::Secret(_) => Some(MASK.into()),
+            Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
+                None
+            }
+            Self::Value { .. } | Self::Url { .. } | Self::Secret(_) => self.shown(),
             Self::Table(keys) => {
                 let given = |(name, setting): &(String, Self)| {
                     let value = setting.given_json()?;
@@ -57,9 +77,9 @@ impl Setting {
 
     fn to_json(&self) -> Value {
         match self {
-            Self::Absent => Value::Null,
-            Self::Value { value, .. } => value.clone(),
-            Self::Secret(_) => MASK.into(),
+            Self::Absent | Self::Value { .. } | Self::Url { .. } | Self::Secret(_) => {
+                self.shown().unwrap_or_default()
+            }
             Self::Table(keys) => keys
                 .iter()
                 .map(|(name, setting)| (name.clone(), setting.to_json()))
@@ -99,7 +119,7 @@ pub struct Effective {
 
 impl Effective {
     /// As JSON, nested as in the file: tables as objects, repeated tables as arrays, `null` for
-    /// what is absent and has no default, `"***"` for secrets. `include` is not in it: what it
+    /// what is absent and has no default, `"***"` for secrets and queries of URLs. `include` is not in it: what it
     /// brought is.
     pub fn to_json(&self) -> Value {
         self.root.to_json()
@@ -125,19 +145,15 @@ impl Effective {
 /// The keys of a table; its own values come before the tables within it.
 fn table(text: &mut String, path: &str, keys: &[(String, Setting)]) {
     for (name, setting) in keys {
-        let value = match setting {
-            Setting::Value { value, .. } => toml_value(value),
-            Setting::Secret(_) => quoted(MASK),
-            Setting::Absent | Setting::Table(_) | Setting::Tables(_) => continue,
-        };
-        text.push_str(&format!("{} = {value}\n", toml_key(name)));
+        let Some(value) = setting.shown() else { continue };
+        text.push_str(&format!("{} = {}\n", toml_key(name), toml_value(&value)));
     }
     for (name, setting) in keys {
         let path = joined(path, &toml_key(name));
         let (header, tables) = match setting {
             Setting::Table(_) => (format!("\n[{path}]\n"), std::slice::from_ref(setting)),
             Setting::Tables(tables) => (format!("\n[[{path}]]\n"), tables.as_slice()),
-            Setting::Absent | Setting::Value { .. } | Setting::Secret(_) => continue,
+            _ => continue,
         };
         for each in tables {
             if let Setting::Table(keys) = each {

@@ -96,10 +96,12 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The text of a value as its file has it, on one line and shortened.
+    /// The text of a value as its file has it, on one line and shortened, without queries of URLs.
     pub(super) fn excerpt(&self, span: Range<usize>) -> String {
         let (_, text, start) = self.file(span.start);
-        excerpt(text.text.get(start..start + span.len()).unwrap_or_default())
+        excerpt(&super::values::without_query(
+            text.text.get(start..start + span.len()).unwrap_or_default(),
+        ))
     }
 
     /// A file's name as messages give it.

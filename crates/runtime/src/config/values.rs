@@ -10,13 +10,14 @@ use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use units::{Cpm, Currency, Decimal, Price, Round};
 
+use super::secret::MASK;
 use super::source::excerpt;
 
 /// Most letters of a misspelt word that are compared with the known ones.
 const WORD_BYTES_MAX: usize = 64;
 
 /// An `http://` or `https://` URL, taken apart.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct HttpUrl {
     /// Whether it is `https`.
     pub secure: bool,
@@ -38,11 +39,38 @@ impl HttpUrl {
     }
 }
 
+/// Without its query, which may hold a key.
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.secure { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+        let url = format!("{scheme}://{}{}", self.authority(), self.path);
+        f.write_str(&without_query(&url))
     }
+}
+
+impl fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `text` with [`MASK`] in the place of the queries of URLs in it: keys are passed in them. Up to the
+/// closing quote, where the URL stands in quotes.
+pub fn without_query(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(scheme) = rest.find("://")
+        && let Some(query) = rest[scheme..].find(['?', '"', '\'']).map(|at| scheme + at + 1)
+    {
+        shown.push_str(&rest[..query]);
+        rest = &rest[query..];
+        if shown.ends_with('?') {
+            shown.push_str(MASK);
+            rest = &rest[rest.find(['"', '\'']).unwrap_or(rest.len())..];
+        }
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// The scheme's own port.

@@ -62,6 +62,27 @@ fn a_reload_without_a_change_changes_nothing() {
     assert_eq!(reload(), 2);
 }
 
+/// A DSP that takes its key in the URL's query.
+#[test]
+fn keys_in_urls_are_not_shown() {
+    let of = |key: &str| table("a", &format!("{}/bid?key={key}&x=", dsp()), "");
+    let server = Server::start_with(NEVER, &of("hunter2"));
+    server.configure(NEVER, &of("hunter3"));
+    let summary = server.ask("POST", "/v1/reload", "").json();
+    let changed = summary["differences"].as_array().unwrap().iter();
+    let changed: Vec<_> = changed.map(|difference| difference["key"].as_str().unwrap()).collect();
+    assert_eq!(changed, ["dsp[\"a\"].url"]);
+    server.configure(NEVER, &of("hunter4").replace("http://", "ftp://"));
+    let refused = server.ask("POST", "/v1/reload", "").json();
+    assert_eq!(refused["error"]["count"], 1);
+    let (dsps, config) = (server.get("/v1/dsps"), server.get("/v1/config"));
+    assert!(dsps["dsps"][0]["url"].as_str().unwrap().ends_with("/bid?***"), "{dsps}");
+    for told in [summary, refused, dsps, config] {
+        assert!(!told.to_string().contains("hunter"), "{told}");
+    }
+    assert!(!server.log().contains("hunter"), "{}", server.log());
+}
+
 #[test]
 fn a_bad_configuration_changes_nothing() {
     let address = dsp().to_string();

@@ -35,6 +35,8 @@ fn the_answer_byte_for_byte() {
         r#"{"id":"auction-1","bidid":"r\"7","seatbid":[{"bid":[{"id":"b1" , "price" : 2.50,"impid":"1","#,
         r#""crid":"c","adm":"<img src=\"https://x?p=${AUCTION_PRICE}&b=${AUCTION_BID_ID}\">","#,
         r#""nurl":"https:\/\/n?i=${AUCTION_ID}&c=${AUCTION_CURRENCY}&l=${AUCTION_LOSS}","#,
+        r#""lurl": "https://l?i=${AUCTION_ID}&p=${AUCTION_PRICE}&l=${AUCTION_LOSS}&m=${AUCTION_MIN_TO_WIN:B64}","#,
+        r#""burl":"https://b?p=${AUCTION_PRICE}&t=${AUCTION_IMP_TS}&l=${AUCTION_LOSS}","#,
         r#""unknown":[1,{"a":null}],"ext":{"x":1.0}}]}]}"#
     );
     let mut market = market();
@@ -44,6 +46,9 @@ fn the_answer_byte_for_byte() {
         r#"{"id":"c\u0041\"","bidid":"auction-1","cur":"USD","seatbid":[{"seat":"a1","bid":[{"id":"b1" , "price" : 2.25,"impid":"1","#,
         r#""crid":"c","adm":"<img src=\"https://x?p=2.5&b=r%227\">","#,
         r#""nurl":"https:\/\/n?i=auction-1&c=USD&l=0","#,
+        // What only the caller will know stays.
+        r#""lurl": "https://l?i=auction-1&p=${AUCTION_PRICE}&l=${AUCTION_LOSS}&m=${AUCTION_MIN_TO_WIN:B64}","#,
+        r#""burl":"https://b?p=2.5&t=${AUCTION_IMP_TS}&l=0","#,
         r#""unknown":[1,{"a":null}],"ext":{"x":1.0}}]}]}"#
     );
     assert_eq!(text, want);

@@ -48,13 +48,20 @@ impl Held<'_> {
 
     fn answer(&self, call: &Call<'_>) -> Answer {
         let index = self.answers.iter().position(|answer| answer.ask.dsp == call.ask.dsp);
+        let mut outcome = call.outcome;
         let why = match (index, call.body) {
-            (Some(index), Some(body)) => content(self.judgement.responses[index], body),
+            (Some(index), Some(body)) => {
+                let fate = self.judgement.responses[index];
+                if fate == ResponseFate::Malformed {
+                    outcome = "malformed"; // The metric label of such a call.
+                }
+                response_content(fate, body)
+            }
             _ => call.why.to_owned(),
         };
         let bids = self.judgement.bids.iter().filter(|bid| Some(bid.answer) == index);
         Answer {
-            outcome: call.outcome.to_owned(),
+            outcome: outcome.to_owned(),
             why,
             latency_us: call
                 .latency
@@ -121,7 +128,8 @@ impl Held<'_> {
     }
 }
 
-fn content(fate: ResponseFate, body: &[u8]) -> String {
+/// What a DSP's answer held, in a sentence: with the place of the mistake if it cannot be read.
+pub fn response_content(fate: ResponseFate, body: &[u8]) -> String {
     let frame = std::str::from_utf8(body).map(bid_texts);
     match (fate, frame) {
         (ResponseFate::Malformed, Err(error)) => {
@@ -131,8 +139,12 @@ fn content(fate: ResponseFate, body: &[u8]) -> String {
             format!("the bid response cannot be read: {}", shown(&invalid.to_string()))
         }
         (ResponseFate::Malformed, _) => "the bid response cannot be read".to_owned(),
+        (ResponseFate::TooManyBids, Ok(Ok(response))) => {
+            let bids: usize = response.seatbid.iter().flatten().map(|seat| seat.bid.len()).sum();
+            format!("{bids} bids in one response: only the first {BIDS_MAX} are judged")
+        }
         (ResponseFate::TooManyBids, _) => {
-            format!("more than {BIDS_MAX} bids in one response: none is read")
+            format!("more than {BIDS_MAX} bids in one response: only the first are judged")
         }
         (ResponseFate::NoBid, Ok(Ok(response))) => match response.nbr {
             Some(nbr) => format!("a bid response without bids, nbr {}", shown(nbr.get())),

@@ -1,11 +1,12 @@
 //! Why a bid has its fate, in a sentence with the values that decided.
 
-use openrtb::{Bid, Text, bid_texts};
+use openrtb::{Bid, Text, bid_texts, parse_bid};
 use units::{Cpm, Currency};
 
 use super::{Held, list, shown};
+use crate::answer::bid_text;
 use crate::clear::Entry;
-use crate::judge::JudgedBid;
+use crate::judge::{JudgedBid, bid_macros_len};
 use crate::{AuctionType, Dsp, Fate};
 
 impl Held<'_> {
@@ -78,7 +79,17 @@ impl Held<'_> {
             Fate::CurrencyNotAccepted => {
                 format!("the response's cur is not among {}, or has no rate", accepted())
             }
-            _ => "the bid is not JSON of the right types".to_owned(),
+            _ => self.unread(judged),
+        }
+    }
+
+    /// Why a bid was not read at all.
+    fn unread(&self, judged: &JudgedBid<'_>) -> String {
+        let text = bid_text(&self.answers, judged);
+        let most = self.auction.market.bid_macros_max;
+        match parse_bid(text).map(|bid| bid_macros_len(text, &bid)) {
+            Ok(macros) => format!("it has {macros} macros, more than bid_macros_max = {most}"),
+            Err(_) => "the bid is not JSON of the right types".to_owned(),
         }
     }
 

@@ -11,8 +11,8 @@ use crate::clear::Clearing;
 use crate::judge::Judgement;
 use crate::values::{self, Occasion};
 use crate::{
-    Auction, Claims, Cleared, Conclusion, Fate, KeyRing, NotSent as Unsent, NoticeMode, Sealing,
-    conclude, markup_wanted,
+    Auction, Claims, Cleared, Conclusion, Fate, Fetched, KeyRing, NotSent as Unsent, NoticeMode,
+    Sealing, Wanted, conclude, markup_wanted,
 };
 
 /// Seals what is opened a moment later, and nothing that is ever handed out.
@@ -42,12 +42,14 @@ impl Held<'_> {
     /// The response, the notices, and how many of these are left out.
     pub(super) fn conclusion(&self) -> (Option<String>, Notices, usize) {
         let keys = KeyRing::new(&[KEY]).expect("there is a key");
+        let fetched = self.fetched();
         let sealing = self.hearing.sealed.map(|(base, lifetimes)| Sealing {
             keys: &keys,
             base,
+            node: 0,
             now_unix_s: 0,
             lifetimes,
-            fetched: &[],
+            fetched: &fetched,
             reserved: &[],
         });
         let cleared = Cleared {
@@ -102,8 +104,20 @@ impl Held<'_> {
         }
     }
 
+    /// Win notices that are called before the answer, which are not called after it. What they
+    /// would answer is not known.
+    fn fetched(&self) -> Vec<Fetched> {
+        let wanted = self.wanted().into_iter().filter(|wanted| wanted.url.is_ok());
+        let called = |Wanted { entry, price, .. }| Fetched { entry, price, markup: String::new() };
+        wanted.map(called).collect()
+    }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        markup_wanted(self.auction, &self.judgement, &self.clearing, &[])
+    }
+
     fn for_markup(&self) -> Vec<ForMarkup> {
-        let wanted = markup_wanted(self.auction, &self.judgement, &self.clearing, &[]);
+        let wanted = self.wanted();
         let told = wanted.into_iter().map(|wanted| ForMarkup {
             bid: self.judgement.bid_of(wanted.entry) + 1,
             problem: wanted.url.as_ref().err().map(|why: &Unsent| why.label().to_owned()),
@@ -120,8 +134,9 @@ impl Held<'_> {
         let mut notices = Vec::new();
         for sale in &self.sales {
             let judged = &self.judgement.bids[sale.bid];
-            let values = values::of_returned(self.auction, &self.judgement, sale, Occasion::Win);
             for kind in [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss] {
+                let occasion = Occasion::of_passed(kind);
+                let values = values::of_returned(self.auction, &self.judgement, sale, occasion);
                 let raw = judged.bid.as_ref().and_then(|bid| bid.notice_url(kind));
                 let Some(raw) = raw.map(|raw| values.substitute(raw)) else { continue };
                 assert!(response.contains(&raw), "what is told stands in the response");

@@ -215,6 +215,11 @@ fn every_fate_of_form_has_its_sentence() {
         &one(json!({ "price": [], "w": "x" })),
         "malformed 3: the bid is not JSON of the right types",
     );
+    check_fate(
+        none(),
+        &one(json!({ "adm": "${AUCTION_ID}".repeat(1001) })),
+        "malformed 3: it has 1001 macros, more than bid_macros_max = 1000",
+    );
     check_fate(none(), &one(json!({ "id": null })), "malformed 3: it lacks its id or its impid");
     check_fate(
         none(),
@@ -420,6 +425,38 @@ fn what_strangers_choose_is_shortened_and_counted() {
     let longest = told.bids.iter().filter_map(|bid| bid.id.as_ref()).map(|id| id.chars().count());
     assert_eq!(longest.max(), Some(TEXT_CHARS_MAX + 1));
     assert_eq!(list(vec!["a"; 11]), "[a, a, a, a, a, a, a, a, … and 3 more]");
+}
+
+#[test]
+fn unreadable_answers_are_malformed() {
+    let told = explained(&market(), &request(json!({})), &[(0, r#"{"id":7}"#.to_owned())]);
+    let answer = told.dsps[0].answer.as_ref().expect("it was asked");
+    let why = "the bid response cannot be read: id: invalid type: integer `7`, expected a string";
+    assert_eq!((answer.outcome.as_str(), answer.why.as_str()), ("malformed", why));
+}
+
+/// Before the answer, and not after it too.
+#[test]
+fn a_notice_that_is_called_for_its_ad_is_told_once() {
+    use crate::notices::rehearsal::{BASE, ID, noticed, response};
+    let mut market = market();
+    market.publishers.others.notices = crate::NoticeMode::Final;
+    let text = request(json!({}));
+    let request = parse_request(&text).expect("the request is right");
+    let auction = Auction::new(ID, &request, &market).expect("there is an auction");
+    let ask = eligible(&auction, 0).expect("it is asked");
+    let body = response(&[noticed("alpha", json!({ "adm": null, "adid": "7" }))], json!({}));
+    let body = Some(body.as_bytes());
+    let call = Call { ask, tmax_ms: 1, outcome: "answered", why: "", latency: None, body };
+    let (base, lifetimes) =
+        (BeaconBase::parse(BASE).expect("the base is right"), Lifetimes::default());
+    let dsps = [(0, Came::Asked(call))];
+    let sealed = Some((&base, &lifetimes));
+    let told =
+        explain(&Hearing { id: ID, sealed, ..hearing(&market, &request, &dsps) }).expect("it can");
+    let called: Vec<_> = told.notices.for_markup.iter().map(|call| call.url.as_deref()).collect();
+    assert_eq!(called, [Some("https://n.alpha.example/win")]);
+    assert!(told.notices.now.is_empty(), "{:?}", told.notices.now);
 }
 
 #[test]

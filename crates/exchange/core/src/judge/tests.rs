@@ -257,11 +257,63 @@ fn every_response_has_a_fate() {
         (br#"{"seatbid":[{"bid":[{}]}]}"#, (ResponseFate::Bids, 1)),
         (br#"{"seatbid":[{"bid":[7]}]}"#, (ResponseFate::Bids, 1)),
         (many(BIDS_MAX).as_bytes(), (ResponseFate::Bids, BIDS_MAX)),
-        (many(BIDS_MAX + 1).as_bytes(), (ResponseFate::TooManyBids, 0)),
-        (empty(5 * BIDS_MAX).as_bytes(), (ResponseFate::TooManyBids, 0)),
+        (many(BIDS_MAX + 1).as_bytes(), (ResponseFate::TooManyBids, BIDS_MAX)),
+        (empty(5 * BIDS_MAX).as_bytes(), (ResponseFate::TooManyBids, BIDS_MAX)),
     ] {
         assert_eq!(response_fates(body), want, "{}", String::from_utf8_lossy(body));
     }
+}
+
+/// A group that is cut cannot win: nobody knows what its other bids want.
+#[test]
+fn bids_beyond_the_most_are_ignored_and_a_cut_group_is_impossible() {
+    let check = |sizes: &[usize], want: (&[(usize, usize)], &[bool])| {
+        let mut id = 0;
+        let seats: Vec<Value> = sizes
+            .iter()
+            .map(|size| {
+                let bids: Vec<Value> = (0..*size)
+                    .map(|_| {
+                        id += 1;
+                        bid(json!({ "id": id.to_string() }))
+                    })
+                    .collect();
+                json!({ "group": 1, "bid": bids })
+            })
+            .collect();
+        let body = json!({ "id": "auction-1", "seatbid": seats }).to_string();
+        with_auction(&market(), &request(json!({})), |auction| {
+            let bodies = [(0, body)];
+            let judgement = judge(auction, &answers(auction, &bodies));
+            let possible: Vec<_> = judgement.groups.iter().map(|group| group.possible).collect();
+            assert_eq!((&judgement.surplus[..], &possible[..]), want, "{sizes:?}");
+        });
+    };
+    check(&[BIDS_MAX], (&[], &[true]));
+    check(&[BIDS_MAX + 2], (&[(0, 2)], &[false]));
+    check(&[BIDS_MAX - 1, 2], (&[(0, 1)], &[true, false]));
+    check(&[BIDS_MAX, 3], (&[(0, 3)], &[true, true]));
+}
+
+/// Each macro may grow to 256 bytes. Dollar signs are none, and escapes hide none.
+#[test]
+fn a_bid_with_too_many_macros_is_malformed() {
+    let check = |adm: &str, escape: (&str, &str), want: Result<(), Fate>| {
+        let body = response(&[bid(json!({ "adm": adm }))]).replace(escape.0, escape.1);
+        let market = Market { bid_macros_max: 3, ..market() };
+        with_auction(&market, &request(json!({})), |auction| {
+            let bodies = [(0, body)];
+            let judgement = judge(auction, &answers(auction, &bodies));
+            assert_eq!(judgement.bids[0].verdict.map(|_| ()), want, "{adm} {escape:?}");
+        });
+    };
+    let macros = |count: usize| "<p>${AUCTION_ID}".repeat(count);
+    check(&macros(3), ("", ""), Ok(()));
+    check(&macros(4), ("", ""), Err(Fate::Malformed));
+    check(&macros(3), ("$", r"\u0024"), Ok(()));
+    check(&macros(4), ("$", r"\u0024"), Err(Fate::Malformed));
+    check(&macros(4), ("AUCTION", r"\u0041UCTION"), Err(Fate::Malformed));
+    check("<p>$$$$${OTHER}", ("", ""), Ok(()));
 }
 
 #[test]

@@ -45,11 +45,13 @@ pub struct Sealing<'s> {
     pub keys: &'s KeyRing,
     /// Where they are called.
     pub base: &'s BeaconBase,
+    /// The node that seals them.
+    pub node: u32,
     /// Seconds since the epoch of Unix.
     pub now_unix_s: u64,
     /// How long they count.
     pub lifetimes: &'s Lifetimes,
-    /// Ads that win notices have answered with already.
+    /// Win notices that have been called already, and the ads that they answered with.
     pub fetched: &'s [Fetched],
     /// What is reserved for bids, by their position in the judgement: at most one for each.
     pub reserved: &'s [(usize, Reservation)],
@@ -284,7 +286,7 @@ impl<'p> Planner<'p, '_> {
             self.send(sale.bid, NoticeKind::Win, raw, values);
         }
         let dsp = self.dsp(sale.bid);
-        let markup = match (fetched, inline) {
+        let markup = match (fetched.filter(|markup| !markup.is_empty()), inline) {
             (Some(markup), _) => Markup::Fetched(markup),
             (None, Some(raw)) => Markup::Inline(raw),
             (None, None) => {
@@ -400,6 +402,7 @@ impl<'p> Planner<'p, '_> {
             relays_markup: false,
             url: Cow::Owned(url),
             reservation,
+            node: Some(self.sealing.node),
         })
     }
 }

@@ -19,6 +19,7 @@ use crate::answer::sale;
 use crate::blocks::{format_of, markup_is_blocked};
 use crate::clear::Clearing;
 use crate::judge::Judgement;
+use crate::macros::macros_len;
 use crate::values::{self, Occasion};
 use crate::{Auction, Fate, NoticeMode};
 
@@ -34,19 +35,19 @@ pub struct Wanted {
     /// Its win notice, macros replaced: the ad is what it answers. Where it must not be called, the
     /// bid is to be barred.
     pub url: Result<String, NotSent>,
-    /// Whether the bid names a preloaded ad (`adid`): it stands even without an answer, and then
-    /// its notice is sent like any other.
+    /// Whether the bid names a preloaded ad (`adid`): it stands even without markup. If its notice
+    /// could not be delivered, it is sent like any other.
     pub is_preloaded: bool,
 }
 
-/// An ad that a win notice has answered with.
+/// A win notice that has been delivered before the answer is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// [`Wanted::entry`].
     pub entry: usize,
     /// [`Wanted::price`]: at another price the win is another, and its notice is called again.
     pub price: Cpm,
-    /// The body.
+    /// The ad that it was answered with; empty if there was none, and the ad is preloaded.
     pub markup: String,
 }
 
@@ -106,21 +107,26 @@ pub(crate) fn is_out_of_reach(
     checked_url(&auction.market.dsps[seat.dsp], raw, &values).is_err()
 }
 
-/// Holds fetched markup to what the auction holds inline markup to; the fate is for
+/// Holds the answer of a delivered win notice to what the auction holds inline markup to, and hands
+/// it back: without an ad it is empty, which only a preloaded ad allows. The fate is for
 /// [`Judgement::bar`].
-pub fn check_markup(
+pub fn checked_markup(
     auction: &Auction<'_>,
     judgement: &Judgement<'_>,
-    entry: usize,
-    markup: &str,
-) -> Result<(), Fate> {
+    wanted: &Wanted,
+    markup: String,
+) -> Result<String, Fate> {
     if markup.trim_ascii().is_empty() {
-        return Err(Fate::NoMarkup);
+        return if wanted.is_preloaded { Ok(String::new()) } else { Err(Fate::NoMarkup) };
     }
+    if macros_len(&markup) > auction.market.bid_macros_max {
+        return Err(Fate::Malformed);
+    }
+    let entry = wanted.entry;
     let imp = auction.imps[judgement.entries[entry].imp].imp;
     let bid = judgement.bids[judgement.bid_of(entry)].bid.as_ref();
     let format = bid.and_then(|bid| format_of(imp, bid)).ok_or(Fate::Format)?;
-    markup_is_blocked(imp, format, markup).map_or(Ok(()), Err)
+    markup_is_blocked(imp, format, &markup).map_or(Ok(markup), Err)
 }
 
 #[cfg(test)]

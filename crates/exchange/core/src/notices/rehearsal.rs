@@ -12,6 +12,7 @@ use crate::{
 
 pub(crate) const ID: &str = "00112233445566778899aabbccddeeff";
 pub(crate) const BASE: &str = "https://x.example/n/";
+pub(crate) const NODE: u32 = 7;
 pub(crate) const NOW_UNIX_S: u64 = 1_000_000;
 
 #[derive(Clone)]
@@ -98,6 +99,7 @@ impl Rehearsal {
             let sealing = fetched.map(|fetched| Sealing {
                 keys: &keys,
                 base: &base,
+                node: NODE,
                 now_unix_s: NOW_UNIX_S,
                 lifetimes: &lifetimes,
                 fetched,

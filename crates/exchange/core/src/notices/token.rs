@@ -11,8 +11,9 @@
 //!
 //! **The nonce** is `auction id 16 ‖ bid 4 ‖ kind 1 ‖ imp 1 ‖ 0 0`, big-endian: no random source is
 //! needed, and the token's id, by which repeated calls are known, is the nonce. It is unique under
-//! a key because its parts are: auction ids are (128 bits, never reused: the caller of
-//! [`crate::Auction::new`] sees to it), within an auction a bid's position in its judgement is, and
+//! a key because its parts are: auction ids are (128 bits that [`crate::AuctionIds`] never repeats
+//! within a process, and that other processes' coincide with no sooner than random numbers of 128
+//! bits do: once in 10^12 auctions of all nodes with a probability of 10^-15), within an auction a bid's position in its judgement is, and
 //! an auction is concluded once, which seals at most one token of each kind for a bid. Key ids are
 //! made with a nonce of all ones, which has no kind.
 
@@ -38,6 +39,9 @@ const HEAD_BYTES: usize = 1 + KEY_ID_BYTES + NONCE_BYTES;
 /// Flags, three prices, two currencies, the expiry, and the lengths of five texts.
 const FIXED_BYTES: usize = 1 + 3 * 8 + 2 * 3 + 8 + 5 * 2;
 
+/// The node's number.
+const NODE_BYTES: usize = 4;
+
 /// Longest DSP id, seat id, impression id and publisher id.
 const TEXT_BYTES_MAX: usize = 256;
 
@@ -46,7 +50,7 @@ pub const TOKEN_BYTES_MAX: usize = 7168;
 
 const _: () = {
     let texts = 4 * TEXT_BYTES_MAX + URL_BYTES_MAX;
-    let sealed = HEAD_BYTES + FIXED_BYTES + texts + Reservation::BYTES + TAG_BYTES;
+    let sealed = HEAD_BYTES + FIXED_BYTES + texts + Reservation::BYTES + NODE_BYTES + TAG_BYTES;
     assert!(sealed.div_ceil(3) * 4 <= TOKEN_BYTES_MAX, "the longest claims fit a token");
 };
 
@@ -90,6 +94,9 @@ pub struct Claims<'a> {
     pub url: Cow<'a, str>,
     /// The money of ours that it is about: billing settles it, a loss releases it.
     pub reservation: Option<Reservation>,
+    /// The node that sealed it, whose log knows whether it was called before. None in tokens that were
+    /// sealed before nodes were named: they are taken wherever they are called.
+    pub node: Option<u32>,
 }
 
 /// What a token is known by.
@@ -268,17 +275,21 @@ const IS_TEST: u8 = 1;
 const RELAYS_MARKUP: u8 = 2;
 /// A reservation stands behind the texts. A token without one is as it was before there were any.
 const IS_RESERVED: u8 = 4;
-const FLAGS: u8 = IS_TEST | RELAYS_MARKUP | IS_RESERVED;
+/// The node's number stands at the end.
+const NAMES_NODE: u8 = 8;
+const FLAGS: u8 = IS_TEST | RELAYS_MARKUP | IS_RESERVED | NAMES_NODE;
 
 /// What the nonce does not say already.
 fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
     let texts = texts(claims);
     let texts_bytes: usize = texts.iter().map(|text| text.0.len()).sum();
-    let mut out = Vec::with_capacity(FIXED_BYTES + texts_bytes + Reservation::BYTES);
+    let rest_bytes = Reservation::BYTES + NODE_BYTES;
+    let mut out = Vec::with_capacity(FIXED_BYTES + texts_bytes + rest_bytes);
     let flags = [
         (claims.is_test, IS_TEST),
         (claims.relays_markup, RELAYS_MARKUP),
         (claims.reservation.is_some(), IS_RESERVED),
+        (claims.node.is_some(), NAMES_NODE),
     ];
     out.push(flags.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag));
     for number in
@@ -297,6 +308,9 @@ fn encode(claims: &Claims<'_>) -> Option<Vec<u8>> {
     }
     if let Some(reservation) = claims.reservation {
         out.extend_from_slice(&reservation.to_bytes());
+    }
+    if let Some(node) = claims.node {
+        out.extend_from_slice(&node.to_be_bytes());
     }
     Some(out)
 }
@@ -345,6 +359,10 @@ fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
         url: reader.text(URL_BYTES_MAX)?,
         reservation: match is_set(IS_RESERVED) {
             true => Some(Reservation::from_bytes(&reader.take()?)?),
+            false => None,
+        },
+        node: match is_set(NAMES_NODE) {
+            true => Some(u32::from_be_bytes(reader.take()?)),
             false => None,
         },
     };

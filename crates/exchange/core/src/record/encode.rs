@@ -14,7 +14,7 @@ use crate::floors::or_beyond;
 use crate::record::codes::Coded;
 use crate::record::facts::is_out_of_reach;
 use crate::record::{BIDS_MAX, CallOutcome, Ending, ID_BYTES_MAX, Refused};
-use crate::{Ask, Auction, AuctionType, Cleared, NotAsked, Sale};
+use crate::{Ask, Auction, AuctionType, Cleared, NotAsked, ResponseFate, Sale};
 
 /// Room for what ends a record, and for a key and a length.
 const MARGIN: usize = 16;
@@ -224,7 +224,14 @@ fn write_deal(out: &mut Writer<'_>, imp: usize, deal: &AuctionDeal<'_>) {
 
 fn write_call(out: &mut Writer<'_>, call: &Call, imps: usize, judged: &mut Answered<'_>) {
     use fields::call as field;
-    let Call { ask, tmax_ms, outcome, sent, latency } = *call;
+    let Call { ask, tmax_ms, mut outcome, sent, latency } = *call;
+    let mut response = None;
+    if outcome == CallOutcome::Answered {
+        response = judged.response_of(ask.dsp);
+        if response == Some(ResponseFate::Malformed) {
+            outcome = CallOutcome::Malformed;
+        }
+    }
     out.position(field::DSP, ask.dsp);
     if ask.imps != all(imps) {
         out.uint(field::IMPS, ask.imps);
@@ -240,9 +247,7 @@ fn write_call(out: &mut Writer<'_>, call: &Call, imps: usize, judged: &mut Answe
     out.uint(field::OUTCOME, outcome.number());
     out.present_uint(field::SENT_US, sent.map(micros));
     out.present_uint(field::LATENCY_US, latency.map(micros));
-    if outcome == CallOutcome::Answered {
-        out.uint(field::RESPONSE, judged.response_of(ask.dsp));
-    }
+    out.present_uint(field::RESPONSE, response.map(ResponseFate::number));
 }
 
 /// A set of so many impressions.
@@ -261,15 +266,15 @@ impl<'p> Answered<'p> {
         Self { judged, next: 0 }
     }
 
-    /// The code of what the answer of `dsp` was; 0 when it was not judged.
-    fn response_of(&mut self, dsp: usize) -> u64 {
-        let Some(Judged { cleared, .. }) = self.judged else { return 0 };
-        let answer = cleared.answers.get(self.next).filter(|answer| answer.ask.dsp == dsp);
-        if answer.is_none() {
-            return 0;
+    /// What the answer of `dsp` was; None if it was not judged.
+    fn response_of(&mut self, dsp: usize) -> Option<ResponseFate> {
+        let Judged { cleared, .. } = self.judged?;
+        let answer = cleared.answers.get(self.next)?;
+        if answer.ask.dsp != dsp {
+            return None;
         }
         self.next += 1;
-        cleared.judgement.responses[self.next - 1].number()
+        Some(cleared.judgement.responses[self.next - 1])
     }
 }
 

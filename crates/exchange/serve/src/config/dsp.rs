@@ -15,10 +15,11 @@ use crate::campaigns::HOUSE;
 use crate::fanout::{Authorities, EndpointOptions, TlsOptions};
 
 /// Header fields that the exchange writes itself.
-pub(super) const OWN_HEADERS: [&str; 8] = [
+pub(super) const OWN_HEADERS: [&str; 9] = [
     "host",
     "content-type",
     "content-length",
+    "content-encoding",
     "transfer-encoding",
     "connection",
     "accept",
@@ -36,6 +37,7 @@ pub struct DspOptions {
     headers: Vec<(String, Secret)>,
     response_bytes_max: usize,
     gzip: bool,
+    gzip_requests: bool,
     tls: Option<TlsOptions>,
     pub(super) guard: DspGuard,
 }
@@ -115,6 +117,12 @@ impl DspOptions {
                 ms(1)..=secs(60),
                 "Longest wait for its answer, where the auction leaves so much.",
             ),
+            network_margin: s.duration(
+                "network_margin",
+                Optional("20ms"),
+                ms(0)..=secs(10),
+                "Taken off the `tmax` that it is told, for the way there and back; absent: `exchange.network_margin`.",
+            ),
             targeting: targeting::read(s),
             privacy: s.section("privacy", PRIVACY, |s| read_own_signals(s, signals)),
         };
@@ -128,6 +136,11 @@ impl DspOptions {
                 "Largest answer body; a larger one is dropped and its connection closed.",
             ),
             gzip: s.boolean("gzip", false, "Whether it is asked to compress its answers."),
+            gzip_requests: s.boolean(
+                "gzip_requests",
+                false,
+                "Whether requests to it are compressed (gzip); it must be able to read them.",
+            ),
             tls,
             guard: DspGuard::read(s),
             headers: s.secret_map(
@@ -143,11 +156,12 @@ impl DspOptions {
     pub(super) fn split(self) -> (Dsp, (String, u16, EndpointOptions)) {
         let options = EndpointOptions {
             authority: self.url.authority(),
-            path: self.url.path,
+            path: Secret::new(self.url.path),
             headers: self.headers,
             currencies: self.rules.currencies.clone(),
             response_bytes_max: self.response_bytes_max,
             gzip: self.gzip,
+            gzip_requests: self.gzip_requests,
             tls: self.tls,
         };
         (self.rules, (self.url.host, self.url.port, options))

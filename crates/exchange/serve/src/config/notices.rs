@@ -1,5 +1,7 @@
 //! `[exchange.notices]`: who fires the notices of DSPs, how they are sealed, and how delivered.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use exchange_core::delivery::Policy;
@@ -37,6 +39,10 @@ pub struct NoticesConfig {
     pub markup_bytes_max: usize,
     /// Whose `x-forwarded-for` is believed.
     pub proxies_trusted: Vec<Network>,
+    /// Where other nodes take beacons that they have sealed, by number.
+    pub nodes: HashMap<u32, BeaconBase>,
+    /// Most connections to one of them from one shard.
+    pub node_connections_max: usize,
 }
 
 /// Names of modes.
@@ -48,13 +54,10 @@ pub(super) const MODES: [(&str, NoticeMode); 3] = [
 
 impl NoticesConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let base = s.parsed(
+        let own_base = s.parsed(
             "url",
             Required("https://exchange.example/n/"),
-            |url| {
-                let remedy = "must be an http or https URL that ends with `/`, of letters, digits and `-._~:/`";
-                BeaconBase::parse(url).ok_or_else(|| remedy.to_owned())
-            },
+            base,
             "Where browsers and callers reach /n/ of this exchange; beacons are put behind it.",
         );
         s.moved("directory", "record.directory");
@@ -74,7 +77,7 @@ impl NoticesConfig {
             s.problem("key_previous", "***", "is the same as `key`, remove it");
         }
         Self {
-            base,
+            base: own_base,
             key,
             key_previous,
             mode: s.one_of(
@@ -109,7 +112,14 @@ impl NoticesConfig {
                 "proxies_trusted",
                 &[],
                 network,
-                "Whose `x-forwarded-for` names the device that called a beacon, as 10.0.0.0/8.",
+                "Whose `x-forwarded-for` names the device that called a beacon, as 10.0.0.0/8; other nodes too.",
+            ),
+            nodes: read_nodes(s),
+            node_connections_max: s.integer(
+                "node_connections_max",
+                64,
+                1..=1024_usize,
+                "Most connections to one other node from one shard, for beacons that are its own.",
             ),
         }
     }
@@ -132,6 +142,27 @@ pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
         *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     }
     is_key.then_some(key)
+}
+
+/// Other nodes that share the key.
+fn read_nodes(s: &mut Section<'_>) -> HashMap<u32, BeaconBase> {
+    let seen = RefCell::new(HashSet::new());
+    let about = "A node that shares `key`: beacons that it has sealed are passed on to it, those of nodes that are not listed are refused.";
+    let nodes = s.tables("node", about, |s| {
+        let id = s.integer("id", Required(1), ..=u32::MAX, "Its `record.node`.");
+        if !seen.borrow_mut().insert(id) {
+            s.problem("id", id, "stands twice, ids are unique");
+        }
+        let about = "Where this node reaches its /n/, not by way of a balancer.";
+        let base = s.parsed("url", Required("http://10.0.0.2:8080/n/"), base, about);
+        (id, base)
+    });
+    nodes.into_iter().collect()
+}
+
+fn base(url: &str) -> Result<BeaconBase, String> {
+    let remedy = "must be an http or https URL that ends with `/`, of letters, digits and `-._~:/`";
+    BeaconBase::parse(url).ok_or_else(|| remedy.to_owned())
 }
 
 fn read_lifetimes(s: &mut Section<'_>) -> Lifetimes {

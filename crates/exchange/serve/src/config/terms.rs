@@ -19,6 +19,7 @@ pub(super) struct Pricing {
     pub(super) increment: Price,
     pub(super) deals_first: bool,
     pub(super) creative_id_required: bool,
+    pub(super) bid_macros_max: usize,
 }
 
 impl Pricing {
@@ -46,6 +47,12 @@ impl Pricing {
                 "creative_id_required",
                 false,
                 "Whether a bid without `crid` is refused.",
+            ),
+            bid_macros_max: s.integer(
+                "bid_macros_max",
+                1000,
+                1..=100_000_usize,
+                "Most `${AUCTION_…}` macros in one bid; with more it is malformed. Each may grow to 256 bytes.",
             ),
         }
     }

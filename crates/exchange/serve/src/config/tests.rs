@@ -65,6 +65,27 @@ fn the_default_file_loads_clean() {
 }
 
 #[test]
+fn nodes_are_told_apart() {
+    let node =
+        |id: &str, url: &str| format!("[[exchange.notices.node]]\nid = {id}\nurl = \"{url}\"\n");
+    let of = |nodes: &str| {
+        let url = "[record]\n[exchange]\n[exchange.notices]\nurl = \"http://a/n/\"\n";
+        format!("{url}{nodes}")
+    };
+    check(
+        &of(&(node("1", "http://b/n/") + &node("2", "http://[::1]:80/n/"))),
+        &[
+            "line 10: exchange.notices.node[1].url = \"http://[::1]:80/n/\": must be an http or https URL that \
+         ends with `/`, of letters, digits and `-._~:/`",
+        ],
+    );
+    check(
+        &of(&(node("1", "http://b/n/") + &node("1", "http://c/n/"))),
+        &["line 9: exchange.notices.node[1].id = 1: stands twice, ids are unique"],
+    );
+}
+
+#[test]
 fn without_its_section_the_service_is_off() {
     assert!(parse("vickrey.toml", DSP, ExchangeConfig::read).unwrap().is_none());
 }
@@ -292,7 +313,7 @@ fn what_a_dsp_is_made_of() {
     assert!(terms.blocked);
     assert_eq!(terms.fee, market.publishers.others.fee, "the exchange's own");
     let (host, port, endpoint) = &config.endpoints[0];
-    assert_eq!((host.as_str(), *port, endpoint.path.as_str()), ("127.0.0.1", 9001, "/bid"));
+    assert_eq!((host.as_str(), *port, endpoint.path.expose()), ("127.0.0.1", 9001, "/bid"));
     assert_eq!(endpoint.authority, "127.0.0.1:9001");
 }
 

@@ -8,6 +8,7 @@ use std::io::IoSlice;
 use openrtb::{Outbound, View};
 
 use super::round::Question;
+use crate::gzip::gzip;
 
 /// Most parts of a request that go to the socket without being joined first.
 const PARTS_MAX: usize = 64;
@@ -65,13 +66,22 @@ impl<'q> Bodies<'q> {
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let body = &self.distinct[self.of[slot]];
-        if !body.is_shared || tmax_ms != question.tmax_ms {
+        let endpoint = &question.pool.endpoint;
+        let is_delayed = tmax_ms != question.tmax_ms;
+        if !endpoint.gzip_requests && (is_delayed || !body.is_shared) {
             return self.write_parts(question, tmax_ms, write);
         }
-        let head = question.pool.endpoint.head.as_bytes();
-        let mut joined = body.joined.borrow_mut();
+        let head = endpoint.head.as_bytes();
+        let mut delayed = Vec::new();
+        let mut shared;
+        let joined = if is_delayed {
+            &mut delayed
+        } else {
+            shared = body.joined.borrow_mut();
+            &mut *shared
+        };
         if joined.is_empty() {
-            *joined = self.join(question);
+            *joined = self.join(question, tmax_ms);
         }
         let start = self.head_room - head.len();
         joined[start..self.head_room].copy_from_slice(head);
@@ -110,16 +120,29 @@ impl<'q> Bodies<'q> {
         write(&parts[..used])
     }
 
-    fn join(&self, question: &Question<'_>) -> Vec<u8> {
+    fn join(&self, question: &Question<'_>, tmax_ms: u32) -> Vec<u8> {
         let mut tmax = itoa::Buffer::new();
-        let view = view(question, tmax.format(question.tmax_ms));
+        let view = view(question, tmax.format(tmax_ms));
+        if question.pool.endpoint.gzip_requests {
+            let compressed =
+                gzip(|write| self.outbound.for_each(&view, |part| write(part.as_bytes())));
+            let mut joined = self.room(compressed.len());
+            joined.extend_from_slice(&compressed);
+            return joined;
+        }
         let mut length = 0;
         self.outbound.for_each(&view, |slice| length += slice.len());
+        let mut joined = self.room(length);
+        self.outbound.for_each(&view, |slice| joined.extend_from_slice(slice.as_bytes()));
+        joined
+    }
+
+    /// Room for a head, then the length of a body and the blank line before it.
+    fn room(&self, length: usize) -> Vec<u8> {
         let mut joined = Vec::with_capacity(self.head_room + length + 24);
         joined.resize(self.head_room, 0);
         joined.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
         joined.extend_from_slice(b"\r\n\r\n");
-        self.outbound.for_each(&view, |slice| joined.extend_from_slice(slice.as_bytes()));
         joined
     }
 }
@@ -144,4 +167,5 @@ fn sees_the_same(one: &Question<'_>, other: &Question<'_>) -> bool {
         && one.bidder == other.bidder
         && one.is_limited == other.is_limited
         && one.pool.endpoint.cur == other.pool.endpoint.cur
+        && one.pool.endpoint.gzip_requests == other.pool.endpoint.gzip_requests
 }

@@ -30,8 +30,8 @@ impl Addresses {
 pub struct EndpointOptions {
     /// `host:port` as it stands in the URL.
     pub authority: String,
-    /// Path and query, starting with a slash.
-    pub path: String,
+    /// Path and query, starting with a slash: keys are passed in queries.
+    pub path: Secret,
     /// Extra header fields, checked to be valid.
     pub headers: Vec<(String, Secret)>,
     /// In which it may bid.
@@ -40,6 +40,8 @@ pub struct EndpointOptions {
     pub response_bytes_max: usize,
     /// Whether it may answer compressed.
     pub gzip: bool,
+    /// Whether requests to it are compressed.
+    pub gzip_requests: bool,
     /// How its certificate is checked; absent: it is reached without TLS.
     pub tls: Option<TlsOptions>,
 }
@@ -53,6 +55,7 @@ pub struct Endpoint {
     pub(crate) addresses: Addresses,
     pub(crate) response_bytes_max: usize,
     pub(crate) gzip: bool,
+    pub(super) gzip_requests: bool,
     pub(super) tls: Option<TlsPeer>,
 }
 
@@ -69,13 +72,17 @@ impl Endpoint {
         let mut head = format!(
             "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
              accept: application/json\r\nx-openrtb-version: 2.6\r\n",
-            options.path, options.authority
+            options.path.expose(),
+            options.authority
         );
         for (name, value) in &options.headers {
             head.extend([name, ": ", value.expose(), "\r\n"]);
         }
         if options.gzip {
             head.push_str("accept-encoding: gzip\r\n");
+        }
+        if options.gzip_requests {
+            head.push_str("content-encoding: gzip\r\n");
         }
         head.push_str("content-length: ");
         let codes: Vec<_> =
@@ -86,6 +93,7 @@ impl Endpoint {
             addresses,
             response_bytes_max: options.response_bytes_max,
             gzip: options.gzip,
+            gzip_requests: options.gzip_requests,
             tls: options.tls.as_ref().map(TlsPeer::new),
         }
     }

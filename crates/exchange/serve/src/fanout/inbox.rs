@@ -18,7 +18,7 @@ use crate::guards::InFlight;
 /// What became of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// 200 with a body.
+    /// 200 with a body; [`Outcome::Malformed`] once that turns out not to be a bid response.
     Answered,
     /// 204, or 200 without a body.
     NoBid,
@@ -26,7 +26,7 @@ pub enum Outcome {
     Late,
     /// Another status.
     Status,
-    /// Not HTTP, or cut off.
+    /// Not HTTP, cut off, or a 200 whose bid response cannot be read.
     Malformed,
     /// A body beyond `response_bytes_max`, or an oversized head.
     TooLarge,

@@ -77,6 +77,10 @@ impl Drop for CloseOnDrop {
 impl Round<'_> {
     /// Sends on an idle connection, or seeks one.
     fn ask(&self, slot: usize, now: Instant) {
+        if self.tmax_ms(slot, now) == 0 {
+            self.guard.0.deliver(slot, Outcome::Unsent, &[]);
+            return;
+        }
         let pool = self.questions[slot].pool;
         while let Some(connection) = pool.idle() {
             if self.send(slot, &connection, now) {

@@ -446,9 +446,25 @@ fn call(
     done: oneshot::Sender<Result<Answered, CallError>>,
 ) -> Option<Call> {
     let target = NoticeTarget::parse(notice.url())?;
-    let mut head = String::with_capacity(notice.url().len() + 128);
+    let mut head = opening(&target, target.path_and_query);
+    head.push_str("user-agent: vickrey\r\n");
+    for (name, value) in notice.forwarded().headers() {
+        head.extend([name, ": ", value, "\r\n"]);
+    }
+    head.push_str("\r\n");
+    Some(Call { origin: origin(&target), head, pipelined, body_max, done })
+}
+
+/// Whom a URL calls.
+pub(super) fn origin(target: &NoticeTarget<'_>) -> Origin {
+    Origin { is_tls: target.is_tls, host: target.host.to_ascii_lowercase(), port: target.port }
+}
+
+/// The first lines of a request for `path_and_query` at the host of `target`.
+pub(super) fn opening(target: &NoticeTarget<'_>, path_and_query: &str) -> String {
+    let mut head = String::with_capacity(path_and_query.len() + 256);
     head.push_str("GET ");
-    if !target.path_and_query.starts_with('/') {
+    if !path_and_query.starts_with('/') {
         head.push('/');
     }
     let host = if target.host.contains(':') {
@@ -456,18 +472,12 @@ fn call(
     } else {
         target.host.to_owned()
     };
-    head.extend([target.path_and_query, " HTTP/1.1\r\nhost: ", &host]);
+    head.extend([path_and_query, " HTTP/1.1\r\nhost: ", &host]);
     if target.port != if target.is_tls { 443 } else { 80 } {
         let _ = write!(head, ":{}", target.port);
     }
-    head.push_str("\r\nuser-agent: vickrey\r\naccept: */*\r\n");
-    for (name, value) in notice.forwarded().headers() {
-        head.extend([name, ": ", value, "\r\n"]);
-    }
-    head.push_str("\r\n");
-    let origin =
-        Origin { is_tls: target.is_tls, host: target.host.to_ascii_lowercase(), port: target.port };
-    Some(Call { origin, head, pipelined, body_max, done })
+    head.push_str("\r\naccept: */*\r\n");
+    head
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What notices are sealed with, and the key that is made when none is configured.
 
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use exchange_core::{BeaconBase, KeyRing, Lifetimes};
 
 use super::network::Network;
-use crate::config::{ExchangeConfig, parse_key};
+use crate::config::{ExchangeConfig, RecordConfig, parse_key};
 
 /// The file beside the log that holds the key.
 const KEY_NAME: &str = "notices.key";
@@ -21,6 +22,10 @@ const KEY_NAME_UNFINISHED: &str = "notices.key.unfinished";
 pub struct Sealer {
     pub keys: KeyRing,
     pub base: BeaconBase,
+    /// Which node this is.
+    pub node: u32,
+    /// Where other nodes take their beacons, by number.
+    pub nodes: HashMap<u32, BeaconBase>,
     pub lifetimes: Lifetimes,
     pub markup_timeout: Duration,
     pub markup_bytes_max: usize,
@@ -34,9 +39,14 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// As configured; `own` is the key that was made, and `None` where there is no office.
-    pub fn of(config: &ExchangeConfig, own: Option<[u8; 32]>) -> Option<Self> {
-        let notices = config.notices.as_ref()?;
+    /// As configured; `own` is the key that was made, and `None` where there is no office. `record` is
+    /// the one that is written: it says which node this is.
+    pub fn of(
+        config: &ExchangeConfig,
+        own: Option<[u8; 32]>,
+        record: Option<&RecordConfig>,
+    ) -> Option<Self> {
+        let (notices, record) = (config.notices.as_ref()?, record?);
         let first = notices.key.or(own)?;
         let mut keys = vec![first];
         // One that was made, while another is configured, may have sealed what is still out.
@@ -47,6 +57,8 @@ impl Sealer {
         Some(Self {
             keys: KeyRing::new(&keys)?,
             base: notices.base.clone(),
+            node: record.node,
+            nodes: notices.nodes.clone(),
             lifetimes: notices.lifetimes,
             markup_timeout: notices.markup_timeout,
             markup_bytes_max: notices.markup_bytes_max,

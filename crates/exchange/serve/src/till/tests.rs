@@ -32,6 +32,7 @@ fn dsp(id: &str) -> Dsp {
         publishers_blocked: Vec::new(),
         currencies: vec![Currency::USD],
         timeout: Duration::from_millis(100),
+        network_margin: None,
         targeting: Targeting::default(),
         privacy: TrackingSignals::default(),
         notice_hosts: Vec::new(),
@@ -52,6 +53,7 @@ fn market() -> Market {
         increment: Price::parse("0.01 USD", Round::Up).expect("a price"),
         deals_first: false,
         creative_id_required: false,
+        bid_macros_max: 1000,
         tie_key: TieKey::new([7; 16]),
         supply_chain: None,
     }

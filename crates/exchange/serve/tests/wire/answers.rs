@@ -28,6 +28,19 @@ fn the_callers_id_the_currency_and_the_net_price() {
     assert_eq!(exchange.scraped("exchange_impressions_total{state=\"sold\"}"), "1");
 }
 
+/// Neither how many auctions there are nor the id of the next can be told from ids.
+#[test]
+fn auction_ids_tell_nothing() {
+    let dsp = Dsp::bidding("1.00");
+    let exchange = Running::with(&[&dsp]);
+    let id = |at: usize| u128::from_str_radix(&dsp.request(at).id(), 16).expect("a number");
+    for at in 0..8 {
+        assert_eq!(exchange.auction(&banner("")).status, 200);
+        let near = (0..at).find(|before| (id(*before) ^ id(at)).count_ones() < 20);
+        assert_eq!(near, None, "{:032x}", id(at));
+    }
+}
+
 #[test]
 fn second_price_between_two_dsps() {
     let (high, low) = (Dsp::bidding("3.00"), Dsp::bidding("1.00"));

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::fixtures::{Dsp, Running, Setup, banner, posted, posted_with, until};
+use crate::fixtures::{
+    Dsp, Running, Script, Setup, banner, bid, bids, ok, posted, posted_with, until,
+};
 
 fn of(publisher: &str) -> String {
     banner(&format!(r#","site":{{"publisher":{{"id":"{publisher}"}}}}"#))
@@ -127,5 +129,43 @@ fn callers_come_over_tls() {
             answer.extend_from_slice(&byte[..read]);
         }
         assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+    }
+}
+
+/// The same answer, compressed for those who prefer that and long enough to pay.
+#[test]
+fn answers_are_compressed_for_callers_that_prefer_it() {
+    let adm = "<p>".repeat(500);
+    let long = bids(&bid("1.00").replace("<p>", &adm));
+    let (long, short) = (Dsp::start([Script::answering(ok(&long))]), Dsp::bidding("1.00"));
+    for (dsp, accepted, is_gzip) in [
+        (&long, "accept-encoding: br, gzip;q=0.5\r\n", true),
+        (&long, "accept-encoding: gzip;q=0\r\n", false),
+        (&long, "", false),
+        (&short, "accept-encoding: gzip\r\n", false),
+    ] {
+        let exchange = Running::with(&[dsp]);
+        let mut stream = TcpStream::connect(exchange.address).expect("the exchange listens");
+        let headers = format!("connection: close\r\n{accepted}");
+        stream.write_all(&posted_with(&headers, banner("").as_bytes())).expect("it reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an orderly end");
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        let head = String::from_utf8(answer[..end].to_vec()).expect("a head in ASCII");
+        assert!(
+            head.starts_with("HTTP/1.1 200") && head.contains("vary: accept-encoding\r\n"),
+            "{head}"
+        );
+        assert_eq!(head.contains("content-encoding: gzip\r\n"), is_gzip, "{accepted} {head}");
+        let mut body = answer.split_off(end);
+        if is_gzip {
+            let compressed = std::mem::take(&mut body);
+            assert!(compressed.len() < 1000, "{} bytes", compressed.len());
+            let read = flate2::read::GzDecoder::new(&compressed[..]).read_to_end(&mut body);
+            read.expect("gzip");
+        }
+        let json: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        let want = if std::ptr::eq(dsp, &long) { adm.as_str() } else { "<p>" };
+        assert_eq!(json["seatbid"][0]["bid"][0]["adm"], want);
     }
 }

@@ -3,7 +3,7 @@
 use exchange_core::{Fate, ResponseFate};
 use exchange_serve::Outcome;
 
-use crate::fixtures::{Dsp, ID, Reply, Running, Script, Setup, Step, banner, bid, bids, ok};
+use crate::fixtures::{Dsp, ID, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, until};
 
 /// What is to be counted of the odd DSP.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +102,7 @@ fn answers_that_are_cut_off() {
 fn json_that_is_none() {
     let malformed = Counted::Response(ResponseFate::Malformed);
     check(ok("bid: 9.00"), malformed);
+    check(ok("bid: 9.00"), Counted::Call(Outcome::Malformed, true));
     check(ok(r#"{"id":7,"seatbid":"#), malformed);
     check(ok(r#"{"seatbid":7}"#), malformed);
     check(ok("\u{7f}"), malformed);
@@ -110,6 +111,43 @@ fn json_that_is_none() {
     check(ok(&format!(r#"{{"id":"{ID}"}}"#)), Counted::Response(ResponseFate::NoBid));
     let many = vec!["{}"; 257].join(",");
     check(ok(&bids(&many)), Counted::Response(ResponseFate::TooManyBids));
+}
+
+/// The position of the mistake, as `explain` tells it.
+#[test]
+fn an_unreadable_bid_response_is_malformed_wherever_it_is_told() {
+    let odd = Dsp::start([Script::answering(ok(r#"{"id":7,"seatbid":"#))]);
+    let exchange = Running::with(&[&odd]);
+    assert_eq!(exchange.auction(&banner("")).status, 204);
+    assert_eq!(exchange.outcomes(0, Outcome::Answered), 0);
+    let calls = r#"exchange_dsp_calls_total{dsp="d0",outcome="malformed"}"#;
+    assert_eq!(exchange.scraped(calls), "1");
+    let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
+    let [(_, error)] = &errors[..] else { panic!("{errors:?}") };
+    let want = "the bid response cannot be read: id: invalid type: integer `7`, expected a string";
+    assert_eq!(error, want);
+}
+
+/// More bids than are judged are no failure: the first count, and no breaker opens.
+#[test]
+fn of_too_many_bids_the_first_are_judged() {
+    let many = [bid("9.00"), vec!["{}"; 260].join(",")].join(",");
+    let odd = Dsp::start([Script::answering(ok(&bids(&many)))]);
+    let exchange = Running::with(&[&odd]);
+    for _ in 0..3 {
+        assert_eq!(exchange.auction(&banner("")).price(), "9");
+    }
+    assert_eq!(exchange.responses(0, ResponseFate::TooManyBids), 3);
+    assert_eq!(exchange.scraped(r#"exchange_dsp_surplus_bids_total{dsp="d0"}"#), "15");
+    assert_eq!(exchange.fates(Fate::Malformed), 3 * 255);
+    let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
+    let told = "261 bids in one response: only the first 256 are judged";
+    assert_eq!(errors[0].1, told);
+    until("its governor has heard of the calls", || {
+        let status = exchange.guard(0);
+        status.good + status.bad == 3
+    });
+    assert_eq!(exchange.guard(0).bad, 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod delivery;
 mod final_auction;
 mod forbidden;
 mod markup;
+mod nodes;
 mod settled;
 mod upstream;
 

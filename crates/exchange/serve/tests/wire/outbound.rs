@@ -46,6 +46,52 @@ fn a_request_as_a_dsp_sees_it() {
     assert_eq!(request.body, expected);
 }
 
+/// One that reads gzip is sent the same, shorter; others are sent it as it is.
+#[test]
+fn a_request_may_be_compressed() {
+    let (first, second, plain) = (Dsp::bidding("1.00"), Dsp::bidding("2.00"), Dsp::bidding("3.00"));
+    for others in [0, 1, 2] {
+        let keys = "gzip_requests = true";
+        let dsps = [(first.address, keys), (plain.address, ""), (second.address, keys)];
+        let dsps = &dsps[..=others];
+        let exchange = Running::start(&Setup { dsps, ..Setup::default() });
+        let body = banner(&format!(r#","ext":{{"x":"{}"}}"#, "long ".repeat(1000)));
+        for _ in 0..2 {
+            assert_eq!(exchange.auction(&body).status, 200);
+        }
+        let request = first.request(first.requests() - 1);
+        let length = request.head.split("content-length: ").nth(1).expect("a length");
+        let length: usize = length.trim_end().parse().expect("the last field");
+        assert!(length < request.body.len() / 10, "{length} bytes of {}", request.body.len());
+        assert!(request.body.contains("long long") && request.id().len() == 32);
+        if others > 0 {
+            let other = plain.request(plain.requests() - 1);
+            assert!(!other.head.contains("content-encoding"), "{}", other.head);
+            assert_eq!(other.body, request.body);
+        }
+        if others > 1 {
+            assert_eq!(second.request(second.requests() - 1).body, request.body);
+        }
+    }
+}
+
+/// Its own margin in the place of the exchange's; without any time left it is not asked.
+#[test]
+fn a_dsp_has_a_network_margin_of_its_own() {
+    let dsps = ["", "network_margin = \"1s\"", "network_margin = \"9s\""]
+        .map(|keys| (Dsp::bidding("1.00"), keys));
+    let of: Vec<_> = dsps.iter().map(|(dsp, keys)| (dsp.address, *keys)).collect();
+    let exchange = "network_margin = \"0ms\"";
+    let exchange = Running::start(&Setup { exchange, dsps: &of, ..Setup::default() });
+    assert_eq!(exchange.auction(&banner(r#","tmax":5000"#)).status, 200);
+    let told = |dsp: &Dsp| {
+        let json: serde_json::Value = serde_json::from_str(&dsp.request(0).body).expect("JSON");
+        json["tmax"].as_u64().expect("a tmax")
+    };
+    assert_eq!(told(&dsps[0].0) - told(&dsps[1].0), 1000);
+    assert_eq!((dsps[2].0.requests(), exchange.outcomes(2, Outcome::Unsent)), (0, 1));
+}
+
 #[test]
 fn ids_differ_between_auctions() {
     let dsp = Dsp::bidding("1.00");

@@ -231,6 +231,35 @@ fn secrets_differ_unseen() {
     );
 }
 
+/// Keys are passed in queries of URLs: they are compared and never shown.
+#[test]
+fn queries_of_urls_are_not_shown() {
+    fn read(s: &mut Section<'_>) {
+        let url = s.url("url", Required("http://a/"), "Doc.");
+        if url.port == 9 {
+            s.problem("url", &url, "has port 9");
+        }
+    }
+    let load = |url: &str| {
+        let folder = Folder::of(&[("vickrey.toml", &format!("url = '{url}'"))]);
+        load_with(&folder.main(), &|_: &str| None, read).0.map(|loaded| loaded.effective)
+    };
+    let of = |query: &str| load(&format!("http://dsp.example/bid?{query}")).expect("a good one");
+    let masked = "http://dsp.example/bid?***";
+    let with = of("key=hunter2");
+    assert_eq!(with.to_json(), json!({ "url": masked }));
+    assert_eq!(with.given_json(), json!({ "url": masked }));
+    assert_eq!(with.to_toml(), format!("url = \"{masked}\"\n"));
+    assert_eq!(load(masked).expect("what is recorded is read anew").to_toml(), with.to_toml());
+    assert_eq!(with.differences(&of("key=hunter2")), []);
+    let [changed] = &with.differences(&of("key=other"))[..] else { panic!("one key differs") };
+    assert_eq!(changed.to_string(), format!("~ url = \"{masked}\" (changed)"));
+    for url in ["http://a:9/bid?key=hunter2", "http://:9/?key=hunter2", "ftp://a/?key=hunter2"] {
+        let told = load(url).expect_err("it is bad").to_string();
+        assert!(told.contains("?***'") && !told.contains("hunter2"), "{told}");
+    }
+}
+
 #[test]
 fn differences_as_json() {
     let (old, new) =

@@ -129,14 +129,36 @@ fn a_preloaded_ad_stands_without_an_answer() {
     check(NoticeMode::Upstream, false, 0);
 }
 
+/// A pure win notice: it is called once, and its bid goes out as it came.
+#[test]
+fn a_delivered_notice_of_a_preloaded_ad_is_not_sent_again() {
+    let bid = on_win("alpha", json!({ "adid": "7" }));
+    let bodies = [(0, response(&[bid], json!({})))];
+    let mut rehearsal = Rehearsal::new(NoticeMode::Final, &request(json!({})), &bodies);
+    let price = wanted(&rehearsal)[0].price;
+    rehearsal.fetched = vec![Fetched { entry: 0, price, markup: String::new() }];
+    assert_eq!(wanted(&rehearsal), []);
+    let (bids, conclusion) = rehearsal.bids();
+    assert_eq!((&bids[0]["adid"], bids[0].get("adm")), (&json!("7"), None));
+    assert_eq!(conclusion.now, []);
+    assert_eq!(conclusion.unmarked, [(0, crate::Unmarked::Absent)]);
+}
+
 #[test]
 fn fetched_markup_is_held_to_what_inline_markup_is() {
-    let check = |of_imp: Value, markup: &str, want| {
+    let checked = |of_imp: Value, markup: &str, is_preloaded| {
         let mut rehearsal = three(NoticeMode::Final);
+        rehearsal.market.bid_macros_max = 2;
         rehearsal.request = request(json!({ "imp": [imp(of_imp)] }));
-        let got =
-            rehearsal.with(|auction, _, judgement, _| check_markup(auction, judgement, 0, markup));
-        assert_eq!(got, want, "{markup}");
+        rehearsal.with(|auction, _, judgement, clearing| {
+            let wanted = &markup_wanted(auction, judgement, clearing, &[])[0];
+            let wanted = Wanted { is_preloaded, ..wanted.clone() };
+            checked_markup(auction, judgement, &wanted, markup.to_owned())
+        })
+    };
+    let check = |of_imp: Value, markup: &str, want: Result<(), Fate>| {
+        let want = want.map(|()| markup.to_owned());
+        assert_eq!(checked(of_imp, markup, false), want, "{markup}");
     };
     let banner = json!({ "banner": { "w": 300, "h": 250, "btype": [3] } });
     check(json!({}), "<img src='http://a/'><script>", Ok(()));
@@ -145,4 +167,8 @@ fn fetched_markup_is_held_to_what_inline_markup_is() {
     check(banner.clone(), "<script>", Err(Fate::AdType));
     check(banner, "<p>", Ok(()));
     check(json!({}), " \n", Err(Fate::NoMarkup));
+    assert_eq!(checked(json!({}), " \n", true), Ok(String::new()), "its ad is preloaded");
+    let macros = |count: usize| "${AUCTION_ID}".repeat(count);
+    check(json!({}), &macros(2), Ok(()));
+    check(json!({}), &macros(3), Err(Fate::Malformed));
 }

@@ -33,6 +33,7 @@ fn claims() -> Claims<'static> {
         relays_markup: true,
         url: "https://dsp.example/b?t=${AUCTION_IMP_TS}".into(),
         reservation: None,
+        node: None,
     }
 }
 
@@ -53,7 +54,8 @@ fn any_claims() -> impl Strategy<Value = Claims<'static>> {
     let texts = (prop::array::uniform4(text(TEXT_BYTES_MAX)), text(URL_BYTES_MAX));
     let prices = (0..=Cpm::MAX.micros(), 0..=Cpm::MAX.micros(), any::<u64>());
     let id = (0usize..3, any::<u128>(), any::<u8>(), any::<u32>());
-    let rest = (1..=u64::MAX, any::<bool>(), any::<bool>(), any::<Option<u8>>());
+    let rest =
+        (1..=u64::MAX, any::<bool>(), any::<bool>(), any::<Option<u8>>(), any::<Option<u32>>());
     (texts, prices, id, rest).prop_map(|((texts, url), prices, id, rest)| {
         let [dsp, seat, imp_id, publisher] = texts.map(Cow::Owned);
         Claims {
@@ -73,6 +75,7 @@ fn any_claims() -> impl Strategy<Value = Claims<'static>> {
             relays_markup: rest.2,
             url: Cow::Owned(url),
             reservation: rest.3.map(reservation),
+            node: rest.4,
             ..claims()
         }
     })
@@ -92,6 +95,16 @@ fn a_token_says_what_was_sealed_until_it_expires() {
         assert!(memchr::memmem::find(&bytes, secret.as_bytes()).is_none(), "{secret}");
     }
     assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
+}
+
+/// As they were sealed before nodes were named: byte for byte.
+#[test]
+fn a_token_without_a_node_is_as_it_was() {
+    let plain = |claims: &Claims<'_>| encode(claims).expect("it fits");
+    let (before, now) = (plain(&claims()), plain(&Claims { node: Some(9), ..claims() }));
+    assert_eq!((before[0], now[0]), (RELAYS_MARKUP, RELAYS_MARKUP | NAMES_NODE));
+    assert_eq!([&before[1..], &[0, 0, 0, 9]].concat(), now[1..]);
+    assert_eq!(decode(&claims().id().0, &before), Some(claims()));
 }
 
 #[test]

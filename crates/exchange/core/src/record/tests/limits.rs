@@ -3,6 +3,7 @@
 use events::{Malformed, RECORD_BYTES_MAX, Writer, fields};
 
 use super::*;
+use crate::ResponseFate;
 use crate::fixtures::cpm;
 
 #[test]
@@ -339,4 +340,18 @@ fn fields_of_later_releases_are_skipped() {
     let record = AuctionRecord::decode(&out).unwrap();
     assert_eq!(record, AuctionRecord::decode(&held.record).unwrap());
     assert_eq!(replay(&record, &held.generation), Ok(Replayed::Same));
+}
+
+/// In the record as in metrics.
+#[test]
+fn an_unreadable_answer_is_recorded_as_malformed() {
+    let check = |body: &str, want: (CallOutcome, Option<ResponseFate>)| {
+        let case = Case { bodies: vec![(0, body.to_owned())], ..Case::of_one_bid() };
+        let held = held(&case);
+        let record = AuctionRecord::decode(&held.record).expect("it was just written");
+        assert_eq!((record.calls[0].call.outcome, record.calls[0].response), want, "{body}");
+        assert_eq!(record.calls[1].call.outcome, CallOutcome::Late);
+    };
+    check("bid: 9.00", (CallOutcome::Malformed, Some(ResponseFate::Malformed)));
+    check("{}", (CallOutcome::Answered, Some(ResponseFate::NoBid)));
 }

@@ -144,3 +144,19 @@ fn a_preloaded_ad_stands_without_an_answer() {
     let unmarked = "exchange_ads_unmarked_total{dsp=\"d0\",reason=\"absent\"}";
     assert_eq!(two.exchange.scraped(unmarked), "1", "it has no beacon, and is never billed");
 }
+
+/// Its win notice that is answered without an ad is a win notice and no more.
+#[test]
+fn the_win_notice_of_a_preloaded_ad_is_called_once() {
+    for reaction in [Reaction::Status(204), Reaction::Body(String::new())] {
+        let two = Two::start(reaction.clone(), "", &json!({ "adid": "7" }));
+        assert_eq!(two.winner(&banner(""))["id"], "a", "{reaction:?}");
+        drop(two.host.call("/b/loss"));
+        let counters = || two.exchange.notices().counters;
+        until("nothing waits to be sent", || {
+            let counters = counters();
+            counters.best_effort_delivered == 1 && counters.best_effort_waiting == 0
+        });
+        assert_eq!(two.host.calls("/a/win").len(), 1, "{reaction:?}");
+    }
+}

@@ -47,6 +47,7 @@ fn beacon(kind: NoticeKind, number: u8, url: &str, reservation: Option<Reservati
         relays_markup: false,
         url: url.into(),
         reservation,
+        node: None,
     };
     let keys = KeyRing::new(&[KEY]).expect("there is a key");
     format!("/n/{}", keys.seal(&claims).expect("it fits"))

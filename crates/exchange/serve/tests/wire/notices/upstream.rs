@@ -94,6 +94,22 @@ fn our_win_notice_relays_the_ad_once() {
     assert_eq!(host.calls("/a/win").len(), 1);
 }
 
+/// A win notice that is answered without an ad is a win notice and no more: the ad is preloaded.
+#[test]
+fn our_win_notice_of_a_preloaded_ad_is_taken() {
+    for reaction in [Reaction::Status(204), Reaction::Body(String::new())] {
+        let host = Host::start();
+        host.react("/a/win", reaction.clone());
+        let winner = dsp(&[bid_at(&host, "a", json!({ "adm": null, "adid": "7" }))]);
+        let desk = Desk::new();
+        let exchange = desk.start_with(UPSTREAM, &[&winner]);
+        let bid = only_bid(&exchange.auction(&banner("")));
+        let url = called(&exchange, &bid, "nurl", ("1", ""));
+        assert_eq!(exchange.caller().get(&url, "").status, 204, "{reaction:?}");
+        assert_eq!(host.calls("/a/win").len(), 1);
+    }
+}
+
 #[test]
 fn an_ad_that_cannot_be_had_is_a_bad_gateway() {
     let status = |code| Reaction::Status(code);
@@ -104,6 +120,7 @@ fn an_ad_that_cannot_be_had_is_a_bad_gateway() {
         (Reaction::Close, ""),
         (Reaction::Hang, "timeout = \"50ms\"\n"),
         (big, "markup_bytes_max = \"1KiB\"\n"),
+        (Reaction::Body("${AUCTION_ID}".repeat(1001)), ""),
     ] {
         let host = Host::start();
         host.react("/a/win", reaction.clone());

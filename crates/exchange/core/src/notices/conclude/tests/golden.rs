@@ -79,8 +79,14 @@ fn late(url: &str) -> String {
 fn passed_through() {
     let (bids, conclusion) = rehearsal(NoticeMode::PassThrough, 2).bids();
     assert_eq!(bids[0]["adm"], format!("<p>{WON}</p>"));
-    for (key, place) in [("nurl", "win"), ("burl", "bill"), ("lurl", "loss")] {
-        assert_eq!(bids[0][key], format!("https://n.alpha.example/{place}?{WON}"));
+    // What only the caller will know is left to it.
+    let billed = BILLED.replace("1700000000123", "${AUCTION_IMP_TS}");
+    let lost = "00112233445566778899aabbccddeeff|r%227|i%3C1%3E|a1|D%261|${AUCTION_PRICE}|\
+                ${AUCTION_CURRENCY}|${AUCTION_MBR}|${AUCTION_LOSS}|${AUCTION_MIN_TO_WIN}|||0|0";
+    for (key, place, values) in
+        [("nurl", "win", WON), ("burl", "bill", &billed), ("lurl", "loss", lost)]
+    {
+        assert_eq!(bids[0][key], format!("https://n.alpha.example/{place}?{values}"));
     }
     assert!(conclusion.now.is_empty());
 }

@@ -1,0 +1,71 @@
+//! Auction ids: numbers that never repeat within a process and that tell nothing to those who see
+//! them, neither how many auctions there are nor what the next id will be.
+//!
+//! An id is a keyed permutation of (shard, count): a balanced Feistel network over 128 bits, whose
+//! round function is SipHash-2-4 of the round and one half (Luby and Rackoff, "How to construct
+//! pseudorandom permutations from pseudorandom functions", 1988). Every Feistel network is a
+//! bijection, so ids of one key differ as their inputs do. The caller draws a key for each process;
+//! ids of two processes then coincide as two draws of 128 bits do.
+
+use std::hash::Hasher as _;
+
+use siphasher::sip::SipHasher24;
+
+/// Four rounds make a strong pseudorandom permutation up to about 2^32 ids; each further pair
+/// brings that nearer to 2^64.
+const ROUNDS: u8 = 8;
+
+/// The ids of one shard's auctions, one after the other.
+#[derive(Clone)]
+pub struct AuctionIds {
+    key: [u8; 16],
+    shard: u32,
+    count: u64,
+}
+
+impl AuctionIds {
+    /// `key` is drawn for each process and the same for all of its shards; nobody else may know it.
+    pub const fn new(key: [u8; 16], shard: u32) -> Self {
+        Self { key, shard, count: 0 }
+    }
+
+    /// The next id, 32 hexadecimal digits.
+    pub fn next_id(&mut self) -> String {
+        let input = u128::from(self.shard) << 64 | u128::from(self.count);
+        self.count = self.count.checked_add(1).expect("no shard holds 2^64 auctions");
+        format!("{:032x}", permuted(&self.key, input))
+    }
+}
+
+impl std::fmt::Debug for AuctionIds {
+    /// The key is secret, and the count is what ids hide.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AuctionIds(…)")
+    }
+}
+
+fn permuted(key: &[u8; 16], input: u128) -> u128 {
+    (0..ROUNDS).fold(input, |block, round| {
+        let (left, right) = halves(block);
+        joined(right, left ^ round_value(key, round, right))
+    })
+}
+
+fn round_value(key: &[u8; 16], round: u8, half: u64) -> u64 {
+    let mut hasher = SipHasher24::new_with_key(key);
+    hasher.write_u8(round);
+    hasher.write_u64(half);
+    hasher.finish()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+const fn halves(block: u128) -> (u64, u64) {
+    ((block >> 64) as u64, block as u64)
+}
+
+const fn joined(left: u64, right: u64) -> u128 {
+    (left as u128) << 64 | right as u128
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Passes beacons on to the nodes that sealed them: the log of that node alone knows whether a beacon
+//! was called before.
+//!
+//! It must not know what a beacon says, nor which nodes there are.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use exchange_core::{BeaconBase, NoticeTarget};
+use tokio::sync::oneshot;
+
+use super::client::{Answered, Call, CallError, CallLimits, Client, Resolve};
+use super::network::Network;
+use super::office::{opening, origin};
+use crate::config::NoticesConfig;
+use crate::fanout::Tls;
+
+/// Tells a node that another has passed the beacon on, by its number: it is not passed on again.
+pub const PASSED_BY: &str = "x-vickrey-node";
+
+/// Calls other nodes from one shard.
+pub struct NodeClient(Rc<Client>);
+
+/// A beacon of another node, as it was called here.
+#[derive(Clone, Copy, Debug)]
+pub struct ForeignBeacon<'b> {
+    /// Where its node takes it.
+    pub base: &'b BeaconBase,
+    /// The token, which was opened.
+    pub token: &'b str,
+    /// What the caller has put behind it.
+    pub query: Option<&'b str>,
+    /// Who called.
+    pub device: IpAddr,
+    /// Its user agent, printable ASCII.
+    pub user_agent: Option<&'b str>,
+    /// This node.
+    pub node: u32,
+    /// Most bytes of the answer's body that are wanted.
+    pub body_max: usize,
+}
+
+impl std::fmt::Debug for NodeClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NodeClient(…)")
+    }
+}
+
+impl NodeClient {
+    /// Nodes are the operator's own, at whatever address.
+    pub fn new(notices: &NoticesConfig, resolver: Box<dyn Resolve>, tls: Tls) -> Self {
+        let anywhere = |range| Network::parse(range).expect("a range");
+        let limits = CallLimits {
+            connections_max: notices.node_connections_max,
+            // A node answers the calls on a connection one after the other.
+            pipeline_max: 1,
+            networks_allowed: ["0.0.0.0/0", "::/0"].map(anywhere).to_vec(),
+            ..notices.calls.clone()
+        };
+        Self(Client::new(limits, resolver, tls))
+    }
+
+    /// Calls the beacon where it belongs.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer.
+    pub async fn pass_on(&self, beacon: &ForeignBeacon<'_>) -> Result<Answered, CallError> {
+        let base = NoticeTarget::parse(beacon.base.as_str()).expect("a base is a URL");
+        let mut path = [base.path_and_query, beacon.token].concat();
+        if let Some(query) = beacon.query {
+            path.extend(["?", query]);
+        }
+        let mut head = opening(&base, &path);
+        head.extend([PASSED_BY, ": ", &beacon.node.to_string(), "\r\n"]);
+        head.extend(["x-forwarded-for: ", &beacon.device.to_string(), "\r\n"]);
+        if let Some(agent) = beacon.user_agent {
+            head.extend(["user-agent: ", agent, "\r\n"]);
+        }
+        head.push_str("\r\n");
+        let (done, answered) = oneshot::channel();
+        let body_max = beacon.body_max;
+        self.0.call(Call { origin: origin(&base), head, pipelined: false, body_max, done });
+        answered.await.unwrap_or(Err(CallError::Saturated))
+    }
+}

@@ -1,0 +1,133 @@
+//! Nodes that share a key: a beacon counts once, wherever it is called.
+
+use std::net::{SocketAddr, TcpListener};
+
+use serde_json::{Value, json};
+
+use super::{Desk, LOOPBACK, beacons, bid_at, dsp, only_bid};
+use crate::fixtures::{Dsp, Host, Reaction, Running, Setup, banner, listener, until};
+
+/// Node 1 holds the auctions; node 2 is where its beacons are called.
+struct Nodes {
+    first: Option<Running>,
+    second: Running,
+    host: Host,
+    _dsp: Dsp,
+    _desks: [Desk; 2],
+}
+
+fn start(desk: &Desk, listener: TcpListener, node: u32, keys: &str, dsp: &Dsp) -> Running {
+    let address = listener.local_addr().expect("an address");
+    let key = "key = \"".to_owned() + &"7".repeat(64) + "\"\n";
+    let keys = format!("{LOOPBACK}{key}proxies_trusted = [\"127.0.0.0/8\"]\n{keys}");
+    let rest = desk.table(address, &keys);
+    let rest = rest.replacen("[record]\n", &format!("[record]\nnode = {node}\n"), 1);
+    let dsps = [(dsp.address, "")];
+    Running::on(listener, &Setup { dsps: &dsps, rest: &rest, ..Setup::default() })
+}
+
+impl Nodes {
+    /// `keys` are more of both, `listed` where node 2 finds node 1 by its address and its own.
+    fn with(
+        keys: &str,
+        change: Value,
+        listed: impl Fn(SocketAddr, SocketAddr) -> Option<SocketAddr>,
+    ) -> Self {
+        let host = Host::start();
+        let dsp = dsp(&[bid_at(&host, "a", change)]);
+        let desks = [Desk::new(), Desk::new()];
+        let listeners = [listener(), listener()];
+        let [first, second] =
+            listeners.each_ref().map(|listener| listener.local_addr().expect("an address"));
+        let table = |address: SocketAddr| {
+            format!("[[exchange.notices.node]]\nid = 1\nurl = \"http://{address}/n/\"\n")
+        };
+        let of_second = keys.to_owned() + &listed(first, second).map_or_else(String::new, table);
+        let [one, two] = listeners;
+        let first = Some(start(&desks[0], one, 1, keys, &dsp));
+        let second = start(&desks[1], two, 2, &of_second, &dsp);
+        Self { first, second, host, _dsp: dsp, _desks: desks }
+    }
+
+    fn first(&self) -> &Running {
+        self.first.as_ref().expect("node 1 runs")
+    }
+
+    fn beacon(&self) -> String {
+        let reply = self.first().auction(&banner(""));
+        beacons(self.first(), &reply.body).pop().expect("a beacon")
+    }
+
+    /// What node 2 counts of beacons.
+    fn counted(&self, outcome: &str) -> String {
+        self.second.scraped(&format!("exchange_beacons_total{{outcome=\"{outcome}\"}}"))
+    }
+}
+
+#[test]
+fn a_beacon_counts_once_wherever_it_is_called() {
+    let nodes = Nodes::with("", json!({}), |first, _| Some(first));
+    let beacon = nodes.beacon();
+    let headers = "x-forwarded-for: 192.0.2.9\r\nuser-agent: Browser/1.0\r\n";
+    let reply = nodes.second.caller().get(&format!("{beacon}?cachebuster=1"), headers);
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("image/gif")));
+    let billed = nodes.host.call("/a/bill");
+    assert!(billed.head.contains("x-forwarded-for: 192.0.2.9\r\n"), "{}", billed.head);
+    assert!(billed.head.contains("x-device-user-agent: Browser/1.0\r\n"), "{}", billed.head);
+    assert_eq!(nodes.first().caller().get(&beacon, "").status, 200);
+    assert_eq!(nodes.second.caller().get(&beacon, "").status, 200);
+    let counters = || nodes.first().notices().counters;
+    until("both repeats are known", || counters().beacons_duplicate == 2);
+    assert_eq!((counters().beacons_accepted, nodes.host.calls("/a/bill").len()), (1, 1));
+    assert_eq!(nodes.counted("passed_on"), "2");
+    assert_eq!(nodes.second.notices().counters.beacons_accepted, 0);
+}
+
+#[test]
+fn an_ad_is_relayed_by_way_of_another_node() {
+    let change = json!({ "adm": null });
+    let nodes = Nodes::with("mode = \"upstream\"\n", change, |first, _| Some(first));
+    nodes.host.react("/a/win", Reaction::Body("<b>${AUCTION_PRICE}</b>".to_owned()));
+    let bid = only_bid(&nodes.first().auction(&banner("")));
+    let url = bid["nurl"].as_str().expect("a URL");
+    let [path] = &beacons(nodes.first(), url)[..] else { panic!("a beacon in {url}") };
+    let relayed = nodes.second.caller().get(path, "");
+    assert_eq!((relayed.status, relayed.body.as_str()), (200, "<b>1</b>"));
+    assert_eq!(nodes.first().caller().get(path, "").status, 404, "it was handed on");
+    assert_eq!(nodes.host.calls("/a/win").len(), 1);
+}
+
+#[test]
+fn a_beacon_of_an_unknown_node_is_refused_and_counted() {
+    let nodes = Nodes::with("", json!({}), |_, _| None);
+    let beacon = nodes.beacon();
+    assert_eq!(nodes.second.caller().get(&beacon, "").status, 404);
+    assert_eq!(
+        (nodes.counted("unknown_node"), nodes.counted("passed_on")),
+        ("1".into(), "0".into())
+    );
+    assert!(nodes.host.calls("/a/bill").is_empty());
+    assert_eq!(nodes.first().caller().get(&beacon, "").status, 200, "it counts where it belongs");
+}
+
+/// Who calls comes again.
+#[test]
+fn a_beacon_of_a_node_that_is_away_is_not_lost() {
+    let mut nodes = Nodes::with("", json!({}), |first, _| Some(first));
+    let beacon = nodes.beacon();
+    drop(nodes.first.take());
+    let reply = nodes.second.caller().get(&beacon, "");
+    assert_eq!((reply.status, reply.header("retry-after")), (503, Some("10")));
+    assert_eq!(nodes.counted("not_passed_on"), "1");
+}
+
+/// Two nodes that take each other for a third.
+#[test]
+fn a_beacon_is_passed_on_once() {
+    let nodes = Nodes::with("", json!({}), |_, second| Some(second));
+    assert_eq!(nodes.second.caller().get(&nodes.beacon(), "").status, 404);
+    assert_eq!(
+        (nodes.counted("passed_on"), nodes.counted("unknown_node")),
+        ("1".into(), "1".into())
+    );
+}
