@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::codes::MediaType;
 use crate::json::at_most;
-use crate::validate::{DEALS_MAX, FORMATS_MAX};
+use crate::validate::{DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX};
 use crate::{FloorPrice, Spanned, Text};
 
 /// Section 3.2.4.
@@ -94,6 +94,8 @@ pub struct Banner<'a> {
     pub btype: Option<Vec<u32>>,
     /// Blocked creative attributes.
     pub battr: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    pub api: Option<Vec<u32>>,
     /// MIME types welcome; only checked.
     #[serde(borrow)]
     pub mimes: Option<Vec<Text<'a>>>,
@@ -145,11 +147,17 @@ pub struct Video<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration.
-    #[serde(borrow)]
+    /// Floors by duration; what is beyond the limit and one more is not kept.
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
     /// Blocked creative attributes.
     pub battr: Option<Vec<u32>>,
+    /// Seconds beyond `maxduration` that an ad may be extended by; -1: any number, absent or 0: none.
+    pub maxextended: Option<i64>,
+    /// Protocols supported (AdCOM 1.0, List: Creative Subtypes - Audio/Video); absent: not told.
+    pub protocols: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    pub api: Option<Vec<u32>>,
 }
 
 /// Section 3.2.8.
@@ -169,11 +177,17 @@ pub struct Audio<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration.
-    #[serde(borrow)]
+    /// Floors by duration; what is beyond the limit and one more is not kept.
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
     /// Blocked creative attributes.
     pub battr: Option<Vec<u32>>,
+    /// Seconds beyond `maxduration` that an ad may be extended by; -1: any number, absent or 0: none.
+    pub maxextended: Option<i64>,
+    /// Protocols supported (AdCOM 1.0, List: Creative Subtypes - Audio/Video); absent: not told.
+    pub protocols: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    pub api: Option<Vec<u32>>,
 }
 
 /// Section 3.2.9.
@@ -184,6 +198,8 @@ pub struct Native<'a> {
     pub request: Option<Text<'a>>,
     /// Blocked creative attributes.
     pub battr: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    pub api: Option<Vec<u32>>,
 }
 
 /// Section 3.2.11.
@@ -219,8 +235,8 @@ pub struct Deal<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration.
-    #[serde(borrow)]
+    /// Floors by duration; what is beyond the limit and one more is not kept.
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
 }
 

@@ -55,7 +55,7 @@ impl NoticesConfig {
                 let remedy = "must be an http or https URL that ends with `/`, of letters, digits and `-._~:/`";
                 BeaconBase::parse(url).ok_or_else(|| remedy.to_owned())
             },
-            "Where browsers and callers reach /n/ of this exchange; beacons are put behind it.",
+            "Where browsers and callers reach /n/ of this exchange; beacons are put behind it. Unless it is https, ads on secure impressions get no beacon, and are billed when they are sold.",
         );
         s.moved("directory", "record.directory");
         let key = s.secret(
