@@ -79,7 +79,9 @@ pub(crate) fn formats_of(imp: &Imp<'_>, bid: &Bid<'_>, markup: Option<&str>) -> 
         Some(code) => MediaType::from_code(code).map_or(0, MediaType::bit),
         None => u8::MAX,
     };
-    let formats = imp.formats() & named;
+    // Native markup alone may be an object, where all other is text.
+    let is_object = bid.markup().is_some_and(|raw| raw.starts_with('{'));
+    let formats = imp.formats() & named & if is_object { NATIVE } else { u8::MAX };
     match markup {
         Some(markup) => formats_of_markup(formats, markup),
         None if bid.protocol.is_some_and(|protocol| DAAST_PROTOCOLS.contains(&protocol)) => {

@@ -68,23 +68,28 @@ fn slice(text: &str, (start, end): (u32, u32)) -> &str {
     &text[start as usize..end as usize]
 }
 
-/// A list that is sorted when it is first asked about. Ids compare without white space around them.
+/// A list that is sorted when it is first asked about. `IS_TRIMMED`: white space around its texts
+/// does not count.
 #[derive(Debug, Default)]
-pub(crate) struct SortedList(OnceCell<TextSet>);
+pub(crate) struct SortedList<const IS_TRIMMED: bool = false>(OnceCell<TextSet>);
 
-impl SortedList {
+impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
     /// Whether `text` stands in `list`.
     pub(crate) fn has(&self, list: &[Text<'_>], text: &str, steps: &Steps) -> bool {
-        let text = text.trim();
+        let text = Self::form(text);
         if list.len() <= SCANNED_MAX {
             steps.add(list.len());
-            return list.iter().any(|own| own.trim() == text);
+            return list.iter().any(|own| Self::form(own) == text);
         }
         self.sorted(list, steps).has(text, steps)
     }
 
+    fn form(text: &str) -> &str {
+        if IS_TRIMMED { text.trim() } else { text }
+    }
+
     fn sorted(&self, list: &[Text<'_>], steps: &Steps) -> &TextSet {
-        self.0.get_or_init(|| TextSet::new(list, |text| text.trim().into(), steps))
+        self.0.get_or_init(|| TextSet::new(list, |text| Self::form(text).into(), steps))
     }
 
     /// Sorts a long list; `false` if it is short, or sorted.
@@ -127,7 +132,7 @@ pub(crate) struct Lists {
     pub(crate) steps: Steps,
     pub(crate) wseat: SortedList,
     pub(crate) bseat: SortedList,
-    bapp: SortedList,
+    bapp: SortedList<true>,
     badv: DomainList,
     bcat: OnceCell<TextSet>,
     acat: OnceCell<TextSet>,

@@ -146,7 +146,7 @@ impl Closing<'_> {
     }
 
     /// Ends reservations for which no beacon of ours will come. What is passed through is billed by the
-    /// caller, who does not tell: it counts as billed now. An ad without a beacon is never billed.
+    /// caller, who does not tell: it counts as billed now. Any other ad without a beacon is never billed.
     fn settle_unbilled(&self, reserved: Vec<Reserved>, sales: &[Sale]) {
         let shard = self.minutes.shard;
         let Some(purse) = shard.purse() else { return };

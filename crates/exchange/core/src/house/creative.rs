@@ -74,7 +74,7 @@ pub enum CreativeProblem {
     #[error("must be at most 65536 bytes: load the rest from a URL")]
     MarkupLength,
     /// A video or audio ad that is no VAST.
-    #[error("must be VAST: an XML document with a <VAST> element at its root")]
+    #[error("must be VAST: an XML document with a <VAST> element")]
     Vast,
     /// A banner that is VAST.
     #[error("is VAST, which no banner is: its format is video or audio")]

@@ -347,6 +347,8 @@ fn what_is_absent_has_its_default() {
     check_entry(none(), &typed(1), Ok((0, "2")));
     check_entry(none(), &typed(2), Err(Fate::Format));
     check_entry(none(), &typed(9), Err(Fate::Format));
+    let object = bid(json!({ "adm": { "assets": [] } }));
+    check_entry(none(), &of(Value::Null, Value::Null, object), Err(Fate::Format));
 }
 
 /// The formats that a bid may be of on an impression of all four, as the codes of `mtype`; `later`

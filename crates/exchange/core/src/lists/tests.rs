@@ -48,6 +48,7 @@ fn check(filler: usize) {
     let wseat = request.wseat.as_deref().unwrap();
     assert!(lists.wseat.has(wseat, "a1", &lists.steps));
     assert!(!lists.wseat.has(wseat, "a", &lists.steps));
+    assert!(!lists.wseat.has(wseat, "a1 ", &lists.steps), "as they are written");
 }
 
 #[test]

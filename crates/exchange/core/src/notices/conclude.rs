@@ -88,7 +88,8 @@ pub struct Conclusion {
     pub now: Vec<Notice>,
     /// Notices that bids name, and that are not sent.
     pub unsent: Vec<Unsent>,
-    /// By position of its DSP, why a returned ad has no beacon: it is never billed.
+    /// By position of its DSP, why a returned ad has no beacon: it is never billed, unless it is
+    /// among `billed`.
     pub unmarked: Vec<(usize, Unmarked)>,
     /// Bids, by position in the judgement, whose reservation a billing beacon of ours carries: when it
     /// is called, and not before, that is settled. Of no other bid will it ever be told that it is
