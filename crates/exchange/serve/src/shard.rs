@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use exchange_core::Seat;
 use exchange_core::guard::{STEP, ShardGuard};
-use exchange_core::{Reservation, Seat, TokenId};
 use runtime::metrics::Padded;
 use runtime::traces::Tracer;
 use tokio::sync::watch;
