@@ -353,6 +353,7 @@ fn what_is_absent_has_its_default() {
 
 /// The formats that a bid may be of on an impression of all four, as the codes of `mtype`; `later`
 /// where its markup is fetched before the answer.
+#[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
 #[track_caller]
 fn check_formats(bid_change: Value, want: Result<&[u32], Fate>, later: Result<&[u32], Fate>) {
     let of_imp = json!({

@@ -73,7 +73,7 @@ fn ten_thousand_blocked_advertisers_keep_no_shard() {
 
 #[test]
 fn all_lists_at_once_keep_no_shard() {
-    let codes: Vec<u32> = (0..CODES_MAX as u32).map(|code| 100 + code).collect();
+    let codes: Vec<u32> = (100..).take(CODES_MAX).collect();
     let deal = |at: usize| {
         json!({
             "id": format!("d{at}"),
@@ -101,7 +101,7 @@ fn all_lists_at_once_keep_no_shard() {
         "{}",
         request.len()
     );
-    let attr: Vec<u32> = (0..BID_LIST_MAX as u32).collect();
+    let attr: Vec<u32> = (0..).take(BID_LIST_MAX).collect();
     let cat = texts(BID_LIST_MAX, |at| at.to_string());
     let all = json!({
         "cat": cat, "attr": attr, "language": "en", "bundle": "x", "dealid": "d127",
