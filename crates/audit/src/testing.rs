@@ -103,6 +103,7 @@ impl Sample {
 
     fn body(&self, dsp: usize) -> Option<String> {
         let mut seats = String::new();
+        let markup = if self.format == "video" { "<VAST/>" } else { "<p>" };
         for (at, bid) in self.bids.iter().filter(|bid| bid.dsp == dsp).enumerate() {
             let comma = if at > 0 { "," } else { "" };
             let named = |name: &str, value: Option<&str>| {
@@ -112,7 +113,7 @@ impl Sample {
             let (seat, price) = (bid.seat, bid.price);
             let _ = write!(
                 seats,
-                r#"{comma}{{"seat":"{seat}","bid":[{{"id":"{seat}-{at}","impid":"top","price":{price},"adm":"<VAST/>","crid":"c"{deal}{campaign}}}]}}"#
+                r#"{comma}{{"seat":"{seat}","bid":[{{"id":"{seat}-{at}","impid":"top","price":{price},"adm":"{markup}","crid":"c"{deal}{campaign}}}]}}"#
             );
         }
         let id = self.id();

@@ -95,4 +95,15 @@ impl MediaType {
     pub const fn bit(self) -> u8 {
         1 << self as u8
     }
+
+    /// The members of a set of bits, in code order.
+    pub fn members(set: u8) -> impl Iterator<Item = Self> + Clone {
+        Self::ALL.into_iter().filter(move |media_type| set & media_type.bit() != 0)
+    }
+
+    /// The one member of a set of bits. `None` if it has several, or none.
+    pub fn only(set: u8) -> Option<Self> {
+        let mut members = Self::members(set);
+        members.next().filter(|_| members.next().is_none())
+    }
 }

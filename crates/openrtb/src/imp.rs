@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::codes::MediaType;
-use crate::json::{at_most, text_unless_empty, whole, wholes};
-use crate::validate::{DEALS_MAX, FORMATS_MAX, LIST_MAX};
+use crate::json::{at_most, signed_whole, text_unless_empty, whole, wholes};
+use crate::validate::{DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, LIST_MAX};
 use crate::{FloorPrice, Spanned, Text};
 
 /// Section 3.2.4.
@@ -101,6 +101,9 @@ pub struct Banner {
     /// Blocked creative attributes.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
+    pub api: Option<Vec<u32>>,
 }
 
 impl Banner {
@@ -154,12 +157,21 @@ pub struct Video<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration.
-    #[serde(borrow)]
+    /// Floors by duration; what is beyond the limit and one more is not kept.
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
     /// Blocked creative attributes.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
+    /// Seconds beyond `maxduration` that an ad may be extended by; -1: any number, absent or 0: none.
+    #[serde(default, deserialize_with = "signed_whole")]
+    pub maxextended: Option<i64>,
+    /// Protocols supported (AdCOM 1.0, List: Creative Subtypes - Audio/Video); absent: not told.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
+    pub protocols: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
+    pub api: Option<Vec<u32>>,
 }
 
 /// Section 3.2.8.
@@ -183,12 +195,21 @@ pub struct Audio<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration.
-    #[serde(borrow)]
+    /// Floors by duration; what is beyond the limit and one more is not kept.
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
     /// Blocked creative attributes.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
+    /// Seconds beyond `maxduration` that an ad may be extended by; -1: any number, absent or 0: none.
+    #[serde(default, deserialize_with = "signed_whole")]
+    pub maxextended: Option<i64>,
+    /// Protocols supported (AdCOM 1.0, List: Creative Subtypes - Audio/Video); absent: not told.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
+    pub protocols: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
+    pub api: Option<Vec<u32>>,
 }
 
 /// Section 3.2.9.
@@ -200,6 +221,9 @@ pub struct Native<'a> {
     /// Blocked creative attributes.
     #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
     pub battr: Option<Vec<u32>>,
+    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
+    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
+    pub api: Option<Vec<u32>>,
 }
 
 /// Section 3.2.11.
@@ -237,8 +261,8 @@ pub struct Deal<'a> {
     /// Floor per second of the ad.
     #[serde(borrow)]
     pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration.
-    #[serde(borrow)]
+    /// Floors by duration; what is beyond the limit and one more is not kept.
+    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
     pub durfloors: Option<Vec<DurFloor<'a>>>,
 }
 

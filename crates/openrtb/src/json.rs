@@ -171,7 +171,19 @@ pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     Ok(number.map(|Whole(number)| number))
 }
 
-/// The same, with its place.
+/// A whole number, negative ones included, or null.
+pub(crate) fn signed_whole<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<i64>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let whole = || number.as_f64()?.to_string().parse().ok();
+    let refused = || serde::de::Error::custom("expected a whole number");
+    number.as_i64().or_else(whole).map(Some).ok_or_else(refused)
+}
+
+/// A whole number or null, with its place.
 pub(crate) fn spanned_whole<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Spanned<'a, u32>>, D::Error> {

@@ -24,11 +24,14 @@ pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Vide
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, request_id, string};
-pub use native::add_tracker;
+pub use native::{add_tracker, native_strings};
 pub use outbound::{DealMask, Editor, ImpMask, Outbound, View};
 pub use request::{BidRequest, Device, Geo, Media, Publisher, Regs, User};
 pub use response::{
     BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_texts, parse_bid,
     parse_response,
 };
-pub use validate::{DEALS_MAX, FORMATS_MAX, IMPS_MAX, LIST_MAX, parse_request};
+pub use validate::{
+    CODES_MAX, DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, IDN_BYTES_MAX, IMPS_MAX, LIST_MAX,
+    parse_request,
+};

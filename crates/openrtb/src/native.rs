@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use crate::Text;
-use crate::json::escaped;
+use crate::json::{DEPTH_MAX, deeper_than, escaped};
 use crate::members::{members, string};
 
 /// The native markup `text`, JSON with or without the outer `native`, with `url` among what is
@@ -37,6 +39,31 @@ fn write_with_tracker(text: &str, url: &str, is_root: bool, out: &mut String) ->
         ("eventtrackers", event, tracker)
     };
     write_members(&members, key, out, |out| append(list, &tracker, out))
+}
+
+/// Calls `each` with every string of the native markup `text`: the key of the object that it stands
+/// in, its own key, and the string. What stands in an array has the key of the array. Whether `text`
+/// is JSON.
+pub fn native_strings(text: &str, each: &mut dyn FnMut(&str, &str, &str)) -> bool {
+    if deeper_than(text.as_bytes(), DEPTH_MAX) {
+        return false;
+    }
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return false };
+    strings_of(&value, ("", ""), each);
+    true
+}
+
+fn strings_of(value: &Value, (parent, key): (&str, &str), each: &mut dyn FnMut(&str, &str, &str)) {
+    match value {
+        Value::String(text) => each(parent, key, text),
+        Value::Array(values) => {
+            values.iter().for_each(|value| strings_of(value, (parent, key), each));
+        }
+        Value::Object(members) => {
+            members.iter().for_each(|(own, value)| strings_of(value, (key, own), each));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
 }
 
 /// The value of `key`, null being absent; `None` when it stands twice: of two, parsers might read
@@ -138,6 +165,30 @@ mod tests {
             r#"{"ver":"\ud800"}"#,
         ] {
             check(text, None);
+        }
+    }
+
+    #[test]
+    fn strings_are_told_with_their_keys() {
+        let mut told = Vec::new();
+        let text = r#"{"native":{"assets":[{"id":1,"img":{"url":"a"}}],"link":{"url":"b",
+            "clicktrackers":["c","d"]},"imptrackers":["\u0065"]}}"#;
+        let is_json = native_strings(text, &mut |parent, key, text| {
+            told.push([parent, key, text].join(" "));
+        });
+        told.sort_unstable();
+        assert!(is_json);
+        let want = [
+            "img url a",
+            "link clicktrackers c",
+            "link clicktrackers d",
+            "link url b",
+            "native imptrackers e",
+        ];
+        assert_eq!(told, want);
+        let deep = "[".repeat(DEPTH_MAX + 1) + &"]".repeat(DEPTH_MAX + 1);
+        for text in ["", "{", "<p>", &deep] {
+            assert!(!native_strings(text, &mut |_, _, _| ()), "{text}");
         }
     }
 

@@ -12,7 +12,7 @@ use units::{Cpm, DecimalError, Round};
 use crate::json::{self, at_most, span_of, text_unless_empty, whole, wholes};
 use crate::{Invalid, Text};
 
-/// Most domains, categories or attributes of one bid.
+/// Most domains, categories, attributes or API frameworks of one bid.
 pub const BID_LIST_MAX: usize = 32;
 
 /// Section 4.2.1. `B` is [`Bid`], or its text where one bad bid must not spoil the others.
@@ -122,6 +122,13 @@ pub struct Bid<'a> {
     /// 1 banner, 2 video, 3 audio, 4 native.
     #[serde(default, deserialize_with = "whole")]
     pub mtype: Option<u32>,
+    /// Protocol of the video or audio markup (AdCOM 1.0, List: Creative Subtypes - Audio/Video).
+    pub protocol: Option<u32>,
+    /// API frameworks that the markup can use.
+    #[serde(default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
+    pub apis: Option<Vec<u32>>,
+    /// The same where there is only one, as OpenRTB 2.5 has it.
+    pub api: Option<u32>,
 }
 
 /// What a bidder may be told, each at a URL of its own in the bid.
@@ -157,11 +164,13 @@ impl<'a> Bid<'a> {
         }
     }
 
-    /// Inline markup as JSON text, quotes and escapes included; `None` when it is no string, or
-    /// an empty one. A bid that says it is native (`mtype` 4) may bring its JSON as it is.
+    /// Inline markup as JSON text, quotes and escapes included. `None` if `adm` is not a string, or
+    /// an empty one. Native markup may be a JSON object instead of a string with JSON in it, unless
+    /// `mtype` is that of another format.
     pub fn markup(&self) -> Option<&'a str> {
         let native = || {
-            let object = self.adm.filter(|_| self.mtype == Some(4)).map(RawValue::get)?;
+            let may_be_native = matches!(self.mtype, None | Some(4));
+            let object = self.adm.filter(|_| may_be_native).map(RawValue::get)?;
             let inside = object.strip_prefix('{')?.strip_suffix('}')?;
             (!inside.trim_ascii().is_empty()).then_some(object)
         };
@@ -202,12 +211,14 @@ impl<'a> Bid<'a> {
         present(self.cid).and_then(|raw| json::parse(raw).ok())
     }
 
-    /// Whether a list of domains, categories or attributes is longer than any creative's.
+    /// Whether a list of domains, categories, attributes or API frameworks is longer than any
+    /// creative's.
     pub fn lists_too_much(&self) -> bool {
         let lengths = [
             self.adomain.as_ref().map_or(0, Vec::len),
             self.cat.as_ref().map_or(0, Vec::len),
             self.attr.as_ref().map_or(0, Vec::len),
+            self.apis.as_ref().map_or(0, Vec::len),
         ];
         lengths.into_iter().any(|length| length > BID_LIST_MAX)
     }
@@ -306,6 +317,7 @@ mod tests {
             (r#""mtype":4,"adm":{ }"#, false, false),
             (r#""mtype":4,"adm":["a"]"#, false, false),
             (r#""mtype":1,"adm":{"assets":[]}"#, false, false),
+            (r#""adm":{"assets":[]}"#, true, true),
         ] {
             let text = format!("{{{field}}}");
             let bid = parse_bid(&text).unwrap();

@@ -16,6 +16,17 @@ pub const FORMATS_MAX: usize = 64;
 /// Most entries of one list of seats, advertisers, categories, applications or languages.
 pub const LIST_MAX: usize = 10_000;
 
+/// Most codes in one list of an impression: attributes, ad types, protocols, API frameworks and
+/// required durations.
+pub const CODES_MAX: usize = 64;
+
+/// Most floors by duration in one list.
+pub const DURFLOORS_MAX: usize = 64;
+
+/// Most bytes of advertiser domains in one request that are not ASCII: to bring these into their
+/// ASCII form takes far longer than to compare them.
+pub const IDN_BYTES_MAX: usize = 32_768;
+
 /// Most deals in one request, over all its impressions.
 pub const DEALS_MAX: usize = 128;
 
@@ -35,6 +46,7 @@ pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
         }
         deals += imp.deals().len();
     }
+    check_domains(&request)?;
     if deals > DEALS_MAX {
         let problem = format!("more than {DEALS_MAX} deals in one request");
         return Err(Invalid::at(Reason::TooMany, "imp", problem));
@@ -81,6 +93,20 @@ fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// Every domain is read once for an auction, whatever list it stands in.
+fn check_domains(request: &BidRequest<'_>) -> Result<(), Invalid> {
+    let deals = request.imps().iter().flat_map(|imp| imp.deals());
+    let domains = request.badv.iter().chain(deals.filter_map(|deal| deal.wadomain.as_ref()));
+    let beyond = domains.flatten().filter(|domain| !domain.is_ascii());
+    if beyond.map(|domain| domain.len()).sum::<usize>() > IDN_BYTES_MAX {
+        let problem = format!(
+            "more than {IDN_BYTES_MAX} bytes of domains that are not ASCII: write them as `xn--`"
+        );
+        return Err(Invalid::at(Reason::TooMany, "badv", problem));
+    }
+    Ok(())
+}
+
 fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
     required(imp.id.as_deref(), || path(".id"))?;
     if imp.formats() == 0 {
@@ -98,6 +124,7 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
             problem,
         ));
     }
+    check_codes(imp, path)?;
     let mimes = [
         (".video.mimes", imp.video.as_ref().map(|video| video.mimes.as_deref())),
         (".audio.mimes", imp.audio.as_ref().map(|audio| audio.mimes.as_deref())),
@@ -128,6 +155,36 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
     Ok(())
 }
 
+/// What each bid is held to.
+fn check_codes(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+    let (banner, video) = (imp.banner.as_ref(), imp.video.as_ref());
+    let (audio, native) = (imp.audio.as_ref(), imp.native.as_ref());
+    for (key, codes) in [
+        (".banner.btype", banner.and_then(|banner| banner.btype.as_deref())),
+        (".banner.battr", banner.and_then(|banner| banner.battr.as_deref())),
+        (".banner.api", banner.and_then(|banner| banner.api.as_deref())),
+        (".video.battr", video.and_then(|video| video.battr.as_deref())),
+        (".video.api", video.and_then(|video| video.api.as_deref())),
+        (".video.protocols", video.and_then(|video| video.protocols.as_deref())),
+        (".video.rqddurs", video.and_then(|video| video.rqddurs.as_deref())),
+        (".audio.battr", audio.and_then(|audio| audio.battr.as_deref())),
+        (".audio.api", audio.and_then(|audio| audio.api.as_deref())),
+        (".audio.protocols", audio.and_then(|audio| audio.protocols.as_deref())),
+        (".audio.rqddurs", audio.and_then(|audio| audio.rqddurs.as_deref())),
+        (".native.battr", native.and_then(|native| native.battr.as_deref())),
+        (".native.api", native.and_then(|native| native.api.as_deref())),
+    ] {
+        check_length(codes, CODES_MAX, || path(key))?;
+    }
+    for (key, floors) in [
+        (".video.durfloors", video.and_then(|video| video.durfloors.as_deref())),
+        (".audio.durfloors", audio.and_then(|audio| audio.durfloors.as_deref())),
+    ] {
+        check_length(floors, DURFLOORS_MAX, || path(key))?;
+    }
+    Ok(())
+}
+
 fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
     let Some(qty) = &imp.qty else { return Ok(()) };
     let Some(multiplier) = &qty.multiplier else {
@@ -149,6 +206,7 @@ fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Inva
     check_currency(deal.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
     check_length(deal.wseat.as_deref(), LIST_MAX, || path(".wseat"))?;
     check_length(deal.wadomain.as_deref(), LIST_MAX, || path(".wadomain"))?;
+    check_length(deal.durfloors.as_deref(), DURFLOORS_MAX, || path(".durfloors"))?;
     match deal.at {
         None | Some(1 | 2) => Ok(()),
         Some(3) if deal.bidfloor.is_some() => Ok(()),
@@ -163,7 +221,7 @@ fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Inva
     }
 }
 
-/// Every list is gone through for every bid: what is longer than any real one is refused.
+/// Every list costs each bid, or each auction: what is longer than any real one is refused.
 fn check_length<T>(
     list: Option<&[T]>,
     max: usize,

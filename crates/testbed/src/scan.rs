@@ -35,6 +35,8 @@ pub(crate) struct Imp<'a> {
     pub(crate) height: u32,
     /// Micros CPM, in whatever currency the floor is; 0 if absent.
     pub(crate) floor_micros: u64,
+    /// Whether its markup may load over HTTPS alone.
+    pub(crate) is_secure: bool,
     deals: Cursor<'a>,
 }
 
@@ -90,6 +92,7 @@ impl<'a> Iterator for Imps<'a> {
 impl<'a> Imp<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
         let (mut id, mut format, mut size, mut floor_micros) = (None, None, (0, 0), 0);
+        let mut is_secure = false;
         let mut deals = Cursor::new(b"]");
         cursor.enter(b'{')?;
         while let Some(key) = cursor.next_key()? {
@@ -104,6 +107,10 @@ impl<'a> Imp<'a> {
                 }
                 b"bidfloor" => {
                     floor_micros = cursor.micros()?;
+                    continue;
+                }
+                b"secure" => {
+                    is_secure = cursor.micros()? == 1_000_000;
                     continue;
                 }
                 b"pmp" => {
@@ -122,7 +129,7 @@ impl<'a> Imp<'a> {
         }
         let (width, height) = size;
         let (id, format) = (id.ok_or(Malformed)?, format.ok_or(Malformed)?);
-        Ok(Self { id, format, width, height, floor_micros, deals })
+        Ok(Self { id, format, width, height, floor_micros, is_secure, deals })
     }
 
     /// The deals offered, in the order written; the first that cannot be read ends them.

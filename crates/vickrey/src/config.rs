@@ -175,6 +175,15 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(campaigns) = &campaigns {
         warn(campaigns, dsps, out)?;
     }
+    let notices = loaded.value.exchange.as_ref().and_then(|exchange| exchange.notices.as_ref());
+    if let Some(base) = notices.map(|notices| &notices.base).filter(|base| !base.is_tls()) {
+        writeln!(
+            out,
+            "warning: exchange.notices.url = \"{}\" is not https: ads on secure impressions get no \
+             beacon, and are billed when they are sold",
+            base.as_str()
+        )?;
+    }
     Ok(())
 }
 

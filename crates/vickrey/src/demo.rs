@@ -105,7 +105,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
-    let beacons = format!("http://{}/n/", places.address);
+    let beacons = beacons_at(places.address);
     let watched = Watched { args, exchange: &exchange, spent: spent.as_ref(), url: &url };
     let report = drive(&watched, (&url, &beacons), &mut out)?;
     let totals = Totals::of(&exchange);
@@ -216,13 +216,19 @@ struct Places<'p> {
     address: SocketAddr,
 }
 
+/// Where beacons are called, as if a proxy before the exchange ended TLS: requests ask for HTTPS.
+fn beacons_at(address: SocketAddr) -> String {
+    format!("https://{address}/n/")
+}
+
 /// The exchange's configuration, as a file would have it.
 fn configuration(args: &DemoArgs, places: &Places<'_>, fleet: &Fleet) -> String {
     let Places { folder, record, address } = *places;
+    let beacons = beacons_at(address);
     let mut text = format!(
         "[runtime]\nshards = {}\n\n[admin]\nlisten = \"127.0.0.1:0\"\n\n[log]\nfilter = \"warn\"\n\n\
          [exchange]\nlisten = \"{address}\"\nfee = \"10%\"\n\n\
-         [exchange.notices]\nurl = \"http://{address}/n/\"\n\n\
+         [exchange.notices]\nurl = \"{beacons}\"\n\n\
          [budgets]\ndirectory = {}\ncampaigns = \"campaigns.d/*.toml\"\nslot = \"1s\"\n\n\
          [currency]\nbase = \"USD\"\nrates = {{ EUR = \"1.08\", GBP = \"1.27\" }}\n\n\
          [[floor]]\nformat = \"video\"\nfloor = \"1.00 USD\"\n\n\

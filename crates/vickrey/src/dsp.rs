@@ -126,7 +126,6 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     }
     let dsps = profiles(args)?;
     let tls = tls(args)?;
-    runtime::process::raise_descriptor_limit();
     let options = FleetOptions {
         dsps: dsps.clone(),
         listen: args.listen,
@@ -141,7 +140,7 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         std::io::stdout().write_all(configuration(&dsps, &urls, None)?.as_bytes())?;
         return Ok(Exit::Done);
     }
-    runtime::process::raise_descriptor_limit()?;
+    runtime::process::raise_descriptor_limit();
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {

@@ -197,6 +197,22 @@ fn files(named: &[(&str, &str)]) -> (tempfile::TempDir, String) {
 const DSP: &str = "[[dsp]]\nid = \"a\"\nurl = \"http://127.0.0.1:9/\"\n";
 
 #[test]
+fn a_check_warns_of_beacons_that_secure_pages_do_not_load() {
+    let of = |scheme: &str| {
+        let main = format!(
+            "[exchange]\n[exchange.notices]\nurl = \"{scheme}://x.example/n/\"\n[record]\n{DSP}"
+        );
+        files(&[("vickrey.toml", &main)])
+    };
+    let warning = "warning: exchange.notices.url = \"http://x.example/n/\" is not https";
+    let (_folder, path) = of("http");
+    check(&["config", "check", &path], 0, &["no problems", warning], &[]);
+    let (_folder, path) = of("https");
+    let checked = String::from_utf8(run(&["config", "check", &path]).stdout).unwrap();
+    assert!(checked.contains("no problems") && !checked.contains("warning"), "{checked}");
+}
+
+#[test]
 fn included_files_belong_to_the_configuration() {
     let main = "include = [\"dsps.d/*.toml\", \"rates.toml\"]\n[exchange]\n";
     let rates = "[currency.rates]\nEUR = \"1.08\"\n";

@@ -56,6 +56,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const CORE_DEPENDENCIES: &[&str] = &[
     "base64",
     "chacha20poly1305",
+    // Tables of Unicode, compiled in.
+    "idna",
     "libm",
     "memchr",
     "prost",

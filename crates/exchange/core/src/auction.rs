@@ -1,11 +1,13 @@
 //! One auction, prepared: the request's terms resolved against the market's.
 
 use openrtb::codes::NoBidReason;
-use openrtb::{BidRequest, Deal, Imp, Invalid, Reason};
+use openrtb::{BidRequest, Deal, Imp, Invalid, Reason, Text};
 use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Round};
 
 use crate::floors::or_beyond;
+use crate::lists::{DomainList, Lists, SortedList};
 use crate::pricing::Currencies;
+use crate::steps::Steps;
 use crate::{DealTerms, FloorRule, Market, PublisherTerms};
 
 /// How a winner's price is made.
@@ -45,6 +47,7 @@ pub struct Auction<'a> {
     pub increment: Cpm,
     pub(crate) imps: Vec<ImpTerms<'a>>,
     pub(crate) deals: Vec<AuctionDeal<'a>>,
+    pub(crate) lists: Lists,
 }
 
 /// An impression with its floors in the auction's currency.
@@ -82,6 +85,8 @@ pub(crate) struct AuctionDeal<'a> {
     pub(crate) fee: Ppm,
     /// Higher beats lower; open bids have 0.
     pub(crate) class: u8,
+    wseat: SortedList,
+    wadomain: DomainList,
 }
 
 impl<'a> Auction<'a> {
@@ -114,6 +119,7 @@ impl<'a> Auction<'a> {
             increment,
             imps: Vec::with_capacity(request.imps().len()),
             deals: Vec::new(),
+            lists: Lists::default(),
         };
         for (index, imp) in request.imps().iter().enumerate() {
             auction.add_imp(index, imp, publisher).map_err(Refusal::Invalid)?;
@@ -133,6 +139,17 @@ impl<'a> Auction<'a> {
     pub(crate) fn currencies(&self) -> Currencies<'a> {
         let Market { rates, currency, .. } = self.market;
         Currencies { rates, auction: self.currency, base: *currency }
+    }
+
+    /// Steps of work that lists and bids have been so far; a step is about 20 ns.
+    pub fn steps(&self) -> u64 {
+        self.lists.steps.get()
+    }
+
+    /// Sorts one of the long lists that bids are held to; `false` if all are sorted.
+    pub(crate) fn prepare_lists(&self) -> bool {
+        self.lists.prepare(self.request)
+            || self.deals.iter().any(|deal| deal.prepare_lists(&self.lists.steps))
     }
 
     /// How many impressions the request has.
@@ -197,6 +214,8 @@ impl<'a> Auction<'a> {
             rate: rate.unwrap_or(Ratio::ONE),
             fee: terms.and_then(|terms| terms.fee).unwrap_or(publisher.fee),
             class: class.unwrap_or(u8::from(self.market.deals_first)),
+            wseat: SortedList::default(),
+            wadomain: DomainList::default(),
         });
     }
 
@@ -221,6 +240,31 @@ impl<'a> Auction<'a> {
             (rule, or_beyond(floor))
         });
         priced.collect()
+    }
+}
+
+impl AuctionDeal<'_> {
+    /// Seats that may use the deal; empty: any.
+    pub(crate) fn seats(&self) -> &[Text<'_>] {
+        self.deal.wseat.as_deref().unwrap_or_default()
+    }
+
+    /// Whether `seat` may use the deal.
+    pub(crate) fn admits_seat(&self, seat: &str, steps: &Steps) -> bool {
+        let wseat = self.seats();
+        wseat.is_empty() || self.wseat.has(wseat, seat, steps)
+    }
+
+    /// Whether an advertiser of these domains may use the deal: any of them may be shown.
+    pub(crate) fn admits_domains(&self, domains: &[Text<'_>], steps: &Steps) -> bool {
+        let wadomain = self.deal.wadomain.as_deref().unwrap_or_default();
+        let is_welcome = |domain: &Text<'_>| self.wadomain.has(wadomain, domain, steps);
+        wadomain.is_empty() || (!domains.is_empty() && domains.iter().all(is_welcome))
+    }
+
+    fn prepare_lists(&self, steps: &Steps) -> bool {
+        let wadomain = self.deal.wadomain.as_deref().unwrap_or_default();
+        self.wseat.prepare(self.seats(), steps) || self.wadomain.prepare(wadomain, steps)
     }
 }
 

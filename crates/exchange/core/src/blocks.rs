@@ -1,52 +1,97 @@
-//! Whether a creative may be shown: size, format, security, language and block lists.
+//! Whether a creative may be shown: format, size, playback, security, language and block lists.
 
 use openrtb::codes::MediaType;
-use openrtb::{Bid, BidRequest, Format, Imp, Text};
+use openrtb::{Bid, BidRequest, Format, Imp};
 
 use crate::Fate;
+use crate::format::formats_of;
+use crate::lists::Lists;
+use crate::loads::is_insecure;
+use crate::playback::check_playback;
 
-/// What the bid brings: its `mtype`, or the one format that was offered.
-///
-/// `None` when it is not on offer, or cannot be told among several.
-pub(crate) fn format_of(imp: &Imp<'_>, bid: &Bid<'_>) -> Option<MediaType> {
-    let offered = imp.formats();
-    match bid.mtype {
-        Some(code) => {
-            MediaType::from_code(code).filter(|media_type| offered & media_type.bit() != 0)
-        }
-        None if offered.count_ones() == 1 => {
-            MediaType::ALL.into_iter().find(|media_type| offered == media_type.bit())
-        }
-        None => None,
-    }
+/// The taxonomy in which a category's children show: Content Taxonomy 1.0.
+pub(crate) const TAXONOMY_WITH_CHILDREN: u32 = 1;
+
+/// How far into markup its syntax shows, unless comments come first.
+const HEAD_BYTES: usize = 256;
+
+/// What creatives are held to at one impression.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CreativeRules<'r> {
+    pub(crate) request: &'r BidRequest<'r>,
+    pub(crate) lists: &'r Lists,
+    pub(crate) imp: &'r Imp<'r>,
 }
 
-/// Everything about the creative but its format, in order of precedence.
-pub(crate) fn check_creative(
-    request: &BidRequest<'_>,
-    imp: &Imp<'_>,
-    bid: &Bid<'_>,
-    format: Option<MediaType>,
-) -> Result<MediaType, Fate> {
-    let refuse_if = |refused: bool, fate| if refused { Err(fate) } else { Ok(()) };
-    refuse_if(format == Some(MediaType::Banner) && !size_is_offered(imp, bid), Fate::Size)?;
-    let format = format.ok_or(Fate::Format)?;
-    let markup = if markup_matters(imp) { bid.markup_text() } else { None };
-    let blocked = markup.and_then(|markup| markup_is_blocked(imp, format, &markup));
-    refuse_if(blocked == Some(Fate::Insecure), Fate::Insecure)?;
-    let language = bid.language.as_deref().or(bid.langb.as_deref());
-    refuse_if(!language_is_welcome(request, language), Fate::Language)?;
-    refuse_if(is_blocked_advertiser(request, bid), Fate::Advertiser)?;
-    refuse_if(!category_is_welcome(request, bid), Fate::Category)?;
-    refuse_if(has_blocked_attribute(imp, bid, format), Fate::Attribute)?;
-    refuse_if(blocked == Some(Fate::AdType), Fate::AdType)?;
-    let bapp = request.bapp.as_deref().unwrap_or_default();
-    let bundle = bid.bundle.as_deref();
-    refuse_if(
-        bundle.is_some_and(|bundle| bapp.iter().any(|app| **app == *bundle)),
-        Fate::AppBundle,
-    )?;
-    Ok(format)
+impl CreativeRules<'_> {
+    /// Checks the creative, and returns the formats that it may be of, as a set of
+    /// [`MediaType::bit`]: those of which it may be shown. They are several only if its markup
+    /// `comes_later`.
+    pub(crate) fn check(&self, bid: &Bid<'_>, comes_later: bool) -> Result<u8, Fate> {
+        let raw = bid.markup();
+        let head = raw.map_or(&b""[..], |raw| &raw.as_bytes()[..raw.len().min(HEAD_BYTES)]);
+        let is_escaped = memchr::memmem::find(head, br"\u00").is_some();
+        let is_searched = is_escaped || markup_matters(self.imp);
+        let text = if is_searched { bid.markup_text() } else { None };
+        self.lists.steps.add_bytes(text.as_ref().map_or(head.len(), |text| text.len()));
+        let formats = formats_of(self.imp, bid, text.as_deref().or(raw));
+        let mut passed = 0;
+        let mut fate = Fate::Format;
+        for format in MediaType::members(formats) {
+            match self.check_as(format, bid, text.as_deref()) {
+                Ok(()) => passed |= format.bit(),
+                Err(why) if formats == format.bit() => fate = why,
+                Err(_) => (),
+            }
+        }
+        let is_known = passed.count_ones() == 1;
+        if is_known || (passed != 0 && comes_later) { Ok(passed) } else { Err(fate) }
+    }
+
+    /// Everything about a creative of this format, in order of precedence.
+    fn check_as(&self, format: MediaType, bid: &Bid<'_>, markup: Option<&str>) -> Result<(), Fate> {
+        let Self { request, lists, imp } = *self;
+        let refuse_if = |refused: bool, fate| if refused { Err(fate) } else { Ok(()) };
+        refuse_if(format == MediaType::Banner && !size_is_offered(imp, bid), Fate::Size)?;
+        check_playback(imp, format, bid)?;
+        let blocked = markup.and_then(|markup| markup_is_blocked(imp, format, markup));
+        refuse_if(blocked == Some(Fate::Insecure), Fate::Insecure)?;
+        let language = bid.language.as_deref().or(bid.langb.as_deref());
+        let is_welcome = language.is_none_or(|told| lists.admit_language(request, told));
+        refuse_if(!is_welcome, Fate::Language)?;
+        let mut domains = bid.adomain.iter().flatten();
+        let is_blocked = domains.any(|domain| lists.blocks_advertiser(request, domain));
+        refuse_if(is_blocked, Fate::Advertiser)?;
+        refuse_if(!self.admit_categories(bid), Fate::Category)?;
+        refuse_if(self.blocks_attribute(bid, format), Fate::Attribute)?;
+        refuse_if(blocked == Some(Fate::AdType), Fate::AdType)?;
+        let is_blocked = bid.bundle.as_ref().is_some_and(|app| lists.blocks_app(request, app));
+        refuse_if(is_blocked, Fate::AppBundle)
+    }
+
+    /// Not in `bcat`, and in `acat` where that is given. Categories compare within one taxonomy.
+    fn admit_categories(&self, bid: &Bid<'_>) -> bool {
+        let taxonomy = self.request.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN);
+        let told = bid.cat.as_deref().unwrap_or_default();
+        told.is_empty()
+            || bid.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN) != taxonomy
+            || self.lists.admit_categories(self.request, told, taxonomy == TAXONOMY_WITH_CHILDREN)
+    }
+
+    fn blocks_attribute(&self, bid: &Bid<'_>, format: MediaType) -> bool {
+        let imp = self.imp;
+        let battr = match format {
+            MediaType::Banner => imp.banner.as_ref().and_then(|banner| banner.battr.as_deref()),
+            MediaType::Video => imp.video.as_ref().and_then(|video| video.battr.as_deref()),
+            MediaType::Audio => imp.audio.as_ref().and_then(|audio| audio.battr.as_deref()),
+            MediaType::Native => imp.native.as_ref().and_then(|native| native.battr.as_deref()),
+        };
+        let battr = battr.unwrap_or_default();
+        let told = bid.attr.as_deref().unwrap_or_default();
+        // A processor compares eight codes at once.
+        self.lists.steps.add(told.len() * battr.len().div_ceil(8));
+        told.iter().any(|attr| battr.contains(attr))
+    }
 }
 
 /// Whether there is anything that markup can be blocked for: it takes time to search.
@@ -100,144 +145,6 @@ pub(crate) fn is_size_offered((w, h): (u32, u32), offered: Format, is_interstiti
         Some((w_max, h_max)) if is_interstitial => w <= w_max && h <= h_max,
         offered => offered == Some((w, h)),
     }
-}
-
-/// Whether the markup loads anything over plain HTTP. Links that the user follows, and names of
-/// XML namespaces, load nothing.
-pub(crate) fn is_insecure(markup: &str) -> bool {
-    let markup = markup.as_bytes();
-    let loads = |colon: usize| {
-        let (before, after) = (&markup[..colon], &markup[colon + 1..]);
-        let is_url = after_slash(after).and_then(after_slash).is_some();
-        let scheme = before.len().checked_sub(b"http".len());
-        is_url
-            && scheme.is_some_and(|start| {
-                before[start..].eq_ignore_ascii_case(b"http") && !is_link_or_name(&before[..start])
-            })
-    };
-    memchr::memchr_iter(b':', markup).any(loads)
-}
-
-/// What follows a slash, which JSON may escape, and JSON within JSON twice.
-fn after_slash(text: &[u8]) -> Option<&[u8]> {
-    let escapes = text.iter().take_while(|byte| **byte == b'\\').count();
-    text[escapes..].strip_prefix(b"/")
-}
-
-/// How far before a URL the tag that it stands in opens: enough for any tag, and no markup costs
-/// more than this per URL.
-const TAG_BYTES_MAX: usize = 1024;
-
-/// Whether what follows `before` in markup is a link to follow or the name of a namespace.
-fn is_link_or_name(before: &[u8]) -> bool {
-    let before = trim_quotes(&before[before.len().saturating_sub(TAG_BYTES_MAX)..]);
-    let Some(open) = memchr::memrchr(b'<', before) else { return is_native_link(before) };
-    let tag = &before[open + 1..];
-    let mut words = tag.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'!');
-    let element = words.next().unwrap_or_default();
-    match tag {
-        [.., b'>'] => element.ends_with(b"ClickThrough"), // VAST
-        [attribute @ .., b'='] => {
-            let name = attribute.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
-            let is_anchor = [b"a".as_slice(), b"area"]
-                .into_iter()
-                .any(|anchor| element.eq_ignore_ascii_case(anchor));
-            name.starts_with(b"xmlns") || (is_anchor && name.eq_ignore_ascii_case(b"href"))
-        }
-        _ => element.eq_ignore_ascii_case(b"!doctype"),
-    }
-}
-
-/// Native markup is JSON, where a landing page is `"link":{"url":…`.
-fn is_native_link(before: &[u8]) -> bool {
-    let trim = |text| trim_end(text, b"\"\\ :{");
-    trim(before).strip_suffix(b"url").is_some_and(|rest| trim(rest).ends_with(b"link"))
-}
-
-/// `before` without the quotes, spaces, escapes of these, and CDATA opening at its end.
-fn trim_quotes(mut before: &[u8]) -> &[u8] {
-    loop {
-        before = match trim_end(before, b"\"'\\ \n\r\t") {
-            [rest @ .., b'\\', b'n' | b't' | b'r'] => rest,
-            trimmed => match trimmed.strip_suffix(b"<![CDATA[") {
-                Some(rest) => rest,
-                None => return trimmed,
-            },
-        };
-    }
-}
-
-fn trim_end<'t>(text: &'t [u8], what: &[u8]) -> &'t [u8] {
-    let end = text.iter().rposition(|byte| !what.contains(byte)).map_or(0, |last| last + 1);
-    &text[..end]
-}
-
-/// Whether a creative in the language `told`, if it is told, is welcome.
-pub(crate) fn language_is_welcome(request: &BidRequest<'_>, told: Option<&str>) -> bool {
-    let wlang = request.wlang.as_deref().unwrap_or_default();
-    let wlangb = request.wlangb.as_deref().unwrap_or_default();
-    // `xx` is a creative without words.
-    let Some(told) = told.filter(|told| !told.eq_ignore_ascii_case("xx")) else { return true };
-    if wlang.is_empty() && wlangb.is_empty() {
-        return true;
-    }
-    let primary = |tag: &str| tag.split('-').next().unwrap_or_default().len();
-    // A bare language covers all its regions; a region covers itself and an untold region.
-    let matches = |welcome: &Text<'_>| {
-        let same_primary = welcome.as_bytes()[..primary(welcome)]
-            .eq_ignore_ascii_case(&told.as_bytes()[..primary(told)]);
-        welcome.eq_ignore_ascii_case(told)
-            || (same_primary && !(welcome.contains('-') && told.contains('-')))
-    };
-    wlang.iter().chain(wlangb).any(matches)
-}
-
-fn is_blocked_advertiser(request: &BidRequest<'_>, bid: &Bid<'_>) -> bool {
-    let badv = request.badv.as_deref().unwrap_or_default();
-    let domains = bid.adomain.as_deref().unwrap_or_default();
-    domains.iter().any(|domain| badv.iter().any(|blocked| is_within(domain, blocked)))
-}
-
-/// Whether `domain` is `parent` or a subdomain of it.
-pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
-    let (domain, parent) = (domain.as_bytes(), parent.as_bytes());
-    let Some(start) = domain.len().checked_sub(parent.len()) else { return false };
-    !parent.is_empty()
-        && domain[start..].eq_ignore_ascii_case(parent)
-        && (start == 0 || domain[start - 1] == b'.')
-}
-
-/// Not in `bcat`, and in `acat` where that is given. Categories compare within one taxonomy.
-fn category_is_welcome(request: &BidRequest<'_>, bid: &Bid<'_>) -> bool {
-    let taxonomy = request.cattax.unwrap_or(1);
-    let told = bid.cat.as_deref().unwrap_or_default();
-    if told.is_empty() || bid.cattax.unwrap_or(1) != taxonomy {
-        return true;
-    }
-    let within = |list: &Option<Vec<Text<'_>>>| {
-        let list = list.as_deref().unwrap_or_default();
-        told.iter().any(|cat| list.iter().any(|listed| is_same_or_child(cat, listed, taxonomy)))
-    };
-    let allowed = request.acat.as_ref().is_none_or(Vec::is_empty) || within(&request.acat);
-    allowed && !within(&request.bcat)
-}
-
-/// In Content Taxonomy 1.0 a child is written as its parent, a dash, and a number: IAB7-39.
-/// Later taxonomies number categories without order, so there only the same is the same.
-fn is_same_or_child(cat: &str, listed: &str, taxonomy: u32) -> bool {
-    let rest = cat.strip_prefix(listed);
-    rest.is_some_and(|rest| rest.is_empty() || (taxonomy == 1 && rest.starts_with('-')))
-}
-
-fn has_blocked_attribute(imp: &Imp<'_>, bid: &Bid<'_>, format: MediaType) -> bool {
-    let battr = match format {
-        MediaType::Banner => imp.banner.as_ref().and_then(|banner| banner.battr.as_deref()),
-        MediaType::Video => imp.video.as_ref().and_then(|video| video.battr.as_deref()),
-        MediaType::Audio => imp.audio.as_ref().and_then(|audio| audio.battr.as_deref()),
-        MediaType::Native => imp.native.as_ref().and_then(|native| native.battr.as_deref()),
-    };
-    let battr = battr.unwrap_or_default();
-    bid.attr.as_deref().unwrap_or_default().iter().any(|attr| battr.contains(attr))
 }
 
 /// `btype` 3 is JavaScript and 4 an iframe, which show in the markup. The other two, text and

@@ -6,6 +6,7 @@ use openrtb::{DealMask, Format, Imp, ImpMask};
 use crate::auction::AuctionDeal;
 use crate::blocks::is_size_offered;
 use crate::guard::Refusal;
+use crate::lists::Lists;
 use crate::{Auction, Dsp};
 
 /// What one DSP is asked for.
@@ -120,12 +121,13 @@ pub fn eligible_house(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsk
 
 /// Whether `wseat` and `bseat` admit `seat`; the error tells which does not.
 pub(crate) fn seat_is_welcome(auction: &Auction<'_>, seat: &str) -> Result<(), crate::Fate> {
-    let wseat = auction.request.wseat.as_deref().unwrap_or_default();
-    let bseat = auction.request.bseat.as_deref().unwrap_or_default();
-    if !wseat.is_empty() && !wseat.iter().any(|welcome| **welcome == *seat) {
+    let Lists { steps, wseat, bseat, .. } = &auction.lists;
+    let welcome = auction.request.wseat.as_deref().unwrap_or_default();
+    let blocked = auction.request.bseat.as_deref().unwrap_or_default();
+    if !welcome.is_empty() && !wseat.has(welcome, seat, steps) {
         return Err(crate::Fate::SeatNotAllowed);
     }
-    if bseat.iter().any(|blocked| **blocked == *seat) {
+    if bseat.has(blocked, seat, steps) {
         return Err(crate::Fate::SeatBlocked);
     }
     Ok(())
@@ -169,12 +171,12 @@ fn impressions(
 
 /// A deal is its named DSPs', and of these theirs who have a seat that may use it.
 fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
-    let wseat = deal.deal.wseat.as_deref().unwrap_or_default();
-    let may_use = |seat: &str| {
-        wseat.iter().any(|welcome| **welcome == *seat) && seat_is_welcome(auction, seat).is_ok()
-    };
+    let steps = &auction.lists.steps;
+    let may_use =
+        |seat: &str| deal.admits_seat(seat, steps) && seat_is_welcome(auction, seat).is_ok();
     deal_is_open_to(deal, index)
-        && (wseat.is_empty() || auction.market.dsps[index].seats.iter().any(|seat| may_use(seat)))
+        && (deal.seats().is_empty()
+            || auction.market.dsps[index].seats.iter().any(|seat| may_use(seat)))
 }
 
 /// Whether it is among the named, or none is.

@@ -39,8 +39,14 @@ pub enum Fate {
     PrivateAuction,
     /// A size that was not offered.
     Size,
-    /// A format that was not offered.
+    /// A format that was not offered, that its markup is not of, or that does not show.
     Format,
+    /// A protocol of video or audio that the player does not take.
+    Protocol,
+    /// Only API frameworks that the player does not have.
+    Api,
+    /// Shorter or longer than the player takes.
+    Duration,
     /// Insecure markup where HTTPS is required.
     Insecure,
     /// A language that is not welcome.
@@ -77,7 +83,7 @@ pub enum Fate {
 
 impl Fate {
     /// Every fate, in declaration order.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::WrongAuction,
         Self::CurrencyNotAccepted,
         Self::Malformed,
@@ -97,6 +103,9 @@ impl Fate {
         Self::PrivateAuction,
         Self::Size,
         Self::Format,
+        Self::Protocol,
+        Self::Api,
+        Self::Duration,
         Self::Insecure,
         Self::Language,
         Self::Advertiser,
@@ -130,8 +139,9 @@ impl Fate {
             Self::LostToHigherBid => 102,
             Self::LostToDeal => 103,
             Self::SeatUndeclared | Self::SeatNotAllowed | Self::SeatBlocked => 104,
+            Self::Api | Self::Duration => 200,
             Self::Size => 203,
-            Self::Format => 204,
+            Self::Format | Self::Protocol => 204,
             Self::Advertiser => 205,
             Self::AppBundle => 206,
             Self::Insecure => 207,
@@ -167,6 +177,9 @@ impl Fate {
             Self::PrivateAuction => "private_auction",
             Self::Size => "size",
             Self::Format => "format",
+            Self::Protocol => "protocol",
+            Self::Api => "api",
+            Self::Duration => "duration",
             Self::Insecure => "insecure",
             Self::Language => "language",
             Self::Advertiser => "advertiser",

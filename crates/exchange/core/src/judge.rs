@@ -7,12 +7,15 @@ use openrtb::{Bid, BidError, BidResponse, SeatBid, Text, bid_texts, parse_bid, p
 use units::{Cpm, Currency, Ppm, Round};
 
 use crate::auction::{AuctionDeal, AuctionType, ImpTerms};
-use crate::blocks::{banner_size, check_creative, format_of, is_within};
+use crate::blocks::{CreativeRules, banner_size};
 use crate::clear::{Entry, Group, Seat};
 use crate::eligibility::{Ask, seat_is_welcome};
 use crate::floors::{Shape, reaches};
+use crate::format::formats_of_markup;
 use crate::macros::{macros_bound, macros_len};
+use crate::notices::fetches_markup;
 use crate::pricing::Terms;
+use crate::steps::STEPS_MAX;
 use crate::{Auction, Fate};
 
 /// Most bids of one response that are judged; those after them are ignored and counted.
@@ -20,6 +23,9 @@ use crate::{Auction, Fate};
 /// A bid takes far more memory than its least text, `{}`, and is compared with all before it: a
 /// bound on bytes alone would bound neither.
 pub const BIDS_MAX: usize = 256;
+
+/// Bytes of an answer that are parsed in the time of a step.
+const PARSED_BYTES: usize = 6;
 
 /// The body of a DSP's 200 answer that came in time.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +68,9 @@ pub struct JudgedBid<'a> {
     pub offer: Cpm,
     /// The deal, by position among the auction's.
     pub deal: Option<usize>,
+    /// The formats that it may be of, as a set of [`MediaType::bit`]. Empty until that is checked;
+    /// several only if its markup is fetched before the answer is written.
+    pub formats: u8,
     /// What it had to reach, in the auction's currency, where its checks came so far.
     pub floor: Option<Cpm>,
     /// Its entry, or why it has none.
@@ -69,6 +78,13 @@ pub struct JudgedBid<'a> {
 }
 
 impl JudgedBid<'_> {
+    /// Its format. `None` if that shows in markup that is not `fetched`, or in none.
+    pub(crate) fn format(&self, fetched: Option<&str>) -> Option<MediaType> {
+        let formats =
+            fetched.map_or(self.formats, |markup| formats_of_markup(self.formats, markup));
+        MediaType::only(formats)
+    }
+
     /// What it is priced by; `None` when it is for no impression.
     pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<Terms> {
         let imp = &auction.imps[self.imp?];
@@ -118,20 +134,58 @@ impl Judgement<'_> {
 
 /// Judges all answers of one auction.
 pub fn judge<'a>(auction: &Auction<'_>, answers: &[Answer<'a>]) -> Judgement<'a> {
-    let mut judgement = Judgement {
-        responses: Vec::with_capacity(answers.len()),
-        bidids: Vec::with_capacity(answers.len()),
-        bids: Vec::with_capacity(answers.len()),
-        entries: Vec::with_capacity(answers.len()),
-        groups: Vec::new(),
-        surplus: Vec::new(),
-    };
-    for (index, answer) in answers.iter().enumerate() {
-        judgement.bidids.push(None);
-        let fate = judge_answer(auction, index, answer, &mut judgement);
-        judgement.responses.push(fate);
+    let mut judging = Judging::new(auction, answers);
+    while judging.proceed() {}
+    judging.finish()
+}
+
+/// The answers of one auction on their way to a judgement, in stretches of a few milliseconds at
+/// most: what others send may be long, and a shard has other auctions to attend to.
+#[derive(Debug)]
+pub struct Judging<'j, 'm, 'a> {
+    auction: &'j Auction<'m>,
+    answers: &'j [Answer<'a>],
+    judgement: Judgement<'a>,
+}
+
+impl<'j, 'm, 'a> Judging<'j, 'm, 'a> {
+    /// None of `answers` is judged yet.
+    pub fn new(auction: &'j Auction<'m>, answers: &'j [Answer<'a>]) -> Self {
+        let judgement = Judgement {
+            responses: Vec::with_capacity(answers.len()),
+            bidids: Vec::with_capacity(answers.len()),
+            bids: Vec::with_capacity(answers.len()),
+            entries: Vec::with_capacity(answers.len()),
+            groups: Vec::new(),
+            surplus: Vec::new(),
+        };
+        Self { auction, answers, judgement }
     }
-    judgement
+
+    /// Goes on for [`STEPS_MAX`] steps, and to the end of the list or the answer that it is at then;
+    /// whether anything is left.
+    pub fn proceed(&mut self) -> bool {
+        let until = self.auction.steps() + STEPS_MAX;
+        while let Some(answer) = self.answers.get(self.judgement.responses.len()) {
+            if until <= self.auction.steps() {
+                return true;
+            }
+            if self.auction.prepare_lists() {
+                continue;
+            }
+            let index = self.judgement.responses.len();
+            self.judgement.bidids.push(None);
+            let fate = judge_answer(self.auction, index, answer, &mut self.judgement);
+            self.judgement.responses.push(fate);
+        }
+        false
+    }
+
+    /// The judgement, once nothing is left.
+    pub fn finish(self) -> Judgement<'a> {
+        assert_eq!(self.judgement.responses.len(), self.answers.len(), "every answer is judged");
+        self.judgement
+    }
 }
 
 fn judge_answer<'a>(
@@ -140,6 +194,7 @@ fn judge_answer<'a>(
     answer: &Answer<'a>,
     judgement: &mut Judgement<'a>,
 ) -> ResponseFate {
+    auction.lists.steps.add(answer.body.len() / PARSED_BYTES);
     let Ok(body) = std::str::from_utf8(answer.body) else { return ResponseFate::Malformed };
     let Some(read) = read_response(body, auction.market.bid_macros_max) else {
         return ResponseFate::Malformed;
@@ -252,6 +307,7 @@ impl<'a> Responder<'_, 'a, '_> {
                     currency,
                     offer: Cpm::ZERO,
                     deal: None,
+                    formats: 0,
                     floor: None,
                     verdict: Err(Fate::Malformed),
                 };
@@ -320,7 +376,9 @@ impl<'a> Responder<'_, 'a, '_> {
         let price = self.check_form(bid, judged.currency)?;
         let imp_index = self.imp(bid).ok_or(Fate::UnknownImp)?;
         judged.imp = Some(imp_index);
+        let steps = &self.auction.lists.steps;
         let earlier = &self.judgement.bids[first..];
+        steps.add(1 + earlier.len() / 4);
         let same_id =
             |other: &JudgedBid<'_>| other.bid.as_ref().is_some_and(|other| other.id == bid.id);
         if earlier.iter().any(same_id) {
@@ -333,10 +391,17 @@ impl<'a> Responder<'_, 'a, '_> {
         let deal = self.deal(imp, bid, seat_id)?;
         judged.deal = deal;
         let deal = deal.map(|deal| &self.auction.deals[deal]);
-        let format = check_creative(self.auction.request, imp.imp, bid, format_of(imp.imp, bid))?;
+        let comes_later = fetches_markup(self.auction, bid);
+        let (request, lists) = (self.auction.request, &self.auction.lists);
+        let rules = CreativeRules { request, lists, imp: imp.imp };
+        let formats = rules.check(bid, comes_later)?;
+        judged.formats = formats;
         judged.offer = deal.map_or(price, |deal| deal.discount().taken_from(price));
         let worth = self.worth(judged.offer, judged.currency).ok_or(Fate::BelowDealFloor)?;
-        let floor = floor_of(imp, deal, &shape(imp, bid, format));
+        // Of a format that is not known yet, the dearest.
+        let floors =
+            MediaType::members(formats).map(|format| floor_of(imp, deal, &shape(imp, bid, format)));
+        let floor = floors.max().expect("a bid that passed is of a format");
         judged.floor = Some(floor);
         let price = checked_price(deal, floor, worth)?;
         let bid_id = bid.id.as_deref().unwrap_or_default();
@@ -382,6 +447,7 @@ impl<'a> Responder<'_, 'a, '_> {
     fn imp(&self, bid: &Bid<'_>) -> Option<usize> {
         let id = bid.impid.as_deref()?;
         let index = self.auction.imps.iter().position(|imp| *imp.id == *id)?;
+        self.auction.lists.steps.add(index / 4);
         (self.ask.imps >> index & 1 == 1).then_some(index)
     }
 
@@ -398,16 +464,12 @@ impl<'a> Responder<'_, 'a, '_> {
         if self.ask.deals >> index & 1 == 0 {
             return Err(Fate::DealNotOffered);
         }
-        let deal = self.auction.deals[index].deal;
-        let wseat = deal.wseat.as_deref().unwrap_or_default();
-        if !wseat.is_empty() && !wseat.iter().any(|welcome| **welcome == *seat) {
+        let (deal, steps) = (&self.auction.deals[index], &self.auction.lists.steps);
+        steps.add(imp.imp.deals().len() / 4);
+        if !deal.admits_seat(seat, steps) {
             return Err(Fate::DealSeat);
         }
-        let wadomain = deal.wadomain.as_deref().unwrap_or_default();
-        let adomain = bid.adomain.as_deref().unwrap_or_default();
-        // A rotating creative tells several: any of them may be shown.
-        let welcome = |domain: &Text<'_>| wadomain.iter().any(|own| is_within(domain, own));
-        if !wadomain.is_empty() && (adomain.is_empty() || !adomain.iter().all(welcome)) {
+        if !deal.admits_domains(bid.adomain.as_deref().unwrap_or_default(), steps) {
             return Err(Fate::DealAdvertiser);
         }
         Ok(Some(index))

@@ -26,7 +26,7 @@ pub const VALUE_BYTES_MAX: usize = 256;
 
 /// How many macros `text` has at most, known or not.
 pub fn macros_len(text: &str) -> usize {
-    memmem::find_iter(text.as_bytes(), OPEN).count()
+    memmem::find_iter(text.as_bytes(), PREFIX).count()
 }
 
 /// At least as many as the macros in the JSON text `json` once its escapes are resolved: a quick

@@ -12,10 +12,12 @@ pub(crate) mod rehearsal;
 mod token;
 mod url;
 
-pub use conclude::{BeaconBase, Cleared, Conclusion, NotSent, Notice, Sealing, Unsent, conclude};
+pub use conclude::{
+    BeaconBase, BilledSale, Cleared, Conclusion, NotSent, Notice, Sealing, Unsent, conclude,
+};
 pub use expiry::Lifetimes;
 pub use markup::Unmarked;
-pub(crate) use on_win::is_out_of_reach as markup_is_out_of_reach;
 pub use on_win::{Fetched, Wanted, checked_markup, markup_wanted};
+pub(crate) use on_win::{fetches_markup, is_out_of_reach as markup_is_out_of_reach};
 pub use token::{Claims, KeyRing, TOKEN_BYTES_MAX, TokenError, TokenId};
 pub use url::{NoticeTarget, URL_BYTES_MAX};

@@ -2,7 +2,6 @@
 
 use units::{Currency, Nanos, Round};
 
-use crate::blocks::format_of;
 use crate::clear::Win;
 use crate::judge::Judgement;
 use crate::{Auction, Lifetimes};
@@ -38,12 +37,10 @@ pub fn owed(
         currencies.rates.convert(win.price, auction.currency, currency, Round::Up)
     };
     let imp = auction.imps[entry.imp].imp;
-    let parsed = judged.bid.as_ref().expect("a winner has been parsed");
-    let format = format_of(imp, parsed).expect("a winner's format is known");
     Some(Owed {
         bid,
         amount: price?.cost(terms.multiplier)?,
-        billable_s: lifetimes.seconds(auction.request, imp, format),
+        billable_s: lifetimes.seconds(auction.request, imp, judged.formats),
     })
 }
 

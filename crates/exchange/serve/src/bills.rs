@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use exchange_core::delivery::{Beacon, Refusal};
+use exchange_core::delivery::{Beacon, Notice, Refusal};
 use exchange_core::{Reservation, TokenId};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -34,11 +34,20 @@ pub(crate) struct Bills {
     lost: Cell<u64>,
 }
 
+/// A sale that is billed without a beacon.
+#[derive(Debug)]
+pub(crate) struct DirectBill {
+    pub id: TokenId,
+    /// What it settles.
+    pub reservation: Option<Reservation>,
+    /// What tells its DSP.
+    pub notice: Option<Notice>,
+}
+
 /// A sale that is to be booked.
 #[derive(Debug)]
 struct Bill {
-    id: TokenId,
-    reservation: Reservation,
+    billed: DirectBill,
     expires_ms: u64,
     /// What the office says, where it took the order.
     answer: Option<oneshot::Receiver<Acknowledged>>,
@@ -58,17 +67,12 @@ impl Bills {
     }
 
     /// Books a sale, once for each `id`. Nobody waits for it.
-    pub fn add(
-        &self,
-        (id, reservation): (TokenId, Reservation),
-        now_ms: u64,
-        metrics: &PurseMetrics,
-    ) {
+    pub fn add(&self, billed: DirectBill, now_ms: u64, metrics: &PurseMetrics) {
         if self.waiting.borrow().len() >= self.max {
             return self.lose(metrics);
         }
         let expires_ms = now_ms.saturating_add(BOOKED_WITHIN_MS);
-        let mut bill = Bill { id, reservation, expires_ms, answer: None };
+        let mut bill = Bill { billed, expires_ms, answer: None };
         bill.order(&self.office);
         self.waiting.borrow_mut().push(bill);
     }
@@ -105,9 +109,10 @@ impl Bills {
 impl Bill {
     fn order(&mut self, office: &Counter) {
         let (answer, acknowledged) = oneshot::channel();
-        let (call, notice) = (0, None); // The office numbers calls; nobody is told.
-        let Self { id, expires_ms, reservation, .. } = *self;
-        let beacon = Beacon { call, id, expires_ms, notice, reservation: Some(reservation) };
+        let DirectBill { id, reservation, ref notice } = self.billed;
+        let expires_ms = self.expires_ms;
+        let call = 0; // The office numbers calls.
+        let beacon = Beacon { call, id, expires_ms, notice: notice.clone(), reservation };
         let is_taken = office.order(Order::Beacon(Box::new(beacon), answer));
         self.answer = is_taken.then_some(acknowledged);
     }

@@ -11,15 +11,16 @@ use exchange_core::explain::response_content;
 use exchange_core::guard::{End, Trial};
 use exchange_core::record::Judged;
 use exchange_core::{
-    Answer, Auction, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, NotSent, NoticeKind,
-    NoticeMode, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win, checked_markup,
-    conclude, judge, markup_wanted, offer_others, sales,
+    Answer, Auction, BilledSale, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, Judging,
+    NotSent, NoticeKind, NoticeMode, ResponseFate, Sale, Schedule, Sealing, TokenId, Wanted, Win,
+    checked_markup, conclude, markup_wanted, offer_others, sales,
 };
 use openrtb::codes::NoBidReason;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::auction::why_nothing;
+use crate::bills::DirectBill;
 use crate::fanout::{Outcome, Outcomes};
 use crate::notices::{Answered, CallError, Fetch, Order, Sealer, unix_ms};
 use crate::recording::{self, Calls, Minutes};
@@ -58,7 +59,11 @@ impl Closing<'_> {
     /// are those until the close.
     pub async fn conclude(&self, trials: Vec<Trial>, moments: Moments) -> Closed {
         let answers = self.answers();
-        let mut judgement = judge(self.auction, &answers);
+        let mut judging = Judging::new(self.auction, &answers);
+        while judging.proceed() {
+            tokio::task::yield_now().await; // Others wait for the shard.
+        }
+        let mut judgement = judging.finish();
         let unreadable = self.note_responses(trials, &answers, &judgement);
         let sealer = self.minutes.snapshot.sealer();
         let mut fetched = Vec::new();
@@ -95,9 +100,11 @@ impl Closing<'_> {
             fetched: &fetched,
             reserved: &reserved,
         });
-        let conclusion = conclude(self.auction, &cleared, sealing.as_ref());
+        let mut conclusion = conclude(self.auction, &cleared, sealing.as_ref());
         let refused = till.refused().to_vec();
-        self.settle_unbilled(till.hand_over(reserved, &conclusion.billable), &sales);
+        let unbilled = till.hand_over(reserved, &conclusion.billable);
+        let billed = std::mem::take(&mut conclusion.billed);
+        self.settle_unbilled(self.bill(unbilled, billed, &sales), &sales);
         let (response, notices) = self.notify(conclusion);
         let response = response.ok_or_else(|| why_nothing(&self.outcomes.calls, self.house));
         let moments = Moments { cleared: Some(cleared_at), answered: Instant::now(), ..moments };
@@ -122,8 +129,27 @@ impl Closing<'_> {
         answers
     }
 
+    /// Bills the sales that are billed at once, and returns what is reserved for others.
+    fn bill(
+        &self,
+        mut reserved: Vec<Reserved>,
+        billed: Vec<BilledSale>,
+        sales: &[Sale],
+    ) -> Vec<Reserved> {
+        for BilledSale { bid, notice } in billed {
+            let at = reserved.iter().position(|(own, _)| *own == bid);
+            let reservation = at.map(|at| reserved.swap_remove(at).1);
+            let notice = notice.and_then(|notice| self.notice(notice.dsp, notice.url));
+            let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
+            if let Some(id) = TokenId::of_billing(self.auction.id, sale) {
+                self.minutes.shard.bill(DirectBill { id, reservation, notice });
+            }
+        }
+        reserved
+    }
+
     /// Ends reservations for which no beacon of ours will come. What is passed through is billed by the
-    /// caller, who does not tell: it counts as billed now. An ad without a beacon is never billed.
+    /// caller, who does not tell: it counts as billed now. Any other ad without a beacon is never billed.
     fn settle_unbilled(&self, reserved: Vec<Reserved>, sales: &[Sale]) {
         let shard = self.minutes.shard;
         let Some(purse) = shard.purse() else { return };
@@ -131,7 +157,10 @@ impl Closing<'_> {
         for (bid, reservation) in reserved {
             let sale = sales.iter().find(|sale| sale.bid == bid).filter(|_| is_passed_through);
             match sale.and_then(|sale| TokenId::of_billing(self.auction.id, sale)) {
-                Some(id) => shard.bill(id, reservation),
+                Some(id) => {
+                    let reservation = Some(reservation);
+                    shard.bill(DirectBill { id, reservation, notice: None });
+                }
                 None => purse.release(&reservation),
             }
         }

@@ -380,7 +380,8 @@ fn expose_notices(
             unsent.sum(&[("dsp", id), ("reason", why.label())], counters)?;
         }
     }
-    let help = "Ads returned without our beacon, which are never billed, by reason.";
+    let help =
+        "Ads returned without our beacon, by reason; never billed, but for `insecure`: at once.";
     let mut unmarked = page.counters("exchange_ads_unmarked", help)?;
     let house = generation.house.iter().map(|house| (HOUSE, &house.metrics));
     for (id, shards) in dsps().chain(house) {

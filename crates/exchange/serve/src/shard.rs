@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange_core::guard::{STEP, ShardGuard};
-use exchange_core::{AuctionIds, Reservation, Seat, TokenId};
+use exchange_core::{AuctionIds, Seat};
 use runtime::metrics::Padded;
 use runtime::shards::Admission;
 use runtime::traces::Tracer;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use units::Tick;
 
-use crate::bills::{BOOKED_AGAIN, Bills};
+use crate::bills::{BOOKED_AGAIN, Bills, DirectBill};
 use crate::campaigns::{Campaigns, Payers};
 use crate::config::ExchangeConfig;
 use crate::fanout::{Pool, Reactor};
@@ -281,9 +281,9 @@ impl Shard {
     }
 
     /// Books what is billed without a beacon, which settles it once that is durable.
-    pub(crate) fn bill(&self, id: TokenId, reservation: Reservation) {
+    pub(crate) fn bill(&self, billed: DirectBill) {
         if let Some(bills) = &self.bills {
-            bills.add((id, reservation), unix_ms(), &self.metrics.purse);
+            bills.add(billed, unix_ms(), &self.metrics.purse);
         }
     }
 

@@ -136,7 +136,7 @@ fn banner(key: &[u8]) -> Member {
     match key {
         b"format" => Decisive(Objects(format, 0)),
         b"pos" | b"topframe" | b"vcm" => Optional(Whole),
-        b"expdir" | b"api" => Optional(Wholes),
+        b"expdir" => Optional(Wholes),
         b"mimes" => Optional(Texts),
         b"id" => Optional(Text),
         b"ext" => Optional(Ext),
@@ -156,10 +156,9 @@ fn video(key: &[u8]) -> Member {
         b"podid" => Optional(Text),
         b"startdelay" | b"maxseq" | b"w" | b"h" | b"podseq" | b"placement" | b"plcmt"
         | b"linearity" | b"skip" | b"skipmin" | b"skipafter" | b"sequence" | b"slotinpod"
-        | b"maxextended" | b"minbitrate" | b"maxbitrate" | b"boxingallowed" | b"playbackend"
-        | b"pos" | b"feed" | b"stitched" | b"nvol" => Optional(Whole),
-        b"protocols" | b"playbackmethod" | b"delivery" | b"api" | b"companiontype"
-        | b"poddedupe" => Optional(Wholes),
+        | b"minbitrate" | b"maxbitrate" | b"boxingallowed" | b"playbackend" | b"pos" | b"feed"
+        | b"stitched" | b"nvol" => Optional(Whole),
+        b"playbackmethod" | b"delivery" | b"companiontype" | b"poddedupe" => Optional(Wholes),
         b"ext" => Optional(Ext),
         _ => Any,
     }
@@ -170,7 +169,7 @@ fn companion(key: &[u8]) -> Member {
     match key {
         b"format" => Optional(Objects(companion, 0)),
         b"w" | b"h" | b"wratio" | b"hratio" | b"wmin" => Optional(Whole),
-        b"btype" | b"battr" => Optional(Wholes),
+        b"btype" | b"battr" | b"api" => Optional(Wholes),
         _ => banner(key),
     }
 }
@@ -182,7 +181,6 @@ fn dur_floors(key: &[u8]) -> Member {
 fn native(key: &[u8]) -> Member {
     match key {
         b"ver" => Optional(Text),
-        b"api" => Optional(Wholes),
         b"ext" => Optional(Ext),
         _ => Any,
     }

@@ -55,7 +55,7 @@ fn sent(request: &Value) -> Result<(Value, Vec<String>), (Reason, String)> {
 }
 
 /// Keys by type, at each place that has some: `text`, `whole`, `number`, `texts`, `wholes`, `ext`.
-const OPTIONAL: [(&str, &str, &str); 60] = [
+const OPTIONAL: [(&str, &str, &str); 59] = [
     ("", "whole", "allimps"),
     ("", "ext", "ext"),
     ("source", "whole", "fd"),
@@ -68,21 +68,20 @@ const OPTIONAL: [(&str, &str, &str); 60] = [
     ("imp.0.refresh", "whole", "count"),
     ("imp.0.refresh.refsettings.0", "whole", "reftype minint"),
     ("imp.0.banner", "whole", "pos topframe vcm"),
-    ("imp.0.banner", "wholes", "expdir api"),
+    ("imp.0.banner", "wholes", "expdir"),
     ("imp.0.banner", "texts", "mimes"),
     ("imp.0.banner", "text", "id"),
     ("imp.0.banner", "ext", "ext"),
     ("imp.0.video", "text", "podid"),
     ("imp.0.video", "whole", "startdelay maxseq w h podseq placement plcmt linearity skip skipmin"),
-    ("imp.0.video", "whole", "skipafter sequence slotinpod maxextended minbitrate maxbitrate"),
+    ("imp.0.video", "whole", "skipafter sequence slotinpod minbitrate maxbitrate"),
     ("imp.0.video", "whole", "boxingallowed playbackend pos"),
-    ("imp.0.video", "wholes", "protocols playbackmethod delivery api companiontype poddedupe"),
+    ("imp.0.video", "wholes", "playbackmethod delivery companiontype poddedupe"),
     ("imp.0.video.companionad.0", "whole", "w h pos"),
     ("imp.0.video", "ext", "ext"),
-    ("imp.0.audio", "whole", "startdelay podseq sequence slotinpod maxextended minbitrate"),
+    ("imp.0.audio", "whole", "startdelay podseq sequence slotinpod minbitrate"),
     ("imp.0.audio", "whole", "maxbitrate maxseq feed stitched nvol"),
     ("imp.0.native", "text", "ver"),
-    ("imp.0.native", "wholes", "api"),
     ("imp.0.native", "ext", "ext"),
     ("imp.0.pmp", "ext", "ext"),
     ("imp.0.qty", "whole", "sourcetype"),

@@ -189,6 +189,52 @@ fn lists_at_their_edges() {
 }
 
 #[test]
+fn lists_of_an_impression_at_their_edges() {
+    for (format, keys) in [
+        ("banner", vec!["btype", "battr", "api"]),
+        ("video", vec!["battr", "api", "protocols", "rqddurs", "durfloors"]),
+        ("audio", vec!["battr", "api", "protocols", "rqddurs", "durfloors"]),
+        ("native", vec!["battr", "api"]),
+    ] {
+        for key in keys {
+            let (element, max) =
+                if key == "durfloors" { ("{}", DURFLOORS_MAX) } else { ("7", CODES_MAX) };
+            let own = |n: usize| {
+                let list = vec![element; n].join(",");
+                let more = format!(r#""mimes":["m"],"request":"{{}}","{key}":[{list}]"#);
+                request(&format!(r#","{format}":{{{more}}}"#), "")
+            };
+            check(&own(max), Ok(()));
+            let text = format!("imp[0].{format}.{key}: more than 64 entries");
+            check(&own(max + 1), Err((Reason::TooMany, &text)));
+            check(&own(9 * max), Err((Reason::TooMany, &text)));
+        }
+    }
+    let deal = |n: usize| {
+        let floors = vec!["{}"; n].join(",");
+        let pmp = format!(r#","pmp":{{"deals":[{{"id":"d","durfloors":[{floors}]}}]}}"#);
+        request(&format!("{BANNER}{pmp}"), "")
+    };
+    check(&deal(DURFLOORS_MAX), Ok(()));
+    let text = "imp[0].pmp.deals[0].durfloors: more than 64 entries";
+    check(&deal(DURFLOORS_MAX + 1), Err((Reason::TooMany, text)));
+}
+
+/// All lists of domains together: each costs the same work.
+#[test]
+fn domains_beyond_ascii_at_their_edge() {
+    let half = "\u{e9}".repeat(IDN_BYTES_MAX / 4);
+    let of = |badv: &str, wadomain: &str| {
+        let pmp = format!(r#","pmp":{{"deals":[{{"id":"d","wadomain":["{wadomain}"]}}]}}"#);
+        request(&format!("{BANNER}{pmp}"), &format!(r#","badv":["plain.example","{badv}"]"#))
+    };
+    check(&of(&half, &half), Ok(()));
+    let text = "badv: more than 32768 bytes of domains that are not ASCII: write them as `xn--`";
+    check(&of(&half, &format!("{half}\u{e9}")), Err((Reason::TooMany, text)));
+    check(&of(&"x".repeat(9 * IDN_BYTES_MAX), &half), Ok(()));
+}
+
+#[test]
 fn impressions() {
     use Reason::{Duplicate, Missing, NoFormat, NotJson, WrongType};
     check(r#"{"id":"r","imp":[{"banner":{}}]}"#, Err((Missing, "imp[0].id: required")));

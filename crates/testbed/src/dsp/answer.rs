@@ -239,7 +239,7 @@ impl Bidder {
         let mut tracker = String::new();
         if self.profile.notices {
             notices::write_notices((&self.origin, price), self.profile.loss_notices, body);
-            tracker = notices::tracker(&self.origin, price);
+            tracker = markup::Order::of(imp, creative).tracker(&self.origin, price);
         }
         let at_least = (start, self.profile.bid_bytes);
         markup::write(imp, creative, at_least, &tracker, body);

@@ -3,6 +3,7 @@
 //! spare escapes in JSON.
 
 use super::answer::append;
+use super::notices;
 use crate::scan::{Format, Imp};
 
 /// Names a creative.
@@ -22,12 +23,23 @@ pub(super) struct Order {
     pub(super) format: Format,
     pub(super) width: u32,
     pub(super) height: u32,
+    /// Whether it may load over HTTPS alone.
+    pub(super) is_secure: bool,
     pub(super) creative: Creative,
 }
 
 impl Order {
     pub(super) const fn of(imp: &Imp<'_>, creative: Creative) -> Self {
-        Self { format: imp.format, width: imp.width, height: imp.height, creative }
+        let Imp { format, width, height, is_secure, .. } = *imp;
+        Self { format, width, height, is_secure, creative }
+    }
+
+    /// The tracker of a DSP at `origin`, or none where the markup must not load it.
+    pub(super) fn tracker(&self, origin: &str, offer: u64) -> String {
+        if self.is_secure && !origin.starts_with("https:") {
+            return String::new();
+        }
+        notices::tracker(origin, offer)
     }
 }
 

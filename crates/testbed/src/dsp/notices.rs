@@ -225,7 +225,7 @@ impl Reply {
                 ..reply
             };
         }
-        let (markup, media_type) = markup::served(order, &tracker(seller.origin, offer));
+        let (markup, media_type) = markup::served(order, &order.tracker(seller.origin, offer));
         let mut bytes = head(200, &[("content-type", media_type)], Some(markup.len()));
         bytes.extend_from_slice(&markup);
         Self { script: Script::whole(bytes, profile.markup_latency), is_accepted: true }
@@ -314,7 +314,8 @@ impl<'a> Told<'a> {
         let (width, height) = (self.number("w")?, self.number("h")?);
         let creative =
             Creative { number: self.number("creative")?, advertiser: self.number("advertiser")? };
-        Some((Order { format, width, height, creative }, self.number("offer")?))
+        let is_secure = self.text("secure") == "1";
+        Some((Order { format, width, height, is_secure, creative }, self.number("offer")?))
     }
 }
 
@@ -367,9 +368,10 @@ pub(super) fn write_markup_notice((origin, offer): (&str, u64), order: Order, bo
         Format::Native => "native",
     };
     let Order { width, height, creative: Creative { number, advertiser }, .. } = order;
+    let secure = u8::from(order.is_secure);
     let url = format!(
         ",\"nurl\":\"{origin}/win?markup={format}&w={width}&h={height}&creative={number}\
-         &advertiser={advertiser}&{QUERY}{offer}\""
+         &advertiser={advertiser}&secure={secure}&{QUERY}{offer}\""
     );
     body.extend_from_slice(url.as_bytes());
 }

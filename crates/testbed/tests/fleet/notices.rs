@@ -180,6 +180,19 @@ fn markup_on_win_is_returned_by_the_nurl_with_macros_in_it() {
 }
 
 #[test]
+fn markup_on_win_loads_no_plain_tracker_on_secure_impressions() {
+    let fleet = fleet_of(DspProfile { markup_on_win_ppm: 1_000_000, ..bidding() });
+    let mut stream = connect(&fleet);
+    for (secure, want) in [(1, false), (0, true)] {
+        let body = BODY.replace("\"banner\":{", &format!("\"secure\":{secure},\"banner\":{{"));
+        let url = replaced(bid(&mut stream, &body)["nurl"].as_str().expect("a URL"), "");
+        let (_, markup) = call(&mut stream, &fleet, &url);
+        let markup = String::from_utf8(markup).expect("UTF-8");
+        assert_eq!(markup.contains("/view?"), want, "{markup}");
+    }
+}
+
+#[test]
 fn markup_fails_by_its_share() {
     let profile =
         DspProfile { markup_on_win_ppm: 1_000_000, markup_failure_ppm: 500_000, ..bidding() };

@@ -13,9 +13,9 @@ fn check(of_request: Value, of_imp: Value, of_bid: Value, want: Result<(), Fate>
     let request = parse_request(&body).unwrap();
     let text = bid(of_bid).to_string();
     let bid = parse_bid(&text).unwrap();
-    let imp = &request.imps()[0];
-    let got = check_creative(&request, imp, &bid, format_of(imp, &bid)).map(drop);
-    assert_eq!(got, want, "{body} {text}");
+    let (lists, imp) = (Lists::default(), &request.imps()[0]);
+    let rules = CreativeRules { request: &request, lists: &lists, imp };
+    assert_eq!(rules.check(&bid, false).map(drop), want, "{body} {text}");
 }
 
 #[track_caller]
@@ -60,55 +60,32 @@ fn a_banner_has_a_size_that_was_offered() {
         (screen(), size(300, 250), OK),
         (screen(), size(321, 480), wrong),
         (screen(), size(320, 481), wrong),
-        // Other formats have no size.
-        (json!({ "banner": null, "video": { "mimes": ["v"] } }), size(1, 1), OK),
     ] {
         check(json!({}), of_imp, of_bid, want);
     }
+    // Other formats have no size.
+    let video = json!({ "banner": null, "video": { "mimes": ["v"] } });
+    check(json!({}), video, json!({ "w": 1, "h": 1, "adm": "<VAST/>" }), OK);
 }
 
 #[test]
 fn secure_impressions_load_nothing_over_plain_http() {
-    let insecure = Err(Fate::Insecure);
-    for (adm, want) in [
-        ("<img src=\"https://x/i.png\">", OK),
-        ("<img src=\"http://x/i.png\">", insecure),
-        ("<img src='HTTP://x/i.png'>", insecure),
-        ("<img src=http://x/i.png>", insecure),
-        ("<script>load('http://x')</script>", insecure),
-        ("body{background:url(http://x)}", insecure),
-        ("http://x", insecure),
-        ("see http: the protocol", OK),
-        // What the user follows.
-        ("<a href=\"http://x\">", OK),
-        ("<a class='b' HREF = 'http://x'>", insecure),
-        ("<A HREF='http://x'>", OK),
-        ("<area href=http://x>", OK),
-        ("<a href=\"http://x\"><img src=\"http://y\">", insecure),
-        ("<a src=\"http://x\">", insecure),
-        ("<link rel=\"stylesheet\" href=\"http://x/a.css\">", insecure),
-        ("<image href='http://x'>", insecure),
-        // VAST.
-        ("<VAST><MediaFile><![CDATA[http://x/v.mp4]]></MediaFile>", insecure),
-        ("<VAST><MediaFile>\n  <![CDATA[ https://x/v.mp4 ]]></MediaFile>", OK),
-        ("<ClickThrough>http://x</ClickThrough>", OK),
-        ("<ClickThrough id=\"a\">\n <![CDATA[ http://x ]]></ClickThrough>", OK),
-        ("<CompanionClickThrough><![CDATA[http://x]]></CompanionClickThrough>", OK),
-        ("<ClickTracking><![CDATA[http://x]]></ClickTracking>", insecure),
-        ("<VAST xmlns=\"http://w3\" xmlns:xsi=\"http://w3\">", OK),
-        ("<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML 1.0//EN\" \"http://www.w3.org/x.dtd\">", OK),
-        // Native: JSON within the string.
-        (r#"{"link":{"url":"http://x"}}"#, OK),
-        (r#"{"link" : { "url" : "http:\/\/x"}}"#, OK),
-        (r#"{"img":{"url":"http://x"}}"#, insecure),
-        (r#"{"img":{"url":"http:\/\/x"}}"#, insecure),
+    let video = json!({ "banner": null, "video": { "mimes": ["v"] } });
+    let native = json!({ "banner": null, "native": { "request": "{}" } });
+    for (of_imp, adm, want) in [
+        (json!({}), "<img src=\"https://x/i.png\">", OK),
+        (json!({}), "<img src=\"http://x/i.png\">", Err(Fate::Insecure)),
+        (json!({}), "<img src=\"https://x/?u=http://y\">", OK),
+        (video.clone(), "<VAST><Error>http://x</Error>", Err(Fate::Insecure)),
+        (video, "<VAST><Error>https://x/?u=http://y</Error>", OK),
+        (native.clone(), r#"{"img":{"url":"http://x"}}"#, Err(Fate::Insecure)),
+        (native, r#"{"title":{"text":"see http://x"}}"#, OK),
     ] {
-        check(json!({}), json!({ "secure": 1 }), json!({ "adm": adm }), want);
-        check(json!({}), json!({ "secure": 0 }), json!({ "adm": adm }), OK);
-        check(json!({}), json!({}), json!({ "adm": adm }), OK);
+        for (secure, want) in [(json!(1), want), (json!(0), OK), (Value::Null, OK)] {
+            let of_imp = merged(&of_imp, &json!({ "secure": secure }));
+            check(json!({}), of_imp, json!({ "adm": adm }), want);
+        }
     }
-    let long = format!("<a {} href='http://x'>", "x ".repeat(TAG_BYTES_MAX));
-    check(json!({}), json!({ "secure": 1 }), json!({ "adm": long }), insecure);
     check(json!({}), json!({ "secure": 1 }), json!({ "adm": null, "nurl": "http://x" }), OK);
 }
 
@@ -124,13 +101,12 @@ fn markup_is_searched_however_it_is_escaped() {
         (r#""<a href=\"http:\/\/x\">""#, OK),
         (r#""<a href=\"\nhttp:\/\/x\">""#, OK),
         (r#""\u003ca href=\"http://x\"\u003e""#, OK),
-        (r#""\u003cClickThrough\u003ehttp://x""#, OK),
-        (r#""<ClickThrough>\n\t<![CDATA[http://x]]>""#, OK),
     ] {
         let text = format!(r#"{{"id":"1","impid":"1","price":1,"adm":{adm}}}"#);
         let bid = parse_bid(&text).unwrap();
-        let got = check_creative(&request, imp, &bid, format_of(imp, &bid)).map(drop);
-        assert_eq!(got, want, "{adm}");
+        let lists = Lists::default();
+        let rules = CreativeRules { request: &request, lists: &lists, imp };
+        assert_eq!(rules.check(&bid, false).map(drop), want, "{adm}");
     }
 }
 
@@ -167,8 +143,16 @@ fn advertisers() {
         (json!(["ford.example"]), json!(["www.ford.example"]), wrong),
         (json!(["ford.example"]), json!(["x", "a.b.ford.example"]), wrong),
         (json!(["ford.example"]), json!(["notford.example"]), OK),
-        (json!(["www.ford.example"]), json!(["ford.example"]), OK),
+        (json!(["ford.example"]), json!(["https://ford.example/"]), wrong),
+        (json!(["ford.example"]), json!(["ford.example/path"]), wrong),
+        (json!(["ford.example"]), json!(["ford.example."]), wrong),
+        (json!(["ford.example"]), json!([" ford.example"]), wrong),
+        (json!(["ford.example"]), json!(["ford.example:443"]), wrong),
+        (json!(["www.ford.example"]), json!(["ford.example"]), wrong),
+        (json!(["HTTP://Ford.example/x"]), json!(["ads.ford.example"]), wrong),
         (json!(["é.example"]), json!(["b.é.example"]), wrong),
+        (json!(["É.example"]), json!(["b.xn--9ca.example"]), wrong),
+        (json!(["ads.ford.example"]), json!(["ford.example"]), OK),
         (json!(["é"]), json!(["a\u{a9}"]), OK),
         (json!([""]), json!(["ford.example"]), OK),
         (json!(["ford.example"]), json!([""]), OK),
@@ -216,12 +200,12 @@ fn attributes_are_blocked_by_format() {
             "native": { "request": "{}", "battr": [4] },
         })
     };
-    for mtype in 1..=4 {
+    for (mtype, adm) in [(1, "<p>"), (2, "<VAST/>"), (3, "<VAST/>"), (4, "{}")] {
         for attr in 1..=5 {
             let want = if mtype == attr { wrong } else { OK };
-            check(json!({}), all(), json!({ "mtype": mtype, "attr": [9, attr] }), want);
+            check(json!({}), all(), json!({ "mtype": mtype, "adm": adm, "attr": [9, attr] }), want);
         }
-        check(json!({}), all(), json!({ "mtype": mtype }), OK);
+        check(json!({}), all(), json!({ "mtype": mtype, "adm": adm }), OK);
     }
 }
 
@@ -242,7 +226,7 @@ fn ad_types_show_in_the_markup() {
         check(json!({}), banner(btype), json!({ "adm": adm }), want);
     }
     let video = json!({ "video": { "mimes": ["v"] }, "banner": { "btype": [3] } });
-    check(json!({}), video, json!({ "mtype": 2, "adm": "<script>" }), OK);
+    check(json!({}), video, json!({ "mtype": 2, "adm": "<VAST><script>" }), OK);
 }
 
 #[test]
@@ -250,6 +234,9 @@ fn applications() {
     let bapp = || json!({ "bapp": ["com.bad", "123"] });
     check_request(bapp(), json!({ "bundle": "com.bad" }), Err(Fate::AppBundle));
     check_request(bapp(), json!({ "bundle": "123" }), Err(Fate::AppBundle));
+    check_request(bapp(), json!({ "bundle": " 123 " }), Err(Fate::AppBundle));
+    check_request(json!({ "bapp": [" 123"] }), json!({ "bundle": "123" }), Err(Fate::AppBundle));
+    check_request(bapp(), json!({ "bundle": "COM.bad" }), OK);
     check_request(bapp(), json!({ "bundle": "com.bad.not" }), OK);
     check_request(bapp(), json!({}), OK);
 }

@@ -327,7 +327,7 @@ pub struct Notices {
     pub callers: Vec<Notice>,
     /// Notices that bids name, and that would not be sent.
     pub not_sent: Vec<NotSent>,
-    /// Ads without a beacon of ours: never billed.
+    /// Ads without a beacon of ours: never billed, unless a secure impression is the reason.
     pub unmarked: Vec<Unmarked>,
 }
 

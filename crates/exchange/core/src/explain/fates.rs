@@ -43,6 +43,9 @@ impl Held<'_> {
             | Fate::PrivateAuction => self.of_deal(judged, bid, fate),
             Fate::Size
             | Fate::Format
+            | Fate::Protocol
+            | Fate::Api
+            | Fate::Duration
             | Fate::Insecure
             | Fate::Language
             | Fate::Advertiser
@@ -139,9 +142,26 @@ impl Held<'_> {
         match fate {
             Fate::Size => format!("{} is not on offer", size(bid.w, bid.h)),
             Fate::Format => match bid.mtype {
-                Some(mtype) => format!("mtype {mtype} is not on offer"),
-                None => "it does not tell by mtype which of the formats on offer it is".to_owned(),
+                Some(mtype) => {
+                    format!("mtype {mtype} is not on offer, or its markup is of another format")
+                }
+                None => "it has no mtype, and neither its markup nor protocol and dur tell which \
+                         of the formats on offer it is"
+                    .to_owned(),
             },
+            Fate::Protocol => {
+                let protocol = bid.protocol.unwrap_or_default();
+                format!("protocol {protocol} is not among the impression's protocols")
+            }
+            Fate::Api => {
+                let own = bid.apis.iter().flatten().copied().chain(bid.api);
+                let own = list(own.map(|api| api.to_string()));
+                format!("none of its API frameworks {own} is among the impression's api")
+            }
+            Fate::Duration => {
+                let seconds = bid.dur.unwrap_or_default();
+                format!("its {seconds} seconds are shorter or longer than the impression takes")
+            }
             Fate::Insecure => "secure is 1, and its markup loads something over http:".to_owned(),
             Fate::Language => {
                 let told = bid.language.as_deref().or(bid.langb.as_deref()).unwrap_or_default();
@@ -231,7 +251,9 @@ impl Held<'_> {
 fn malformed(bid: &Bid<'_>) -> String {
     if bid.lists_too_much() {
         let most = openrtb::BID_LIST_MAX;
-        return format!("it lists more than {most} domains, categories or attributes");
+        return format!(
+            "it lists more than {most} domains, categories, attributes or API frameworks"
+        );
     }
     "it lacks its id or its impid".to_owned()
 }

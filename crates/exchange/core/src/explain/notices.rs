@@ -80,7 +80,8 @@ impl Held<'_> {
     }
 
     fn notices(&self, conclusion: &Conclusion, are_sealed: bool) -> Notices {
-        let now = conclusion.now.iter().map(|notice| Notice {
+        let billed = conclusion.billed.iter().filter_map(|billed| billed.notice.as_ref());
+        let now = conclusion.now.iter().chain(billed).map(|notice| Notice {
             dsp: self.dsp_id(notice.dsp),
             kind: kind_name(notice.kind).to_owned(),
             url: notice.url.clone(),

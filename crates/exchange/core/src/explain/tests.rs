@@ -224,7 +224,7 @@ fn every_fate_of_form_has_its_sentence() {
     check_fate(
         none(),
         &one(json!({ "cat": vec!["IAB1"; 33] })),
-        "malformed 3: it lists more than 32 domains, categories or attributes",
+        "malformed 3: it lists more than 32 domains, categories, attributes or API frameworks",
     );
     check_fate(none(), &one(json!({ "price": null })), "no_price 9: it has no price");
     check_fate(
@@ -276,7 +276,35 @@ fn every_fate_of_seats_has_its_sentence() {
 #[test]
 fn every_fate_of_creatives_has_its_sentence() {
     check_fate(none(), &one(json!({ "w": 1, "h": 2 })), "size 203: 1x2 is not on offer");
-    check_fate(none(), &one(json!({ "mtype": 2 })), "format 204: mtype 2 is not on offer");
+    check_fate(
+        none(),
+        &one(json!({ "mtype": 2 })),
+        "format 204: mtype 2 is not on offer, or its markup is of another format",
+    );
+    check_fate(
+        none(),
+        &one(json!({ "adm": "<VAST/>" })),
+        "format 204: it has no mtype, and neither its markup nor protocol and dur tell which of \
+         the formats on offer it is",
+    );
+    let video = json!({ "mimes": ["v"], "protocols": [2], "api": [7], "maxduration": 30 });
+    let video = || json!({ "imp": [{ "id": "1", "bidfloor": 1, "video": video.clone() }] });
+    let vast = |change: Value| one(merged(&json!({ "adm": "<VAST/>" }), &change));
+    check_fate(
+        video(),
+        &vast(json!({ "protocol": 3 })),
+        "protocol 204: protocol 3 is not among the impression's protocols",
+    );
+    check_fate(
+        video(),
+        &vast(json!({ "apis": [1, 2] })),
+        "api 200: none of its API frameworks [1, 2] is among the impression's api",
+    );
+    check_fate(
+        video(),
+        &vast(json!({ "dur": 60 })),
+        "duration 200: its 60 seconds are shorter or longer than the impression takes",
+    );
     check_fate(
         json!({ "badv": ["x.example"] }),
         &one(json!({ "adomain": ["x.example"] })),

@@ -15,13 +15,17 @@ use units::{Cpm, Currency};
 fn check_in(market: &Market, of_request: &Value, of_bid: &Value, want: &str) {
     let body = request(of_request.clone());
     let want = cpm(want);
+    let has_banner = of_request["imp"][0].get("banner").is_some();
+    let shows_video = of_bid["mtype"].as_u64().map_or(!has_banner, |mtype| mtype > 1);
     with_auction(market, &body, |auction| {
         let judged = |micros: u64| {
             let price = Cpm::new(micros).unwrap().to_string();
             let price: Value = serde_json::from_str(&price).unwrap();
             let own = json!({ "cur": auction.currency.code() });
             let own = merged(&serde_json::from_str(&response(&[])).unwrap(), &own);
-            let priced = merged(&bid(of_bid.clone()), &json!({ "price": price }));
+            let adm = if shows_video { "<VAST/>" } else { "<p>" };
+            let priced = json!({ "price": price, "adm": adm });
+            let priced = merged(&bid(of_bid.clone()), &priced);
             let own = merged(&own, &json!({ "seatbid": [{ "bid": [priced] }] }));
             let answers = [(0, own.to_string())];
             let judgement = judge(auction, &self::answers(auction, &answers));
@@ -269,13 +273,15 @@ fn a_floor_beyond_any_price_sells_to_nobody() {
     let dearest = bid(json!({ "price": 1_000_000_000, "dur": 10 }));
     let deal = |deal: Value| json!({ "pmp": { "deals": [deal] } });
     let inexpressible = json!({ "id": "d", "bidfloor": 600_000_000 });
-    for (of_imp, dealid, want) in [
-        (video(json!({ "mincpmpersec": 60_000_000 })), Value::Null, Err(Fate::BelowFloor)),
-        (deal(inexpressible), json!("d"), Err(Fate::BelowDealFloor)),
-        (json!({ "bidfloor": 499_999_999 }), Value::Null, Ok(())),
+    let second = video(json!({ "mincpmpersec": 60_000_000 }));
+    for (of_imp, dealid, adm, want) in [
+        (second, Value::Null, "<VAST/>", Err(Fate::BelowFloor)),
+        (deal(inexpressible), json!("d"), "<p>", Err(Fate::BelowDealFloor)),
+        (json!({ "bidfloor": 499_999_999 }), Value::Null, "<p>", Ok(())),
     ] {
         let body = request(json!({ "imp": [imp(of_imp)] }));
-        let answers = [(0, response(&[merged(&dearest, &json!({ "dealid": dealid }))]))];
+        let answers =
+            [(0, response(&[merged(&dearest, &json!({ "dealid": dealid, "adm": adm }))]))];
         let got = with_auction(&market, &body, |auction| {
             judge(auction, &self::answers(auction, &answers)).bids[0].verdict.map(drop)
         });

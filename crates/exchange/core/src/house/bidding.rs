@@ -24,6 +24,7 @@ use crate::blocks::is_size_offered;
 use crate::eligibility::Ask;
 use crate::floors::{Shape, reaches};
 use crate::judge::BIDS_MAX;
+use crate::playback::takes_duration;
 
 const _: () = assert!(openrtb::IMPS_MAX * ACCOUNTS_MAX <= BIDS_MAX, "an answer may hold all bids");
 
@@ -115,7 +116,7 @@ impl Catalogue {
                 room.seats.unset(seat);
             }
         }
-        self.ad_terms.block(request, &mut room.blocked, &mut room.text);
+        self.ad_terms.block(request, &auction.lists, &mut room.blocked);
     }
 
     fn write(&self, auction: &Auction<'_>, room: &mut Room, answer: &mut HouseAnswer) {
@@ -317,6 +318,7 @@ impl Bidding<'_, '_> {
         };
         imp.formats & ad.format.bit() != 0
             && (ad.format != MediaType::Banner || self.fits_size(campaign, ad))
+            && takes_duration(imp.terms.imp, ad.format, ad.dur)
             && !(imp.is_secure && ad.is_insecure)
             && !(ad.format == MediaType::Banner
                 && ((imp.blocks_script && ad.has_script) || (imp.blocks_iframe && ad.has_iframe)))

@@ -13,6 +13,7 @@ use super::targeting::{CampaignTargeting, KeyValues, Listed, Page};
 use super::terms::{AdTerms, Numbers};
 use super::{Campaign, Rules};
 use crate::Region;
+use crate::domains::normal_domain;
 
 /// Campaigns that may bid, ready to be searched. Clones share all of it.
 #[derive(Clone, Debug)]
@@ -335,7 +336,7 @@ impl PlacesBuilder {
         };
         add(&mut self.countries, &targeting.countries, in_capitals);
         add(&mut self.publishers, &targeting.publishers, |text| text.into());
-        add(&mut self.domains, &targeting.domains, |text| text.to_ascii_lowercase().into());
+        add(&mut self.domains, &targeting.domains, |text| normal_domain(text).into());
         add(&mut self.bundles, &targeting.bundles, |text| text.into());
         self.pages.add(campaign, targeting.pages.iter().map(Page::key), std::iter::empty());
         let types = (0..u16::BITS).filter(|bit| targeting.device_types >> bit & 1 == 1);

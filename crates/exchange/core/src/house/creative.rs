@@ -7,7 +7,9 @@ use openrtb::codes::MediaType;
 use openrtb::{BID_LIST_MAX, escaped, is_json, parse_bid};
 use thiserror::Error;
 
-use crate::blocks::{has_tag, is_insecure};
+use crate::blocks::has_tag;
+use crate::format::{Syntax, formats_of_markup};
+use crate::loads::is_insecure;
 
 /// The highest creative attribute that is known: codes are bits of a word. Those of AdCOM 1.0 (List:
 /// Creative Attributes) end at 18.
@@ -74,6 +76,9 @@ pub enum CreativeProblem {
     /// A video or audio ad that is no VAST.
     #[error("must be VAST: an XML document with a <VAST> element")]
     Vast,
+    /// A banner that is VAST.
+    #[error("is VAST, which no banner is: its format is video or audio")]
+    Banner,
     /// A native ad that is no JSON.
     #[error("must be a JSON object of the Native Ads API")]
     Native,
@@ -168,7 +173,9 @@ fn check(spec: &CreativeSpec) -> Result<(), CreativeProblem> {
     unless(!spec.id.is_empty(), CreativeProblem::Id)?;
     unless(!spec.markup.trim_ascii().is_empty(), CreativeProblem::Markup)?;
     unless(spec.markup.len() <= MARKUP_BYTES_MAX, CreativeProblem::MarkupLength)?;
-    unless(!is_timed || spec.markup.contains("<VAST"), CreativeProblem::Vast)?;
+    let is_of_format = formats_of_markup(spec.format.bit(), &spec.markup) != 0;
+    unless(!is_timed || Syntax::of(&spec.markup) == Syntax::Vast, CreativeProblem::Vast)?;
+    unless(!is_banner || is_of_format, CreativeProblem::Banner)?;
     unless(!is_native || is_object(&spec.markup), CreativeProblem::Native)?;
     unless(spec.size.is_none_or(|(w, h)| is_banner && w > 0 && h > 0), CreativeProblem::Size)?;
     unless(spec.duration_s.is_none_or(|s| is_timed && s > 0), CreativeProblem::Duration)?;

@@ -9,9 +9,9 @@ use openrtb::codes::MediaType;
 use super::catalogue::Catalogue;
 use super::room::{DealRoom, Room};
 use super::targeting::PageUrl;
-use super::terms::{in_small_letters, suffixes};
 use crate::Auction;
 use crate::auction::ImpTerms;
+use crate::domains::{normal_domain, suffixes};
 use crate::eligibility::Ask;
 
 impl Catalogue {
@@ -79,10 +79,10 @@ impl Catalogue {
         if !domains.matters() {
             return;
         }
-        let Room { matched, spare, text, .. } = room;
+        let Room { matched, spare, .. } = room;
         let domain = request.domain();
-        let domain = domain.as_deref().map(|domain| in_small_letters(domain, text));
-        domains.narrow(matched, spare, domain.into_iter().flat_map(suffixes));
+        let domain = domain.as_deref().map(normal_domain);
+        domains.narrow(matched, spare, domain.iter().flat_map(|domain| suffixes(domain)));
     }
 
     /// By host and directory; the rest of what they want is in [`Catalogue::is_on_page`].
@@ -194,7 +194,7 @@ impl Catalogue {
             let wadomain = deal.deal.wadomain.as_deref().unwrap_or_default();
             noted.lists_domains = !wadomain.is_empty();
             noted.domains.reset(self.ad_terms.domains_len());
-            self.ad_terms.mark_domains(Some(wadomain), &mut noted.domains, &mut room.text);
+            self.ad_terms.mark_domains(Some(wadomain), &mut noted.domains);
         }
     }
 

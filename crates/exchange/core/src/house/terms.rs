@@ -7,13 +7,9 @@ use openrtb::{BidRequest, Text};
 
 use super::creative::Creative;
 use super::index::Bits;
-use crate::blocks::language_is_welcome;
-
-/// The taxonomy in which a category's children show (Content Taxonomy 1.0).
-const TAXONOMY_WITH_CHILDREN: u32 = 1;
-
-/// Longest name of a host (RFC 1035).
-const DOMAIN_BYTES_MAX: usize = 253;
+use crate::blocks::TAXONOMY_WITH_CHILDREN;
+use crate::domains::{normal_domain, suffixes};
+use crate::lists::Lists;
 
 /// Texts by number.
 #[derive(Clone, Debug, Default)]
@@ -130,15 +126,14 @@ impl AdTerms {
     }
 
     fn numbered(&mut self, creative: &Creative) -> Told {
-        let mut small = String::new();
         let mut domain = |domain: &str| {
-            let domain = in_small_letters(domain, &mut small);
-            self.domains.number(domain, suffixes(domain))
+            let domain = normal_domain(domain);
+            self.domains.number(&domain, suffixes(&domain))
         };
         let domains = creative.domains.iter().map(|text| domain(text)).collect();
         let mut category = |category: &str| self.categories.number(category, prefixes(category));
         let categories = creative.categories.iter().map(|text| category(text)).collect();
-        let bundle = creative.bundle.as_ref().map(|bundle| self.bundles.number(bundle));
+        let bundle = creative.bundle.as_ref().map(|bundle| self.bundles.number(bundle.trim()));
         let language = creative.language.as_ref().map(|told| {
             let known = self.languages.iter().position(|known| known == told);
             let at = known.unwrap_or_else(|| {
@@ -150,15 +145,10 @@ impl AdTerms {
         Told { domains, categories, taxonomy: creative.taxonomy, bundle, language }
     }
 
-    /// Which of it `request` blocks; `spare` is for texts in small letters.
-    pub(super) fn block(
-        &self,
-        request: &BidRequest<'_>,
-        blocked: &mut Blocked,
-        spare: &mut String,
-    ) {
+    /// Which of it `request` blocks, by its `lists`.
+    pub(super) fn block(&self, request: &BidRequest<'_>, lists: &Lists, blocked: &mut Blocked) {
         blocked.domains.reset(self.domains.numbers.len());
-        self.mark_domains(request.badv.as_deref(), &mut blocked.domains, spare);
+        self.mark_domains(request.badv.as_deref(), &mut blocked.domains);
         blocked.taxonomy = request.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN);
         blocked.categories.reset(self.categories.numbers.len());
         self.mark_categories(request.bcat.as_deref(), blocked.taxonomy, &mut blocked.categories);
@@ -167,26 +157,22 @@ impl AdTerms {
         blocked.categories_welcome.reset(self.categories.numbers.len());
         self.mark_categories(acat, blocked.taxonomy, &mut blocked.categories_welcome);
         blocked.bundles.reset(self.bundles.len());
-        for bundle in request.bapp.iter().flatten().filter_map(|app| self.bundles.get(app)) {
+        let bapp = request.bapp.iter().flatten();
+        for bundle in bapp.filter_map(|app| self.bundles.get(app.trim())) {
             blocked.bundles.set(bundle);
         }
         blocked.languages.reset(self.languages.len());
         for (number, language) in (0..).zip(&self.languages) {
-            if !language_is_welcome(request, Some(language)) {
+            if !lists.admit_language(request, language) {
                 blocked.languages.set(number);
             }
         }
     }
 
     /// Puts the domains within any of `listed` into `set`.
-    pub(super) fn mark_domains(
-        &self,
-        listed: Option<&[Text<'_>]>,
-        set: &mut Bits,
-        spare: &mut String,
-    ) {
+    pub(super) fn mark_domains(&self, listed: Option<&[Text<'_>]>, set: &mut Bits) {
         for domain in listed.unwrap_or_default() {
-            self.domains.mark(in_small_letters(domain, spare), set);
+            self.domains.mark(&normal_domain(domain), set);
         }
     }
 
@@ -222,42 +208,8 @@ impl Blocked {
     }
 }
 
-/// `domain` and what it is a subdomain of, as far as these can be names.
-pub(super) fn suffixes(domain: &str) -> impl Iterator<Item = &str> + Clone {
-    let dots = domain.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
-    let rest = dots.map(|(at, _)| &domain[at + 1..]);
-    let is_name = |suffix: &&str| (1..=DOMAIN_BYTES_MAX).contains(&suffix.len());
-    std::iter::once(domain).chain(rest).filter(is_name)
-}
-
 /// `category` and what it is a child of, in the taxonomy where that shows.
 fn prefixes(category: &str) -> impl Iterator<Item = &str> {
     let dashes = category.bytes().enumerate().filter(|(_, byte)| *byte == b'-');
     dashes.map(|(at, _)| &category[..at]).chain(std::iter::once(category))
-}
-
-/// `text` in small letters of ASCII, in `spare` where it is not so already.
-pub(super) fn in_small_letters<'t>(text: &'t str, spare: &'t mut String) -> &'t str {
-    if !text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return text;
-    }
-    spare.clear();
-    spare.push_str(text);
-    spare.make_ascii_lowercase();
-    spare
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each is looked up: a caller's domain of many labels must not cost the square of its length.
-    #[test]
-    fn what_is_too_long_for_a_name_is_no_domain() {
-        let long = format!("{}news.example", "a.".repeat(100_000));
-        let found: Vec<_> = suffixes(&long).collect();
-        assert!(found.iter().all(|suffix| suffix.len() <= DOMAIN_BYTES_MAX));
-        assert_eq!((found.len(), found.last()), (122, Some(&"example")));
-        assert_eq!(suffixes(".a..b").collect::<Vec<_>>(), [".a..b", "a..b", ".b", "b"]);
-    }
 }

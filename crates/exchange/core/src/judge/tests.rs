@@ -6,7 +6,9 @@ use super::*;
 use crate::fixtures::{
     AUCTION_ID, answers, bid, cpm, fates, imp, market, merged, request, response, with_auction,
 };
-use crate::{DealTerms, Market};
+use crate::{DealTerms, Market, NoticeMode};
+
+mod stretches;
 
 /// What is wrong with one bid of the first DSP, as changes to a sound auction.
 #[derive(Clone)]
@@ -85,9 +87,15 @@ fn creative_rows() -> Vec<Row> {
     let blocked = |fate, code, request, bid| row(fate, code, [(REQUEST, request), (BID, bid)]);
     let on_imp = |fate, code, imp, bid| row(fate, code, [(IMP, imp), (BID, bid)]);
     let banner = |key: &str, list: Value| json!({ "banner": { "w": 300, "h": 250, key: list } });
+    let video =
+        |key: &str, says: Value| json!({ "banner": null, "video": { "mimes": ["v"], key: says } });
+    let vast = |change: Value| merged(&json!({ "adm": "<VAST/>" }), &change);
     vec![
         row(Fate::Size, 203, [(BID, json!({ "w": 728, "h": 90 }))]),
-        row(Fate::Format, 204, [(BID, json!({ "mtype": 2 }))]),
+        row(Fate::Format, 204, [(BID, json!({ "mtype": 3 }))]),
+        on_imp(Fate::Protocol, 204, video("protocols", json!([2])), vast(json!({ "protocol": 3 }))),
+        on_imp(Fate::Api, 200, banner("api", json!([5])), json!({ "apis": [7] })),
+        on_imp(Fate::Duration, 200, video("maxduration", json!(30)), vast(json!({ "dur": 31 }))),
         on_imp(
             Fate::Insecure,
             207,
@@ -213,7 +221,8 @@ fn of_two_mistakes_the_first_in_order_is_the_fate() {
             let exclusive = matches!(
                 (earlier.fate, later.fate),
                 // Only a banner has a size, and what is under a deal meets the deal's floor alone.
-                (Fate::Size, Fate::Format) | (Fate::BelowFloor, Fate::BelowDealFloor)
+                (Fate::Size, Fate::Format | Fate::Protocol | Fate::Duration)
+                    | (Fate::BelowFloor, Fate::BelowDealFloor)
             );
             if let (false, Some(row)) = (exclusive, both(earlier, later)) {
                 check(&row, later.fate);
@@ -385,13 +394,91 @@ fn what_is_absent_has_its_default() {
     check_entry(none(), &other("nurl"), Ok((0, "2")));
     check_entry(none(), &other("adid"), Ok((0, "2")));
     check_entry(none(), &other("iurl"), Err(Fate::NoMarkup));
-    // Without `mtype` the format is plain only where one was offered.
-    let two = json!({ "imp": [imp(json!({ "video": { "mimes": ["video/mp4"] } }))] });
+    // A format is one of those on offer.
     let typed = |mtype: u32| of(Value::Null, Value::Null, bid(json!({ "mtype": mtype })));
-    check_entry(two.clone(), &plain(), Err(Fate::Format));
-    check_entry(two.clone(), &typed(1), Ok((0, "2")));
-    check_entry(two.clone(), &typed(2), Ok((0, "2")));
-    check_entry(two, &typed(9), Err(Fate::Format));
+    check_entry(none(), &typed(1), Ok((0, "2")));
+    check_entry(none(), &typed(2), Err(Fate::Format));
+    check_entry(none(), &typed(9), Err(Fate::Format));
+    let object = bid(json!({ "adm": { "assets": [] } }));
+    check_entry(none(), &of(Value::Null, Value::Null, object), Err(Fate::Format));
+}
+
+/// The formats that a bid may be of on an impression of all four, as the codes of `mtype`; `later`
+/// where its markup is fetched before the answer.
+#[expect(clippy::needless_pass_by_value, reason = "reads well with json!")]
+#[track_caller]
+fn check_formats(bid_change: Value, want: Result<&[u32], Fate>, later: Result<&[u32], Fate>) {
+    let of_imp = json!({
+        "video": { "mimes": ["video/mp4"], "minduration": 10 },
+        "audio": { "mimes": ["audio/mp4"], "battr": [9] },
+        "native": { "request": "{}" },
+    });
+    let body = request(json!({ "imp": [imp(of_imp)] }));
+    let bodies = [(0, response(&[bid(bid_change.clone())]))];
+    for (notices, want) in [(NoticeMode::Upstream, want), (NoticeMode::Final, later)] {
+        let mut market = market();
+        market.publishers.others.notices = notices;
+        with_auction(&market, &body, |auction| {
+            let judgement = judge(auction, &answers(auction, &bodies));
+            let judged = &judgement.bids[0];
+            let formats = MediaType::members(judged.formats).map(|format| format as u32 + 1);
+            let got = judged.verdict.map(|_| formats.collect::<Vec<_>>());
+            assert_eq!(got.as_deref().map_err(|fate| *fate), want, "{notices:?} {bid_change}");
+        });
+    }
+}
+
+#[test]
+fn without_mtype_the_markup_says_what_a_bid_is() {
+    let check = |bid: Value, want| check_formats(bid, want, want);
+    let media = |kind: &str| format!("<VAST><MediaFiles><MediaFile id='1' type='{kind}'>");
+    check(json!({ "adm": "<p>" }), Ok(&[1]));
+    check(json!({ "adm": "see { this }" }), Ok(&[1]));
+    check(json!({ "adm": "{\"assets\":[]}" }), Ok(&[4]));
+    check(json!({ "adm": { "assets": [] } }), Ok(&[4]));
+    check(json!({ "adm": media("video/mp4") }), Ok(&[2]));
+    check(json!({ "adm": media("audio/mpeg") }), Ok(&[3]));
+    check(json!({ "adm": "<DAAST/>" }), Ok(&[3]));
+    // A wrapper may be of either, unless one of them takes no such ad.
+    check(json!({ "adm": "<VAST><Wrapper/>" }), Err(Fate::Format));
+    check(json!({ "adm": "<VAST><Wrapper/>", "attr": [9] }), Ok(&[2]));
+    // What is told is held against the markup.
+    check(json!({ "mtype": 1, "adm": "{}" }), Ok(&[1]));
+    check(json!({ "mtype": 1, "adm": "<VAST/>" }), Err(Fate::Format));
+    check(json!({ "mtype": 2, "adm": "<p>" }), Err(Fate::Format));
+    check(json!({ "mtype": 2, "adm": "<DAAST/>" }), Err(Fate::Format));
+    check(json!({ "mtype": 3, "adm": "<VAST/>" }), Ok(&[3]));
+    check(json!({ "mtype": 4, "adm": "<p>" }), Err(Fate::Format));
+    check(json!({ "mtype": 5 }), Err(Fate::Format));
+}
+
+#[test]
+fn markup_that_is_fetched_tells_the_format_later() {
+    let on_win = |change: Value| {
+        merged(&json!({ "adm": null, "nurl": "https://n.alpha.example/ad" }), &change)
+    };
+    let none = Err(Fate::Format);
+    check_formats(on_win(json!({})), none, Ok(&[1, 2, 3, 4]));
+    check_formats(on_win(json!({ "w": 728, "h": 90 })), none, Ok(&[2, 3, 4]));
+    check_formats(on_win(json!({ "dur": 15 })), none, Ok(&[2, 3]));
+    check_formats(on_win(json!({ "protocol": 2 })), none, Ok(&[2, 3]));
+    check_formats(on_win(json!({ "dur": 15, "attr": [9] })), Ok(&[2]), Ok(&[2]));
+    check_formats(on_win(json!({ "protocol": 9 })), Ok(&[3]), Ok(&[3]));
+    check_formats(on_win(json!({ "mtype": 3 })), Ok(&[3]), Ok(&[3]));
+    let preloaded = json!({ "adm": null, "adid": "7" });
+    check_formats(preloaded, none, none);
+}
+
+/// Until the format is known, the floor is the dearest of those it may have.
+#[test]
+fn a_bid_of_unknown_format_is_held_to_the_dearest_floor() {
+    let of_imp = json!({ "video": { "mimes": ["v"], "mincpmpersec": 0.25, "maxduration": 10 } });
+    let body = request(json!({ "imp": [imp(of_imp)] }));
+    let on_win = bid(json!({ "adm": null, "nurl": "https://n.alpha.example/ad" }));
+    let bodies = [(0, response(&[on_win]))];
+    let mut market = market();
+    market.publishers.others.notices = NoticeMode::Final;
+    assert_eq!(fates(&market, &body, &bodies), [Fate::BelowFloor]);
 }
 
 #[test]
@@ -417,6 +504,7 @@ fn deals_admit_whom_they_name() {
         (sites.clone(), 0, with_deal(json!(["ford.example", "opel.example"])), Ok((0, "2"))),
         (sites.clone(), 0, with_deal(json!(["ford.example", "x"])), Err(Fate::DealAdvertiser)),
         (sites.clone(), 0, with_deal(json!(["notford.example"])), Err(Fate::DealAdvertiser)),
+        (sites.clone(), 0, with_deal(json!(["https://www.Ford.example./x"])), Ok((0, "2"))),
         (sites, 0, with_deal(json!([])), Err(Fate::DealAdvertiser)),
         (json!({ "id": "d", "at": 3, "bidfloor": 1.5 }), 0, with_deal(json!([])), Ok((0, "1.5"))),
     ] {

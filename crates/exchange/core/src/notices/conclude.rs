@@ -13,7 +13,6 @@ use super::on_win::{Fetched, served_on_win};
 use super::token::{Claims, KeyRing, auction_number};
 use super::url::{NoticeTarget, URL_BYTES_MAX};
 use crate::answer::{Sale, bid_text, response, response_with, seat_name};
-use crate::blocks::format_of;
 use crate::clear::Clearing;
 use crate::judge::{Answer, Judgement};
 use crate::macros::MacroValues;
@@ -75,6 +74,11 @@ impl BeaconBase {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is `https`: browsers load nothing else into a secure page.
+    pub fn is_tls(&self) -> bool {
+        NoticeTarget::parse(&self.0).is_some_and(|target| target.is_tls)
+    }
 }
 
 /// What becomes of an auction.
@@ -86,12 +90,24 @@ pub struct Conclusion {
     pub now: Vec<Notice>,
     /// Notices that bids name, and that are not sent.
     pub unsent: Vec<Unsent>,
-    /// By position of its DSP, why a returned ad has no beacon: it is never billed.
+    /// By position of its DSP, why a returned ad has no beacon: it is never billed, unless it is
+    /// among `billed`.
     pub unmarked: Vec<(usize, Unmarked)>,
     /// Bids, by position in the judgement, whose reservation a billing beacon of ours carries: when it
     /// is called, and not before, that is settled. Of no other bid will it ever be told that it is
     /// billed, so whoever reserved for one settles or releases now.
     pub billable: Vec<usize>,
+    /// Sales that are billed now: their impressions take no beacon that is not HTTPS.
+    pub billed: Vec<BilledSale>,
+}
+
+/// A sale that is billed when it is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BilledSale {
+    /// The bid, by position in the judgement.
+    pub bid: usize,
+    /// Its billing notice, if it names one that may be called.
+    pub notice: Option<Notice>,
 }
 
 /// A notice to a DSP.
@@ -294,8 +310,14 @@ impl<'p> Planner<'p, '_> {
                 return;
             }
         };
-        let format = format_of(self.auction.imps[sale.imp].imp, bid);
-        let format = format.expect("a winner's format is known");
+        if self.auction.imps[sale.imp].imp.secure == Some(1) && !self.sealing.base.is_tls() {
+            self.conclusion.unmarked.push((dsp, Unmarked::Insecure));
+            self.bill(sale, values);
+            out.push_str(",\"adm\":");
+            return markup.write_unmarked(out, values);
+        }
+        let format =
+            judged.format(fetched).expect("the format of markup that was checked is known");
         let beacon = self.sealed(sale, NoticeKind::Billing);
         let beacon = beacon.ok_or(Unmarked::Unsealed);
         let marked = beacon.and_then(|beacon| markup.marked(format, &beacon, values));
@@ -310,6 +332,23 @@ impl<'p> Planner<'p, '_> {
                 markup.write_unmarked(out, values);
             }
         }
+    }
+
+    /// Bills the sale now: no beacon will tell when it is shown.
+    fn bill(&mut self, sale: &Sale, values: &MacroValues<'_>) {
+        let (dsp, kind) = (self.dsp(sale.bid), NoticeKind::Billing);
+        let bid = self.cleared.judgement.bids[sale.bid].bid.as_ref();
+        let raw = bid.and_then(|bid| bid.notice_url(kind));
+        let url = raw.map(|raw| checked_url(&self.auction.market.dsps[dsp], raw, values));
+        let notice = match url {
+            Some(Ok(url)) => Some(Notice { dsp, kind, url }),
+            Some(Err(why)) => {
+                self.conclusion.unsent.push(Unsent { dsp, kind, why });
+                None
+            }
+            None => None,
+        };
+        self.conclusion.billed.push(BilledSale { bid: sale.bid, notice });
     }
 
     /// Notices of our own, behind which the DSP's are sealed.
@@ -376,9 +415,7 @@ impl<'p> Planner<'p, '_> {
         let judged = &self.cleared.judgement.bids[sale.bid];
         let seat = judged.seat.expect("a winner has a seat");
         let imp = &auction.imps[sale.imp];
-        let bid = judged.bid.as_ref().expect("a winner has been parsed");
-        let format = format_of(imp.imp, bid).expect("a winner's format is known");
-        let lifetime = self.sealing.lifetimes.seconds(auction.request, imp.imp, format);
+        let lifetime = self.sealing.lifetimes.seconds(auction.request, imp.imp, judged.formats);
         let reservation = match kind {
             NoticeKind::Win => None, // It moves no money.
             NoticeKind::Billing | NoticeKind::Loss => self.reserved(sale),

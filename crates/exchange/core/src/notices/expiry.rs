@@ -41,16 +41,17 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// For an ad of `format` on `imp`: `imp.exp` where the caller says it, at most the cap.
-    pub(crate) fn seconds(
-        &self,
-        request: &BidRequest<'_>,
-        imp: &Imp<'_>,
-        format: MediaType,
-    ) -> u32 {
+    /// For an ad of one of `formats`, a set of [`MediaType::bit`], on `imp`: `imp.exp` where the
+    /// caller says it, at most the cap; else the longest that the formats have.
+    pub(crate) fn seconds(&self, request: &BidRequest<'_>, imp: &Imp<'_>, formats: u8) -> u32 {
         if let Some(exp) = imp.exp.filter(|exp| *exp > 0) {
             return exp.min(self.exp_max_s);
         }
+        let of = |format| self.usual_seconds(request, imp, format);
+        MediaType::members(formats).map(of).max().unwrap_or(self.web_s)
+    }
+
+    fn usual_seconds(&self, request: &BidRequest<'_>, imp: &Imp<'_>, format: MediaType) -> u32 {
         let is_app = request.app.is_some();
         if request.dooh.is_some() {
             self.dooh_s
@@ -82,7 +83,7 @@ mod tests {
         let body = request(of_request);
         let request = openrtb::parse_request(&body).unwrap();
         let lifetimes = Lifetimes { exp_max_s: 4000, ..Lifetimes::default() };
-        assert_eq!(lifetimes.seconds(&request, &request.imps()[0], format), want, "{body}");
+        assert_eq!(lifetimes.seconds(&request, &request.imps()[0], format.bit()), want, "{body}");
     }
 
     #[test]
@@ -98,6 +99,10 @@ mod tests {
             check(app.clone(), json!({}), format, 1800);
             check(site.clone(), json!({}), format, 1800);
         }
+        let request =
+            openrtb::parse_request(r#"{"id":"r","imp":[{"id":"1","banner":{}}]}"#).unwrap();
+        let either = Lifetimes::default().seconds(&request, &request.imps()[0], 0b11);
+        assert_eq!(either, 1800, "the longest of those that it may be");
         check(app.clone(), json!({"instl": 1}), Banner, 1800);
         check(app.clone(), json!({"instl": 0}), Banner, 300);
         for (ssai, want) in [(0, 1800), (1, 1800), (2, 86_400), (3, 86_400)] {

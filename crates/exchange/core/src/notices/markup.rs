@@ -28,11 +28,14 @@ pub enum Unmarked {
     NotNative,
     /// The beacon could not be sealed.
     Unsealed,
+    /// The impression is secure, and the beacon's URL is not HTTPS. Such a sale is billed at once;
+    /// all others without a beacon never are.
+    Insecure,
 }
 
 impl Unmarked {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Absent,
         Self::Unreadable,
         Self::Empty,
@@ -41,6 +44,7 @@ impl Unmarked {
         Self::TooManyAds,
         Self::NotNative,
         Self::Unsealed,
+        Self::Insecure,
     ];
 
     /// The metric label.
@@ -54,6 +58,7 @@ impl Unmarked {
             Self::TooManyAds => "too_many_ads",
             Self::NotNative => "not_native",
             Self::Unsealed => "unsealed",
+            Self::Insecure => "insecure",
         }
     }
 }
@@ -70,11 +75,8 @@ pub(crate) fn add_beacon(
         return Err(Unmarked::Empty);
     }
     match format {
-        // A video player in a banner's place may be sent its VAST.
-        MediaType::Banner if !vast::is_vast(markup) => Ok(html::add_pixel(markup, beacon)),
-        MediaType::Banner | MediaType::Video | MediaType::Audio => {
-            vast::add_impression(markup, beacon)
-        }
+        MediaType::Banner => Ok(html::add_pixel(markup, beacon)),
+        MediaType::Video | MediaType::Audio => vast::add_impression(markup, beacon),
         MediaType::Native => openrtb::add_tracker(markup, beacon).ok_or(Unmarked::NotNative),
     }
 }

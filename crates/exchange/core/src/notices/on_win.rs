@@ -16,7 +16,7 @@ use units::Cpm;
 
 use super::conclude::{NotSent, checked_url};
 use crate::answer::sale;
-use crate::blocks::{format_of, markup_is_blocked};
+use crate::blocks::markup_is_blocked;
 use crate::clear::Clearing;
 use crate::judge::Judgement;
 use crate::macros::macros_len;
@@ -35,8 +35,8 @@ pub struct Wanted {
     /// Its win notice, macros replaced: the ad is what it answers. Where it must not be called, the
     /// bid is to be barred.
     pub url: Result<String, NotSent>,
-    /// Whether the bid names a preloaded ad (`adid`): it stands even without markup. If its notice
-    /// could not be delivered, it is sent like any other.
+    /// Whether the bid names a preloaded ad (`adid`) of a known format: it stands even without markup. If
+    /// its notice could not be delivered, it is sent like any other.
     pub is_preloaded: bool,
 }
 
@@ -69,7 +69,8 @@ pub fn markup_wanted(
     for win in clearing.wins.iter().flatten() {
         let is_here = |ad: &Fetched| (ad.entry, ad.price) == (win.entry, win.price);
         let index = judgement.bid_of(win.entry);
-        let bid = judgement.bids[index].bid.as_ref().expect("a winner has been parsed");
+        let judged = &judgement.bids[index];
+        let bid = judged.bid.as_ref().expect("a winner has been parsed");
         let Some(raw) = served_on_win(bid).filter(|_| !fetched.iter().any(is_here)) else {
             continue;
         };
@@ -77,7 +78,7 @@ pub fn markup_wanted(
         let sale = sale(auction, judgement, clearing, win);
         let values = values::of_returned(auction, judgement, &sale, Occasion::Win);
         let url = checked_url(&auction.market.dsps[dsp], raw, &values);
-        let is_preloaded = bid.adid.is_some();
+        let is_preloaded = bid.adid.is_some() && judged.format(None).is_some();
         let is_listed = match &url {
             Ok(_) => mode == NoticeMode::Final,
             Err(_) => !is_preloaded,
@@ -92,6 +93,13 @@ pub fn markup_wanted(
 /// The win notice that answers with the ad, as JSON text.
 pub(super) fn served_on_win<'a>(bid: &Bid<'a>) -> Option<&'a str> {
     if bid.markup().is_some() { None } else { bid.notice_url(NoticeKind::Win) }
+}
+
+/// Whether the bid's ad is served on its win notice, and fetched before the answer is written.
+pub(crate) fn fetches_markup(auction: &Auction<'_>, bid: &Bid<'_>) -> bool {
+    auction.publisher_terms().notices == NoticeMode::Final
+        && !auction.request.is_test()
+        && served_on_win(bid).is_some()
 }
 
 /// Whether the bid's ad is served on a win notice that must not be called.
@@ -124,8 +132,8 @@ pub fn checked_markup(
     }
     let entry = wanted.entry;
     let imp = auction.imps[judgement.entries[entry].imp].imp;
-    let bid = judgement.bids[judgement.bid_of(entry)].bid.as_ref();
-    let format = bid.and_then(|bid| format_of(imp, bid)).ok_or(Fate::Format)?;
+    let judged = &judgement.bids[judgement.bid_of(entry)];
+    let format = judged.format(Some(&markup)).ok_or(Fate::Format)?;
     markup_is_blocked(imp, format, &markup).map_or(Ok(markup), Err)
 }
 

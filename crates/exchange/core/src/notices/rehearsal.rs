@@ -18,6 +18,8 @@ pub(crate) const NOW_UNIX_S: u64 = 1_000_000;
 #[derive(Clone)]
 pub(crate) struct Rehearsal {
     pub(crate) market: Market,
+    /// Where beacons are called.
+    pub(crate) base: &'static str,
     pub(crate) request: String,
     pub(crate) bodies: Vec<(usize, String)>,
     pub(crate) fetched: Vec<Fetched>,
@@ -53,7 +55,7 @@ impl Rehearsal {
         let request = request.to_owned();
         let bodies = bodies.to_vec();
         let (fetched, barred, reserved) = (Vec::new(), Vec::new(), Vec::new());
-        Self { market, request, bodies, fetched, barred, reserved }
+        Self { market, base: BASE, request, bodies, fetched, barred, reserved }
     }
 
     pub(crate) fn returning_all(mut self) -> Self {
@@ -95,7 +97,7 @@ impl Rehearsal {
             let sales = sales(auction, judgement, clearing);
             let cleared = Cleared { answers, judgement, clearing, sales: &sales };
             let (keys, lifetimes) = (keys(), Lifetimes::default());
-            let base = BeaconBase::parse(BASE).expect("the base is right");
+            let base = BeaconBase::parse(self.base).expect("the base is right");
             let sealing = fetched.map(|fetched| Sealing {
                 keys: &keys,
                 base: &base,

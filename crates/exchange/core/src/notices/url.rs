@@ -1,7 +1,7 @@
 //! The URL of a notice, taken apart strictly: what two readers could take for two hosts is refused.
 //! Which addresses a host may resolve to is checked when a connection is opened, not here.
 
-use crate::blocks::is_within;
+use crate::domains::is_within;
 
 /// Longest URL of a notice, macros replaced.
 pub const URL_BYTES_MAX: usize = 4096;

@@ -21,7 +21,7 @@ pub(super) trait Coded: Copy + 'static {
 
     fn read(field: Varint) -> Result<Self, Malformed> {
         field.known(|number| {
-            // Numbers were given in their order.
+            // Most numbers were given in their order.
             let at = usize::try_from(number).ok()?.checked_sub(1)?;
             let own = Self::ALL.get(at).filter(|known| known.number() == number);
             own.or_else(|| Self::ALL.iter().find(|known| known.number() == number)).copied()
@@ -54,6 +54,9 @@ impl Coded for Fate {
             Self::PrivateAuction => Wire::PrivateAuction,
             Self::Size => Wire::Size,
             Self::Format => Wire::Format,
+            Self::Protocol => Wire::Protocol,
+            Self::Api => Wire::Api,
+            Self::Duration => Wire::Duration,
             Self::Insecure => Wire::Insecure,
             Self::Language => Wire::Language,
             Self::Advertiser => Wire::Advertiser,

@@ -25,7 +25,8 @@ impl Bench {
         let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
         let reservation = Reservation { token, currency: Currency::USD };
         let id = TokenId([number; TokenId::BYTES]);
-        self.bills.add((id, reservation), now_ms, &self.metrics);
+        let billed = DirectBill { id, reservation: Some(reservation), notice: None };
+        self.bills.add(billed, now_ms, &self.metrics);
     }
 
     /// The orders so far: each with its number, which its reservation has too, and who waits for it.

@@ -252,6 +252,7 @@ const fn key_of(problem: CreativeProblem) -> &'static str {
         CreativeProblem::Markup
         | CreativeProblem::MarkupLength
         | CreativeProblem::Vast
+        | CreativeProblem::Banner
         | CreativeProblem::Native => "markup",
         CreativeProblem::Size => "size",
         CreativeProblem::Duration => "duration_s",

@@ -58,7 +58,7 @@ impl NoticesConfig {
             "url",
             Required("https://exchange.example/n/"),
             base,
-            "Where browsers and callers reach /n/ of this exchange; beacons are put behind it.",
+            "Where browsers and callers reach /n/ of this exchange; beacons are put behind it. Unless it is https, ads on secure impressions get no beacon, and are billed when they are sold.",
         );
         s.moved("directory", "record.directory");
         let key = s.secret(

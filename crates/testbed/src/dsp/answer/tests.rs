@@ -100,6 +100,38 @@ fn check_bid(imp: &Value, bid: &Value) {
     }
 }
 
+/// Its trackers would make it lose on a secure impression, unless they are HTTPS.
+#[test]
+fn secure_impressions_get_no_plain_tracker() {
+    let request = |secure: &str| {
+        let offers = [
+            r#""banner":{"w":300,"h":250}"#,
+            r#""video":{"mimes":["video/mp4"]}"#,
+            r#""audio":{"mimes":["audio/mp4"]}"#,
+            r#""native":{"request":"{}"}"#,
+        ];
+        let imps = offers.map(|offer| format!(r#"{{"id":"1",{offer}{secure}}}"#));
+        format!(r#"{{"id":"a","imp":[{}]}}"#, imps.join(","))
+    };
+    for (origin, secure, want) in [
+        ("http://127.0.0.1:1", "", true),
+        ("http://127.0.0.1:1", r#","secure":0"#, true),
+        ("http://127.0.0.1:1", r#","secure":1"#, false),
+        ("https://127.0.0.1:1", r#","secure":1"#, true),
+    ] {
+        let profile = DspProfile { no_bid_ppm: 0, notices: true, ..DspProfile::default() };
+        let mut bidder = Bidder::new(profile, 3, origin.to_owned());
+        let bids = bids_of(&mut bidder, &request(secure));
+        assert_eq!(bids.len(), 4);
+        for bid in bids {
+            let adm = bid["adm"].as_str().expect("markup");
+            let tracker = format!("{origin}/view?");
+            assert_eq!(adm.contains(&tracker), want, "{origin} {secure} {adm}");
+            assert!(bid["burl"].as_str().expect("a notice").starts_with(origin));
+        }
+    }
+}
+
 #[test]
 fn an_answer_depends_on_profile_place_and_request_alone() {
     let noisy = |profile: &mut DspProfile| {

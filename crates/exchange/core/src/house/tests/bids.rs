@@ -63,6 +63,7 @@ fn what_the_request_blocks_is_not_shown() {
     let bundle = with(&|spec| spec.bundle = Some("com.bad".into()));
     for (change, spec, want) in [
         (json!({ "badv": ["ACME.example"] }), &domain, false),
+        (json!({ "badv": ["https://www.Acme.example/x"] }), &domain, false),
         (json!({ "badv": ["cme.example", "a.shop.acme.example", ""] }), &domain, true),
         (json!({ "bcat": ["IAB7"] }), &category, false),
         (json!({ "bcat": ["IAB7-3", "IAB"] }), &category, true),
@@ -83,6 +84,7 @@ fn what_the_request_blocks_is_not_shown() {
         (json!({ "wlang": ["en", "fr"] }), &german, false),
         (json!({ "wlang": ["en", "DE"] }), &german, true),
         (json!({ "wlang": ["en"] }), &domain, true),
+        (json!({ "bapp": [" com.bad"] }), &bundle, false),
         (json!({ "bapp": ["com.bad"] }), &bundle, false),
         (json!({ "bapp": ["com.worse"] }), &bundle, true),
         (json!({ "wseat": ["other"] }), &domain, false),
@@ -90,6 +92,25 @@ fn what_the_request_blocks_is_not_shown() {
         (json!({ "wseat": ["other", "acme"], "bseat": ["other"] }), &domain, true),
     ] {
         check_creative(&change, spec.clone(), want);
+    }
+}
+
+#[test]
+fn a_video_is_as_long_as_the_player_takes() {
+    let spec = CreativeSpec {
+        duration_s: Some(20),
+        ..CreativeSpec::new("v1", MediaType::Video, "<VAST/>")
+    };
+    for (says, want) in [
+        (json!({ "maxduration": 30 }), true),
+        (json!({ "maxduration": 15 }), false),
+        (json!({ "maxduration": 15, "maxextended": 5 }), true),
+        (json!({ "minduration": 21 }), false),
+        (json!({ "rqddurs": [15, 30] }), false),
+        (json!({ "poddur": 10 }), false),
+    ] {
+        let video = merged(&json!({ "mimes": ["video/mp4"] }), &says);
+        check_creative(&json!({ "imp": [{ "id": "1", "video": video }] }), spec.clone(), want);
     }
 }
 
@@ -180,6 +201,8 @@ fn creatives_are_sound_or_refused() {
         (with(MediaType::Banner, &"x".repeat(MARKUP_BYTES_MAX + 1)), CreativeProblem::MarkupLength),
         (with(MediaType::Video, "<p>"), CreativeProblem::Vast),
         (with(MediaType::Audio, "<p>"), CreativeProblem::Vast),
+        (with(MediaType::Audio, "<p><VAST/>"), CreativeProblem::Vast),
+        (with(MediaType::Banner, "<VAST/>"), CreativeProblem::Banner),
         (with(MediaType::Native, "[]"), CreativeProblem::Native),
         (with(MediaType::Native, "{"), CreativeProblem::Native),
         (CreativeSpec { size: Some((0, 1)), ..banner() }, CreativeProblem::Size),

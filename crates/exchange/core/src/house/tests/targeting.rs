@@ -126,6 +126,7 @@ fn publishers_domains_and_applications() {
     for (change, allowed, blocked, want) in [
         (json!({}), vec!["news.example"], vec![], true),
         (json!({}), vec!["NEWS.example"], vec![], true),
+        (json!({}), vec!["https://www.News.example./x"], vec![], true),
         (json!({}), vec!["example"], vec![], true),
         (json!({}), vec!["ews.example", "a.news.example"], vec![], false),
         (json!({}), vec![], vec!["news.example"], false),

@@ -186,6 +186,7 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     let video = json!({ "imp": [{ "id": "1", "video": { "mimes": ["video/mp4"] } }] });
     let check = |adm: Value, want: Unmarked, shown: Value| {
         let mut rehearsal = two(NoticeMode::Final, json!({ "adm": adm, "adid": "x" }));
+        rehearsal.bodies[1].1 = rehearsal.bodies[1].1.replace("<p>", "<VAST/>");
         rehearsal.request = request(video.clone());
         let (bids, conclusion) = rehearsal.bids();
         assert_eq!(bids[0]["adm"], shown);
@@ -209,6 +210,43 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     assert!(conclusion.unsent.iter().filter(|unsent| unsent.why == NotSent::Unsealed).count() == 3);
 }
 
+/// A browser would not load our pixel, and count it as a fault of the page.
+#[test]
+fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
+    let check = |secure: u8, base: &'static str, mode: NoticeMode, is_billed: bool| {
+        let change = json!({ "adm": "<p>", "burl": "https://n.alpha.example/b?${AUCTION_PRICE}" });
+        let mut rehearsal = two(mode, change);
+        rehearsal.base = base;
+        rehearsal.request = request(json!({ "at": 1, "imp": [imp(json!({ "secure": secure }))] }));
+        let (bids, conclusion) = rehearsal.bids();
+        let adm = bids[0]["adm"].as_str().unwrap();
+        assert_eq!(adm == "<p>", is_billed || mode == NoticeMode::Upstream, "{secure} {base}");
+        let unmarked: &[_] = if is_billed { &[(0, Unmarked::Insecure)] } else { &[] };
+        assert_eq!(conclusion.unmarked, unmarked);
+        let url = "https://n.alpha.example/b?3".to_owned();
+        let notice = Notice { dsp: 0, kind: NoticeKind::Billing, url };
+        let billed = BilledSale { bid: 0, notice: Some(notice) };
+        assert_eq!(conclusion.billed, if is_billed { vec![billed] } else { Vec::new() });
+        assert!(conclusion.unsent.is_empty());
+    };
+    let plain = "http://x.example/n/";
+    check(1, plain, NoticeMode::Final, true);
+    check(0, plain, NoticeMode::Final, false);
+    check(1, "https://x.example/n/", NoticeMode::Final, false);
+    check(1, "HTTPS://x.example/n/", NoticeMode::Final, false);
+    // The caller, and no browser, calls what it is handed.
+    check(1, plain, NoticeMode::Upstream, false);
+    // A notice that must not be called is left out, and the sale is billed all the same.
+    let mut rehearsal = two(NoticeMode::Final, json!({}));
+    rehearsal.base = plain;
+    rehearsal.request = request(json!({ "imp": [imp(json!({ "secure": 1 }))] }));
+    rehearsal.market.dsps[0].notice_hosts.clear();
+    let (_, conclusion) = rehearsal.bids();
+    assert_eq!(conclusion.billed, [BilledSale { bid: 0, notice: None }]);
+    let unsent = conclusion.unsent.iter().filter(|unsent| unsent.kind == NoticeKind::Billing);
+    assert_eq!(unsent.count(), 1);
+}
+
 #[test]
 fn markup_that_cannot_be_read_goes_out_as_it_is() {
     let mut rehearsal = two(NoticeMode::Final, json!({ "adm": "REPLACED${AUCTION_PRICE}" }));
@@ -224,6 +262,7 @@ fn native_markup_is_a_string_or_an_object() {
     let object = json!({ "native": { "link": { "url": "${AUCTION_PRICE}" } } });
     for (adm, is_object) in [(object.clone(), true), (json!(object.to_string()), false)] {
         let mut rehearsal = two(NoticeMode::Final, json!({ "adm": adm, "mtype": 4 }));
+        rehearsal.bodies[1].1 = rehearsal.bodies[1].1.replace("<p>", "{}");
         rehearsal.request = request(native.clone());
         let (bids, conclusion) = rehearsal.bids();
         assert!(conclusion.unmarked.is_empty(), "{:?}", conclusion.unmarked);

@@ -26,7 +26,6 @@ fn check_banner(marked: &str) {
 fn check_vast(marked: &str) {
     check(MediaType::Video, marked, IMPRESSION);
     check(MediaType::Audio, marked, IMPRESSION);
-    check(MediaType::Banner, marked, IMPRESSION);
 }
 
 #[track_caller]

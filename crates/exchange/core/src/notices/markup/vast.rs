@@ -9,18 +9,6 @@ pub(super) const ADS_MAX: usize = 16;
 /// Deepest nesting: VAST has about ten levels, and its extensions some.
 const DEPTH_MAX: usize = 64;
 
-/// Whether the first element of `xml` is that of VAST or DAAST.
-pub(super) fn is_vast(xml: &str) -> bool {
-    let mut tokens = Tokens { xml, at: 0 };
-    loop {
-        match tokens.next() {
-            Some(Ok(Token::Start { name, .. })) => return is_root(name),
-            Some(Ok(Token::Other { .. })) => (),
-            _ => return false,
-        }
-    }
-}
-
 /// `xml` with an `Impression` of `url` in every `InLine` and `Wrapper`.
 pub(super) fn add_impression(xml: &str, url: &str) -> Result<String, Unmarked> {
     let places = places(xml)?;

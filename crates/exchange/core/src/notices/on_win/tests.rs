@@ -171,4 +171,32 @@ fn fetched_markup_is_held_to_what_inline_markup_is() {
     let macros = |count: usize| "${AUCTION_ID}".repeat(count);
     check(json!({}), &macros(2), Ok(()));
     check(json!({}), &macros(3), Err(Fate::Malformed));
+    check(json!({}), "<VAST/>", Err(Fate::Format));
+}
+
+#[test]
+fn fetched_markup_tells_the_format() {
+    let check = |markup: &str, want: Result<&str, Fate>| {
+        let bodies = [(0, response(&[on_win("alpha", json!({ "adid": "7" }))], json!({})))];
+        let video = json!({ "video": { "mimes": ["v"] } });
+        let body = request(json!({ "imp": [imp(video)] }));
+        let mut rehearsal = Rehearsal::new(NoticeMode::Final, &body, &bodies);
+        let got = rehearsal.with(|auction, _, judgement, clearing| {
+            let wanted = markup_wanted(auction, judgement, clearing, &[]);
+            checked_markup(auction, judgement, &wanted[0], markup.to_owned())
+        });
+        assert_eq!(got.map(drop), want.map(drop), "{markup}");
+        // Without its markup it stands for nothing that could be shown.
+        let wanted = &wanted(&rehearsal)[0];
+        assert!(!wanted.is_preloaded);
+        let Ok(beacon) = want else { return };
+        rehearsal.fetched =
+            vec![Fetched { entry: 0, price: wanted.price, markup: markup.to_owned() }];
+        let (bids, conclusion) = rehearsal.bids();
+        assert!(conclusion.unmarked.is_empty(), "{markup}");
+        assert!(bids[0]["adm"].as_str().unwrap().contains(beacon), "{markup}");
+    };
+    check("<p>", Ok("<img src="));
+    check("<VAST><Ad><InLine><AdTitle/></InLine></Ad></VAST>", Ok("<Impression><![CDATA["));
+    check("<DAAST/>", Err(Fate::Format));
 }

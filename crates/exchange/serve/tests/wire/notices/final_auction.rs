@@ -168,6 +168,22 @@ fn every_format_has_its_beacon() {
     check(native_offer, 4, native, "[{\"event\":1,\"method\":1,\"url\":\"", "\"}]");
 }
 
+/// The desk's beacons are plain HTTP, which no secure page loads.
+#[test]
+fn a_secure_impression_is_billed_without_a_beacon() {
+    let host = Host::start();
+    let winner = dsp(&[bid_at(&host, "a", json!({}))]);
+    let desk = Desk::new();
+    let exchange = desk.start_with("", &[&winner]);
+    let reply = exchange.auction(&banner("").replace(r#""id":"1""#, r#""id":"1","secure":1"#));
+    assert_eq!(reply.status, 200);
+    assert!(beacons(&exchange, &reply.body).is_empty(), "{}", reply.body);
+    assert_eq!(query(&host.call("/a/bill")), query(&host.call("/a/win")));
+    until("it is delivered", || exchange.notices().counters.billing_delivered == 1);
+    let unmarked = "exchange_ads_unmarked_total{dsp=\"d0\",reason=\"insecure\"}";
+    assert_eq!(exchange.scraped(unmarked), "1");
+}
+
 #[test]
 fn a_test_notifies_nobody() {
     let host = Host::start();

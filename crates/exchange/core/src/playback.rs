@@ -1,0 +1,95 @@
+//! What the player of an impression takes: durations, protocols and API frameworks. What a bid does
+//! not tell passes, and so does what the impression does not list.
+
+use openrtb::codes::MediaType;
+use openrtb::{Bid, Imp};
+
+use crate::Fate;
+
+/// What an impression says of ads of one format.
+#[derive(Clone, Copy, Debug, Default)]
+struct Playback<'i> {
+    protocols: Option<&'i [u32]>,
+    api: Option<&'i [u32]>,
+    seconds_min: Option<u32>,
+    /// Extensions included.
+    seconds_max: Option<u32>,
+    /// These alone.
+    seconds_required: &'i [u32],
+}
+
+impl<'i> Playback<'i> {
+    fn of(imp: &'i Imp<'_>, format: MediaType) -> Self {
+        match (format, &imp.banner, &imp.video, &imp.audio, &imp.native) {
+            (MediaType::Banner, Some(banner), ..) => {
+                Self { api: banner.api.as_deref(), ..Self::default() }
+            }
+            (MediaType::Video, _, Some(video), ..) => Self {
+                protocols: video.protocols.as_deref(),
+                api: video.api.as_deref(),
+                seconds_min: video.minduration,
+                seconds_max: longest(video.maxduration, video.maxextended, video.poddur),
+                seconds_required: video.rqddurs.as_deref().unwrap_or_default(),
+            },
+            (MediaType::Audio, _, _, Some(audio), _) => Self {
+                protocols: audio.protocols.as_deref(),
+                api: audio.api.as_deref(),
+                seconds_min: audio.minduration,
+                seconds_max: longest(audio.maxduration, audio.maxextended, audio.poddur),
+                seconds_required: audio.rqddurs.as_deref().unwrap_or_default(),
+            },
+            (MediaType::Native, .., Some(native)) => {
+                Self { api: native.api.as_deref(), ..Self::default() }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// Whether an ad of so many seconds may be played; 0 is not told.
+    fn takes_seconds(&self, seconds: u32) -> bool {
+        let is_required =
+            self.seconds_required.is_empty() || self.seconds_required.contains(&seconds);
+        seconds == 0
+            || (is_required
+                && self.seconds_min.is_none_or(|min| min <= seconds)
+                && self.seconds_max.is_none_or(|max| seconds <= max))
+    }
+}
+
+/// The longest ad: `maxduration` and what it may be extended by (`maxextended`, where -1 is without
+/// end), and never longer than the pod.
+fn longest(max: Option<u32>, extended: Option<i64>, pod: Option<u32>) -> Option<u32> {
+    let max = max.and_then(|max| match extended.unwrap_or(0) {
+        ..=-1 => None,
+        more => Some(max.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))),
+    });
+    max.into_iter().chain(pod.filter(|pod| *pod > 0)).min()
+}
+
+/// Whether the impression may show an ad of `format` that tells this duration.
+pub(crate) fn takes_duration(imp: &Imp<'_>, format: MediaType, seconds: Option<u32>) -> bool {
+    seconds.is_none_or(|seconds| Playback::of(imp, format).takes_seconds(seconds))
+}
+
+/// Whether the player takes the bid's protocol and duration, and one of its API frameworks.
+pub(crate) fn check_playback(imp: &Imp<'_>, format: MediaType, bid: &Bid<'_>) -> Result<(), Fate> {
+    let playback = Playback::of(imp, format);
+    let lists = |list: Option<&[u32]>, code: u32| {
+        list.is_none_or(|list| list.is_empty() || list.contains(&code))
+    };
+    if bid.protocol.is_some_and(|protocol| !lists(playback.protocols, protocol)) {
+        return Err(Fate::Protocol);
+    }
+    // Markup that can use several frameworks needs one of them.
+    let mut apis = bid.apis.iter().flatten().copied().chain(bid.api).peekable();
+    if apis.peek().is_some() && !apis.any(|api| lists(playback.api, api)) {
+        return Err(Fate::Api);
+    }
+    if bid.dur.is_some_and(|seconds| !playback.takes_seconds(seconds)) {
+        return Err(Fate::Duration);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! How much work an auction has been, counted where lists and texts that others send are gone
+//! through. A step is about as long as one comparison of short texts.
+
+use std::cell::Cell;
+
+/// Steps after which a shard has to attend to others: about a millisecond.
+pub const STEPS_MAX: u64 = 50_000;
+
+/// Bytes that are searched or read in the time of a step.
+const BYTES: usize = 32;
+
+/// Bytes of a name beyond ASCII that are converted in the time of a step.
+const IDN_BYTES: usize = 1;
+
+/// Steps of one auction.
+#[derive(Debug, Default)]
+pub(crate) struct Steps(Cell<u64>);
+
+impl Steps {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.get()
+    }
+
+    pub(crate) fn add(&self, steps: usize) {
+        self.0.set(self.0.get() + steps as u64);
+    }
+
+    /// For text that is gone through once.
+    pub(crate) fn add_bytes(&self, bytes: usize) {
+        self.add(1 + bytes / BYTES);
+    }
+
+    /// For a name that is brought into its normal form.
+    pub(crate) fn add_text(&self, text: &str) {
+        let is_plain = text.is_ascii();
+        self.add(1 + text.len() / if is_plain { BYTES } else { IDN_BYTES });
+    }
+
+    /// For a list of this length that is sorted.
+    pub(crate) fn add_sort(&self, length: usize) {
+        // What is sorted lies together, and most comparisons end at once.
+        self.add(length.saturating_mul(depth(length)) / 4);
+    }
+
+    /// For a search of a sorted list of this length.
+    pub(crate) fn add_search(&self, length: usize) {
+        // The steps of one search follow each other at once.
+        self.add(1 + depth(length) / 4);
+    }
+}
+
+const fn depth(length: usize) -> usize {
+    1 + (usize::BITS - length.leading_zeros()) as usize
+}
