@@ -264,15 +264,13 @@ mod tests {
         let [a1, a2, b1, b2] =
             ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"].map(|who| enter(who).unwrap());
         // The first has been active since the others; times are set, so that none are equal.
-        for (place, idle_since) in [(&a2, 2), (&b1, 3), (&b2, 4), (&a1, 5)] {
-            place.mark.state.store(idle_since, Ordering::Relaxed);
+        let entered = table.now();
+        for (place, after) in [(&a2, 1), (&b1, 2), (&b2, 3), (&a1, 4)] {
+            place.mark.state.store(entered + after, Ordering::Relaxed);
         }
-        let until_6 = || {
-            while table.now() <= 6 {
-                std::thread::yield_now();
-            }
-        };
-        until_6();
+        while table.now() <= entered + 4 {
+            std::thread::yield_now();
+        }
         // An address at its limit loses its own, although another's is idle for longer.
         let b3 = enter("192.0.2.2").unwrap();
         assert!(b3.evicted_another && is_evicted(&b1));
