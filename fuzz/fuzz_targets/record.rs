@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     if let Ok(text) = std::str::from_utf8(data) {
-        let masks = Masks { user_ids: true, ip: true, geo: GeoMask::Remove };
+        let masks = Masks { user_ids: true, ip: true, geo: GeoMask::Remove, profile: true };
         if let Some(masked) = masks.apply(text) {
             let masked = String::from_utf8(masked).expect("text stays text");
             assert_eq!(masks.apply(&masked).as_deref(), Some(masked.as_bytes()));

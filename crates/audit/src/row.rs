@@ -161,7 +161,8 @@ pub struct CallRow {
     pub sent_us: Option<u64>,
     /// From sending to answer, of one that was answered in time.
     pub latency_us: Option<u64>,
-    /// What the answer was: `bids`, `no_bid`, `malformed` or `too_many_bids`.
+    /// What the answer was: `bids`, `no_bid`, `malformed` (the outcome is `malformed` too) or
+    /// `too_many_bids` (the first 256 were judged).
     pub response: Option<Label>,
 }
 

@@ -180,6 +180,7 @@ fn an_open_loop_that_fell_behind_ends() {
     let address = listener.local_addr().expect("an address");
     let mode = Mode::Open { rate_per_s: 20_000 };
     let mut options = options(address, mode, Length::Count(8_000));
+    options.connections = Connections::AsNeeded { max: 500 };
     options.timeout = Duration::from_millis(50);
     let counts = run(&options).counts;
     assert_eq!(counts.sent + counts.unsent, 8_000, "{counts:?}");

@@ -192,7 +192,8 @@ fn what_may_not_be_meant_is_warned_of() {
     for seat in [no_dsp, no_seat] {
         assert!(out.contains(&format!("warning: account `acme` {seat}")), "no {seat} in {out}");
     }
-    assert_eq!(out.matches("warning").count(), 2, "{out}");
+    assert!(out.contains("warning: exchange.notices.url"), "{out}");
+    assert_eq!(out.matches("warning").count(), 3, "{out}");
     // A check begins nothing.
     assert!(!place.has("budgets") && !place.has("record"));
 

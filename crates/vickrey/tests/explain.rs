@@ -182,11 +182,6 @@ fn what_is_wrong_is_told() {
         ("text", "hello", "text: expected value at line 1"),
         ("missing", r#"{"id":"r"}"#, "missing: imp: required: at least one impression"),
         ("type", r#"{"id":"r","imp":[{"id":1}]}"#, "type: imp[0].id: `1` is a number"),
-        (
-            "rate",
-            r#"{"id":"r","imp":[{"id":"1","banner":{},"bidfloor":1,"bidfloorcur":"GBP"}]}"#,
-            "rate: imp[0].bidfloorcur: no exchange rate is configured for GBP",
-        ),
         ("large", &" ".repeat(300_000), "large: is larger than 262144 bytes"),
     ] {
         let path = file(name, body);

@@ -22,8 +22,9 @@ pub(crate) fn normal_domain(text: &str) -> Cow<'_, str> {
     }
     let host = host_of(text.trim());
     if host.is_ascii() {
-        let small = host.to_ascii_lowercase();
-        return Cow::Owned(without_www(&small).to_owned());
+        let mut small = host.to_ascii_lowercase();
+        small.drain(..small.len() - without_www(&small).len());
+        return Cow::Owned(small);
     }
     let ascii = Some(host).filter(|host| host.len() <= TEXT_BYTES_MAX);
     let ascii = ascii.and_then(|host| idna::domain_to_ascii_cow(host.as_bytes(), DENIED).ok());

@@ -24,7 +24,7 @@ const NAME_BYTES_MAX: usize = 32;
 /// bid is bounded by [`crate::Market::bid_macros_max`].
 pub const VALUE_BYTES_MAX: usize = 256;
 
-/// How many macros `text` has at most, known or not.
+/// How many macros `text` has at most, known or not, whatever escapes its dollar signs and braces have.
 pub fn macros_len(text: &str) -> usize {
     memmem::find_iter(text.as_bytes(), PREFIX).count()
 }

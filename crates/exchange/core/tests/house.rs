@@ -105,7 +105,7 @@ fn market(catalogue: &Catalogue) -> Market {
 
 fn request() -> String {
     let banner = json!({ "w": 300, "h": 250, "battr": [1, 2], "btype": [4] });
-    let deals = json!({ "deals": [{ "id": "d1", "wadomain": ["Acme.example"] }, { "id": "d3" }] });
+    let deals = json!({ "deals": [{ "id": "d1", "wadomain": ["acme.example"] }, { "id": "d3" }] });
     let request = json!({
         "id": "8f4f2a7e-3c1d-4b5a-9e6f-0a1b2c3d4e5f",
         "imp": [
@@ -113,12 +113,12 @@ fn request() -> String {
             { "id": "2", "banner": banner, "ext": { "data": { "pbadslot": "/1/home" } } },
         ],
         "site": {
-            "domain": "www.News.example", "page": "https://news.example/sport/1.html",
+            "domain": "www.news.example", "page": "https://news.example/sport/1.html",
             "publisher": { "id": "p1" }, "keywords": "a,b",
             "ext": { "data": { "section": ["sport"] } },
         },
         "device": { "devicetype": 4, "geo": { "country": "USA", "region": "CA" } },
-        "badv": ["Bad.example", "worse.example"], "bcat": ["IAB7"], "wlang": ["en"],
+        "badv": ["bad.example", "worse.example"], "bcat": ["IAB7"], "wlang": ["en"],
     });
     request.to_string()
 }

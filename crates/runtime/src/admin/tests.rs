@@ -237,7 +237,7 @@ fn headers() {
     let kind = "\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n";
     assert!(ask("GET /metrics").contains(kind));
     // By all lines of the header, one of which is not text.
-    let request = "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\naccept: \u{e9}\r\n\
+    let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\naccept: \u{e9}\r\n\
                    accept: text/plain;q=0.5\r\naccept: application/openmetrics-text\r\n\r\n";
     let answer = exchange(fixture.address, request);
     let kind = "\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";

@@ -459,7 +459,7 @@ fn what_strangers_choose_is_shortened_and_counted() {
 fn unreadable_answers_are_malformed() {
     let told = explained(&market(), &request(json!({})), &[(0, r#"{"id":7}"#.to_owned())]);
     let answer = told.dsps[0].answer.as_ref().expect("it was asked");
-    let why = "the bid response cannot be read: id: invalid type: integer `7`, expected a string";
+    let why = "the bid response cannot be read: id: `7` is a number, expected a string";
     assert_eq!((answer.outcome.as_str(), answer.why.as_str()), ("malformed", why));
 }
 

@@ -124,7 +124,7 @@ fn an_unreadable_bid_response_is_malformed_wherever_it_is_told() {
     assert_eq!(exchange.scraped(calls), "1");
     let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
     let [(_, error)] = &errors[..] else { panic!("{errors:?}") };
-    let want = "the bid response cannot be read: id: invalid type: integer `7`, expected a string";
+    let want = "the bid response cannot be read: id: `7` is a number, expected a string";
     assert_eq!(error, want);
 }
 

@@ -12,7 +12,7 @@ use exchange_core::TokenId;
 use exchange_core::delivery::{Beacon, Effect, Forwarded, Notice, Policy, Replay};
 
 use super::*;
-use crate::notices::Clock;
+use crate::notices::{Clock, unix_ms};
 
 const OTHER: u8 = 9;
 
@@ -59,7 +59,7 @@ impl LogByHand {
     /// Others hand over so many records.
     pub fn others(&mut self, count: usize) {
         for _ in 0..count {
-            self.others.push(OTHER, 1, &[3; 100]).expect("there is room");
+            self.others.push(OTHER, unix_ms(), &[3; 100]).expect("there is room");
         }
     }
 
