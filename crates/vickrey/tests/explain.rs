@@ -166,6 +166,26 @@ fn check_refused(args: &[&str], problems: &[&str]) {
     }
 }
 
+/// A rate is the operator's matter: no fault of the request.
+#[test]
+fn what_has_no_rate_is_not_sold() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("rate");
+    let told = |imps: &str| {
+        std::fs::write(&path, format!(r#"{{"id":"r","allimps":"x","imp":[{imps}]}}"#)).unwrap();
+        let printed = explain(&[path.to_str().unwrap(), "--config", "vickrey.toml"]);
+        assert_eq!((printed.status.code(), text(&printed.stderr)), (Some(0), String::new()));
+        text(&printed.stdout)
+    };
+    let foreign = r#"{"id":"2","banner":{},"bidfloor":1,"bidfloorcur":"GBP"}"#;
+    let alone = told(foreign);
+    assert!(alone.contains("nbr 501 (no_currency)"), "{alone}");
+    assert!(alone.contains("of a wrong type, and not passed on: allimps"), "{alone}");
+    let beside = told(&format!(r#"{{"id":"1","banner":{{}}}},{foreign}"#));
+    let why = "no exchange rate is configured for GBP";
+    assert!(beside.contains("not sold") && beside.contains(why), "{beside}");
+}
+
 #[test]
 fn what_is_wrong_is_told() {
     let scratch = tempfile::tempdir().unwrap();
