@@ -68,7 +68,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Goes through text that a parser has found to be JSON, within its limit of nesting.
+/// Goes through text that a parser has found to be JSON, of any depth.
 struct Walk<'t> {
     text: &'t str,
     /// The same.
@@ -231,6 +231,11 @@ impl<'t> Walk<'t> {
         }
         self.at += 1;
         self.depth += 1;
+        // The parser skips what it does not read without a limit; the tables describe objects within
+        // their own kind, and each level is a call.
+        if self.depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
         self.skip_space();
         Ok(())
     }

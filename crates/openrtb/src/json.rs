@@ -313,8 +313,8 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid>
     parse_of_any_depth(text)
 }
 
-/// As [`parse`], of text whose depth the caller checks once it is read: the parser has a limit of its
-/// own.
+/// As [`parse`], of text whose depth the caller checks once it is read. The parser is safe at any
+/// depth: it has a limit for what it reads, and skips the rest without recursion.
 pub(crate) fn parse_of_any_depth<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
     // Paths cost time: they are tracked in a second parse, once something is known to be wrong.
     serde_json::from_str(text).map_err(|_| match deeper_than(text.as_bytes(), DEPTH_MAX) {

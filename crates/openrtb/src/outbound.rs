@@ -288,9 +288,11 @@ impl<'a> Editor<'a> {
         let of_imps = request.imps().iter().map(|imp| (imp.ext, "bidder"));
         let exts = of_imps.chain([(request.ext, "bidderparams"), (request.ext, "bidderconfig")]);
         for (ext, key) in exts {
-            // Few requests have any.
-            let ext = ext.map(RawValue::get);
-            let ext = ext.filter(|ext| memchr::memmem::find(ext.as_bytes(), b"prebid").is_some());
+            // Few requests have any. An escape may hide the key.
+            let may_name = |ext: &&str| {
+                memchr::memmem::find(ext.as_bytes(), b"prebid").is_some() || ext.contains('\\')
+            };
+            let ext = ext.map(RawValue::get).filter(may_name);
             for value in named(ext, "prebid").flat_map(|prebid| named(Some(prebid), key)) {
                 let replaced = self.span_of(value);
                 if value.starts_with('[') {

@@ -26,8 +26,9 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 pub struct ArrivalClock(Rc<Cell<Option<Instant>>>);
 
 impl ArrivalClock {
-    /// When the first bytes were received since this was last asked; now if nothing was read
-    /// since, as when they came with those of the request before.
+    /// When the bytes that were read last were received: asked once a head is complete, the time at
+    /// which it was. Now if nothing was read since this was last asked, as when a request came with
+    /// the one before.
     pub fn take(&self) -> Instant {
         self.0.take().unwrap_or_else(Instant::now)
     }
@@ -39,11 +40,9 @@ impl ArrivalClock {
 
     /// Notes that bytes were read which the kernel had received at `stamp`, by the wall clock.
     fn note(&self, stamp: Option<TimeSpec>) {
-        if self.0.get().is_none() {
-            let waited = stamp.and_then(waited_since).unwrap_or_default();
-            let now = Instant::now();
-            self.0.set(Some(now.checked_sub(waited.min(WAIT_MAX)).unwrap_or(now)));
-        }
+        let waited = stamp.and_then(waited_since).unwrap_or_default();
+        let now = Instant::now();
+        self.0.set(Some(now.checked_sub(waited.min(WAIT_MAX)).unwrap_or(now)));
     }
 }
 

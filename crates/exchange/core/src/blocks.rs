@@ -33,6 +33,9 @@ impl CreativeRules<'_> {
         let is_escaped = memchr::memmem::find(head, br"\u00").is_some();
         let is_searched = is_escaped || markup_matters(self.imp);
         let text = if is_searched { bid.markup_text() } else { None };
+        if is_searched && raw.is_some() && text.is_none() {
+            return Err(Fate::Format); // Half of a surrogate pair: others may read it all the same.
+        }
         self.lists.steps.add_bytes(text.as_ref().map_or(head.len(), |text| text.len()));
         let formats = formats_of(self.imp, bid, text.as_deref().or(raw));
         let mut passed = 0;

@@ -119,8 +119,10 @@ fn media_of(vast: &str) -> Option<MediaType> {
     const NAME: &[u8] = b"MediaFile";
     let vast = vast.as_bytes();
     let mut has_audio = false;
-    for at in memmem::find_iter(vast, NAME) {
-        let rest = &vast[at + NAME.len()..];
+    let mut from = 0;
+    while let Some(at) = memmem::find(&vast[from..], NAME).map(|found| from + found) {
+        from = at + NAME.len();
+        let rest = &vast[from..];
         let is_name = at > 0 && matches!(vast[at - 1], b'<' | b':');
         let is_whole =
             rest.first().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'\\');
@@ -128,6 +130,8 @@ fn media_of(vast: &str) -> Option<MediaType> {
             continue;
         }
         let tag = &rest[..memchr::memchr(b'>', rest).unwrap_or(rest.len())];
+        // No byte is looked at in two tags.
+        from += tag.len();
         let types = memmem::find_iter(tag, b"type").filter_map(|at| {
             let value = skip_space(&tag[at + b"type".len()..]).strip_prefix(b"=")?;
             let start = value.iter().position(|byte| !b"\\\"' ".contains(byte))?;

@@ -30,9 +30,10 @@ pub fn macros_len(text: &str) -> usize {
 }
 
 /// At least as many as the macros in the JSON text `json` once its escapes are resolved: a quick
-/// count, which takes every dollar sign for a macro.
+/// count, which takes every dollar sign and every escape that may hide one for a macro.
 pub(crate) fn macros_bound(json: &str) -> usize {
-    let escaped = memmem::find_iter(json.as_bytes(), br"\u0024").count();
+    // Resolved once, an escape may be part of another: any of them may hide a sign.
+    let escaped = memmem::find_iter(json.as_bytes(), br"\u00").count();
     memchr::memchr_iter(b'$', json.as_bytes()).count() + escaped
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn prefers_gzip(headers: &HeaderMap) -> bool {
     }
     let gzip = gzip.or(any).unwrap_or(0);
     // Without a word on it, an answer as it is will do, and no more.
-    gzip > 0 && gzip >= identity.unwrap_or(0)
+    gzip > 0 && gzip >= identity.or(any).unwrap_or(0)
 }
 
 /// Reads `q=0.5`, with at most three decimal places, as 500.

@@ -225,13 +225,21 @@ fn route(head: &Parts) -> Result<(), TurnedAway> {
 }
 
 /// The answer to a bid request that the shard has no time for. Its body is read, so that the
-/// connection can be used again, and parsed only where the answer must bear the request's id.
+/// connection can be used again, and inflated and parsed only where the answer must bear the
+/// request's id.
 async fn overloaded(
     headers: &HeaderMap,
     body: Incoming,
     config: &ExchangeConfig,
 ) -> Response<Full<Bytes>> {
-    let body = read(headers, body, &config.inbound).await.unwrap_or_default();
+    let is_explained = config.overload_answer == OverloadAnswer::NoBid && config.explain_no_bid;
+    let body = if is_explained {
+        read(headers, body, &config.inbound).await.unwrap_or_default()
+    } else {
+        let InboundLimits { body_timeout, body_max, .. } = config.inbound;
+        let _ = timeout(body_timeout, collect(body, body_max)).await;
+        Bytes::new()
+    };
     match config.overload_answer {
         OverloadAnswer::Unavailable => {
             let problem = "the exchange is overloaded; try again in a second";

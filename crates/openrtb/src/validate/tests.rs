@@ -43,6 +43,23 @@ fn whole_bodies() {
     check(&request(BANNER, &deep), Err((TooDeep, text)));
     let deep = format!(r#","ext":{}{}"#, "[".repeat(63), "]".repeat(63));
     check(&request(BANNER, &deep), Ok(()));
+    // Objects that the standard has within their own kind.
+    let regs = |levels: usize| {
+        let more = format!(r#","regs":{}{{}}{}"#, r#"{"ext":"#.repeat(levels), "}".repeat(levels));
+        request(BANNER, &more)
+    };
+    check(&regs(62), Ok(()));
+    for levels in [63, 30_000] {
+        check(&regs(levels), Err((TooDeep, text)));
+    }
+    let data = |levels: usize| {
+        let inner = r#"[{"segment":"#.repeat(levels) + "[]" + &"}]".repeat(levels);
+        request(BANNER, &format!(r#","user":{{"data":{inner}}}"#))
+    };
+    check(&data(30), Ok(()));
+    for levels in [31, 20_000] {
+        check(&data(levels), Err((TooDeep, text)));
+    }
 }
 
 #[test]

@@ -261,17 +261,16 @@ impl Admission {
     pub(super) async fn run(self) {
         loop {
             self.0.started.notified().await;
-            let mut before: Option<(Instant, u32)> = None;
+            let mut before = None;
             loop {
                 // Sockets and timers are looked at, and what they bring goes first.
                 yield_now().await;
                 let now = Instant::now();
-                if let Some((at, begun)) = before {
-                    self.note_cost((now - at) / begun);
+                if let Some(before) = before.replace(now) {
+                    self.note_turn(now - before);
                 }
-                match self.begin_next() {
-                    0 => break,
-                    begun => before = Some((now, begun)),
+                if self.begin_next() == 0 {
+                    break;
                 }
             }
         }
@@ -293,8 +292,13 @@ impl Admission {
         begun
     }
 
-    fn note_cost(&self, cost: Duration) {
-        self.0.cost.set((self.0.cost.get() * 7 + cost) / 8);
+    /// Learns what a request costs from a turn in which requests waited: all that began in it, also
+    /// those that did not wait, took its time. A pause of the process is not believed to be a cost.
+    fn note_turn(&self, took: Duration) {
+        let begun = u32::try_from(STARTS_MAX - self.0.starts_left.get()).unwrap_or(u32::MAX);
+        let cost = self.0.cost.get();
+        let sample = (took / begun.max(1)).min(cost.max(COST_GUESSED) * 4);
+        self.0.cost.set((cost * 7 + sample) / 8);
     }
 }
 

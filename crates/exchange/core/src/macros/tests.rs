@@ -148,7 +148,8 @@ fn macros_are_counted_and_no_escape_hides_one() {
     check("", (0, 0));
     check("${AUCTION_PRICE}${AUCTION_X}${AUCTION_", (3, 3));
     check("$ ${OTHER} $$", (0, 4));
-    check(r"\u0024{AUCTION_PRICE} $\u007bAUCTION_ID}", (2, 2));
+    check(r"\u0024{AUCTION_PRICE} $\u007bAUCTION_ID}", (2, 3));
+    check(r"\u005cu0024{AUCTION_PRICE} \\\u00750024{AUCTION_ID}", (2, 2));
 }
 
 #[test]

@@ -297,6 +297,8 @@ impl<'p> Planner<'p, '_> {
     ) {
         let judged = &self.cleared.judgement.bids[sale.bid];
         let bid = judged.bid.as_ref().expect("a winner has been parsed");
+        // `null`, an empty text or object is no markup, as the judge has it.
+        let inline = inline.filter(|_| bid.markup().is_some());
         let win_notice = bid.notice_url(NoticeKind::Win).filter(|_| fetched.is_none());
         if let Some(raw) = win_notice {
             self.send(sale.bid, NoticeKind::Win, raw, values);
@@ -316,11 +318,11 @@ impl<'p> Planner<'p, '_> {
             out.push_str(",\"adm\":");
             return markup.write_unmarked(out, values);
         }
-        let format =
-            judged.format(fetched).expect("the format of markup that was checked is known");
-        let beacon = self.sealed(sale, NoticeKind::Billing);
-        let beacon = beacon.ok_or(Unmarked::Unsealed);
-        let marked = beacon.and_then(|beacon| markup.marked(format, &beacon, values));
+        let format = judged.format(fetched).ok_or(Unmarked::Unreadable);
+        let marked = format.and_then(|format| {
+            let beacon = self.sealed(sale, NoticeKind::Billing).ok_or(Unmarked::Unsealed)?;
+            markup.marked(format, &beacon, values)
+        });
         out.push_str(",\"adm\":");
         match marked {
             Ok(marked) => {
@@ -461,7 +463,7 @@ impl Markup<'_> {
     ) -> Result<String, Unmarked> {
         let text = match self {
             // Native markup as it is, within JSON and not within a string.
-            Self::Inline(raw) if raw.starts_with('{') => {
+            Self::Inline(raw) if raw.starts_with('{') && format == MediaType::Native => {
                 return add_beacon(format, &values.substitute(raw), beacon);
             }
             Self::Inline(raw) => string(raw).ok_or(Unmarked::Unreadable)?,

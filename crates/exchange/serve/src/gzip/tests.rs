@@ -40,6 +40,7 @@ fn what_callers_accept() {
         "gzip;q=0, *",
         "*;q=0",
         "identity;q=1, gzip;q=0.9",
+        "gzip;q=0.5, *;q=1",
         "gzip;q=2",
         "gzip;q=1.001",
         "gzip;q=0.1234",

@@ -122,6 +122,20 @@ fn a_few_requests_begin_between_two_looks_at_the_sockets() {
 }
 
 #[test]
+fn a_pause_is_no_cost_and_all_that_began_share_a_turn() {
+    let admission = admission(LIMITS, BusyClock::default());
+    let cost = || admission.0.cost.get();
+    admission.0.starts_left.set(STARTS_MAX - 4);
+    for _ in 0..100 {
+        admission.note_turn(ms_of(1));
+    }
+    assert!((Duration::from_micros(249)..=Duration::from_micros(251)).contains(&cost()));
+    let before = cost();
+    admission.note_turn(ms_of(1_000));
+    assert!(cost() < before * 3 / 2, "{:?}", cost());
+}
+
+#[test]
 fn one_whose_caller_has_gone_takes_nobodys_turn() {
     running(LIMITS, async |admission| {
         let admit = || admission.admit(Instant::now());

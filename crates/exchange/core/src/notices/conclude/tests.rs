@@ -210,6 +210,20 @@ fn an_ad_that_takes_no_beacon_goes_out_as_it_is() {
     assert!(conclusion.unsent.iter().filter(|unsent| unsent.why == NotSent::Unsealed).count() == 3);
 }
 
+/// Nor does it make the answer anything but JSON.
+#[test]
+fn what_is_no_markup_takes_no_beacon() {
+    for adm in ["null", "\"\"", "{}", "7", "{\"a\":1},\"mtype\":1"] {
+        let mut rehearsal = two(NoticeMode::Final, json!({ "adid": "x" }));
+        let body = &mut rehearsal.bodies[0].1;
+        assert!(body.contains(r#""adm":"<p>""#), "{body}");
+        *body = body.replacen(r#""adm":"<p>""#, &format!(r#""adm":{adm}"#), 1);
+        let (bids, conclusion) = rehearsal.bids();
+        assert_eq!((bids.len(), bids[0].get("adm")), (1, None), "{adm}");
+        assert_eq!(conclusion.unmarked, [(0, Unmarked::Absent)], "{adm}");
+    }
+}
+
 /// A browser would not load our pixel, and count it as a fault of the page.
 #[test]
 fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
