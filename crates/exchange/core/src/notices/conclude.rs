@@ -312,13 +312,21 @@ impl<'p> Planner<'p, '_> {
                 return;
             }
         };
+        let format = judged.format(fetched).ok_or(Unmarked::Unreadable);
         if self.auction.imps[sale.imp].imp.secure == Some(1) && !self.sealing.base.is_tls() {
-            self.conclusion.unmarked.push((dsp, Unmarked::Insecure));
-            self.bill(sale, values);
+            // What takes no beacon at all is billed here as little as anywhere.
+            let base = self.sealing.base.as_str();
+            let why = match format.and_then(|format| markup.marked(format, base, values)) {
+                Ok(_) => Unmarked::Insecure,
+                Err(why) => why,
+            };
+            self.conclusion.unmarked.push((dsp, why));
+            if why == Unmarked::Insecure {
+                self.bill(sale, values);
+            }
             out.push_str(",\"adm\":");
             return markup.write_unmarked(out, values);
         }
-        let format = judged.format(fetched).ok_or(Unmarked::Unreadable);
         let marked = format.and_then(|format| {
             let beacon = self.sealed(sale, NoticeKind::Billing).ok_or(Unmarked::Unsealed)?;
             markup.marked(format, &beacon, values)

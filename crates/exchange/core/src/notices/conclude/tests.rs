@@ -259,6 +259,13 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
     assert_eq!(conclusion.billed, [BilledSale { bid: 0, notice: None }]);
     let unsent = conclusion.unsent.iter().filter(|unsent| unsent.kind == NoticeKind::Billing);
     assert_eq!(unsent.count(), 1);
+    // What takes no beacon anywhere is billed nowhere.
+    let video = json!({ "secure": 1, "banner": null, "video": { "mimes": ["video/mp4"] } });
+    let mut rehearsal = two(NoticeMode::Final, json!({ "adm": "<VAST/>" }));
+    rehearsal.base = plain;
+    rehearsal.request = request(json!({ "imp": [imp(video)] }));
+    let (_, conclusion) = rehearsal.bids();
+    assert_eq!((conclusion.unmarked, conclusion.billed), (vec![(0, Unmarked::NoAd)], Vec::new()));
 }
 
 #[test]
