@@ -82,7 +82,7 @@ struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    /// Goes through an object; an error if it is none, or if it lacks required members.
+    /// Goes through an object; an error if it is not an object, or lacks required members.
     fn object(&mut self, table: Members, required: usize, path: &Path<'_>) -> Result<(), Invalid> {
         self.open(b'{', "an object", path)?;
         let (mut required_left, mut has_kept) = (required, false);

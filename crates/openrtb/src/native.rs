@@ -41,9 +41,9 @@ fn write_with_tracker(text: &str, url: &str, is_root: bool, out: &mut String) ->
     write_members(&members, key, out, |out| append(list, &tracker, out))
 }
 
-/// Calls `each` with every string of the native markup `text`: the key of the object that it stands
-/// in, its own key, and the string. What stands in an array has the key of the array. Whether `text`
-/// is JSON.
+/// Calls `each` with every string of the native markup `text`: the key of the object that holds
+/// it, its own key, and the string. Elements of an array have the key of the array. Returns whether
+/// `text` is JSON.
 pub fn native_strings(text: &str, each: &mut dyn FnMut(&str, &str, &str)) -> bool {
     if deeper_than(text.as_bytes(), DEPTH_MAX) {
         return false;

@@ -102,7 +102,7 @@ pub(crate) fn trusted_index<D: Disk>(
 }
 
 /// Time of the first of a segment's sound records before sequence `end`, and the latest time. None
-/// if there are none.
+/// if the segment has no such record.
 pub(crate) fn times_ms<F: DiskFile>(
     source: &mut Source<F>,
     end: u64,

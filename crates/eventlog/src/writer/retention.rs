@@ -26,8 +26,8 @@ pub struct Removed {
     pub clock_steps: usize,
 }
 
-/// The longest time between two records, in milliseconds, that counts towards the age of what stands
-/// before them: one day. A clock that is wrong by more makes nothing old, nor does a time without
+/// The longest time between two records, in milliseconds, that counts towards the age of the
+/// records before them: one day. A clock that is wrong by more makes nothing old, nor does a time without
 /// records; a new segment begins behind either.
 pub const CLOCK_STEP_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 

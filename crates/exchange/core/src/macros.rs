@@ -66,8 +66,8 @@ pub struct MacroValues<'a> {
     pub discount: Ppm,
     /// `${AUCTION_LOSS}`.
     pub loss: Option<u32>,
-    /// Names of macros that stay as they are: whoever calls the notice knows their values, as
-    /// [`LateValues`] or as the caller who was handed it.
+    /// Names of macros that stay as they are: their values are known when the notice is called, to us
+    /// ([`LateValues`]) or to the caller who was handed it.
     pub left: &'static [&'static str],
 }
 

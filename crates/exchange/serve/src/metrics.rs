@@ -35,7 +35,7 @@ pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
     (ResponseFate::Bids, "bids"),
 ];
 
-/// What is left of an auction's record that the log took; the class that the log counts it by.
+/// How complete an auction's record is. The log counts records by this class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// All of it.

@@ -45,7 +45,7 @@ impl Setting {
         }
     }
 
-    /// The value as it is shown; None for tables, and where there is none.
+    /// The value as it is shown; None for tables and unset keys.
     pub(super) fn shown(&self) -> Option<Value> {
         match self {
             Self::Value { value, .. } => Some(value.clone()),

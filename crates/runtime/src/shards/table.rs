@@ -212,7 +212,7 @@ impl Drop for Place {
     }
 }
 
-/// Whoever has an IPv6 address has the 2^64 of its network.
+/// The network that counts as one caller: an IPv6 caller usually owns a whole /64.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),

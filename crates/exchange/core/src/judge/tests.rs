@@ -304,7 +304,7 @@ fn bids_beyond_the_most_are_ignored_and_a_cut_group_is_impossible() {
     check(&[BIDS_MAX, 3], (&[(0, 3)], &[true, true]));
 }
 
-/// Each macro may grow to 256 bytes. Dollar signs are none, and escapes hide none.
+/// Each macro may grow to 256 bytes. A dollar sign alone is not a macro, and an escape does not hide one.
 #[test]
 fn a_bid_with_too_many_macros_is_malformed() {
     let check = |adm: &str, escape: (&str, &str), want: Result<(), Fate>| {

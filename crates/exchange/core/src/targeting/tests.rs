@@ -91,7 +91,7 @@ fn user_ids() {
         (json!({ "id": "u" }), json!({}), Ok(())),
         (json!({ "id": "" }), json!({}), none),
         (json!({ "eids": [{}, { "uids": [{ "id": "" }, { "id": "e" }] }] }), json!({}), Ok(())),
-        // A provider without an id, or with one that is none, tells of nobody.
+        // A provider without an id, or with an empty or zero one, identifies nobody.
         (json!({ "eids": [{}] }), json!({}), none),
         (json!({ "eids": [{ "source": "s" }, { "source": "t", "uids": [] }] }), json!({}), none),
         (json!({ "eids": [{ "uids": [{ "id": zeros }, { "id": 7 }] }] }), json!({}), none),

@@ -66,7 +66,7 @@ fn a_look_at_the_sockets_is_no_pause() {
     assert_eq!(busy.busy(origin + ms_of(200) + IDLE_MIN), Duration::ZERO);
 }
 
-/// The hooks of a runtime like a shard's: work without a pause is none, and sleep is one.
+/// The hooks on a runtime like a shard's: yielding does not count as idle, sleeping does.
 #[test]
 fn a_runtime_tells_when_it_has_nothing_to_do() {
     let busy = Arc::new(BusyClock::default());
