@@ -66,14 +66,17 @@ pub struct Presented<'p> {
     pub traceparent: Option<&'p [u8]>,
 }
 
-/// Holds one auction by the configuration in `snapshot`. `arrival` is when the request's head came.
+/// Holds one auction by the configuration in `snapshot`. `arrival` is when the kernel received the
+/// request's head.
 pub async fn hold(
     shard: &Shard,
     snapshot: &Rc<Snapshot>,
     (body, presented): (&[u8], Presented<'_>),
     arrival: Instant,
 ) -> Reply {
-    let reply = Holding { shard, snapshot, arrival }.reply(body, presented).await;
+    let received = Instant::now();
+    shard.metrics.receive.record(received - arrival);
+    let reply = Holding { shard, snapshot, arrival, received }.reply(body, presented).await;
     match &reply {
         Reply::Bid { .. } => shard.metrics.filled.increment(),
         Reply::TurnedAway { .. } => (), // Counted with all others that are.
@@ -92,6 +95,7 @@ struct Holding<'s> {
     shard: &'s Shard,
     snapshot: &'s Snapshot,
     arrival: Instant,
+    received: Instant,
 }
 
 /// A valid request, and when it had been read.
@@ -153,7 +157,7 @@ impl Holding<'_> {
             return Reply::TurnedAway { status, problem };
         }
         let parsed = Instant::now();
-        self.shard.metrics.parse.record(parsed - self.arrival);
+        self.shard.metrics.parse.record(parsed - self.received);
         let id = self.shard.next_id();
         let record = Record::wanted(&request, self.snapshot.config());
         let record = record.as_ref();
@@ -254,6 +258,7 @@ impl Holding<'_> {
     fn moments(&self, inbound: &Inbound<'_>) -> Moments {
         Moments {
             arrival: self.arrival,
+            received: self.received,
             parsed: inbound.parsed,
             asked: None,
             closed: None,

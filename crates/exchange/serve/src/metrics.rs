@@ -109,7 +109,9 @@ pub struct ExchangeMetrics {
     pub beacons_foreign: Counter,
     /// Beacons that were not taken, by reason.
     pub beacons_refused: [Counter; TokenError::ALL.len()],
-    /// From arrival to a parsed and validated request.
+    /// From arrival until its turn on the shard and all of its body have come.
+    pub receive: Histogram,
+    /// From there to a parsed and validated request.
     pub parse: Histogram,
     /// From there to knowing whom to ask for what.
     pub ask: Histogram,
@@ -231,6 +233,7 @@ impl Default for ExchangeMetrics {
             upstream_told: Counter::default(),
             upstream_unreadable: Counter::default(),
             beacons_refused: Default::default(),
+            receive: Histogram::default(),
             parse: Histogram::default(),
             ask: Histogram::default(),
             collect: Histogram::default(),
@@ -430,6 +433,7 @@ fn expose_auctions(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> f
 fn expose_phases(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) -> fmt::Result {
     let mut phases =
         page.histograms("exchange_phase_seconds", "Time in each phase of an auction.")?;
+    phases.sum(&[("phase", "receive")], shards.iter().map(|shard| &shard.receive))?;
     phases.sum(&[("phase", "parse")], shards.iter().map(|shard| &shard.parse))?;
     phases.sum(&[("phase", "ask")], shards.iter().map(|shard| &shard.ask))?;
     phases.sum(&[("phase", "collect")], shards.iter().map(|shard| &shard.collect))?;

@@ -23,8 +23,10 @@ pub struct Traced<'t> {
 /// When each phase of an auction was over, as far as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
-    /// Its head had come.
+    /// The kernel had its head.
     pub arrival: Instant,
+    /// Its turn on the shard and all of its body had come.
+    pub received: Instant,
     /// The request had been read.
     pub parsed: Instant,
     /// It was known whom to ask for what.
@@ -62,10 +64,11 @@ impl Traced<'_> {
         let Ok(id) = u128::from_str_radix(self.id, 16) else { return };
         let Some(mut trace) = self.tracer.sample(id, self.traceparent) else { return };
         let root = trace.root();
-        let Moments { arrival, parsed, asked, closed, cleared, answered } = *moments;
+        let Moments { arrival, received, parsed, asked, closed, cleared, answered } = *moments;
         // Where it ended before its time, the last phase is the one that it ended in.
         let phases = [
-            ("parse", Some(arrival), Some(parsed)),
+            ("receive", Some(arrival), Some(received)),
+            ("parse", Some(received), Some(parsed)),
             ("ask", Some(parsed), asked),
             ("collect", asked, closed),
             ("clear", closed, cleared),

@@ -31,8 +31,10 @@ use crate::metrics::Padded;
 /// takes.
 const IDLE_MIN: Duration = Duration::from_micros(100);
 
-/// Requests that are begun between two looks at the sockets.
-const STARTS_MAX: usize = 8;
+/// Most requests that are begun between two looks at the sockets, and how long those may take: dear
+/// ones are begun one by one.
+const STARTS_MAX: u32 = 8;
+const TURN_MAX: Duration = Duration::from_millis(2);
 
 /// How long a request is taken to keep a shard busy before any has.
 const COST_GUESSED: Duration = Duration::from_micros(100);
@@ -185,8 +187,8 @@ struct ShardAdmission {
     in_flight: Cell<usize>,
     /// Told in turn that they may begin.
     waiting: RefCell<VecDeque<oneshot::Sender<()>>>,
-    /// How many more may begin before the sockets are looked at again.
-    starts_left: Cell<usize>,
+    /// How many have begun since the sockets were looked at.
+    begun: Cell<u32>,
     started: Notify,
     /// How long the shard takes from one start to the next while requests wait, smoothed.
     cost: Cell<Duration>,
@@ -204,7 +206,7 @@ impl Admission {
             counters,
             in_flight: Cell::new(0),
             waiting: RefCell::default(),
-            starts_left: Cell::new(STARTS_MAX),
+            begun: Cell::new(0),
             started: Notify::new(),
             cost: Cell::new(COST_GUESSED),
         }))
@@ -217,7 +219,7 @@ impl Admission {
     ///
     /// When the shard is too busy: answer so at once, without further work.
     pub async fn admit(&self, received: Instant) -> Result<InFlightRequest, Overload> {
-        let ShardAdmission { counters, waiting, starts_left, .. } = &*self.0;
+        let ShardAdmission { counters, waiting, begun, .. } = &*self.0;
         let now = Instant::now();
         let wait = now.saturating_duration_since(received);
         if let Some(overload) = self.overload(now, wait) {
@@ -227,8 +229,8 @@ impl Admission {
         }
         let request = InFlightRequest::new(self);
         self.0.started.notify_one();
-        if waiting.borrow().is_empty() && starts_left.get() > 0 {
-            starts_left.set(starts_left.get() - 1);
+        if waiting.borrow().is_empty() && begun.get() < self.starts_max() {
+            begun.set(begun.get() + 1);
             counters.waits.record(wait);
             return Ok(request);
         }
@@ -245,8 +247,11 @@ impl Admission {
         let ShardAdmission { limits, in_flight, waiting, cost, .. } = &*self.0;
         let ahead = u32::try_from(waiting.borrow().len()).unwrap_or(u32::MAX);
         let expected = wait.saturating_add(cost.get().saturating_mul(ahead));
-        let longest = if self.is_overloaded(now) { limits.wait_max } else { limits.burst_wait_max };
-        if expected > longest {
+        let is_overloaded = self.is_overloaded(now);
+        let longest = if is_overloaded { limits.wait_max } else { limits.burst_wait_max };
+        // A late shard with nothing else to do was kept from its processor: refusing saves no work.
+        let is_alone = ahead == 0 && !is_overloaded;
+        if expected > longest && !is_alone {
             return Some(Overload::Wait);
         }
         (in_flight.get() >= limits.in_flight_max).then_some(Overload::InFlight)
@@ -278,26 +283,30 @@ impl Admission {
 
     /// Lets the next few requests begin; returns how many.
     fn begin_next(&self) -> u32 {
-        let ShardAdmission { waiting, starts_left, .. } = &*self.0;
-        starts_left.set(STARTS_MAX);
-        let mut begun = 0;
-        while starts_left.get() > 0 {
+        let ShardAdmission { waiting, begun, .. } = &*self.0;
+        begun.set(0);
+        while begun.get() < self.starts_max() {
             let Some(turn) = waiting.borrow_mut().pop_front() else { break };
             // One whose caller has gone takes nobody's turn.
             if turn.send(()).is_ok() {
-                starts_left.set(starts_left.get() - 1);
-                begun += 1;
+                begun.set(begun.get() + 1);
             }
         }
-        begun
+        begun.get()
+    }
+
+    /// How many requests may begin between two looks at the sockets.
+    fn starts_max(&self) -> u32 {
+        let cost = self.0.cost.get().max(TURN_MAX / STARTS_MAX);
+        let starts = TURN_MAX.as_nanos() / cost.as_nanos();
+        u32::try_from(starts).unwrap_or(STARTS_MAX).max(1)
     }
 
     /// Learns what a request costs from a turn in which requests waited: all that began in it, also
     /// those that did not wait, took its time. A pause of the process is not believed to be a cost.
     fn note_turn(&self, took: Duration) {
-        let begun = u32::try_from(STARTS_MAX - self.0.starts_left.get()).unwrap_or(u32::MAX);
         let cost = self.0.cost.get();
-        let sample = (took / begun.max(1)).min(cost.max(COST_GUESSED) * 4);
+        let sample = (took / self.0.begun.get().max(1)).min(cost.max(COST_GUESSED) * 4);
         self.0.cost.set((cost * 7 + sample) / 8);
     }
 }

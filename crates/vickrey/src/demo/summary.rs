@@ -27,6 +27,8 @@ pub(super) struct Totals {
     filled: u64,
     no_bid: u64,
     invalid: u64,
+    /// Requests refused for overload: no auction was held.
+    refused: u64,
     sold: u64,
     fates: Vec<u64>,
     /// Revenue and wins by DSP and seat.
@@ -59,11 +61,15 @@ impl Totals {
         let sum = |of: &dyn Fn(&ExchangeMetrics) -> &Counter| -> u64 {
             shards.iter().map(|shard| of(shard).value()).sum()
         };
-        let invalid = NoBidReason::ALL.iter().position(|r| *r == NoBidReason::InvalidRequest);
-        let invalid = invalid.expect("the reason is listed");
-        let no_bids = (0..NoBidReason::ALL.len())
-            .filter(|reason| *reason != invalid)
-            .map(|reason| sum(&|shard| &shard.no_bids[reason]));
+        let of_reason = |wanted: NoBidReason| {
+            let place = NoBidReason::ALL.iter().position(|reason| *reason == wanted);
+            let place = place.expect("the reason is listed");
+            sum(&|shard| &shard.no_bids[place])
+        };
+        let is_no_bid = |reason: &NoBidReason| {
+            !matches!(reason, NoBidReason::InvalidRequest | NoBidReason::Overloaded)
+        };
+        let no_bids = NoBidReason::ALL.into_iter().filter(is_no_bid).map(of_reason);
         let merged = |of: &dyn Fn(&ExchangeMetrics) -> &Histogram| {
             let mut all = Snapshot::default();
             shards.iter().for_each(|shard| all.merge(&of(shard).snapshot()));
@@ -78,7 +84,8 @@ impl Totals {
         Self {
             filled: sum(&|shard| &shard.filled),
             no_bid: no_bids.sum(),
-            invalid: sum(&|shard| &shard.no_bids[invalid]),
+            invalid: of_reason(NoBidReason::InvalidRequest),
+            refused: of_reason(NoBidReason::Overloaded),
             sold: sum(&|shard| &shard.sold),
             fates: Fate::ALL
                 .iter()
@@ -97,6 +104,7 @@ impl Totals {
             filled: self.filled - earlier.filled,
             no_bid: self.no_bid - earlier.no_bid,
             invalid: self.invalid - earlier.invalid,
+            refused: self.refused - earlier.refused,
             ..self.clone()
         }
     }
@@ -178,18 +186,22 @@ impl<'s> Summary<'s> {
 
     /// Counts and times.
     pub(super) fn head(&self) -> String {
-        let Totals { filled, no_bid, invalid, sold, overshoots, waited, .. } = self.totals;
+        let Totals { filled, no_bid, invalid, refused, sold, overshoots, waited, .. } = self.totals;
         let [p50, p99, p999] = self.quantiles();
         let share = |ppm| waited.quantile_us(Ppm::new(ppm).expect("a share")).unwrap_or(0);
         let [dsp_p50, dsp_p99] = [share(500_000), share(990_000)].map(millis);
         let (auctions, rate) = (self.totals.auctions(), self.rate.auctions_per_s);
         let (fill, own, late) = (self.fill_percent(), self.own_time(), self.callers.late);
         let (revenue, currency) = (money(self.totals.revenue()), self.config.market.currency);
+        let refused = match refused {
+            0 => String::new(),
+            refused => format!("; {refused} refused: overloaded"),
+        };
         let rows = [
             (
                 "auctions",
                 format!(
-                    "{auctions} ({rate:.0}/s): {filled} filled, {no_bid} no bid, {invalid} invalid"
+                    "{auctions} ({rate:.0}/s): {filled} filled, {no_bid} no bid, {invalid} invalid{refused}"
                 ),
             ),
             ("fill rate", format!("{fill:.1} % of auctions that ended; {sold} impressions sold")),
@@ -302,6 +314,7 @@ mod tests {
             filled: 3,
             no_bid: 1,
             invalid: 2,
+            refused: 96,
             sold: 5,
             fates: Fate::ALL.iter().map(|_| 1_000_000).collect(),
             seats: vec![(0, 0, 123_456_789_000, 654_321)],
@@ -314,9 +327,11 @@ mod tests {
         let summary = Summary::new(&config, &totals, totals.rate_over(2.0), callers);
         let head = summary.head();
         // Impressions of auctions in flight are not among those that could be sold.
-        for part in
-            ["75.0 % of auctions that ended", "7 answers past tmax by the exchange's clock, 9 by"]
-        {
+        for part in [
+            "6 (3/s): 3 filled, 1 no bid, 2 invalid; 96 refused: overloaded\n",
+            "75.0 % of auctions that ended",
+            "7 answers past tmax by the exchange's clock, 9 by",
+        ] {
             assert!(head.contains(part), "no `{part}` in {head}");
         }
         for rows in 0..=12 {

@@ -185,7 +185,7 @@ pub(crate) fn unanswered((asks, questions): Calls<'_>) -> impl Iterator<Item = C
 }
 
 fn durations(moments: &Moments, deadline: Option<Instant>) -> record::Moments {
-    let Moments { arrival, parsed, asked, closed, cleared, answered } = *moments;
+    let Moments { arrival, received: _, parsed, asked, closed, cleared, answered } = *moments;
     let since = |at: Instant| at.saturating_duration_since(arrival);
     let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     let left = |deadline: Instant| match deadline.checked_duration_since(answered) {

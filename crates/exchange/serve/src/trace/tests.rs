@@ -70,7 +70,8 @@ fn an_auction_with_its_calls() {
     let at = |ms| arrival + Duration::from_millis(ms);
     let moments = Moments {
         arrival,
-        parsed: at(1),
+        received: at(1),
+        parsed: at(2),
         asked: Some(at(3)),
         closed: Some(at(90)),
         cleared: Some(at(95)),
@@ -83,16 +84,21 @@ fn an_auction_with_its_calls() {
     let spans = traced(|tracer| {
         Traced { tracer, id: ID, traceparent: None }.record(&moments, "filled", calls);
     });
-    assert_eq!(spans.len(), 8);
+    assert_eq!(spans.len(), 9);
     let root = named(&spans, "auction");
     assert_eq!(root.trace_id, 0x0123_4567_89ab_cdef_0000_0000_0000_002a_u128.to_be_bytes());
     assert_eq!((said(root, "outcome"), root.kind()), ("filled", otlp::span::SpanKind::Server));
     let ms = |nanos: u64| (nanos - root.start_time_unix_nano) / 1_000_000;
     let times = |span: &otlp::Span| (ms(span.start_time_unix_nano), ms(span.end_time_unix_nano));
     assert_eq!(times(root), (0, 96));
-    for (name, from, to) in
-        [("parse", 0, 1), ("ask", 1, 3), ("collect", 3, 90), ("clear", 90, 95), ("answer", 95, 96)]
-    {
+    for (name, from, to) in [
+        ("receive", 0, 1),
+        ("parse", 1, 2),
+        ("ask", 2, 3),
+        ("collect", 3, 90),
+        ("clear", 90, 95),
+        ("answer", 95, 96),
+    ] {
         let span = named(&spans, name);
         assert_eq!((&span.parent_span_id, times(span)), (&root.span_id, (from, to)), "{name}");
     }
@@ -112,9 +118,16 @@ fn an_auction_with_its_calls() {
 #[test]
 fn an_auction_that_ends_early() {
     let arrival = Instant::now();
-    let (parsed, answered) =
-        (arrival + Duration::from_millis(1), arrival + Duration::from_millis(4));
-    let moments = Moments { arrival, parsed, asked: None, closed: None, cleared: None, answered };
+    let at = |ms| arrival + Duration::from_millis(ms);
+    let moments = Moments {
+        arrival,
+        received: at(1),
+        parsed: at(2),
+        asked: None,
+        closed: None,
+        cleared: None,
+        answered: at(4),
+    };
     let caller = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let spans = traced(|tracer| {
         Traced { tracer, id: ID, traceparent: Some(caller) }.record(
@@ -124,7 +137,7 @@ fn an_auction_that_ends_early() {
         );
     });
     let names: Vec<_> = spans.iter().map(|span| &*span.name).collect();
-    assert_eq!(names, ["parse", "ask", "auction"]);
-    assert_eq!(spans[2].parent_span_id, 0x00f0_67aa_0ba9_02b7_u64.to_be_bytes());
-    assert_eq!(spans[1].end_time_unix_nano, spans[2].end_time_unix_nano);
+    assert_eq!(names, ["receive", "parse", "ask", "auction"]);
+    assert_eq!(spans[3].parent_span_id, 0x00f0_67aa_0ba9_02b7_u64.to_be_bytes());
+    assert_eq!(spans[2].end_time_unix_nano, spans[3].end_time_unix_nano);
 }

@@ -11,6 +11,8 @@ const LIMITS: AdmissionLimits = AdmissionLimits {
     in_flight_max: 100,
 };
 
+const STARTS: usize = STARTS_MAX as usize;
+
 fn ms_of(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -40,8 +42,9 @@ fn check(busy_ms: u64, wait_ms: u64, ahead: usize, want: Option<Overload>) {
 fn a_shard_without_a_pause_lets_nobody_wait_for_long() {
     let refused = Some(Overload::Wait);
     //   busy wait ahead
-    check(0, 50, 0, None);
-    check(0, 51, 0, refused);
+    check(0, 49, 1, None);
+    check(0, 50, 1, refused);
+    check(100, 9_999, 0, None);
     check(100, 10, 40, None);
     check(100, 10, 41, refused);
     check(101, 5, 0, None);
@@ -98,7 +101,7 @@ fn running(limits: AdmissionLimits, test: impl AsyncFnOnce(Admission)) {
 fn a_few_requests_begin_between_two_looks_at_the_sockets() {
     running(LIMITS, async |admission| {
         let begun = Rc::new(RefCell::new(Vec::new()));
-        for number in 0..2 * STARTS_MAX + 1 {
+        for number in 0..2 * STARTS + 1 {
             let (admission, begun) = (admission.clone(), Rc::clone(&begun));
             spawn_local(async move {
                 let request = admission.admit(Instant::now()).await.unwrap();
@@ -108,24 +111,34 @@ fn a_few_requests_begin_between_two_looks_at_the_sockets() {
             });
         }
         let mut seen = Vec::new();
-        while begun.borrow().len() <= 2 * STARTS_MAX {
+        while begun.borrow().len() <= 2 * STARTS {
             yield_now().await;
             let now = begun.borrow().len();
             if seen.last() != Some(&now) {
                 seen.push(now);
             }
         }
-        assert!(seen.windows(2).all(|pair| pair[1] - pair[0] <= STARTS_MAX), "{seen:?}");
+        assert!(seen.windows(2).all(|pair| pair[1] - pair[0] <= STARTS), "{seen:?}");
         assert!(begun.borrow().is_sorted(), "in the order in which they came");
-        assert_eq!(admission.0.in_flight.get(), 2 * STARTS_MAX + 1);
+        assert_eq!(admission.0.in_flight.get(), 2 * STARTS + 1);
     });
+}
+
+#[test]
+fn dear_requests_begin_one_by_one() {
+    let admission = admission(LIMITS, BusyClock::default());
+    for (micros, starts) in [(0, 8), (1, 8), (250, 8), (251, 7), (999, 2), (1_001, 1), (60_000, 1)]
+    {
+        admission.0.cost.set(Duration::from_micros(micros));
+        assert_eq!(admission.starts_max(), starts, "{micros} µs");
+    }
 }
 
 #[test]
 fn a_pause_is_no_cost_and_all_that_began_share_a_turn() {
     let admission = admission(LIMITS, BusyClock::default());
     let cost = || admission.0.cost.get();
-    admission.0.starts_left.set(STARTS_MAX - 4);
+    admission.0.begun.set(4);
     for _ in 0..100 {
         admission.note_turn(ms_of(1));
     }
@@ -140,7 +153,7 @@ fn one_whose_caller_has_gone_takes_nobodys_turn() {
     running(LIMITS, async |admission| {
         let admit = || admission.admit(Instant::now());
         let mut begun = Vec::new();
-        for _ in 0..STARTS_MAX {
+        for _ in 0..STARTS {
             begun.push(admit().await.unwrap());
         }
         let mut gone = Box::pin(admit());
@@ -149,10 +162,10 @@ fn one_whose_caller_has_gone_takes_nobodys_turn() {
             _ = &mut gone => panic!("it begins in the next turn"),
             () = std::future::ready(()) => (),
         }
-        assert_eq!(admission.0.in_flight.get(), STARTS_MAX + 1);
+        assert_eq!(admission.0.in_flight.get(), STARTS + 1);
         drop(gone);
         drop(admit().await.unwrap());
-        assert_eq!(admission.0.in_flight.get(), STARTS_MAX);
+        assert_eq!(admission.0.in_flight.get(), STARTS);
     });
 }
 
