@@ -566,6 +566,7 @@ fn answers_are_as_documented() {
     let definition = &mut document["components"]["schemas"]["CampaignDefinition"];
     definition["required"].as_array_mut().unwrap().retain(|key| key != "creative");
     let document = document;
+    const TWO_HOSTS: &str = "host: b\r\n";
     let json = "content-type: application/json\r\n";
     let account = json!({ "id": "b", "currency": "EUR" });
     let campaign = json!({
@@ -617,6 +618,7 @@ fn answers_are_as_documented() {
         check("POST", (all, id), "", &json!({}), 415);
         check("GET", (all, id), "", none, 200);
         check("GET", (one, id), "", none, 200);
+        check("GET", (one, id), TWO_HOSTS, none, 400);
         let limits = json!({ "daily_budget": "1" });
         for (method, rest, body) in [
             ("PUT", "/{id}", own(kind)),
@@ -647,6 +649,7 @@ fn answers_are_as_documented() {
             let of = path(&format!("/{{id}}/{what}"));
             check("GET", (of, id), "", none, 200);
             check("GET", (of, "nobody"), "", none, 404);
+            check("GET", (of, id), TWO_HOSTS, none, 400);
         }
     }
     check("DELETE", ("/v1/campaigns/{id}", "x"), "", none, 200);
