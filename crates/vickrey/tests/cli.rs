@@ -53,6 +53,7 @@ fn wrong_usage_exits_64() {
     check(&["auction"], 64, &[], &["unrecognized subcommand 'auction'"]);
     check(&["serve"], 64, &[], &["--config <FILE>"]);
     check(&["demo", "--duration", "5"], 64, &[], &["needs a unit, for example 10s"]);
+    check(&["demo", "--duration", "0s"], 64, &[], &["must be longer than 0s"]);
     check(&["demo", "--dsps", "0"], 64, &[], &["--dsps"]);
     check(&["serve", "--config", "x", "--shards", "0"], 64, &[], &["--shards"]);
     check(&["hammer", "exchange", "--rate", "1", "--in-flight", "1"], 64, &[], &["cannot be used"]);
@@ -402,6 +403,24 @@ fn the_demo_runs_to_its_end() {
     assert_eq!(row("sent"), 120);
     assert!(row("  with bids") > 60, "{out}");
     assert_eq!(row("not valid"), 0, "{out}");
+}
+
+/// What is printed is a user's to run, and names nothing of a run that is over.
+#[test]
+fn the_demo_prints_a_configuration_that_can_be_run() {
+    let output = run(&["demo", "--dsps", "2", "--print-config"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for want in [
+        "listen = \"127.0.0.1:8080\"",
+        "[budgets]\ndirectory = \"budgets\"",
+        "[record]\ndirectory = \"record\"",
+        "url = \"http://127.0.0.1:9002/bid\"",
+    ] {
+        assert!(text.contains(want), "no `{want}` in:\n{text}");
+    }
+    let (folder, path) = file("vickrey.toml", &text);
+    std::fs::create_dir(folder.path().join("campaigns.d")).unwrap();
+    check(&["config", "check", path.to_str().unwrap()], 0, &["exchange with 2 DSPs"], &[]);
 }
 
 #[test]
