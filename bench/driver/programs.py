@@ -229,7 +229,7 @@ def fleet(bench: Bench, options: FleetOptions) -> Iterator[Fleet]:
     argv += ["--tls", "--write-ca", authority] if options.tls else []
     argv += ["--write-config", tables, "--write-urls", urls]
     with Child(bench, name, argv, bench.testbed_core) as child:
-        child.wait_for(child.stdout, r"(\d+) DSPs listen")
+        child.wait_for(child.stdout, r"(\d+) DSPs? listen")
         yield Fleet(child, options, tables, urls, authority)
 
 

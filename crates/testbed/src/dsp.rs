@@ -50,6 +50,7 @@ use notices::{NoticeDesk, Recent};
 use port::Port;
 use reactor::{Change, Command, Desk, Reactor, Terms, WAKER};
 
+use runtime::listen::ListenError;
 use runtime::process;
 
 /// What to simulate, and where.
@@ -134,15 +135,8 @@ pub enum Error {
     #[error("a fleet needs {0}")]
     Options(&'static str),
     /// A DSP cannot listen, most often because the port is in use.
-    #[error("dsp {index} cannot listen on {address}: {source}; choose another base port")]
-    Listen {
-        /// Place of the DSP in the fleet.
-        index: usize,
-        /// Where it was to listen.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// A thread cannot be placed on its core.
     #[error("cannot run on core {core}: {source}")]
     Core {
@@ -253,7 +247,7 @@ fn check(options: &FleetOptions) -> Result<(), Error> {
 
 fn listen(ip: IpAddr, base_port: Option<u16>, index: usize) -> Result<Port, Error> {
     let address = SocketAddr::new(ip, base_port.map_or(0, |base| port(base, index)));
-    Port::open(address).map_err(|source| Error::Listen { index, address, source })
+    Port::open(address).map_err(|cause| ListenError { address, cause }.into())
 }
 
 fn spawn(

@@ -19,6 +19,21 @@ const WRITE_BYTES: usize = 1 << 20;
 /// What a new file may be read and written by, less what the process's mask takes away.
 const MODE: u32 = 0o666;
 
+/// Whether a file can be written at `path`, before work whose result is to go there.
+pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
+    match fs::metadata(path) {
+        Ok(known) if !known.is_file() => Ok(()),
+        _ => {
+            let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+            beside(&place).map(drop).map_err(|error| cannot_write(path, &error))
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> anyhow::Error {
+    Failure::unavailable(format!("cannot write {}: {error}", path.display()))
+}
+
 /// Writes the file at `path`: `fill` writes all of it, and is free to end otherwise.
 ///
 /// What is no file, such as a terminal or a pipe, is written to as it stands.
@@ -26,9 +41,7 @@ pub(crate) fn write(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let cannot = |error: &io::Error| {
-        Failure::unavailable(format!("cannot write {}: {error}", path.display()))
-    };
+    let cannot = |error: &io::Error| cannot_write(path, error);
     let known = match fs::metadata(path) {
         Ok(known) => Some(known),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -70,11 +83,14 @@ fn beside(place: &Path) -> io::Result<NamedTempFile> {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     };
-    Builder::new()
+    // A folder that is missing is reported without the temporary file's name, of which users know nothing.
+    fs::metadata(&folder)?;
+    let made = Builder::new()
         .prefix(&prefix)
         .suffix(".part")
         .permissions(Permissions::from_mode(MODE))
-        .tempfile_in(folder)
+        .tempfile_in(folder);
+    made.map_err(|error| error.kind().into())
 }
 
 fn filled(

@@ -88,11 +88,11 @@ pub(crate) enum AccountCommand {
     Spend(One),
 }
 
-/// Who is asked, and in which form it answers. An admin token is taken from the variable
-/// `VICKREY_ADMIN_TOKEN`.
+/// Who is asked, and in which form it answers.
 #[derive(Debug, Args)]
 pub(crate) struct Asking {
-    /// The exchange's admin listener; https where a proxy in front of it speaks TLS
+    /// The exchange's admin listener; https where a proxy in front of it speaks TLS. Its token is
+    /// read from the variable VICKREY_ADMIN_TOKEN
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
     admin: String,
     /// Trust the authorities of this PEM file instead of the system's, with https
@@ -193,10 +193,7 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
     let mut out = io::stdout().lock();
     match command {
         CampaignCommand::List { account, removed, asking } => {
-            let account = account.iter().map(|id| format!("&account={}", encoded(id)));
-            let removed = removed.then(|| "&removed=true".to_owned());
-            let query: String = account.chain(removed).collect();
-            list(KIND, asking, &query, &mut out)
+            list((KIND, account.as_deref()), *removed, asking, &mut out)
         }
         CampaignCommand::Show(one) => show(KIND, one, &mut out),
         CampaignCommand::Create(args) => create(KIND, args, &mut out),
@@ -207,7 +204,7 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
         CampaignCommand::Why(one) => why(KIND, one, &mut out),
         CampaignCommand::Spend(one) => spend(KIND, one, &mut out),
         CampaignCommand::Curve { one, svg } => {
-            let answer = Client::new(&one.asking)?.get(&KIND.of(&one.id, "/curve"))?;
+            let answer = ask_one(&Client::new(&one.asking)?, KIND, &one.id, "/curve")?;
             match svg {
                 _ if one.asking.json => print_json(&answer, &mut out),
                 Some(file) => curve::plot(&answer, file, &mut out),
@@ -221,9 +218,7 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
     const KIND: Kind = Kind::Account;
     let mut out = io::stdout().lock();
     match command {
-        AccountCommand::List { removed, asking } => {
-            list(KIND, asking, if *removed { "&removed=true" } else { "" }, &mut out)
-        }
+        AccountCommand::List { removed, asking } => list((KIND, None), *removed, asking, &mut out),
         AccountCommand::Show(one) => show(KIND, one, &mut out),
         AccountCommand::Create(args) => create(KIND, args, &mut out),
         AccountCommand::Budget(args) => budget(KIND, args, &mut out),
@@ -234,13 +229,39 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
     }
 }
 
+/// What the API says of one account or campaign.
+fn ask_one(client: &Client, kind: Kind, id: &str, what: &str) -> anyhow::Result<Value> {
+    let asked = client.ask(("GET", &kind.of(id, what)), &[], None)?;
+    asked.map_err(|refusal| refused(kind, id, refusal))
+}
+
+/// The refusal of a request about one account or campaign. An unknown id names the command that lists
+/// them, where the API names its own path.
+fn refused(kind: Kind, id: &str, refusal: Refusal) -> anyhow::Error {
+    if !refusal.is_not_found() {
+        return refusal.into_failure();
+    }
+    let name = kind.name();
+    let message = format!("no {name} has the id `{id}`: `vickrey {name} list` shows all");
+    Failure::with_exit(Exit::NotFound, message)
+}
+
 fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
     writeln!(out, "{answer:#}")?;
     Ok(Exit::Done)
 }
 
-fn list(kind: Kind, asking: &Asking, query: &str, out: &mut dyn Write) -> anyhow::Result<Exit> {
+/// Lists all of a kind, or the campaigns of one account.
+fn list(
+    (kind, account): (Kind, Option<&str>),
+    removed: bool,
+    asking: &Asking,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     let client = Client::new(asking)?;
+    let account_query = account.map(|id| format!("&account={}", encoded(id)));
+    let removed_query = removed.then(|| "&removed=true".to_owned());
+    let query: String = account_query.into_iter().chain(removed_query).collect();
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
         let mut page = client.get(&format!("{}?most={PAGE}{query}{after}", kind.path()))?;
@@ -255,13 +276,17 @@ fn list(kind: Kind, asking: &Asking, query: &str, out: &mut dyn Write) -> anyhow
     if asking.json {
         return print_json(&Value::from(all), out);
     }
+    if let (Some(id), true) = (account, all.is_empty()) {
+        writeln!(out, "account `{id}` has no campaigns")?;
+        return Ok(Exit::Done);
+    }
     show::list(kind, &all, out)?;
     Ok(Exit::Done)
 }
 
 fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let client = Client::new(&one.asking)?;
-    let view = client.get(&kind.of(&one.id, ""))?;
+    let view = ask_one(&client, kind, &one.id, "")?;
     if one.asking.json {
         return print_json(&view, out);
     }
@@ -323,8 +348,9 @@ fn send(
     let version = args.if_version.map(|version| ("if-match", format!("\"{version}\"")));
     let headers: Vec<_> = version.into_iter().collect();
     let client = Client::new(asking)?;
-    let view =
-        client.ask((method, &kind.of(id, what)), &headers, body)?.map_err(Refusal::into_failure)?;
+    let view = client
+        .ask((method, &kind.of(id, what)), &headers, body)?
+        .map_err(|refusal| refused(kind, id, refusal))?;
     told(kind, asking, &view, out)?;
     Ok(Exit::Done)
 }
@@ -340,7 +366,7 @@ fn told(kind: Kind, asking: &Asking, view: &Value, out: &mut dyn Write) -> anyho
 }
 
 fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = Client::new(&one.asking)?.get(&kind.of(&one.id, "/why"))?;
+    let answer = ask_one(&Client::new(&one.asking)?, kind, &one.id, "/why")?;
     if one.asking.json {
         return print_json(&answer, out);
     }
@@ -352,7 +378,7 @@ fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
 }
 
 fn spend(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = Client::new(&one.asking)?.get(&kind.of(&one.id, "/spend"))?;
+    let answer = ask_one(&Client::new(&one.asking)?, kind, &one.id, "/spend")?;
     if one.asking.json {
         return print_json(&answer, out);
     }

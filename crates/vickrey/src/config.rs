@@ -56,8 +56,8 @@ impl Config {
                 "watch",
                 "1s",
                 ms(0)..=secs(3600),
-                "How often these files, those of secrets included, are looked at; a change is \
-                 taken up once two looks agree. 0s: only SIGHUP has them read anew.",
+                "How often these files, those of secrets included, are checked; a change is \
+                 loaded once two checks agree. 0s: only SIGHUP reloads them.",
             );
             (ShardsOptions::read(s), drain, watch)
         });

@@ -14,12 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use audit::LaneKind;
 use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange};
 use runtime::listen::listen;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
-use testbed::dsp::{DspProfile, Fleet, FleetOptions, LatencySpread, PriceSpread};
+use testbed::dsp::{DspProfile, FleetOptions, LatencySpread, PriceSpread};
 use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
 
@@ -49,7 +50,7 @@ const SEATS: [&str; 10] = [
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// How long to run; Ctrl-C ends it sooner, with the same report
-    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, default_value = "30s", value_parser = parse_length)]
     duration: Duration,
     /// Simulated DSPs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
@@ -63,15 +64,26 @@ pub(crate) struct DemoArgs {
     /// Source of traffic and of the DSPs' choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep the record of all auctions here, for `vickrey log`; absent, it goes with the demo
+    /// Keep the record of all auctions in this new directory, for `vickrey log`; by default it is
+    /// removed at the end
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Print the exchange's configuration and stop
+    /// Print a configuration like the demo's, with fixed ports and directories, and stop
     #[arg(long)]
     print_config: bool,
 }
 
+/// Reads a duration that is not zero.
+fn parse_length(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text)?;
+    if length.is_zero() { Err("must be longer than 0s".to_owned()) } else { Ok(length) }
+}
+
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
+    if args.print_config {
+        return print_configuration(args);
+    }
+    args.record.as_deref().map_or(Ok(()), refuse_record)?;
     runtime::process::raise_descriptor_limit();
     runtime::process::keep_files_private();
     let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
@@ -80,19 +92,21 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
     // Beacons name the port: it is taken before the configuration is written.
     let callers = listen(([127, 0, 0, 1], 0).into()).map_err(Failure::unavailable)?;
-    let places = Places { folder: folder.path(), record: &record, address: callers.local_addr()? };
-    let text = configuration(args, &places, &fleet);
-    if args.print_config {
-        std::io::stdout().write_all(text.as_bytes())?;
-        return Ok(Exit::Done);
-    }
+    let places = Places {
+        callers: callers.local_addr()?,
+        operators: ([127, 0, 0, 1], 0).into(),
+        dsps: fleet.addresses(),
+        budgets: &folder.path().join("budgets"),
+        record: &record,
+    };
+    let text = configuration(args, &places);
     let mut config = runtime::config::parse("the demo's configuration", &text, Config::read)?;
     runtime::logging::start(config.logging.clone())?;
     let exchange = config.exchange.take().expect("the demo configures an exchange");
     let shutdown = Shutdown::new(config.drain);
     campaigns::define(&folder.path().join("campaigns.d"), args)?;
     let operators = listen(config.admin.listen).map_err(Failure::unavailable)?;
-    let url = format!("http://{}{AUCTION_PATH}", places.address);
+    let url = format!("http://{}{AUCTION_PATH}", places.callers);
     let metrics_url = format!("http://{}/metrics", operators.local_addr()?);
     let (kept, budgets) = Kept::open((&config, &exchange), folder.path(), &shutdown)?.unzip();
     let beside = (Tracer::off(), budgets);
@@ -105,7 +119,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
-    let beacons = beacons_at(places.address);
+    let beacons = beacons_at(places.callers);
     let watched = Watched { args, exchange: &exchange, spent: spent.as_ref(), url: &url };
     let report = drive(&watched, (&url, &beacons), &mut out)?;
     let totals = Totals::of(&exchange);
@@ -122,7 +136,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let closed = spent.map_or(Ok(()), Spent::close);
     fleet.stop()?;
     closed?;
-    writeln!(out, "\nheld once more, each from its record alone")?;
+    writeln!(out, "\nreplayed from the record")?;
     let ended = crate::log::replay_all(&record, &mut out)?;
     if args.record.is_some() {
         writeln!(out, "look at it with: vickrey log report --by seat --dir {}", record.display())?;
@@ -209,12 +223,48 @@ fn currency(index: u16) -> &'static str {
     if index % 8 == 3 { "EUR" } else { "USD" }
 }
 
-/// Where the demo's exchange is, and what it keeps.
+/// Where the exchange and its DSPs listen, and where the exchange keeps its files.
 struct Places<'p> {
-    folder: &'p Path,
+    callers: SocketAddr,
+    operators: SocketAddr,
+    dsps: &'p [SocketAddr],
+    budgets: &'p Path,
     record: &'p Path,
-    address: SocketAddr,
 }
+
+/// Another run's sales are billed in budgets that are gone.
+fn refuse_record(directory: &Path) -> anyhow::Result<()> {
+    let has = |lane: LaneKind| directory.join(lane.name()).exists();
+    if has(LaneKind::Durable) || has(LaneKind::Firehose) {
+        let directory = directory.display();
+        let message = format!("--record {directory}: holds a record; name an empty directory");
+        return Err(Failure::usage(message));
+    }
+    Ok(())
+}
+
+/// Prints what the demo would run, where a user could run it.
+fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
+    let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let dsps: Vec<_> = (0..args.dsps).map(|index| local(9001 + index)).collect();
+    let places = Places {
+        callers: local(8080),
+        operators: local(9464),
+        dsps: &dsps,
+        budgets: Path::new("budgets"),
+        record: args.record.as_deref().unwrap_or(Path::new("record")),
+    };
+    let text = format!("{PRINTED}{}", configuration(args, &places));
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+const PRINTED: &str = "\
+# Like the exchange of `vickrey demo`, which chooses its ports and keeps its files in a temporary folder.
+# The demo runs simulated DSPs and defines its own campaigns: put your DSPs into the [[dsp]] tables, and
+# create the folder campaigns.d for your campaigns.
+
+";
 
 /// Where beacons are called, as if a proxy before the exchange ended TLS: requests ask for HTTPS.
 fn beacons_at(address: SocketAddr) -> String {
@@ -222,22 +272,22 @@ fn beacons_at(address: SocketAddr) -> String {
 }
 
 /// The exchange's configuration, as a file would have it.
-fn configuration(args: &DemoArgs, places: &Places<'_>, fleet: &Fleet) -> String {
-    let Places { folder, record, address } = *places;
-    let beacons = beacons_at(address);
+fn configuration(args: &DemoArgs, places: &Places<'_>) -> String {
+    let Places { callers, operators, dsps, budgets, record } = *places;
+    let beacons = beacons_at(callers);
     let mut text = format!(
-        "[runtime]\nshards = {}\n\n[admin]\nlisten = \"127.0.0.1:0\"\n\n[log]\nfilter = \"warn\"\n\n\
-         [exchange]\nlisten = \"{address}\"\nfee = \"10%\"\n\n\
+        "[runtime]\nshards = {}\n\n[admin]\nlisten = \"{operators}\"\n\n[log]\nfilter = \"warn\"\n\n\
+         [exchange]\nlisten = \"{callers}\"\nfee = \"10%\"\n\n\
          [exchange.notices]\nurl = \"{beacons}\"\n\n\
          [budgets]\ndirectory = {}\ncampaigns = \"campaigns.d/*.toml\"\nslot = \"1s\"\n\n\
          [currency]\nbase = \"USD\"\nrates = {{ EUR = \"1.08\", GBP = \"1.27\" }}\n\n\
          [[floor]]\nformat = \"video\"\nfloor = \"1.00 USD\"\n\n\
          [record]\ndirectory = {}\n",
         args.shards,
-        serde_json::Value::from(folder.join("budgets").to_string_lossy()),
+        serde_json::Value::from(budgets.to_string_lossy()),
         serde_json::Value::from(record.to_string_lossy())
     );
-    for (index, address) in (0u16..).zip(fleet.addresses()) {
+    for (index, address) in (0u16..).zip(dsps) {
         let _ = write!(
             text,
             "\n[[dsp]]\nid = \"dsp-{index}\"\nurl = \"http://{address}/bid\"\nseats = [\"{}\"]\ncurrencies = [\"{}\"]\n",

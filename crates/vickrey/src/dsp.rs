@@ -150,7 +150,11 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         write_file(file, &(urls.join("\n") + "\n"))?;
     }
     let (count, first) = (urls.len(), urls.first().map_or("", |url| url));
-    writeln!(std::io::stdout(), "{count} DSPs listen, the first at {first}; stop with Ctrl-C")?;
+    let listening = match count {
+        1 => format!("1 DSP listens at {first}"),
+        _ => format!("{count} DSPs listen, the first at {first}"),
+    };
+    writeln!(std::io::stdout(), "{listening}; stop with Ctrl-C")?;
     let shutdown = Shutdown::new(Duration::ZERO);
     shutdown.on_signals()?;
     let mut watch = Watch::new();

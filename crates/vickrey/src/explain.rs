@@ -11,6 +11,7 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use exchange_core::explain::Explanation;
 use exchange_serve::ExchangeConfig;
 use exchange_serve::explain::rehearse;
 use openrtb::{BidRequest, Invalid, parse_request};
@@ -30,14 +31,14 @@ pub(crate) struct ExplainArgs {
     config: PathBuf,
     /// What DSPs answer, as a JSON object by DSP id, instead of asking them: a bid response,
     /// {"status":204}, {"status":200,"body":"…"}, or an outcome such as "late"; one that is not in
-    /// it answers 204
+    /// it answers 204. Without this option the DSPs are asked, by a request with `test` 1
     #[arg(long, value_name = "FILE")]
     dsp_answers: Option<PathBuf>,
-    /// Our id of the auction, which orders equal bids: 32 lower-case hexadecimal digits, by default
-    /// zeros
+    /// Our id of the auction, which orders equal bids: 32 lower-case hexadecimal digits. With
+    /// --dsp-answers zeros by default; an auction in which DSPs are asked has an id of its own
     #[arg(long, value_name = "ID", requires = "dsp_answers", value_parser = auction_id)]
     auction_id: Option<String>,
-    /// As JSON, as `ext.debug` has it
+    /// Print JSON, in the form of `ext.debug`
     #[arg(long)]
     json: bool,
 }
@@ -67,8 +68,10 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
         None => {
             // What is wrong with the request is found before any DSP is asked.
-            rehearse(&exchange, &body, AUCTION_ID, |_| answers::NO_BID).map_err(wrong)?;
-            live::ask(exchange, &body)?
+            let rehearsed = rehearse(&exchange, &body, AUCTION_ID, |_| answers::NO_BID);
+            let own = rehearsed.map_err(wrong)?.request;
+            // The request that the exchange got says that it is a test; the caller's may not.
+            Explanation { request: own, ..live::ask(exchange, &body)? }
         }
     };
     let mut out = std::io::stdout().lock();

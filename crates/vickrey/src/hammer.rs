@@ -14,6 +14,7 @@ use testbed::hammer::{
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
+use crate::aside;
 use crate::exit::{Exit, Failure, write_file};
 
 /// A thread busier than this measures itself.
@@ -125,6 +126,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
     let HammerCommand::Exchange(args) = command;
     runtime::process::raise_descriptor_limit();
+    args.json.as_deref().map_or(Ok(()), aside::check)?;
     let traffic = match (&args.requests, args.reference) {
         (Some(file), _) => Traffic::from_json_lines(file).map_err(Failure::usage)?,
         (None, true) => Traffic::reference(),

@@ -1,4 +1,4 @@
-//! `vickrey log`: what an exchange has recorded, read: shown, followed, counted, verified, held again
+//! `vickrey log`: what an exchange has recorded, read: shown, followed, counted, verified, replayed
 //! and exported. Reads only, beside the exchange that writes.
 
 mod export;
@@ -48,17 +48,17 @@ pub(crate) enum LogCommand {
         after_long_help = concat_examples("vickrey log cat --dir record 'time>=-1h seat=acme outcome=won'\n  vickrey log cat --json --dir record | jq -r '.sales[] | [.dsp, .price_micros] | @tsv'")
     )]
     Cat(print::CatArgs),
-    /// Tell what is there: segments, records, times, gaps
+    /// Show what there is: segments, records, times, gaps
     Stat(survey::StatArgs),
-    /// Check every frame of both lanes; what is damaged is told with its place, and exits 1
+    /// Check every frame of both lanes; prints what is damaged and where, and then exits 1
     Verify(survey::VerifyArgs),
-    /// Hold every auction once more, from its record alone; what differs is told, and exits 1
+    /// Replay every auction from its record; prints what differs, and then exits 1
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log replay --dir record\n  vickrey log replay --dir record 'time=2026-11-22 publisher=news'")
     )]
     Replay(replay::ReplayArgs),
-    /// Add up auctions, bids, wins, spend, fill and latency, by what you like
+    /// Add up auctions, bids, wins, spend, fill and latency, grouped by the columns you choose
     #[command(
         after_help = FILTERS,
         after_long_help = concat_examples("vickrey log report --by seat,hour --dir record 'time>=-24h'\n  vickrey log report --by publisher --json --dir record")
@@ -78,12 +78,13 @@ fn concat_examples(examples: &str) -> String {
 
 /// Where the record is.
 #[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct Source {
     /// The record's directory, in which are `durable` and `firehose`
-    #[arg(long, value_name = "DIR", required_unless_present = "config")]
+    #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Configuration file of the exchange that writes it
-    #[arg(long, value_name = "FILE", conflicts_with = "dir")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
@@ -107,7 +108,7 @@ impl Source {
     }
 }
 
-/// Holds every auction of the record at `path` once more.
+/// Replays every auction of the record at `path`.
 pub(crate) fn replay_all(path: &Path, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let directory = Directory::open_written(path).map_err(cannot_open)?;
     replay::replay(&directory, &Filter::default(), out)

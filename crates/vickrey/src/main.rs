@@ -74,9 +74,9 @@ enum Command {
 
 const COMPLETIONS: &str = "\
 Examples:
-  vickrey completions bash > ~/.local/share/bash-completion/completions/vickrey
-  vickrey completions zsh > ~/.zfunc/_vickrey
-  vickrey completions fish > ~/.config/fish/completions/vickrey.fish";
+  dir=~/.local/share/bash-completion/completions; mkdir -p $dir; vickrey completions bash > $dir/vickrey
+  dir=~/.zfunc; mkdir -p $dir; vickrey completions zsh > $dir/_vickrey
+  dir=~/.config/fish/completions; mkdir -p $dir; vickrey completions fish > $dir/vickrey.fish";
 
 fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {

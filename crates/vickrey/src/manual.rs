@@ -17,7 +17,8 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Write a page for every command into this directory, such as ~/.local/share/man/man1
+    /// Write a page for every command into this directory, such as ~/.local/share/man/man1; it is
+    /// created if it does not exist
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -32,9 +33,12 @@ pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> anyho
 pub(crate) fn man(args: &ManArgs, command: Command) -> anyhow::Result<Exit> {
     match &args.dir {
         None => Man::new(command).render(&mut std::io::stdout())?,
-        Some(dir) => clap_mangen::generate_to(command, dir).map_err(|error| {
-            Failure::unavailable(format!("cannot write pages to {}: {error}", dir.display()))
-        })?,
+        Some(dir) => {
+            let made = std::fs::create_dir_all(dir);
+            made.and_then(|()| clap_mangen::generate_to(command, dir)).map_err(|error| {
+                Failure::unavailable(format!("cannot write pages to {}: {error}", dir.display()))
+            })?;
+        }
     }
     Ok(Exit::Done)
 }

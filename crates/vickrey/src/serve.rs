@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::live::{Live, StartedWith};
+use crate::log::line::count;
 
 /// What the admin listener answers, as OpenAPI has it.
 pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
@@ -93,8 +94,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     };
     let admin = operated.start(&config, operators, &shutdown)?;
     info!(
-        "taking bid requests at http://{listening}{AUCTION_PATH}, {dsps} DSPs, {} shards",
-        config.shards.shards
+        "taking bid requests at http://{listening}{AUCTION_PATH}, {}, {}",
+        count(dsps as u64, "DSP", "DSPs"),
+        count(config.shards.shards as u64, "shard", "shards")
     );
     info!("metrics and health at http://{admin_listening}/metrics, /health/live, /health/ready");
     // Until the drain begins.

@@ -147,6 +147,8 @@ fn a_campaign_from_its_file_to_its_end() {
         listed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[1], ["summer", "acme", "open", "5", "-", "-", "the", "API"]);
     assert_eq!(lines[2][..3], ["winter", "acme", "open"]);
+    let of_nope = ["account `nope` has no campaigns"];
+    server.run(&["campaign", "list", "--account", "nope"], 0, &of_nope, &[]);
 
     let paused = ["campaign summer is paused, at version 2"];
     server.run(&["campaign", "pause", "summer", "--if-version", "1"], 0, &paused, &[]);
@@ -418,7 +420,11 @@ fn what_is_refused_says_what_to_do() {
     let check = |args: &[&str], exit: i32, stderr: &[&str]| {
         server.run(args, exit, &[], stderr);
     };
-    check(&["campaign", "show", "x"], 66, &["error: no campaign has the id `x`"]);
+    check(
+        &["campaign", "show", "x"],
+        66,
+        &["error: no campaign has the id `x`: `vickrey campaign list` shows all"],
+    );
     check(&["campaign", "pause", "a/b"], 66, &["error: no campaign has the id `a/b`"]);
     let bad = server.file("bad.toml", &CAMPAIGN.replace("'5'", "'-5'").replace("'acme'", "'acne'"));
     check(
@@ -443,8 +449,16 @@ fn what_is_refused_says_what_to_do() {
     let keyed = |id: &str| server.file(&format!("{id}.toml"), &CAMPAIGN.replace("summer", id));
     let file = server.file("summer.toml", CAMPAIGN);
     server.run(&["campaign", "create", &file], 0, &[], &[]);
-    check(&["account", "show", "x"], 66, &["error: no account has the id `x`"]);
-    check(&["campaign", "create", &file], 73, &["`summer` is there already, at version 1"]);
+    check(
+        &["account", "show", "x"],
+        66,
+        &["error: no account has the id `x`: `vickrey account list` shows all"],
+    );
+    check(
+        &["campaign", "create", &file],
+        73,
+        &["error: campaign `summer` exists already, at version 1"],
+    );
     let stale = ["campaign", "pause", "summer", "--if-version", "7"];
     check(&stale, 75, &["is at version 1, not 7: read it again"]);
     server.run(&["campaign", "create", &keyed("a"), "--key", "k"], 0, &[], &[]);
@@ -464,7 +478,8 @@ fn the_token_is_sent() {
     let server = Server::start(&format!("token = '{TOKEN}'"));
     let list: (&[&str], &str) = (&["campaign", "list"], "");
     server.run_with("", list, 64, (&[], &["asks for its token: set VICKREY_ADMIN_TOKEN"]));
-    server.run_with("wrong", list, 64, (&[], &["set VICKREY_ADMIN_TOKEN"]));
+    let refused = "refuses the token in VICKREY_ADMIN_TOKEN: it is not its `admin.token`";
+    server.run_with("wrong", list, 64, (&[], &[refused]));
     server.run_with(TOKEN, list, 0, (&["no campaigns yet"], &[]));
 }
 
@@ -566,6 +581,7 @@ fn answers_are_as_documented() {
     let definition = &mut document["components"]["schemas"]["CampaignDefinition"];
     definition["required"].as_array_mut().unwrap().retain(|key| key != "creative");
     let document = document;
+    const TWO_HOSTS: &str = "host: b\r\n";
     let json = "content-type: application/json\r\n";
     let account = json!({ "id": "b", "currency": "EUR" });
     let campaign = json!({
@@ -617,6 +633,7 @@ fn answers_are_as_documented() {
         check("POST", (all, id), "", &json!({}), 415);
         check("GET", (all, id), "", none, 200);
         check("GET", (one, id), "", none, 200);
+        check("GET", (one, id), TWO_HOSTS, none, 400);
         let limits = json!({ "daily_budget": "1" });
         for (method, rest, body) in [
             ("PUT", "/{id}", own(kind)),
@@ -647,6 +664,7 @@ fn answers_are_as_documented() {
             let of = path(&format!("/{{id}}/{what}"));
             check("GET", (of, id), "", none, 200);
             check("GET", (of, "nobody"), "", none, 404);
+            check("GET", (of, id), TWO_HOSTS, none, 400);
         }
     }
     check("DELETE", ("/v1/campaigns/{id}", "x"), "", none, 200);

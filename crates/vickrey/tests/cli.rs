@@ -53,6 +53,7 @@ fn wrong_usage_exits_64() {
     check(&["auction"], 64, &[], &["unrecognized subcommand 'auction'"]);
     check(&["serve"], 64, &[], &["--config <FILE>"]);
     check(&["demo", "--duration", "5"], 64, &[], &["needs a unit, for example 10s"]);
+    check(&["demo", "--duration", "0s"], 64, &[], &["must be longer than 0s"]);
     check(&["demo", "--dsps", "0"], 64, &[], &["--dsps"]);
     check(&["serve", "--config", "x", "--shards", "0"], 64, &[], &["--shards"]);
     check(&["hammer", "exchange", "--rate", "1", "--in-flight", "1"], 64, &[], &["cannot be used"]);
@@ -79,7 +80,11 @@ fn completions_and_manual_pages_have_every_command() {
     check(&["man", "--dir", dir], 0, &[], &[]);
     let hammer = std::fs::read_to_string(folder.path().join("vickrey-hammer-exchange.1")).unwrap();
     assert!(hammer.contains("connections"), "{hammer}");
-    check(&["man", "--dir", "/no/such/folder"], 69, &[], &["cannot write pages to /no/such"]);
+    let new = folder.path().join("new/man1");
+    check(&["man", "--dir", new.to_str().unwrap()], 0, &[], &[]);
+    assert!(new.join("vickrey.1").is_file());
+    let file = folder.path().join("vickrey.1");
+    check(&["man", "--dir", file.to_str().unwrap()], 69, &[], &["cannot write pages to "]);
 }
 
 #[test]
@@ -118,6 +123,16 @@ fn an_exchange_without_bidders_is_warned_of() {
     table(budgets, &both, None);
     table(DSP, "", None);
     table(&(budgets.to_owned() + DSP), account, None);
+}
+
+#[test]
+fn one_dsp_says_that_it_listens() {
+    let mut dsp = Running::start(vickrey().args(["dsp", "--count", "1"]));
+    let mut first = String::new();
+    BufReader::new(dsp.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.starts_with("1 DSP listens at http://127.0.0.1:"), "{first}");
+    dsp.signal("-TERM");
+    assert_eq!(dsp.wait().0, Some(0));
 }
 
 /// The tables come before the DSPs, so that a script need not wait for a file.
@@ -297,7 +312,8 @@ fn a_port_in_use_is_named() {
     let (_folder, path) = file("vickrey.toml", &text);
     check(&["serve", "--config", path.to_str().unwrap()], 69, &[], &[&address]);
     let port = taken.local_addr().unwrap().port().to_string();
-    check(&["dsp", "--count", "1", "--base-port", &port], 69, &[], &[&address]);
+    let told = format!("cannot listen on {address}: port {port} is in use; stop the process");
+    check(&["dsp", "--count", "1", "--base-port", &port], 69, &[], &[&told]);
 }
 
 #[test]
@@ -306,6 +322,18 @@ fn a_hammer_without_an_exchange_says_so() {
     let url = format!("http://{closed}/openrtb2/auction");
     let args = ["hammer", "exchange", "--url", &url, "--count", "5", "--warm-up", "0s"];
     check(&args, 1, &["nothing was answered; is an exchange at"], &[]);
+}
+
+/// Before the load, not after it.
+#[test]
+fn a_report_that_cannot_be_written_is_refused_beforehand() {
+    let url = refusing();
+    let args = ["hammer", "exchange", "--url", &url, "--count", "1", "--json", "/no/such/report"];
+    let told = "error: cannot write /no/such/report: No such file or directory (os error 2)\n";
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), told);
+    assert_eq!(output.stdout, b"", "nothing was measured");
 }
 
 /// A server of one connection after another that refuses everything, as an exchange does at a wrong path.
@@ -402,6 +430,24 @@ fn the_demo_runs_to_its_end() {
     assert_eq!(row("sent"), 120);
     assert!(row("  with bids") > 60, "{out}");
     assert_eq!(row("not valid"), 0, "{out}");
+}
+
+/// What is printed is a user's to run, and names nothing of a run that is over.
+#[test]
+fn the_demo_prints_a_configuration_that_can_be_run() {
+    let output = run(&["demo", "--dsps", "2", "--print-config"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for want in [
+        "listen = \"127.0.0.1:8080\"",
+        "[budgets]\ndirectory = \"budgets\"",
+        "[record]\ndirectory = \"record\"",
+        "url = \"http://127.0.0.1:9002/bid\"",
+    ] {
+        assert!(text.contains(want), "no `{want}` in:\n{text}");
+    }
+    let (folder, path) = file("vickrey.toml", &text);
+    std::fs::create_dir(folder.path().join("campaigns.d")).unwrap();
+    check(&["config", "check", path.to_str().unwrap()], 0, &["exchange with 2 DSPs"], &[]);
 }
 
 #[test]

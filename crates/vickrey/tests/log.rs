@@ -157,9 +157,9 @@ did you mean `seat`? fields are time, publisher, seat, dsp, deal, campaign, form
 #[test]
 fn replay_holds_auctions_again() {
     let folder = record();
-    let want = ["6 auctions: 6 the same", "5 auctions were not recorded", "read "];
+    let want = ["6 auctions: 6 identical", "5 auctions were not recorded", "read "];
     check(&["replay"], folder.path(), 0, &want, &[]);
-    check(&["replay", "seat=b1"], folder.path(), 0, &["3 auctions: 3 the same"], &[]);
+    check(&["replay", "seat=b1"], folder.path(), 0, &["3 auctions: 3 identical"], &[]);
 }
 
 /// One price, changed by a millionth behind the back of the log.
@@ -176,7 +176,7 @@ fn one_changed_price_is_found() {
     let want = [
         "DIFFERENT 00000000000000000000000000000003 (node 7, epoch 1, record 3, 2026-11-22T08:00:03.000Z)\n  sales[0] (alpha, seat a1, id \"a1-0\") ",
         ": recorded 1.510001, recomputed 1.51\n",
-        "3 auctions: 2 the same, 1 DIFFERENT",
+        "3 auctions: 2 identical, 1 DIFFERENT",
     ];
     check(&["replay"], folder.path(), 1, &want, &[]);
 }
@@ -259,7 +259,7 @@ fn damage_is_told_by_all() {
     let out = check(&["cat"], dir, 1, &[], &[&damaged]);
     assert_eq!(out.lines().count(), 29, "a generation and 28 auctions");
     check(&["tail", "-n", "100"], dir, 1, &[], &[&damaged]);
-    check(&["replay"], dir, 1, &["28 auctions: 28 the same"], &[&damaged]);
+    check(&["replay"], dir, 1, &["28 auctions: 28 identical"], &[&damaged]);
     check(&["report", "--by", "hour"], dir, 1, &["2026-11-22T08"], &[&damaged]);
     let rows = tempfile::tempdir().unwrap();
     let rows = rows.path().join("rows");
@@ -332,7 +332,7 @@ fn where_the_record_is_must_be_said() {
     let output = vickrey(&["stat"]).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(err.contains("--dir <DIR>"), "{err}");
+    assert!(err.contains("<--dir <DIR>|--config <FILE>>"), "{err}");
 }
 
 /// Who reads the first line and goes away has what it wanted.
@@ -431,7 +431,7 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The whole of it: real auctions over real sockets, each held once more from its record.
+/// The whole of it: real auctions over real sockets, each replayed from its record.
 #[test]
 fn a_demo_comes_out_the_same() {
     let folder = tempfile::tempdir().unwrap();
@@ -443,11 +443,20 @@ fn a_demo_comes_out_the_same() {
         .unwrap();
     let said = String::from_utf8(demo.stdout).unwrap();
     assert!(demo.status.success(), "{said}");
-    assert!(said.contains("held once more") && said.contains(" the same"), "{said}");
-    let again = check(&["replay"], &record, 0, &[" the same"], &[]);
+    assert!(said.contains("replayed from the record") && said.contains(" identical"), "{said}");
+    let again = check(&["replay"], &record, 0, &[" identical"], &[]);
     let (auctions, _) = again.split_once(" auctions: ").unwrap();
     assert!(auctions.parse::<u64>().unwrap() > 100, "{again}");
     check(&["report", "--by", "seat", "outcome=won"], &record, 0, &["northwind"], &[]);
+    // Its sales were billed in budgets that are gone: no other demo goes on with them.
+    let again = Command::new(env!("CARGO_BIN_EXE_vickrey"))
+        .args(["demo", "--duration", "1s", "--dsps", "1", "--record"])
+        .arg(&record)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert_eq!(again.status.code(), Some(64), "{said}");
+    assert!(said.contains("holds a record; name an empty directory"), "{said}");
 }
 
 #[test]

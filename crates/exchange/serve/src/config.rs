@@ -66,7 +66,7 @@ pub struct ExchangeConfig {
     pub endpoints: Vec<(String, u16, EndpointOptions)>,
     /// How often they may be called, in the same order.
     pub guards: Vec<GuardLimits>,
-    /// A DSP that was given less time than this is not to blame for having used it up.
+    /// A timeout counts against a DSP only if it had at least this long.
     pub timeout_counts_after: Duration,
     /// Who fires notices; absent: callers do, for we pass them through. With a record alone.
     pub notices: Option<NoticesConfig>,
@@ -417,7 +417,8 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             "crumbs_max",
             32,
             0..=1_000_000_u32,
-            "How often fewer than 256 bytes of an unfinished answer may come; then it is cut off.",
+            "How many reads of an unfinished answer may bring fewer than 256 bytes; with more it is \
+             cut off.",
         ),
     }
 }
@@ -442,8 +443,8 @@ fn read_backoff(s: &mut Section<'_>) -> Backoff {
             "barren_max",
             2,
             0..=1_000_000_u32,
-            "Connections to an address that may end in a row without an answer; with one more, it \
-             is like an address to which none can be opened.",
+            "Connections to an address that may end in a row without an answer; with one more it \
+             backs off, as if none could be opened.",
         ),
         min: s.duration(
             "backoff_min",

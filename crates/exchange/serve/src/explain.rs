@@ -121,7 +121,7 @@ fn sentence(outcome: Outcome) -> &'static str {
         Outcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
         Outcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
         Outcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
-        Outcome::Trickle => "it came in crumbs",
+        Outcome::Trickle => "it trickled in",
         Outcome::Reset => "the connection broke before the answer began",
         Outcome::Unreachable => "no connection could be opened",
         Outcome::Unresolved => "its name has no address",

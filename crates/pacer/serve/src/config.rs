@@ -70,7 +70,7 @@ impl BudgetsConfig {
         let directory = s.text(
             "directory",
             Required("/var/lib/vickrey/budgets"),
-            "Where what is leased and spent is kept, durably, and the keys of tokens: of this process alone. Relative to this file, as `campaigns` is.",
+            "Where the ledger and the keys of tokens are; this process's alone. Relative to this file, as `campaigns` is.",
         );
         let campaigns = s.text(
             "campaigns",
@@ -85,7 +85,7 @@ impl BudgetsConfig {
         let draw_key = s.secret(
             "draw_key",
             Optional("env:VICKREY_DRAW_KEY"),
-            "Base64 of 16 bytes by which strategies that pass requests by draw; absent, one is made and kept in `directory`.",
+            "Base64 of 16 bytes that seed the draws of strategies that skip requests; absent, one is made and kept in `directory`.",
         );
         let spans = Self::read_spans(s);
         if spans.reservation_max < spans.late_window / REMEMBERED_MOST {
@@ -138,7 +138,7 @@ impl BudgetsConfig {
                 "late_window",
                 "1h",
                 secs(0)..=secs(86_400),
-                "How long after its reservation has expired a win is told from one that is repeated.",
+                "How long after a reservation expires a late win can be told from a repeated one.",
             ),
             reservation_max: s.duration(
                 "reservation_max",
@@ -162,7 +162,7 @@ impl BudgetsConfig {
                 "slot",
                 "10s",
                 secs(1)..=secs(600),
-                "How long strategies wait for what they see before they act on it.",
+                "Length of a strategy's slot; it adjusts its bids at the end of each.",
             ),
         }
     }

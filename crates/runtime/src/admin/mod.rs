@@ -82,8 +82,8 @@ impl AdminOptions {
             token: s.secret(
                 "token",
                 Optional("env:VICKREY_ADMIN_TOKEN"),
-                "What operators send as `authorization: Bearer …` with all but health; needed \
-                 where others than this machine reach `listen`.",
+                "What operators send as `authorization: Bearer …` with all but health; \
+                 required unless `listen` is loopback.",
             ),
             connections_max: s.integer(
                 "connections_max",

@@ -94,7 +94,10 @@ impl AdmissionLimits {
         };
         if limits.burst_wait_max < limits.wait_max {
             let value = format!("\"{}ms\"", limits.burst_wait_max.as_millis());
-            s.problem("burst_wait_max", value, "must be at least `wait_max`");
+            let wait_max = limits.wait_max.as_millis();
+            let remedy =
+                format!("is less than `wait_max` = {wait_max}ms: raise it, or lower `wait_max`");
+            s.problem("burst_wait_max", value, remedy);
         }
         limits
     }

@@ -167,7 +167,7 @@ impl ShardsMetrics {
         self.acceptor.evicted.value()
     }
 
-    /// Accepts that failed, for want of file descriptors for example.
+    /// Failed accepts, for example when descriptors run out.
     pub fn accept_failures(&self) -> u64 {
         self.acceptor.failed.value()
     }
@@ -200,7 +200,7 @@ impl ShardsMetrics {
             "Idle connections closed to make place for new ones.",
         )?
         .value(&[], self.evicted())?;
-        page.counters("accept_failures", "Accepts that failed, as for want of descriptors.")?
+        page.counters("accept_failures", "Failed accepts, for example when descriptors run out.")?
             .value(&[], self.accept_failures())?;
         let mut refused =
             page.counters("requests_refused", "Requests refused for overload, by reason.")?;
@@ -211,7 +211,7 @@ impl ShardsMetrics {
         let help = "Requests taken on and not yet answered.";
         page.gauges("requests_in_flight", help)?
             .sum(&[], self.shards.iter().map(|shard| &shard.in_flight))?;
-        let help = "From a request's bytes reaching the kernel to its shard's turning to it.";
+        let help = "From a request's bytes reaching the kernel until its shard begins it.";
         page.histograms("request_wait_seconds", help)?
             .sum(&[], self.shards.iter().map(|shard| &shard.waits))?;
         page.counters("task_panics", "Tasks that panicked and died alone.")?

@@ -388,7 +388,8 @@ fn options_are_read() {
     assert_eq!(
         parse("x", text, ShardsOptions::read).unwrap_err().to_string(),
         "2 problems in x; nothing was started\n  \
-         line 1: overload.burst_wait_max = \"50ms\": must be at least `wait_max`\n  \
+         line 1: overload.burst_wait_max = \"50ms\": is less than `wait_max` = 60ms: \
+         raise it, or lower `wait_max`\n  \
          line 3: overload.in_flight_max = 0: must be from 1 to 1000000"
     );
     assert_eq!(describe(ShardsOptions::read).len(), 5);

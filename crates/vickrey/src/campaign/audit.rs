@@ -16,13 +16,13 @@ use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Those from then on: a time as 2026-11-01T00:00:00Z, a day in UTC, or how long ago, as 2h or 7d
+    /// Show changes from then on: a time as 2026-11-01T00:00:00Z, a day in UTC, or how long ago, as 2h or 7d
     #[arg(long, value_name = "WHEN", value_parser = since)]
     since: Option<Timestamp>,
-    /// So many at most, the latest
+    /// Show at most this many, newest last
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
     limit: u32,
-    /// Those of this account or campaign
+    /// Show changes of this account or campaign
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     #[command(flatten)]

@@ -43,6 +43,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    /// Whether nothing has the id that was asked for.
+    pub(super) fn is_not_found(&self) -> bool {
+        self.code == "not_found"
+    }
+
     /// With its exit code.
     pub(super) fn into_failure(self) -> anyhow::Error {
         let exit = match (self.status, self.code.as_str()) {
@@ -133,7 +138,7 @@ impl Client {
                 self.url
             ))
         })?;
-        parsed(&answer)
+        parsed(&answer, self.token.is_some())
     }
 
     fn exchange(&self, request: &[u8]) -> std::io::Result<Vec<u8>> {
@@ -169,7 +174,8 @@ fn answer_of(mut stream: impl Read + Write, request: &[u8]) -> std::io::Result<V
     }
 }
 
-fn parsed(answer: &[u8]) -> anyhow::Result<Result<Value, Refusal>> {
+/// `has_token` says whether the request had one.
+fn parsed(answer: &[u8], has_token: bool) -> anyhow::Result<Result<Value, Refusal>> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
     let (head, body) = answer.split_at(end.unwrap_or(answer.len()));
     let (head, body) = (String::from_utf8_lossy(head), body.get(4..).unwrap_or_default());
@@ -191,7 +197,14 @@ fn parsed(answer: &[u8]) -> anyhow::Result<Result<Value, Refusal>> {
     }
     let error = &body["error"];
     let code = error["code"].as_str().unwrap_or_default().to_owned();
-    Ok(Err(Refusal { status, code, message: message(status, error) }))
+    let message = match (status, has_token) {
+        (401, false) => format!("the admin listener asks for its token: set {TOKEN}"),
+        (401, true) => {
+            format!("the admin listener refuses the token in {TOKEN}: it is not its `admin.token`")
+        }
+        _ => message(error),
+    };
+    Ok(Err(Refusal { status, code, message }))
 }
 
 /// A body without its chunks (RFC 9112, section 7.1); `None` if it is cut short.
@@ -211,11 +224,8 @@ fn joined(mut chunks: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What was refused, and every field that is wrong with its remedy.
-fn message(status: u16, error: &Value) -> String {
+fn message(error: &Value) -> String {
     let mut message = error["message"].as_str().unwrap_or("refused without a reason").to_owned();
-    if status == 401 {
-        message = format!("the admin listener asks for its token: set {TOKEN}");
-    }
     for problem in error["problems"].as_array().into_iter().flatten() {
         let text = |key: &str| problem[key].as_str();
         let value = text("value").map(|value| format!(" = {value}")).unwrap_or_default();

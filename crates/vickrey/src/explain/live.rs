@@ -1,5 +1,5 @@
 //! One auction among the real DSPs, over the real fan-out: an exchange of this process alone, which
-//! is asked once how it went, and ends. The request says that it is a test, to the DSPs too.
+//! is asked once how it went, and ends. It is sent the request with `test` 1, and so are the DSPs.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

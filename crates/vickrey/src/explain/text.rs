@@ -55,7 +55,7 @@ fn request(page: &mut Page, explanation: &Explanation) {
         Some(ms) => format!("tmax {ms} ms"),
         None => "no tmax".to_owned(),
     };
-    let test = if request.test { ", a test: explained as if it were none" } else { "" };
+    let test = if request.test { ", a test: explained as if it were not" } else { "" };
     let (publisher, country) =
         (said("publisher", &request.publisher), said("country", &request.country));
     let mut rows =

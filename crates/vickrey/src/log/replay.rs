@@ -1,4 +1,4 @@
-//! `vickrey log replay`: every auction once more, beside what was recorded.
+//! `vickrey log replay`: every auction recomputed, beside what was recorded.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     replay(&args.source.open()?, &args.wanted.filter()?, out)
 }
 
-/// Holds what is wanted of a record once more, and tells what came of it.
+/// Replays what is wanted of a record, and reports what came of it.
 pub(crate) fn replay(
     directory: &Directory,
     filter: &Filter,
@@ -72,17 +72,17 @@ fn write_finding(finding: &Finding, out: &mut dyn Write) -> std::io::Result<()> 
         Wrong::Unreadable(why) => writeln!(out, "UNREADABLE {place}, {when}: {why}"),
         Wrong::NoGeneration(number) => {
             let id = line::visible(id);
-            writeln!(out, "NO GENERATION {number} to hold {id} by ({place}, {when})")
+            writeln!(out, "NO GENERATION {number} to replay {id} by ({place}, {when})")
         }
     }
 }
 
 fn write_summary(replays: &Replays, out: &mut dyn Write) -> std::io::Result<()> {
     let auctions = line::count(replays.auctions, "auction", "auctions");
-    let mut parts = vec![format!("{} the same", replays.same)];
+    let mut parts = vec![format!("{} identical", replays.same)];
     for (many, what) in [
-        (replays.not_held, "without bids that were judged"),
-        (replays.cut, "too long to be held again"),
+        (replays.not_held, "in which no bid was judged"),
+        (replays.cut, "too long to replay"),
         (replays.no_generation, "without their generation"),
         (replays.different, "DIFFERENT"),
     ] {

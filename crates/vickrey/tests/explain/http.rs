@@ -112,6 +112,7 @@ fn the_real_dsps_are_asked_once() {
     let printed = explain(&args);
     assert_eq!(printed.status.code(), Some(0), "{}", text(&printed.stderr));
     let got: Explanation = serde_json::from_slice(&printed.stdout).unwrap();
+    assert!(!got.request.test, "the file's request is no test");
     let won = got.clearing[0].won.as_ref().unwrap();
     assert_eq!((won.bid, &*won.price, &*won.paid), (1, "2.01", "2.01"));
     let answers: Vec<_> = got.dsps.iter().map(|dsp| dsp.answer.as_ref().unwrap()).collect();

@@ -87,10 +87,14 @@ fn every_operation_is_answered_as_documented() {
         };
         let done = if path.ends_with("/pause") { 204 } else { 200 };
         check("as an operator", done, &server.ask(&method, &known, ""));
+        check("of two hosts", 400, &server.ask(&method, &known, "host: a\r\nhost: a\r\n"));
         if path.starts_with("/health/") {
             check("as anybody", 200, &server.ask_as("", &method, &path));
         } else {
-            check("as anybody", 401, &server.ask_as("", &method, &known));
+            let answer = server.ask_as("", &method, &known);
+            check("as anybody", 401, &answer);
+            let refusal = &document["components"]["responses"]["Unauthorized"]["content"];
+            assert_eq!(refusal["application/json"]["example"], answer.json(), "the example");
             check("of another host", 421, &server.ask(&method, &known, "host: x\r\n"));
         }
         if method != "GET" {

@@ -38,7 +38,6 @@ fn the_page_is_as_prometheus_would_have_it() {
 #[test]
 fn prometheus_takes_its_configuration_and_the_alerts() {
     let Some(promtool) = promtool() else { return };
-    // The token is in a file of the operator's; all else is as it is deployed.
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     std::fs::write(&token, "secret").unwrap();
@@ -46,8 +45,16 @@ fn prometheus_takes_its_configuration_and_the_alerts() {
     let text = std::fs::read_to_string(deployed.join("prometheus.yml")).unwrap();
     let placed = "/etc/prometheus/vickrey-admin-token";
     assert!(text.contains(placed), "{text}");
-    let config = folder.path().join("prometheus.yml");
-    std::fs::write(&config, text.replace(placed, token.to_str().unwrap())).unwrap();
     std::fs::copy(deployed.join("alerts.yml"), folder.path().join("alerts.yml")).unwrap();
-    check(Command::new(&promtool).args(["check", "config"]).arg(&config), "");
+    let config = folder.path().join("prometheus.yml");
+    // As it is deployed, without a token; then with the lines of a token enabled.
+    let with_token = text
+        .replace("# authorization:", "authorization:")
+        .replace("#   credentials_file:", "  credentials_file:")
+        .replace(placed, token.to_str().unwrap());
+    assert_eq!(with_token.matches("\n    authorization:\n      credentials_file: /").count(), 1);
+    for text in [text, with_token] {
+        std::fs::write(&config, text).unwrap();
+        check(Command::new(&promtool).args(["check", "config"]).arg(&config), "");
+    }
 }

@@ -77,7 +77,7 @@ pub struct BreakerLimits {
     pub error_share_max: Ppm,
     /// Over how long it is counted.
     pub window: Duration,
-    /// Fewer results than these in the window say nothing.
+    /// With fewer results in the window the breaker does nothing.
     pub calls_min: u32,
     /// Calls per second while throttled, to begin with.
     pub probe_qps: NonZeroU32,

@@ -31,7 +31,7 @@ impl Breaker {
                 "calls_min",
                 50,
                 1..=1_000_000_u32,
-                "Fewer results than these in the window say nothing.",
+                "With fewer results in the window the breaker does nothing.",
             ),
             probe_qps: at_least_one(s.integer(
                 "probe_qps",
@@ -43,14 +43,14 @@ impl Breaker {
                 "probe_interval",
                 "1s",
                 ms(200)..=secs(600),
-                "How long probes go on before they are judged; good ones double the calls.",
+                "How long probes run before their results count; good ones double the calls.",
             ),
         };
         let timeout_counts_after = s.duration(
             "timeout_counts_after",
             "20ms",
             ms(0)..=secs(60),
-            "A DSP that was given less time than this is not to blame for having used it up.",
+            "A timeout counts against a DSP only if it had at least this long.",
         );
         Self { limits, timeout_counts_after }
     }

@@ -70,7 +70,7 @@ pub(super) fn read_limits(s: &mut Section<'_>) -> Limits {
             "matches_max",
             1000,
             1..=1_000_000_usize,
-            "Most matches, of a campaign and an impression, that are gone through; of more, chance says which.",
+            "Most matches of a campaign and an impression that are examined; of more, chance chooses.",
         ),
         bids_max: s.integer(
             "bids_max",

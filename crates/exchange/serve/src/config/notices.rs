@@ -70,7 +70,7 @@ impl NoticesConfig {
         let previous = s.secret(
             "key_previous",
             Optional("env:VICKREY_NOTICE_KEY_PREVIOUS"),
-            "The key of before, until what it sealed has expired.",
+            "The previous key, until everything that it sealed has expired.",
         );
         let key_previous = read_key(s, "key_previous", previous);
         if key.is_some() && key == key_previous {

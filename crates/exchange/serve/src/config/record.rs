@@ -149,7 +149,7 @@ fn read_lane(s: &mut Section<'_>, usual: &Usual) -> LaneConfig {
             "commit_bytes",
             usual.commit_bytes,
             1024..=8 << 20,
-            "So many bytes do not wait any longer.",
+            "This many bytes wait no longer.",
         ),
     };
     let keep_bytes = s.bytes(
@@ -179,12 +179,13 @@ fn read_lane(s: &mut Section<'_>, usual: &Usual) -> LaneConfig {
 
 fn read_bodies(s: &mut Section<'_>) -> BodiesConfig {
     let sample = s.ppm("sample", "0%", "Of how many auctions the whole request is recorded.");
-    let answers = s.boolean("answers", true, "Whether with the answers of DSPs, as they came.");
+    let about = "Whether the DSPs' answers are recorded too, as they came.";
+    let answers = s.boolean("answers", true, about);
     s.section("masks", "What is taken out of a recorded request.", |s| {
         let user_ids = s.boolean(
             "user_ids",
             true,
-            "Whether ids of users and devices are: user.id, buyeruid, eids, ifa and their like.",
+            "Whether ids of users and devices are removed: user.id, buyeruid, eids, ifa and their like.",
         );
         let ip =
             s.boolean("ip", true, "Whether addresses are cut to their network: /24, IPv6 /48.");

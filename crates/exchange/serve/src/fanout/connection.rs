@@ -264,8 +264,8 @@ impl Connection {
         if self.crumbs.get() <= self.pool.limits().crumbs_max {
             return true;
         }
-        debug!(address = %self.address, "answer comes in crumbs; connection closed");
-        self.pool.metrics().errors.note(|| "the answer comes in crumbs".to_owned());
+        debug!(address = %self.address, "answer trickles in; connection closed");
+        self.pool.metrics().errors.note(|| "the answer trickles in".to_owned());
         self.deliver(now, Outcome::Trickle, &[]);
         false
     }

@@ -217,14 +217,10 @@ fn flight(s: &mut Section<'_>, zone: &TimeZone) -> (Instant, Instant) {
         "start",
         Required("2026-11-01T00:00:00"),
         instant,
-        "From when on it runs, on the account's clocks, or with an offset.",
+        "Start of the flight, on the account's clocks, or with an offset.",
     );
-    let end = s.parsed(
-        "end",
-        Required("2026-12-01T00:00:00"),
-        instant,
-        "Until when it runs, this moment out.",
-    );
+    let end =
+        s.parsed("end", Required("2026-12-01T00:00:00"), instant, "End of the flight, exclusive.");
     if end.unix_ms <= start.unix_ms && read.get() == 4 {
         s.problem("end", "", "is not after `start`: give a later end");
     }

@@ -32,8 +32,8 @@ pub enum Refused {
         /// Where it is.
         file: PathBuf,
     },
-    /// It is there already.
-    #[error("a {} `{id}` is there already, at version {version}: PUT it to change it", label(*kind))]
+    /// It exists already.
+    #[error("{} `{id}` exists already, at version {version}: PUT it to change it", label(*kind))]
     Exists {
         /// Of which kind.
         kind: Kind,
