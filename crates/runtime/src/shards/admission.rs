@@ -56,7 +56,7 @@ impl Default for AdmissionLimits {
     fn default() -> Self {
         Self {
             wait_max: Duration::from_millis(20),
-            burst_wait_max: Duration::from_millis(50),
+            burst_wait_max: Duration::from_millis(100),
             interval: Duration::from_millis(100),
             in_flight_max: 10_000,
         }
@@ -75,7 +75,7 @@ impl AdmissionLimits {
             ),
             burst_wait_max: s.duration(
                 "burst_wait_max",
-                "50ms",
+                "100ms",
                 ms(1)..=secs(10),
                 "The same of a shard that is not overloaded.",
             ),
@@ -250,11 +250,10 @@ impl Admission {
         let ShardAdmission { limits, in_flight, waiting, cost, .. } = &*self.0;
         let ahead = u32::try_from(waiting.borrow().len()).unwrap_or(u32::MAX);
         let expected = wait.saturating_add(cost.get().saturating_mul(ahead));
-        let is_overloaded = self.is_overloaded(now);
-        let longest = if is_overloaded { limits.wait_max } else { limits.burst_wait_max };
-        // A late shard with nothing else to do was kept from its processor: refusing saves no work.
-        let is_alone = ahead == 0 && !is_overloaded;
-        if expected > longest && !is_alone {
+        let longest = if self.is_overloaded(now) { limits.wait_max } else { limits.burst_wait_max };
+        // One with nothing ahead has waited already: its shard was kept from its processor, and to
+        // refuse it saves nobody's time.
+        if expected > longest && ahead > 0 {
             return Some(Overload::Wait);
         }
         (in_flight.get() >= limits.in_flight_max).then_some(Overload::InFlight)

@@ -47,8 +47,9 @@ fn a_shard_without_a_pause_lets_nobody_wait_for_long() {
     check(100, 9_999, 0, None);
     check(100, 10, 40, None);
     check(100, 10, 41, refused);
-    check(101, 5, 0, None);
-    check(101, 6, 0, refused);
+    check(101, 4, 1, None);
+    check(101, 5, 1, refused);
+    check(101, 9_999, 0, None);
     check(101, 2, 3, None);
     check(101, 2, 4, refused);
     check(9_999, 0, 0, None);
