@@ -138,13 +138,14 @@ impl Closing<'_> {
         sales: &[Sale],
     ) -> Vec<Reserved> {
         for BilledSale { bid, notice } in billed {
+            let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
+            let Some(id) = TokenId::of_billing(self.auction.id, sale) else {
+                continue; // Its reservation is released with the others.
+            };
             let at = reserved.iter().position(|(own, _)| *own == bid);
             let reservation = at.map(|at| reserved.swap_remove(at).1);
             let notice = notice.and_then(|notice| self.notice(notice.dsp, notice.url));
-            let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
-            if let Some(id) = TokenId::of_billing(self.auction.id, sale) {
-                self.minutes.shard.bill(DirectBill { id, reservation, notice });
-            }
+            self.minutes.shard.bill(DirectBill { id, reservation, notice });
         }
         reserved
     }
