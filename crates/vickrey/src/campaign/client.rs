@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use runtime::config::masked_url;
 use serde_json::Value;
 
 use super::Asking;
@@ -51,7 +52,7 @@ impl Refusal {
     /// With its exit code.
     pub(super) fn into_failure(self) -> anyhow::Error {
         let exit = match (self.status, self.code.as_str()) {
-            (500.., _) | (_, "not_configured") => Exit::Unavailable,
+            (429 | 500.., _) | (_, "not_configured") => Exit::Unavailable,
             (_, "not_found") => Exit::NotFound,
             (_, "conflict" | "idempotency_key_reused") => Exit::Conflict,
             (_, "precondition_failed") => Exit::Stale,
@@ -73,7 +74,8 @@ impl Client {
         let fits = |byte: u8| byte.is_ascii_graphic() && !b"/?#@".contains(&byte);
         if rest.is_empty() || !rest.bytes().all(fits) {
             let message = format!(
-                "--admin {url}: needs the form http://127.0.0.1:9464 or https://admin.example"
+                "--admin {}: needs the form http://127.0.0.1:9464 or https://admin.example",
+                masked_url(url)
             );
             return Err(Failure::usage(message));
         }
