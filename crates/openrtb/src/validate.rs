@@ -157,30 +157,28 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
 
 /// What each bid is held to.
 fn check_codes(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
-    let (banner, video) = (imp.banner.as_ref(), imp.video.as_ref());
-    let (audio, native) = (imp.audio.as_ref(), imp.native.as_ref());
+    let (banner, native) = (imp.banner.as_ref(), imp.native.as_ref());
     for (key, codes) in [
         (".banner.btype", banner.and_then(|banner| banner.btype.as_deref())),
         (".banner.battr", banner.and_then(|banner| banner.battr.as_deref())),
         (".banner.api", banner.and_then(|banner| banner.api.as_deref())),
-        (".video.battr", video.and_then(|video| video.battr.as_deref())),
-        (".video.api", video.and_then(|video| video.api.as_deref())),
-        (".video.protocols", video.and_then(|video| video.protocols.as_deref())),
-        (".video.rqddurs", video.and_then(|video| video.rqddurs.as_deref())),
-        (".audio.battr", audio.and_then(|audio| audio.battr.as_deref())),
-        (".audio.api", audio.and_then(|audio| audio.api.as_deref())),
-        (".audio.protocols", audio.and_then(|audio| audio.protocols.as_deref())),
-        (".audio.rqddurs", audio.and_then(|audio| audio.rqddurs.as_deref())),
         (".native.battr", native.and_then(|native| native.battr.as_deref())),
         (".native.api", native.and_then(|native| native.api.as_deref())),
     ] {
         check_length(codes, CODES_MAX, || path(key))?;
     }
-    for (key, floors) in [
-        (".video.durfloors", video.and_then(|video| video.durfloors.as_deref())),
-        (".audio.durfloors", audio.and_then(|audio| audio.durfloors.as_deref())),
-    ] {
-        check_length(floors, DURFLOORS_MAX, || path(key))?;
+    for (of, media) in [(".video", &imp.video), (".audio", &imp.audio)] {
+        let Some(media) = media else { continue };
+        for (key, codes) in [
+            ("battr", media.battr.as_deref()),
+            ("api", media.api.as_deref()),
+            ("protocols", media.protocols.as_deref()),
+            ("rqddurs", media.rqddurs.as_deref()),
+        ] {
+            check_length(codes, CODES_MAX, || path(&format!("{of}.{key}")))?;
+        }
+        let durfloors = media.durfloors.as_deref();
+        check_length(durfloors, DURFLOORS_MAX, || path(&format!("{of}.durfloors")))?;
     }
     Ok(())
 }
