@@ -83,7 +83,7 @@ struct Walk<'t> {
 
 impl<'t> Walk<'t> {
     /// Goes through an object; an error if it is not an object, or lacks required members.
-    fn object(&mut self, table: Members, required: usize, path: &Path<'_>) -> Result<(), Invalid> {
+    fn object(&mut self, table: Members, required: u8, path: &Path<'_>) -> Result<(), Invalid> {
         self.open(b'{', "an object", path)?;
         let (mut required_left, mut has_kept) = (required, false);
         let mut comma = self.at;
@@ -101,7 +101,7 @@ impl<'t> Walk<'t> {
                 Any => self.skip_value() > 0,
                 Private => self.skip_value() == 0,
                 Decisive(json) => self.value(json, &Path::Member(path, key)).map(|()| true)?,
-                Optional(json) | Required(json) => {
+                Optional(json) | Required(_, json) => {
                     let (value, known) = (self.at, self.found.removals.len());
                     let depth = self.depth;
                     let misfit = self.value(json, &Path::Member(path, key)).err();
@@ -118,7 +118,8 @@ impl<'t> Walk<'t> {
             };
             if is_kept {
                 has_kept = true;
-                required_left -= usize::from(matches!(member, Required(_)) && required_left > 0);
+                // By bit and not by number: a key may stand twice.
+                required_left &= if let Required(bit, _) = member { !bit } else { !0 };
             } else {
                 self.remove(if has_kept { comma } else { start }, has_kept);
             }
@@ -126,7 +127,7 @@ impl<'t> Walk<'t> {
         }
         self.at += 1;
         self.depth -= 1;
-        if required_left > 0 {
+        if required_left != 0 {
             let problem = "lacks a required field";
             return Err(Invalid::at(Reason::WrongType, path.to_string(), problem));
         }
