@@ -14,9 +14,9 @@ use crate::key_values::{nested_len, string_len, value_len};
 use crate::members::string;
 use crate::{Invalid, Reason};
 
-use table::JsonType::{self, Ext, Number, Object, Objects, Placed, Text, Texts, Whole, Wholes};
+use table::JsonType::{self, Edited, Ext, Number, Object, Objects, Text, Texts, Whole, Wholes};
 use table::Member::{self, Any, Decisive, Optional, Private, Required};
-use table::{Members, Place, bid_request};
+use table::{EditedObject, Members, bid_request};
 
 /// Most fields of a wrong type that one request may have.
 pub const MISTYPED_MAX: usize = 256;
@@ -180,13 +180,13 @@ impl<'t> Walk<'t> {
             Number => (is_number, "a number"),
             Whole => (is_number, "a whole number"),
             Object(table) => return self.object(table, 0, path),
-            Placed(table, place) => {
+            Edited(table, object) => {
                 self.object(table, 0, path)?;
-                let place = match place {
-                    Place::User => &mut self.found.user,
-                    Place::Source => &mut self.found.source,
+                let span = match object {
+                    EditedObject::User => &mut self.found.user,
+                    EditedObject::Source => &mut self.found.source,
                 };
-                *place = Some(start..self.at);
+                *span = Some(start..self.at);
                 return Ok(());
             }
             Objects(table, required) => {

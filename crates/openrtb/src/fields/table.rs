@@ -13,7 +13,7 @@ pub(super) enum JsonType {
     /// An object with these members.
     Object(Members),
     /// The same, and where it stands is noted.
-    Placed(Members, Place),
+    Edited(Members, EditedObject),
     Texts,
     Wholes,
     /// An array of objects with these members, and the bits of those that are required.
@@ -22,7 +22,7 @@ pub(super) enum JsonType {
 
 /// Objects of the request that edits reach into.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum EditedObject {
     User,
     Source,
 }
@@ -44,7 +44,7 @@ pub(super) enum Member {
 
 pub(super) type Members = fn(&[u8]) -> Member;
 
-use JsonType::{Ext, Number, Object, Objects, Placed, Text, Texts, Whole, Wholes};
+use JsonType::{Edited, Ext, Number, Object, Objects, Text, Texts, Whole, Wholes};
 use Member::{Any, Decisive, Optional, Private, Required};
 
 pub(super) fn bid_request(key: &[u8]) -> Member {
@@ -52,8 +52,8 @@ pub(super) fn bid_request(key: &[u8]) -> Member {
         b"imp" => Decisive(Objects(imp, 0)),
         b"site" | b"app" | b"dooh" => Decisive(Object(media)),
         b"device" => Decisive(Object(device)),
-        b"user" => Decisive(Placed(user, Place::User)),
-        b"source" => Decisive(Placed(source, Place::Source)),
+        b"user" => Decisive(Edited(user, EditedObject::User)),
+        b"source" => Decisive(Edited(source, EditedObject::Source)),
         b"regs" => Decisive(Object(regs)),
         b"allimps" => Optional(Whole),
         b"ext" => Optional(Ext),
