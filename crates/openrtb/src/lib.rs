@@ -32,6 +32,6 @@ pub use response::{
     parse_response,
 };
 pub use validate::{
-    CODES_MAX, DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, IDN_BYTES_MAX, IMPS_MAX, LIST_MAX,
-    parse_request,
+    CODES_MAX, DEAL_SEATS_MAX, DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, IDN_BYTES_MAX, IMPS_MAX,
+    LIST_MAX, parse_request,
 };

@@ -30,6 +30,9 @@ pub const IDN_BYTES_MAX: usize = 32_768;
 /// Most deals in one request, over all its impressions.
 pub const DEALS_MAX: usize = 128;
 
+/// Most seats in the `wseat` of all deals of one request: each DSP is looked for in all of them.
+pub const DEAL_SEATS_MAX: usize = 2048;
+
 /// Parses and checks a bid request. What it returns borrows from `body`.
 pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
     let mut request: BidRequest<'_> = json::parse_of_any_depth(body)?;
@@ -49,6 +52,12 @@ pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
     check_domains(&request)?;
     if deals > DEALS_MAX {
         let problem = format!("more than {DEALS_MAX} deals in one request");
+        return Err(Invalid::at(Reason::TooMany, "imp", problem));
+    }
+    let deals = request.imps().iter().flat_map(|imp| imp.deals());
+    let seats = deals.map(|deal| deal.wseat.as_ref().map_or(0, Vec::len));
+    if seats.sum::<usize>() > DEAL_SEATS_MAX {
+        let problem = format!("more than {DEAL_SEATS_MAX} seats in the `wseat` of all deals");
         return Err(Invalid::at(Reason::TooMany, "imp", problem));
     }
     Ok(request)
@@ -202,7 +211,6 @@ fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), In
 fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
     required(deal.id.as_ref(), || path(".id"))?;
     check_currency(deal.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
-    check_length(deal.wseat.as_deref(), LIST_MAX, || path(".wseat"))?;
     check_length(deal.wadomain.as_deref(), LIST_MAX, || path(".wadomain"))?;
     check_length(deal.durfloors.as_deref(), DURFLOORS_MAX, || path(".durfloors"))?;
     match deal.at {

@@ -183,6 +183,17 @@ fn counts_at_their_edges() {
     let text = "imp: more than 128 deals in one request";
     check(&deals(DEALS_MAX + 1), Err((Reason::TooMany, text)));
     check(&deals(9 * DEALS_MAX), Err((Reason::TooMany, text)));
+    let seats = |n: usize, deals: usize| {
+        let list = vec!["\"s\""; n].join(",");
+        let deals: Vec<_> =
+            (0..deals).map(|id| format!(r#"{{"id":"{id}","wseat":[{list}]}}"#)).collect();
+        request(&format!(r#"{BANNER},"pmp":{{"deals":[{}]}}"#, deals.join(",")), "")
+    };
+    check(&seats(DEAL_SEATS_MAX, 1), Ok(()));
+    check(&seats(DEAL_SEATS_MAX / DEALS_MAX, DEALS_MAX), Ok(()));
+    let text = "imp: more than 2048 seats in the `wseat` of all deals";
+    check(&seats(DEAL_SEATS_MAX + 1, 1), Err((Reason::TooMany, text)));
+    check(&seats(DEAL_SEATS_MAX / DEALS_MAX + 1, DEALS_MAX), Err((Reason::TooMany, text)));
 }
 
 #[test]
