@@ -41,6 +41,8 @@ fn whole_bodies() {
     let deep = format!(r#","ext":{}{}"#, "[".repeat(64), "]".repeat(64));
     let text = "nested deeper than 64 arrays and objects";
     check(&request(BANNER, &deep), Err((TooDeep, text)));
+    // Whatever else is wrong.
+    check(&request(&format!(r#"{BANNER},"instl":"x""#), &deep), Err((TooDeep, text)));
     let deep = format!(r#","ext":{}{}"#, "[".repeat(63), "]".repeat(63));
     check(&request(BANNER, &deep), Ok(()));
     // Objects that the standard has within their own kind.
