@@ -14,9 +14,9 @@ use crate::key_values::{nested_len, string_len, value_len};
 use crate::members::string;
 use crate::{Invalid, Reason};
 
-use table::JsonType::{self, Ext, Number, Object, Objects, Placed, Text, Texts, Whole, Wholes};
+use table::JsonType::{self, Edited, Ext, Number, Object, Objects, Text, Texts, Whole, Wholes};
 use table::Member::{self, Any, Decisive, Optional, Private, Required};
-use table::{Members, Place, bid_request};
+use table::{EditedObject, Members, bid_request};
 
 /// Most fields of a wrong type that one request may have.
 pub const MISTYPED_MAX: usize = 256;
@@ -83,7 +83,7 @@ struct Walk<'t> {
 
 impl<'t> Walk<'t> {
     /// Goes through an object; an error if it is not an object, or lacks required members.
-    fn object(&mut self, table: Members, required: usize, path: &Path<'_>) -> Result<(), Invalid> {
+    fn object(&mut self, table: Members, required: u8, path: &Path<'_>) -> Result<(), Invalid> {
         self.open(b'{', "an object", path)?;
         let (mut required_left, mut has_kept) = (required, false);
         let mut comma = self.at;
@@ -101,7 +101,7 @@ impl<'t> Walk<'t> {
                 Any => self.skip_value() > 0,
                 Private => self.skip_value() == 0,
                 Decisive(json) => self.value(json, &Path::Member(path, key)).map(|()| true)?,
-                Optional(json) | Required(json) => {
+                Optional(json) | Required(_, json) => {
                     let (value, known) = (self.at, self.found.removals.len());
                     let depth = self.depth;
                     let misfit = self.value(json, &Path::Member(path, key)).err();
@@ -118,7 +118,8 @@ impl<'t> Walk<'t> {
             };
             if is_kept {
                 has_kept = true;
-                required_left -= usize::from(matches!(member, Required(_)) && required_left > 0);
+                // By bit and not by number: a key may stand twice.
+                required_left &= if let Required(bit, _) = member { !bit } else { !0 };
             } else {
                 self.remove(if has_kept { comma } else { start }, has_kept);
             }
@@ -126,7 +127,7 @@ impl<'t> Walk<'t> {
         }
         self.at += 1;
         self.depth -= 1;
-        if required_left > 0 {
+        if required_left != 0 {
             let problem = "lacks a required field";
             return Err(Invalid::at(Reason::WrongType, path.to_string(), problem));
         }
@@ -179,13 +180,13 @@ impl<'t> Walk<'t> {
             Number => (is_number, "a number"),
             Whole => (is_number, "a whole number"),
             Object(table) => return self.object(table, 0, path),
-            Placed(table, place) => {
+            Edited(table, object) => {
                 self.object(table, 0, path)?;
-                let place = match place {
-                    Place::User => &mut self.found.user,
-                    Place::Source => &mut self.found.source,
+                let span = match object {
+                    EditedObject::User => &mut self.found.user,
+                    EditedObject::Source => &mut self.found.source,
                 };
-                *place = Some(start..self.at);
+                *span = Some(start..self.at);
                 return Ok(());
             }
             Objects(table, required) => {

@@ -19,10 +19,10 @@ pub struct Imp<'a> {
     pub banner: Option<Banner>,
     /// Present when a video is welcome.
     #[serde(borrow)]
-    pub video: Option<Video<'a>>,
+    pub video: Option<TimedMedia<'a>>,
     /// Present when an audio ad is welcome.
     #[serde(borrow)]
-    pub audio: Option<Audio<'a>>,
+    pub audio: Option<TimedMedia<'a>>,
     /// Present when a native ad is welcome.
     #[serde(borrow)]
     pub native: Option<Native<'a>>,
@@ -55,7 +55,7 @@ pub struct Imp<'a> {
     pub(crate) ext: Option<&'a RawValue>,
 }
 
-impl Imp<'_> {
+impl<'a> Imp<'a> {
     /// The formats offered, as a set of [`MediaType::bit`].
     pub fn formats(&self) -> u8 {
         let mut set = 0;
@@ -72,8 +72,17 @@ impl Imp<'_> {
         set
     }
 
+    /// What is said of video or audio; `None` for other formats, and where it is not offered.
+    pub const fn timed_media(&self, format: MediaType) -> Option<&TimedMedia<'a>> {
+        match format {
+            MediaType::Video => self.video.as_ref(),
+            MediaType::Audio => self.audio.as_ref(),
+            MediaType::Banner | MediaType::Native => None,
+        }
+    }
+
     /// The deals, or none.
-    pub fn deals(&self) -> &[Spanned<'_, Deal<'_>>] {
+    pub fn deals(&self) -> &[Spanned<'a, Deal<'a>>] {
         self.pmp.as_ref().and_then(|pmp| pmp.deals.as_deref()).unwrap_or_default()
     }
 
@@ -136,47 +145,9 @@ pub struct Format {
     pub wmin: Option<u32>,
 }
 
-/// Section 3.2.7.
+/// Sections 3.2.7 and 3.2.8: what rules read of a video, and of an audio ad, is the same.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Video<'a> {
-    /// MIME types welcome; required.
-    #[serde(borrow)]
-    pub mimes: Option<Vec<Text<'a>>>,
-    /// Shortest ad, in seconds.
-    #[serde(default, deserialize_with = "whole")]
-    pub minduration: Option<u32>,
-    /// Longest ad, in seconds.
-    #[serde(default, deserialize_with = "whole")]
-    pub maxduration: Option<u32>,
-    /// Length of the dynamic pod, in seconds.
-    #[serde(default, deserialize_with = "whole")]
-    pub poddur: Option<u32>,
-    /// Exact durations welcome, in seconds.
-    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
-    pub rqddurs: Option<Vec<u32>>,
-    /// Floor per second of the ad.
-    #[serde(borrow)]
-    pub mincpmpersec: Option<FloorPrice<'a>>,
-    /// Floors by duration; what is beyond the limit and one more is not kept.
-    #[serde(borrow, default, deserialize_with = "at_most::<_, _, { DURFLOORS_MAX + 1 }>")]
-    pub durfloors: Option<Vec<DurFloor<'a>>>,
-    /// Blocked creative attributes.
-    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
-    pub battr: Option<Vec<u32>>,
-    /// Seconds beyond `maxduration` that an ad may be extended by; -1: any number, absent or 0: none.
-    #[serde(default, deserialize_with = "signed_whole")]
-    pub maxextended: Option<i64>,
-    /// Protocols supported (AdCOM 1.0, List: Creative Subtypes - Audio/Video); absent: not told.
-    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
-    pub protocols: Option<Vec<u32>>,
-    /// API frameworks supported (AdCOM 1.0, List: API Frameworks); absent: not told.
-    #[serde(default, deserialize_with = "wholes::<_, { LIST_MAX + 1 }>")]
-    pub api: Option<Vec<u32>>,
-}
-
-/// Section 3.2.8.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Audio<'a> {
+pub struct TimedMedia<'a> {
     /// MIME types welcome; required.
     #[serde(borrow)]
     pub mimes: Option<Vec<Text<'a>>>,

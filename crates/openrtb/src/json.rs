@@ -151,8 +151,9 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Whole<T> {
             }
 
             fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self::Value, E> {
-                // Decimal text has no point exactly where there is no fraction.
-                match number.to_string().parse() {
+                // Decimal text has no point exactly where there is no fraction. Minus zero is zero.
+                let text = number.to_string();
+                match if text == "-0" { Ok(0) } else { text.parse() } {
                     Ok(whole) => self.visit_u64(whole),
                     Err(_) => Err(E::invalid_value(Unexpected::Float(number), &self)),
                 }
@@ -485,6 +486,34 @@ mod tests {
                 got.as_ref().map_err(|invalid| &*invalid.path),
                 want.as_ref().map_err(|p| *p)
             );
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_read_however_json_writes_them() {
+        #[derive(serde::Deserialize)]
+        struct Probe {
+            #[serde(default, deserialize_with = "whole")]
+            plain: Option<u8>,
+            #[serde(default, deserialize_with = "signed_whole")]
+            signed: Option<i64>,
+        }
+        for (number, plain, signed) in [
+            ("0", Some(0), Some(0)),
+            ("-0", Some(0), Some(0)),
+            ("-0.0", Some(0), Some(0)),
+            ("-0e3", Some(0), Some(0)),
+            ("255.0", Some(255), Some(255)),
+            ("2.5e2", Some(250), Some(250)),
+            ("-1", None, Some(-1)),
+            ("-1.0", None, Some(-1)),
+            ("-0.5", None, None),
+            ("256", None, Some(256)),
+        ] {
+            let got = parse::<Probe>(&format!(r#"{{"plain":{number}}}"#));
+            assert_eq!(got.ok().and_then(|probe| probe.plain), plain, "{number}");
+            let got = parse::<Probe>(&format!(r#"{{"signed":{number}}}"#));
+            assert_eq!(got.ok().and_then(|probe| probe.signed), signed, "{number}");
         }
     }
 

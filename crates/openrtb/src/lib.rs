@@ -20,7 +20,7 @@ mod response;
 mod validate;
 
 pub use fields::MISTYPED_MAX;
-pub use imp::{Audio, Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, Video};
+pub use imp::{Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, TimedMedia};
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, request_id, string};
@@ -32,6 +32,6 @@ pub use response::{
     parse_response,
 };
 pub use validate::{
-    CODES_MAX, DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, IDN_BYTES_MAX, IMPS_MAX, LIST_MAX,
-    parse_request,
+    CODES_MAX, DEAL_SEATS_MAX, DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, IDN_BYTES_MAX, IMPS_MAX,
+    LIST_MAX, parse_request,
 };

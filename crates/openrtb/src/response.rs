@@ -281,6 +281,7 @@ impl Bid<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DEPTH_MAX, Reason};
 
     #[test]
     fn prices_are_read_or_refused() {
@@ -397,6 +398,21 @@ mod tests {
         let body = format!(r#"{{"seatbid":[{{"bid":[{array}]}}]}}"#);
         assert!(parse_response(&body).is_err());
         assert!(bid_texts(&body).is_ok());
+    }
+
+    #[test]
+    fn responses_and_bids_nest_only_so_deep() {
+        let bid = |depth: usize| {
+            format!(r#"{{"id":"1","ext":{}{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1))
+        };
+        let response = |depth| format!(r#"{{"seatbid":[{{"bid":[{}]}}]}}"#, bid(depth - 4));
+        for depth in [DEPTH_MAX, DEPTH_MAX + 1, 100_000] {
+            let want = if depth <= DEPTH_MAX { None } else { Some(Reason::TooDeep) };
+            let reason = |invalid: Invalid| invalid.reason;
+            assert_eq!(parse_bid(&bid(depth)).err().map(reason), want, "{depth}");
+            assert_eq!(parse_response(&response(depth)).err().map(reason), want, "{depth}");
+            assert_eq!(bid_texts(&response(depth)).err().map(reason), want, "{depth}");
+        }
     }
 
     #[test]

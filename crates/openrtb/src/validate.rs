@@ -30,6 +30,9 @@ pub const IDN_BYTES_MAX: usize = 32_768;
 /// Most deals in one request, over all its impressions.
 pub const DEALS_MAX: usize = 128;
 
+/// Most seats in the `wseat` of all deals of one request: each DSP is looked for in all of them.
+pub const DEAL_SEATS_MAX: usize = 2048;
+
 /// Parses and checks a bid request. What it returns borrows from `body`.
 pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
     let mut request: BidRequest<'_> = json::parse_of_any_depth(body)?;
@@ -49,6 +52,12 @@ pub fn parse_request(body: &str) -> Result<BidRequest<'_>, Invalid> {
     check_domains(&request)?;
     if deals > DEALS_MAX {
         let problem = format!("more than {DEALS_MAX} deals in one request");
+        return Err(Invalid::at(Reason::TooMany, "imp", problem));
+    }
+    let deals = request.imps().iter().flat_map(|imp| imp.deals());
+    let seats = deals.map(|deal| deal.wseat.as_ref().map_or(0, Vec::len));
+    if seats.sum::<usize>() > DEAL_SEATS_MAX {
+        let problem = format!("more than {DEAL_SEATS_MAX} seats in the `wseat` of all deals");
         return Err(Invalid::at(Reason::TooMany, "imp", problem));
     }
     Ok(request)
@@ -157,30 +166,28 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
 
 /// What each bid is held to.
 fn check_codes(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
-    let (banner, video) = (imp.banner.as_ref(), imp.video.as_ref());
-    let (audio, native) = (imp.audio.as_ref(), imp.native.as_ref());
+    let (banner, native) = (imp.banner.as_ref(), imp.native.as_ref());
     for (key, codes) in [
         (".banner.btype", banner.and_then(|banner| banner.btype.as_deref())),
         (".banner.battr", banner.and_then(|banner| banner.battr.as_deref())),
         (".banner.api", banner.and_then(|banner| banner.api.as_deref())),
-        (".video.battr", video.and_then(|video| video.battr.as_deref())),
-        (".video.api", video.and_then(|video| video.api.as_deref())),
-        (".video.protocols", video.and_then(|video| video.protocols.as_deref())),
-        (".video.rqddurs", video.and_then(|video| video.rqddurs.as_deref())),
-        (".audio.battr", audio.and_then(|audio| audio.battr.as_deref())),
-        (".audio.api", audio.and_then(|audio| audio.api.as_deref())),
-        (".audio.protocols", audio.and_then(|audio| audio.protocols.as_deref())),
-        (".audio.rqddurs", audio.and_then(|audio| audio.rqddurs.as_deref())),
         (".native.battr", native.and_then(|native| native.battr.as_deref())),
         (".native.api", native.and_then(|native| native.api.as_deref())),
     ] {
         check_length(codes, CODES_MAX, || path(key))?;
     }
-    for (key, floors) in [
-        (".video.durfloors", video.and_then(|video| video.durfloors.as_deref())),
-        (".audio.durfloors", audio.and_then(|audio| audio.durfloors.as_deref())),
-    ] {
-        check_length(floors, DURFLOORS_MAX, || path(key))?;
+    for (of, media) in [(".video", &imp.video), (".audio", &imp.audio)] {
+        let Some(media) = media else { continue };
+        for (key, codes) in [
+            ("battr", media.battr.as_deref()),
+            ("api", media.api.as_deref()),
+            ("protocols", media.protocols.as_deref()),
+            ("rqddurs", media.rqddurs.as_deref()),
+        ] {
+            check_length(codes, CODES_MAX, || path(&format!("{of}.{key}")))?;
+        }
+        let durfloors = media.durfloors.as_deref();
+        check_length(durfloors, DURFLOORS_MAX, || path(&format!("{of}.durfloors")))?;
     }
     Ok(())
 }
@@ -204,7 +211,6 @@ fn check_quantity(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), In
 fn check_deal(deal: &Deal<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
     required(deal.id.as_ref(), || path(".id"))?;
     check_currency(deal.bidfloorcur.as_ref(), || path(".bidfloorcur"))?;
-    check_length(deal.wseat.as_deref(), LIST_MAX, || path(".wseat"))?;
     check_length(deal.wadomain.as_deref(), LIST_MAX, || path(".wadomain"))?;
     check_length(deal.durfloors.as_deref(), DURFLOORS_MAX, || path(".durfloors"))?;
     match deal.at {

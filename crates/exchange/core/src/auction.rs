@@ -85,7 +85,7 @@ pub(crate) struct AuctionDeal<'a> {
     pub(crate) fee: Ppm,
     /// Higher beats lower; open bids have 0.
     pub(crate) class: u8,
-    wseat: SortedList,
+    pub(crate) wseat: SortedList,
     wadomain: DomainList,
 }
 
@@ -150,6 +150,13 @@ impl<'a> Auction<'a> {
     pub(crate) fn prepare_lists(&self) -> bool {
         self.lists.prepare(self.request)
             || self.deals.iter().any(|deal| deal.prepare_lists(&self.lists.steps))
+    }
+
+    /// Sorts one of the long lists that seats are held to; `false` if all are sorted.
+    pub(crate) fn prepare_seats(&self) -> bool {
+        let Lists { steps, .. } = &self.lists;
+        self.lists.prepare_seats(self.request)
+            || self.deals.iter().any(|deal| deal.wseat.prepare(deal.seats(), steps))
     }
 
     /// How many impressions the request has.

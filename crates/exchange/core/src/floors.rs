@@ -10,6 +10,7 @@ use units::{Cpm, Ppm, Ratio, Round};
 
 use crate::FloorRule;
 use crate::auction::{AuctionDeal, AuctionType, ImpTerms, gross};
+use crate::playback::untold_seconds;
 
 /// What a floor may depend on.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,8 @@ pub(crate) struct Shape {
 pub(crate) struct Timed<'a> {
     pub(crate) per_second: Option<FloorPrice<'a>>,
     pub(crate) by_duration: &'a [DurFloor<'a>],
-    pub(crate) duration_max: Option<u32>,
+    /// What a bid without a duration is held to.
+    pub(crate) untold_seconds: Option<u32>,
 }
 
 impl Timed<'_> {
@@ -40,7 +42,7 @@ impl Timed<'_> {
     /// shown: else silence would be the cheapest creative.
     fn floor(&self, dur: Option<u32>) -> Option<Cpm> {
         let dur = dur.filter(|dur| *dur > 0);
-        let seconds = dur.or(self.duration_max);
+        let seconds = dur.or(self.untold_seconds);
         let per_second = self.per_second.zip(seconds);
         let per_second = per_second.map(|(floor, seconds)| floor.amount.saturating_times(seconds));
         let ranges = self.by_duration.iter().filter(|range| match dur {
@@ -60,19 +62,11 @@ impl Timed<'_> {
 impl<'a> ImpTerms<'a> {
     /// The timed floors of the impression's video or audio.
     pub(crate) fn timed(&self, format: MediaType) -> Timed<'a> {
-        match (format, &self.imp.video, &self.imp.audio) {
-            (MediaType::Video, Some(video), _) => Timed {
-                per_second: video.mincpmpersec,
-                by_duration: video.durfloors.as_deref().unwrap_or_default(),
-                duration_max: longest(video.maxduration, &video.rqddurs, video.poddur),
-            },
-            (MediaType::Audio, _, Some(audio)) => Timed {
-                per_second: audio.mincpmpersec,
-                by_duration: audio.durfloors.as_deref().unwrap_or_default(),
-                duration_max: longest(audio.maxduration, &audio.rqddurs, audio.poddur),
-            },
-            _ => Timed::default(),
-        }
+        self.imp.timed_media(format).map_or_else(Timed::default, |media| Timed {
+            per_second: media.mincpmpersec,
+            by_duration: media.durfloors.as_deref().unwrap_or_default(),
+            untold_seconds: untold_seconds(media),
+        })
     }
 
     /// For an open bid: the highest of the impression's floor, its video's or audio's, and the
@@ -145,11 +139,6 @@ impl<'a> ImpTerms<'a> {
     }
 }
 
-/// The longest ad that an impression may show, as far as it says.
-fn longest(max: Option<u32>, required: &Option<Vec<u32>>, pod: Option<u32>) -> Option<u32> {
-    max.or_else(|| required.iter().flatten().copied().max()).or(pod)
-}
-
 impl AuctionDeal<'_> {
     /// What a buyer pays under `at` 3, in the auction's currency: rounded as bids are, so that a
     /// bid of just that price reaches it.
@@ -168,7 +157,7 @@ impl AuctionDeal<'_> {
         let timed = Timed {
             per_second: self.deal.mincpmpersec,
             by_duration: self.deal.durfloors.as_deref().unwrap_or_default(),
-            duration_max: of_imp.duration_max,
+            untold_seconds: of_imp.untold_seconds,
         };
         plain.max(timed.floor(shape.dur))
     }

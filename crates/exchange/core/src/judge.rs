@@ -1,9 +1,10 @@
 //! From answers to entries: each bid is checked alone, in the documented order of [`Fate`].
 
-use std::borrow::Cow;
-
 use openrtb::codes::MediaType;
-use openrtb::{Bid, BidError, BidResponse, SeatBid, Text, bid_texts, parse_bid, parse_response};
+use openrtb::{
+    Bid, BidError, BidResponse, NoticeKind, SeatBid, Text, bid_texts, parse_bid, parse_response,
+    string,
+};
 use units::{Cpm, Currency, Ppm, Round};
 
 use crate::auction::{AuctionDeal, AuctionType, ImpTerms};
@@ -231,13 +232,19 @@ fn read_response(body: &str, macros_max: usize) -> Option<ReadResponse<'_>> {
     })
 }
 
-/// How many macros `bid` has in its JSON text `text`, those included that escapes in its markup hide.
+/// How many macros `bid` has in its JSON text `text`, those included that escapes hide in what may be
+/// read without them: its markup and its notice URLs.
 pub(crate) fn bid_macros_len(text: &str, bid: &Bid<'_>) -> usize {
-    let unescaped = match bid.markup_text() {
-        Some(Cow::Owned(markup)) => macros_len(&markup),
-        _ => 0,
-    };
-    macros_len(text).max(unescaped)
+    let urls = [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss]
+        .into_iter()
+        .filter_map(|kind| bid.notice_url(kind))
+        .map(|raw| (raw, string(raw)));
+    let resolved = urls.chain(bid.markup().map(|raw| (raw, bid.markup_text())));
+    let hidden = resolved.map(|(raw, resolved)| {
+        let resolved = resolved.map_or(0, |resolved| macros_len(&resolved));
+        resolved.saturating_sub(macros_len(raw))
+    });
+    macros_len(text) + hidden.sum::<usize>()
 }
 
 fn bids_len<B>(response: &BidResponse<'_, B>) -> usize {

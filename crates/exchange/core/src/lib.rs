@@ -49,7 +49,7 @@ pub use answer::{Sale, no_bid, response, sales};
 pub use auction::{Auction, AuctionType, Refusal};
 pub use auction_id::AuctionIds;
 pub use clear::{Clearing, Entry, Group, Seat, Win, clear};
-pub use eligibility::{Ask, NotAsked, eligible, eligible_house};
+pub use eligibility::{Ask, Choosing, NotAsked, eligible, eligible_house};
 pub use fate::Fate;
 pub use judge::{Answer, BIDS_MAX, JudgedBid, Judgement, Judging, ResponseFate, judge};
 pub use macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};

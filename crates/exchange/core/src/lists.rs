@@ -157,13 +157,18 @@ impl Lists {
                 return true;
             }
         }
-        let [badv, bapp, wseat, bseat] =
-            [&request.badv, &request.bapp, &request.wseat, &request.bseat]
-                .map(|list| list.as_deref().unwrap_or_default());
+        let [badv, bapp] =
+            [&request.badv, &request.bapp].map(|list| list.as_deref().unwrap_or_default());
         self.badv.prepare(badv, steps)
             || self.bapp.prepare(bapp, steps)
-            || self.wseat.prepare(wseat, steps)
-            || self.bseat.prepare(bseat, steps)
+            || self.prepare_seats(request)
+    }
+
+    /// As [`Lists::prepare`], of the lists of seats alone.
+    pub(crate) fn prepare_seats(&self, request: &BidRequest<'_>) -> bool {
+        let [wseat, bseat] =
+            [&request.wseat, &request.bseat].map(|list| list.as_deref().unwrap_or_default());
+        self.wseat.prepare(wseat, &self.steps) || self.bseat.prepare(bseat, &self.steps)
     }
 
     /// Whether a creative in the language `told` (ISO 639-1 or BCP 47) is welcome: a bare language

@@ -41,13 +41,9 @@ fn show_imp_floors(editor: &mut Editor<'_>, body: &str, index: usize, auction: &
         _ => (),
     }
     let raise = |net| back(or_beyond(gross(net, terms.rate, terms.fee)), terms.rate);
-    let video =
-        terms.imp.video.iter().map(|video| (video.mincpmpersec, video.durfloors.as_deref()));
-    let audio =
-        terms.imp.audio.iter().map(|audio| (audio.mincpmpersec, audio.durfloors.as_deref()));
-    for (per_second, by_duration) in video.chain(audio) {
-        raise_all(editor, body, per_second.iter(), raise);
-        raise_all(editor, body, duration_floors(by_duration), raise);
+    for media in terms.imp.video.iter().chain(&terms.imp.audio) {
+        raise_all(editor, body, media.mincpmpersec.iter(), raise);
+        raise_all(editor, body, duration_floors(media.durfloors.as_deref()), raise);
     }
 }
 

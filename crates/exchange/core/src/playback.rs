@@ -2,7 +2,7 @@
 //! not tell passes, and so does what the impression does not list.
 
 use openrtb::codes::MediaType;
-use openrtb::{Bid, Imp};
+use openrtb::{Bid, Imp, TimedMedia};
 
 use crate::Fate;
 
@@ -20,29 +20,21 @@ struct Playback<'i> {
 
 impl<'i> Playback<'i> {
     fn of(imp: &'i Imp<'_>, format: MediaType) -> Self {
-        match (format, &imp.banner, &imp.video, &imp.audio, &imp.native) {
-            (MediaType::Banner, Some(banner), ..) => {
-                Self { api: banner.api.as_deref(), ..Self::default() }
-            }
-            (MediaType::Video, _, Some(video), ..) => Self {
-                protocols: video.protocols.as_deref(),
-                api: video.api.as_deref(),
-                seconds_min: video.minduration,
-                seconds_max: longest(video.maxduration, video.maxextended, video.poddur),
-                seconds_required: video.rqddurs.as_deref().unwrap_or_default(),
-            },
-            (MediaType::Audio, _, _, Some(audio), _) => Self {
-                protocols: audio.protocols.as_deref(),
-                api: audio.api.as_deref(),
-                seconds_min: audio.minduration,
-                seconds_max: longest(audio.maxduration, audio.maxextended, audio.poddur),
-                seconds_required: audio.rqddurs.as_deref().unwrap_or_default(),
-            },
-            (MediaType::Native, .., Some(native)) => {
-                Self { api: native.api.as_deref(), ..Self::default() }
-            }
-            _ => Self::default(),
+        if let Some(media) = imp.timed_media(format) {
+            return Self {
+                protocols: media.protocols.as_deref(),
+                api: media.api.as_deref(),
+                seconds_min: media.minduration,
+                seconds_max: seconds_max(media),
+                seconds_required: media.rqddurs.as_deref().unwrap_or_default(),
+            };
         }
+        let api = match format {
+            MediaType::Banner => imp.banner.as_ref().and_then(|banner| banner.api.as_deref()),
+            MediaType::Native => imp.native.as_ref().and_then(|native| native.api.as_deref()),
+            MediaType::Video | MediaType::Audio => None,
+        };
+        Self { api, ..Self::default() }
     }
 
     /// Whether an ad of so many seconds may be played; 0 is not told.
@@ -57,13 +49,20 @@ impl<'i> Playback<'i> {
 }
 
 /// The longest ad: `maxduration` and what it may be extended by (`maxextended`, where -1 is without
-/// end), and never longer than the pod.
-fn longest(max: Option<u32>, extended: Option<i64>, pod: Option<u32>) -> Option<u32> {
-    let max = max.and_then(|max| match extended.unwrap_or(0) {
+/// end), and never longer than the pod. `None` if it may have any length.
+fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
+    let max = media.maxduration.and_then(|max| match media.maxextended.unwrap_or(0) {
         ..=-1 => None,
         more => Some(max.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))),
     });
-    max.into_iter().chain(pod.filter(|pod| *pod > 0)).min()
+    max.into_iter().chain(media.poddur.filter(|pod| *pod > 0)).min()
+}
+
+/// The seconds that an ad without a duration counts as: those of the longest ad that may be played.
+/// Where any length may be, they are `maxduration`, the longest that the impression names.
+pub(crate) fn untold_seconds(media: &TimedMedia<'_>) -> Option<u32> {
+    let required = media.rqddurs.iter().flatten().copied().max();
+    required.into_iter().chain(seconds_max(media)).min().or(media.maxduration)
 }
 
 /// Whether the impression may show an ad of `format` that tells this duration.

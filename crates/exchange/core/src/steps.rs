@@ -44,8 +44,8 @@ impl Steps {
 
     /// For a search of a sorted list of this length.
     pub(crate) fn add_search(&self, length: usize) {
-        // The steps of one search follow each other at once.
-        self.add(1 + depth(length) / 4);
+        // Most comparisons end at once.
+        self.add(1 + depth(length) / 2);
     }
 }
 

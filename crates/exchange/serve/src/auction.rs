@@ -9,7 +9,7 @@ use std::time::Duration;
 use exchange_core::explain::Explanation;
 use exchange_core::guard::Trial;
 use exchange_core::{
-    Ask, Auction, NotAsked, Refusal, Schedule, eligible, eligible_house, outbound,
+    Ask, Auction, Choosing, NotAsked, Refusal, Schedule, eligible_house, outbound,
 };
 use hyper::StatusCode;
 use openrtb::codes::NoBidReason;
@@ -164,7 +164,7 @@ impl Holding<'_> {
         let traceparent = presented.traceparent;
         let inbound =
             Inbound { id: &id, request: &request, body: text, parsed, record, traceparent };
-        let held = match self.prepare(&inbound) {
+        let held = match self.prepare(&inbound).await {
             Ok(prepared) => self.hold(inbound, prepared).await,
             Err(refusal) => {
                 self.refused(&inbound, None, &refusal);
@@ -225,7 +225,7 @@ impl Holding<'_> {
     }
 
     /// All that comes before anybody is asked.
-    fn prepare<'a>(&'a self, inbound: &Inbound<'a>) -> Result<Prepared<'a>, Refusal> {
+    async fn prepare<'a>(&'a self, inbound: &Inbound<'a>) -> Result<Prepared<'a>, Refusal> {
         let Inbound { id, request, parsed, .. } = *inbound;
         let config = self.snapshot.config();
         let tmax = request.tmax.as_ref().map(|tmax| **tmax);
@@ -238,7 +238,7 @@ impl Holding<'_> {
         let auction = Auction::new(id, request, &config.market)?;
         let (imps, on_sale) = (auction.imps_len(), auction.imps_on_sale());
         self.shard.metrics.unpriced.add((imps - on_sale) as u64);
-        let chosen = self.choose(&auction);
+        let chosen = self.choose(&auction).await;
         Ok(Prepared { schedule, auction, chosen })
     }
 
@@ -382,10 +382,15 @@ impl Holding<'_> {
     }
 
     /// Who is asked for what, and by what right.
-    fn choose(&self, auction: &Auction<'_>) -> Chosen {
+    async fn choose(&self, auction: &Auction<'_>) -> Chosen {
+        let mut choosing = Choosing::new(auction, self.snapshot.dsps.len());
+        while choosing.proceed() {
+            tokio::task::yield_now().await; // Others wait for the shard.
+        }
         let mut chosen = Chosen::default();
-        for (dsp, lane) in self.snapshot.dsps.iter().enumerate() {
-            let admitted = eligible(auction, dsp).and_then(|ask| {
+        for (dsp, found) in choosing.finish().into_iter().enumerate() {
+            let lane = &self.snapshot.dsps[dsp];
+            let admitted = found.and_then(|ask| {
                 let (permit, trial) = lane.guard.borrow_mut().admit()?;
                 Ok((ask, InFlight::new(&lane.guard, permit), trial))
             });

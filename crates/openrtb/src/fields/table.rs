@@ -13,16 +13,16 @@ pub(super) enum JsonType {
     /// An object with these members.
     Object(Members),
     /// The same, and where it stands is noted.
-    Placed(Members, Place),
+    Edited(Members, EditedObject),
     Texts,
     Wholes,
-    /// An array of objects with these members, so many of them required.
-    Objects(Members, usize),
+    /// An array of objects with these members, and the bits of those that are required.
+    Objects(Members, u8),
 }
 
 /// Objects of the request that edits reach into.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum EditedObject {
     User,
     Source,
 }
@@ -32,8 +32,8 @@ pub(super) enum Place {
 pub(super) enum Member {
     /// Removed if it has another type.
     Optional(JsonType),
-    /// The same, and its object is of no use without it.
-    Required(JsonType),
+    /// The same, and its object is of no use without it: a bit of its own among those required.
+    Required(u8, JsonType),
     /// The request is invalid if it has another type.
     Decisive(JsonType),
     /// For one buyer alone: never passed on as it is.
@@ -44,7 +44,7 @@ pub(super) enum Member {
 
 pub(super) type Members = fn(&[u8]) -> Member;
 
-use JsonType::{Ext, Number, Object, Objects, Placed, Text, Texts, Whole, Wholes};
+use JsonType::{Edited, Ext, Number, Object, Objects, Text, Texts, Whole, Wholes};
 use Member::{Any, Decisive, Optional, Private, Required};
 
 pub(super) fn bid_request(key: &[u8]) -> Member {
@@ -52,8 +52,8 @@ pub(super) fn bid_request(key: &[u8]) -> Member {
         b"imp" => Decisive(Objects(imp, 0)),
         b"site" | b"app" | b"dooh" => Decisive(Object(media)),
         b"device" => Decisive(Object(device)),
-        b"user" => Decisive(Placed(user, Place::User)),
-        b"source" => Decisive(Placed(source, Place::Source)),
+        b"user" => Decisive(Edited(user, EditedObject::User)),
+        b"source" => Decisive(Edited(source, EditedObject::Source)),
         b"regs" => Decisive(Object(regs)),
         b"allimps" => Optional(Whole),
         b"ext" => Optional(Ext),
@@ -106,7 +106,7 @@ fn regs(key: &[u8]) -> Member {
 
 fn imp(key: &[u8]) -> Member {
     match key {
-        b"metric" => Optional(Objects(metric, 2)),
+        b"metric" => Optional(Objects(metric, 0b11)),
         b"banner" => Decisive(Object(banner)),
         b"video" | b"audio" => Decisive(Object(video)),
         b"native" => Decisive(Object(native)),
@@ -124,8 +124,8 @@ fn imp(key: &[u8]) -> Member {
 
 fn metric(key: &[u8]) -> Member {
     match key {
-        b"type" => Required(Text),
-        b"value" => Required(Number),
+        b"type" => Required(0b01, Text),
+        b"value" => Required(0b10, Number),
         b"vendor" => Optional(Text),
         b"ext" => Optional(Ext),
         _ => Any,
@@ -310,7 +310,7 @@ fn user_agent(key: &[u8]) -> Member {
 
 fn brand_version(key: &[u8]) -> Member {
     match key {
-        b"brand" => Required(Text),
+        b"brand" => Required(0b1, Text),
         b"version" => Optional(Texts),
         b"ext" => Optional(Ext),
         _ => Any,

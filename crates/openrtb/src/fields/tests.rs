@@ -243,6 +243,24 @@ fn lists_of_objects_go_whole() {
     }
 }
 
+/// Written as text: `serde_json` makes no object with a key twice.
+#[test]
+fn a_required_field_that_stands_twice_is_one() {
+    for (metric, is_kept) in [
+        (r#"{"type":"t","value":1}"#, true),
+        (r#"{"type":"t","type":"t"}"#, false),
+        (r#"{"value":1,"value":2,"value":3}"#, false),
+        (r#"{"type":"t","type":"u","value":1}"#, true),
+        (r#"{"type":7,"type":"t","value":1}"#, true),
+    ] {
+        let body =
+            format!(r#"{{"id":"r","imp":[{{"id":"1","banner":{{}},"metric":[{metric}]}}]}}"#);
+        let parsed = parse_request(&body).unwrap_or_else(|invalid| panic!("{metric}: {invalid}"));
+        let is_missing = parsed.mistyped().iter().any(|path| path == "imp[0].metric[0]");
+        assert_eq!(is_missing, !is_kept, "{metric} {:?}", parsed.mistyped());
+    }
+}
+
 /// Names that hide behind escapes, and what the standard does not know.
 #[test]
 fn what_is_unknown_is_passed_on() {

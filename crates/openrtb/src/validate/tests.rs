@@ -41,6 +41,8 @@ fn whole_bodies() {
     let deep = format!(r#","ext":{}{}"#, "[".repeat(64), "]".repeat(64));
     let text = "nested deeper than 64 arrays and objects";
     check(&request(BANNER, &deep), Err((TooDeep, text)));
+    // Whatever else is wrong.
+    check(&request(&format!(r#"{BANNER},"instl":"x""#), &deep), Err((TooDeep, text)));
     let deep = format!(r#","ext":{}{}"#, "[".repeat(63), "]".repeat(63));
     check(&request(BANNER, &deep), Ok(()));
     // Objects that the standard has within their own kind.
@@ -183,6 +185,17 @@ fn counts_at_their_edges() {
     let text = "imp: more than 128 deals in one request";
     check(&deals(DEALS_MAX + 1), Err((Reason::TooMany, text)));
     check(&deals(9 * DEALS_MAX), Err((Reason::TooMany, text)));
+    let seats = |n: usize, deals: usize| {
+        let list = vec!["\"s\""; n].join(",");
+        let deals: Vec<_> =
+            (0..deals).map(|id| format!(r#"{{"id":"{id}","wseat":[{list}]}}"#)).collect();
+        request(&format!(r#"{BANNER},"pmp":{{"deals":[{}]}}"#, deals.join(",")), "")
+    };
+    check(&seats(DEAL_SEATS_MAX, 1), Ok(()));
+    check(&seats(DEAL_SEATS_MAX / DEALS_MAX, DEALS_MAX), Ok(()));
+    let text = "imp: more than 2048 seats in the `wseat` of all deals";
+    check(&seats(DEAL_SEATS_MAX + 1, 1), Err((Reason::TooMany, text)));
+    check(&seats(DEAL_SEATS_MAX / DEALS_MAX + 1, DEALS_MAX), Err((Reason::TooMany, text)));
 }
 
 #[test]

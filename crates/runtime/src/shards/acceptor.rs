@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::shard::Handover;
-use super::table::{ConnectionLimits, ConnectionTable, Place};
+use super::table::{ConnectionLimits, ConnectionTable, TableEntry};
 use super::{Ready, ShardsMetrics, ShardsOptions, StartError};
 use crate::shutdown::Shutdown;
 
@@ -81,8 +81,8 @@ impl Acceptor {
                 Ok((stream, peer)) => {
                     burst = Burst::default();
                     match self.enter(peer) {
-                        Some(place) => {
-                            self.hand_over(Handover { stream, listener: index, peer, place });
+                        Some(entry) => {
+                            self.hand_over(Handover { stream, listener: index, peer, entry });
                         }
                         // Dropping the stream closes it.
                         None => self.metrics.acceptor.refused.increment(),
@@ -98,13 +98,13 @@ impl Acceptor {
         }
     }
 
-    /// A place for a new connection, within the limits.
-    fn enter(&self, peer: SocketAddr) -> Option<Place> {
-        let place = self.table.enter(peer.ip())?;
-        if place.evicted_another {
+    /// An entry for a new connection, within the limits.
+    fn enter(&self, peer: SocketAddr) -> Option<TableEntry> {
+        let entry = self.table.enter(peer.ip())?;
+        if entry.evicted_another {
             self.metrics.acceptor.evicted.increment();
         }
-        Some(place)
+        Some(entry)
     }
 
     /// Gives a socket to the least loaded shard, or closes it.

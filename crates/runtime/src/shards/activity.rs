@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
-use super::table::Place;
+use super::table::TableEntry;
 
 /// How long a connection may take for what it has not begun or not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Activity(Rc<ActivityState>);
 
 #[derive(Debug)]
 struct ActivityState {
-    place: Place,
+    entry: TableEntry,
     phase: Cell<ConnectionPhase>,
 }
 
@@ -69,23 +69,23 @@ impl Drop for RequestActivity {
 }
 
 impl Activity {
-    pub(crate) fn new(place: Place) -> Self {
+    pub(crate) fn new(entry: TableEntry) -> Self {
         let phase = Cell::new(ConnectionPhase::Idle(Instant::now()));
-        Self(Rc::new(ActivityState { place, phase }))
+        Self(Rc::new(ActivityState { entry, phase }))
     }
 
     /// A request's head is complete: until what is returned is dropped, the connection is neither
     /// evicted nor timed out.
     #[must_use = "the request is over once it is dropped"]
     pub fn request(&self) -> RequestActivity {
-        self.0.place.set_busy();
+        self.0.entry.set_busy();
         self.0.phase.set(ConnectionPhase::Request);
         RequestActivity(self.clone())
     }
 
     /// Nothing is under way: a handshake or a request is complete.
     pub fn set_idle(&self) {
-        self.0.place.set_idle();
+        self.0.entry.set_idle();
         self.0.phase.set(ConnectionPhase::Idle(Instant::now()));
     }
 
@@ -100,7 +100,7 @@ impl Activity {
         serve: impl Future<Output = T>,
     ) -> Result<T, ConnectionEnd> {
         let mut serve = pin!(serve);
-        let mut evicted = pin!(self.0.place.evicted());
+        let mut evicted = pin!(self.0.entry.evicted());
         let due = || self.due(timeouts);
         let soonest = timeouts.idle.min(timeouts.head);
         let mut timer = pin!(sleep_until(due().unwrap_or_else(|| Instant::now() + soonest)));
@@ -157,7 +157,7 @@ impl Activity {
     }
 
     pub(super) fn leave(&self) {
-        self.0.place.leave();
+        self.0.entry.leave();
     }
 }
 

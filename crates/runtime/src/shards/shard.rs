@@ -11,7 +11,7 @@ use tracing::error;
 
 use super::activity::Activity;
 use super::admission::{Admission, AdmissionLimits, BusyClock, with_hooks};
-use super::table::Place;
+use super::table::TableEntry;
 use super::tasks::{Tasks, Unfinished};
 use super::{Ready, ShardCounters, StartError};
 use crate::metrics::Padded;
@@ -27,7 +27,7 @@ pub(super) struct Handover {
     pub(super) stream: TcpStream,
     pub(super) listener: usize,
     pub(super) peer: SocketAddr,
-    pub(super) place: Place,
+    pub(super) entry: TableEntry,
 }
 
 /// A connection that this shard has been given.
@@ -59,7 +59,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // Its place is free before it counts as closed.
+        // Its entry is gone before it counts as closed.
         self.activity.leave();
         self.unfinished.0.counters().closed.increment();
     }
@@ -84,8 +84,8 @@ impl ShardContext {
     /// The next connection for this shard; `None` once the shutdown has begun and those that were
     /// accepted before are taken. Dropping the future loses no connection.
     pub async fn accept(&mut self) -> Option<Accepted> {
-        let Handover { stream, listener, peer, place } = self.handovers.recv().await?;
-        let open = Open { unfinished: self.tasks.unfinished(), activity: Activity::new(place) };
+        let Handover { stream, listener, peer, entry } = self.handovers.recv().await?;
+        let open = Open { unfinished: self.tasks.unfinished(), activity: Activity::new(entry) };
         Some(Accepted { stream, listener, peer, open })
     }
 

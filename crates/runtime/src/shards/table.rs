@@ -74,14 +74,14 @@ struct IdleMark {
     evicted: Notify,
 }
 
-/// The place of one connection in the table, until it leaves or is dropped.
+/// The entry of one connection in the table, until it leaves or is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TableEntry {
     id: u64,
     mark: Arc<IdleMark>,
     table: ConnectionTable,
     has_left: Cell<bool>,
-    /// Whether another connection was evicted to make this place.
+    /// Whether another connection was evicted to make place for it.
     pub(crate) evicted_another: bool,
 }
 
@@ -91,10 +91,10 @@ impl ConnectionTable {
         Self { limits, origin: Instant::now(), rows: Arc::default() }
     }
 
-    /// Gives a place to a new connection from `address`. Where the limit of its address is reached,
+    /// Enters a new connection from `address`. Where the limit of its address is reached,
     /// the longest idle connection of this address is closed for it; where the limit of all is
     /// reached, the longest idle one of all. None if none of those is idle.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<Place> {
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<TableEntry> {
         let (address, now) = (network_of(address), self.now());
         let mut rows = self.rows();
         let of_address = rows.by_address.get(&address).map_or(0, BTreeSet::len);
@@ -114,7 +114,13 @@ impl ConnectionTable {
         rows.order.insert((now, id));
         rows.by_address.entry(address).or_default().insert((now, id));
         drop(rows);
-        Some(Place { id, mark, table: self.clone(), has_left: Cell::new(false), evicted_another })
+        Some(TableEntry {
+            id,
+            mark,
+            table: self.clone(),
+            has_left: Cell::new(false),
+            evicted_another,
+        })
     }
 
     /// Microseconds since the table was made, never [`BUSY`].
@@ -178,7 +184,7 @@ impl Rows {
     }
 }
 
-impl Place {
+impl TableEntry {
     /// A request is under way from now on.
     pub(super) fn set_busy(&self) {
         self.mark.state.store(BUSY, Ordering::Relaxed);
@@ -206,7 +212,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TableEntry {
     fn drop(&mut self) {
         self.leave();
     }
@@ -229,16 +235,16 @@ mod tests {
     }
 
     /// Whether it was told to close.
-    fn is_evicted(place: &Place) -> bool {
-        place.mark.state.load(Ordering::Relaxed) == EVICTED
+    fn is_evicted(entry: &TableEntry) -> bool {
+        entry.mark.state.load(Ordering::Relaxed) == EVICTED
     }
 
     #[test]
     fn an_address_has_its_share() {
         let table = table(10, 2);
         let enter = |address: &str| {
-            let place = table.enter(address.parse().unwrap());
-            place.inspect(Place::set_busy)
+            let entry = table.enter(address.parse().unwrap());
+            entry.inspect(TableEntry::set_busy)
         };
         let first = enter("192.0.2.1").unwrap();
         let _second = enter("::ffff:192.0.2.1").unwrap();
@@ -265,8 +271,8 @@ mod tests {
             ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"].map(|who| enter(who).unwrap());
         // The first has been active since the others; times are set, so that none are equal.
         let entered = table.now();
-        for (place, after) in [(&a2, 1), (&b1, 2), (&b2, 3), (&a1, 4)] {
-            place.mark.state.store(entered + after, Ordering::Relaxed);
+        for (entry, after) in [(&a2, 1), (&b1, 2), (&b2, 3), (&a1, 4)] {
+            entry.mark.state.store(entered + after, Ordering::Relaxed);
         }
         while table.now() <= entered + 4 {
             std::thread::yield_now();
@@ -279,8 +285,8 @@ mod tests {
         b2.set_busy();
         let c1 = enter("192.0.2.3").unwrap();
         assert!(c1.evicted_another && is_evicted(&a2));
-        for place in [&a1, &b3, &c1] {
-            place.set_busy();
+        for entry in [&a1, &b3, &c1] {
+            entry.set_busy();
         }
         assert!(enter("192.0.2.4").is_none(), "all others are busy");
         assert_eq!(table.rows().evicting, 2);

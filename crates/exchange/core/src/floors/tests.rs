@@ -123,6 +123,18 @@ fn an_untold_duration_is_the_longest() {
     check(of(json!({ "rqddurs": [15, 60, 30] })), json!({}), "6");
     check(of(json!({ "poddur": 90 })), json!({}), "9");
     check(of(json!({ "maxduration": 30, "poddur": 90 })), json!({}), "3");
+    check(of(json!({ "maxduration": 30, "rqddurs": [15, 60] })), json!({}), "3");
+    // Extensions count, up to the pod.
+    check(of(json!({ "maxduration": 30, "maxextended": 15 })), json!({}), "4.5");
+    check(of(json!({ "maxduration": 30, "maxextended": 0 })), json!({}), "3");
+    check(of(json!({ "maxduration": 30, "maxextended": 45, "poddur": 60 })), json!({}), "6");
+    check(of(json!({ "maxduration": 30, "maxextended": -1, "poddur": 60 })), json!({}), "6");
+    check(of(json!({ "maxduration": 30, "maxextended": 45, "rqddurs": [15, 60] })), json!({}), "6");
+    // Without end, the longest that is named.
+    check(of(json!({ "maxduration": 30, "maxextended": -1 })), json!({}), "3");
+    check(of(json!({ "maxduration": 30, "maxextended": -1 })), json!({ "dur": 60 }), "6");
+    let extended = json!({ "mincpmpersec": 0.1, "maxduration": 30, "maxextended": 15 });
+    check(audio(extended), json!({}), "4.5");
     check(of(json!({})), json!({}), "2");
 }
 

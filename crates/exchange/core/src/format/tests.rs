@@ -1,5 +1,7 @@
 //! What markup is, however it begins, and what media it has.
 
+use std::time::{Duration, Instant};
+
 use super::*;
 
 #[test]
@@ -48,5 +50,16 @@ fn media_files_tell_video_from_audio() {
         ("<VAST><Wrapper>", None),
     ] {
         assert_eq!(media_of(vast), want, "{vast}");
+    }
+}
+
+/// Tags that are never closed: to look for the end of each anew would take as long as the square of their number.
+#[test]
+fn very_many_media_files_are_gone_through_once() {
+    for tag in ["<MediaFile ", "<MediaFile type=", "<MediaFile type=\"x/y\">a</MediaFile>"] {
+        let vast = format!("<VAST>{}", tag.repeat((2 << 20) / tag.len()));
+        let start = Instant::now();
+        assert_eq!(formats_of_markup(VIDEO | AUDIO, &vast), VIDEO | AUDIO);
+        assert!(start.elapsed() < Duration::from_secs(5), "{tag}: {:?}", start.elapsed());
     }
 }

@@ -8,6 +8,7 @@ use crate::fixtures::{
 };
 use crate::{DealTerms, Market, NoticeMode};
 
+mod macros;
 mod stretches;
 
 /// What is wrong with one bid of the first DSP, as changes to a sound auction.

@@ -1,9 +1,10 @@
 //! How long a shard is kept by one auction at a stretch, in steps: whatever lists a request has, and
 //! whatever answers it is given.
 
-use openrtb::{BID_LIST_MAX, CODES_MAX, DEALS_MAX, LIST_MAX};
+use openrtb::{BID_LIST_MAX, CODES_MAX, DEAL_SEATS_MAX, DEALS_MAX, LIST_MAX};
 
 use super::*;
+use crate::Choosing;
 use crate::fixtures::dsp;
 
 /// Five milliseconds, at 20 ns a step.
@@ -18,25 +19,30 @@ fn stretches(request: &str, bodies: &[String]) -> Vec<u64> {
     let mut market = market();
     market.dsps = (0..bodies.len()).map(|at| dsp(&format!("dsp-{at}"), &["a1"])).collect();
     with_auction(&market, request, |auction| {
-        let bodies: Vec<_> = bodies.iter().cloned().enumerate().collect();
-        let asked = auction.steps();
-        let answers = answers(auction, &bodies);
-        assert_eq!(answers.len(), bodies.len());
-        // To find who is asked is a stretch of its own.
-        let mut stretches = vec![auction.steps() - asked];
+        let mut choosing = Choosing::new(auction, bodies.len());
+        let mut stretches = each_stretch(auction, || choosing.proceed());
+        let asks = choosing.finish().into_iter().map(|ask| ask.expect("it is asked"));
+        let answers = asks.zip(bodies).map(|(ask, body)| Answer { ask, body: body.as_bytes() });
+        let answers: Vec<_> = answers.collect();
         let mut judging = Judging::new(auction, &answers);
-        loop {
-            let before = auction.steps();
-            let is_left = judging.proceed();
-            stretches.push(auction.steps() - before);
-            if !is_left {
-                break;
-            }
-        }
+        stretches.extend(each_stretch(auction, || judging.proceed()));
         let judgement = judging.finish();
         assert!(judgement.responses.iter().all(|fate| *fate == ResponseFate::Bids));
         stretches
     })
+}
+
+/// The steps of each call of `proceed`, until nothing is left.
+fn each_stretch(auction: &Auction<'_>, mut proceed: impl FnMut() -> bool) -> Vec<u64> {
+    let mut stretches = Vec::new();
+    loop {
+        let before = auction.steps();
+        let is_left = proceed();
+        stretches.push(auction.steps() - before);
+        if !is_left {
+            return stretches;
+        }
+    }
 }
 
 #[track_caller]
@@ -77,7 +83,7 @@ fn all_lists_at_once_keep_no_shard() {
     let deal = |at: usize| {
         json!({
             "id": format!("d{at}"),
-            "wseat": texts(30, |at| if at == 0 { "a1".to_owned() } else { format!("{at}") }),
+            "wseat": texts(DEAL_SEATS_MAX / DEALS_MAX, |at| if at == 0 { "a1".to_owned() } else { format!("{at}") }),
             "wadomain": texts(30, |at| if at == 0 { "c".to_owned() } else { format!("{at}") }),
         })
     };
@@ -117,4 +123,62 @@ fn names_in_any_script_keep_no_shard() {
     let request = request(json!({ "badv": texts(1600, |at| format!("m\u{fc}ller{at}.example")) }));
     let names = texts(BID_LIST_MAX, |at| format!("\u{e9}\u{e9}\u{e9}{at}.example"));
     check(&request, &vec![answer(60, &json!({ "adomain": names })); 8]);
+}
+
+/// DSPs with as many seats as a request can name, of which the deals admit those alone that are
+/// blocked, or that no DSP has.
+#[test]
+fn thousands_of_seats_and_as_many_in_deals_keep_no_shard() {
+    let own = texts(2 * LIST_MAX, |at| format!("{at:x}"));
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let mut market = market();
+    market.dsps = (0..20).map(|at| dsp(&format!("dsp-{at}"), &own)).collect();
+    let half = LIST_MAX / 2;
+    let listed = |from: usize, count: usize| texts(count, |at| format!("{:x}", from + at));
+    let deals = |count: usize, seats: &dyn Fn(usize) -> Vec<String>| {
+        let deals: Vec<_> =
+            (0..count).map(|at| json!({ "id": at.to_string(), "wseat": seats(at) })).collect();
+        imp(json!({ "pmp": { "deals": deals } }))
+    };
+    let per_deal = DEAL_SEATS_MAX / DEALS_MAX;
+    for (name, request) in [
+        // All seats of the deals are found, are welcome, and are blocked.
+        (
+            "blocked",
+            json!({
+                "wseat": listed(0, LIST_MAX), "bseat": listed(0, LIST_MAX - 1),
+                "imp": [deals(DEALS_MAX, &|_| listed(half, per_deal))],
+            }),
+        ),
+        (
+            "blocked by few",
+            json!({
+                "bseat": listed(0, 8),
+                "imp": [deals(DEALS_MAX, &|_| texts(per_deal, |at| (at % 8).to_string()))],
+            }),
+        ),
+        (
+            "unknown",
+            json!({
+                "wseat": listed(0, LIST_MAX),
+                "imp": [deals(DEALS_MAX, &|_| texts(per_deal, |at| format!("x{at}")))],
+            }),
+        ),
+        (
+            "one long list",
+            json!({
+                "bseat": listed(0, LIST_MAX),
+                "imp": [deals(1, &|_| listed(0, DEAL_SEATS_MAX))],
+            }),
+        ),
+    ] {
+        let request = super::request(request);
+        assert!(request.len() <= REQUEST_BYTES_MAX, "{}", request.len());
+        with_auction(&market, &request, |auction| {
+            let mut choosing = Choosing::new(auction, market.dsps.len());
+            let stretches = each_stretch(auction, || choosing.proceed());
+            assert!(stretches.iter().all(|steps| *steps <= STRETCH_MAX), "{name}: {stretches:?}");
+            assert!(choosing.finish().iter().all(|ask| ask.is_ok_and(|ask| ask.deals == 0)));
+        });
+    }
 }
