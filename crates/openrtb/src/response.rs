@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
-use crate::json::{self, at_most, span_of, text_unless_empty, whole, wholes};
+use crate::json::{self, at_most, span_of, text_unless_empty, whole, whole_unless_zero, wholes};
 use crate::{Invalid, Text};
 
 /// Most domains, categories, attributes or API frameworks of one bid.
@@ -117,13 +117,13 @@ pub struct Bid<'a> {
     #[serde(default, deserialize_with = "whole")]
     pub hratio: Option<u32>,
     /// Seconds of video or audio.
-    #[serde(default, deserialize_with = "whole")]
+    #[serde(default, deserialize_with = "whole_unless_zero")]
     pub dur: Option<u32>,
     /// 1 banner, 2 video, 3 audio, 4 native.
     #[serde(default, deserialize_with = "whole")]
     pub mtype: Option<u32>,
     /// Protocol of the video or audio markup (AdCOM 1.0, List: Creative Subtypes - Audio/Video).
-    #[serde(default, deserialize_with = "whole")]
+    #[serde(default, deserialize_with = "whole_unless_zero")]
     pub protocol: Option<u32>,
     /// API frameworks that the markup can use.
     #[serde(default, deserialize_with = "wholes::<_, { BID_LIST_MAX + 1 }>")]
@@ -390,6 +390,8 @@ mod tests {
             (bid.protocol, bid.apis.as_deref(), bid.api),
             (Some(7), Some(&[5][..]), Some(6))
         );
+        let zeros = parse_bid(r#"{"dur":0,"protocol":0.0}"#).unwrap();
+        assert_eq!((zeros.dur, zeros.protocol), (None, None));
         for wrong in [r#"{"w":300.5}"#, r#"{"w":-0.5}"#, r#"{"w":4294967296.0}"#, r#"{"w":1e300}"#]
         {
             assert!(parse_bid(wrong).is_err(), "{wrong}");

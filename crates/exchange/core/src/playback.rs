@@ -45,7 +45,7 @@ impl<'i> Playback<'i> {
         }
     }
 
-    /// Whether an ad of so many seconds may be played; 0 is not told.
+    /// Whether an ad of so many seconds may be played; 0 means the bid gives no duration.
     fn takes_seconds(&self, seconds: u32) -> bool {
         let is_required =
             self.seconds_required.is_empty() || self.seconds_required.contains(&seconds);
@@ -57,9 +57,9 @@ impl<'i> Playback<'i> {
 }
 
 /// The longest ad: `maxduration` and what it may be extended by (`maxextended`, where -1 is without
-/// end), and never longer than the pod.
+/// end), and never longer than the pod. 0 is no limit.
 fn longest(max: Option<u32>, extended: Option<i64>, pod: Option<u32>) -> Option<u32> {
-    let max = max.and_then(|max| match extended.unwrap_or(0) {
+    let max = max.filter(|max| *max > 0).and_then(|max| match extended.unwrap_or(0) {
         ..=-1 => None,
         more => Some(max.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))),
     });
@@ -81,7 +81,8 @@ pub(crate) fn check_playback(imp: &Imp<'_>, format: MediaType, bid: &Bid<'_>) ->
         return Err(Fate::Protocol);
     }
     // Markup that can use several frameworks needs one of them.
-    let mut apis = bid.apis.iter().flatten().copied().chain(bid.api).peekable();
+    let apis = bid.apis.iter().flatten().copied().chain(bid.api);
+    let mut apis = apis.filter(|api| *api > 0).peekable();
     if apis.peek().is_some() && !apis.any(|api| lists(playback.api, api)) {
         return Err(Fate::Api);
     }
