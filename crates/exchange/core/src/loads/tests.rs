@@ -179,7 +179,7 @@ fn native_markup_loads_its_assets_and_trackers() {
     check("{ <img src='http://x'>", true);
 }
 
-/// Half of a surrogate pair: no JSON string, and searched all the same.
+/// With a lone surrogate it is no JSON that we can read, but a browser may.
 #[test]
 fn what_cannot_be_unescaped_is_searched_as_it_is() {
     for insecure in [
