@@ -172,6 +172,14 @@ pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     Ok(number.map(|Whole(number)| number))
 }
 
+/// A whole number or null, of which 0 says nothing.
+pub(crate) fn whole_unless_zero<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
+    let number = whole(deserializer)?;
+    Ok(number.filter(|number| *number > 0))
+}
+
 /// A whole number, negative ones included, or null.
 pub(crate) fn signed_whole<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -201,7 +209,8 @@ pub(crate) fn wholes<'de, D: Deserializer<'de>, const N: usize>(
 }
 
 /// Reads an array or null, and keeps at most `N` elements: one may take hundreds of times the
-/// memory of its text, `{}`. More are skipped, for whoever finds `N` of them to refuse.
+/// memory of its text, `{}`. The rest is skipped. A caller that must refuse longer lists passes its
+/// limit + 1.
 pub(crate) fn at_most<'de, D, T, const N: usize>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error>

@@ -35,7 +35,7 @@ impl BidRequest<'_> {
             scalars(words, &mut |word| each(KEYWORDS, word));
             first_party_data(media.ext, each);
         }
-        // What is known of a child is no target.
+        // Under COPPA, user data is not targeted.
         let user = self.user.as_ref().filter(|_| !self.is_coppa());
         let user = user.and_then(|user| user.ext.as_ref());
         members_of(user.and_then(|ext| ext.data).map(RawValue::get), each);

@@ -2,8 +2,9 @@
 //! ad is shown. Which URL that is, and why, is not known here.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::Text;
 use crate::json::{DEPTH_MAX, deeper_than, escaped};
@@ -13,8 +14,8 @@ use crate::members::{members, string};
 /// called when the ad is shown; `None` when it is no such JSON.
 ///
 /// Version 1.2 calls `eventtrackers` (event 1, impression; method 1, image), those before it
-/// `imptrackers`. What tells no older version and has only `imptrackers` is given another of these:
-/// a renderer might take the one list or the other, and the bidder's own must not be the other.
+/// `imptrackers`. Without an older `ver`, markup that has only `imptrackers` gets ours there too: a
+/// renderer may read just one list, and ours must be in the bidder's.
 pub fn add_tracker(text: &str, url: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + url.len() + 64);
     write_with_tracker(text, url, true, &mut out)?;
@@ -48,21 +49,70 @@ pub fn native_strings(text: &str, each: &mut dyn FnMut(&str, &str, &str)) -> boo
     if deeper_than(text.as_bytes(), DEPTH_MAX) {
         return false;
     }
-    let Ok(value) = serde_json::from_str::<Value>(text) else { return false };
-    strings_of(&value, ("", ""), each);
-    true
+    let mut json = serde_json::Deserializer::from_str(text);
+    let strings = Strings { parent: "", key: "", each };
+    strings.deserialize(&mut json).is_ok() && json.end().is_ok()
 }
 
-fn strings_of(value: &Value, (parent, key): (&str, &str), each: &mut dyn FnMut(&str, &str, &str)) {
-    match value {
-        Value::String(text) => each(parent, key, text),
-        Value::Array(values) => {
-            values.iter().for_each(|value| strings_of(value, (parent, key), each));
+/// Calls `each` with every string of a value, those of keys that stand twice included: of two, parsers
+/// might read either.
+struct Strings<'s> {
+    parent: &'s str,
+    key: &'s str,
+    each: &'s mut dyn FnMut(&str, &str, &str),
+}
+
+impl<'de> DeserializeSeed<'de> for Strings<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strings<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        (self.each)(self.parent, self.key, text);
+        Ok(())
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<(), S::Error> {
+        let Self { parent, key, each } = self;
+        while seq.next_element_seed(Strings { parent, key, each: &mut *each })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            map.next_value_seed(Strings { parent: self.key, key: &key, each: &mut *self.each })?;
         }
-        Value::Object(members) => {
-            members.iter().for_each(|(own, value)| strings_of(value, (key, own), each));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
     }
 }
 
@@ -171,18 +221,18 @@ mod tests {
     #[test]
     fn strings_are_told_with_their_keys() {
         let mut told = Vec::new();
-        let text = r#"{"native":{"assets":[{"id":1,"img":{"url":"a"}}],"link":{"url":"b",
+        let text = r#"{"native":{"assets":[{"id":1,"img":{"url":"a","w":-1,"h":2.5,"url":"f","x":[true,null]}}],"link":{"url":"b",
             "clicktrackers":["c","d"]},"imptrackers":["\u0065"]}}"#;
         let is_json = native_strings(text, &mut |parent, key, text| {
             told.push([parent, key, text].join(" "));
         });
-        told.sort_unstable();
         assert!(is_json);
         let want = [
             "img url a",
+            "img url f",
+            "link url b",
             "link clicktrackers c",
             "link clicktrackers d",
-            "link url b",
             "native imptrackers e",
         ];
         assert_eq!(told, want);

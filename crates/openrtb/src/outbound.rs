@@ -54,7 +54,7 @@ impl View<'_> {
     }
 }
 
-/// On whom a piece depends.
+/// Which DSPs receive a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Everyone,
@@ -104,7 +104,7 @@ enum What {
     BuyerUid {
         others_follow: bool,
     },
-    /// An object that holds, of these bidders' members, the DSP's own.
+    /// An object that holds, of these bidders' members, the DSP's own. They are sorted by name.
     Bidder(Range<usize>),
 }
 
@@ -272,8 +272,8 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// What one buyer calls the user is nobody else's to know: the inbound `buyeruid` and the maps of
-    /// them are among the removals, and each DSP gets its own.
+    /// One buyer's user id must not reach another: the inbound `buyeruid` and the maps of them are
+    /// among the removals, and each DSP gets its own.
     fn mark_buyeruid(&mut self) {
         let Some(span) = self.request.survey.user.clone() else { return };
         let at = span.start + 1..span.start + 1;
@@ -304,6 +304,8 @@ impl<'a> Editor<'a> {
                     let member = self.span_of(name).start..self.span_of(params).end;
                     self.bidders.extend(string(name).map(|name| Bidder { name, member }));
                 }
+                // Each DSP looks itself up.
+                self.bidders[first..].sort_by(|a, b| a.name.cmp(&b.name));
                 let what = What::Bidder(first..self.bidders.len());
                 self.edits.push(Edit { replaced, what });
             }
@@ -393,7 +395,17 @@ pub struct Outbound<'a> {
 impl Outbound<'_> {
     /// Whether the request has parameters for the bidder of this name.
     pub fn names_bidder(&self, name: &str) -> bool {
-        self.bidders.iter().any(|bidder| bidder.name == name)
+        self.pieces.iter().any(|piece| match &piece.what {
+            What::Bidder(range) => self.bidder(range, name).is_some(),
+            _ => false,
+        })
+    }
+
+    /// The bidder of this name in the sorted map at `range`.
+    fn bidder(&self, range: &Range<usize>, name: &str) -> Option<&Bidder<'_>> {
+        let bidders = &self.bidders[range.clone()];
+        let first = bidders.partition_point(|bidder| &*bidder.name < name);
+        bidders.get(first).filter(|bidder| bidder.name == name)
     }
 
     /// Calls `slice` with each part of what the DSP sees, in order. Neighbouring spans of the
@@ -416,8 +428,7 @@ impl Outbound<'_> {
                 What::Tmax => emit(view.tmax, &mut slice),
                 What::Cur => emit(view.cur, &mut slice),
                 What::Bidder(range) => {
-                    let mut bidders = self.bidders[range.clone()].iter();
-                    let own = bidders.find(|bidder| view.bidder == Some(&*bidder.name));
+                    let own = view.bidder.and_then(|name| self.bidder(range, name));
                     slice("{");
                     emit(&self.body[own.map_or(0..0, |own| own.member.clone())], &mut slice);
                     slice("}");

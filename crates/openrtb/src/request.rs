@@ -1,6 +1,7 @@
 //! A bid request, as far as rules depend on it; all else passes through unread.
 //! Sections 3.2.1 to 3.2.3 and 3.2.13 to 3.2.20.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -83,7 +84,7 @@ pub struct BidRequest<'a> {
     /// Where the request comes from.
     #[serde(borrow)]
     pub source: Option<Source<'a>>,
-    /// Whatever else the caller says; only skipped until it is asked about.
+    /// Kept as text; parsed on demand.
     #[serde(borrow)]
     pub(crate) ext: Option<&'a RawValue>,
     /// What is not passed on, and where what edits reach into stands.
@@ -209,10 +210,10 @@ pub struct Media<'a> {
     /// Its app store id.
     #[serde(borrow)]
     pub bundle: Option<Text<'a>>,
-    /// Any JSON, read by [`BidRequest::page`].
+    /// Kept as text; parsed on demand by [`BidRequest::page`].
     #[serde(borrow)]
     pub(crate) page: Option<&'a RawValue>,
-    /// Any JSON, read by [`BidRequest::key_values`].
+    /// Kept as text; parsed on demand by [`BidRequest::key_values`].
     #[serde(borrow)]
     pub(crate) keywords: Option<&'a RawValue>,
     /// The same.
@@ -271,7 +272,7 @@ pub struct User<'a> {
     /// The exchange's id of the user.
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
-    /// Ids of third parties, as JSON text: whether there are any is all that matters.
+    /// Ids of third parties, as JSON text.
     #[serde(borrow)]
     eids: Option<&'a RawValue>,
     /// The buyer's id of the user.
@@ -280,6 +281,9 @@ pub struct User<'a> {
     /// Where callers keep one buyer id per DSP.
     #[serde(borrow)]
     pub ext: Option<UserExt<'a>>,
+    /// Whether there are any, searched for once: each DSP asks.
+    #[serde(skip)]
+    has_eids: OnceCell<bool>,
 }
 
 impl<'a> User<'a> {
@@ -292,7 +296,8 @@ impl<'a> User<'a> {
 
     fn has_eids(&self) -> bool {
         let older = self.ext.as_ref().and_then(|ext| ext.eids);
-        self.eids.into_iter().chain(older).any(|eids| has_identity(eids.get()))
+        let mut eids = self.eids.into_iter().chain(older);
+        *self.has_eids.get_or_init(|| eids.any(|eids| has_identity(eids.get())))
     }
 }
 
@@ -321,14 +326,15 @@ pub struct PrebidUserExt<'a> {
     pub buyeruids: Option<Spanned<'a, BuyerUids<'a>>>,
 }
 
-/// DSP id to user id, in the order given.
+/// DSP id to user id, sorted by DSP; of ids given twice the first counts.
 #[derive(Clone, Debug)]
 pub struct BuyerUids<'a>(Vec<(Text<'a>, Spanned<'a, Text<'a>>)>);
 
 impl<'a> BuyerUids<'a> {
     /// The JSON text of what `dsp` calls the user.
     pub fn raw_of(&self, dsp: &str) -> Option<&'a str> {
-        let (_, uid) = self.0.iter().find(|(id, _)| &**id == dsp)?;
+        let first = self.0.partition_point(|(id, _)| **id < *dsp);
+        let (_, uid) = self.0.get(first).filter(|(id, _)| **id == *dsp)?;
         Some(uid.raw())
     }
 }
@@ -348,10 +354,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for BuyerUids<'a> {
                 self,
                 mut map: M,
             ) -> Result<Self::Value, M::Error> {
-                let mut uids = Vec::new();
+                let mut uids: Vec<(Text<'de>, _)> = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     uids.push(entry);
                 }
+                uids.sort_by(|(a, _), (b, _)| a.cmp(b));
                 Ok(BuyerUids(uids))
             }
         }
@@ -418,6 +425,25 @@ mod tests {
             let body = format!(r#"{{"id":"r","imp":[{{"id":"1","banner":{{}}}}]{more}}}"#);
             let request = parse_request(&body).unwrap_or_else(|invalid| panic!("{invalid}"));
             assert_eq!(request.wants_debug(), want, "{more}");
+        }
+    }
+
+    #[test]
+    fn each_dsp_has_its_own_id_of_the_user() {
+        let uids: String = (0..99).rev().map(|n| format!(r#","n{n}":"{n}","n{n}":"x""#)).collect();
+        let user = format!(r#""user":{{"ext":{{"buyeruids":{{"\u0061":"\u0062"{uids}}}}}}}"#);
+        let body = format!(r#"{{"id":"r","imp":[{{"id":"1","banner":{{}}}}],{user}}}"#);
+        let request = parse_request(&body).unwrap_or_else(|invalid| panic!("{invalid}"));
+        let raw_of = |dsp: &str| request.user.as_ref()?.buyeruid_of(dsp);
+        for (dsp, want) in [
+            ("a", Some(r#""\u0062""#)),
+            ("n0", Some(r#""0""#)),
+            ("n70", Some(r#""70""#)),
+            ("n98", Some(r#""98""#)),
+            ("n", None),
+            ("n99", None),
+        ] {
+            assert_eq!(raw_of(dsp), want, "{dsp}");
         }
     }
 }

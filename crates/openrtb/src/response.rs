@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
-use crate::json::{self, at_most, span_of, text_unless_empty, whole, wholes};
+use crate::json::{self, at_most, span_of, text_unless_empty, whole, whole_unless_zero, wholes};
 use crate::{Invalid, Text};
 
 /// Most domains, categories, attributes or API frameworks of one bid.
@@ -117,17 +117,19 @@ pub struct Bid<'a> {
     #[serde(default, deserialize_with = "whole")]
     pub hratio: Option<u32>,
     /// Seconds of video or audio.
-    #[serde(default, deserialize_with = "whole")]
+    #[serde(default, deserialize_with = "whole_unless_zero")]
     pub dur: Option<u32>,
     /// 1 banner, 2 video, 3 audio, 4 native.
     #[serde(default, deserialize_with = "whole")]
     pub mtype: Option<u32>,
     /// Protocol of the video or audio markup (AdCOM 1.0, List: Creative Subtypes - Audio/Video).
+    #[serde(default, deserialize_with = "whole_unless_zero")]
     pub protocol: Option<u32>,
     /// API frameworks that the markup can use.
-    #[serde(default, deserialize_with = "at_most::<_, _, { BID_LIST_MAX + 1 }>")]
+    #[serde(default, deserialize_with = "wholes::<_, { BID_LIST_MAX + 1 }>")]
     pub apis: Option<Vec<u32>>,
     /// The same where there is only one, as OpenRTB 2.5 has it.
+    #[serde(default, deserialize_with = "whole")]
     pub api: Option<u32>,
 }
 
@@ -375,7 +377,7 @@ mod tests {
     fn loose_fields_are_read_with_tolerance() {
         let body = r#"{"id":"r","cur":"","seatbid":[{"seat":"","group":1.0,"bid":[{"id":"b",
             "dealid":"","adid":"","bundle":"","language":"","langb":"","w":300.0,"h":2.5e2,
-            "dur":15.0,"mtype":1.0,"attr":[1.0,2]}]}]}"#;
+            "dur":15.0,"mtype":1.0,"attr":[1.0,2],"protocol":7.0,"apis":[5.0],"api":6.0}]}]}"#;
         let response = parse_response(body).unwrap_or_else(|invalid| panic!("{invalid}"));
         let seatbid = &response.seatbid.as_deref().unwrap()[0];
         assert!(response.cur.is_none() && seatbid.seat.is_none());
@@ -385,6 +387,12 @@ mod tests {
         assert!(texts.into_iter().all(Option::is_none) && !bid.has_markup(), "{bid:?}");
         assert_eq!((bid.w, bid.h, bid.dur, bid.mtype), (Some(300), Some(250), Some(15), Some(1)));
         assert_eq!(bid.attr.as_deref(), Some(&[1, 2][..]));
+        assert_eq!(
+            (bid.protocol, bid.apis.as_deref(), bid.api),
+            (Some(7), Some(&[5][..]), Some(6))
+        );
+        let zeros = parse_bid(r#"{"dur":0,"protocol":0.0}"#).unwrap();
+        assert_eq!((zeros.dur, zeros.protocol), (None, None));
         for wrong in [r#"{"w":300.5}"#, r#"{"w":-0.5}"#, r#"{"w":4294967296.0}"#, r#"{"w":1e300}"#]
         {
             assert!(parse_bid(wrong).is_err(), "{wrong}");

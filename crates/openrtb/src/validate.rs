@@ -13,7 +13,8 @@ pub const IMPS_MAX: usize = 64;
 /// Most sizes of one banner.
 pub const FORMATS_MAX: usize = 64;
 
-/// Most entries of one list of seats, advertisers, categories, applications or languages.
+/// Most entries of one list of texts: seats, advertisers, categories, applications, languages,
+/// currencies or MIME types.
 pub const LIST_MAX: usize = 10_000;
 
 /// Most codes in one list of an impression: attributes, ad types, protocols, API frameworks and
@@ -91,6 +92,7 @@ fn check_request(request: &BidRequest<'_>) -> Result<(), Invalid> {
     for (key, list) in lists {
         check_length(list.as_deref(), LIST_MAX, || key.to_owned())?;
     }
+    check_length(request.cur.as_ref().map(|cur| cur.as_slice()), LIST_MAX, || "cur".to_owned())?;
     if let Some(at) = request.at.filter(|at| !(1..=2).contains(at)) {
         let problem =
             format!("auction type {at} is not offered; 1 (first price) and 2 (second) are");
@@ -143,6 +145,7 @@ fn check_imp(imp: &Imp<'_>, path: &dyn Fn(&str) -> String) -> Result<(), Invalid
             let problem = "required: at least one MIME type";
             return Err(Invalid::at(Reason::NoFormat, path(key), problem));
         }
+        check_length(mimes.flatten(), LIST_MAX, || path(key))?;
     }
     if let Some(native) = &imp.native {
         required(native.request.as_ref(), || path(".native.request"))?;

@@ -34,7 +34,7 @@ impl CreativeRules<'_> {
         let is_searched = is_escaped || markup_matters(self.imp);
         let text = if is_searched { bid.markup_text() } else { None };
         if is_searched && raw.is_some() && text.is_none() {
-            return Err(Fate::Format); // Half of a surrogate pair: others may read it all the same.
+            return Err(Fate::Format); // Lone surrogate: we cannot decode it, but a browser may.
         }
         self.lists.steps.add_bytes(text.as_ref().map_or(head.len(), |text| text.len()));
         let formats = formats_of(self.imp, bid, text.as_deref().or(raw));

@@ -12,24 +12,24 @@ const TEXT_BYTES_MAX: usize = 1024;
 
 /// The normal form of a domain that may be spelled as a URL: `ford.com` of `https://www.Ford.com./x`.
 ///
-/// Dropped are white space around it, scheme, user information, port, path, dots at its end and a
-/// leading `www.` before a name that has a dot; capitals become small, and what is not ASCII becomes
+/// Dropped are white space around it, scheme, user information, port, path, dots at its end, dots and
+/// asterisks at its start, and a leading `www.` before a name that has a dot; capitals become small, and what is not ASCII becomes
 /// the ASCII form of IDNA (UTS 46). Text that is no domain stays as it is.
 pub(crate) fn normal_domain(text: &str) -> Cow<'_, str> {
     let is_normal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || is_mark(byte);
     if text.bytes().all(is_normal) {
-        return Cow::Borrowed(without_www(text.trim_end_matches('.')));
+        return Cow::Borrowed(without_start(text.trim_end_matches('.')));
     }
     let host = host_of(text.trim());
     if host.is_ascii() {
         let mut small = host.to_ascii_lowercase();
-        small.drain(..small.len() - without_www(&small).len());
+        small.drain(..small.len() - without_start(&small).len());
         return Cow::Owned(small);
     }
     let ascii = Some(host).filter(|host| host.len() <= TEXT_BYTES_MAX);
     let ascii = ascii.and_then(|host| idna::domain_to_ascii_cow(host.as_bytes(), DENIED).ok());
     match ascii {
-        Some(ascii) => Cow::Owned(without_www(ascii.trim_end_matches('.')).to_owned()),
+        Some(ascii) => Cow::Owned(without_start(ascii.trim_end_matches('.')).to_owned()),
         None => Cow::Owned(host.to_lowercase()),
     }
 }
@@ -41,8 +41,9 @@ fn is_mark(byte: u8) -> bool {
     matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// `www.ford.com` is `ford.com`; `www.com` is a domain of its own.
-fn without_www(domain: &str) -> &str {
+/// `*.ford.com`, `.ford.com` and `www.ford.com` are `ford.com`; `www.com` is a domain of its own.
+fn without_start(domain: &str) -> &str {
+    let domain = domain.trim_start_matches(['*', '.']);
     domain.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(domain)
 }
 
@@ -59,10 +60,10 @@ fn host_of(url: &str) -> &str {
     host.trim().trim_end_matches('.')
 }
 
-/// Nothing, or a name and a colon.
+/// Nothing, or a name and a colon (RFC 3986, section 3.1).
 fn is_scheme(text: &str) -> bool {
-    let name = text.strip_suffix(':');
-    text.is_empty() || name.is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric()))
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    text.is_empty() || text.strip_suffix(':').is_some_and(|name| name.bytes().all(is_part))
 }
 
 /// Whether `domain` is `parent` or a subdomain of it, both as they are written.
@@ -74,7 +75,7 @@ pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
         && (start == 0 || domain[start - 1] == b'.')
 }
 
-/// `domain`, in its normal form, and what it is a subdomain of, as far as these can be names.
+/// `domain`, in its normal form, and its parent domains; names longer than 253 bytes are skipped.
 pub(crate) fn suffixes(domain: &str) -> impl Iterator<Item = &str> + Clone {
     let dots = domain.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
     let rest = dots.map(|(at, _)| &domain[at + 1..]);

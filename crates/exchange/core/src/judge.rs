@@ -33,7 +33,7 @@ const PARSED_BYTES: usize = 6;
 pub struct Answer<'a> {
     /// What it was asked for.
     pub ask: Ask,
-    /// JSON, one hopes.
+    /// Untrusted bytes, expected to be JSON.
     pub body: &'a [u8],
 }
 
@@ -491,7 +491,7 @@ impl<'a> Responder<'_, 'a, '_> {
     }
 
     /// Ties the bids since `first_of_seat` together: all must win, those that failed a check too.
-    /// Unless they are all bids of their group, they cannot.
+    /// If bids of the group were cut (`is_whole` is false), the group cannot win.
     fn group(&mut self, first_of_seat: usize, is_whole: bool) {
         let bids = &mut self.judgement.bids[first_of_seat..];
         let mut imps = Vec::new();

@@ -9,7 +9,7 @@ use openrtb::{BidRequest, Text};
 use crate::domains::DomainSet;
 use crate::steps::Steps;
 
-/// A list of so few texts is gone through.
+/// Lists up to this length are scanned instead of sorted.
 const SCANNED_MAX: usize = 8;
 
 /// A longer list is sorted apart from all else, see [`Lists::prepare`].

@@ -37,7 +37,7 @@ impl<'i> Playback<'i> {
         Self { api, ..Self::default() }
     }
 
-    /// Whether an ad of so many seconds may be played; 0 is not told.
+    /// Whether an ad of so many seconds may be played; 0 means the bid gives no duration.
     fn takes_seconds(&self, seconds: u32) -> bool {
         let is_required =
             self.seconds_required.is_empty() || self.seconds_required.contains(&seconds);
@@ -49,9 +49,10 @@ impl<'i> Playback<'i> {
 }
 
 /// The longest ad: `maxduration` and what it may be extended by (`maxextended`, where -1 is without
-/// end), and never longer than the pod. `None` if it may have any length.
+/// end), and never longer than the pod. `None` if it may have any length; 0 is no limit.
 fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
-    let max = media.maxduration.and_then(|max| match media.maxextended.unwrap_or(0) {
+    let max = media.maxduration.filter(|max| *max > 0);
+    let max = max.and_then(|max| match media.maxextended.unwrap_or(0) {
         ..=-1 => None,
         more => Some(max.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))),
     });
@@ -61,8 +62,9 @@ fn seconds_max(media: &TimedMedia<'_>) -> Option<u32> {
 /// The seconds that an ad without a duration counts as: those of the longest ad that may be played.
 /// Where any length may be, they are `maxduration`, the longest that the impression names.
 pub(crate) fn untold_seconds(media: &TimedMedia<'_>) -> Option<u32> {
+    let maxduration = media.maxduration.filter(|max| *max > 0);
     let required = media.rqddurs.iter().flatten().copied().max();
-    required.into_iter().chain(seconds_max(media)).min().or(media.maxduration)
+    required.into_iter().chain(seconds_max(media)).min().or(maxduration)
 }
 
 /// Whether the impression may show an ad of `format` that tells this duration.
@@ -80,7 +82,8 @@ pub(crate) fn check_playback(imp: &Imp<'_>, format: MediaType, bid: &Bid<'_>) ->
         return Err(Fate::Protocol);
     }
     // Markup that can use several frameworks needs one of them.
-    let mut apis = bid.apis.iter().flatten().copied().chain(bid.api).peekable();
+    let apis = bid.apis.iter().flatten().copied().chain(bid.api);
+    let mut apis = apis.filter(|api| *api > 0).peekable();
     if apis.peek().is_some() && !apis.any(|api| lists(playback.api, api)) {
         return Err(Fate::Api);
     }

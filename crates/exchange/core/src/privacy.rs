@@ -37,8 +37,8 @@ impl Auction<'_> {
     }
 }
 
-/// Sets beside what the request tells of its user and device what it tells those DSPs that see it
-/// limited, if there can be any.
+/// Adds the limited form of `user` and `device` for DSPs that see the request limited. Does nothing
+/// unless a flag is set.
 pub(crate) fn limit(editor: &mut Editor<'_>, request: &BidRequest<'_>) {
     let masks = match request {
         request if request.is_coppa() => Masks::COPPA,

@@ -12,7 +12,7 @@ pub(super) enum JsonType {
     Ext,
     /// An object with these members.
     Object(Members),
-    /// The same, and where it stands is noted.
+    /// As `Object`; its span in the body is recorded.
     Edited(Members, EditedObject),
     Texts,
     Wholes,
@@ -32,11 +32,11 @@ pub(super) enum EditedObject {
 pub(super) enum Member {
     /// Removed if it has another type.
     Optional(JsonType),
-    /// The same, and its object is of no use without it: a bit of its own among those required.
+    /// As `Optional`; without it the whole object is removed. A bit of its own among those required.
     Required(u8, JsonType),
     /// The request is invalid if it has another type.
     Decisive(JsonType),
-    /// For one buyer alone: never passed on as it is.
+    /// Meant for one buyer: always removed.
     Private,
     /// Passed on whatever it is, or checked where it is parsed.
     Any,
@@ -99,9 +99,14 @@ fn regs(key: &[u8]) -> Member {
         b"coppa" | b"gdpr" => Decisive(Whole),
         b"us_privacy" | b"gpp" => Decisive(Text),
         b"gpp_sid" => Decisive(Wholes),
-        b"ext" => Decisive(Object(regs)), // Where OpenRTB 2.5 had all but `coppa`.
+        b"ext" => Decisive(Object(regs_ext)),
         _ => Any,
     }
+}
+
+/// Where OpenRTB 2.5 had all but `coppa`.
+fn regs_ext(key: &[u8]) -> Member {
+    if matches!(key, b"coppa" | b"ext") { Any } else { regs(key) }
 }
 
 fn imp(key: &[u8]) -> Member {
@@ -275,7 +280,7 @@ fn content(key: &[u8]) -> Member {
         | b"livestream"
         | b"realtime"
         | b"firstbroadcast" => Optional(Whole),
-        b"cat" | b"kwarray" => Optional(Texts),
+        b"cat" | b"kwarray" | b"genres" => Optional(Texts),
         b"producer" | b"network" | b"channel" => Optional(Object(producer)),
         b"data" => Optional(Objects(data, 0)),
         b"ext" => Optional(Ext),
@@ -321,7 +326,7 @@ fn geo(key: &[u8]) -> Member {
     match key {
         b"lat" | b"lon" => Optional(Number),
         b"type" | b"accuracy" | b"lastfix" | b"ipservice" | b"utcoffset" => Optional(Whole),
-        b"regionfips104" | b"metro" | b"city" | b"zip" => Optional(Text),
+        b"country" | b"region" | b"regionfips104" | b"metro" | b"city" | b"zip" => Optional(Text),
         b"ext" => Optional(Ext),
         _ => Any,
     }
@@ -360,7 +365,7 @@ fn eid(key: &[u8]) -> Member {
     match key {
         b"inserter" | b"source" | b"matcher" => Optional(Text),
         b"mm" => Optional(Whole),
-        b"uids" => Optional(Objects(uid, 0)),
+        b"uids" => Decisive(Objects(uid, 0)),
         b"ext" => Optional(Ext),
         _ => Any,
     }
@@ -368,7 +373,7 @@ fn eid(key: &[u8]) -> Member {
 
 fn uid(key: &[u8]) -> Member {
     match key {
-        b"id" => Optional(Text),
+        b"id" => Decisive(Text),
         b"atype" => Optional(Whole),
         b"ext" => Optional(Ext),
         _ => Any,

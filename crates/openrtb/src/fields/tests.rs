@@ -100,7 +100,7 @@ const OPTIONAL: [(&str, &str, &str); 59] = [
     ("site.content", "text", "userrating keywords language langb"),
     ("site.content", "whole", "episode prodq context qagmediarating sourcerelationship len"),
     ("site.content", "whole", "embeddable gtax livestream realtime firstbroadcast"),
-    ("site.content", "texts", "cat kwarray"),
+    ("site.content", "texts", "cat kwarray genres"),
     ("site.content.producer", "text", "id name domain"),
     ("site.content.data.0.segment.0", "text", "id name value"),
     ("device", "whole", "h w ppi js geofetch connectiontype"),
@@ -114,20 +114,24 @@ const OPTIONAL: [(&str, &str, &str); 59] = [
     ("user", "whole", "yob"),
     ("user", "text", "gender keywords customdata"),
     ("user", "texts", "kwarray"),
-    ("user.eids.0.uids.0", "text", "id"),
+    ("user.geo", "text", "country region city"),
 ];
 
 /// Fields whose type decides: the request is invalid.
-const DECISIVE: [(&str, &str, &str); 12] = [
+const DECISIVE: [(&str, &str, &str); 16] = [
     ("", "ext", "site app dooh device user source regs"),
     ("regs", "whole", "coppa gdpr"),
     ("regs", "text", "us_privacy gpp"),
     ("regs", "wholes", "gpp_sid"),
     ("regs", "ext", "ext"),
     ("regs.ext", "whole", "gdpr"),
+    ("regs.ext", "text", "us_privacy gpp"),
+    ("regs.ext", "wholes", "gpp_sid"),
     ("user", "text", "consent"),
     ("user", "ext", "ext"),
     ("user.ext", "text", "consent"),
+    ("user.eids.0", "list", "uids"),
+    ("user.eids.0.uids.0", "text", "id"),
     ("source.schain", "whole", "complete"),
     ("source.schain.nodes.0", "text", "asi sid rid name domain"),
     ("source.ext.schain", "text", "ver"),
@@ -152,6 +156,7 @@ fn wrong(kind: &str) -> Vec<Value> {
         "number" => vec![text, json!([1]), json!({})],
         "texts" => vec![text, json!([1]), json!(["x", {}]), json!({ "x": 1 }), json!(7)],
         "wholes" => vec![json!(1), json!(["1"]), json!([1, 2.5]), json!({})],
+        "list" => vec![text, json!({}), json!([{ "id": "a" }, 7])],
         _ => vec![text, json!([]), json!(7)],
     }
 }
@@ -268,6 +273,11 @@ fn what_is_unknown_is_passed_on() {
         r#"{"id":"r","imp":[{"id":"1","banner":{"new":[{"x":"}"}]}}],"new":7,"ext":{"id":[1,{}]}}"#;
     let parsed = parse_request(any).unwrap();
     assert!(parsed.survey.removals.is_empty() && parsed.mistyped().is_empty());
+    // `regs.ext` has its own members: neither `coppa` nor another `ext`.
+    for odd in [json!({ "ext": "x" }), json!({ "ext": { "gdpr": "x" } }), json!({ "coppa": "x" })] {
+        let (sent, mistyped) = sent(&with("regs.ext", odd.clone())).expect("it is valid");
+        assert_eq!((&sent["regs"]["ext"], mistyped), (&odd, vec![]));
+    }
     let hidden = r#"{"id":"r","\u0061llimps":"x","imp":[{"id":"1","banner":{}}]}"#;
     assert_eq!(parse_request(hidden).unwrap().mistyped(), [r"\u0061llimps"]);
 }

@@ -150,6 +150,13 @@ fn a_bidder_sees_its_own_parameters_only() {
     ] {
         check(body, NO_EDIT, &View { bidder, ..VIEW }, &want(of_imp, of_request));
     }
+    // In any order, and of a name given twice the first.
+    let more: String = (0..99).rev().map(|n| format!(r#","n{n}":{n},"n{n}":"x""#)).collect();
+    let long = body.replace(r#""b" : {"p":2}"#, &format!(r#""b" : {{"p":2}}{more}"#));
+    for n in [0, 7, 70, 98] {
+        let (name, own) = (format!("n{n}"), format!(r#""n{n}":{n}"#));
+        check(&long, NO_EDIT, &View { bidder: Some(&name), ..VIEW }, &want(&own, ""));
+    }
     let request = parse_request(body).unwrap();
     let outbound = Editor::new(body, &request).finish();
     assert_eq!(["a", "b", "c"].map(|name| outbound.names_bidder(name)), [true, true, false]);

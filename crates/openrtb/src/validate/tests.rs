@@ -201,11 +201,21 @@ fn counts_at_their_edges() {
 #[test]
 fn lists_at_their_edges() {
     let list = |n: usize| vec!["\"x\""; n].join(",");
-    for key in ["wseat", "bseat", "wlang", "acat", "bcat", "badv", "bapp"] {
+    for key in ["wseat", "bseat", "wlang", "wlangb", "acat", "bcat", "badv", "bapp"] {
         check(&request(BANNER, &format!(r#","{key}":[{}]"#, list(LIST_MAX))), Ok(()));
         let text = format!("{key}: more than 10000 entries");
         let more = format!(r#","{key}":[{}]"#, list(LIST_MAX + 1));
         check(&request(BANNER, &more), Err((Reason::TooMany, &text)));
+    }
+    let cur = |n: usize| format!(r#","cur":[{}]"#, vec!["\"USD\""; n].join(","));
+    check(&request(BANNER, &cur(LIST_MAX)), Ok(()));
+    let text = "cur: more than 10000 entries";
+    check(&request(BANNER, &cur(LIST_MAX + 1)), Err((Reason::TooMany, text)));
+    for format in ["video", "audio"] {
+        let mimes = |n: usize| format!(r#","{format}":{{"mimes":[{}]}}"#, list(n));
+        check(&request(&mimes(LIST_MAX), ""), Ok(()));
+        let text = format!("imp[0].{format}.mimes: more than 10000 entries");
+        check(&request(&mimes(LIST_MAX + 1), ""), Err((Reason::TooMany, &text)));
     }
     let formats = |n: usize| {
         request(

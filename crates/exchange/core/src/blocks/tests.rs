@@ -96,7 +96,7 @@ fn markup_is_searched_however_it_is_escaped() {
     let imp = &request.imps()[0];
     for (adm, want) in [
         (r#""<img src=\"http:\/\/x\">""#, Err(Fate::Insecure)),
-        // Half of a surrogate pair, which browsers read and we do not.
+        // Lone surrogate: we cannot decode it, but a browser may.
         (r#""\ud800\u0020<script src='http://x'>""#, Err(Fate::Format)),
         (r#""<img src=\"http:\u002f\u002fx\">""#, Err(Fate::Insecure)),
         (r#""\u003cimg src=\"\u0068ttp://x\"\u003e""#, Err(Fate::Insecure)),

@@ -463,6 +463,7 @@ fn markup_that_is_fetched_tells_the_format_later() {
     check_formats(on_win(json!({ "w": 728, "h": 90 })), none, Ok(&[2, 3, 4]));
     check_formats(on_win(json!({ "dur": 15 })), none, Ok(&[2, 3]));
     check_formats(on_win(json!({ "protocol": 2 })), none, Ok(&[2, 3]));
+    check_formats(on_win(json!({ "protocol": 0, "dur": 0 })), none, Ok(&[1, 2, 3, 4]));
     check_formats(on_win(json!({ "dur": 15, "attr": [9] })), Ok(&[2]), Ok(&[2]));
     check_formats(on_win(json!({ "protocol": 9 })), Ok(&[3]), Ok(&[3]));
     check_formats(on_win(json!({ "mtype": 3 })), Ok(&[3]), Ok(&[3]));

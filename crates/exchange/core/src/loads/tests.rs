@@ -35,6 +35,19 @@ fn tags_load_what_their_attributes_say() {
         "<style>p{background:url(http://x)}</style>",
         "<style>@import \"http://x\";</style>",
         "<script src='https://x'></script><script src='http://x'></script>",
+        // As browsers read them: character references, no tabs and line ends, any slashes.
+        "<img src=\"http:&#x2F;&#x2F;x\">",
+        "<img src='&#104;ttp&#58//x'>",
+        "<img src='ht&#10;tp://x'>",
+        "<img src='ht\n\ttp:\n//x'>",
+        "<img src='http:/x'>",
+        "<img src='http:\\\\x'>",
+        "<img srcset='https://x 1x,&#32;http://y 2x'>",
+        "<p onclick=\"new Image().src=&quot;http://x&quot;\">",
+        "<p style='background:url(&apos;http://x&apos;)'>",
+        "<script>if (location == \"http://x\") f()</script>",
+        "<script>img.href = 'http://x'; imgLocation = 'http://x'</script>",
+        "<script>xhr.open('GET', 'http://x')</script>",
     ] {
         check(markup, true);
     }
@@ -65,6 +78,12 @@ fn what_is_followed_named_or_read_loads_nothing() {
         "<script>// see http://x</script>",
         "<script>createElementNS('http://www.w3.org/2000/svg')</script>",
         "<script>w(\"<a href='http://x'>\")</script>",
+        "<script>var clickTag = \"http://x\", clickTAG2='http://x'</script>",
+        "<script>mraid.open('http://x');window.open( \"http://x\" )</script>",
+        "<script>top.location = 'http://x';window.location.href='http://x'</script>",
+        "<p onclick=\"window.open(&quot;http://x&quot;)\">",
+        "<img alt='&#72;' src='https://x/?a=1&amp;u=http://y'>",
+        "<script>if (location.protocol == \"http:\") f()</script>",
         "<script type='application/ld+json'>{\"@context\":\"http://schema.org\"}</script>",
         "<style>p{background:url(https://a/?u=http://b)}</style>",
         "<img src='http://x",
@@ -84,6 +103,34 @@ fn players_load_what_stands_in_vast() {
         ("<v:VASTAdTagURI>http://x</v:VASTAdTagURI>", true),
         ("<HTMLResource><![CDATA[<img src='http://x'>]]></HTMLResource>", true),
         ("<AdParameters><![CDATA[{\"u\":\"http://x\"}]]></AdParameters>", true),
+        // A self-closing element has no content.
+        ("<AdParameters/><MediaFile><![CDATA[http://x/v.mp4]]></MediaFile>", true),
+        ("<AdParameters\n/><script /><style/><Impression>http://x</Impression>", true),
+        ("<AdParameters><MediaFile><![CDATA[http://x]]></MediaFile>", true),
+        // Escaped as XML.
+        ("<HTMLResource>&lt;img src=&quot;http://x&quot;&gt;</HTMLResource>", true),
+        ("<Impression>http:&#x2F;&#47;x</Impression>", true),
+        (
+            "<AdParameters xmlEncoded=\"true\">{&quot;u&quot;:&quot;http://x&quot;}</AdParameters>",
+            true,
+        ),
+        // Parameters in XML, and in pairs.
+        ("<AdParameters><![CDATA[<c><video>http://x/v.mp4</video></c>]]></AdParameters>", true),
+        ("<AdParameters><c><video>http://x/v.mp4</video></c></AdParameters>", true),
+        ("<AdParameters><![CDATA[img=a.png&video=http://x]]></AdParameters>", true),
+        ("<AdParameters><![CDATA[img=https://a&video=http://x]]></AdParameters>", true),
+        ("<AdParameters>http://x/parameters.json</AdParameters>", true),
+        // Comments, within character data and without.
+        ("<Impression><!-- a --><![CDATA[http://x]]></Impression>", true),
+        ("<Impression> <!-- a --> http://x</Impression>", true),
+        ("<HTMLResource><![CDATA[<p><!-- a]]></HTMLResource><Error>http://x</Error>", true),
+        ("<HTMLResource><![CDATA[<p id=\"a]]></HTMLResource><Error>http://x</Error>", true),
+        ("<HTMLResource><![CDATA[<script>a]]></HTMLResource><Error>http://x</Error>", true),
+        ("<!-- <Error><![CDATA[http://x]]></Error><Error>http://x</Error> -->", false),
+        ("<HTMLResource>&lt;a href=&quot;http://x&quot;&gt;</HTMLResource>", false),
+        ("<AdParameters><![CDATA[{u:https://a/?b=http://c}]]></AdParameters>", false),
+        ("<AdParameters><![CDATA[<ClickThrough>http://x</ClickThrough>]]></AdParameters>", false),
+        ("<AdParameters>{\"clickTag\":\"https://x\"}</AdParameters>", false),
         ("<Impression>https://a/?u=http://b</Impression>", false),
         ("<MediaFile>\n  <![CDATA[ https://x/v.mp4 ]]></MediaFile>", false),
         ("<ClickThrough>http://x</ClickThrough>", false),
@@ -95,6 +142,7 @@ fn players_load_what_stands_in_vast() {
         ("<!-- http://x -->", false),
     ] {
         check(&format!("<VAST version='4.0'>{vast}</VAST>"), want);
+        check(&format!("<DAAST version='1.0'>{vast}</DAAST>"), want);
     }
     check(
         "<VAST xmlns=\"http://w3\" xmlns:xsi=\"http://w3\" xsi:schemaLocation=\"http://x\">",
@@ -112,6 +160,12 @@ fn native_markup_loads_its_assets_and_trackers() {
         (r#"{"link":{"url":"https://x","clicktrackers":["http://x"]}}"#, true),
         (r#"{"jstracker":"<script src='http://x'></script>"}"#, true),
         (r#"{"video":{"vasttag":"<VAST><Error>http://x</Error></VAST>"}}"#, true),
+        // White space and a byte order mark before markup, and of a key given twice the first.
+        (r#"{"jstracker":" \n<script src='http://x'></script>"}"#, true),
+        (r#"{"video":{"vasttag":"\ufeff<VAST><Error>http://x</Error></VAST>"}}"#, true),
+        (r#"{"video":{"vasttag":"<DAAST><Error>http://x</Error></DAAST>"}}"#, true),
+        (r#"{"img":{"url":"http://x","url":"https://x"}}"#, true),
+        (r#"{"img":{"url":"\ufeffhttp://x"}}"#, true),
         (r#"{"link":{"url":"http://x","fallback":"http://x"}}"#, false),
         (r#"{"title":{"text":"see http://b"}}"#, false),
         (r#"{"data":{"value":"http://b"}}"#, false),
@@ -125,8 +179,16 @@ fn native_markup_loads_its_assets_and_trackers() {
     check("{ <img src='http://x'>", true);
 }
 
-/// Half of a surrogate pair: no JSON string, and searched all the same.
+/// With a lone surrogate it is no JSON that we can read, but a browser may.
 #[test]
 fn what_cannot_be_unescaped_is_searched_as_it_is() {
-    assert!(is_insecure(r#""\ud83d<img src=\"http:\/\/x\">""#));
+    for insecure in [
+        r#""\ud83d<img src=\"http:\/\/x\">""#,
+        r#"{"title":{"text":"\ud83d"},"img":{"url":"http:\/\/x"}}"#,
+        r#"{"title":{"text":"\ud83d"},"img":{"url":"http://x"}}"#,
+        r#""{\"title\":{\"text\":\"\ud83d\"},\"img\":{\"url\":\"http:\/\/x\"}}""#,
+    ] {
+        assert!(is_insecure(insecure), "{insecure}");
+    }
+    assert!(!is_insecure(r#"{"title":{"text":"\ud83d http://x"}}"#));
 }

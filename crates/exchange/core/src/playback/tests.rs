@@ -50,6 +50,9 @@ fn durations() {
         (json!({ "poddur": 60 }), json!(61), wrong),
         (json!({ "poddur": 60, "maxduration": 30, "maxextended": -1 }), json!(61), wrong),
         (json!({ "poddur": 0 }), json!(61), OK),
+        (json!({ "maxduration": 0 }), json!(61), OK),
+        (json!({ "maxduration": 0, "maxextended": 30 }), json!(61), OK),
+        (json!({ "maxduration": 0, "poddur": 60 }), json!(61), wrong),
     ] {
         check(says, json!({ "dur": dur }), want);
     }
@@ -64,6 +67,7 @@ fn protocols() {
         (json!({ "protocols": [2, 5] }), json!(5), OK),
         (json!({ "protocols": [2, 5] }), json!(7), wrong),
         (json!({ "protocols": [2, 5] }), Value::Null, OK),
+        (json!({ "protocols": [2, 5] }), json!(0), OK),
     ] {
         check(says, json!({ "protocol": protocol }), want);
     }
@@ -80,6 +84,8 @@ fn one_framework_that_the_player_has_is_enough() {
         (json!({ "api": [1, 2] }), json!({ "api": 7 }), wrong),
         (json!({ "api": [1, 2] }), json!({ "api": 2 }), OK),
         (json!({ "api": [1, 2] }), json!({ "apis": [] }), OK),
+        (json!({ "api": [1, 2] }), json!({ "apis": [0], "api": 0 }), OK),
+        (json!({ "api": [1, 2] }), json!({ "apis": [0, 7], "api": 0 }), wrong),
         (json!({ "api": [1, 2] }), json!({}), OK),
     ] {
         check(says, told, want);

@@ -22,7 +22,7 @@ fn told(flags: &str) -> String {
     let ids = ["didsha1", "didmd5", "dpidsha1", "dpidmd5", "macsha1", "macmd5"];
     let mut device = json!({
         "ifa": "secret-ifa", "ip": "203.0.113.77", "ipv6": "2001:db8:1:2:3:4:5:6", "ua": "x",
-        "lmt": lmt, "dnt": dnt, "ext": { "ifv": "secret-ifv", "atts": 3 },
+        "lmt": lmt, "dnt": dnt, "ext": { "ifv": "secret-ifv", "IDFV": "secret-idfv", "atts": 3 },
         "geo": { "lat": 52.520008, "lon": -13.404954, "country": "DEU", "zip": "secret-zip" },
     });
     for id in ids {

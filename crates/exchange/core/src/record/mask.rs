@@ -29,12 +29,13 @@ const EXACT_PLACE: [&str; 2] = ["zip", "accuracy"];
 pub struct Masks {
     /// Ids of users and devices are removed.
     pub user_ids: bool,
-    /// Addresses are cut to their network: IPv4 to /24, IPv6 to /48.
+    /// Addresses are cut to their network: IPv4 to /24, IPv6 to /48, and 6to4 (RFC 3056) to /40,
+    /// which is /24 of the IPv4 address in it.
     pub ip: bool,
     /// What becomes of latitude and longitude. Unless they stay, `zip` and `accuracy` are removed.
     pub geo: GeoMask,
-    /// What is known of the user is removed: year of birth, gender, keywords, data, and of
-    /// `user.ext` all but consent.
+    /// What is known of the user is removed: year of birth, gender, keywords, data, `device.ext`, and
+    /// of `user.ext` all but consent.
     pub profile: bool,
 }
 
@@ -101,14 +102,15 @@ impl Masks {
 
     /// The JSON text of `device` without what is masked; `None` if it is not an object.
     pub fn device<'r>(&self, raw: &'r str) -> Option<Cow<'r, str>> {
-        let ext =
-            |raw| {
-                within(raw, |key, raw| {
-                    if DEVICE_EXT_IDS.contains(&key) { None } else { Some(Cow::Borrowed(raw)) }
-                })
-            };
+        let ext = |raw| {
+            within(raw, |key, raw| {
+                let is_id = DEVICE_EXT_IDS.iter().any(|id| key.eq_ignore_ascii_case(id));
+                if is_id { None } else { Some(Cow::Borrowed(raw)) }
+            })
+        };
         within(raw, |key, raw| match key {
             key if self.user_ids && DEVICE_IDS.contains(&key) => None,
+            "ext" if self.profile => None,
             "ext" if self.user_ids => ext(raw),
             "ip" | "ipv6" if self.ip => network(raw).map(Cow::Owned),
             "geo" => self.geo(raw),
@@ -169,6 +171,7 @@ fn network(raw: &str) -> Option<String> {
         }
         IpAddr::V6(address) => {
             let [a, b, c, ..] = address.segments();
+            let c = if a == 0x2002 { c & 0xff00 } else { c };
             IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
         }
     };

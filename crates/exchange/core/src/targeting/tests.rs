@@ -94,7 +94,7 @@ fn user_ids() {
         // A provider without an id, or with an empty or zero one, identifies nobody.
         (json!({ "eids": [{}] }), json!({}), none),
         (json!({ "eids": [{ "source": "s" }, { "source": "t", "uids": [] }] }), json!({}), none),
-        (json!({ "eids": [{ "uids": [{ "id": zeros }, { "id": 7 }] }] }), json!({}), none),
+        (json!({ "eids": [{ "uids": [{ "id": zeros }, { "id": null }] }] }), json!({}), none),
         (json!({ "eids": [] }), json!({}), none),
         (
             json!({ "eids": null, "ext": { "eids": [{ "uids": [{ "id": "e" }] }] } }),

@@ -38,7 +38,7 @@ fn ids_of_users_go() {
     );
     check(
         USER_IDS,
-        r#"{"device":{"ext":{"ifv":"1","idfv":"2","atts":3}}}"#,
+        r#"{"device":{"ext":{"ifv":"1","idfv":"2","IFV":"1","IDFV":"2","atts":3}}}"#,
         r#"{"device":{"ext":{"atts":3}}}"#,
     );
     // Behind an escape, twice, and of another type than it should be.
@@ -61,6 +61,9 @@ fn addresses_are_cut_to_their_network() {
         ("2001:DB8:1::", "2001:db8:1::"),
         ("::ffff:203.0.113.77", "203.0.113.0"),
         ("fe80::1", "fe80::"),
+        // 6to4 holds an IPv4 address.
+        ("2002:cb00:714d:1::1", "2002:cb00:7100::"),
+        ("2003:cb00:714d:1::1", "2003:cb00:714d::"),
     ] {
         check(IP, &ip(address), &ip(network));
         let v6 = |text: String| text.replace("\"ip\"", "\"ipv6\"");
@@ -112,12 +115,15 @@ fn profiles_go_and_consent_stays() {
     check(Masks::LIMITED, &of(user), &of(user));
     let kept = r#"{"consent":"CO","ext":{"consent":"CE","ConsentedProvidersSettings":{}}}"#;
     check(Masks::COPPA, &of(user), &of(kept));
+    let device = r#"{"device":{"ua":"x","ext":{"atts":3,"x":"id"}}}"#;
+    check(Masks::LIMITED, device, device);
+    check(Masks::COPPA, device, r#"{"device":{"ua":"x"}}"#);
 }
 
 /// Whatever else there is stays as it was written, in its order.
 #[test]
 fn what_is_not_known_stays() {
-    let request = r#"{"id":"r\u0041","x":[1,  2.50e1],"user":{"new":{"id":"n"}},"device":{"ext":{"lat":1.23456}},"ext":{"user":{"id":"e"}}}"#;
+    let request = r#"{"id":"r\u0041","x":[1,  2.50e1],"user":{"new":{"id":"n"}},"device":{"new":{"lat":1.23456}},"ext":{"user":{"id":"e"}}}"#;
     check(ALL, request, request);
     check(ALL, r#" { "a" : 1 , "b":{} } "#, r#"{"a":1,"b":{}}"#);
     check(ALL, r#"{"a\"b":1}"#, r#"{"a\"b":1}"#);
