@@ -12,7 +12,7 @@ use exchange_core::NotAsked;
 use exchange_core::delivery::{Counters, LaneView};
 use exchange_core::guard::{GuardLimits, State, Status};
 use runtime::admin::{Api, Call, ErrorCode, Method, Reply, Route, rfc3339};
-use runtime::config::without_query;
+use runtime::config::masked_url;
 use runtime::metrics::{Counter, Snapshot};
 use serde_json::{Map, Value, json};
 use tracing::info;
@@ -132,7 +132,7 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> Value {
     let shards: Vec<&DspMetrics> = generation.dsps[index].metrics.iter().collect();
     let mut view = json!({
         "id": id,
-        "url": without_query(&format!("{scheme}://{}{}", endpoint.authority, endpoint.path.expose())),
+        "url": masked_url(&format!("{scheme}://{}{}", endpoint.authority, endpoint.path.expose())),
         "connections": {
             "open": shards.iter().map(|shard| shard.open.value()).sum::<i64>(),
             "opened": sum(&shards, |shard| &shard.opened),

@@ -25,7 +25,7 @@ use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
 use crate::notices::{
-    Acknowledged, Answered, CallError, Fetch, ForeignBeacon, Order, PASSED_BY, Sealer, unix_ms,
+    Acknowledged, Answered, Fetch, ForeignBeacon, Order, PASSED_BY, Sealer, unix_ms,
 };
 use crate::shard::{Shard, Snapshot};
 
@@ -37,7 +37,7 @@ const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x0
 
 /// Longest wait of a caller for an ad that its win notice answers with; calls of its host may be
 /// many.
-const RELAYED_WITHIN: Duration = Duration::from_secs(5);
+pub const RELAYED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whoever holds the URL can name a price; one so many times ours is none.
 const BELIEVED_MAX: u32 = 100;
@@ -123,8 +123,7 @@ impl Called<'_> {
             node: sealer.node,
             body_max,
         };
-        let answered = timeout(RELAYED_WITHIN, client.pass_on(&beacon)).await;
-        let answered = answered.unwrap_or(Err(CallError::TimedOut)).inspect_err(|error| {
+        let answered = client.pass_on(&beacon).await.inspect_err(|error| {
             debug!(node, %error, "a beacon could not be passed on");
         });
         let response = match answered {

@@ -59,12 +59,13 @@ impl Closing<'_> {
     /// are those until the close.
     pub async fn conclude(&self, trials: Vec<Trial>, moments: Moments) -> Closed {
         let answers = self.answers();
+        let uncounted = Uncounted { closing: self, trials };
         let mut judging = Judging::new(self.auction, &answers);
         while judging.proceed() {
             tokio::task::yield_now().await; // Others wait for the shard.
         }
         let mut judgement = judging.finish();
-        let unreadable = self.note_responses(trials, &answers, &judgement);
+        let unreadable = self.note_responses(uncounted.into_trials(), &answers, &judgement);
         let sealer = self.minutes.snapshot.sealer();
         let mut fetched = Vec::new();
         let place = (self.minutes.shard, self.minutes.snapshot);
@@ -137,13 +138,14 @@ impl Closing<'_> {
         sales: &[Sale],
     ) -> Vec<Reserved> {
         for BilledSale { bid, notice } in billed {
+            let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
+            let Some(id) = TokenId::of_billing(self.auction.id, sale) else {
+                continue; // Its reservation is released with the others.
+            };
             let at = reserved.iter().position(|(own, _)| *own == bid);
             let reservation = at.map(|at| reserved.swap_remove(at).1);
             let notice = notice.and_then(|notice| self.notice(notice.dsp, notice.url));
-            let sale = sales.iter().find(|sale| sale.bid == bid).expect("what is billed is sold");
-            if let Some(id) = TokenId::of_billing(self.auction.id, sale) {
-                self.minutes.shard.bill(DirectBill { id, reservation, notice });
-            }
+            self.minutes.shard.bill(DirectBill { id, reservation, notice });
         }
         reserved
     }
@@ -174,15 +176,12 @@ impl Closing<'_> {
         answers: &[Answer<'_>],
         judgement: &Judgement<'_>,
     ) -> Vec<usize> {
-        let (asks, outcomes) = (self.calls.0, self.outcomes);
         let mut responses = judgement.responses.iter().zip(answers);
         let mut unreadable = Vec::new();
-        for ((ask, trial), (call, outcome)) in
-            asks.iter().zip(trials).zip(outcomes.calls.iter().enumerate())
-        {
-            let lane = &self.minutes.snapshot.dsps[ask.dsp];
-            let mut outcome = *outcome;
+        for (call, trial) in trials.into_iter().enumerate() {
+            let mut outcome = self.outcomes.calls[call];
             if outcome == Outcome::Answered {
+                let lane = &self.minutes.snapshot.dsps[self.calls.0[call].dsp];
                 let (content, answer) = responses.next().expect("each answer was judged");
                 lane.metrics.responses[*content as usize].increment();
                 if *content == ResponseFate::Malformed {
@@ -193,16 +192,22 @@ impl Closing<'_> {
                     lane.metrics.errors.note(|| response_content(*content, answer.body));
                 }
             }
-            lane.metrics.outcomes[outcome as usize].increment();
-            let least = self.minutes.snapshot.config().timeout_counts_after;
-            let had_min_time = outcomes.given(call).is_some_and(|given| least <= given);
-            lane.guard.borrow_mut().settle(trial, end_of(outcome, had_min_time));
+            self.note_call(call, outcome, trial);
         }
         for (answer, surplus) in &judgement.surplus {
             let metrics = self.minutes.snapshot.metrics(answers[*answer].ask.dsp);
             metrics.surplus_bids.add(*surplus as u64);
         }
         unreadable
+    }
+
+    /// Counts how a call ended and tells its DSP's guard.
+    fn note_call(&self, call: usize, outcome: Outcome, trial: Trial) {
+        let lane = &self.minutes.snapshot.dsps[self.calls.0[call].dsp];
+        lane.metrics.outcomes[outcome as usize].increment();
+        let least = self.minutes.snapshot.config().timeout_counts_after;
+        let had_min_time = self.outcomes.given(call).is_some_and(|given| least <= given);
+        lane.guard.borrow_mut().settle(trial, end_of(outcome, had_min_time));
     }
 
     /// Counts fates, and what was sold; a test sells nothing.
@@ -255,6 +260,31 @@ impl Closing<'_> {
         let notice = Notice::new(Arc::clone(&lane.id), url, Forwarded::default());
         let count = |_| lane.metrics.unsent[NotSent::BadUrl as usize].increment();
         notice.map_err(count).ok()
+    }
+}
+
+/// The calls of an auction whose answers are being judged. If the caller leaves meanwhile, they are
+/// counted as they ended.
+struct Uncounted<'c> {
+    closing: &'c Closing<'c>,
+    trials: Vec<Trial>,
+}
+
+impl Uncounted<'_> {
+    /// Leaves the counting to the caller.
+    fn into_trials(mut self) -> Vec<Trial> {
+        std::mem::take(&mut self.trials)
+    }
+}
+
+impl Drop for Uncounted<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for (call, trial) in std::mem::take(&mut self.trials).into_iter().enumerate() {
+            self.closing.note_call(call, self.closing.outcomes.calls[call], trial);
+        }
     }
 }
 

@@ -280,10 +280,13 @@ impl Shard {
         }
     }
 
-    /// Books what is billed without a beacon, which settles it once that is durable.
+    /// Books what is billed without a beacon, which settles it once that is durable. Without an
+    /// office nothing is booked, and what was reserved for it is released.
     pub(crate) fn bill(&self, billed: DirectBill) {
         if let Some(bills) = &self.bills {
             bills.add(billed, unix_ms(), &self.metrics.purse);
+        } else if let (Some(reservation), Some(purse)) = (&billed.reservation, self.purse()) {
+            purse.release(reservation);
         }
     }
 

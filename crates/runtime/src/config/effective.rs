@@ -24,7 +24,7 @@ pub(super) enum Setting {
         /// Whether a file says so, rather than the default.
         given: bool,
     },
-    /// A URL, whose query may hold a key and is not shown.
+    /// A URL, which is shown masked.
     Url {
         url: String,
         /// As above.
@@ -49,7 +49,7 @@ impl Setting {
     pub(super) fn shown(&self) -> Option<Value> {
         match self {
             Self::Value { value, .. } => Some(value.clone()),
-            Self::Url { url, .. } => Some(values::without_query(url).into()),
+            Self::Url { url, .. } => Some(values::masked_url(url).into()),
             Self::Secret(_) => Some(MASK.into()),
             Self::Absent | Self::Table(_) | Self::Tables(_) => None,
         }

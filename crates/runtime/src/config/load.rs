@@ -215,7 +215,7 @@ fn read_files<T>(
         }
         if let Some((key, value)) = parsed.table.remove_entry(INCLUDE) {
             let place = Some(source.place(key.span().start));
-            let shown = Some(source.excerpt(value.span()));
+            let shown = Some(source.excerpt(&value));
             log.note(&source, (place, INCLUDE.to_owned()), shown, || {
                 format!("only {} may include, name the files there", source.name(MAIN))
             });
@@ -361,7 +361,7 @@ impl IncludeNames<'_, '_> {
         value: &Spanned<DeValue<'_>>,
         remedy: String,
     ) {
-        let shown = self.source.excerpt(value.span());
+        let shown = self.source.excerpt(value);
         self.log.note(self.source, (Some(place), key), Some(shown), || remedy);
         self.log.unknown(MAIN);
     }

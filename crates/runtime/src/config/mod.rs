@@ -65,7 +65,7 @@ pub use render::{default_toml, reference_markdown};
 pub use schema::json_schema;
 pub use secret::{MASK, SECRET_BYTES_MAX, Secret};
 pub use section::Section;
-pub use values::{HttpUrl, without_query};
+pub use values::{HttpUrl, masked_url};
 
 /// A duration of `n` microseconds, for the ranges of declarations.
 pub const fn us(n: u64) -> Duration {

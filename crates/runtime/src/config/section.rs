@@ -180,7 +180,7 @@ impl<'a> Section<'a> {
             Some((index, span)) => (
                 self.source.place(span.start),
                 format!("{}[{index}]", self.path_of(key)),
-                Some(self.source.excerpt(span.clone())),
+                value.get_ref().get(*index).map(|item| self.source.excerpt(item)),
             ),
         };
         self.note(Some(place), path, shown, remedy);
@@ -206,13 +206,13 @@ impl<'a> Section<'a> {
 
     /// A value as messages show it; tables are not shown.
     pub(super) fn shown(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
-        (!has_tables(value.get_ref())).then(|| self.source.excerpt(value.span()))
+        (!has_tables(value.get_ref())).then(|| self.source.excerpt(value))
     }
 
     /// A value as messages show it that no declaration reads, and which may therefore be a
     /// secret that stands in the wrong place.
     pub(super) fn shown_unread(&self, value: &Spanned<DeValue<'_>>) -> Option<String> {
-        is_plain(value.get_ref()).then(|| self.source.excerpt(value.span()))
+        is_plain(value.get_ref()).then(|| self.source.excerpt(value))
     }
 
     /// The dotted key of a name in this table.

@@ -4,8 +4,13 @@
 //! Offsets run through all files, each file's after those of the file before it, so that a value
 //! knows its file wherever it is merged to. It must not know keys or their meaning.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::presence::quoted;
+use super::values::masked_url;
 
 /// Longest excerpt of a value in a message, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
@@ -96,12 +101,31 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The text of a value as its file has it, on one line and shortened, without queries of URLs.
-    pub(super) fn excerpt(&self, span: Range<usize>) -> String {
-        let (_, text, start) = self.file(span.start);
-        excerpt(&super::values::without_query(
-            text.text.get(start..start + span.len()).unwrap_or_default(),
-        ))
+    /// A value as its file has it, on one line and shortened. A text that [`masked_url`] would mask
+    /// is shown masked: it may be a URL, wherever it stands.
+    pub(super) fn excerpt(&self, value: &Spanned<DeValue<'_>>) -> String {
+        excerpt(&self.masked(value))
+    }
+
+    fn masked(&self, value: &Spanned<DeValue<'_>>) -> String {
+        match value.get_ref() {
+            // Comments between the elements are left out: they may hold anything.
+            DeValue::Array(items) => {
+                let items: Vec<_> = items.iter().map(|item| self.masked(item)).collect();
+                return format!("[{}]", items.join(", "));
+            }
+            DeValue::Table(_) => return "{…}".to_owned(),
+            // Compared unescaped: `\u003F` is a `?`.
+            DeValue::String(text) => {
+                let masked = masked_url(text);
+                if masked != **text {
+                    return quoted(&masked);
+                }
+            }
+            _ => (),
+        }
+        let (_, text, start) = self.file(value.span().start);
+        text.text.get(start..start + value.span().len()).unwrap_or_default().to_owned()
     }
 
     /// A file's name as messages give it.

@@ -39,12 +39,12 @@ impl HttpUrl {
     }
 }
 
-/// Without its query, which may hold a key.
+/// Masked, as [`masked_url`] has it.
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.secure { "https" } else { "http" };
         let url = format!("{scheme}://{}{}", self.authority(), self.path);
-        f.write_str(&without_query(&url))
+        f.write_str(&masked_url(&url))
     }
 }
 
@@ -54,23 +54,32 @@ impl fmt::Debug for HttpUrl {
     }
 }
 
-/// `text` with [`MASK`] in the place of the queries of URLs in it: keys are passed in them. Up to the
-/// closing quote, where the URL stands in quotes.
-pub fn without_query(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(scheme) = rest.find("://")
-        && let Some(query) = rest[scheme..].find(['?', '"', '\'']).map(|at| scheme + at + 1)
-    {
-        shown.push_str(&rest[..query]);
-        rest = &rest[query..];
-        if shown.ends_with('?') {
-            shown.push_str(MASK);
-            rest = &rest[rest.find(['"', '\'']).unwrap_or(rest.len())..];
+/// A URL as messages, pages and logs show it: keys are passed in queries, so [`MASK`] replaces
+/// what follows the first `?` or `#`, and a user name with its password.
+///
+/// A text that is no valid URL may have been meant as one, so it is masked as well. There, any `@`
+/// may end a password that holds other delimiters.
+pub fn masked_url(text: &str) -> String {
+    let (shown, query) = match text.find(['?', '#']) {
+        Some(at) => (&text[..at], &text[at..]),
+        None => (text, ""),
+    };
+    let (scheme, rest) = match shown.split_once("://") {
+        Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            (&shown[..scheme.len() + 3], rest)
         }
+        _ => ("", shown),
+    };
+    let (user, rest) = match rest.rsplit_once('@') {
+        _ if http_url(text).is_ok() => ("", rest),
+        _ if query.contains('@') => return format!("{scheme}{MASK}"),
+        Some((_, rest)) => ("***@", rest),
+        None => ("", rest),
+    };
+    match query.get(..1) {
+        Some(delimiter) => format!("{scheme}{user}{rest}{delimiter}{MASK}"),
+        None => format!("{scheme}{user}{rest}"),
     }
-    shown.push_str(rest);
-    shown
 }
 
 /// The scheme's own port.

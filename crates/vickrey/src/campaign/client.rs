@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use runtime::config::masked_url;
 use serde_json::Value;
 
 use super::Asking;
@@ -68,7 +69,8 @@ impl Client {
         let fits = |byte: u8| byte.is_ascii_graphic() && !b"/?#@".contains(&byte);
         if rest.is_empty() || !rest.bytes().all(fits) {
             let message = format!(
-                "--admin {url}: needs the form http://127.0.0.1:9464 or https://admin.example"
+                "--admin {}: needs the form http://127.0.0.1:9464 or https://admin.example",
+                masked_url(url)
             );
             return Err(Failure::usage(message));
         }

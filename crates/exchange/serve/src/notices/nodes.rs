@@ -5,13 +5,16 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use exchange_core::{BeaconBase, NoticeTarget};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::client::{Answered, Call, CallError, CallLimits, Client, Resolve};
 use super::network::Network;
 use super::office::{opening, origin};
+use crate::beacon::RELAYED_WITHIN;
 use crate::config::NoticesConfig;
 use crate::fanout::Tls;
 
@@ -19,7 +22,11 @@ use crate::fanout::Tls;
 pub const PASSED_BY: &str = "x-vickrey-node";
 
 /// Calls other nodes from one shard.
-pub struct NodeClient(Rc<Client>);
+pub struct NodeClient {
+    client: Rc<Client>,
+    /// Longest wait for an answer.
+    within: Duration,
+}
 
 /// A beacon of another node, as it was called here.
 #[derive(Clone, Copy, Debug)]
@@ -50,14 +57,17 @@ impl NodeClient {
     /// Nodes are the operator's own, at whatever address.
     pub fn new(notices: &NoticesConfig, resolver: Box<dyn Resolve>, tls: Tls) -> Self {
         let anywhere = |range| Network::parse(range).expect("a range");
+        // The node may wait as long itself for an ad; the rest is for the way to it.
+        let within = RELAYED_WITHIN + notices.calls.timeout;
         let limits = CallLimits {
             connections_max: notices.node_connections_max,
             // A node answers the calls on a connection one after the other.
             pipeline_max: 1,
             networks_allowed: ["0.0.0.0/0", "::/0"].map(anywhere).to_vec(),
+            timeout: within,
             ..notices.calls.clone()
         };
-        Self(Client::new(limits, resolver, tls))
+        Self { client: Client::new(limits, resolver, tls), within }
     }
 
     /// Calls the beacon where it belongs.
@@ -80,7 +90,8 @@ impl NodeClient {
         head.push_str("\r\n");
         let (done, answered) = oneshot::channel();
         let body_max = beacon.body_max;
-        self.0.call(Call { origin: origin(&base), head, pipelined: false, body_max, done });
-        answered.await.unwrap_or(Err(CallError::Saturated))
+        self.client.call(Call { origin: origin(&base), head, pipelined: false, body_max, done });
+        let answered = timeout(self.within, answered).await.map_err(|_| CallError::TimedOut)?;
+        answered.unwrap_or(Err(CallError::Saturated))
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -108,6 +109,36 @@ fn callers_come_over_tls() {
     assert!(plain.is_closed(), "it speaks no TLS");
     until("it is counted", || exchange.count(|m| m.handshakes_failed.value()) == 1);
 
+    let mut stream = connect_tls(&exchange, &own);
+    for _ in 0..2 {
+        post_tls(&mut stream);
+    }
+}
+
+/// Neither a handshake nor an earlier request says when a request came: it would be late, or be
+/// refused for having waited.
+#[test]
+fn a_request_over_tls_arrives_when_it_is_sent() {
+    const PAUSE: Duration = Duration::from_secs(1);
+    let (own, tls) = own_tls();
+    let dsp = Dsp::bidding("1.00");
+    let exchange = start(&dsp, "", &tls);
+    let mut stream = connect_tls(&exchange, &own);
+    stream.conn.complete_io(&mut stream.sock).expect("a handshake");
+    for requests in 1..=2 {
+        std::thread::sleep(PAUSE);
+        post_tls(&mut stream);
+        let parse = exchange.count(|metrics| metrics.parse.snapshot());
+        let waited = Duration::from_micros(parse.sum_us());
+        assert_eq!(parse.count(), requests);
+        assert!(waited < PAUSE, "{waited:?} from arrival until it was read");
+    }
+}
+
+type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// A connection on which the handshake is still to come.
+fn connect_tls(exchange: &Running, own: &rcgen::CertifiedKey<rcgen::KeyPair>) -> TlsStream {
     let mut roots = RootCertStore::empty();
     roots.add(own.cert.der().clone()).expect("a certificate");
     let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -118,18 +149,20 @@ fn callers_come_over_tls() {
     let name = "localhost".try_into().expect("a name");
     let session = ClientConnection::new(Arc::new(config), name).expect("a session");
     let socket = TcpStream::connect(exchange.address).expect("it listens");
-    let mut stream = StreamOwned::new(session, socket);
-    for _ in 0..2 {
-        stream.write_all(&posted(&banner(""))).expect("it reads");
-        let mut answer = Vec::new();
-        let mut byte = [0; 1024];
-        while !answer.ends_with(b"]}]}") {
-            let read = stream.read(&mut byte).expect("it answers");
-            assert_ne!(read, 0, "closed too early");
-            answer.extend_from_slice(&byte[..read]);
-        }
-        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+    StreamOwned::new(session, socket)
+}
+
+/// Holds an auction, which is answered with a bid.
+fn post_tls(stream: &mut TlsStream) {
+    stream.write_all(&posted(&banner(""))).expect("it reads");
+    let mut answer = Vec::new();
+    let mut byte = [0; 1024];
+    while !answer.ends_with(b"]}]}") {
+        let read = stream.read(&mut byte).expect("it answers");
+        assert_ne!(read, 0, "closed too early");
+        answer.extend_from_slice(&byte[..read]);
     }
+    assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
 }
 
 /// The same answer, compressed for those who prefer that and long enough to pay.

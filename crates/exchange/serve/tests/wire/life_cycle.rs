@@ -1,5 +1,7 @@
 //! Callers that leave, and an exchange that ends.
 
+use exchange_serve::Outcome;
+
 use crate::fixtures::{Dsp, Running, Script, Step, banner, bid, bids, ok, posted, until};
 
 fn answer(price: &str) -> Vec<u8> {
@@ -33,6 +35,37 @@ fn a_caller_that_leaves_takes_only_its_own_auction_along() {
     let reply = caller.reply();
     assert_eq!(reply.json()["bidid"], dsp.request(1).id());
     assert_eq!((dsp.accepted(), exchange.drained(0), abandoned(&exchange)), (1, 1, 1));
+}
+
+/// Long lists are judged in stretches, between which a caller is seen to leave.
+#[test]
+fn a_caller_that_leaves_while_answers_are_judged() {
+    const DSPS: usize = 8;
+    let domains = |count: usize| {
+        let domains: Vec<_> = (0..count).map(|at| format!("\"{at}.adv.example\"")).collect();
+        domains.join(",")
+    };
+    let with_domains = format!("\"adomain\":[{}],\"impid\"", domains(32));
+    let long = bids(&vec![bid("1.00").replace("\"impid\"", &with_domains); 80].join(","));
+    let script = Script::forever([Step::Read, Step::Wait, Step::Write(ok(&long).into())]);
+    let dsps: Vec<_> = (0..DSPS).map(|_| Dsp::start([script.clone()])).collect();
+    let exchange = Running::with(&dsps.iter().collect::<Vec<_>>());
+    let request = banner(&format!(",\"badv\":[{}]", domains(10_000)));
+    let mut caller = exchange.caller();
+    caller.send(&posted(&request));
+    for dsp in &dsps {
+        dsp.request(0);
+        dsp.permit();
+    }
+    let is_answered =
+        |dsp| exchange.count_dsp(dsp, |metrics| metrics.latency.snapshot().count()) == 1;
+    until("the answers are in", || (0..DSPS).all(is_answered));
+    drop(caller);
+    until("the auction is given up", || abandoned(&exchange) == 1);
+    for dsp in 0..DSPS {
+        let counted = Outcome::ALL.map(|outcome| exchange.outcomes(dsp, outcome));
+        assert_eq!(counted.iter().sum::<u64>(), 1, "calls of d{dsp}: {counted:?}");
+    }
 }
 
 /// While connections are still being opened.

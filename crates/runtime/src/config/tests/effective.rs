@@ -254,9 +254,28 @@ fn queries_of_urls_are_not_shown() {
     assert_eq!(with.differences(&of("key=hunter2")), []);
     let [changed] = &with.differences(&of("key=other"))[..] else { panic!("one key differs") };
     assert_eq!(changed.to_string(), format!("~ url = \"{masked}\" (changed)"));
-    for url in ["http://a:9/bid?key=hunter2", "http://:9/?key=hunter2", "ftp://a/?key=hunter2"] {
+    for (url, shown) in [
+        ("http://a:9/bid?key=hunter2", "http://a:9/bid?***"),
+        ("http://:9/?key=hunter2", "http://:9/?***"),
+        ("ftp://a/?key=hunter2", "ftp://a/?***"),
+        ("a/?key=hunter2", "a/?***"),
+        ("http://user:hunter2@a/", "http://***@a/"),
+        ("user:hunter2@a/", "***@a/"),
+    ] {
         let told = load(url).expect_err("it is bad").to_string();
-        assert!(told.contains("?***'") && !told.contains("hunter2"), "{told}");
+        assert!(told.contains(&format!("url = \"{shown}\":")), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+    for given in [
+        r#""ftp://a/\u003fkey=hunter2""#,
+        r#""http://user:hunter2\u0040a/""#,
+        r#"["http://a/?key=hunter2"]"#,
+        "[ # http://a/?key=hunter2\n]",
+    ] {
+        let folder = Folder::of(&[("vickrey.toml", &format!("url = {given}"))]);
+        let loaded = load_with(&folder.main(), &|_: &str| None, read).0;
+        let told = loaded.expect_err("it is bad").to_string();
+        assert!(told.contains("url = ") && !told.contains("hunter2"), "{told}");
     }
 }
 

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use super::super::{
-    Optional, Required, SECRET_BYTES_MAX, Secret, Section, default_toml, describe, load_with, parse,
+    Optional, Required, SECRET_BYTES_MAX, Secret, Section, default_toml, describe, load_with,
+    masked_url, parse,
 };
 use super::{Folder, lines_of};
 
@@ -223,4 +224,29 @@ fn neither_debug_nor_display_nor_documents_show_a_secret() {
     let shown = format!("{} {}", loaded.effective.to_json(), loaded.effective.to_toml());
     assert!(shown.contains("***") && !shown.contains(HIDDEN), "{shown}");
     assert!(default_toml(&describe(read)).contains("#token = \"env:TOKEN\"\n"));
+}
+
+#[test]
+fn urls_are_shown_without_what_may_be_a_key() {
+    let check = |url: &str, want: &str| assert_eq!(masked_url(url), want, "{url}");
+    check("http://a.example/bid", "http://a.example/bid");
+    check("https://a.example:8443/@me/bid", "https://a.example:8443/@me/bid");
+    check("http://a.example/?key=1", "http://a.example/?***");
+    check("http://a.example?key=1", "http://a.example?***");
+    check("http://a.example/?a='&key=1", "http://a.example/?***");
+    check("http://a.example/?a=\"&key=1", "http://a.example/?***");
+    check("http://a.example/?a=?key=1", "http://a.example/?***");
+    check("http://a.example/?to=b@c.example&key=1", "http://a.example/?***");
+    check("http://a.example/#key=1", "http://a.example/#***");
+    check("http://user:password@a.example/", "http://***@a.example/");
+    check("http://user:pass/word@a.example/?key=1", "http://***@a.example/?***");
+    check("http://user:pass@word@a.example/", "http://***@a.example/");
+    check("http://user:pass?word@a.example/", "http://***");
+    check("http://user:pass#word@a.example/", "http://***");
+    check("ftp://user:password@a.example/?key=1", "ftp://***@a.example/?***");
+    check("user:password@a.example/bid", "***@a.example/bid");
+    check("user:pass://word@a.example/bid", "***@a.example/bid");
+    check("a.example/bid?key=1", "a.example/bid?***");
+    check("?key=1", "?***");
+    check("", "");
 }

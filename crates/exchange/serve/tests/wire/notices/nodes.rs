@@ -97,6 +97,29 @@ fn an_ad_is_relayed_by_way_of_another_node() {
     assert_eq!(nodes.host.calls("/a/win").len(), 1);
 }
 
+/// An ad may wait for calls before it: longer than for one answer of its host.
+#[test]
+fn a_slow_ad_is_relayed_by_way_of_another_node() {
+    let change = json!({ "adm": null });
+    let keys = "mode = \"upstream\"\ntimeout = \"500ms\"\nconnections_max = 1\n";
+    let nodes = Nodes::with(keys, change, |first, _| Some(first));
+    nodes.host.react("/a/win", Reaction::Hang);
+    let ask = || {
+        let bid = only_bid(&nodes.first().auction(&banner("")));
+        let url = bid["nurl"].as_str().expect("a URL");
+        let path = beacons(nodes.first(), url).pop().expect("a beacon");
+        let mut caller = nodes.second.caller();
+        caller.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes());
+        caller
+    };
+    let mut callers = [ask(), ask(), ask()];
+    until("the second has waited for the first", || nodes.host.calls("/a/win").len() == 2);
+    nodes.host.react("/a/win", Reaction::Body("<b>".to_owned()));
+    let mut statuses = callers.each_mut().map(|caller| caller.reply().status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 502, 502], "the third is answered");
+}
+
 #[test]
 fn a_beacon_of_an_unknown_node_is_refused_and_counted() {
     let nodes = Nodes::with("", json!({}), |_, _| None);
