@@ -120,7 +120,7 @@ fn notice(dsp: &str) -> Notice {
 }
 
 fn answer(call: Call, status: u16) {
-    let answered = Answered { status, body: Vec::new() };
+    let answered = Answered { status, node: None, body: Vec::new() };
     call.done.send(Ok(answered)).expect("somebody waits");
 }
 
