@@ -150,8 +150,12 @@ mod tests {
     #[test]
     fn a_start_that_ended_midway_does_not_hold_up_the_next() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("token.key.unfinished"), "0123").unwrap();
+        let unfinished = folder.path().join("token.key.unfinished");
+        fs::write(&unfinished, "0123").unwrap();
+        fs::set_permissions(&unfinished, Permissions::from_mode(0o644)).unwrap();
         let key = own_key(folder.path(), TOKEN_KEY_NAME).unwrap();
+        let mode = folder.path().join(TOKEN_KEY_NAME).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "whatever the unfinished one had");
         assert_eq!(own_key(folder.path(), TOKEN_KEY_NAME).unwrap(), key);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

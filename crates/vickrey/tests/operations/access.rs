@@ -10,12 +10,12 @@ use crate::fixtures::{Server, TOKEN, dsp, table, until};
 /// Whatever operators are shown, and whatever is logged, at every level.
 #[test]
 fn secrets_are_nowhere() {
-    let secrets = ["dsp-key-1234", "00112233445566778899aabbccddeeff", TOKEN];
+    let secrets = ["dsp-key-1234", "00112233445566778899aabbccddeeff", TOKEN, "url-key-1234"];
     let dsp_keys = format!("headers = {{ x-api-key = {:?} }}", secrets[0]);
     let tables = format!(
         "tie_key = {:?}\n[log]\nfilter = \"trace\"\n{}",
         secrets[1],
-        table("d", &dsp().to_string(), &dsp_keys)
+        table("d", &format!("{}/bid?a='&key={}", dsp(), secrets[3]), &dsp_keys)
     );
     let server = Server::start(&tables);
     assert_eq!(server.auction(), 204);
@@ -26,10 +26,15 @@ fn secrets_are_nowhere() {
         &config["configuration"]["dsp"][0]["headers"]["x-api-key"],
     ];
     assert_eq!(masked, ["***"; 3]);
+    for url in [&config["configuration"]["dsp"][0]["url"], &server.get("/v1/dsps")["dsps"][0]["url"]] {
+        assert!(url.as_str().unwrap().ends_with("/bid?***"), "{url}");
+    }
     // Changed, and broken: differences and problems show none either.
     server.configure("", &tables.replace("1234", "5678"));
     let changed = server.ask("POST", "/v1/reload", "");
-    assert_eq!(changed.json()["differences"][0]["new"], "***", "{changed:?}");
+    let differences = &changed.json()["differences"];
+    assert_eq!(differences.as_array().unwrap().len(), 2, "{changed:?}");
+    assert_eq!(differences[1]["new"], "***", "{changed:?}");
     server.configure("", &tables.replace("00112233", "broken"));
     let broken = server.ask("POST", "/v1/reload", "");
     assert_eq!(broken.status, 422, "{broken:?}");
@@ -38,7 +43,7 @@ fn secrets_are_nowhere() {
     for path in ["/v1/config", "/v1/dsps", "/v1/notices", "/metrics"] {
         shown += &server.ask("GET", path, "").body;
     }
-    for secret in secrets.into_iter().chain(["dsp-key-5678", "broken445566"]) {
+    for secret in secrets.into_iter().chain(["dsp-key-5678", "url-key-5678", "broken445566"]) {
         assert!(!shown.contains(secret), "{secret} in\n{shown}");
     }
 }

@@ -77,6 +77,15 @@ fn keep_asking(callers: &str, stop: &AtomicBool) {
     }
 }
 
+/// Tells those who ask to stop, also when the test fails: its scope waits for them.
+struct Stopping<'s>(&'s AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn what_was_recorded_is_there_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,6 +96,7 @@ fn what_was_recorded_is_there_after_a_kill() {
         assert_eq!(server.get("/v1/config")["generation"], round, "no number is used twice");
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _stopping = Stopping(&stop);
             for _ in 0..3 {
                 scope.spawn(|| keep_asking(server.callers(), &stop));
             }
@@ -94,7 +104,6 @@ fn what_was_recorded_is_there_after_a_kill() {
             until("auctions are recorded", || server.scraped(WRITTEN) >= enough);
             written += server.scraped(WRITTEN);
             server.signal("-KILL");
-            stop.store(true, Ordering::Relaxed);
         });
         drop(server);
         let found = replayed(folder.path());

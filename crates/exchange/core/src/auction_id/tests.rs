@@ -29,7 +29,8 @@ fn no_two_shards_share_an_id() {
         let mut ids = AuctionIds::new([7; 16], shard);
         for _ in 0..10_000 {
             let id = ids.next_id();
-            assert!(id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{id}");
+            let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            assert!(id.len() == 32 && id.bytes().all(is_digit), "{id}");
             assert!(seen.insert(id));
         }
     }
@@ -46,5 +47,22 @@ fn neighbours_have_nothing_in_common() {
             assert!((1800..2300).contains(&flips), "bit {bit} of {key:?}: {flips} of 4095");
         }
     }
-    assert_ne!(permuted(&[0; 16], 1), permuted(&[1; 16], 1), "the key matters");
+}
+
+#[test]
+fn each_bit_of_the_key_matters() {
+    let mut seen = HashSet::from([permuted(&[0; 16], 1)]);
+    for bit in 0..128 {
+        let key = (1_u128 << bit).to_be_bytes();
+        assert!(seen.insert(permuted(&key, 1)), "bit {bit}");
+    }
+}
+
+/// With equal rounds, who knows an id could have its input made from it: the network would be its
+/// own inverse but for the order of the halves.
+#[test]
+fn rounds_differ() {
+    let swapped = |block: u128| block.rotate_left(64);
+    let key = [7; 16];
+    assert_ne!(swapped(permuted(&key, swapped(permuted(&key, 1)))), 1);
 }

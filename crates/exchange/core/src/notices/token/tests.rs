@@ -197,10 +197,12 @@ fn sealed_bytes_that_are_no_claims_are_malformed() {
         plain[at] = byte;
         plain
     };
-    // An unknown flag, a reservation that is not there, a price beyond any, no currency, a text that runs out, one that is not UTF-8.
+    // Unknown flags, a node that is not there, a reservation that is not, a price beyond any, no currency, a text that runs out, one that is not UTF-8.
     let first_text = FIXED_BYTES - 10;
     for plain in [
-        changed(0, 8),
+        changed(0, 0x10),
+        changed(0, 0x80),
+        changed(0, NAMES_NODE),
         changed(0, IS_RESERVED),
         changed(1, 0xff),
         changed(first_text - 1, b'd'),
