@@ -11,11 +11,12 @@ use crate::config::Config;
 use crate::exit::Failure;
 
 /// Kept for the process itself: standard streams, listeners, the record's and the ledger's files,
-/// files that a reload reads, name servers, notices, and the threads beside the shards.
+/// files that a reload reads, name servers, and the threads beside the shards.
 const PROCESS: u64 = 128;
 /// Kept for each shard: its two event queues and what wakes them.
 const SHARD: u64 = 8;
-/// Fewest connections of callers, and to DSPs, that a start is worth.
+/// Fewest connections of callers, and to DSPs, that a start is worth; each shard needs at least one
+/// for each DSP.
 const CONNECTIONS_MIN: u64 = 16;
 
 /// Fits the limits on connections into `descriptors`, and tells which ones were lowered.
@@ -28,28 +29,21 @@ pub(crate) fn fit(
     exchange: &ExchangeConfig,
     descriptors: u64,
 ) -> anyhow::Result<()> {
-    let wanted = Wanted {
-        fixed: PROCESS
-            + SHARD * config.shards.shards as u64
-            + (config.admin.connections_max + VITALS_CONNECTIONS + 3 * EVICTING_MAX) as u64,
-        callers: config.shards.connections_max as u64,
-        // A reload may bring the first DSP.
-        outbound: (config.shards.shards * exchange.market.dsps.len().max(1)) as u64
-            * exchange.pool.connections_max as u64,
-    };
+    let wanted = Wanted::of(config, exchange);
     let Some(Shares { callers, outbound }) = wanted.share(descriptors) else {
-        let least = wanted.fixed + 2 * CONNECTIONS_MIN;
+        let least = wanted.least();
         return Err(Failure::unavailable(format!(
             "this process may open {descriptors} files, and needs {least}: raise `ulimit -n`, or \
-             lower `runtime.shards` or `admin.connections_max`"
+             lower `runtime.shards`, `admin.connections_max`, or `connections_max` or \
+             `node_connections_max` of `exchange.notices`"
         )));
     };
     let shards = &mut config.shards;
     if callers < wanted.callers {
         warn!(
             descriptors,
-            "runtime.connections_max is {callers} instead of {}, which is what open files are left \
-             for: raise `ulimit -n`, or lower it",
+            "runtime.connections_max is lowered from {} to {callers}: the limit of open files \
+             allows no more; raise `ulimit -n` or lower the key",
             wanted.callers
         );
         lower(shards, usize::try_from(callers).unwrap_or(usize::MAX));
@@ -57,8 +51,8 @@ pub(crate) fn fit(
     if outbound < wanted.outbound {
         warn!(
             descriptors,
-            "at most {outbound} connections to DSPs are opened instead of {}, which is what open \
-             files are left for: raise `ulimit -n`, or lower `exchange.pool.connections_max`",
+            "connections to DSPs are lowered from {} to {outbound}: the limit of open files allows \
+             no more; raise `ulimit -n` or lower exchange.pool.connections_max",
             wanted.outbound
         );
     }
@@ -80,7 +74,10 @@ struct Wanted {
     /// Kept, whatever connections there are.
     fixed: u64,
     callers: u64,
+    /// Connections to the DSPs of the start.
     outbound: u64,
+    /// Fewest connections to DSPs.
+    outbound_min: u64,
 }
 
 /// Descriptors that connections get.
@@ -91,14 +88,42 @@ struct Shares {
 }
 
 impl Wanted {
-    /// Half of what is not kept for each, or what the other leaves. None if that is too little.
+    fn of(config: &Config, exchange: &ExchangeConfig) -> Self {
+        let shards = config.shards.shards as u64;
+        // A reload may bring the first DSP.
+        let dsps = exchange.market.dsps.len().max(1) as u64;
+        let of_notices = exchange.notices.as_ref().zip(exchange.record.as_ref());
+        let notices = of_notices.map_or(0, |(notices, record)| {
+            let nodes = notices.nodes.keys().filter(|node| **node != record.node).count() as u64;
+            dsps * notices.calls.connections_max as u64
+                + shards * nodes * notices.node_connections_max as u64
+        });
+        Self {
+            fixed: PROCESS
+                + SHARD * shards
+                + notices
+                + (config.admin.connections_max + VITALS_CONNECTIONS + 3 * EVICTING_MAX) as u64,
+            callers: config.shards.connections_max as u64,
+            outbound: shards * dsps * exchange.pool.connections_max as u64,
+            outbound_min: CONNECTIONS_MIN.max(shards * dsps),
+        }
+    }
+
+    /// Fewest descriptors that a start is worth.
+    fn least(self) -> u64 {
+        self.fixed + CONNECTIONS_MIN + self.outbound_min
+    }
+
+    /// Half of what is not kept for each, or what the other leaves; to DSPs all that callers leave,
+    /// for a reload may bring more of them. None if that is too little.
     fn share(self, descriptors: u64) -> Option<Shares> {
-        let left = descriptors.checked_sub(self.fixed)?;
-        if left < 2 * CONNECTIONS_MIN {
+        if descriptors < self.least() {
             return None;
         }
-        let callers = self.callers.min((left / 2).max(left.saturating_sub(self.outbound)));
-        Some(Shares { callers, outbound: self.outbound.min(left - callers) })
+        let left = descriptors - self.fixed;
+        let half = (left / 2).max(left.saturating_sub(self.outbound));
+        let callers = self.callers.min(half).min(left - self.outbound_min);
+        Some(Shares { callers, outbound: left - callers })
     }
 }
 
@@ -108,12 +133,13 @@ mod tests {
 
     #[test]
     fn shares() {
-        let wanted = Wanted { fixed: 200, callers: 1000, outbound: 2000 };
-        let check = |descriptors, want: Option<(u64, u64)>| {
+        let wanted = Wanted { fixed: 200, callers: 1000, outbound: 2000, outbound_min: 16 };
+        let check_of = |wanted: Wanted, descriptors, want: Option<(u64, u64)>| {
             let shares = wanted.share(descriptors);
             let want = want.map(|(callers, outbound)| Shares { callers, outbound });
             assert_eq!(shares, want, "{descriptors}");
         };
+        let check = |descriptors, want| check_of(wanted, descriptors, want);
         check(64, None);
         check(231, None);
         check(232, Some((16, 16)));
@@ -121,9 +147,16 @@ mod tests {
         check(2200, Some((1000, 1000)));
         check(3199, Some((1000, 1999)));
         check(3200, Some((1000, 2000)));
-        check(u64::MAX, Some((1000, 2000)));
-        let few = Wanted { outbound: 10, ..wanted };
-        assert_eq!(few.share(1000), Some(Shares { callers: 790, outbound: 10 }));
+        // A reload may bring more DSPs.
+        check(9200, Some((1000, 8000)));
+        check(u64::MAX, Some((1000, u64::MAX - 1200)));
+        check_of(Wanted { outbound: 20, ..wanted }, 1000, Some((780, 20)));
+        check_of(Wanted { outbound: 10, ..wanted }, 1000, Some((784, 16)));
+        // Each shard can ask each DSP.
+        let many = Wanted { outbound_min: 100, ..wanted };
+        check_of(many, 315, None);
+        check_of(many, 316, Some((16, 100)));
+        check_of(many, 400, Some((100, 100)));
     }
 
     #[test]

@@ -184,17 +184,28 @@ fn a_broken_configuration_reports_everything_and_starts_nothing() {
 /// Rather than one that stops serving operators, or recording, in the middle of a day.
 #[test]
 fn a_start_without_descriptors_is_refused() {
-    let text = "[runtime]\nshards = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n[exchange]\nlisten = \"127.0.0.1:0\"\n";
-    let (_folder, path) = file("vickrey.toml", text);
-    let script =
-        format!("ulimit -n 64 && exec {} serve --config \"$0\"", env!("CARGO_BIN_EXE_vickrey"));
-    let output = Command::new("sh").args(["-c", &script]).arg(path).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(69), "{told}");
-    assert!(
-        told.contains("this process may open 64 files, and needs 256: raise `ulimit -n`"),
-        "{told}"
-    );
+    let check = |shards: usize, tables: &str, needs: usize| {
+        let listen = "listen = \"127.0.0.1:0\"";
+        let head =
+            format!("[runtime]\nshards = {shards}\n[admin]\n{listen}\n[exchange]\n{listen}\n");
+        let (_folder, path) = file("vickrey.toml", &(head + tables));
+        let script =
+            format!("ulimit -n 64 && exec {} serve --config \"$0\"", env!("CARGO_BIN_EXE_vickrey"));
+        let output = Command::new("sh").args(["-c", &script]).arg(path).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{told}");
+        let want = format!("this process may open 64 files, and needs {needs}: raise `ulimit -n`");
+        assert!(told.contains(&want), "{tables}: {told}");
+    };
+    check(1, "", 256);
+    // Each shard asks each DSP.
+    let dsp = |id| format!("[[dsp]]\nid = \"{id}\"\nurl = \"http://127.0.0.1:9/\"\n");
+    check(4, &(0..20).map(dsp).collect::<String>(), 344);
+    // Notices have connections of their own, to DSPs and to other nodes.
+    let node = |id| format!("[[exchange.notices.node]]\nid = {id}\nurl = \"http://a/n/\"\n");
+    let notices = "[record]\nnode = 1\n[exchange.notices]\nurl = \"https://x.example/n/\"\n";
+    check(2, &(notices.to_owned() + &node(1)), 272);
+    check(2, &(notices.to_owned() + &node(1) + &node(2)), 400);
 }
 
 /// Files of one folder, `vickrey.toml` among them, which is what is returned.

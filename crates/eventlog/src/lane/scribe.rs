@@ -49,7 +49,7 @@ pub(super) struct Scribe<D: Disk> {
     retain_at: Duration,
     /// Old segments could not be removed, and that was told.
     cannot_remove: bool,
-    /// Steps of the clock that stood in the log, and that was told.
+    /// Clock steps found at the last look; more of them are reported.
     clock_steps: usize,
     closing: bool,
     gaps: GapFormat,
@@ -186,7 +186,12 @@ impl<D: Disk> Scribe<D> {
             LaneKind::Durable => true,
             // A disk that failed is trusted again once it keeps something.
             LaneKind::Firehose => {
-                !fits || self.closing || self.failing.is_some() || self.will_commit(now, bytes)
+                !fits
+                    || self.closing
+                    || self.failing.is_some()
+                    || self.will_commit(now, bytes)
+                    // Segments are removed between commits only.
+                    || self.is_retention_due(now)
             }
         };
         let written = if commits {
@@ -272,8 +277,9 @@ impl<D: Disk> Scribe<D> {
         let keep_from = self.shared.keep_from();
         let counts = &self.shared.counts;
         let retained = self.writer.retain(retention.bytes_max, age_max_ms, keep_from);
-        let clock_steps = retained.as_ref().map_or(self.clock_steps, |of| of.clock_steps);
-        if std::mem::replace(&mut self.clock_steps, clock_steps) < clock_steps {
+        if let Some(clock_steps) = retained.as_ref().ok().and_then(|of| of.clock_steps)
+            && std::mem::replace(&mut self.clock_steps, clock_steps) < clock_steps
+        {
             report(Report::ClockStep { lane: self.kind });
         }
         let was_told = std::mem::replace(&mut self.cannot_remove, retained.is_err());

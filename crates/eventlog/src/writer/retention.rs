@@ -21,14 +21,14 @@ pub struct Removed {
     pub segments: Vec<Identity>,
     /// Bytes in them.
     pub bytes: u64,
-    /// Steps of the clock between segments that are there, of more than [`CLOCK_STEP_MAX_MS`]: none
-    /// of them counts towards any age.
-    pub clock_steps: usize,
+    /// Clock steps between the segments, each longer than [`CLOCK_STEP_MAX_MS`]: they add no age.
+    /// None if ages were not computed.
+    pub clock_steps: Option<usize>,
 }
 
-/// The longest time between two records, in milliseconds, that counts towards the age of the
-/// records before them: one day. A clock that is wrong by more makes nothing old, nor does a time without
-/// records; a new segment begins behind either.
+/// The longest gap between two records, in milliseconds, that adds to the age of older records: one
+/// day. A longer gap, from a wrong clock or no traffic, adds no age; the next record begins a new
+/// segment.
 pub const CLOCK_STEP_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Times of a segment's records.
@@ -58,8 +58,8 @@ pub struct RetainError {
 impl<D: Disk> Writer<D> {
     /// Removes whole segments, oldest first, while all of them together are longer than
     /// `bytes_max`, or while every record of the oldest is more than `age_max_ms` older than the
-    /// newest record: see [`CLOCK_STEP_MAX_MS`]. One that holds a record from `keep_from_sequence` on stays, and so do the
-    /// one that is written and the newest.
+    /// newest record: see [`CLOCK_STEP_MAX_MS`]. One that holds a record from `keep_from_sequence` on
+    /// stays, and so do the one that is written and the newest.
     ///
     /// Before they go, a header that declares them unwanted is durable: where something is to be
     /// removed a new segment begins. To be called between commits; with a batch begun it removes
@@ -79,7 +79,7 @@ impl<D: Disk> Writer<D> {
         }
         let lengths = self.lengths()?;
         let ages = age_max_ms.map(|_| self.ages()).transpose()?;
-        removed.clock_steps = ages.as_ref().map_or(0, |ages| ages.clock_steps);
+        removed.clock_steps = ages.as_ref().map(|ages| ages.clock_steps);
         let is_old = |at: usize| {
             let age = ages.as_ref().and_then(|ages| ages.of.get(at));
             age.zip(age_max_ms).is_some_and(|(age, age_max)| *age > age_max)

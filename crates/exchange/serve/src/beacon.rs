@@ -24,9 +24,8 @@ use tokio::time::timeout;
 use tracing::debug;
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
-use crate::notices::{
-    Acknowledged, Answered, Fetch, ForeignBeacon, Order, PASSED_BY, Sealer, unix_ms,
-};
+use crate::fanout::answer::NODE_HEADER;
+use crate::notices::{Acknowledged, Answered, Fetch, ForeignBeacon, Order, Sealer, unix_ms};
 use crate::shard::{Shard, Snapshot};
 
 /// Where beacons are called; what follows is the token.
@@ -39,7 +38,7 @@ const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x0
 /// many.
 pub const RELAYED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whoever holds the URL can name a price; one so many times ours is none.
+/// Untrusted price: ignored above this multiple of what we offered.
 const BELIEVED_MAX: u32 = 100;
 
 /// One call of a beacon.
@@ -55,6 +54,15 @@ impl Called<'_> {
     /// Takes the call, and answers once it is durable.
     pub async fn answer(&self) -> Response<Full<Bytes>> {
         let Some(sealer) = self.snapshot.sealer() else { return not_taken() };
+        let mut response = self.answer_by(sealer).await;
+        if self.headers.contains_key(NODE_HEADER) {
+            // The node that passed the call on must tell our answer from another server's.
+            response.headers_mut().insert(NODE_HEADER, sealer.node.into());
+        }
+        response
+    }
+
+    async fn answer_by(&self, sealer: &Sealer) -> Response<Full<Bytes>> {
         let token = self.uri.path().strip_prefix(BEACON_PATH).unwrap_or_default();
         let claims = match sealer.keys.open(token, unix_ms() / 1000) {
             Ok(claims) => claims,
@@ -95,8 +103,9 @@ impl Called<'_> {
         }
     }
 
-    /// Hands the call to the node that sealed the token, and its answer to the caller. What was passed
-    /// on before is not passed on again, for two nodes then take each other for a third.
+    /// Hands the call to the node that sealed the token, and its answer to the caller. A call that a
+    /// node has passed on already is refused: two nodes configured with each other's numbers would
+    /// loop.
     async fn pass_on(
         &self,
         sealer: &Sealer,
@@ -104,7 +113,7 @@ impl Called<'_> {
         (node, token): (u32, &str),
     ) -> Response<Full<Bytes>> {
         let metrics = &self.shard.metrics;
-        let listed = sealer.nodes.get(&node).filter(|_| !self.headers.contains_key(PASSED_BY));
+        let listed = sealer.nodes.get(&node).filter(|_| !self.headers.contains_key(NODE_HEADER));
         let (Some(base), Some(client)) = (listed, self.shard.nodes()) else {
             metrics.beacons_foreign.increment();
             return not_taken();
@@ -123,24 +132,20 @@ impl Called<'_> {
             node: sealer.node,
             body_max,
         };
-        let answered = client.pass_on(&beacon).await.inspect_err(|error| {
-            debug!(node, %error, "a beacon could not be passed on");
-        });
-        let response = match answered {
-            Ok(Answered { status: 200, body }) => match String::from_utf8(body) {
-                Ok(markup) if !markup.is_empty() => ad(markup),
-                Ok(_) | Err(_) => pixel(),
-            },
-            Ok(Answered { status: 204, .. }) => no_ad(),
-            Ok(Answered { status: 404, .. }) => not_taken(),
-            Ok(Answered { status: 502, .. }) => bad_gateway(),
-            Ok(_) | Err(_) => {
+        let (answered, metrics) = (client.pass_on(&beacon), Arc::clone(metrics));
+        // In a task of its own: the call is made, and counted, even if the caller leaves.
+        let passed_on = self.shard.tasks.spawn_isolated(async move {
+            let answered = answered.await.inspect_err(|error| {
+                debug!(node, %error, "a beacon could not be passed on");
+            });
+            let Some(response) = answered.ok().and_then(|answered| of_node(node, answered)) else {
                 metrics.beacons_not_passed_on.increment();
                 return busy();
-            }
-        };
-        metrics.beacons_passed_on.increment();
-        response
+            };
+            metrics.beacons_passed_on.increment();
+            response
+        });
+        passed_on.await.unwrap_or_else(|_| busy())
     }
 
     fn user_agent(&self) -> Option<&str> {
@@ -195,7 +200,7 @@ impl Called<'_> {
         device
     }
 
-    /// What moves no money is told as well as may be.
+    /// Win and loss notices are best effort.
     fn tell(
         &self,
         kind: BestEffort,
@@ -207,7 +212,8 @@ impl Called<'_> {
         if self.shard.order(order) { pixel() } else { busy() }
     }
 
-    /// What does is acknowledged once it is durable: that settles it, whoever is told of it.
+    /// A billing call is answered once its record is durable; that record settles it, whether or not
+    /// the DSP hears of it.
     async fn bill(
         &self,
         claims: &Claims<'_>,
@@ -284,6 +290,25 @@ impl Called<'_> {
                 bad_gateway()
             }
         }
+    }
+}
+
+/// What the caller hears of the answer to a beacon that was passed on to `node`. None if the node is
+/// busy, or if something else answers at its URL.
+fn of_node(node: u32, answered: Answered) -> Option<Response<Full<Bytes>>> {
+    if answered.node != Some(node) {
+        debug!(node, by = answered.node, status = answered.status, "another server answered");
+        return None;
+    }
+    match answered.status {
+        200 => Some(match String::from_utf8(answered.body) {
+            Ok(markup) if !markup.is_empty() => ad(markup),
+            Ok(_) | Err(_) => pixel(),
+        }),
+        204 => Some(no_ad()),
+        404 => Some(not_taken()),
+        502 => Some(bad_gateway()),
+        _ => None,
     }
 }
 

@@ -103,7 +103,7 @@ pub struct ExchangeMetrics {
     pub upstream_unreadable: Counter,
     /// Beacons of other nodes that were passed on to them, and answered.
     pub beacons_passed_on: Counter,
-    /// Those whose node could not be reached, or was busy.
+    /// Those whose node could not be reached or was busy, or at whose URL something else answered.
     pub beacons_not_passed_on: Counter,
     /// Beacons of nodes that are not listed.
     pub beacons_foreign: Counter,

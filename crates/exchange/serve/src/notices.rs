@@ -12,7 +12,7 @@ mod wire;
 
 pub use client::{Answered, CallError, CallLimits, Client, Resolve};
 pub use network::Network;
-pub use nodes::{ForeignBeacon, NodeClient, PASSED_BY};
+pub use nodes::{ForeignBeacon, NodeClient};
 pub use office::{
     Acknowledged, Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms,
 };

@@ -156,9 +156,15 @@ impl Exchange {
                             let nodes = to_nodes.map(|(notices, tls)| {
                                 NodeClient::new(&notices, Box::new(SystemNames::new()), tls)
                             });
-                            let admission = context.admission().clone();
-                            let parts =
-                                ShardParts { admission, office, nodes, recorder, purse, tracer };
+                            let parts = ShardParts {
+                                admission: context.admission().clone(),
+                                office,
+                                nodes,
+                                recorder,
+                                purse,
+                                tracer,
+                                tasks: context.tasks().clone(),
+                            };
                             let shard = Shard::new(identity, parts, first, counters, reactor);
                             run_shard(context, Rc::new(shard), (generations, errands)).await;
                         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use exchange_core::guard::{STEP, ShardGuard};
 use exchange_core::{AuctionIds, Seat};
 use runtime::metrics::Padded;
-use runtime::shards::Admission;
+use runtime::shards::{Admission, Tasks};
 use runtime::traces::Tracer;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -44,6 +44,8 @@ pub(crate) struct ShardParts {
     pub purse: Option<Purse>,
     /// Says which auctions are traced.
     pub tracer: Tracer,
+    /// Work that outlives the request that began it, and that a drain waits for.
+    pub tasks: Tasks,
 }
 
 /// Which shard of the process it is, and what it alone holds.
@@ -79,6 +81,8 @@ pub struct Shard {
     bills: Option<Bills>,
     /// Says which auctions are traced.
     pub(crate) tracer: Tracer,
+    /// Work that outlives the request that began it, and that a drain waits for.
+    pub(crate) tasks: Tasks,
     /// Pools of former generations whose last calls are not over.
     retired: RefCell<Vec<Rc<Pool>>>,
     ids: RefCell<AuctionIds>,
@@ -173,7 +177,7 @@ impl Shard {
         reactor: Rc<Reactor>,
     ) -> Self {
         let snapshot = snapshot(index, generation, None, &reactor);
-        let ShardParts { admission, office, nodes, recorder, purse, tracer } = parts;
+        let ShardParts { admission, office, nodes, recorder, purse, tracer, tasks } = parts;
         let shard = u32::try_from(index).expect("shards are counted by 16 bits");
         Self {
             index,
@@ -184,6 +188,7 @@ impl Shard {
             recorder,
             purse,
             tracer,
+            tasks,
             metrics,
             reactor,
             admission,

@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderMap, ORIGIN};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -39,7 +39,7 @@ const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
 /// Pause after a failed accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest wait for one.
+/// Longest wait for a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Routes that may take a while, answered at once.
@@ -182,10 +182,11 @@ impl Server {
             Ok(found) => found,
             Err(refusal) => return refusal,
         };
-        // Browsers send it with whatever a page has them change, the page's own site apart or not.
+        // Browsers send it with every change that a page asks for, even of its own site.
         let changes = !matches!(head.method, Method::GET | Method::HEAD);
         if changes && head.headers.contains_key(ORIGIN) {
-            let message = "changes are not taken from web pages, which the origin header tells of";
+            let message = "requests with an `origin` header come from web pages and may not change \
+                           anything";
             return Reply::error(ErrorCode::CrossOrigin, message);
         }
         if scope == Scope::Vitals && found.api != VITALS {
@@ -193,17 +194,20 @@ impl Server {
             return Reply::error(ErrorCode::Unavailable, message).and_close();
         }
         let api = Arc::clone(&self.apis[found.api]);
+        // Who answers need not know the secret.
+        head.headers.remove(AUTHORIZATION);
+        let query = head.uri.query().unwrap_or_default();
+        if found.api == VITALS {
+            // Health needs no token: a body that never comes must not hold its place.
+            let reply = api
+                .answer(found.route, &found.call.with_request(query, head.headers, Bytes::new()));
+            return if body.is_end_stream() { reply } else { reply.and_close() };
+        }
         let body = match collected(body, api.body_bytes_max()).await {
             Ok(body) => body,
             Err(refusal) => return refusal,
         };
-        // Who answers need not know the secret.
-        head.headers.remove(AUTHORIZATION);
-        let query = head.uri.query().unwrap_or_default();
         let call = found.call.with_request(query, head.headers, body);
-        if found.api == VITALS {
-            return api.answer(found.route, &call);
-        }
         let answer = move || api.answer(found.route, &call);
         tokio::task::spawn_blocking(answer).await.unwrap_or_else(|panic| {
             error!(%panic, "an admin request's answer panicked");

@@ -329,6 +329,19 @@ fn health_is_answered_when_all_connections_are_busy() {
     fixture.admin.stop();
 }
 
+/// Nobody needs a token for health, so a body that never comes must not keep its place.
+#[test]
+fn health_waits_for_no_body() {
+    let fixture = start("token = '0123456789abcdef'");
+    for body in ["content-length: 1", "transfer-encoding: chunked"] {
+        let head = format!("GET /health/live HTTP/1.1\r\nhost: localhost\r\n{body}\r\n\r\n");
+        let answer = exchange(fixture.address, &head);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    }
+    fixture.admin.stop();
+}
+
 /// Whether the server has closed the connection by now.
 fn is_closed_already(client: &Client) -> bool {
     client.set_nonblocking(true).unwrap();

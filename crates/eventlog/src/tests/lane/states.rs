@@ -199,6 +199,30 @@ fn old_segments_go_in_the_midst_of_a_group() {
     assert_eq!(rig.keeper.left(), Left::default());
 }
 
+/// A group that begins as retention is due is committed first: no turn is skipped, and a clock step
+/// is reported once.
+#[test]
+fn a_group_that_begins_skips_no_retention() {
+    let retention =
+        Retention { age_max: Some(Duration::from_secs(3_600)), every: MS * 100, ..Retention::ALL };
+    let commit = Pace { after: Duration::from_secs(3_600), bytes: 1 << 20 };
+    let mut rig = Rig::new(OPTIONS, LaneOptions { retention, commit, ..OPTIONS });
+    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    rig.step();
+    let lane = rig.lane(LaneKind::Firehose);
+    let two_days = 2 * 24 * 60 * 60 * 1000;
+    let mut reports = Vec::new();
+    for (turn, time_ms) in [(1, 0), (2, two_days), (3, two_days), (4, two_days)] {
+        assert!(ring.offer(1, time_ms, b"begun"));
+        rig.step_after(retention.every - MS);
+        assert_eq!(rig.keeper.left().firehose, 1, "turn {turn}");
+        rig.step_after(MS);
+        assert_eq!((rig.keeper.left().firehose, lane.counters().commits), (0, turn));
+        reports.extend(rig.heard.take());
+    }
+    assert_eq!(reports, ["ClockStep { lane: Firehose }"]);
+}
+
 /// Of the firehose nobody needs anything, and it goes while it is written.
 #[test]
 fn the_firehose_goes_by_age() {

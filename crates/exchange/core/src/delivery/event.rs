@@ -1,6 +1,7 @@
 //! What delivery is told, and what it wants done.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use units::Tick;
 
@@ -15,6 +16,13 @@ pub struct Now {
     pub tick: Tick,
     /// Milliseconds of Unix time: what survives a restart, and the expiry of tokens.
     pub unix_ms: u64,
+}
+
+impl Now {
+    /// When Unix time reaches `unix_ms`, if nobody sets the clock; later than now.
+    pub fn tick_at(self, unix_ms: u64) -> Tick {
+        self.tick.after(Duration::from_millis(unix_ms.saturating_sub(self.unix_ms).max(1)))
+    }
 }
 
 /// Which of a bid's notices it is.

@@ -2,7 +2,6 @@
 //! records that say so.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use units::Tick;
 
@@ -91,7 +90,7 @@ impl Tokens {
     /// From here on it only needs to be remembered, until it expires.
     pub fn expire(&mut self, id: TokenId, now: Now) {
         if let Some(token) = self.tokens.get(&id) {
-            self.expiries.insert((expiry(token.expires_ms, now), id));
+            self.expiries.insert((now.tick_at(token.expires_ms), id));
         }
     }
 
@@ -111,8 +110,4 @@ impl Tokens {
     pub fn wake_at(&self) -> Option<Tick> {
         self.expiries.first().map(|(at, _)| *at)
     }
-}
-
-fn expiry(expires_ms: u64, now: Now) -> Tick {
-    now.tick.after(Duration::from_millis(expires_ms.saturating_sub(now.unix_ms).max(1)))
 }

@@ -15,7 +15,7 @@ use super::url::{NoticeTarget, URL_BYTES_MAX};
 use crate::answer::{Sale, bid_text, response, response_with, seat_name};
 use crate::clear::Clearing;
 use crate::judge::{Answer, Judgement};
-use crate::macros::MacroValues;
+use crate::macros::{LateValues, MacroValues};
 use crate::values::{self, Occasion};
 use crate::{Auction, Dsp, Fate, NoticeMode, Reservation};
 
@@ -314,7 +314,7 @@ impl<'p> Planner<'p, '_> {
         };
         let format = judged.format(fetched).ok_or(Unmarked::Unreadable);
         if self.auction.imps[sale.imp].imp.secure == Some(1) && !self.sealing.base.is_tls() {
-            // What takes no beacon at all is billed here as little as anywhere.
+            // An ad that could not carry a beacon over HTTPS either is not billed.
             let base = self.sealing.base.as_str();
             let why = match format.and_then(|format| markup.marked(format, base, values)) {
                 Ok(_) => Unmarked::Insecure,
@@ -322,7 +322,7 @@ impl<'p> Planner<'p, '_> {
             };
             self.conclusion.unmarked.push((dsp, why));
             if why == Unmarked::Insecure {
-                self.bill(sale, values);
+                self.bill(sale);
             }
             out.push_str(",\"adm\":");
             return markup.write_unmarked(out, values);
@@ -344,12 +344,19 @@ impl<'p> Planner<'p, '_> {
         }
     }
 
-    /// Bills the sale now: no beacon will tell when it is shown.
-    fn bill(&mut self, sale: &Sale, values: &MacroValues<'_>) {
+    /// Bills the sale now: no beacon will tell when it is shown, so the time of the answer counts.
+    fn bill(&mut self, sale: &Sale) {
         let (dsp, kind) = (self.dsp(sale.bid), NoticeKind::Billing);
         let bid = self.cleared.judgement.bids[sale.bid].bid.as_ref();
         let raw = bid.and_then(|bid| bid.notice_url(kind));
-        let url = raw.map(|raw| checked_url(&self.auction.market.dsps[dsp], raw, values));
+        let judgement = self.cleared.judgement;
+        let values = values::of_returned(self.auction, judgement, sale, Occasion::Billing);
+        let imp_ts_ms = Some(self.sealing.now_unix_s.saturating_mul(1000));
+        let late = LateValues { imp_ts_ms, loss: None };
+        let url = raw.map(|raw| {
+            checked_url(&self.auction.market.dsps[dsp], raw, &values)
+                .map(|url| late.substitute(&url))
+        });
         let notice = match url {
             Some(Ok(url)) => Some(Notice { dsp, kind, url }),
             Some(Err(why)) => {

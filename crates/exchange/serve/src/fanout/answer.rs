@@ -33,6 +33,10 @@ pub enum AnswerError {
     Truncated,
 }
 
+/// The header by which nodes of the exchange name themselves, by number, when one passes a beacon on to
+/// another: in the request and in the answer.
+pub const NODE_HEADER: &str = "x-vickrey-node";
+
 /// What matters of an answer's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -42,6 +46,8 @@ pub struct Head {
     pub keep_alive: bool,
     /// How the body is compressed.
     pub coding: Coding,
+    /// The node that answers, by [`NODE_HEADER`].
+    pub node: Option<u32>,
 }
 
 /// How a body is compressed (RFC 9110, section 8.4).
@@ -127,7 +133,7 @@ impl AnswerReader {
     pub const fn new(body_max: usize) -> Self {
         Self {
             state: State::Head,
-            head: Head { status: 0, keep_alive: false, coding: Coding::Identity },
+            head: Head { status: 0, keep_alive: false, coding: Coding::Identity, node: None },
             interim: 0,
             pending: Vec::new(),
             body: Vec::new(),
@@ -145,9 +151,9 @@ impl AnswerReader {
         self.state != State::Head || !self.pending.is_empty() || self.interim > 0
     }
 
-    /// Status of the answer, once its head has been read; 0 before.
-    pub fn status(&self) -> u16 {
-        self.head.status
+    /// Head of the answer, once it has been read; its status is 0 before.
+    pub fn head(&self) -> Head {
+        self.head
     }
 
     /// Reads on. After an error or [`Progress::Done`] it needs a [`AnswerReader::reset`].
@@ -276,7 +282,7 @@ impl AnswerReader {
             (_, false, None) => Framing::UntilClose,
         };
         let keep_alive = keep_alive && !matches!(framing, Framing::UntilClose);
-        self.head = Head { status, keep_alive, coding: fields.coding };
+        self.head = Head { status, keep_alive, coding: fields.coding, node: fields.node };
         Ok(Some((length, Some(framing))))
     }
 
@@ -411,6 +417,7 @@ struct Fields {
     chunked: bool,
     close: bool,
     coding: Coding,
+    node: Option<u32>,
 }
 
 impl Fields {
@@ -436,6 +443,8 @@ impl Fields {
                     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
             } else if is("content-encoding") {
                 fields.coding = Coding::of(value);
+            } else if is(NODE_HEADER) {
+                fields.node = std::str::from_utf8(value).ok().and_then(|node| node.parse().ok());
             }
         }
         Ok(fields)

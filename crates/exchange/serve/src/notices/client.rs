@@ -55,6 +55,8 @@ pub struct Call {
 pub struct Answered {
     /// Status code.
     pub status: u16,
+    /// The node of the exchange that answered, if one did.
+    pub node: Option<u32>,
     /// Empty unless it was wanted.
     pub body: Vec<u8>,
 }

@@ -17,9 +17,7 @@ use super::office::{opening, origin};
 use crate::beacon::RELAYED_WITHIN;
 use crate::config::NoticesConfig;
 use crate::fanout::Tls;
-
-/// Tells a node that another has passed the beacon on, by its number: it is not passed on again.
-pub const PASSED_BY: &str = "x-vickrey-node";
+use crate::fanout::answer::NODE_HEADER;
 
 /// Calls other nodes from one shard.
 pub struct NodeClient {
@@ -70,19 +68,18 @@ impl NodeClient {
         Self { client: Client::new(limits, resolver, tls), within }
     }
 
-    /// Calls the beacon where it belongs.
-    ///
-    /// # Errors
-    ///
-    /// When there is no answer.
-    pub async fn pass_on(&self, beacon: &ForeignBeacon<'_>) -> Result<Answered, CallError> {
+    /// Calls the beacon where it belongs; an error means that there is no answer.
+    pub fn pass_on(
+        &self,
+        beacon: &ForeignBeacon<'_>,
+    ) -> impl Future<Output = Result<Answered, CallError>> + use<> {
         let base = NoticeTarget::parse(beacon.base.as_str()).expect("a base is a URL");
         let mut path = [base.path_and_query, beacon.token].concat();
         if let Some(query) = beacon.query {
             path.extend(["?", query]);
         }
         let mut head = opening(&base, &path);
-        head.extend([PASSED_BY, ": ", &beacon.node.to_string(), "\r\n"]);
+        head.extend([NODE_HEADER, ": ", &beacon.node.to_string(), "\r\n"]);
         head.extend(["x-forwarded-for: ", &beacon.device.to_string(), "\r\n"]);
         if let Some(agent) = beacon.user_agent {
             head.extend(["user-agent: ", agent, "\r\n"]);
@@ -91,7 +88,10 @@ impl NodeClient {
         let (done, answered) = oneshot::channel();
         let body_max = beacon.body_max;
         self.client.call(Call { origin: origin(&base), head, pipelined: false, body_max, done });
-        let answered = timeout(self.within, answered).await.map_err(|_| CallError::TimedOut)?;
-        answered.unwrap_or(Err(CallError::Saturated))
+        let within = self.within;
+        async move {
+            let answered = timeout(within, answered).await.map_err(|_| CallError::TimedOut)?;
+            answered.unwrap_or(Err(CallError::Saturated))
+        }
     }
 }

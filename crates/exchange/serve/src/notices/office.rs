@@ -3,7 +3,7 @@
 //!
 //! It makes no decision about a notice: those are `exchange_core::delivery`'s.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io;
 use std::rc::Rc;
@@ -299,7 +299,7 @@ impl<C: Fn(Call)> Desk<C> {
         match order {
             Order::Submit(kind, notice) => inbox.push(Event::Submit { kind, notice }),
             Order::SubmitOnce(kind, notice, (id, expires_ms)) => {
-                if self.relayed.is_first(id, expires_ms) {
+                if self.relayed.is_first(id, expires_ms, self.times.clock.now()) {
                     inbox.push(Event::Submit { kind, notice });
                 }
             }
@@ -327,8 +327,9 @@ impl<C: Fn(Call)> Desk<C> {
     }
 
     fn fetch(&mut self, Fetch { notice, body_max, once, done }: Fetch) {
-        if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms)) {
-            return; // Who asks again hears nothing.
+        let now = self.times.clock.now();
+        if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms, now)) {
+            return; // A repeated call gets no answer: `done` is dropped.
         }
         if let Some(call) = call(&notice, (false, body_max), done) {
             (self.call)(call);
@@ -414,28 +415,38 @@ fn waits_for_calls(lane: &LaneView) -> bool {
 struct Relayed {
     /// Called again.
     repeated: u64,
-    known: BTreeSet<TokenId>,
-    expiry: BTreeSet<(u64, TokenId)>,
+    /// With the Unix time of their expiry, in milliseconds.
+    known: BTreeMap<TokenId, u64>,
+    expiry: BTreeSet<(Tick, TokenId)>,
 }
 
 impl Relayed {
     /// Whether it is asked for the first time, and there is room to remember it.
-    fn is_first(&mut self, id: TokenId, expires_ms: u64) -> bool {
-        let now_ms = unix_ms();
-        while let Some((_, expired)) = self.expiry.first().filter(|(at, _)| *at <= now_ms).copied()
-        {
-            self.expiry.pop_first();
-            self.known.remove(&expired);
-        }
-        if self.known.contains(&id) {
+    fn is_first(&mut self, id: TokenId, expires_ms: u64, now: Now) -> bool {
+        self.forget_expired(now);
+        if self.known.contains_key(&id) {
             self.repeated += 1;
             return false;
         }
         if self.known.len() >= RELAYED_MAX {
             return false;
         }
-        self.known.insert(id);
-        self.expiry.insert((expires_ms, id))
+        self.known.insert(id, expires_ms);
+        self.expiry.insert((now.tick_at(expires_ms), id))
+    }
+
+    /// Forgets those that have expired by both clocks: one that was set forward and back again would
+    /// make a forgotten token good once more.
+    fn forget_expired(&mut self, now: Now) {
+        while let Some((at, id)) = self.expiry.first().copied().filter(|(at, _)| *at <= now.tick) {
+            self.expiry.remove(&(at, id));
+            match self.known.get(&id) {
+                Some(expires_ms) if *expires_ms > now.unix_ms => {
+                    self.expiry.insert((now.tick_at(*expires_ms), id));
+                }
+                _ => drop(self.known.remove(&id)),
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::time::timeout;
 
 use super::client::Answered;
-use crate::fanout::answer::{AnswerError, AnswerReader, Progress};
+use crate::fanout::answer::{AnswerError, AnswerReader, Head, Progress};
 
 /// Room to read into; what is left of it waits for the next answer.
 const SCRATCH_BYTES: usize = 16 * 1024;
@@ -86,8 +86,9 @@ impl Socket {
         let read = timeout(patience, self.read(&mut reader, wanted)).await;
         match read.unwrap_or(Err(ReceiveError::TimedOut)) {
             // The status says all that is asked; the connection is out of step.
-            Err(_) if !wanted && reader.status() != 0 => {
-                Ok((Answered { status: reader.status(), body: Vec::new() }, false))
+            Err(_) if !wanted && reader.head().status != 0 => {
+                let Head { status, node, .. } = reader.head();
+                Ok((Answered { status, node, body: Vec::new() }, false))
             }
             Err(ReceiveError::Io(_) | ReceiveError::Answer(AnswerError::Truncated))
                 if !reader.has_begun() =>
@@ -118,7 +119,7 @@ impl Socket {
             let body = if wanted { body.to_vec() } else { Vec::new() };
             self.pending.extend_from_slice(&scratch[scratch.len() - surplus..]);
             let goes_on = head.keep_alive && !ended;
-            return Ok((Answered { status: head.status, body }, goes_on));
+            return Ok((Answered { status: head.status, node: head.node, body }, goes_on));
         }
     }
 }

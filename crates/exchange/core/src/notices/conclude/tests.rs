@@ -228,7 +228,8 @@ fn what_is_no_markup_takes_no_beacon() {
 #[test]
 fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
     let check = |secure: u8, base: &'static str, mode: NoticeMode, is_billed: bool| {
-        let change = json!({ "adm": "<p>", "burl": "https://n.alpha.example/b?${AUCTION_PRICE}" });
+        let burl = "https://n.alpha.example/b?${AUCTION_PRICE}&t=${AUCTION_IMP_TS}";
+        let change = json!({ "adm": "<p>", "burl": burl });
         let mut rehearsal = two(mode, change);
         rehearsal.base = base;
         rehearsal.request = request(json!({ "at": 1, "imp": [imp(json!({ "secure": secure }))] }));
@@ -237,7 +238,8 @@ fn a_secure_impression_takes_no_plain_beacon_and_is_billed_at_once() {
         assert_eq!(adm == "<p>", is_billed || mode == NoticeMode::Upstream, "{secure} {base}");
         let unmarked: &[_] = if is_billed { &[(0, Unmarked::Insecure)] } else { &[] };
         assert_eq!(conclusion.unmarked, unmarked);
-        let url = "https://n.alpha.example/b?3".to_owned();
+        // The time of the answer: nobody tells when it is shown.
+        let url = format!("https://n.alpha.example/b?3&t={NOW_UNIX_S}000");
         let notice = Notice { dsp: 0, kind: NoticeKind::Billing, url };
         let billed = BilledSale { bid: 0, notice: Some(notice) };
         assert_eq!(conclusion.billed, if is_billed { vec![billed] } else { Vec::new() });

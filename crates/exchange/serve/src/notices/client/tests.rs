@@ -144,7 +144,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 fn status(status: u16) -> Result<Answered, CallError> {
-    Ok(Answered { status, body: Vec::new() })
+    Ok(Answered { status, node: None, body: Vec::new() })
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn notice(dsp: &str) -> Notice {
 }
 
 fn answer(call: Call, status: u16) {
-    let answered = Answered { status, body: Vec::new() };
+    let answered = Answered { status, node: None, body: Vec::new() };
     call.done.send(Ok(answered)).expect("somebody waits");
 }
 
@@ -349,4 +349,25 @@ async fn an_idle_office_holds_no_segments() {
         assert!(first(bench.log()) > 300, "{}", first(bench.log()));
     };
     LocalSet::new().run_until(test).await;
+}
+
+/// A token is forgotten once it has expired by both clocks.
+#[test]
+fn a_clock_that_is_set_repeats_no_notice() {
+    let (id, expires_ms) = (TokenId([1; TokenId::BYTES]), 10_000);
+    let mut relayed = Relayed::default();
+    let mut check = |passed_ms: u64, unix_ms: u64, want: bool| {
+        let tick = Tick::ZERO.after(Duration::from_millis(passed_ms));
+        let got = relayed.is_first(id, expires_ms, Now { tick, unix_ms });
+        assert_eq!(got, want, "after {passed_ms} ms, at {unix_ms}");
+    };
+    check(0, 5_000, true);
+    check(1, 5_001, false);
+    // A day ahead, and back.
+    check(2, 86_405_000, false);
+    check(3, 5_003, false);
+    // It expires by ticks; a clock that was set back still takes it.
+    check(6_000, 4_000, false);
+    check(11_999, 9_999, false);
+    check(12_000, 10_000, true);
 }

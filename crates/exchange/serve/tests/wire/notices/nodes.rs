@@ -1,11 +1,12 @@
 //! Nodes that share a key: a beacon counts once, wherever it is called.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
 use super::{Desk, LOOPBACK, beacons, bid_at, dsp, only_bid};
-use crate::fixtures::{Dsp, Host, Reaction, Running, Setup, banner, listener, until};
+use crate::fixtures::{Dsp, Host, PATIENCE, Reaction, Running, Setup, banner, listener, until};
 
 /// Node 1 holds the auctions; node 2 is where its beacons are called.
 struct Nodes {
@@ -148,9 +149,67 @@ fn a_beacon_of_a_node_that_is_away_is_not_lost() {
 #[test]
 fn a_beacon_is_passed_on_once() {
     let nodes = Nodes::with("", json!({}), |_, second| Some(second));
-    assert_eq!(nodes.second.caller().get(&nodes.beacon(), "").status, 404);
+    assert_eq!(nodes.second.caller().get(&nodes.beacon(), "").status, 503);
     assert_eq!(
-        (nodes.counted("passed_on"), nodes.counted("unknown_node")),
+        (nodes.counted("not_passed_on"), nodes.counted("unknown_node")),
         ("1".into(), "1".into())
     );
+}
+
+/// Whatever a server says that is not the node: its URL is wrong, and the caller comes again.
+#[test]
+fn a_beacon_that_reaches_no_node_is_not_lost() {
+    let other = Host::start();
+    let nodes = Nodes::with("", json!({}), |_, _| Some(other.address));
+    for (count, status) in [200, 204, 404, 502].into_iter().enumerate() {
+        let beacon = nodes.beacon();
+        other.react(&beacon, Reaction::Status(status));
+        assert_eq!(nodes.second.caller().get(&beacon, "").status, 503, "{status}");
+        assert_eq!(nodes.counted("not_passed_on"), (count + 1).to_string(), "{status}");
+    }
+    assert_eq!(nodes.counted("passed_on"), "0");
+}
+
+/// The head of the next request on a connection.
+fn head(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).expect("a request");
+        head.extend(byte);
+    }
+    String::from_utf8(head).expect("a head in ASCII")
+}
+
+/// A browser that has left was shown the ad all the same.
+#[test]
+fn a_beacon_of_a_caller_that_leaves_is_passed_on() {
+    let node = listener();
+    node.set_nonblocking(false).expect("a socket option");
+    let address = node.local_addr().expect("an address");
+    let nodes = Nodes::with("node_connections_max = 1\n", json!({}), |_, _| Some(address));
+    let call = || {
+        let beacon = nodes.beacon();
+        let mut caller = nodes.second.caller();
+        caller.send(format!("GET {beacon} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes());
+        (caller, beacon)
+    };
+    let mut first = call();
+    let (mut stream, _) = node.accept().expect("node 2 calls");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket option");
+    assert!(head(&mut stream).contains(&first.1));
+    // It waits for the connection, which the first has.
+    let (second, beacon) = call();
+    // By the time that requests after it are answered, the shard has begun with it.
+    let mut third = nodes.second.caller();
+    for _ in 0..3 {
+        assert_eq!(third.get("/n/none", "").status, 404);
+    }
+    drop((second, third));
+    until("both have left", || nodes.second.scraped("connections_open") == "1");
+    let answer = b"HTTP/1.1 200 OK\r\nx-vickrey-node: 1\r\ncontent-length: 0\r\n\r\n";
+    stream.write_all(answer).expect("node 2 reads");
+    assert_eq!(first.0.reply().status, 200);
+    assert!(head(&mut stream).contains(&beacon));
+    stream.write_all(answer).expect("node 2 reads");
+    until("both are counted", || nodes.counted("passed_on") == "2");
 }
