@@ -116,22 +116,8 @@ const fn narrowed(formats: u8, likely: u8) -> u8 {
 
 /// Video or audio, by the types of the media files in `vast`. `None` if they do not tell.
 fn media_of(vast: &str) -> Option<MediaType> {
-    const NAME: &[u8] = b"MediaFile";
-    let vast = vast.as_bytes();
     let mut has_audio = false;
-    let mut from = 0;
-    while let Some(at) = memmem::find(&vast[from..], NAME).map(|found| from + found) {
-        from = at + NAME.len();
-        let rest = &vast[from..];
-        let is_name = at > 0 && matches!(vast[at - 1], b'<' | b':');
-        let is_whole =
-            rest.first().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'\\');
-        if !is_name || !is_whole {
-            continue;
-        }
-        let tag = &rest[..memchr::memchr(b'>', rest).unwrap_or(rest.len())];
-        // No byte is looked at in two tags.
-        from += tag.len();
+    for tag in media_file_tags(vast.as_bytes()) {
         let types = memmem::find_iter(tag, b"type").filter_map(|at| {
             let value = skip_space(&tag[at + b"type".len()..]).strip_prefix(b"=")?;
             let start = value.iter().position(|byte| !b"\\\"' ".contains(byte))?;
@@ -147,6 +133,27 @@ fn media_of(vast: &str) -> Option<MediaType> {
         }
     }
     has_audio.then_some(MediaType::Audio)
+}
+
+/// The attributes of each media file; no byte is in two of them.
+fn media_file_tags(vast: &[u8]) -> impl Iterator<Item = &[u8]> {
+    const NAME: &[u8] = b"MediaFile";
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let at = from + memmem::find(&vast[from..], NAME)?;
+            from = at + NAME.len();
+            let rest = &vast[from..];
+            let is_name = at > 0 && matches!(vast[at - 1], b'<' | b':');
+            let is_whole =
+                rest.first().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'\\');
+            if is_name && is_whole {
+                let tag = &rest[..memchr::memchr(b'>', rest).unwrap_or(rest.len())];
+                from += tag.len();
+                return Some(tag);
+            }
+        }
+    })
 }
 
 #[cfg(test)]

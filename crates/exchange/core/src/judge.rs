@@ -28,6 +28,9 @@ pub const BIDS_MAX: usize = 256;
 /// Bytes of an answer that are parsed in the time of a step.
 const PARSED_BYTES: usize = 6;
 
+/// Bytes of an answer that are read again, for the mistakes in it, in the time of a step.
+const REREAD_BYTES: usize = 2;
+
 /// The body of a DSP's 200 answer that came in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
@@ -197,7 +200,7 @@ fn judge_answer<'a>(
 ) -> ResponseFate {
     auction.lists.steps.add(answer.body.len() / PARSED_BYTES);
     let Ok(body) = std::str::from_utf8(answer.body) else { return ResponseFate::Malformed };
-    let Some(read) = read_response(body, auction.market.bid_macros_max) else {
+    let Some(read) = read_response(auction, body) else {
         return ResponseFate::Malformed;
     };
     if bids_len(&read.response) == 0 {
@@ -214,7 +217,8 @@ fn judge_answer<'a>(
 
 /// Reads a response at once where it is sound, else bid by bid: a bad one must not spoil the
 /// others. `None` if not even its frame can be read.
-fn read_response(body: &str, macros_max: usize) -> Option<ReadResponse<'_>> {
+fn read_response<'a>(auction: &Auction<'_>, body: &'a str) -> Option<ReadResponse<'a>> {
+    let macros_max = auction.market.bid_macros_max;
     // Every bid opens a brace: with few of them the memory for all bids is bounded.
     let few = memchr::memchr_iter(b'{', body.as_bytes()).nth(4 * BIDS_MAX).is_none();
     let few = few && macros_bound(body) <= macros_max;
@@ -222,6 +226,7 @@ fn read_response(body: &str, macros_max: usize) -> Option<ReadResponse<'_>> {
     Some(match whole {
         Some(response) => keep_bids(response, Ok),
         None => {
+            auction.lists.steps.add(body.len() / REREAD_BYTES);
             let texts = bid_texts(body).ok()?;
             keep_bids(texts, |text| {
                 let bid = parse_bid(text.get()).map_err(|_| Fate::Malformed)?;

@@ -1,7 +1,5 @@
 //! What markup is, however it begins, and what media it has.
 
-use std::time::{Duration, Instant};
-
 use super::*;
 
 #[test]
@@ -53,13 +51,12 @@ fn media_files_tell_video_from_audio() {
     }
 }
 
-/// Tags that are never closed: to look for the end of each anew would take as long as the square of their number.
+/// Also where no tag is ever closed.
 #[test]
-fn very_many_media_files_are_gone_through_once() {
+fn no_byte_of_media_files_is_looked_at_twice() {
     for tag in ["<MediaFile ", "<MediaFile type=", "<MediaFile type=\"x/y\">a</MediaFile>"] {
-        let vast = format!("<VAST>{}", tag.repeat((2 << 20) / tag.len()));
-        let start = Instant::now();
-        assert_eq!(formats_of_markup(VIDEO | AUDIO, &vast), VIDEO | AUDIO);
-        assert!(start.elapsed() < Duration::from_secs(5), "{tag}: {:?}", start.elapsed());
+        let vast = tag.repeat(1000);
+        let looked_at: usize = media_file_tags(vast.as_bytes()).map(<[u8]>::len).sum();
+        assert!(0 < looked_at && looked_at < vast.len(), "{looked_at} of {}: {tag}", vast.len());
     }
 }

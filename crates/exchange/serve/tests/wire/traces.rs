@@ -25,12 +25,12 @@ fn an_auction_is_traced_whether_or_not_anybody_is_asked() {
     let setup = Setup { dsps: &dsps, tracer: Some(&tracer), ..Setup::default() };
     let exchange = Running::start(&setup);
     assert_eq!(exchange.auction(&banner(r#","site":{"publisher":{"id":"p"}}"#)).price(), "1");
-    // The auction, its five phases, and the call.
-    until("it is traced", || spans(&tracer) == 7);
+    // The auction, its six phases, and the call.
+    until("it is traced", || spans(&tracer) == 8);
     assert_eq!(exchange.auction(&banner("")).status, 204, "nobody may be asked");
-    // The auction, and two phases.
-    until("it is traced", || spans(&tracer) == 10);
+    // The auction, and three phases.
+    until("it is traced", || spans(&tracer) == 12);
     assert_eq!(exchange.auction("{}").status, 400);
-    assert_eq!(spans(&tracer), 10, "it was none");
+    assert_eq!(spans(&tracer), 12, "it was none");
     exporting.stop();
 }

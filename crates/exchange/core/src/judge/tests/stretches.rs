@@ -182,3 +182,23 @@ fn thousands_of_seats_and_as_many_in_deals_keep_no_shard() {
         });
     }
 }
+
+/// What is not sound is read again, bid by bid, each time with the path to its mistake.
+#[test]
+fn answers_with_mistakes_count_for_what_they_take() {
+    let steps = |change: Value| {
+        let body = answer(BIDS_MAX, &change);
+        with_auction(&market(), &request(json!({})), |auction| {
+            let bodies = [(0, body.clone())];
+            let answers = answers(auction, &bodies);
+            let before = auction.steps();
+            let judgement = judge(auction, &answers);
+            let is_malformed = |bid: &JudgedBid<'_>| bid.verdict == Err(Fate::Malformed);
+            let malformed = judgement.bids.iter().filter(|bid| is_malformed(bid)).count();
+            (malformed, (auction.steps() - before) * 100 / body.len() as u64)
+        })
+    };
+    // None of them is for an impression of the request.
+    assert_eq!(steps(json!({ "impid": "9" })), (0, 16));
+    assert_eq!(steps(json!({ "impid": "9", "w": "x" })), (BIDS_MAX, 66));
+}
