@@ -1,6 +1,7 @@
 //! Time that passes before a shard turns to a request counts: against the request's deadline, and against
 //! how long a request may wait.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::fixtures::{Server, answer, ask_for_bids, connect, dsp, table, until};
@@ -43,13 +44,14 @@ fn a_burst_that_waited_for_a_stopped_process_is_refused_in_part_and_readiness_sa
     let ready = || server.ask("GET", "/health/ready", "");
     until("names are known", || ready().status == 200);
     assert_eq!(ready().body.trim(), "ready");
-    let mut refused = 0;
+    let refused = Cell::new(0);
     until("the kernel stamps packets", || {
         let statuses = asked_while_stopped::<20>(&server, 15_000);
         assert!(statuses.iter().all(|status| [204, 503].contains(status)), "{statuses:?}");
-        refused = statuses.iter().filter(|status| **status == 503).count();
-        refused > 0
+        refused.set(statuses.into_iter().filter(|status| *status == 503).count());
+        refused.get() > 0
     });
+    let refused = refused.get();
     assert!(refused < 20, "those with none ahead are taken on");
     assert_eq!(server.scraped("requests_refused_total{reason=\"wait\"}"), refused as u64);
     let told = ready();
