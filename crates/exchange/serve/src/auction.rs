@@ -387,8 +387,15 @@ impl Holding<'_> {
         while choosing.proceed() {
             tokio::task::yield_now().await; // Others wait for the shard.
         }
-        let mut chosen = Chosen::default();
-        for (dsp, found) in choosing.finish().into_iter().enumerate() {
+        let found = choosing.finish();
+        let eligible = found.iter().filter(|found| found.is_ok()).count();
+        let mut chosen = Chosen {
+            asks: Vec::with_capacity(eligible),
+            rights: Vec::with_capacity(eligible),
+            trials: Vec::with_capacity(eligible),
+            ..Chosen::default()
+        };
+        for (dsp, found) in found.into_iter().enumerate() {
             let lane = &self.snapshot.dsps[dsp];
             let admitted = found.and_then(|ask| {
                 let (permit, trial) = lane.guard.borrow_mut().admit()?;
