@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig, api};
-use runtime::admin::{Admin, Pages, Readiness, configuration, document};
+use runtime::admin::{Admin, ChangeAllowance, Pages, Readiness, configuration, document};
 use runtime::config::load_tracked;
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
@@ -167,8 +167,11 @@ impl Operated<'_> {
             budgets.expose(&mut exposition);
             budgets.readiness(&mut readiness);
         }
-        let budgets = self.budgets.map_or_else(pacer_serve::api::unconfigured, Spent::api);
-        let live = self.live.map(|live| configuration(live.clone()));
+        // Each change makes a generation, whoever asks for it.
+        let allowance = ChangeAllowance::new(config.admin.changes);
+        let budgets = self.budgets.map(|budgets| budgets.api().limited(&allowance));
+        let budgets = budgets.unwrap_or_else(pacer_serve::api::unconfigured);
+        let live = self.live.map(|live| configuration(live.clone()).limited(&allowance));
         let pages = Pages {
             exposition,
             readiness,

@@ -3,8 +3,7 @@
 //!
 //! It must not know what is configured: whoever holds the configuration is a [`Configuration`].
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -65,64 +64,19 @@ pub enum ReloadError {
     Unavailable(String),
 }
 
-/// Reloads that may be asked for at once after a while without any. Each reads all files.
-const RELOADS_BURST: u32 = 10;
-
-/// Until one more may be asked for.
-const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The configuration, and how often it may be read anew.
-pub struct ConfigurationApi {
-    configuration: Box<dyn Configuration>,
-    allowance: Mutex<ReloadAllowance>,
-}
-
 /// The configuration and its reload.
-pub static CONFIGURATION: &[Route<ConfigurationApi>] = &[
+pub static CONFIGURATION: &[Route<Box<dyn Configuration>>] = &[
     Route {
         method: Method::Get,
         path: "/v1/config",
-        answer: |api, _| show(&api.configuration.in_force()),
+        answer: |configuration, _| show(&configuration.in_force()),
     },
-    Route { method: Method::Post, path: "/v1/reload", answer: |api, _| api.reload() },
+    Route {
+        method: Method::Post,
+        path: "/v1/reload",
+        answer: |configuration, _| reloaded(configuration.reload()),
+    },
 ];
-
-/// A token bucket of [`RELOADS_BURST`], filled by one each [`RELOAD_INTERVAL`].
-#[derive(Debug)]
-struct ReloadAllowance {
-    left: u32,
-    filled_at: Instant,
-}
-
-impl ReloadAllowance {
-    /// Whether one more reload may be asked for.
-    fn take(&mut self, now: Instant) -> bool {
-        while self.left < RELOADS_BURST && self.filled_at + RELOAD_INTERVAL <= now {
-            self.left += 1;
-            self.filled_at += RELOAD_INTERVAL;
-        }
-        if self.left == RELOADS_BURST {
-            self.filled_at = now;
-        }
-        let is_allowed = 0 < self.left;
-        self.left -= u32::from(is_allowed);
-        is_allowed
-    }
-}
-
-impl ConfigurationApi {
-    fn reload(&self) -> Reply {
-        let mut allowance = self.allowance.lock().expect("nothing panics while it counts");
-        let is_allowed = allowance.take(Instant::now());
-        drop(allowance);
-        if !is_allowed {
-            let message = "the configuration is read at most once a second for those who ask";
-            return Reply::error(ErrorCode::TooManyRequests, message)
-                .with_retry_after(RELOAD_INTERVAL.as_secs());
-        }
-        reloaded(self.configuration.reload())
-    }
-}
 
 /// The document of the API.
 pub static DOCUMENT: &[Route<&'static str>] = &[Route {
@@ -133,9 +87,8 @@ pub static DOCUMENT: &[Route<&'static str>] = &[Route {
 
 /// Answers for `configuration`.
 pub fn configuration(configuration: impl Configuration + 'static) -> Api {
-    let allowance = ReloadAllowance { left: RELOADS_BURST, filled_at: Instant::now() };
-    let (configuration, allowance) = (Box::new(configuration), Mutex::new(allowance));
-    Api::new(ConfigurationApi { configuration, allowance }, CONFIGURATION)
+    let configuration: Box<dyn Configuration> = Box::new(configuration);
+    Api::new(configuration, CONFIGURATION)
 }
 
 /// Shows an OpenAPI document, as JSON.
@@ -181,26 +134,4 @@ fn problem(problem: &Problem) -> Value {
         "value": problem.value,
         "remedy": problem.remedy,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reloads_are_rationed() {
-        let start = Instant::now();
-        let mut allowance = ReloadAllowance { left: RELOADS_BURST, filled_at: start };
-        let mut taken = |after_ms: u64| {
-            let now = start + Duration::from_millis(after_ms);
-            (0..1000).filter(|_| allowance.take(now)).count()
-        };
-        assert_eq!(taken(5000), 10);
-        assert_eq!(taken(5999), 0);
-        assert_eq!(taken(6000), 1);
-        assert_eq!(taken(8500), 2);
-        assert_eq!(taken(8999), 0);
-        assert_eq!(taken(9000), 1);
-        assert_eq!(taken(3_600_000), 10);
-    }
 }

@@ -18,6 +18,7 @@
 //!
 //! Where all connections are busy, a few more are taken for health and metrics alone.
 
+mod allowance;
 mod configuration;
 mod host;
 mod pages;
@@ -41,9 +42,10 @@ use crate::config::{Optional, Secret, Section, ms, secs};
 use crate::shards::ConnectionTimeouts;
 use server::Server;
 
+pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
-    CONFIGURATION, Configuration, ConfigurationApi, DOCUMENT, InForce, ReloadError, ReloadSummary,
-    configuration, document,
+    CONFIGURATION, Configuration, DOCUMENT, InForce, ReloadError, ReloadSummary, configuration,
+    document,
 };
 pub use pages::{Pages, VITALS, Vitals};
 pub use readiness::Readiness;
@@ -68,6 +70,8 @@ pub struct AdminOptions {
     pub timeouts: ConnectionTimeouts,
     /// Names that requests may be for, beside addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// How often changes may be asked for.
+    pub changes: ChangeLimits,
 }
 
 impl AdminOptions {
@@ -117,6 +121,7 @@ impl AdminOptions {
                      own name here.",
                 )
                 .unwrap_or_default(),
+            changes: ChangeLimits::read(s),
         };
         options.check(s);
         options

@@ -8,6 +8,7 @@ use hyper::HeaderMap;
 use hyper::body::Bytes;
 use serde_json::json;
 
+use super::allowance::ChangeAllowance;
 use super::reply::{ErrorCode, Reply};
 
 /// Most that is read of a body where a part of the API asks for no more: 64 KiB.
@@ -150,6 +151,8 @@ pub struct Api {
     routes: Vec<(Method, &'static str)>,
     answer: Answer,
     body_bytes_max: usize,
+    /// Of what is asked by other methods than GET; None if that has no limit.
+    changes: Option<ChangeAllowance>,
 }
 
 impl Api {
@@ -159,6 +162,7 @@ impl Api {
             routes: routes.iter().map(|route| (route.method, route.path)).collect(),
             answer: Box::new(move |index, call| (routes[index].answer)(&state, call)),
             body_bytes_max: BODY_BYTES_MAX,
+            changes: None,
         }
     }
 
@@ -169,6 +173,7 @@ impl Api {
             routes: routes.iter().map(|route| (route.method, route.path)).collect(),
             answer: Box::new(move |_, _| Reply::error(ErrorCode::NotConfigured, message)),
             body_bytes_max: BODY_BYTES_MAX,
+            changes: None,
         }
     }
 
@@ -178,6 +183,12 @@ impl Api {
         Self { body_bytes_max: bytes_max, ..self }
     }
 
+    /// The same, with changes (all that is not asked by GET) taken from `allowance`.
+    #[must_use]
+    pub fn limited(self, allowance: &ChangeAllowance) -> Self {
+        Self { changes: Some(allowance.clone()), ..self }
+    }
+
     /// Most that is read of a body.
     pub(super) fn body_bytes_max(&self) -> usize {
         self.body_bytes_max
@@ -185,7 +196,11 @@ impl Api {
 
     /// Answers by the route at `index`.
     pub(super) fn answer(&self, index: usize, call: &Call) -> Reply {
-        (self.answer)(index, call)
+        let is_change = self.routes[index].0 != Method::Get;
+        match self.changes.as_ref().filter(|_| is_change).map(ChangeAllowance::take) {
+            Some(Err(too_often)) => too_often,
+            Some(Ok(())) | None => (self.answer)(index, call),
+        }
     }
 }
 

@@ -29,11 +29,12 @@ fn start(config: &str) -> Fixture {
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::new(Duration::from_secs(3600));
     let warm = Arc::new(AtomicBool::new(false));
+    let allowance = ChangeAllowance::new(options.changes);
     let mut pages = Pages {
         exposition: Exposition::default(),
         readiness: Readiness::default(),
         shutdown: shutdown.clone(),
-        apis: vec![api(), configuration(Held), document("{}")],
+        apis: vec![api(), configuration(Held).limited(&allowance), document("{}")],
     };
     pages.exposition.add(|page| page.counters("answers", "Answers.")?.value(&[], 42));
     let check = Arc::clone(&warm);
@@ -379,13 +380,21 @@ fn hosts_are_checked() {
 }
 
 #[test]
-fn reloads_have_a_limit() {
-    let fixture = start("");
-    let line = "POST /v1/reload HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let mut answers = (0..10_000).map(|_| exchange(fixture.address, line));
-    let limited = answers.find(|answer| answer.starts_with("HTTP/1.1 429 ")).unwrap();
-    assert!(limited.contains("\r\nretry-after: 1\r\n"), "{limited}");
+fn changes_have_a_limit() {
+    let fixture = start("changes_burst = 3\nchange_interval = '90500ms'");
+    let ask = || {
+        let line = "POST /v1/reload HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        exchange(fixture.address, line)
+    };
+    for _ in 0..3 {
+        let answer = ask();
+        assert!(!answer.starts_with("HTTP/1.1 429 "), "{answer}");
+    }
+    let limited = ask();
+    assert!(limited.starts_with("HTTP/1.1 429 "), "{limited}");
+    assert!(limited.contains("\r\nretry-after: 91\r\n"), "{limited}");
     assert!(limited.contains("too_many_requests"), "{limited}");
+    assert_eq!(fixture.ask("GET /v1/config").0, 200, "nothing is changed by that");
     fixture.admin.stop();
 }
 

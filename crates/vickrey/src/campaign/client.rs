@@ -47,7 +47,7 @@ impl Refusal {
     /// With its exit code.
     pub(super) fn into_failure(self) -> anyhow::Error {
         let exit = match (self.status, self.code.as_str()) {
-            (500.., _) | (_, "not_configured") => Exit::Unavailable,
+            (429 | 500.., _) | (_, "not_configured") => Exit::Unavailable,
             (_, "not_found") => Exit::NotFound,
             (_, "conflict" | "idempotency_key_reused") => Exit::Conflict,
             (_, "precondition_failed") => Exit::Stale,

@@ -26,7 +26,9 @@ fn secrets_are_nowhere() {
         &config["configuration"]["dsp"][0]["headers"]["x-api-key"],
     ];
     assert_eq!(masked, ["***"; 3]);
-    for url in [&config["configuration"]["dsp"][0]["url"], &server.get("/v1/dsps")["dsps"][0]["url"]] {
+    for url in
+        [&config["configuration"]["dsp"][0]["url"], &server.get("/v1/dsps")["dsps"][0]["url"]]
+    {
         assert!(url.as_str().unwrap().ends_with("/bid?***"), "{url}");
     }
     // Changed, and broken: differences and problems show none either.
@@ -90,6 +92,28 @@ fn files_are_the_users_alone() {
     let told =
         format!("record.directory: other users have rights to {} (mode 750)", record.display());
     assert!(log.contains(&told) && !log.contains("budgets.directory: other"), "{log}");
+}
+
+/// Each of them makes a generation.
+#[test]
+fn reloads_and_changes_of_campaigns_share_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let [record, budgets] = ["record", "budgets"].map(|name| folder.path().join(name));
+    let server = Server::start(&format!(
+        "[exchange.notices]\nurl = \"http://127.0.0.1:1/n/\"\n[record]\ndirectory = {record:?}\n\
+         [budgets]\ndirectory = {budgets:?}\n"
+    ));
+    let is_limited = |method: &str, path: &str| server.ask(method, path, "").status == 429;
+    let mut reloads = 0;
+    let mut are_both_limited = |_| {
+        is_limited("PUT", "/v1/campaigns/nobody/pause") && {
+            reloads += 1;
+            is_limited("POST", "/v1/reload")
+        }
+    };
+    assert!((0..10_000).any(&mut are_both_limited));
+    assert!(reloads < 20, "{reloads} were left");
+    assert_eq!(server.get("/v1/campaigns")["campaigns"], serde_json::json!([]));
 }
 
 #[test]

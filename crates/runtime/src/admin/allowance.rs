@@ -1,0 +1,118 @@
+//! How often operators may ask for changes.
+//!
+//! It must not know what is changed.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::reply::{ErrorCode, Reply};
+use crate::config::{Section, ms, secs};
+
+/// How often changes may be asked for: each reads files, or is written to disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeLimits {
+    /// Most at once, after a while without any.
+    pub burst: u32,
+    /// Until one more may be asked for.
+    pub interval: Duration,
+}
+
+impl ChangeLimits {
+    /// Declares and reads the keys of `[admin]`.
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        Self {
+            burst: s.integer(
+                "changes_burst",
+                100,
+                1..=10_000_u32,
+                "Most changes that operators may ask for at once: reloads, and changes of accounts \
+                 and campaigns. Those beyond are answered 429.",
+            ),
+            interval: s.duration(
+                "change_interval",
+                "100ms",
+                ms(1)..=secs(3600),
+                "How long after that one more may be asked for.",
+            ),
+        }
+    }
+}
+
+/// What is left of the changes that may be asked for. Clones are one.
+#[derive(Clone, Debug)]
+pub struct ChangeAllowance {
+    limits: ChangeLimits,
+    bucket: Arc<Mutex<Bucket>>,
+}
+
+impl ChangeAllowance {
+    /// With all that may be asked for at once.
+    pub fn new(limits: ChangeLimits) -> Self {
+        let bucket = Bucket { left: limits.burst, filled_at: Instant::now() };
+        Self { limits, bucket: Arc::new(Mutex::new(bucket)) }
+    }
+
+    /// Takes one change.
+    ///
+    /// # Errors
+    ///
+    /// The answer, 429, where none is left.
+    pub(super) fn take(&self) -> Result<(), Reply> {
+        let mut bucket = self.bucket.lock().expect("nothing panics while it counts");
+        if bucket.take(&self.limits, Instant::now()) {
+            return Ok(());
+        }
+        drop(bucket);
+        let message = "changes are asked for more often than `admin.changes_burst` and \
+                       `admin.change_interval` allow: try again later";
+        let interval = self.limits.interval;
+        let seconds = interval.as_secs() + u64::from(interval.subsec_nanos() > 0);
+        Err(Reply::error(ErrorCode::TooManyRequests, message).with_retry_after(seconds))
+    }
+}
+
+/// A token bucket.
+#[derive(Debug)]
+struct Bucket {
+    left: u32,
+    filled_at: Instant,
+}
+
+impl Bucket {
+    /// Whether one more change may be asked for.
+    fn take(&mut self, limits: &ChangeLimits, now: Instant) -> bool {
+        while self.left < limits.burst && self.filled_at + limits.interval <= now {
+            self.left += 1;
+            self.filled_at += limits.interval;
+        }
+        if self.left == limits.burst {
+            self.filled_at = now;
+        }
+        let is_allowed = 0 < self.left;
+        self.left -= u32::from(is_allowed);
+        is_allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_rationed() {
+        let start = Instant::now();
+        let limits = ChangeLimits { burst: 10, interval: Duration::from_secs(1) };
+        let mut bucket = Bucket { left: limits.burst, filled_at: start };
+        let mut taken = |after_ms: u64| {
+            let now = start + Duration::from_millis(after_ms);
+            (0..1000).filter(|_| bucket.take(&limits, now)).count()
+        };
+        assert_eq!(taken(5000), 10);
+        assert_eq!(taken(5999), 0);
+        assert_eq!(taken(6000), 1);
+        assert_eq!(taken(8500), 2);
+        assert_eq!(taken(8999), 0);
+        assert_eq!(taken(9000), 1);
+        assert_eq!(taken(3_600_000), 10);
+    }
+}
