@@ -170,7 +170,7 @@ impl Live {
         let Loaded { value: config, effective, digest } = loaded;
         let mut now = self.now();
         if now.digest == digest {
-            info!("the files have not changed, and nothing else does");
+            info!("the files have not changed; the configuration stays as it is");
             now.loaded_at = SystemTime::now();
             let (generation, needs_restart) = (now.generation, now.needs_restart.clone());
             return Ok(ReloadSummary { generation, differences: Vec::new(), needs_restart });

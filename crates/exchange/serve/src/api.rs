@@ -119,7 +119,10 @@ fn pause(exchange: &Exchange, call: &Call, paused: bool) -> Reply {
     if !exchange.pause(dsp, paused) {
         return no_such_dsp(dsp);
     }
-    info!(dsp, paused, "an operator pauses a DSP, or ends that");
+    match paused {
+        true => info!(dsp, "an operator paused a DSP"),
+        false => info!(dsp, "an operator resumed a DSP"),
+    }
     Reply::nothing()
 }
 

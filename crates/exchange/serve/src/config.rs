@@ -552,14 +552,14 @@ fn read_currency(s: &mut Section<'_>) -> CurrencyConfig {
     CurrencyConfig { base, rates, as_read }
 }
 
-/// The ids of one kind of table: each may stand once.
+/// The ids of one kind of table: each may be used once.
 #[derive(Default)]
 struct Ids(RefCell<HashSet<String>>);
 
 impl Ids {
     fn check(&self, s: &mut Section<'_>, id: &str) {
         if !self.0.borrow_mut().insert(id.to_owned()) {
-            s.problem("id", format!("\"{id}\""), "stands twice, ids are unique");
+            s.problem("id", format!("\"{id}\""), "is used twice; choose another id");
         }
     }
 }

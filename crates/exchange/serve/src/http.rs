@@ -215,7 +215,7 @@ fn route(head: &Parts) -> Result<(), TurnedAway> {
         return Err(TurnedAway::with(StatusCode::NOT_FOUND, problem));
     }
     if head.method != Method::POST {
-        return Err(TurnedAway::method("POST", "bid requests are posted"));
+        return Err(TurnedAway::method("POST", "use POST for bid requests"));
     }
     if !is_json(&head.headers) {
         let problem = "content-type is application/json, text/plain or absent";

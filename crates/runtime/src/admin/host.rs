@@ -19,8 +19,8 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a request names an address, which no page's name is, `localhost`, or one of `hosts`. One
-/// without a host is HTTP/1.0, which no browser sends. `head` has been checked by
+/// Whether a request names an IP address (DNS rebinding always needs a name), `localhost`, or one of
+/// `hosts`. One without a host is HTTP/1.0, which no browser sends. `head` has been checked by
 /// [`check_head`](crate::request::check_head).
 pub(super) fn is_ours(head: &Parts, hosts: &[String]) -> bool {
     // An absolute target counts for more than the header (RFC 9112, section 3.2.2).

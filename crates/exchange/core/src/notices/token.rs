@@ -11,11 +11,10 @@
 //!
 //! **The nonce** is `auction id 16 ‖ bid 4 ‖ kind 1 ‖ imp 1 ‖ 0 0`, big-endian: no random source is
 //! needed, and the token's id, by which repeated calls are known, is the nonce. It is unique under
-//! a key because its parts are: auction ids are (128 bits that [`crate::AuctionIds`] never repeats
-//! within a process, and that other processes' coincide with no sooner than random numbers of 128
-//! bits do: once in 10^12 auctions of all nodes with a probability of 10^-15), within an auction a bid's position in its judgement is, and
-//! an auction is concluded once, which seals at most one token of each kind for a bid. Key ids are
-//! made with a nonce of all ones, which has no kind.
+//! a key: a process never repeats an auction id ([`crate::AuctionIds`]), and among 10^12 auctions of
+//! all processes two ids collide with probability 10^-15. Within an auction, bid position, kind and
+//! impression differ: it is concluded once, which seals at most one token of each kind for a bid.
+//! Key ids are made with a nonce of all ones, which has no kind.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -112,7 +112,7 @@ impl NoticesConfig {
                 "proxies_trusted",
                 &[],
                 network,
-                "Whose `x-forwarded-for` names the device that called a beacon, as 10.0.0.0/8; other nodes too.",
+                "Whose `x-forwarded-for` names the device that called a beacon, for example 10.0.0.0/8. List the other nodes here too.",
             ),
             nodes: read_nodes(s),
             node_connections_max: s.integer(
@@ -147,11 +147,11 @@ pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
 /// Other nodes that share the key.
 fn read_nodes(s: &mut Section<'_>) -> HashMap<u32, BeaconBase> {
     let seen = RefCell::new(HashSet::new());
-    let about = "A node that shares `key`: beacons that it has sealed are passed on to it, those of nodes that are not listed are refused.";
+    let about = "A node that shares `key`: its beacons are passed on to it; beacons of unlisted nodes are refused.";
     let nodes = s.tables("node", about, |s| {
         let id = s.integer("id", Required(1), ..=u32::MAX, "Its `record.node`.");
         if !seen.borrow_mut().insert(id) {
-            s.problem("id", id, "stands twice, ids are unique");
+            s.problem("id", id, "is used twice; choose another id");
         }
         let about = "Where this node reaches its /n/, not by way of a balancer.";
         let base = s.parsed("url", Required("http://10.0.0.2:8080/n/"), base, about);

@@ -166,8 +166,8 @@ fn read_lane(s: &mut Section<'_>, usual: &Usual) -> LaneConfig {
         "keep_for",
         usual.keep_for,
         secs(0)..=secs(100 * 366 * 86_400),
-        "Segments go once they are so much older than the newest record, whatever the clock says; \
-         0s: no matter how old.",
+        "Segments are removed once they are this much older than the newest record of the lane. \
+         0s: never by age.",
     );
     LaneConfig {
         ring_bytes,

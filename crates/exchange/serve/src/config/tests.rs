@@ -81,7 +81,7 @@ fn nodes_are_told_apart() {
     );
     check(
         &of(&(node("1", "http://b/n/") + &node("1", "http://c/n/"))),
-        &["line 9: exchange.notices.node[1].id = 1: stands twice, ids are unique"],
+        &["line 9: exchange.notices.node[1].id = 1: is used twice; choose another id"],
     );
 }
 
@@ -176,7 +176,7 @@ fn the_house_is_bounded() {
 
 #[test]
 fn dsps() {
-    let twice = "line 6: dsp[1].id = \"d\": stands twice, ids are unique";
+    let twice = "line 6: dsp[1].id = \"d\": is used twice; choose another id";
     check(&format!("[exchange]\n{DSP}{DSP}"), &[twice]);
     let ours = "is what campaigns of our own are called, name it otherwise";
     let house = "[[dsp]]\nid = \"house\"\nurl = \"http://127.0.0.1:9/bid\"\n";
@@ -221,7 +221,7 @@ fn headers_of_dsps() {
 
 #[test]
 fn terms() {
-    let twice = "stands twice, ids are unique";
+    let twice = "is used twice; choose another id";
     let publisher = "[[publisher]]\nid = \"p\"\n";
     check(
         &format!("{publisher}{publisher}"),

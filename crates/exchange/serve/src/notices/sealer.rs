@@ -49,7 +49,7 @@ impl Sealer {
         let (notices, record) = (config.notices.as_ref()?, record?);
         let first = notices.key.or(own)?;
         let mut keys = vec![first];
-        // One that was made, while another is configured, may have sealed what is still out.
+        // Before a key was configured, our own key may have sealed tokens that have not expired.
         let before = [notices.key_previous, own.filter(|own| *own != first)];
         keys.extend(before.into_iter().flatten().filter(|key| *key != first));
         keys.dedup();
