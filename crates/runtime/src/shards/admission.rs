@@ -31,10 +31,10 @@ use crate::metrics::Padded;
 /// takes.
 const IDLE_MIN: Duration = Duration::from_micros(100);
 
-/// Most requests that are begun between two looks at the sockets, and how long those may take: dear
-/// ones are begun one by one.
+/// Most requests that are begun between two looks at the sockets, and how long those may take. Fewer
+/// cost throughput, for each look has a price; more keep newcomers waiting for an answer.
 const STARTS_MAX: u32 = 8;
-const TURN_MAX: Duration = Duration::from_millis(2);
+const TURN_MAX: Duration = Duration::from_millis(4);
 
 /// How long a request is taken to keep a shard busy before any has.
 const COST_GUESSED: Duration = Duration::from_micros(100);
@@ -42,9 +42,9 @@ const COST_GUESSED: Duration = Duration::from_micros(100);
 /// What a shard takes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
-    /// Longest wait that an overloaded shard lets a request expect.
+    /// Longest wait that an overloaded shard lets a request expect, from its receipt on.
     pub wait_max: Duration,
-    /// The same of a shard that is not overloaded.
+    /// Longest queue that a shard which is not overloaded lets a request join, in time.
     pub burst_wait_max: Duration,
     /// A shard that has not been idle for this long is overloaded.
     pub interval: Duration,
@@ -56,7 +56,7 @@ impl Default for AdmissionLimits {
     fn default() -> Self {
         Self {
             wait_max: Duration::from_millis(20),
-            burst_wait_max: Duration::from_millis(100),
+            burst_wait_max: Duration::from_millis(50),
             interval: Duration::from_millis(100),
             in_flight_max: 10_000,
         }
@@ -75,9 +75,9 @@ impl AdmissionLimits {
             ),
             burst_wait_max: s.duration(
                 "burst_wait_max",
-                "100ms",
+                "50ms",
                 ms(1)..=secs(10),
-                "The same of a shard that is not overloaded.",
+                "A shard that is not overloaded refuses requests when its queue takes longer than this.",
             ),
             interval: s.duration(
                 "interval",
@@ -249,11 +249,15 @@ impl Admission {
     fn overload(&self, now: Instant, wait: Duration) -> Option<Overload> {
         let ShardAdmission { limits, in_flight, waiting, cost, .. } = &*self.0;
         let ahead = u32::try_from(waiting.borrow().len()).unwrap_or(u32::MAX);
-        let expected = wait.saturating_add(cost.get().saturating_mul(ahead));
-        let longest = if self.is_overloaded(now) { limits.wait_max } else { limits.burst_wait_max };
-        // One with nothing ahead has waited already: its shard was kept from its processor, and to
-        // refuse it saves nobody's time.
-        if expected > longest && ahead > 0 {
+        let queue = cost.get().saturating_mul(ahead);
+        // A shard that is late without a queue was kept from its processor: to refuse what waited for
+        // that would save nobody's time.
+        let is_too_long = if self.is_overloaded(now) {
+            ahead > 0 && wait.saturating_add(queue) > limits.wait_max
+        } else {
+            queue > limits.burst_wait_max
+        };
+        if is_too_long {
             return Some(Overload::Wait);
         }
         (in_flight.get() >= limits.in_flight_max).then_some(Overload::InFlight)
