@@ -24,7 +24,7 @@ pub const MISTYPED_MAX: usize = 256;
 /// What is found on the way through a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
-    /// Members that are not passed on, with the commas that go with them, in order and apart.
+    /// Spans to remove, commas included; sorted and disjoint.
     pub(crate) removals: Vec<Range<usize>>,
     /// Where members of a wrong type stand.
     pub(crate) mistyped: Vec<String>,
@@ -76,7 +76,7 @@ struct Walk<'t> {
     at: usize,
     /// Objects and arrays that are open.
     depth: usize,
-    /// Most that were.
+    /// Greatest depth reached.
     deepest: usize,
     found: Survey,
 }
@@ -267,7 +267,7 @@ impl<'t> Walk<'t> {
         Invalid::at(Reason::WrongType, path.to_string(), problem)
     }
 
-    /// How long the value was.
+    /// Skips the value and returns its length.
     #[inline]
     fn skip_value(&mut self) -> usize {
         let rest = &self.bytes[self.at..];
@@ -290,7 +290,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// The next byte; that of a closing bracket at the end, where no JSON ends otherwise.
+    /// The next byte, or `}` at the end of the text.
     #[inline]
     fn byte(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(b'}')
