@@ -79,12 +79,30 @@ fn parse_length(text: &str) -> Result<Duration, String> {
     if length.is_zero() { Err("must be longer than 0s".to_owned()) } else { Ok(length) }
 }
 
+/// Both ends of the connections to the DSPs are in this process, at most 32 to each; and some more
+/// descriptors.
+fn few_descriptors(limit: u64, dsps: u16) -> Option<String> {
+    const PER_DSP: u64 = 2 * 32;
+    const OTHERS: u64 = 512;
+    let needed = OTHERS + PER_DSP * u64::from(dsps);
+    let fitting = (limit.saturating_sub(OTHERS) / PER_DSP).max(1);
+    (limit < needed).then(|| {
+        format!(
+            "at most {limit} files may be open, and {dsps} DSPs may need {needed}: raise `ulimit -n`, or take \
+             `--dsps {fitting}`"
+        )
+    })
+}
+
+#[expect(clippy::print_stderr, reason = "a warning, before there is a log")]
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     if args.print_config {
         return print_configuration(args);
     }
     args.record.as_deref().map_or(Ok(()), refuse_record)?;
-    runtime::process::raise_descriptor_limit();
+    if let Some(warning) = few_descriptors(runtime::process::raise_descriptor_limit(), args.dsps) {
+        eprintln!("warning: {warning}");
+    }
     runtime::process::keep_files_private();
     let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
     let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
@@ -296,4 +314,18 @@ fn configuration(args: &DemoArgs, places: &Places<'_>) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_descriptors_are_told_with_what_would_do() {
+        assert_eq!(few_descriptors(3712, 50), None);
+        let told = few_descriptors(3711, 50).expect("one is missing");
+        assert!(told.contains("at most 3711") && told.contains("may need 3712"), "{told}");
+        assert!(told.ends_with("`--dsps 49`"), "{told}");
+        assert!(few_descriptors(64, 50).is_some_and(|told| told.ends_with("`--dsps 1`")));
+    }
 }
