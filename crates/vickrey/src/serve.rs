@@ -169,7 +169,7 @@ impl Operated<'_> {
             budgets.expose(&mut exposition);
             budgets.readiness(&mut readiness);
         }
-        // Each change makes a generation, whoever asks for it.
+        // Reloads and changes of campaigns both make generations, so they share one limit.
         let allowance = ChangeAllowance::new(config.admin.changes);
         let budgets = self.budgets.map(|budgets| budgets.api().limited(&allowance));
         let budgets = budgets.unwrap_or_else(pacer_serve::api::unconfigured);

@@ -265,7 +265,7 @@ pub enum Denied {
     Conflict {
         /// Which.
         key: DefinitionKey,
-        /// Where it stands, 0 for nowhere.
+        /// Its present version, 0 if it does not exist.
         present: u64,
     },
 }

@@ -38,7 +38,7 @@ impl ChangeLimits {
     }
 }
 
-/// What is left of the changes that may be asked for. Clones are one.
+/// A rate limit on changes. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ChangeAllowance {
     limits: ChangeLimits,

@@ -198,7 +198,7 @@ fn answers_with_mistakes_count_for_what_they_take() {
             (malformed, (auction.steps() - before) * 100 / body.len() as u64)
         })
     };
-    // None of them is for an impression of the request.
+    // All bids name an impression that the request does not have.
     assert_eq!(steps(json!({ "impid": "9" })), (0, 16));
     assert_eq!(steps(json!({ "impid": "9", "w": "x" })), (BIDS_MAX, 66));
 }
