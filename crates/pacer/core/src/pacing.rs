@@ -25,12 +25,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::calendar::Calendar;
-use crate::ledger::{AccountId, CampaignDefinition, Daypart, ZoneId};
+use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span, ZoneId};
 use crate::messages::{Report, Seen, Slot};
 use crate::strategy::{
     Flight, Learner, OutOfRange, Pace, Settings, SlotEnd, State, Target, TargetError, Week, Zone,
     step,
 };
+use units::Nanos;
+
 use curve::Series;
 use plan::{Choice, Plan, Shape};
 use sums::Sums;
@@ -311,6 +313,14 @@ impl Pacer {
         let (pacing, state, plan) =
             (paced.pacing.as_ref()?, paced.state.as_ref()?, paced.plan.as_ref()?);
         Some(paced.series.curve(pacing, state, plan, self.now_ms.max(now_ms)))
+    }
+
+    /// Which limit a campaign follows, and what of it should be spent by now. `None` without a strategy or
+    /// a limit.
+    pub fn planned(&self, slot: Slot, now_ms: u64) -> Option<(Span, Nanos)> {
+        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);
+        Some((plan.span, plan.planned(state, self.now_ms.max(now_ms))))
     }
 
     /// How many accounts and campaigns it was told.
