@@ -317,6 +317,7 @@ fn why_and_curve() {
     };
     let curve = Curve {
         span: Span::Day,
+        limit: cents(800),
         flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
         pace: Pace::FULL,
@@ -329,7 +330,7 @@ fn why_and_curve() {
         ],
     };
     server.desk.told().curves.insert(Slot(1), curve);
-    let title = ["summer: share of the day's 5 USD", "· target   ● slot_dual", "100 %"];
+    let title = ["summer: share of the day's 8.00 USD", "· target   - plan   ● slot_dual", "100 %"];
     server.run(&["campaign", "curve", "summer"], 0, &title, &[]);
     let svg = server.folder.path().join("x.svg");
     let svg_text = svg.to_str().unwrap();

@@ -140,6 +140,7 @@ pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>)
         "id": id,
         "currency": currency.map(|currency| currency.code().to_owned()),
         "span": curve.map(|curve| span(curve.span)),
+        "limit": curve.map(|curve| money(curve.limit)),
         "start": curve.map(|curve| time(curve.flight.start_ms)),
         "end": curve.map(|curve| time(curve.flight.end_ms)),
         "strategy": curve.map(|curve| curve.strategy),

@@ -418,6 +418,7 @@ fn how_it_stands() {
         "id": "filed",
         "currency": "USD",
         "span": null,
+        "limit": null,
         "start": null,
         "end": null,
         "strategy": null,
@@ -427,6 +428,7 @@ fn how_it_stands() {
     let point = |at_unix_ms, spent| CurvePoint { at_unix_ms, target: cents(100), spent };
     let curve = Curve {
         span: Span::Day,
+        limit: cents(100),
         flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
         pace: Pace::FULL,
@@ -700,6 +702,7 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
     let point = |target, spent| CurvePoint { at_unix_ms: NOW_UNIX_MS, target, spent };
     let curve = |expected| Curve {
         span: Span::Day,
+        limit: cents(100),
         flight: Flight { start_ms: 0, end_ms: NOW_UNIX_MS },
         strategy: "even",
         pace: Pace::FULL,
