@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use exchange_core::house::{Catalogue, Probe, ProbeCounts};
+use exchange_core::house::{Campaign, Catalogue, Probe, ProbeCounts};
 use exchange_core::{Auction, eligible_house};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
@@ -128,7 +128,8 @@ impl Funnels {
             let recent = copies.kept.iter().filter(|(at, _)| oldest <= *at);
             recent.map(|(_, body)| body.clone()).collect()
         };
-        let mut probe = Probe::new(campaign);
+        // That its currency may have no rate is no criterion of its own.
+        let mut probe = Probe::new(&Campaign { currency: market.currency, ..campaign.clone() });
         for body in copies {
             let Ok(text) = std::str::from_utf8(&body) else { continue };
             let Ok(request) = parse_request(text) else { continue };
