@@ -85,7 +85,8 @@ impl Directory {
         let directory = Self::open(path)?;
         let mut has_segments = false;
         for kind in [LaneKind::Durable, LaneKind::Firehose] {
-            has_segments |= directory.lane(kind)?.segments_len() > 0;
+            let lane = directory.lane(kind)?;
+            has_segments |= lane.segments_len() > 0 || lane.known() > 0;
         }
         if has_segments { Ok(directory) } else { Err(OpenError::Empty(path.to_owned())) }
     }

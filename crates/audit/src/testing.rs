@@ -260,6 +260,17 @@ impl SampleLog {
         log
     }
 
+    /// Removes all segments of auctions that retention may.
+    pub fn retain_newest(&mut self) {
+        self.firehose.retain(Some(0), None, u64::MAX).expect("nothing fails");
+    }
+
+    /// Stops it cleanly, at a time in milliseconds of Unix time.
+    pub fn seal(mut self, time_ms: u64) {
+        self.durable.seal_end(time_ms).expect("nothing fails");
+        self.firehose.seal_end(time_ms).expect("nothing fails");
+    }
+
     pub fn durable(&mut self, kind: u8, time_ms: u64, payload: &[u8]) {
         self.durable.append(kind, time_ms, payload).expect("it fits");
         self.durable.commit().expect("nothing fails");

@@ -3,6 +3,7 @@
 //! Owns the order in which they are written: the durable lane first, and between any two pieces of
 //! the firehose. Knows no clock; time is an argument.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +72,13 @@ pub enum Report<'a> {
         lane: LaneKind,
         /// Why.
         error: &'a RetainError,
+    },
+    /// The lane ended without its seal: the next start cannot tell whether all of it is there.
+    SealFailed {
+        /// Of which lane.
+        lane: LaneKind,
+        /// Why.
+        error: &'a io::Error,
     },
 }
 
@@ -159,6 +167,15 @@ impl<D: Disk> Keeper<D> {
     /// Whether all that was handed over is durable, and every gap told.
     pub fn is_settled(&self) -> bool {
         self.durable.is_settled() && self.firehose.is_settled()
+    }
+
+    /// Seals both lanes, where nothing is left to do: a later start finds out what of them is lost.
+    pub fn seal(&mut self, now: Now) {
+        for scribe in [&mut self.firehose, &mut self.durable] {
+            if scribe.is_settled() {
+                scribe.seal(now, &mut self.report);
+            }
+        }
     }
 
     /// How often shards woke the thread.

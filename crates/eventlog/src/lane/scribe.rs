@@ -108,6 +108,13 @@ impl<D: Disk> Scribe<D> {
         self.left() == 0 && self.unsynced.is_none() && !self.waits()
     }
 
+    /// Seals the lane behind its last record.
+    pub fn seal(&mut self, now: Now, report: &mut Reporter) {
+        if let Err(error) = self.writer.seal_end(now.unix_ms) {
+            report(Report::SealFailed { lane: self.kind, error: &error });
+        }
+    }
+
     /// Does what is due, and tells when something will be.
     pub fn step(&mut self, now: Now, report: &mut Reporter) -> Next {
         self.look(now);

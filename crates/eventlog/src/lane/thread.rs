@@ -225,6 +225,7 @@ fn run<D: crate::disk::Disk>(
         if let Some(deadline) = deadline
             && (keeper.is_settled() || origin.elapsed() >= deadline)
         {
+            keeper.seal(now(origin));
             return keeper.left();
         }
         let most =

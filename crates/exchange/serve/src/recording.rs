@@ -12,9 +12,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use eventlog::lane::{
-    CloseError, Gap, GapFormat, Lane, LaneKind, Log, LogError, LogThread, Report,
+    CloseError, Gap, GapFormat, Lane, LaneKind, Log, LogError, LogThread, Recoveries, Report,
 };
-use eventlog::{Item, ReadError, Recovery};
+use eventlog::{FoundEnd, Item, ReadError, Recovery};
 use events::Kind;
 use tracing::{error, info, warn};
 
@@ -90,7 +90,7 @@ impl<'c> OpenLog<'c> {
         };
         let options = config.options();
         let (log, recoveries) = Log::open(&config.directory, &options, gaps, report, visit)?;
-        report_start(&config.directory, [&recoveries.durable, &recoveries.firehose]);
+        report_start(&config.directory, &recoveries);
         Ok(Self { log, config })
     }
 }
@@ -150,14 +150,67 @@ fn encode_gap(gap: &Gap, out: &mut Vec<u8>) {
         .encode(out);
 }
 
-fn report_start(directory: &Path, lanes: [&Recovery; 2]) {
-    for (recovery, lane) in lanes.into_iter().zip([LaneKind::Durable, LaneKind::Firehose]) {
+fn report_start(directory: &Path, recoveries: &Recoveries) {
+    let lanes =
+        [(LaneKind::Durable, &recoveries.durable), (LaneKind::Firehose, &recoveries.firehose)];
+    for (lane, recovery) in lanes {
+        report_end(lane, recovery);
         if recovery.torn {
             // As after any end without notice: nobody was told that this was durable.
             warn!(lane = lane.name(), "the record ended within a write, which was cut off");
         }
     }
     info!(directory = %directory.display(), "the record is open");
+}
+
+/// Says how a lane ended, and what of it is gone. The start goes on in any case.
+fn report_end(lane: LaneKind, recovery: &Recovery) {
+    let (lane, last, durable) = (lane.name(), recovery.last, recovery.durable);
+    match recovery.end {
+        FoundEnd::Unknown if durable == 0 => (),
+        FoundEnd::Unknown => info!(
+            lane,
+            last,
+            "nothing says how far the record reached: an earlier release wrote it, or its file `end` is gone"
+        ),
+        FoundEnd::Damaged => error!(
+            lane,
+            last,
+            "the file `end` of the record is damaged: it is not known how far the record reached"
+        ),
+        FoundEnd::Sealed(end) => info!(
+            lane, last, records = end.chain.records, hash = %end.chain.hash, "the record is what it was at its clean stop"
+        ),
+        FoundEnd::Altered { sealed, found } => error!(
+            lane,
+            last,
+            sealed_last = sealed.last,
+            sealed_records = sealed.chain.records,
+            sealed_hash = %sealed.chain.hash,
+            found_records = found.records,
+            found_hash = %found.hash,
+            "the end of the record was lost or changed since its clean stop; see `vickrey log verify`"
+        ),
+        FoundEnd::Open { end, is_gone: true } => error!(
+            lane,
+            last,
+            segment = end.newest.file_name(),
+            "the record was not stopped cleanly, and the segment that had begun is gone with all that it held"
+        ),
+        FoundEnd::Open { is_gone: false, .. } => warn!(
+            lane,
+            last,
+            "the record was not stopped cleanly: what was written in its last moments may be missing"
+        ),
+    }
+    if last < durable {
+        error!(
+            lane,
+            from = last + 1,
+            through = durable,
+            "records that were durable are missing; new ones are numbered behind them"
+        );
+    }
 }
 
 /// On the log's thread.
@@ -185,5 +238,10 @@ fn tell(report: &Report<'_>) {
         Report::RetainFailed { lane, error } => {
             error!(lane = lane.name(), %error, "old segments cannot be removed");
         }
+        Report::SealFailed { lane, error } => error!(
+            lane = lane.name(),
+            %error,
+            "the end of the record is not sealed: the next start cannot tell whether all of it is there"
+        ),
     }
 }
