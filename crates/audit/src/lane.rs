@@ -123,6 +123,11 @@ impl<'d> Lane<'d> {
     #[must_use]
     pub fn proven_through(mut self, sequence: u64) -> Self {
         self.known = self.known.max(sequence);
+        if self.segments.is_empty() && self.foreign.is_empty() && sequence > 0 {
+            let problem = Problem::Missing { from: 1, through: sequence };
+            let segment = END_NAME.to_owned();
+            self.foreign.push(Corruption { segment, offset: 0, bytes: 0, problem });
+        }
         self
     }
 

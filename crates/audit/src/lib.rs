@@ -24,7 +24,7 @@ pub mod testing;
 
 pub use chain::{Chain, LaneEnd};
 pub use directory::{Directory, OpenError};
-pub use eventlog::lane::LaneKind;
+pub use eventlog::lane::{KnownReach, LaneKind};
 pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, ReadError, Torn};
 pub use events::{Gap, Kind};
 pub use exchange_core::record::{AuctionRecord, GenerationFacts};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use eventlog::lane::LaneKind;
+use eventlog::lane::{KnownReach, LaneKind};
 use eventlog::{Corruption, Index, ReadError};
 use events::{Gap, Kind};
 use exchange_core::delivery::JournalRecord;
@@ -41,6 +41,8 @@ pub struct Survey {
     pub by_index: u64,
     /// Whether its segments are those that were written. None if they were not hashed.
     pub chain: Option<Chain>,
+    /// How far the durable lane says that it was; of the firehose.
+    pub reach: Option<KnownReach>,
 }
 
 /// Records, counted.
@@ -107,6 +109,7 @@ impl Survey {
             damage: Damage { corruptions, torn: None },
             by_index: 0,
             chain: None,
+            reach: None,
         }
     }
 }
@@ -169,6 +172,9 @@ fn decode(kind: Kind, payload: &[u8]) -> Result<(), String> {
             AuctionRecord::decode(payload).map(drop).map_err(|error| error.to_string())
         }
         Kind::Gap => Gap::decode(payload).map(drop).map_err(|error| error.to_string()),
+        Kind::Watermark => {
+            events::Watermark::decode(payload).map(drop).map_err(|error| error.to_string())
+        }
     }
 }
 
@@ -186,6 +192,9 @@ pub fn verify(
     let mut one = |kind| {
         let lane = directory.lane(kind)?.hashing();
         let (mut survey, mut chain) = (Survey::of(&lane), Chain::default());
+        if kind == LaneKind::Firehose {
+            survey.reach = directory.reach()?;
+        }
         let visit = |tally: &mut Tally, place: &Place, kind: u8, payload: &[u8]| {
             tally.visit(place, kind, payload, depth);
         };

@@ -45,6 +45,8 @@ pub(crate) enum Bug {
     SkipChain,
     /// Leaving a sealed end in place when the log goes on.
     KeepSeal,
+    /// Saying of the other lane what is not durable in it.
+    WatermarkAhead,
     /// Not looking at how far the log reached.
     IgnoreEnd,
 }

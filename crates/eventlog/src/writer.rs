@@ -138,6 +138,11 @@ impl<D: Disk> Writer<D> {
         self.durable
     }
 
+    /// The last sequence that was appended, durable or not.
+    pub(crate) fn appended(&self) -> u64 {
+        self.next - 1
+    }
+
     /// The epoch that new records belong to.
     pub fn epoch(&self) -> u64 {
         self.epoch

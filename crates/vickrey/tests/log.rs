@@ -271,6 +271,21 @@ fn a_sealed_end_is_verified() {
     assert_eq!(json(1)["lanes"][1]["chain"]["end"], "segment_missing");
 }
 
+/// A firehose that lacks what the durable lane knows that it had, and was not stopped cleanly.
+#[test]
+fn what_a_crash_lost_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = SampleLog::of(folder.path(), &samples());
+    log.watermark(START_MS + 5000, 9);
+    drop(log);
+    let want = [
+        "records 7 to 9 are missing",
+        "known      through record 9, by the durable lane at 2026-11-22T08:00:05.000Z",
+    ];
+    check(&["verify"], folder.path(), 1, &want, &[]);
+    check(&["report", "--by", "hour"], folder.path(), 1, &[], &["records 7 to 9 are missing"]);
+}
+
 #[test]
 fn a_record_cut_to_nothing_is_damage() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use eventlog::lane::{
-    CloseError, Gap, GapFormat, Lane, LaneKind, Log, LogError, LogThread, Recoveries, Report,
+    CloseError, Gap, GapFormat, Lane, LaneFormats, LaneKind, Log, LogError, LogThread, Recoveries,
+    Report, Watermark, WatermarkFormat,
 };
 use eventlog::{FoundEnd, Item, ReadError, Recovery};
 use events::Kind;
@@ -81,7 +82,14 @@ pub(crate) struct OpenLog<'c> {
 impl<'c> OpenLog<'c> {
     /// Opens it, or begins it, by the newest segment of each lane alone.
     pub fn open(config: &'c RecordConfig) -> Result<Self, RecordError> {
-        let gaps = GapFormat { kind: Kind::Gap.code(), encode: encode_gap };
+        let formats = LaneFormats {
+            gaps: GapFormat { kind: Kind::Gap.code(), encode: encode_gap },
+            watermarks: Some(WatermarkFormat {
+                kind: Kind::Watermark.code(),
+                encode: encode_watermark,
+                decode: decode_watermark,
+            }),
+        };
         let report = Box::new(|report: Report<'_>| tell(&report));
         let visit = |lane: LaneKind, item| {
             if let Item::Corruption(corruption) = item {
@@ -89,7 +97,7 @@ impl<'c> OpenLog<'c> {
             }
         };
         let options = config.options();
-        let (log, recoveries) = Log::open(&config.directory, &options, gaps, report, visit)?;
+        let (log, recoveries) = Log::open(&config.directory, &options, formats, report, visit)?;
         report_start(&config.directory, &recoveries);
         Ok(Self { log, config })
     }
@@ -150,6 +158,16 @@ fn encode_gap(gap: &Gap, out: &mut Vec<u8>) {
         .encode(out);
 }
 
+fn encode_watermark(watermark: &Watermark, out: &mut Vec<u8>) {
+    let Watermark { epoch, sequence } = *watermark;
+    events::Watermark { epoch, sequence }.encode(out);
+}
+
+fn decode_watermark(payload: &[u8]) -> Option<Watermark> {
+    let events::Watermark { epoch, sequence } = events::Watermark::decode(payload).ok()?;
+    Some(Watermark { epoch, sequence })
+}
+
 fn report_start(directory: &Path, recoveries: &Recoveries) {
     let lanes =
         [(LaneKind::Durable, &recoveries.durable), (LaneKind::Firehose, &recoveries.firehose)];
@@ -159,6 +177,15 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
             // As after any end without notice: nobody was told that this was durable.
             warn!(lane = lane.name(), "the record ended within a write, which was cut off");
         }
+    }
+    if let (Some(known), FoundEnd::Open { .. }) = (recoveries.watermark, recoveries.firehose.end) {
+        warn!(
+            reaches = known.watermark.sequence,
+            ends = recoveries.firehose.last,
+            known_at_ms = known.time_ms,
+            "auctions are known to be recorded up to `reaches`, and the record ends at `ends`: at most \
+             what was recorded after `known_at_ms` may be missing beside what is told"
+        );
     }
     info!(directory = %directory.display(), "the record is open");
 }

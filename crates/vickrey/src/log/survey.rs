@@ -85,8 +85,19 @@ fn exit(surveys: &[Survey]) -> Exit {
 }
 
 fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
-    let Survey { kind, place, node, segments, bytes, epochs, tally, damage, by_index, chain } =
-        survey;
+    let Survey {
+        kind,
+        place,
+        node,
+        segments,
+        bytes,
+        epochs,
+        tally,
+        damage,
+        by_index,
+        chain,
+        reach,
+    } = survey;
     let whose = node.map_or_else(String::new, |node| format!(", node {node}"));
     writeln!(out, "{} ({place}{whose})", kind.name())?;
     let counted = match by_index {
@@ -110,6 +121,15 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
     }
     if let Some(chain) = chain {
         write_chain(chain, out)?;
+        if let (Some(known), LaneEnd::Open(_) | LaneEnd::Gone(_) | LaneEnd::Unknown) =
+            (reach, chain.end)
+        {
+            let (through, time) = (known.watermark.sequence, line::time(known.time_ms));
+            writeln!(
+                out,
+                "  known      through record {through}, by the durable lane at {time}: at most what was recorded after that may be missing unnoticed"
+            )?;
+        }
     }
     for unreadable in &tally.unreadable {
         let audit::Unreadable { place, kind, why } = unreadable;
@@ -165,8 +185,19 @@ fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn as_json(survey: &Survey) -> Value {
-    let Survey { kind, place, node, segments, bytes, epochs, tally, damage, by_index, chain } =
-        survey;
+    let Survey {
+        kind,
+        place,
+        node,
+        segments,
+        bytes,
+        epochs,
+        tally,
+        damage,
+        by_index,
+        chain,
+        reach,
+    } = survey;
     let kinds = tally.kinds.iter().map(|(kind, records)| (name(*kind), json!(records)));
     let unreadable = tally.unreadable.iter().map(|it| {
         json!({ "sequence": it.place.sequence, "epoch": it.place.epoch, "kind": name(it.kind), "why": it.why })
@@ -190,6 +221,8 @@ fn as_json(survey: &Survey) -> Value {
         "unreadable": unreadable.collect::<Vec<_>>(),
         "unreadable_count": tally.unreadable_count,
         "chain": chain.as_ref().map(chain_json),
+        "known_through": reach.map(|known| known.watermark.sequence),
+        "known_at_ms": reach.map(|known| known.time_ms),
     })
 }
 
