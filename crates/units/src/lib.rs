@@ -5,12 +5,14 @@
 
 #![deny(clippy::float_arithmetic)]
 
+mod amount;
 mod currency;
 mod decimal;
 mod money;
 mod ratio;
 mod tick;
 
+pub use amount::{Amount, grouped};
 pub use currency::Currency;
 pub use decimal::{Decimal, DecimalError};
 pub use money::{Cpm, Multiplier, Nanos, Ppm, Price, Round};

@@ -1,6 +1,7 @@
 //! Budgets, joined to the exchange: the ledger's thread, the registry of accounts and campaigns, and what
 //! the exchange is told of both.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Weak};
@@ -8,27 +9,31 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use exchange_core::house::{Campaign, Catalogue};
+use exchange_core::house::{Campaign, Catalogue, ProbeCounts};
 use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{
     Bank, Budgets, BudgetsError, Exchange, ExchangeConfig, HouseRules, Line, Settlements,
 };
+use pacer_core::funnel::FunnelWindow;
+use pacer_core::messages::Slot;
 use pacer_core::pacing::Curve;
 use pacer_core::store::Kind;
+use pacer_serve::api::{self, ExchangeView, Mismatches};
+use pacer_serve::registry;
 use pacer_serve::registry::{
-    AccountFacts, CheckedFiles, Prepared, Published, Registry, RegistryOptions, Rules,
+    AccountFacts, CheckedFiles, FilesRead, Prepared, Published, Refused, Registry, RegistryOptions,
+    Rules,
 };
 use pacer_serve::{
     BudgetsConfig, Feed, Handle, Keyring, LedgerFault, LedgerThread, ShardLine, StartError, Started,
 };
-use pacer_serve::{api, registry};
-use runtime::admin::{Api, Readiness};
-use runtime::config::Section;
+use runtime::admin::{Api, CampaignFiles, Readiness};
+use runtime::config::{Problem, Section};
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 use tracing::{error, info, warn};
-use units::{Cpm, Nanos};
+use units::{Cpm, Currency, Nanos};
 
 use crate::config::Config;
 use crate::exit::Failure;
@@ -65,6 +70,8 @@ pub(crate) struct Kept {
     house: Catalogue,
     /// Campaigns that a shard has room for.
     campaigns_max: usize,
+    /// Of the first catalogue's accounts.
+    currencies: Vec<(Arc<str>, Currency)>,
 }
 
 /// The same, with an exchange that spends them.
@@ -73,6 +80,29 @@ pub(crate) struct Spent {
     handle: Handle,
     thread: LedgerThread,
     following: JoinHandle<()>,
+}
+
+/// The exchange that spends budgets. None is left at the end.
+struct Spending(Weak<Exchange>);
+
+impl ExchangeView for Spending {
+    fn obstacle(&self) -> Option<String> {
+        self.0.upgrade()?.unrecorded()
+    }
+
+    fn has_rate(&self, currency: Currency) -> bool {
+        self.0.upgrade().is_none_or(|exchange| exchange.has_rate(currency))
+    }
+
+    fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+        self.0.upgrade()?.funnel(slot, flight_unix_ms)
+    }
+
+    fn mismatches(&self, slot: Slot) -> Option<Mismatches> {
+        let ProbeCounts { impressions, matched, failed } = self.0.upgrade()?.probe(slot)?;
+        let failed = failed.into_iter().map(|(criterion, count)| (criterion.key(), count));
+        Some(Mismatches { impressions, matched, failed: failed.collect() })
+    }
 }
 
 /// What the log tells the ledger.
@@ -161,7 +191,9 @@ impl Kept {
         let settlements = Box::new(Told { feed, keys });
         let house = campaigns.house.clone();
         let budgets = Budgets { bank, lines, campaigns, settlements };
-        Ok(Some((Self { registry, handle, thread, published, house, campaigns_max }, budgets)))
+        let currencies = currencies(&first);
+        let own = Self { registry, handle, thread, published, house, campaigns_max, currencies };
+        Ok(Some((own, budgets)))
     }
 
     /// Follows what is defined, for an exchange that was started with the first of it.
@@ -171,7 +203,8 @@ impl Kept {
         config: &Config,
         shutdown: &Shutdown,
     ) -> std::io::Result<Spent> {
-        let Self { registry, handle, thread, published, house, campaigns_max } = self;
+        let Self { registry, handle, thread, published, house, campaigns_max, currencies } = self;
+        warn_of_rates(&currencies, exchange);
         drop(registry.watch(config.watch, shutdown)?);
         let exchange = Arc::downgrade(exchange);
         let following = std::thread::Builder::new().name("catalogues".to_owned());
@@ -200,6 +233,8 @@ impl Spent {
             let cause = failing.status().failing?;
             Some(format!("the ledger's store {cause}, and nothing new is granted"))
         });
+        let registry = Arc::clone(&self.registry);
+        readiness.remark("campaigns", move || refused_files(&registry.refused_files()));
     }
 
     /// What a campaign has spent, and what it should have by now; nothing where that is not known.
@@ -213,9 +248,22 @@ impl Spent {
         (spend.map(|spend| spend.life), curve.and_then(told))
     }
 
-    /// Accounts and campaigns, for operators.
-    pub(crate) fn api(&self) -> Api {
-        api::api(Arc::clone(&self.registry) as Arc<dyn api::Budgets>)
+    /// Accounts and campaigns, for operators, with what `exchange` tells of them.
+    pub(crate) fn api(&self, exchange: &Arc<Exchange>) -> Api {
+        let budgets = Arc::clone(&self.registry) as Arc<dyn api::Budgets>;
+        api::api(budgets, Arc::new(Spending(Arc::downgrade(exchange))))
+    }
+
+    /// Reads the files of accounts and campaigns anew, for whoever asks for a reload.
+    pub(crate) fn reloader(&self) -> impl Fn() -> CampaignFiles + Send + Sync + 'static + use<> {
+        let registry = Arc::clone(&self.registry);
+        move || match registry.reload() {
+            Ok(FilesRead { created, changed, removed }) => {
+                CampaignFiles::Taken { created, changed, removed }
+            }
+            Err(Refused::Invalid(problems)) => CampaignFiles::Refused(problems),
+            Err(refused) => CampaignFiles::Unavailable(refused.to_string()),
+        }
     }
 
     /// Ends, after the exchange has.
@@ -287,6 +335,7 @@ fn follow(
                 Ok(generation) => {
                     is_failing = false;
                     warn_of_room(&catalogue, campaigns_max);
+                    warn_of_rates(&currencies(&catalogue), &exchange);
                     let number = catalogue.number;
                     info!(number, generation, "campaigns are taken over");
                     break;
@@ -301,6 +350,38 @@ fn follow(
             std::thread::sleep(AGAIN);
         }
     }
+}
+
+/// That files are refused, for readiness; nothing if they are in force.
+fn refused_files(problems: &[Problem]) -> Option<String> {
+    let files: BTreeSet<&str> = problems.iter().filter_map(|it| it.file.as_deref()).collect();
+    let files = if files.is_empty() {
+        "their files".to_owned()
+    } else {
+        files.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let count = problems.len();
+    (count > 0).then(|| {
+        let noun = if count == 1 { "problem" } else { "problems" };
+        format!("{count} {noun} in {files}; what was defined before stays in force")
+    })
+}
+
+/// Warns of accounts whose currency has no rate: nothing can be sold to them.
+fn warn_of_rates(currencies: &[(Arc<str>, Currency)], exchange: &Exchange) {
+    for (account, currency) in currencies.iter().filter(|(_, it)| !exchange.has_rate(*it)) {
+        warn!(account = &**account, "{}", without_rate(*currency));
+    }
+}
+
+fn currencies(catalogue: &Published<Shown>) -> Vec<(Arc<str>, Currency)> {
+    let accounts = catalogue.accounts.iter();
+    accounts.map(|account| (Arc::clone(&account.id), account.currency)).collect()
+}
+
+/// What comes of an account whose currency has no rate.
+pub(crate) fn without_rate(currency: Currency) -> String {
+    format!("{currency} has no rate: its campaigns and seats win nothing; add it to currency.rates")
 }
 
 /// Says so where shards have no room for all that is defined: what finds none wins nothing.

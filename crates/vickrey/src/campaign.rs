@@ -1,14 +1,16 @@
 //! `vickrey campaign`, `vickrey account` and `vickrey audit`: the API of a running exchange, for people.
 //!
 //! Owns the command line, and what is asked for. How it is sent is client.rs's; how it is shown,
-//! show.rs's and curve.rs's.
+//! the modules of each answer.
 
 mod audit;
 mod client;
 mod curve;
 mod file;
 mod show;
+mod table;
 mod tls;
+mod why;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -262,25 +264,28 @@ fn list(
     let account_query = account.map(|id| format!("&account={}", encoded(id)));
     let removed_query = removed.then(|| "&removed=true".to_owned());
     let query: String = account_query.into_iter().chain(removed_query).collect();
+    let delivery = if kind == Kind::Campaign { "&delivery=true" } else { "" };
     let (mut all, mut after) = (Vec::new(), String::new());
-    loop {
-        let mut page = client.get(&format!("{}?most={PAGE}{query}{after}", kind.path()))?;
+    let refused = loop {
+        let path = format!("{}?most={PAGE}{delivery}{query}{after}", kind.path());
+        let mut page = client.get(&path)?;
         if let Value::Array(views) = page[kind.plural()].take() {
             all.extend(views);
         }
         match page["next"].as_str() {
             Some(next) => after = format!("&after={}", encoded(next)),
-            None => break,
+            None => break page["refused_files"].take(),
         }
-    }
+    };
     if asking.json {
         return print_json(&Value::from(all), out);
     }
     if let (Some(id), true) = (account, all.is_empty()) {
         writeln!(out, "account `{id}` has no campaigns")?;
-        return Ok(Exit::Done);
+    } else {
+        show::list(kind, &all, out)?;
     }
-    show::list(kind, &all, out)?;
+    show::refused_files(&refused, out)?;
     Ok(Exit::Done)
 }
 
@@ -293,6 +298,12 @@ fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
     // A ledger that does not answer has nothing to add.
     let spend = client.ask(("GET", &kind.of(&one.id, "/spend")), &[], None)?;
     show::one(kind, &view, spend.ok().as_ref(), out)?;
+    if kind == Kind::Campaign {
+        let asked = client.ask(("GET", &kind.of(&one.id, "/why")), &[], None)?;
+        if let Ok(answer) = asked {
+            why::funnel(&answer, out)?;
+        }
+    }
     Ok(Exit::Done)
 }
 
@@ -371,8 +382,8 @@ fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
         return print_json(&answer, out);
     }
     match kind {
-        Kind::Account => show::why_account(&answer, out)?,
-        Kind::Campaign => show::why(&answer, out)?,
+        Kind::Account => why::why_account(&answer, out)?,
+        Kind::Campaign => why::why(&answer, out)?,
     }
     Ok(Exit::Done)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
-use exchange_core::Dsp;
+use exchange_core::{Dsp, Market};
 use exchange_serve::ExchangeConfig;
 use exchange_serve::campaigns::is_strange;
 use pacer_serve::BudgetsConfig;
@@ -149,7 +149,8 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let Config { exchange, budgets, .. } = &loaded.value;
     let folder = file.parent().unwrap_or(Path::new(""));
     let campaigns = budgets.as_ref().map(|budgets| budgets::check(budgets, folder)).transpose()?;
-    let dsps = exchange.as_ref().map(|exchange| &exchange.market.dsps[..]);
+    let exchange_market = exchange.as_ref().map(|exchange| &exchange.market);
+    let dsps = exchange_market.map(|market| &market.dsps[..]);
     let exchange = match dsps {
         Some([_]) => "exchange with 1 DSP".to_owned(),
         Some(dsps) => format!("exchange with {} DSPs", dsps.len()),
@@ -174,6 +175,14 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     }
     if let Some(campaigns) = &campaigns {
         warn(campaigns, dsps, out)?;
+        for (account, currency) in &campaigns.currencies {
+            let is_unknown =
+                |market: &Market| market.rates.ratio(*currency, market.currency).is_none();
+            if exchange_market.is_some_and(is_unknown) {
+                let why = budgets::without_rate(*currency);
+                writeln!(out, "warning: account `{account}`: {why}")?;
+            }
+        }
     }
     let notices = loaded.value.exchange.as_ref().and_then(|exchange| exchange.notices.as_ref());
     let both = budgets.as_ref().zip(notices);

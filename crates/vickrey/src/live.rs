@@ -173,7 +173,7 @@ impl Live {
             info!("the files have not changed; the configuration stays as it is");
             now.loaded_at = SystemTime::now();
             let (generation, needs_restart) = (now.generation, now.needs_restart.clone());
-            return Ok(ReloadSummary { generation, differences: Vec::new(), needs_restart });
+            return Ok(ReloadSummary { generation, needs_restart, ..ReloadSummary::default() });
         }
         drop(now);
         let mut needs_restart = fixed(&self.0.first.differences(&effective));
@@ -207,7 +207,8 @@ impl Live {
         };
         drop(now);
         log(&reloaded, &differences, &needs_restart);
-        Ok(ReloadSummary { generation: reloaded.number, differences, needs_restart })
+        let generation = reloaded.number;
+        Ok(ReloadSummary { generation, differences, needs_restart, campaigns: None })
     }
 }
 

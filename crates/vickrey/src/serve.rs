@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig, api};
-use runtime::admin::{Admin, ChangeAllowance, Pages, Readiness, configuration, document};
+use runtime::admin::{
+    Admin, CampaignFiles, ChangeAllowance, Configuration, InForce, Pages, Readiness, ReloadError,
+    ReloadSummary, configuration, document,
+};
 use runtime::config::load_tracked;
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
@@ -171,9 +174,12 @@ impl Operated<'_> {
         }
         // Reloads and changes of campaigns both make generations, so they share one limit.
         let allowance = ChangeAllowance::new(config.admin.changes);
-        let budgets = self.budgets.map(|budgets| budgets.api().limited(&allowance));
+        let budgets = self.budgets.map(|budgets| budgets.api(self.exchange).limited(&allowance));
         let budgets = budgets.unwrap_or_else(pacer_serve::api::unconfigured);
-        let live = self.live.map(|live| configuration(live.clone()).limited(&allowance));
+        let reloader = self.budgets.map(|budgets| Box::new(budgets.reloader()) as _);
+        let live = self.live.map(|live| {
+            configuration(Reloading { live: live.clone(), campaigns: reloader }).limited(&allowance)
+        });
         let pages = Pages {
             exposition,
             readiness,
@@ -184,6 +190,24 @@ impl Operated<'_> {
                 .collect(),
         };
         Admin::start(&config.admin, listener, pages)
+    }
+}
+
+/// The configuration, and the files of accounts and campaigns, as an operator reloads them: both.
+struct Reloading {
+    live: Live,
+    /// `None` where nobody keeps accounts.
+    campaigns: Option<Box<dyn Fn() -> CampaignFiles + Send + Sync>>,
+}
+
+impl Configuration for Reloading {
+    fn in_force(&self) -> InForce {
+        self.live.in_force()
+    }
+
+    fn reload(&self) -> Result<ReloadSummary, ReloadError> {
+        let summary = self.live.reload()?;
+        Ok(ReloadSummary { campaigns: self.campaigns.as_ref().map(|reload| reload()), ..summary })
     }
 }
 

@@ -10,12 +10,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
 use pacer_core::ledger::{AccountWhy, HourSpend, Level, Owner, Span, Spend, Why};
 use pacer_core::messages::{Period, Slot};
 use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
 use pacer_core::strategy::{Flight, Pace};
-use pacer_serve::api::api;
+use pacer_serve::api::{ExchangeView, Mismatches, api};
 use pacer_serve::registry::testing::{PriceRules, StoreDesk};
 use pacer_serve::registry::{Registry, RegistryOptions};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
@@ -28,12 +29,40 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use units::{Currency, Nanos};
+use units::{Cpm, Currency, Nanos};
 
 const TOKEN: &str = "0123456789abcdef";
 
 const CAMPAIGN: &str = "id = 'summer'\naccount = 'acme'\nstart = 2026-11-01\nend = '2026-12-01'\n\
                         budget = '5'\n[bid]\nvalue = '2.50'\n";
+
+/// An exchange that counts the same for every campaign.
+struct Counted;
+
+impl ExchangeView for Counted {
+    fn obstacle(&self) -> Option<String> {
+        None
+    }
+
+    fn has_rate(&self, _: Currency) -> bool {
+        true
+    }
+
+    fn funnel(&self, _: Slot, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+        let mut counts = FunnelCounts::default();
+        counts.count(FunnelStep::Matched, 1_000);
+        counts.count(FunnelStep::BelowFloor, 1_000);
+        let price = |micros| Cpm::new(micros).unwrap();
+        let shortfall = Some(Shortfall { bid: price(400_000), floor: price(1_200_000) });
+        let hour = FunnelWindow { offered: 12_000, counts, shortfall, ..FunnelWindow::default() };
+        Some([hour, FunnelWindow { offered: 240_000, ..hour }])
+    }
+
+    fn mismatches(&self, _: Slot) -> Option<Mismatches> {
+        let failed = vec![("targeting.countries", 250), ("creative", 0)];
+        Some(Mismatches { impressions: 256, matched: 6, failed })
+    }
+}
 
 /// An admin listener with budgets, of this process.
 struct Server {
@@ -67,7 +96,7 @@ impl Server {
             exposition: Exposition::default(),
             readiness: Readiness::default(),
             shutdown: Shutdown::new(Duration::from_secs(3600)),
-            apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry))],
+            apis: vec![api(Arc::<Registry<PriceRules>>::clone(&registry), Arc::new(Counted))],
         };
         let admin = Some(Admin::start(&options, listener, pages).unwrap());
         Self { admin, address, desk, registry, folder }
@@ -145,7 +174,10 @@ fn a_campaign_from_its_file_to_its_end() {
     let listed = server.run(&["campaign", "list"], 0, &[], &[]);
     let lines: Vec<Vec<&str>> =
         listed.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[1], ["summer", "acme", "open", "5", "-", "-", "the", "API"]);
+    let head = ["id", "account", "state", "spent", "of", "for", "expected", "by", "now", "pace"];
+    assert_eq!(lines[0][..10], head);
+    let row = ["summer", "acme", "open", "0.00", "USD", "-", "-", "-", "-", "the", "API"];
+    assert_eq!(lines[1], row);
     assert_eq!(lines[2][..3], ["winter", "acme", "open"]);
     let of_nope = ["account `nope` has no campaigns"];
     server.run(&["campaign", "list", "--account", "nope"], 0, &of_nope, &[]);
@@ -163,7 +195,8 @@ fn a_campaign_from_its_file_to_its_end() {
     server.desk.told().spends.insert(Slot(1), spend);
     let budget =
         ["campaign", "budget", "summer", "--budget", "3", "--daily", "2", "--hourly", "none"];
-    let note = "note: budget: 3 USD is below what is spent in all, 3.5 USD: nothing more is spent";
+    let note =
+        "note: budget: 3.00 USD is below what is spent in all, 3.50 USD: nothing more is spent";
     server.run(&budget, 0, &["at version 4", note], &[]);
     server.run(
         &["campaign", "show", "summer"],
@@ -172,7 +205,7 @@ fn a_campaign_from_its_file_to_its_end() {
             "campaign summer, version 4, open, defined in the API",
             "  bid.value     2.50",
             "  daily_budget  2",
-            "spent: 0.5 USD in this hour, 1.5 today, 3.5 in all",
+            "spent: 0.50 USD in this hour, 1.50 USD today, 3.50 USD in all",
         ],
         &[],
     );
@@ -189,7 +222,7 @@ fn a_campaign_from_its_file_to_its_end() {
 fn accounts() {
     let server = Server::start("");
     let listed = server.run(&["account", "list"], 0, &["a.toml"], &[]);
-    assert!(listed.contains("acme  USD       open   100"), "{listed}");
+    assert!(listed.contains("acme  open   100.00 USD"), "{listed}");
     let file = server.file(
         "b.toml",
         "[[account]]\nid = 'b'\ncurrency = 'EUR'\n[[account]]\nid = 'c'\ncurrency = 'EUR'\n",
@@ -250,19 +283,32 @@ fn why_and_curve() {
         &["campaign", "why", "summer"],
         0,
         &[
-            "summer: its budget is spent: of the campaign's 5 USD, 5 are spent",
+            "summer: its budget is spent: of the campaign's 5.00 USD, 5.00 USD are spent",
             "(budget_exhausted)",
         ],
         &[],
     );
-    let row: Vec<_> = said.lines().nth(2).unwrap().split_whitespace().collect();
-    assert_eq!(row, ["campaign", "life", "5", "5", "0.1", "0"]);
+    assert_eq!(said.lines().nth(1), Some("what to do: raise its `budget`"));
+    let row: Vec<_> = said.lines().nth(3).unwrap().split_whitespace().collect();
+    let money = ["5.00", "USD", "5.00", "USD", "0.10", "USD", "0.00", "USD"];
+    assert_eq!(row, [&["campaign", "life"][..], &money].concat());
     assert!(!said.contains("how it bids"), "its strategy has not begun: {said}");
+    for row in [
+        "impressions        last hour  last day",
+        "offered to it         12,000   240,000",
+        "  below the floor      1,000     1,000",
+        "of a sample of 256 impressions:",
+        "targeting.countries      250",
+    ] {
+        assert!(said.contains(row), "no `{row}` in {said}");
+    }
+    let shown = ["impressions", "spent               0.00 USD  0.00 USD"];
+    server.run(&["campaign", "show", "summer"], 0, &shown, &[]);
     let pace = Pace::FULL;
     let bidding = Bidding { strategy: "slot_dual", is_fixed_price: false, pace };
     server.desk.told().biddings.insert(Slot(1), bidding);
     let bids =
-        "how it bids: slot_dual bids 1 of its value, 2.5 USD for 1000 impressions, for every";
+        "how it bids: slot_dual bids 1 of its value, 2.50 USD for 1000 impressions, for every";
     server.run(&["campaign", "why", "summer"], 0, &[bids], &[]);
     let point = |minute: u64, target, spent| CurvePoint {
         at_unix_ms: 1_800_000_000_000 + minute * 60_000,
@@ -271,6 +317,7 @@ fn why_and_curve() {
     };
     let curve = Curve {
         span: Span::Day,
+        limit: cents(800),
         flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
         pace: Pace::FULL,
@@ -283,7 +330,7 @@ fn why_and_curve() {
         ],
     };
     server.desk.told().curves.insert(Slot(1), curve);
-    let title = ["summer: share of the day's 5 USD", "· target   ● slot_dual", "100 %"];
+    let title = ["summer: share of the day's 8.00 USD", "· target   - plan   ● slot_dual", "100 %"];
     server.run(&["campaign", "curve", "summer"], 0, &title, &[]);
     let svg = server.folder.path().join("x.svg");
     let svg_text = svg.to_str().unwrap();
@@ -308,12 +355,12 @@ fn an_account_as_a_whole() {
         hours,
     };
     server.desk.told().account_spends.insert(0, spend);
-    let spent = "acme: 0.5 USD in this hour, 1.5 today, 3.5 in all";
-    let hour = "2027-01-15T07:00:00.000Z  1\n";
+    let spent = "acme: 0.50 USD in this hour, 1.50 USD today, 3.50 USD in all";
+    let hour = "2027-01-15T07:00:00.000Z  1.00 USD\n";
     server.run(&["account", "spend", "acme"], 0, &[spent, "hour from", hour], &[]);
     let shown = server.run(&["account", "spend", "acme", "--json"], 0, &[], &[]);
     assert!(shown.contains("\"life\": \"3.5\""), "{shown}");
-    server.run(&["account", "show", "acme"], 0, &["spent: 0.5 USD in this hour"], &[]);
+    server.run(&["account", "show", "acme"], 0, &["spent: 0.50 USD in this hour"], &[]);
 
     let open =
         ["acme: nothing keeps it from spending", "its seats: nothing", "1 campaign: nothing"];
@@ -340,16 +387,16 @@ fn an_account_as_a_whole() {
         is_store_failing: false,
     };
     server.desk.told().account_whys.insert(0, why);
-    let words =
-        "acme: its budget is spent: of the account's 100 USD, 100 are spent or on their way";
+    let words = "acme: its budget is spent: of the account's 100.00 USD, 100.00 USD are spent or on \
+                 their way";
     let said = server.run(
         &["account", "why", "acme"],
         0,
-        &[words, "(budget_exhausted)", "on its way, in USD: 0.01 at shards"],
+        &[words, "(budget_exhausted)", "on its way: 0.01 USD at shards"],
         &[],
     );
     let row: Vec<_> = said.lines().nth(2).unwrap().split_whitespace().collect();
-    assert_eq!(row, ["life", "100", "100", "0"]);
+    assert_eq!(row, ["life", "100.00", "USD", "100.00", "USD", "0.00", "USD"]);
     assert!(!said.contains("limit of"), "its rows are no campaign's: {said}");
 }
 

@@ -131,9 +131,13 @@ impl Drop for Life {
 }
 
 fn get(admin: &str, path: &str) -> String {
+    ask(admin, &format!("GET {path}"))
+}
+
+fn ask(admin: &str, line: &str) -> String {
     let mut stream = TcpStream::connect(admin).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -243,4 +247,79 @@ fn an_account_that_no_file_has_may_be_the_api_s_once_there_is_a_ledger() {
     let (code, _, err) = said(place.serve().output().unwrap());
     assert_eq!(code, Some(64), "{err}");
     assert!(err.contains("campaign[0].account = 'acme': is no account"), "{err}");
+}
+
+#[test]
+fn a_currency_without_a_rate_is_warned_of() {
+    let place = Place::new();
+    place.write("a.toml", "[[account]]\nid = 'acme'\ncurrency = 'USD'\n");
+    place.write("b.toml", "[[account]]\nid = 'berlin'\ncurrency = 'EUR'\n");
+    let warning = "EUR has no rate: its campaigns and seats win nothing; add it to currency.rates";
+    let (code, out, err) = place.check();
+    assert_eq!((code, &*err), (Some(0), ""), "{out}");
+    assert!(out.contains(&format!("warning: account `berlin`: {warning}")), "{out}");
+    assert!(!out.contains("account `acme`"), "{out}");
+    let mut life = Life::begin(&place);
+    assert!(life.logged(warning).contains("berlin"));
+    life.logged("metrics and health");
+    life.end();
+    let text = std::fs::read_to_string(place.config()).unwrap();
+    let rates = "[currency]\nrates = { EUR = \"1.08\" }\n";
+    std::fs::write(place.config(), format!("{rates}{text}")).unwrap();
+    let (_, out, _) = place.check();
+    assert!(!out.contains("has no rate"), "{out}");
+}
+
+#[test]
+fn refused_files_of_campaigns_are_told_everywhere() {
+    let place = Place::new();
+    place.write("a.toml", "[[account]]\nid = 'acme'\ncurrency = 'USD'\n");
+    place.write("b.toml", CAMPAIGN);
+    let mut life = Life::begin(&place);
+    let line = life.logged("metrics and health at http://");
+    let (_, address) = line.split_once("http://").unwrap();
+    let admin = address.split('/').next().unwrap();
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+            std::thread::yield_now();
+        }
+    };
+    let ready = || get(admin, "/health/ready");
+    until("it is ready", &|| ready().ends_with("\r\n\r\nready\n"));
+    place.write("b.toml", &CAMPAIGN.replace("2.5", "-2.5"));
+    let reloaded = ask(admin, "POST /v1/reload");
+    assert!(reloaded.starts_with("HTTP/1.1 422"), "{reloaded}");
+    let problem = ["b.toml", "campaign[0].bid.value", "stays in force"];
+    for told in problem {
+        assert!(reloaded.contains(told), "no {told} in {reloaded}");
+    }
+    let told = ready();
+    assert!(told.starts_with("HTTP/1.1 200"), "{told}");
+    assert!(
+        told.contains("degraded; campaigns: 1 problem in ") && told.contains("b.toml"),
+        "{told}"
+    );
+    assert!(get(admin, "/metrics").contains("campaign_files_problems 1\n"));
+    let list = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vickrey"));
+        let url = format!("http://{admin}");
+        said(command.args(["campaign", "list", "--admin", &url]).output().unwrap()).1
+    };
+    let listed = list();
+    assert!(
+        listed.contains("warning: the files of accounts and campaigns are refused"),
+        "{listed}"
+    );
+    assert!(listed.contains("b.toml line 6: campaign[0].bid.value"), "{listed}");
+    assert!(listed.contains("summer  acme"), "{listed}");
+    place.write("b.toml", &CAMPAIGN.replace("2.5", "2.6"));
+    let reloaded = ask(admin, "POST /v1/reload");
+    assert!(reloaded.starts_with("HTTP/1.1 200"), "{reloaded}");
+    assert!(reloaded.contains(r#""campaigns":{"#), "{reloaded}");
+    until("it is ready", &|| ready().ends_with("\r\n\r\nready\n"));
+    assert!(get(admin, "/metrics").contains("campaign_files_problems 0\n"));
+    assert!(!list().contains("warning"));
+    life.end();
 }

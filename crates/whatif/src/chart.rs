@@ -10,6 +10,8 @@ const SIZE_MIN: (usize, usize) = (16, 4);
 const SIZE_MAX: (usize, usize) = (400, 100);
 
 const TARGET: char = '·';
+/// Of a target that is still to come.
+const PLAN: char = '-';
 /// One for each line, then from the start again.
 const MARKS: [char; 6] = ['●', '○', '■', '□', '▲', '△'];
 
@@ -20,11 +22,11 @@ pub fn draw(drawing: &Drawing, width: usize, height: usize) -> String {
     let height = height.clamp(SIZE_MIN.1, SIZE_MAX.1);
     let mut field = vec![vec![' '; width]; height];
     if let Some(target) = &drawing.target {
-        trace(&mut field, drawing, target, TARGET);
+        trace(&mut field, drawing, target, (TARGET, Some(PLAN)));
     }
     // The first is drawn last: it is the one that is asked for.
     for (number, line) in drawing.lines.iter().enumerate().rev() {
-        trace(&mut field, drawing, line, MARKS[number % MARKS.len()]);
+        trace(&mut field, drawing, line, (MARKS[number % MARKS.len()], None));
     }
     let mut text = format!("{}\n", visible(&drawing.title));
     for (row, cells) in field.iter().enumerate() {
@@ -49,15 +51,24 @@ fn axis_label(row: usize, height: usize) -> String {
     quarter.map_or(String::new(), |quarter| format!("{} %", quarter * 25))
 }
 
-fn trace(field: &mut [Vec<char>], drawing: &Drawing, curve: &Curve, mark: char) {
+/// With the mark of what was, and that of what is to come, if that is drawn.
+fn trace(
+    field: &mut [Vec<char>],
+    drawing: &Drawing,
+    curve: &Curve,
+    (was, coming): (char, Option<char>),
+) {
     if curve.points.is_empty() {
         return;
     }
     let (height, width) = (field.len(), field[0].len());
-    let row = |column: usize| {
+    let moment = |column: usize| {
         #[expect(clippy::cast_precision_loss, reason = "at most some hundred columns")]
         let share = column as f64 / (width - 1) as f64;
-        let spent = curve.at(drawing.moment(share)).clamp(0.0, 1.0);
+        drawing.moment(share)
+    };
+    let row = |column: usize| {
+        let spent = curve.at(moment(column)).clamp(0.0, 1.0);
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -68,14 +79,17 @@ fn trace(field: &mut [Vec<char>], drawing: &Drawing, curve: &Curve, mark: char) 
         height - 1 - up
     };
     for (column, row) in (0..width).map(row).enumerate() {
-        field[row][column] = mark;
+        let mark = if drawing.is_coming(moment(column)) { coming } else { Some(was) };
+        mark.into_iter().for_each(|mark| field[row][column] = mark);
     }
 }
 
 fn legend(drawing: &Drawing) -> String {
     let target = drawing.target.iter().map(|curve| (TARGET, curve));
     let lines = MARKS.into_iter().cycle().zip(&drawing.lines);
-    let names = target.chain(lines).map(|(mark, curve)| format!("{mark} {}", visible(&curve.name)));
+    let plan = drawing.now_ms.is_some().then(|| format!("{PLAN} plan"));
+    let named = |(mark, curve): (char, &Curve)| format!("{mark} {}", visible(&curve.name));
+    let names = target.map(named).chain(plan).chain(lines.map(named));
     format!("        {}\n", names.collect::<Vec<_>>().join("   "))
 }
 
@@ -100,6 +114,7 @@ mod tests {
             end_ms: 1_000_000 + 86_400_000,
             target: Some(curve("target", &[(1_000_000, 0.0), (87_400_000, 1.0)])),
             lines: vec![curve("asap", &[(1_000_000, 0.0), (22_600_000, 1.0)])],
+            now_ms: None,
         };
         let want = "\
 spend\u{fffd}[2J
@@ -117,6 +132,31 @@ spend\u{fffd}[2J
     }
 
     #[test]
+    fn nothing_is_drawn_of_the_future_but_the_plan() {
+        let drawing = Drawing {
+            title: "spend".to_owned(),
+            start_ms: 0,
+            end_ms: 86_400_000,
+            target: Some(curve("target", &[(0, 0.0), (86_400_000, 1.0)])),
+            lines: vec![curve("asap", &[(0, 0.0), (43_200_000, 0.25)])],
+            now_ms: Some(43_200_000),
+        };
+        let want = "\
+spend
+ 100 % ┤              ---
+  75 % ┤          ----
+  50 % ┤      ···-
+  25 % ┤  ··●●●●●
+   0 % ┤●●●●
+       └─────────────────
+        0     12 h   24 h
+        · target   - plan   ● asap
+";
+        let got = draw(&drawing, 17, 5);
+        assert_eq!(got, want, "\n{got}");
+    }
+
+    #[test]
     fn sizes_are_held_within_limits() {
         let drawing = Drawing {
             title: String::new(),
@@ -124,6 +164,7 @@ spend\u{fffd}[2J
             end_ms: 0,
             target: None,
             lines: vec![curve("none", &[])],
+            now_ms: None,
         };
         assert_eq!(draw(&drawing, 0, 0).lines().count(), 4 + 4);
         assert_eq!(draw(&drawing, usize::MAX, usize::MAX).lines().count(), 100 + 4);

@@ -41,6 +41,9 @@ pub struct Drawing {
     pub target: Option<Curve>,
     /// What it was.
     pub lines: Vec<Curve>,
+    /// Until when that is known: behind it lines are not drawn, and the target is a plan. `None` of what
+    /// is over.
+    pub now_ms: Option<u64>,
 }
 
 impl Drawing {
@@ -55,6 +58,11 @@ impl Drawing {
         )]
         let since_ms = since as u64;
         self.start_ms.saturating_add(since_ms)
+    }
+
+    /// Whether a moment is still to come.
+    pub(crate) fn is_coming(&self, time_ms: u64) -> bool {
+        self.now_ms.is_some_and(|now_ms| now_ms < time_ms)
     }
 
     pub(crate) const fn length_ms(&self) -> u64 {

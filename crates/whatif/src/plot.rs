@@ -33,11 +33,14 @@ pub fn svg(drawing: &Drawing) -> String {
     head(&mut out, drawing);
     axes(&mut out, drawing);
     if let Some(target) = &drawing.target {
-        line(&mut out, drawing, target, "target");
+        line(&mut out, drawing, (target, false), "target");
+        if drawing.now_ms.is_some() {
+            line(&mut out, drawing, (target, true), "plan");
+        }
     }
     // The first is drawn last, over the others.
     for (number, curve) in drawing.lines.iter().enumerate().rev() {
-        line(&mut out, drawing, curve, &format!("s{}", number % STYLES.len()));
+        line(&mut out, drawing, (curve, false), &format!("s{}", number % STYLES.len()));
     }
     legend(&mut out, drawing);
     out.push_str("</svg>\n");
@@ -70,6 +73,7 @@ fn head(out: &mut String, drawing: &Drawing) {
     put!(out, ".grid {{ stroke: #dddddd; }} .axis {{ stroke: #555555; }}");
     put!(out, "polyline, .key {{ fill: none; stroke-width: 2; stroke-linejoin: round; }}");
     put!(out, ".target {{ stroke: #888888; stroke-width: 4; stroke-opacity: 0.55; }}");
+    put!(out, ".plan {{ stroke: #888888; stroke-dasharray: 3 5; }}");
     for (number, (light, _, dashes)) in STYLES.iter().enumerate() {
         put!(out, ".s{number} {{ stroke: {light}; stroke-dasharray: {dashes}; }}");
     }
@@ -118,19 +122,26 @@ fn axes(out: &mut String, drawing: &Drawing) {
     );
 }
 
-fn line(out: &mut String, drawing: &Drawing, curve: &Curve, class: &str) {
+/// What was of a curve, or what is to come.
+fn line(out: &mut String, drawing: &Drawing, (curve, is_coming): (&Curve, bool), class: &str) {
     let (left, top, right, bottom) = FIELD;
     if curve.points.is_empty() {
         return;
     }
-    let count = curve.points.len().clamp(2, POINTS_MAX);
+    // Of what stops in the middle the end is to be seen.
+    let least = if drawing.now_ms.is_some() { POINTS_MAX } else { 2 };
+    let count = curve.points.len().clamp(least, POINTS_MAX);
     let _ = write!(out, r#"<polyline class="{class}" points=""#);
+    let mut is_first = true;
     for number in 0..count {
         #[expect(clippy::cast_precision_loss, reason = "at most some hundred points")]
         let share = number as f64 / (count - 1) as f64;
+        if drawing.is_coming(drawing.moment(share)) != is_coming {
+            continue;
+        }
         let spent = curve.at(drawing.moment(share)).clamp(0.0, 1.0);
         let (x, y) = (left + (right - left) * share, bottom - (bottom - top) * spent);
-        let space = if number == 0 { "" } else { " " };
+        let space = if std::mem::take(&mut is_first) { "" } else { " " };
         let _ = write!(out, "{space}{x:.1},{y:.1}");
     }
     put!(out, r#""/>"#);
@@ -146,6 +157,9 @@ fn legend(out: &mut String, drawing: &Drawing) {
     };
     if let Some(target) = &drawing.target {
         key("target", &target.name);
+        if drawing.now_ms.is_some() {
+            key("plan", "plan");
+        }
     }
     for (number, curve) in drawing.lines.iter().enumerate() {
         key(&format!("s{}", number % STYLES.len()), &curve.name);

@@ -315,6 +315,7 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
             end_ms,
             target: Some(wanted(&target)),
             lines: curves,
+            now_ms: None,
         },
     })
 }

@@ -14,12 +14,14 @@ mod creative;
 mod index;
 mod matching;
 mod offers;
+mod probe;
 mod room;
 mod targeting;
 mod terms;
 
 use std::sync::Arc;
 
+use pacer_core::funnel::Shortfall;
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
 use units::{Cpm, Currency, Multiplier};
@@ -27,6 +29,7 @@ use units::{Cpm, Currency, Multiplier};
 pub use catalogue::Catalogue;
 pub use creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
 pub use offers::ACCOUNTS_MAX;
+pub use probe::{Criterion, Probe, ProbeCounts};
 pub use room::Room;
 pub use targeting::{CampaignTargeting, KeyValues, Listed, Page};
 
@@ -101,6 +104,10 @@ pub trait Desk {
     ///
     /// Why nothing is bid.
     fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal>;
+
+    /// What was decided is below every floor that it could be bid over: the campaign does not bid for the
+    /// impression. `shortfall` says what it would have bid, and the least of those floors.
+    fn fall_short(&mut self, _slot: Slot, _shortfall: impl FnOnce() -> Shortfall) {}
 }
 
 /// A bid of the house.

@@ -314,7 +314,7 @@ impl Holding<'_> {
         let waiting = Armed(Some(abandoned));
         let round = ask_all(&outbound, &questions, shard.room());
         // While DSPs think.
-        let house = House::bids(shard, self.snapshot, auction, *house);
+        let house = House::bids(shard, self.snapshot, (auction, inbound.body.as_bytes()), *house);
         let mut outcomes = round.collect().await;
         waiting.disarm();
         let moments = Moments { closed: Some(Instant::now()), ..moments };

@@ -224,6 +224,9 @@ impl Closing<'_> {
             metrics.tests.increment();
             return;
         }
+        if let Some(house) = self.house {
+            house.count(judgement, clearing);
+        }
         for sale in sales.iter().filter(|sale| sale.fate == Fate::Won) {
             metrics.sold.increment();
             let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");

@@ -13,6 +13,7 @@ mod config;
 mod dns;
 pub mod explain;
 mod fanout;
+mod funnels;
 mod generation;
 mod guards;
 mod gzip;

@@ -3,6 +3,7 @@
 //! It makes no decision about money: those are `pacer_core::shard`'s. It moves messages, and knows
 //! which shard a reservation is of.
 
+mod counting;
 mod errands;
 
 use std::cell::{Cell, RefCell};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use exchange_core::house::{self, Catalogue, Desk, HouseAnswer, Price, Room};
 use exchange_core::{Ask, Auction, Reservation};
 use pacer_core::calendar::QUARTER_MS;
+use pacer_core::funnel::{FunnelStep, Shortfall};
 use pacer_core::messages::{FromShard, Receipt, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::{Counts, Denial, Moment, Options, OptionsError, Shard};
@@ -21,6 +23,8 @@ use pacer_core::token::{Token, TokenKey, TokenText, TtlClass};
 use tracing::error;
 use units::{Cpm, Multiplier, Nanos, Tick};
 
+use counting::Counting;
+pub(crate) use counting::ParcelBox;
 pub(crate) use errands::{Errand, Errands, Peers, Spent};
 
 use crate::metrics::ExchangeMetrics;
@@ -87,6 +91,7 @@ struct Open {
     from_ledger: rtrb::Consumer<ToShard>,
     to_ledger: rtrb::Producer<FromShard>,
     courses: Vec<Course>,
+    counting: Counting,
     /// Campaigns that came to requests since it was told last.
     came: Vec<Slot>,
     /// Auctions in which the house was asked.
@@ -113,6 +118,10 @@ struct Course {
     seen: Seen,
     /// Whether it stands among those that came.
     is_listed: bool,
+    /// Whether it has ever come to an impression: seats of DSPs never do.
+    is_house: bool,
+    /// Where its row was found last.
+    place: u32,
     /// In the last auction that let it bid, by number: what all its bids there would cost.
     bidding: (u64, Nanos),
 }
@@ -135,6 +144,7 @@ impl Purse {
             from_ledger,
             to_ledger,
             courses: Vec::new(),
+            counting: Counting::new(ParcelBox::new()),
             came: Vec::new(),
             auctions: 0,
             counts: Counts::default(),
@@ -146,6 +156,12 @@ impl Purse {
         Ok(Self { bank, ttls: options.ttls, open, search, peers, is_durable, was_durable })
     }
 
+    /// What is counted goes there.
+    pub fn counting_to(self, parcels: ParcelBox) -> Self {
+        self.open.borrow_mut().counting = Counting::new(parcels);
+        self
+    }
+
     /// What campaigns of the house answer.
     pub fn bid(
         &self,
@@ -154,10 +170,26 @@ impl Purse {
     ) -> HouseAnswer {
         let Search { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();
-        let (auction, ..) = asked;
-        let mut deciding = Deciding::new(self, (auction.id, auction.request.is_test()));
+        let (auction, ask, _) = asked;
+        let is_test = auction.request.is_test();
+        let mut deciding = Deciding::new(self, (auction.id, is_test));
         catalogue.bid(asked, &mut deciding, room, &mut answer);
+        if !is_test {
+            let open = &mut *self.open.borrow_mut();
+            open.counting.offer(ask.imps.count_ones());
+            answer.bids.iter().for_each(|bid| open.count(bid.slot, FunnelStep::Bid));
+        }
         answer
+    }
+
+    /// Counts what became of a bid.
+    pub fn count(&self, slot: Slot, step: FunnelStep) {
+        self.open.borrow_mut().count(slot, step);
+    }
+
+    /// Copies a request's body if it is time for one: campaigns that match nothing are tried on it.
+    pub fn copy(&self, body: &[u8]) {
+        self.open.borrow_mut().counting.copy(body);
     }
 
     /// Keeps the room of an answer for another, unless it was extravagant.
@@ -211,17 +243,18 @@ impl Purse {
 
     /// Does what concerns this shard.
     pub fn errand(&self, errand: Errand) {
-        let shard = &mut self.open.borrow_mut().shard;
+        let open = &mut *self.open.borrow_mut();
         let now = self.now().tick;
         match errand {
             Errand::Settle(token) => {
                 // A rejected one is counted there; the ledger knows it by the log.
-                if let Ok(claim) = shard.claim(&token, now) {
-                    shard.settle(claim, token.amount());
+                if let Ok(claim) = open.shard.claim(&token, now) {
+                    open.shard.settle(claim, token.amount());
+                    open.bill(token.slot(), token.amount());
                 }
             }
             Errand::Release(token) => {
-                let _rejected = shard.release(&token, now);
+                let _rejected = open.shard.release(&token, now);
             }
         }
     }
@@ -238,6 +271,7 @@ impl Purse {
         }
         open.shard.advance(now.tick);
         open.tell();
+        open.counting.turn(now.tick, &metrics.purse);
         let counts = *open.shard.counts();
         let strand = counts.untaken > open.counts.untaken;
         if strand && !std::mem::replace(&mut open.is_short, true) {
@@ -298,11 +332,52 @@ impl Open {
     fn course(&mut self, slot: Slot) -> &mut Course {
         let index = usize::try_from(slot.0).expect("an index has 32 bits");
         if self.courses.len() <= index {
-            let (pace, seen) = (Pace::FULL, Seen::default());
-            let course = Course { pace, seen, is_listed: false, bidding: (0, Nanos::new(0)) };
+            let course = Course {
+                pace: Pace::FULL,
+                seen: Seen::default(),
+                is_listed: false,
+                is_house: false,
+                place: 0,
+                bidding: (0, Nanos::new(0)),
+            };
             self.courses.resize(index + 1, course);
         }
         &mut self.courses[index]
+    }
+
+    fn count(&mut self, slot: Slot, step: FunnelStep) {
+        let mut place = self.course(slot).place;
+        self.counting.count((slot, &mut place), step);
+        self.course(slot).place = place;
+    }
+
+    fn fall_short(&mut self, slot: Slot, shortfall: impl FnOnce() -> Shortfall) {
+        let mut place = self.course(slot).place;
+        self.counting.fall_short((slot, &mut place), shortfall);
+        self.course(slot).place = place;
+    }
+
+    /// Counts what a campaign was billed; a seat of a DSP has no funnel.
+    fn bill(&mut self, slot: Slot, price: Nanos) {
+        let Course { mut place, is_house, .. } = *self.course(slot);
+        if is_house {
+            self.counting.bill((slot, &mut place), price);
+            self.course(slot).place = place;
+        }
+    }
+
+    /// Counts an impression that a campaign matched, and why it is not bid for, if so.
+    fn matched(&mut self, slot: Slot, decided: Result<(), Refusal>) {
+        self.course(slot).is_house = true;
+        let step = match decided {
+            Ok(()) => None,
+            Err(refusal) => match FunnelStep::withheld(refusal) {
+                None => return,
+                step => step,
+            },
+        };
+        self.count(slot, FunnelStep::Matched);
+        step.into_iter().for_each(|step| self.count(slot, step));
     }
 
     /// As much as the ring has room for; the rest stays to be told.
@@ -391,8 +466,15 @@ impl Desk for Deciding<'_> {
             if !std::mem::replace(&mut course.is_listed, true) {
                 open.came.push(slot);
             }
+            open.matched(slot, decided.map(drop));
         }
         decided.map(|(bid, _)| bid)
+    }
+
+    fn fall_short(&mut self, slot: Slot, shortfall: impl FnOnce() -> Shortfall) {
+        if !self.is_test {
+            self.purse.open.borrow_mut().fall_short(slot, shortfall);
+        }
     }
 }
 

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use eventlog::lane::{Log, State};
 use exchange_core::guard::Status;
+use exchange_core::house::ProbeCounts;
+use pacer_core::funnel::FunnelWindow;
+use pacer_core::messages::Slot;
 use pacer_core::shard::OptionsError;
 use runtime::metrics::{Exposition, PerShard};
 use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
@@ -16,11 +19,13 @@ use runtime::traces::Tracer;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::{debug, error};
+use units::Currency;
 
 use crate::campaigns::Campaigns;
 use crate::config::{ExchangeConfig, NoticesConfig};
 use crate::dns::{Resolver, SystemNames};
 use crate::fanout::{Reactor, Tls};
+use crate::funnels::{Funnels, FunnelsThread};
 use crate::generation::{Generation, Generations, Reloaded};
 use crate::guards::{GuardId, Guards, GuardsThread};
 use crate::http;
@@ -29,7 +34,7 @@ use crate::notices::{
     Client, Clock, Counter, NodeClient, Office, ReplayError, Settlements, Times, Unbudgeted, View,
     Window, own_key, replay,
 };
-use crate::purse::{Bank, Errands, Line, Peers, Purse, Spent};
+use crate::purse::{Bank, Errands, Line, ParcelBox, Peers, Purse, Spent};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
 use crate::shard::{Shard, ShardIdentity, ShardParts};
 
@@ -48,6 +53,10 @@ pub struct Exchange {
     office: Option<OpenOffice>,
     /// `None` when the first configuration had no record.
     recording: Option<Recording>,
+    /// `None` where nobody keeps accounts.
+    funnels: Option<Funnels>,
+    /// Parcels are taken as long as this lives.
+    _funnelling: Option<FunnelsThread>,
     /// Rights are renewed as long as this lives.
     _renewal: GuardsThread,
 }
@@ -116,9 +125,12 @@ impl Exchange {
         let (accounts, campaigns, settlements) = Accounts::of(budgets);
         let office = open_office(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
         let Opened { recording, recorders, generations: log } = Opened::of(log, options.shards)?;
-        let purses = match accounts {
-            Some(accounts) => accounts.purses(recording.as_ref(), office.is_some())?,
-            None => (0..options.shards).map(|_| None).collect(),
+        let funnels = accounts.is_some().then(|| Funnels::new(options.shards));
+        let purses = match (accounts, &funnels) {
+            (Some(accounts), Some(funnels)) => {
+                accounts.purses((recording.as_ref(), office.is_some()), funnels)?
+            }
+            _ => (0..options.shards).map(|_| None).collect(),
         };
         if let (Some(recording), None) = (&recording, &office) {
             // Nobody needs anything of it at the next start but its last generation.
@@ -130,6 +142,11 @@ impl Exchange {
             Generations::new((config, campaigns), options.shards, beside, (own_key, log));
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
+        if let Some(funnels) = &funnels {
+            funnels.follow(&current.borrow().campaigns.house);
+        }
+        let funnelling = funnels.as_ref().map(Funnels::start).transpose();
+        let funnelling = funnelling.map_err(ExchangeError::Thread)?;
         let metrics = PerShard::new(options.shards);
         let id_key: [u8; 16] = rand::random();
         let body = {
@@ -186,6 +203,8 @@ impl Exchange {
             _renewal: renewal,
             office,
             recording,
+            funnels,
+            _funnelling: funnelling,
         })
     }
 
@@ -215,7 +234,43 @@ impl Exchange {
     /// It cannot be recorded: those before stay in force.
     pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, Unrecorded> {
         let mut generations = self.generations.lock().expect("nothing panics while it builds");
-        generations.set_campaigns(Arc::new(campaigns))
+        let house = campaigns.house.clone();
+        let number = generations.set_campaigns(Arc::new(campaigns))?;
+        if let Some(funnels) = &self.funnels {
+            funnels.follow(&house);
+        }
+        Ok(number)
+    }
+
+    /// How far a campaign's impressions came, over the last hour and the last day; it is in flight from
+    /// and until these times, in milliseconds since 1970. `None` if nobody keeps accounts.
+    pub fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+        Some(self.funnels.as_ref()?.windows(slot, flight_unix_ms))
+    }
+
+    /// Tries the criteria of a campaign, one at a time, on copies of requests that came within the last
+    /// hour. `None` if it does not bid, or nobody keeps accounts. It takes milliseconds.
+    pub fn probe(&self, slot: Slot) -> Option<ProbeCounts> {
+        self.funnels.as_ref()?.probe(slot, &self.generation())
+    }
+
+    /// Whether prices in `currency` can be compared with others: else whoever is paid in it wins nothing.
+    pub fn has_rate(&self, currency: Currency) -> bool {
+        let generation = self.generation();
+        let market = &generation.config.market;
+        market.rates.ratio(currency, market.currency).is_some()
+    }
+
+    /// Why nothing can be won from accounts, for what is billed does not become durable. `None` if it does.
+    pub fn unrecorded(&self) -> Option<String> {
+        match self.recording.as_ref()?.lanes().durable.state() {
+            State::Writing => None,
+            State::Full => Some("the durable lane of the record is full".to_owned()),
+            State::Failing { cause, .. } => {
+                Some(format!("the durable lane of the record fails: {}", cause.text()))
+            }
+            State::Closed => Some("the record is closed".to_owned()),
+        }
     }
 
     /// Stops asking a DSP, or asks it again, until the process ends; `false` when there is none of
@@ -246,6 +301,9 @@ impl Exchange {
         let office = self.office.as_ref().map(|office| office.window.clone());
         let record = self.recording.as_ref().map(|recording| recording.lanes().clone());
         let beside = Beside { guards: self.guards.clone(), office, record };
+        if let Some(funnels) = self.funnels.clone() {
+            exposition.add(move |page| funnels.expose(page));
+        }
         exposition.add(move |page| {
             let generation = Arc::clone(&current.borrow());
             expose(&generation, &metrics, &beside, page)
@@ -316,18 +374,18 @@ impl Accounts {
     /// The shards' purses, and where each hears of its errands.
     fn purses(
         self,
-        recording: Option<&Recording>,
-        has_office: bool,
+        (recording, has_office): (Option<&Recording>, bool),
+        funnels: &Funnels,
     ) -> Result<Vec<Option<(Purse, Errands)>>, BudgetsError> {
         let recording = recording.filter(|_| has_office).ok_or(BudgetsError::Unbilled)?;
         let Self { bank, lines, peers, errands } = self;
-        let open = |(line, errands)| {
+        let open = |((line, errands), parcels): (_, &ParcelBox)| {
             let durable = recording.lanes().durable.clone();
             let is_durable = Box::new(move || durable.state() == State::Writing);
             let purse = Purse::new(line, bank.clone(), peers.clone(), is_durable)?;
-            Ok(Some((purse, errands)))
+            Ok(Some((purse.counting_to(parcels.clone()), errands)))
         };
-        lines.into_iter().zip(errands).map(open).collect()
+        lines.into_iter().zip(errands).zip(funnels.boxes()).map(open).collect()
     }
 }
 

@@ -8,6 +8,7 @@ use exchange_core::record::{Call, CallOutcome, Refusals, Refused};
 use exchange_core::{
     Answer, Ask, Auction, Clearing, Fate, Judgement, Lifetimes, Reservation, Win, clear, owed,
 };
+use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::Refusal;
 use pacer_core::token::Token;
 use units::{Cpm, Currency};
@@ -27,17 +28,20 @@ pub(crate) struct House<'p> {
 }
 
 impl<'p> House<'p> {
-    /// `None` without campaigns that bid.
+    /// `None` without campaigns that bid. `body` is the request's.
     pub fn bids(
         shard: &'p Shard,
         snapshot: &Snapshot,
-        auction: &Auction<'_>,
+        (auction, body): (&Auction<'_>, &[u8]),
         ask: Option<Ask>,
     ) -> Option<Self> {
         let (ask, purse) = (ask?, shard.purse()?);
         let limits = &snapshot.config().house;
         let answer = purse.bid(&snapshot.campaigns().house, (auction, &ask, limits));
         shard.metrics.house_left_out.add(answer.left_out);
+        if !auction.request.is_test() {
+            purse.copy(body);
+        }
         Some(Self { purse, ask, answer }).filter(|house| !house.answer.bids.is_empty())
     }
 
@@ -46,10 +50,32 @@ impl<'p> House<'p> {
         Answer { ask: self.ask, body: self.answer.body.as_bytes() }
     }
 
+    /// Counts what became of its bids, which are those of the last of the answers that were judged; not
+    /// for a test.
+    pub fn count(&self, judgement: &Judgement<'_>, clearing: &Clearing) {
+        let last = judgement.responses.len() - 1;
+        let judged = judgement.bids.iter().filter(|bid| bid.answer == last);
+        for (bid, judged) in self.answer.bids.iter().zip(judged) {
+            let fate = judged.verdict.map_or_else(|fate| fate, |entry| clearing.fates[entry]);
+            self.purse.count(bid.slot, step_of(fate));
+        }
+    }
+
     /// As a call of a DSP that answered, for the record: nothing was sent.
     pub fn call(&self) -> Call {
         let (outcome, sent, latency) = (CallOutcome::Answered, None, None);
         Call { ask: self.ask, tmax_ms: 0, outcome, sent, latency }
+    }
+}
+
+/// Where a bid of the house ends.
+const fn step_of(fate: Fate) -> FunnelStep {
+    match fate {
+        Fate::Won => FunnelStep::Won,
+        Fate::Offered => FunnelStep::Returned,
+        Fate::BudgetExhausted => FunnelStep::Refused,
+        Fate::LostToHigherBid | Fate::LostToDeal | Fate::GroupIncomplete => FunnelStep::Outbid,
+        _ => FunnelStep::Rejected,
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod calendar;
 mod encoding;
+pub mod funnel;
 pub mod ledger;
 pub mod messages;
 pub mod pacing;

@@ -25,14 +25,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::calendar::Calendar;
-use crate::ledger::{AccountId, CampaignDefinition, Daypart, ZoneId};
+use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span, ZoneId};
 use crate::messages::{Report, Seen, Slot};
 use crate::strategy::{
     Flight, Learner, OutOfRange, Pace, Settings, SlotEnd, State, Target, TargetError, Week, Zone,
     step,
 };
-use curve::Series;
-use plan::{Choice, Plan, Shape};
+use units::Nanos;
+
+use curve::{Drawn, Series};
+use plan::{Choice, Outer, Plan, Shape};
 use sums::Sums;
 
 pub use crate::encoding::DecodeError;
@@ -159,6 +161,8 @@ struct Paced {
     choose_ms: u64,
     chosen_for: u64,
     series: Series,
+    /// Where it follows an hour, the longer flight that its curve is drawn by.
+    outer: Option<Box<Outer>>,
     told: Option<Pace>,
     /// When it is looked at next; `MAX` is never.
     due_ms: u64,
@@ -310,7 +314,26 @@ impl Pacer {
         let paced = self.campaigns.get(index(slot))?.as_deref()?;
         let (pacing, state, plan) =
             (paced.pacing.as_ref()?, paced.state.as_ref()?, paced.plan.as_ref()?);
-        Some(paced.series.curve(pacing, state, plan, self.now_ms.max(now_ms)))
+        let drawn = Drawn { plan, outer: paced.outer.as_deref() };
+        Some(paced.series.curve(pacing, state, &drawn, self.now_ms.max(now_ms)))
+    }
+
+    /// Whose limit a campaign follows; `None` without a strategy or a limit.
+    #[cfg(test)]
+    fn followed(&self, slot: Slot) -> Option<Span> {
+        Some(self.campaigns.get(index(slot))?.as_deref()?.plan.as_ref()?.span)
+    }
+
+    /// By which limit a campaign is looked at, as [`Self::curve`] is drawn, and what of it should be spent by now. `None` without a strategy or
+    /// a limit.
+    pub fn planned(&self, slot: Slot, now_ms: u64) -> Option<(Span, Nanos)> {
+        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);
+        let now_ms = self.now_ms.max(now_ms);
+        Some(match &paced.outer {
+            Some(outer) => (outer.span, outer.planned(paced.series.limit(), now_ms)),
+            None => (plan.span, plan.planned(state, now_ms)),
+        })
     }
 
     /// How many accounts and campaigns it was told.
@@ -388,6 +411,7 @@ impl Paced {
             choose_ms: 0,
             chosen_for: 0,
             series: Series::default(),
+            outer: None,
             told: None,
             due_ms: u64::MAX,
         }
@@ -446,7 +470,16 @@ impl Paced {
         let slot = SlotEnd { now_ms, next_ms, budget };
         let state = step(settings, &plan.target, state, observed, slot);
         self.state = Some(state);
-        self.series.note(now_ms, plan.planned(&state, now_ms), plan.spent(observed));
+        let (span, planned, spent) = match &self.outer {
+            Some(outer) => {
+                let purse = funds.of(outer.span);
+                let limit = purse.limit().unwrap_or_default();
+                (outer.span, outer.planned(limit, now_ms), purse.spent)
+            }
+            None => (plan.span, plan.planned(&state, now_ms), plan.spent(observed)),
+        };
+        self.series.limit_to(funds.of(span).limit());
+        self.series.note(now_ms, planned, spent);
         (Some(state.pace(settings)), next_ms)
     }
 
@@ -457,7 +490,15 @@ impl Paced {
             None => self.week.clone(),
         };
         let shape = Shape { flight: self.flight, week, ahead: pacing.ahead };
-        let Choice { followed, until_ms } = plan::choose(&shape, hour, funds);
+        let Choice { followed, outer, until_ms } = plan::choose(&shape, hour, funds);
+        self.outer = outer.and_then(|(span, flight)| {
+            let target = shape.target(flight, hour).ok()?;
+            Some(Box::new(Outer::new((span, flight), target)))
+        });
+        if let Some(outer) = &self.outer {
+            self.series.begin(outer.flight);
+            self.series.limit_to(funds.of(outer.span).limit());
+        }
         (self.choose_ms, self.chosen_for) = (until_ms, hour.payer.version);
         let Some((span, nominal)) = followed else {
             self.plan = None;
@@ -481,7 +522,10 @@ impl Paced {
         let before = if is_begun { spent } else { 0 };
         self.plan = Some(Plan::new((span, nominal), target, before, self.sums.totals()));
         self.state = self.state.map(|state| state.next_flight(&pacing.settings));
-        self.series.begin(nominal);
+        if self.outer.is_none() {
+            self.series.begin(nominal);
+            self.series.limit_to(funds.of(span).limit());
+        }
         true
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, AccountWhy, CampaignDefinition, Notice, Spend, Why,
+    AccountDefinition, AccountId, AccountWhy, CampaignDefinition, Notice, Owner, Span, Spend, Why,
 };
 use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Curve, Pacing, PacingError};
@@ -13,6 +13,7 @@ use pacer_core::store::{
     AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Found, Kind,
 };
 use runtime::metrics::Exposition;
+use units::Nanos;
 
 use crate::digest::Digest;
 use crate::lines::Halted;
@@ -29,6 +30,8 @@ const REPLAY_MOST: Duration = Duration::from_secs(60);
 
 /// Campaigns that are asked about at once: a turn takes about a microsecond for each.
 const REFUSALS_MAX: usize = 1_000;
+/// And whose spend is asked for at once, which takes some microseconds for each.
+const DELIVERIES_MAX: usize = 200;
 
 /// A campaign as it is to hold: its money, and how that is spent.
 #[derive(Clone, Debug)]
@@ -46,6 +49,46 @@ pub struct Defined {
     pub notices: Vec<Notice>,
     /// Campaigns whose strategy was not taken, and goes on as it was.
     pub unpaced: Vec<(Slot, PacingError)>,
+}
+
+/// How far a campaign has come in spending: of the limit that it follows, else of the tightest of its
+/// own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Why it does not spend, if so.
+    pub refusal: Option<Refusal>,
+    /// Whose limit it is; None without one: then all that it has spent is told.
+    pub span: Option<Span>,
+    /// The limit.
+    pub limit: Option<Nanos>,
+    /// Spent of it.
+    pub spent: Nanos,
+    /// What should be spent of it by now. None if it follows no limit, or another one.
+    pub expected: Option<Nanos>,
+}
+
+impl Delivery {
+    /// `planned` is which limit it follows, and how much of that should be spent by now.
+    pub(crate) fn of(why: &Why, spend: Option<&Spend>, planned: Option<(Span, Nanos)>) -> Self {
+        let own = why.levels.iter().flatten().filter(|level| level.owner == Owner::Campaign);
+        let limit_of = |span| own.clone().find(|level| level.span == span)?.limit;
+        let followed = planned.map(|(span, _)| span).filter(|span| *span != Span::Hour);
+        let spans = followed.into_iter().chain([Span::Day, Span::Life, Span::Hour]);
+        let limited = spans.into_iter().find_map(|span| Some((span, limit_of(span)?)));
+        let span = limited.map(|(span, _)| span);
+        let spent = spend.map(|spend| match span {
+            Some(Span::Day) => spend.today,
+            Some(Span::Hour) => spend.now,
+            Some(Span::Life) | None => spend.life,
+        });
+        Self {
+            refusal: why.refusal,
+            span,
+            limit: limited.map(|(_, limit)| limit),
+            spent: spent.unwrap_or_default(),
+            expected: planned.filter(|(of, _)| Some(*of) == span).map(|(_, expected)| expected),
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -75,6 +118,7 @@ pub(crate) enum Ask {
     Why(Slot, Reply<Why>),
     WhyAccount(AccountId, Reply<AccountWhy>),
     Refusals(Vec<Slot>, Reply<Vec<Option<Refusal>>>),
+    Deliveries(Vec<Slot>, Reply<Vec<Delivery>>),
     Bidding(Slot, Reply<Option<Bidding>>),
     Spend(Slot, Reply<Option<Spend>>),
     SpendAccount(AccountId, Reply<Option<Spend>>),
@@ -187,6 +231,18 @@ impl Handle {
             refusals.extend(self.ask(|reply| Ask::Refusals(part.to_vec(), reply))?);
         }
         Ok(refusals)
+    }
+
+    /// How far each of these campaigns has come, in their order. They are asked for in parts.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn deliveries(&self, slots: &[Slot]) -> Result<Vec<Delivery>, AskError> {
+        let mut deliveries = Vec::with_capacity(slots.len());
+        for part in slots.chunks(DELIVERIES_MAX) {
+            deliveries.extend(self.ask(|reply| Ask::Deliveries(part.to_vec(), reply))?);
+        }
+        Ok(deliveries)
     }
 
     /// How a campaign bids now; `None` without a strategy, or before its first slot.

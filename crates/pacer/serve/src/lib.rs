@@ -46,7 +46,7 @@ mod zones;
 pub use config::BudgetsConfig;
 pub use error::OpenError;
 pub use feed::Feed;
-pub use handle::{AskError, CampaignTerms, Defined, Handle};
+pub use handle::{AskError, CampaignTerms, Defined, Delivery, Handle};
 pub use keys::Keyring;
 pub use lines::{Halted, ShardLine};
 pub use shared::Status;

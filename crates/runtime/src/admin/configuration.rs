@@ -51,6 +51,26 @@ pub struct ReloadSummary {
     /// Keys that differ from what the process was started with, and take effect only when it is
     /// started again.
     pub needs_restart: Vec<String>,
+    /// What became of the files of accounts and campaigns. None if there are none to read.
+    pub campaigns: Option<CampaignFiles>,
+}
+
+/// What reading the files of accounts and campaigns anew has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CampaignFiles {
+    /// They are in force.
+    Taken {
+        /// Definitions that were not there before, or were removed.
+        created: usize,
+        /// That are otherwise than before.
+        changed: usize,
+        /// That no file has any more.
+        removed: usize,
+    },
+    /// They have problems: what they defined before stays in force.
+    Refused(Vec<Problem>),
+    /// Not now: it is tried again.
+    Unavailable(String),
 }
 
 /// Why the configuration is as it was.
@@ -108,10 +128,18 @@ fn show(in_force: &InForce) -> Reply {
 
 fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
     match outcome {
+        Ok(ReloadSummary {
+            campaigns: Some(CampaignFiles::Refused(problems)), generation, ..
+        }) => refused(&problems, generation),
+        Ok(ReloadSummary { campaigns: Some(CampaignFiles::Unavailable(why)), .. }) => {
+            let message = format!("the configuration is in force; the files of campaigns: {why}");
+            Reply::error(ErrorCode::Unavailable, &message)
+        }
         Ok(summary) => Reply::json(&json!({
             "generation": summary.generation,
             "differences": summary.differences.iter().map(Difference::to_json).collect::<Value>(),
             "needs_restart": summary.needs_restart,
+            "campaigns": summary.campaigns.as_ref().map(taken),
         })),
         Err(ReloadError::Unavailable(why)) => Reply::error(ErrorCode::Unavailable, &why),
         Err(ReloadError::Invalid(problems)) => {
@@ -122,6 +150,28 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
             let members = json!({ "count": count, "problems": listed });
             Reply::error_with(ErrorCode::InvalidConfiguration, &message, members)
         }
+    }
+}
+
+/// The reply where the files of accounts and campaigns are refused, though the configuration is not.
+fn refused(problems: &[Problem], generation: u64) -> Reply {
+    let count = problems.len();
+    let noun = if count == 1 { "problem" } else { "problems" };
+    let message = format!(
+        "the configuration is in force, as generation {generation}; {count} {noun} in the files of \
+         accounts and campaigns; what they defined before stays in force"
+    );
+    let listed: Value = problems.iter().map(problem).collect();
+    let members = json!({ "count": count, "problems": listed });
+    Reply::error_with(ErrorCode::InvalidConfiguration, &message, members)
+}
+
+fn taken(files: &CampaignFiles) -> Value {
+    match files {
+        CampaignFiles::Taken { created, changed, removed } => {
+            json!({ "created": created, "changed": changed, "removed": removed })
+        }
+        CampaignFiles::Refused(_) | CampaignFiles::Unavailable(_) => Value::Null,
     }
 }
 

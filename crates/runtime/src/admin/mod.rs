@@ -44,8 +44,8 @@ use server::Server;
 
 pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
-    CONFIGURATION, Configuration, DOCUMENT, InForce, ReloadError, ReloadSummary, configuration,
-    document,
+    CONFIGURATION, CampaignFiles, Configuration, DOCUMENT, InForce, ReloadError, ReloadSummary,
+    configuration, document,
 };
 pub use pages::{Pages, VITALS, Vitals};
 pub use readiness::Readiness;

@@ -53,10 +53,11 @@ impl Vitals {
             return Reply::text(StatusCode::SERVICE_UNAVAILABLE, "draining");
         }
         match self.readiness.missing()[..] {
-            [] => {
-                let told = self.readiness.remarks().into_iter().map(|told| format!("; {told}"));
-                ok(&format!("ready{}", told.collect::<String>()))
-            }
+            [] => match self.readiness.remarks()[..] {
+                [] => ok("ready"),
+                // Traffic may come all the same: the status says so, and the word that a person looks.
+                ref told => ok(&format!("degraded; {}", told.join("; "))),
+            },
             ref missing => {
                 let line = format!("not ready: {}", missing.join(", "));
                 Reply::text(StatusCode::SERVICE_UNAVAILABLE, &line)

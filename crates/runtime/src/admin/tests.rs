@@ -215,7 +215,7 @@ fn pages() {
     fixture.warm.store(true, Ordering::SeqCst);
     check("GET /health/ready", "200 OK", "ready\n");
     fixture.slow.store(true, Ordering::SeqCst);
-    check("GET /health/ready", "200 OK", "ready; disk: it is slow\n");
+    check("GET /health/ready", "200 OK", "degraded; disk: it is slow\n");
     fixture.shutdown.begin();
     check("GET /health/ready", "503 Service Unavailable", "draining\n");
     check("GET /health/live", "200 OK", "live\n");

@@ -10,6 +10,7 @@ use serde_json::Value;
 use whatif::curve::{Curve, Drawing};
 use whatif::{chart, plot};
 
+use super::table::amount;
 use crate::exit::{Exit, write_file};
 
 /// The field within the axes, in characters.
@@ -49,12 +50,15 @@ fn nothing(answer: &Value) -> String {
     }
 }
 
-/// The curve, if it has one.
+/// The curve, if it has one: by the limit, unless what was planned or spent is more.
 fn drawing(answer: &Value) -> Option<Drawing> {
     let id = answer["id"].as_str().unwrap_or_default();
     let points = answer["points"].as_array().map(Vec::as_slice).unwrap_or_default();
     let money = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
-    let whole = points.iter().filter_map(|point| money(&point["target"])).fold(0.0, f64::max);
+    let amounts = points.iter().flat_map(|point| [&point["target"], &point["spent"]]);
+    let amounts = amounts.chain(std::iter::once(&answer["limit"]));
+    let most = amounts.filter_map(|value| Some((money(value)?, value)));
+    let (whole, shown) = most.max_by(|one, other| one.0.total_cmp(&other.0))?;
     let (start, end) = (millis(&answer["start"]), millis(&answer["end"]));
     let (Some(start_ms), Some(end_ms), true) = (start, end, whole > 0.0) else { return None };
     let line = |key: &str, name: String| {
@@ -62,18 +66,20 @@ fn drawing(answer: &Value) -> Option<Drawing> {
         Curve { name, points: points.iter().filter_map(share).collect() }
     };
     let strategy = answer["strategy"].as_str().unwrap_or("spent").to_owned();
-    let (span, currency) = (&answer["span"], answer["currency"].as_str().unwrap_or_default());
-    let of = match span.as_str() {
+    let of = match answer["span"].as_str() {
         Some("day") => "of the day's",
         Some("hour") => "of the hour's",
         _ => "of all",
     };
+    let spent = line("spent", strategy);
+    let title = format!("{id}: share {of} {}", amount(shown, &answer["currency"]));
     Some(Drawing {
-        title: format!("{id}: share {of} {whole} {currency}"),
+        title,
         start_ms,
         end_ms,
         target: Some(line("target", "target".to_owned())),
-        lines: vec![line("spent", strategy)],
+        now_ms: Some(spent.points.last().map_or(start_ms, |(at_ms, _)| *at_ms)),
+        lines: vec![spent],
     })
 }
 

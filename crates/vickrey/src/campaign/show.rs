@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use serde_json::{Map, Value};
 
 use super::Kind;
+use super::table::Column::{Figures, Text};
+use super::table::{amount, obeyed_by_none, table, text, visible};
 
 /// A line for each.
 pub(super) fn list(kind: Kind, views: &[Value], out: &mut dyn Write) -> io::Result<()> {
@@ -18,29 +20,96 @@ pub(super) fn list(kind: Kind, views: &[Value], out: &mut dyn Write) -> io::Resu
             kind.name()
         );
     }
-    let head = match kind {
-        Kind::Account => ["id", "currency", "state", "budget", "daily", "hourly", "defined in"],
-        Kind::Campaign => ["id", "account", "state", "budget", "daily", "hourly", "defined in"],
-    };
+    match kind {
+        Kind::Account => accounts(views, out),
+        Kind::Campaign => campaigns(views, out),
+    }
+}
+
+fn accounts(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
+    let head = [
+        Text("id"),
+        Text("state"),
+        Figures("budget"),
+        Figures("daily"),
+        Figures("hourly"),
+        Text("defined in"),
+    ];
     let row = |view: &Value| {
         let definition = &view["definition"];
-        let second = match kind {
-            Kind::Account => &definition["currency"],
-            Kind::Campaign => &definition["account"],
-        };
-        let limit = |key: &str| definition[key].as_str().unwrap_or("-").to_owned();
+        let limit = |key: &str| amount(&definition[key], &definition["currency"]);
         [
             text(&view["id"]),
-            text(second),
             state(view).to_owned(),
             limit("budget"),
             limit("daily_budget"),
             limit("hourly_budget"),
-            view["file"].as_str().unwrap_or("the API").to_owned(),
+            origin(view),
         ]
     };
-    let rows: Vec<_> = views.iter().map(row).collect();
-    table(&head, &rows, out)
+    table(&head, &views.iter().map(row).collect::<Vec<_>>(), out)
+}
+
+/// With what each has spent of which limit.
+fn campaigns(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
+    let head = [
+        Text("id"),
+        Text("account"),
+        Text("state"),
+        Figures("spent"),
+        Figures("of"),
+        Text("for"),
+        Figures("expected by now"),
+        Text("pace"),
+        Text("defined in"),
+    ];
+    let row = |view: &Value| {
+        let delivery = &view["delivery"];
+        let money = |key: &str| amount(&delivery[key], &delivery["currency"]);
+        let words = |key: &str| delivery[key].as_str().unwrap_or("-").to_owned();
+        let state = match (state(view), delivery["refusal"].as_str()) {
+            ("open", Some(refusal)) => refusal.replace('_', " "),
+            (state, _) => state.to_owned(),
+        };
+        [
+            text(&view["id"]),
+            text(&view["definition"]["account"]),
+            state,
+            money("spent"),
+            money("limit"),
+            words("span"),
+            money("expected"),
+            words("pace"),
+            origin(view),
+        ]
+    };
+    table(&head, &views.iter().map(row).collect::<Vec<_>>(), out)
+}
+
+/// Where a definition stands.
+fn origin(view: &Value) -> String {
+    view["file"].as_str().unwrap_or("the API").to_owned()
+}
+
+/// That files are refused, and what is wrong with them.
+pub(super) fn refused_files(problems: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let problems = problems.as_array().map(Vec::as_slice).unwrap_or_default();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "warning: the files of accounts and campaigns are refused; what they defined before stays in \
+         force:"
+    )?;
+    for problem in problems {
+        let line = problem["line"].as_u64().map(|line| format!(" line {line}")).unwrap_or_default();
+        let file = problem["file"].as_str().unwrap_or_default();
+        let (key, remedy) = (text(&problem["key"]), text(&problem["remedy"]));
+        let value = problem["value"].as_str().map(|it| format!(" = {it}")).unwrap_or_default();
+        writeln!(out, "  {}", obeyed_by_none(&format!("{file}{line}: {key}{value}: {remedy}")))?;
+    }
+    Ok(())
 }
 
 /// All of one.
@@ -69,18 +138,23 @@ pub(super) fn one(
 }
 
 fn spent(spend: &Value) -> String {
-    let of = |key: &str| text(&spend[key]);
-    let (currency, hour, today, life) = (of("currency"), of("hour"), of("today"), of("life"));
-    format!("{hour} {currency} in this hour, {today} today, {life} in all")
+    let of = |key: &str| amount(&spend[key], &spend["currency"]);
+    let (hour, today, life) = (of("hour"), of("today"), of("life"));
+    format!("{hour} in this hour, {today} today, {life} in all")
 }
 
 /// What was spent, by hours.
 pub(super) fn spend(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", text(&answer["id"]), spent(answer))?;
     let hours = answer["hours"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<_> =
-        hours.iter().map(|hour| [text(&hour["start"]), text(&hour["spent"])]).collect();
-    if rows.is_empty() { Ok(()) } else { table(&["hour from", "spent"], &rows, out) }
+    let rows: Vec<_> = hours
+        .iter()
+        .map(|hour| [text(&hour["start"]), amount(&hour["spent"], &answer["currency"])])
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    table(&[Text("hour from"), Figures("spent")], &rows, out)
 }
 
 /// What was changed, a line for each.
@@ -88,7 +162,8 @@ pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
     if entries.is_empty() {
         return writeln!(out, "no changes");
     }
-    let head = ["when", "what", "of", "id", "version", "budget", "daily", "hourly", "defined in"];
+    let head = ["when", "what", "of", "id", "version", "budget", "daily", "hourly", "defined in"]
+        .map(Text);
     let row = |entry: &Value| {
         let limit = |key: &str| entry["definition"][key].as_str().unwrap_or("-").to_owned();
         [
@@ -120,64 +195,6 @@ fn warnings(view: &Value, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Why a campaign does not spend, with every limit, and how it bids.
-pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}: {}", text(&answer["id"]), reason(answer))?;
-    let levels = answer["levels"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !levels.is_empty() {
-        let head = ["limit of", "for", "limit", "spent or leased", "kept back", "left"];
-        let row = |level: &Value| {
-            let of = |key: &str| level[key].as_str().unwrap_or("-").to_owned();
-            [of("owner"), of("span"), of("limit"), of("exposure"), of("holdback"), of("headroom")]
-        };
-        table(&head, &levels.iter().map(row).collect::<Vec<_>>(), out)?;
-    }
-    if let Some(words) = answer["pace"]["words"].as_str() {
-        writeln!(out, "how it bids: {}", visible(words))?;
-    }
-    on_its_way(answer, out)
-}
-
-/// Why an account as a whole does not spend, with its limits, and what its campaigns do.
-pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}: {}", text(&answer["id"]), reason(answer))?;
-    let levels = answer["levels"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !levels.is_empty() {
-        let head = ["limit for", "limit", "spent or leased", "left"];
-        let row = |level: &Value| {
-            let of = |key: &str| level[key].as_str().unwrap_or("-").to_owned();
-            [of("span"), of("limit"), of("exposure"), of("headroom")]
-        };
-        table(&head, &levels.iter().map(row).collect::<Vec<_>>(), out)?;
-    }
-    if answer["seats"].is_object() {
-        writeln!(out, "its seats: {}", reason(&answer["seats"]))?;
-    }
-    for campaigns in answer["campaigns"].as_array().into_iter().flatten() {
-        let count = text(&campaigns["count"]);
-        let noun = if count == "1" { "campaign" } else { "campaigns" };
-        writeln!(out, "{count} {noun}: {}", reason(campaigns))?;
-    }
-    on_its_way(answer, out)
-}
-
-/// A reason in words, and as programs know it.
-fn reason(of: &Value) -> String {
-    let label = of["refusal"].as_str().map(|label| format!(" ({label})")).unwrap_or_default();
-    format!("{}{label}", text(&of["words"]))
-}
-
-fn on_its_way(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
-    let currency = answer["currency"].as_str().unwrap_or_default();
-    let of = |key: &str| text(&answer[key]);
-    let (shards, ready, frozen) = (of("at_shards"), of("ready"), of("frozen"));
-    writeln!(
-        out,
-        "on its way, in {currency}: {shards} at shards, {ready} leased, {frozen} frozen since the \
-         last start"
-    )
-}
-
 const fn state_of(is_removed: bool, is_paused: bool) -> &'static str {
     match (is_removed, is_paused) {
         (true, _) => "removed",
@@ -190,11 +207,6 @@ fn state(view: &Value) -> &'static str {
     state_of(view["removed"] == true, view["definition"]["paused"] == true)
 }
 
-/// Text as it is, anything else as JSON.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
-}
-
 /// Every key with its path.
 fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
     let object: &Map<String, Value> = match value {
@@ -205,40 +217,4 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         flatten(&path, value, lines);
     }
-}
-
-/// No control characters reach a terminal, and no line gets too long.
-fn visible(text: &str) -> String {
-    const LETTERS_MAX: usize = 100;
-    let mut shown: String = text
-        .chars()
-        .take(LETTERS_MAX)
-        .map(|letter| if letter.is_control() { '\u{fffd}' } else { letter })
-        .collect();
-    if text.chars().nth(LETTERS_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
-fn table<const N: usize>(
-    head: &[&str; N],
-    rows: &[[String; N]],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let mut widths = head.map(|name| name.chars().count());
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(visible(cell).chars().count());
-        }
-    }
-    let line = |cells: Vec<String>| {
-        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    writeln!(out, "{}", line(head.iter().map(|&name| name.to_owned()).collect()))?;
-    for row in rows {
-        writeln!(out, "{}", line(row.iter().map(|cell| visible(cell)).collect()))?;
-    }
-    Ok(())
 }

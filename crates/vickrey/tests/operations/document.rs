@@ -213,7 +213,9 @@ fn a_wrong_body_is_noticed() {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json".replace("\r\n", "\n");
         fault(&document, operation, &Answer { status, head, body: body.to_string() })
     };
-    let good = json!({ "generation": 2, "differences": [], "needs_restart": [] });
+    let good = json!({
+        "generation": 2, "differences": [], "needs_restart": [], "campaigns": null,
+    });
     assert_eq!(answered(200, &good), None);
     assert!(answered(201, &good).is_some());
     assert!(answered(422, &good).is_some());

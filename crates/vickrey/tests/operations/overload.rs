@@ -50,6 +50,6 @@ fn a_burst_is_refused_in_part_and_readiness_says_so() {
     assert!((1..60).contains(&refused), "{refused}");
     assert_eq!(server.scraped("requests_refused_total{reason=\"wait\"}"), refused as u64);
     let told = ready();
-    let refused = "ready; overload: shards that refused requests within 10 s: 1";
+    let refused = "degraded; overload: shards that refused requests within 10 s: 1";
     assert!(told.status == 200 && told.body.starts_with(refused), "{told:?}");
 }

@@ -14,6 +14,7 @@ fn drawing(names: &[&str]) -> Drawing {
         end_ms: 3_000,
         target: Some(curve("target", 1.0)),
         lines: names.iter().map(|name| curve(name, 0.9)).collect(),
+        now_ms: None,
     }
 }
 
@@ -128,6 +129,20 @@ fn points_lie_where_the_spend_is() {
     // From the lower left corner to nine tenths of the height at the right.
     assert!(line.contains("points=\"76.0,452.0 "), "{line}");
     assert!(line.trim_end().ends_with(" 740.0,95.6\"/>"), "{line}");
+}
+
+#[test]
+fn of_what_is_to_come_the_plan_alone_is_drawn() {
+    let svg = svg(&Drawing { now_ms: Some(2_000), ..drawing(&["asap"]) });
+    let last_x = |class: &str| {
+        let from = &svg[svg.find(&format!(r#"<polyline class="{class}" points=""#)).unwrap()..];
+        let points = from.split('"').nth(3).unwrap();
+        points.rsplit(' ').next().unwrap().split(',').next().unwrap().parse::<f64>().unwrap()
+    };
+    // The field is from 76 to 740; now is in its middle.
+    assert!((last_x("s0") - 408.0).abs() < 2.0 && (last_x("target") - 408.0).abs() < 2.0, "{svg}");
+    assert!((last_x("plan") - 740.0).abs() < 0.1, "{svg}");
+    assert!(svg.contains(">plan</text>") && elements(&svg).is_ok());
 }
 
 #[test]

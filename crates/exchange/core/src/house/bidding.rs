@@ -9,8 +9,9 @@ use std::hash::Hasher as _;
 
 use openrtb::codes::MediaType;
 use openrtb::{Imp, escaped};
+use pacer_core::funnel::Shortfall;
 use siphasher::sip::SipHasher13;
-use units::{Cpm, Ratio, Round};
+use units::{Cpm, Currency, Ratio, Round};
 
 use super::catalogue::{Ad, Catalogue};
 use super::offers::{ACCOUNTS_MAX, Offer};
@@ -264,9 +265,24 @@ impl Bidding<'_, '_> {
         };
         let price = price.filter(|price| *price > Cpm::ZERO);
         let Some(price) = price else { return };
+        let mut missed = None;
+        let mut reaches_one = false;
         for choice in 0..room.choices.len() {
-            self.offer(campaign, (decided, price), room.choices[choice], room);
+            match self.offer(campaign, (decided, price), room.choices[choice], room) {
+                Ok(()) => reaches_one = true,
+                Err(floor) => missed = Some(missed.map_or(floor, |least: Cpm| least.min(floor))),
+            }
         }
+        if let Some(floor) = missed.filter(|_| !reaches_one) {
+            desk.fall_short(own.slot, || self.shortfall((decided, floor), own.currency));
+        }
+    }
+
+    /// A floor of the auction's beside what was decided, in the account's currency.
+    fn shortfall(&self, (bid, floor): (Cpm, Cpm), own: Currency) -> Shortfall {
+        let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
+        let floor = rates.convert(floor, currency, own, Round::Up).unwrap_or(Cpm::MAX);
+        Shortfall { bid, floor }
     }
 
     /// Whether the market knows the seat: one of another generation may not, or by another place.
@@ -338,19 +354,19 @@ impl Bidding<'_, '_> {
         }
     }
 
-    /// Offers what is decided, if it reaches its floor.
+    /// Offers what is decided, if it reaches its floor; else returns that.
     fn offer(
         &self,
         campaign: usize,
         (decided, price): (Cpm, Cpm),
         choice: Choice,
         room: &mut Room,
-    ) {
+    ) -> Result<(), Cpm> {
         let deal = choice.deal.map(|deal| &self.auction.deals[deal]);
         let worth = deal.map_or(price, |deal| deal.discount().taken_from(price));
         let floor = self.floor(choice, room);
         if worth == Cpm::ZERO || !reaches(worth, floor) {
-            return;
+            return Err(floor);
         }
         let is_agreed = deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed);
         let offer = Offer {
@@ -373,6 +389,7 @@ impl Bidding<'_, '_> {
             let seat = (&*market.dsps[self.dsp].id, &*self.catalogue.seats[offer.seat as usize]);
             market.tie_key.rank(self.auction.id, self.imp.terms.id, seat, text)
         });
+        Ok(())
     }
 
     fn floor(&self, choice: Choice, room: &mut Room) -> Cpm {

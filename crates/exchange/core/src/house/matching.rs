@@ -92,6 +92,14 @@ impl Catalogue {
         self.places.pages.narrow(matched, spare, keys.into_iter().flatten());
     }
 
+    /// Whether any campaign takes the request as far as the request alone says.
+    pub(super) fn takes_request(&self, request: &BidRequest<'_>, room: &mut Room) -> bool {
+        let page = self.page(request);
+        let url = page.as_deref().and_then(PageUrl::parse);
+        self.match_request((request, url.as_ref()), room);
+        room.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
+    }
+
     /// Finds those of `room.matched` that may bid for an impression, as far as its formats, sizes,
     /// deals and any of its key values say, into `room.at_imp`. What they want of several keys is in
     /// [`Catalogue::has_key_values`].

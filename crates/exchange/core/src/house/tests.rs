@@ -3,6 +3,7 @@
 
 mod bids;
 mod fixtures;
+mod funnel;
 mod limits;
 mod model;
 mod properties;

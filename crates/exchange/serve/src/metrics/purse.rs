@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::{Counts, Rejection};
 use runtime::metrics::{Counter, Page, PerShard};
@@ -31,6 +32,8 @@ pub struct PurseMetrics {
     pub unbooked: Counter,
     /// Winners that their account did not pay for, by reason.
     pub refused: [Counter; Refusal::ALL.len()],
+    /// Impressions of campaigns, by step, in the order of [`FunnelStep::ALL`].
+    pub funnel: [Counter; FunnelStep::ALL.len()],
 }
 
 impl PurseMetrics {
@@ -68,6 +71,11 @@ pub(super) fn expose(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) ->
     for refusal in Refusal::ALL {
         let counters = all().map(|purse| &purse.refused[refusal as usize]);
         refused.sum(&[("reason", refusal.label())], counters)?;
+    }
+    let help = "Impressions offered to campaigns, and of all campaigns by how far they came.";
+    let mut funnel = page.counters("exchange_house_impressions", help)?;
+    for (at, step) in FunnelStep::ALL.into_iter().enumerate() {
+        funnel.sum(&[("step", step.label())], all().map(|purse| &purse.funnel[at]))?;
     }
     let help =
         "Reservations by what became of them; those that are neither won nor released expire.";

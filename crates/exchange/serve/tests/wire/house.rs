@@ -4,12 +4,14 @@
 use std::time::{Duration, Instant};
 
 use exchange_core::Fate;
+use exchange_core::house::Criterion;
 use exchange_core::house::{
     Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Price, Rules,
 };
 use exchange_core::record::{Ending, GenerationFacts, Replayed, replay};
 use exchange_serve::campaigns::Campaigns;
 use openrtb::codes::MediaType;
+use pacer_core::funnel::{FunnelStep, FunnelWindow};
 use pacer_core::messages::{Seen, Slot};
 use pacer_core::refusal::Refusal;
 use units::{Cpm, Currency};
@@ -175,4 +177,70 @@ fn what_the_house_leaves_out_is_counted_and_changes_no_record() {
         let of = generations.iter().find(|facts| facts.number == auction.generation);
         assert_eq!(replay(&auction, of.expect("its generation")), Ok(Replayed::Same));
     }
+}
+
+/// In flight for ever.
+const FLIGHT: (u64, u64) = (0, u64::MAX);
+
+/// The last hour of a campaign.
+fn funnel(exchange: &Running, slot: u32) -> FunnelWindow {
+    let [hour, _] = exchange.exchange().funnel(Slot(slot), FLIGHT).expect("accounts are kept");
+    hour
+}
+
+#[test]
+fn a_campaign_s_funnel_tells_where_its_impressions_go() {
+    let desk = Desk::new();
+    let (mut ledger, budgets) = Ledger::of(house(2));
+    let exchange = start(&desk, &[], budgets);
+    ledger.gate(1, None);
+    ledger.grant(3 * TWO);
+    ledger.taken();
+    // Three wins use its money up, then one is not bid for; a test counts nowhere.
+    for _ in 0..4 {
+        exchange.auction(&banner(""));
+    }
+    exchange.auction(&banner(r#","test":1"#));
+    ledger.gate(2, None);
+    ledger.grant(100 * TWO);
+    ledger.taken();
+    let dear = banner("").replacen(r#""id":"1","#, r#""id":"1","bidfloor":2.5,"#, 1);
+    for _ in 0..2 {
+        exchange.auction(&dear);
+    }
+    ledger.gate(3, Some(Refusal::OutOfDaypart));
+    ledger.taken();
+    exchange.auction(&banner(""));
+    // Not live: nothing is matched.
+    ledger.gate(4, Some(Refusal::Paused));
+    ledger.taken();
+    exchange.auction(&banner(""));
+    until("all is handed over", || funnel(&exchange, 0).offered == 8);
+    let window = funnel(&exchange, 0);
+    let of = |step| window.counts.get(step);
+    use FunnelStep::{BelowFloor, Bid, Hours, Ledger as NoRights, Matched, Outbid, Won};
+    let steps = [Matched, NoRights, BelowFloor, Bid, Won, Outbid, Hours].map(of);
+    assert_eq!(steps, [7, 1, 2, 3, 3, 0, 1], "{window:?}");
+    let shortfall = window.shortfall.expect("two bids were below the floor");
+    assert_eq!(
+        (shortfall.bid.to_string(), shortfall.floor.to_string()),
+        ("2".into(), "2.5".into())
+    );
+    // Of the other nobody has granted anything.
+    let other = funnel(&exchange, 1).counts;
+    assert_eq!((other.get(Matched), other.get(NoRights)), (8, 8));
+    let won = r#"exchange_house_impressions_total{step="won"}"#;
+    assert_eq!(exchange.scraped(won), "3");
+    assert_eq!(exchange.scraped("exchange_house_impressions_uncounted_total"), "0");
+    // And the requests that came can be tried.
+    until("a request was copied", || {
+        exchange.exchange().probe(Slot(0)).is_some_and(|probed| probed.impressions > 0)
+    });
+    let probed = exchange.exchange().probe(Slot(0)).expect("it bids");
+    assert_eq!(probed.matched, probed.impressions);
+    assert_eq!(probed.failed, [(Criterion::Creatives, 0)]);
+    assert!(exchange.exchange().probe(Slot(7)).is_none());
+    assert_eq!(exchange.exchange().unrecorded(), None);
+    assert!(exchange.exchange().has_rate(Currency::USD));
+    assert!(!exchange.exchange().has_rate(Currency::parse("XAU").expect("a code")));
 }

@@ -4,7 +4,7 @@
 use units::Nanos;
 
 use super::Pacing;
-use super::plan::Plan;
+use super::plan::{Outer, Plan};
 use crate::ledger::Span;
 use crate::strategy::{Flight, Pace, State};
 
@@ -14,8 +14,11 @@ pub const CURVE_POINTS: u64 = 144;
 /// What should have been spent and what was, in the flight that a campaign follows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Whose limit it follows.
+    /// Whose limit it is drawn by: that which it follows, but of an hour the day's or the life's, if there
+    /// is one.
     pub span: Span,
+    /// That limit, less what is kept back.
+    pub limit: Nanos,
     /// From when to when that holds.
     pub flight: Flight,
     /// By which strategy.
@@ -52,6 +55,23 @@ pub(super) struct Series {
     /// What was planned, and what was spent.
     points: Vec<(u64, u64)>,
     last_ms: u64,
+    /// Of the flight; 0 before it is known.
+    limit: u64,
+}
+
+/// By what a curve is drawn.
+pub(super) struct Drawn<'d> {
+    pub(super) plan: &'d Plan,
+    pub(super) outer: Option<&'d Outer>,
+}
+
+impl Drawn<'_> {
+    const fn span(&self) -> (Span, Flight) {
+        match self.outer {
+            Some(outer) => (outer.span, outer.flight),
+            None => (self.plan.span, self.plan.nominal),
+        }
+    }
 }
 
 impl Series {
@@ -62,6 +82,14 @@ impl Series {
         if (self.start_ms, self.every_ms) != (flight.start_ms, every_ms) {
             *self = Self { start_ms: flight.start_ms, every_ms, ..Self::default() };
         }
+    }
+
+    pub(super) fn limit_to(&mut self, limit: Option<Nanos>) {
+        self.limit = limit.unwrap_or_default().get();
+    }
+
+    pub(super) const fn limit(&self) -> Nanos {
+        Nanos::new(self.limit)
     }
 
     pub(super) fn note(&mut self, now_ms: u64, planned: Nanos, spent: Nanos) {
@@ -78,9 +106,20 @@ impl Series {
         self.points[at] = (planned.get(), spent.get());
     }
 
-    pub(super) fn curve(&self, pacing: &Pacing, state: &State, plan: &Plan, now_ms: u64) -> Curve {
-        let end_of =
-            |part: u64| (self.start_ms + (part + 1) * self.every_ms).min(plan.nominal.end_ms);
+    pub(super) fn curve(
+        &self,
+        pacing: &Pacing,
+        state: &State,
+        drawn: &Drawn<'_>,
+        now_ms: u64,
+    ) -> Curve {
+        let (span, flight) = drawn.span();
+        let spent = self.points.last().map_or(Nanos::ZERO, |(_, spent)| Nanos::new(*spent));
+        let planned = |at_ms| match drawn.outer {
+            Some(outer) => outer.planned_from((now_ms, spent), self.limit(), at_ms),
+            None => drawn.plan.planned(state, at_ms),
+        };
+        let end_of = |part: u64| (self.start_ms + (part + 1) * self.every_ms).min(flight.end_ms);
         let past = (self.first..).zip(&self.points).map(|(part, (planned, spent))| CurvePoint {
             at_unix_ms: end_of(part).min(self.last_ms),
             target: Nanos::new(*planned),
@@ -90,13 +129,14 @@ impl Series {
         let mut points: Vec<_> = past.collect();
         points.extend(coming.map(|at_unix_ms| CurvePoint {
             at_unix_ms,
-            target: plan.planned(state, at_unix_ms),
+            target: planned(at_unix_ms),
             spent: None,
         }));
         points.dedup_by_key(|point| point.at_unix_ms);
         Curve {
-            span: plan.span,
-            flight: plan.nominal,
+            span,
+            limit: self.limit(),
+            flight,
             strategy: pacing.settings.name(),
             pace: state.pace(&pacing.settings),
             dual: state.dual(),

@@ -23,8 +23,41 @@ pub(super) struct Shape {
 pub(super) struct Choice {
     /// Which span's limit, and from when to when it holds; none where nothing limits it.
     pub(super) followed: Option<(Span, Flight)>,
+    /// Of a campaign that follows an hour, the longer flight that it would follow without the hour's
+    /// limit: what it comes to is looked at by that.
+    pub(super) outer: Option<(Span, Flight)>,
     /// When to choose anew.
     pub(super) until_ms: u64,
+}
+
+/// A longer flight than the hour that is followed, by which a campaign is looked at.
+pub(super) struct Outer {
+    pub(super) span: Span,
+    pub(super) flight: Flight,
+    target: Target,
+}
+
+impl Outer {
+    pub(super) const fn new((span, flight): (Span, Flight), target: Target) -> Self {
+        Self { span, flight, target }
+    }
+
+    /// What of `limit` should be spent by a time.
+    pub(super) fn planned(&self, limit: Nanos, at_ms: u64) -> Nanos {
+        Nanos::new(whole(limit.get() as f64 * self.target.share(at_ms)))
+    }
+
+    /// The same for a time to come, from what was spent by now.
+    pub(super) fn planned_from(
+        &self,
+        (now_ms, spent): (u64, Nanos),
+        limit: Nanos,
+        at_ms: u64,
+    ) -> Nanos {
+        let left = limit.get().saturating_sub(spent.get());
+        let part = whole(left as f64 * self.target.share_of_rest(now_ms, at_ms));
+        Nanos::new(spent.get().saturating_add(part))
+    }
 }
 
 /// A flight that is followed, from its beginning or from where it was joined.
@@ -55,6 +88,7 @@ pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
     let clock = calendar.at(now_ms).map(|hour| within((hour.start_unix_ms, hour.end_unix_ms)));
     let mut until_ms = day.map_or(flight.end_ms, |day| day.end_ms);
     let mut chosen: Option<(Span, Flight, Target, u64)> = None;
+    let mut outer = None;
     for (span, bounds) in [(Span::Life, Some(flight)), (Span::Day, day), (Span::Hour, clock)] {
         let (Some(bounds), Some(limit)) = (bounds, funds.of(span).limit()) else { continue };
         until_ms = until_ms.min(bounds.end_ms);
@@ -65,10 +99,13 @@ pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
             left as f64 <= *longer_left as f64 * part
         });
         if is_tighter {
+            let before = chosen.take().map(|(span, bounds, ..)| (span, bounds));
+            outer = before.filter(|_| span == Span::Hour);
             chosen = Some((span, bounds, target, left));
         }
     }
-    Choice { followed: chosen.map(|(span, bounds, ..)| (span, bounds)), until_ms }
+    let followed = chosen.map(|(span, bounds, ..)| (span, bounds));
+    Choice { followed, outer, until_ms }
 }
 
 /// From when to when it is the same day on the wall.

@@ -199,7 +199,7 @@ fn a_day_follows_its_curve_and_the_next_begins_anew_with_what_was_learned() {
 
 #[test]
 fn the_tightest_limit_is_followed() {
-    let check = |life: u64, day: u64, hour: Option<u64>, want: Span| {
+    let check = |life: u64, day: u64, hour: Option<u64>, want: Span, drawn: Span| {
         let mut market = Market::new(START_MS);
         market.purses.set(0, |funds| {
             (funds.life, funds.day) = (limited(life, 0), limited(day, 0));
@@ -207,13 +207,15 @@ fn the_tightest_limit_is_followed() {
         });
         market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(Settings::Asap));
         market.run(START_MS + 30_000);
-        assert_eq!(market.curve().span, want, "{life} {day} {hour:?}");
+        let (span, _) = market.pacer.planned(Slot(0), market.now_ms).expect("it follows one");
+        let found = (market.pacer.followed(Slot(0)), span, market.curve().span);
+        assert_eq!(found, (Some(want), drawn, drawn), "{life} {day} {hour:?}");
     };
-    check(10_000_000, 2_000_000, None, Span::Life);
-    check(10_000_000, 900_000, None, Span::Day);
-    check(10_000_000, 900_000, Some(100_000), Span::Day);
-    check(10_000_000, 900_000, Some(30_000), Span::Hour);
-    check(10_000_000, 2_000_000, Some(30_000), Span::Hour);
+    check(10_000_000, 2_000_000, None, Span::Life, Span::Life);
+    check(10_000_000, 900_000, None, Span::Day, Span::Day);
+    check(10_000_000, 900_000, Some(100_000), Span::Day, Span::Day);
+    check(10_000_000, 900_000, Some(30_000), Span::Hour, Span::Day);
+    check(10_000_000, 2_000_000, Some(30_000), Span::Hour, Span::Life);
 }
 
 #[test]
@@ -312,6 +314,35 @@ fn a_restart_midway_spreads_what_is_left() {
     assert!(curve.points.first().is_some_and(|it| it.at_unix_ms > START_MS + 12 * HOUR_MS));
     market.run(START_MS + DAY_MS - 1_000);
     market.check(market.spent().day.spent, 4_000_000);
+}
+
+/// Else it would be drawn as if what the hour allows were all.
+#[test]
+fn with_an_hour_s_limit_used_up_the_curve_is_the_day_s() {
+    let mut market = Market::new(START_MS);
+    market.purses.set(0, |funds| {
+        funds.day = limited(1_000_000, 0);
+        funds.hour = Purse { own: Some(Nanos::new(30_000)), ..Purse::default() };
+    });
+    market.define(1, (START_MS, START_MS + 10 * DAY_MS), &pacing(Settings::Asap));
+    market.run(START_MS + 30_000);
+    market.purses.set(0, |funds| {
+        (funds.hour.spent, funds.day.spent) = (Nanos::new(30_000), Nanos::new(30_000));
+    });
+    market.run(START_MS + HOUR_MS / 2);
+    assert_eq!(market.pacer.followed(Slot(0)), Some(Span::Hour));
+    let curve = market.curve();
+    assert_eq!((curve.span, curve.limit.get()), (Span::Day, 1_000_000));
+    assert_eq!((curve.flight.start_ms, curve.flight.end_ms), (START_MS, START_MS + DAY_MS));
+    let (past, coming): (Vec<CurvePoint>, Vec<CurvePoint>) =
+        curve.points.iter().partition(|point| point.spent.is_some());
+    assert!(past.iter().all(|point| point.at_unix_ms <= market.now_ms), "{past:?}");
+    assert!(past.last().is_some_and(|it| it.spent >= Some(Nanos::new(30_000))), "{past:?}");
+    // The plan for the rest begins at what was spent, and ends at the limit.
+    let targets = coming.iter().map(|point| point.target);
+    assert!(targets.clone().is_sorted() && coming.len() > 100, "{coming:?}");
+    assert!(targets.clone().next() >= past.last().and_then(|it| it.spent), "{coming:?}");
+    assert_eq!(targets.max(), Some(Nanos::new(1_000_000)));
 }
 
 #[test]

@@ -5,24 +5,31 @@
 //! knows as [`Budgets`], whatever a campaign shows.
 
 mod asked;
+mod cause;
+mod exchange;
+mod funnel;
 mod pace;
 mod shown;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pacer_core::ledger::Spend;
 use pacer_core::pacing::Curve;
 use pacer_core::store::{AuditEntry, AuditKey, Kind};
 use runtime::admin::{Api, Call, Method, Reply, Route};
+use runtime::config::Problem;
 use serde_json::{Map, Value, json};
 use units::Currency;
 
+use crate::handle::Delivery;
 use crate::registry::{
     AccountStanding, Answered, CampaignStanding, Edit, Listing, Refused, Registry, Rules,
 };
 use asked::Asked;
+pub use exchange::{ExchangeView, Mismatches, NoExchange};
 
 /// Most that is read of a body: a campaign with its creatives.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -74,6 +81,16 @@ pub trait Budgets: Send + Sync {
     /// # Errors
     /// When there is none, or the ledger does not answer.
     fn curve(&self, id: &str) -> Result<Option<Curve>, Refused>;
+
+    /// How far campaigns have come in spending, by their ids.
+    ///
+    /// # Errors
+    /// When the ledger does not answer.
+    fn deliveries(&self, ids: &[String]) -> Result<Vec<(String, Delivery)>, Refused>;
+
+    /// What is wrong with the files of accounts and campaigns as they are now, which are therefore not in
+    /// force. Nothing if they are.
+    fn refused_files(&self) -> Vec<Problem>;
 
     /// Why a campaign does not spend, and how it bids.
     ///
@@ -137,6 +154,14 @@ impl<R: Rules> Budgets for Registry<R> {
         Self::curve(self, id)
     }
 
+    fn deliveries(&self, ids: &[String]) -> Result<Vec<(String, Delivery)>, Refused> {
+        Self::deliveries(self, ids)
+    }
+
+    fn refused_files(&self) -> Vec<Problem> {
+        Self::refused_files(self)
+    }
+
     fn why(&self, id: &str) -> Result<CampaignStanding, Refused> {
         Self::why(self, id)
     }
@@ -155,7 +180,10 @@ impl<R: Rules> Budgets for Registry<R> {
 }
 
 /// Who answers.
-type Held = Arc<dyn Budgets>;
+pub struct Held {
+    budgets: Arc<dyn Budgets>,
+    exchange: Arc<dyn ExchangeView>,
+}
 
 /// A route of accounts or campaigns.
 const fn route(
@@ -196,9 +224,9 @@ pub static ROUTES: &[Route<Held>] = &[
     route(Method::Get, "/v1/audit", audit),
 ];
 
-/// Answers for `budgets`.
-pub fn api(budgets: Arc<dyn Budgets>) -> Api {
-    Api::new(budgets, ROUTES).with_bodies(BODY_BYTES_MAX)
+/// Answers for `budgets`, which `exchange` spends.
+pub fn api(budgets: Arc<dyn Budgets>, exchange: Arc<dyn ExchangeView>) -> Api {
+    Api::new(Held { budgets, exchange }, ROUTES).with_bodies(BODY_BYTES_MAX)
 }
 
 /// Answers where no budgets are configured: says so, and how to switch them on.
@@ -217,7 +245,7 @@ fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
         let known: &[&str] = match kind {
             Kind::Account => &["after", "most", "removed"],
-            Kind::Campaign => &["after", "most", "removed", "account"],
+            Kind::Campaign => &["after", "most", "removed", "account", "delivery"],
         };
         let asked = Asked::new(call);
         asked.only(known)?;
@@ -227,14 +255,30 @@ fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
             account: call.query("account")?,
             with_removed: asked.flag("removed")?,
         };
-        let (views, is_more) = of.list(kind, &listing);
+        let (mut views, is_more) = of.budgets.list(kind, &listing);
+        if asked.flag("delivery")? {
+            add_deliveries(of, &mut views).map_err(|it| shown::refused(&it))?;
+        }
         let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
         let name = match kind {
             Kind::Account => "accounts",
             Kind::Campaign => "campaigns",
         };
-        Ok(Reply::json(&json!({ name: views, "next": next })))
+        let refused = shown::problems(&of.budgets.refused_files());
+        Ok(Reply::json(&json!({ name: views, "next": next, "refused_files": refused })))
     })
+}
+
+/// Adds to each campaign how far it has come; nothing to one that is removed.
+fn add_deliveries(of: &Held, views: &mut [Value]) -> Result<(), Refused> {
+    let id = |view: &Value| view["id"].as_str().unwrap_or_default().to_owned();
+    let ids: Vec<String> = views.iter().map(id).collect();
+    let found: BTreeMap<String, Delivery> = of.budgets.deliveries(&ids)?.into_iter().collect();
+    for (view, id) in views.iter_mut().zip(ids) {
+        let currency = of.budgets.currency(CAMPAIGN, &id);
+        view["delivery"] = shown::delivery(found.get(&id), currency);
+    }
+    Ok(())
 }
 
 fn create(of: &Held, kind: Kind, call: &Call) -> Reply {
@@ -242,7 +286,7 @@ fn create(of: &Held, kind: Kind, call: &Call) -> Reply {
         let asked = Asked::new(call);
         let (key, body) = (asked.key()?, asked.body(asked::JSON)?);
         let Answered { version, view } =
-            of.create(kind, &body, key).map_err(|it| shown::refused(&it))?;
+            of.budgets.create(kind, &body, key).map_err(|it| shown::refused(&it))?;
         let id = view["id"].as_str().unwrap_or_default();
         let path = match kind {
             Kind::Account => format!("/v1/accounts/{id}"),
@@ -253,12 +297,12 @@ fn create(of: &Held, kind: Kind, call: &Call) -> Reply {
 }
 
 fn show(of: &Held, kind: Kind, call: &Call) -> Reply {
-    answered(of.show(kind, call.parameter("id")))
+    answered(of.budgets.show(kind, call.parameter("id")))
 }
 
 fn edit(of: &Held, kind: Kind, call: &Call, edit: &Edit) -> Result<Reply, Reply> {
     let expected = Asked::new(call).version()?;
-    Ok(answered(of.edit((kind, call.parameter("id")), edit, expected)))
+    Ok(answered(of.budgets.edit((kind, call.parameter("id")), edit, expected)))
 }
 
 fn replace(of: &Held, kind: Kind, call: &Call) -> Reply {
@@ -283,7 +327,7 @@ fn budget(of: &Held, kind: Kind, call: &Call) -> Reply {
         let mut body = asked.body(asked::JSON)?;
         let expected = asked.version_or(body.remove("version"))?;
         let edit = Edit::Budgets(body);
-        Ok(answered(of.edit((kind, call.parameter("id")), &edit, expected)))
+        Ok(answered(of.budgets.edit((kind, call.parameter("id")), &edit, expected)))
     })
 }
 
@@ -296,7 +340,7 @@ fn answered(outcome: Result<Answered, Refused>) -> Reply {
 
 fn spend(of: &Held, kind: Kind, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.spend(kind, id) {
+    match of.budgets.spend(kind, id) {
         Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
         Ok(None) => shown::not_told(id),
         Err(refused) => shown::refused(&refused),
@@ -305,23 +349,25 @@ fn spend(of: &Held, kind: Kind, call: &Call) -> Reply {
 
 fn curve(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.curve(id) {
-        Ok(curve) => Reply::json(&shown::curve(id, of.currency(CAMPAIGN, id), curve.as_ref())),
+    match of.budgets.curve(id) {
+        Ok(curve) => {
+            Reply::json(&shown::curve(id, of.budgets.currency(CAMPAIGN, id), curve.as_ref()))
+        }
         Err(refused) => shown::refused(&refused),
     }
 }
 
 fn why(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.why(id) {
-        Ok(standing) => Reply::json(&shown::why(id, &standing)),
+    match of.budgets.why(id) {
+        Ok(standing) => Reply::json(&shown::why(id, &standing, &*of.exchange)),
         Err(refused) => shown::refused(&refused),
     }
 }
 
 fn why_account(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.why_account(id) {
+    match of.budgets.why_account(id) {
         Ok(standing) => Reply::json(&shown::why_account(id, &standing)),
         Err(refused) => shown::refused(&refused),
     }
@@ -333,9 +379,9 @@ fn audit(of: &Held, call: &Call) -> Reply {
         asked.only(&["after", "most"])?;
         let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
         let most_entries = u32::try_from(most).unwrap_or(u32::MAX);
-        let entries = of.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
+        let entries = of.budgets.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
         // A page may end before so many: where its entries are large.
-        let behind = entries.last().map(|(last, _)| of.audit(Some(*last), 1));
+        let behind = entries.last().map(|(last, _)| of.budgets.audit(Some(*last), 1));
         let behind = behind.transpose().map_err(|it| shown::refused(&it))?.unwrap_or_default();
         Ok(Reply::json(&shown::audit(&entries, !behind.is_empty())))
     })

@@ -4,13 +4,13 @@
 
 use pacer_core::pacing::Bidding;
 use serde_json::{Value, json};
-use units::Cpm;
+use units::{Amount, Cpm, Currency};
 
 /// Digits behind the point: the least share that a strategy has is a ten-thousandth.
 const DIGITS: usize = 9;
 
 /// `amount` is what it bids where its strategy changes nothing.
-pub(super) fn shown(bidding: &Bidding, amount: Option<Cpm>, currency: &str) -> Value {
+pub(super) fn shown(bidding: &Bidding, amount: Option<Cpm>, currency: Option<Currency>) -> Value {
     let pace = bidding.pace;
     // What is fixed is no multiplier's to change.
     let multiplier = if bidding.is_fixed_price { 1 << 32 } else { pace.multiplier() };
@@ -32,14 +32,18 @@ fn share(bidding: &Bidding) -> f64 {
     }
 }
 
-fn words(bidding: &Bidding, bid: Option<Cpm>, currency: &str) -> String {
+fn words(bidding: &Bidding, bid: Option<Cpm>, currency: Option<Currency>) -> String {
     let (strategy, pace) = (bidding.strategy, bidding.pace);
+    let bid = bid.map(|bid| match currency {
+        Some(currency) => Amount::of_thousand(bid, currency).to_string(),
+        None => bid.to_string(),
+    });
     let what = match (bidding.is_fixed_price, bid) {
         (_, None) => "bids".to_owned(),
-        (true, Some(bid)) => format!("bids its price, {bid} {currency} for 1000 impressions,"),
+        (true, Some(bid)) => format!("bids its price, {bid} for 1000 impressions,"),
         (false, Some(bid)) => {
             let part = decimal(((pace.multiplier() as f64 / 4_294_967_296.0) * 1e4).round() / 1e4);
-            format!("bids {part} of its value, {bid} {currency} for 1000 impressions,")
+            format!("bids {part} of its value, {bid} for 1000 impressions,")
         }
     };
     match pace.threshold() {

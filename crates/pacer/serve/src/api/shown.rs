@@ -17,7 +17,10 @@ use serde_json::{Value, json};
 use units::{Currency, Nanos};
 
 use super::asked::wrong;
-use super::pace;
+use super::cause::{About, Cause, Known, nothing};
+use super::exchange::ExchangeView;
+use super::{funnel, pace};
+use crate::handle::Delivery;
 use crate::registry::{AccountStanding, CampaignStanding, Refused};
 
 /// The reply to what was refused.
@@ -48,13 +51,53 @@ pub(super) fn invalid(problems: &[Problem]) -> Reply {
     Reply::error_with(ErrorCode::InvalidDefinition, &message, members)
 }
 
+/// Problems of files, with their places.
+pub(super) fn problems(problems: &[Problem]) -> Value {
+    let shown = |it: &Problem| {
+        let Problem { file, line, column, key, value, remedy } = it;
+        json!({
+            "file": file, "line": line, "column": column,
+            "key": key, "value": value, "remedy": remedy,
+        })
+    };
+    problems.iter().map(shown).collect()
+}
+
+/// How far a campaign has come.
+pub(super) fn delivery(delivery: Option<&Delivery>, currency: Option<Currency>) -> Value {
+    let Some(delivery) = delivery else { return Value::Null };
+    let Delivery { refusal, span: of, limit, spent, expected } = delivery;
+    json!({
+        "refusal": refusal.map(Refusal::label),
+        "currency": currency.map(|currency| currency.code().to_owned()),
+        "span": of.map(span),
+        "limit": limit.map(money),
+        "spent": money(*spent),
+        "expected": expected.map(money),
+        "pace": expected.map(|expected| pace_of(*spent, expected)),
+    })
+}
+
+/// How what is spent compares with what should be: within a tenth it is on pace.
+const fn pace_of(spent: Nanos, expected: Nanos) -> &'static str {
+    let (spent, expected) = (spent.get(), expected.get());
+    let tenth = expected / 10;
+    if spent < expected - tenth {
+        "behind"
+    } else if spent > expected.saturating_add(tenth) {
+        "ahead"
+    } else {
+        "on"
+    }
+}
+
 /// The ledger has not been told of it yet.
 pub(super) fn not_told(id: &str) -> Reply {
     let message = format!("the ledger does not know `{id}` yet: ask again");
     wrong(ErrorCode::Unavailable, "id", &message)
 }
 
-fn time(unix_ms: u64) -> Value {
+pub(super) fn time(unix_ms: u64) -> Value {
     let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
     at.map(rfc3339).into()
 }
@@ -63,7 +106,7 @@ fn start_of(period: Period) -> Value {
     time(u64::from(period.0) * QUARTER_MS)
 }
 
-fn money(amount: Nanos) -> Value {
+pub(super) fn money(amount: Nanos) -> Value {
     amount.to_string().into()
 }
 
@@ -97,6 +140,7 @@ pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>)
         "id": id,
         "currency": currency.map(|currency| currency.code().to_owned()),
         "span": curve.map(|curve| span(curve.span)),
+        "limit": curve.map(|curve| money(curve.limit)),
         "start": curve.map(|curve| time(curve.flight.start_ms)),
         "end": curve.map(|curve| time(curve.flight.end_ms)),
         "strategy": curve.map(|curve| curve.strategy),
@@ -112,33 +156,37 @@ const fn span(span: Span) -> &'static str {
     }
 }
 
-const fn owner(owner: Owner) -> &'static str {
+pub(super) const fn owner(owner: Owner) -> &'static str {
     match owner {
         Owner::Campaign => "campaign",
         Owner::Account => "account",
     }
 }
 
-pub(super) fn why(id: &str, standing: &CampaignStanding) -> Value {
-    let CampaignStanding { why, bidding, amount, currency } = standing;
+pub(super) fn why(id: &str, standing: &CampaignStanding, exchange: &dyn ExchangeView) -> Value {
+    let CampaignStanding { why, bidding, amount, currency, .. } = standing;
     let code = currency.map(|currency| currency.code().to_owned());
-    let about = About {
-        refusal: why.refusal,
-        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
-        flight_unix_ms: Some(why.flight_unix_ms),
-        is_store_failing: why.is_store_failing,
-    };
+    let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
     let (start, end) = why.flight_unix_ms;
-    let words = code.as_deref().unwrap_or_default();
+    let windows = exchange.funnel(standing.slot, why.flight_unix_ms);
+    let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
+    let mismatches = is_matchless.then(|| exchange.mismatches(standing.slot)).flatten();
+    let known =
+        Known { standing, exchange, windows: windows.as_ref(), mismatches: mismatches.as_ref() };
+    let Cause { reason, words, remedy } = Cause::of(&known);
     json!({
         "id": id,
+        "reason": reason,
         "refusal": why.refusal.map(Refusal::label),
-        "words": about.words(words),
+        "words": words,
+        "remedy": remedy,
         "currency": code,
         "flight": { "start": time(start), "end": time(end) },
         "hour": hour(why.hour.as_ref()),
-        "levels": about.levels.iter().map(level).collect::<Value>(),
-        "pace": bidding.map(|bidding| pace::shown(&bidding, *amount, words)),
+        "levels": levels.iter().map(level).collect::<Value>(),
+        "pace": bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
+        "funnel": funnel::shown(windows.as_ref()),
+        "mismatches": funnel::mismatches(mismatches.as_ref()),
         "at_shards": money(why.at_shards),
         "ready": money(why.ready),
         "frozen": money(why.frozen),
@@ -167,7 +215,7 @@ pub(super) fn why_account(id: &str, standing: &AccountStanding) -> Value {
     json!({
         "id": id,
         "refusal": why.refusal.map(Refusal::label),
-        "words": about.words(code.as_deref().unwrap_or_default()),
+        "words": about.words(*currency),
         "currency": code,
         "hour": hour(why.hour.as_ref()),
         "levels": about.levels.iter().map(level).collect::<Value>(),
@@ -203,55 +251,6 @@ fn level(level: &Level) -> Value {
         "headroom": level.headroom().map(money),
         "excess": money(level.excess()),
     })
-}
-
-fn nothing() -> String {
-    "nothing keeps it from spending".to_owned()
-}
-
-/// What words are made of.
-struct About<'w> {
-    refusal: Option<Refusal>,
-    levels: &'w [Level],
-    /// Of campaigns.
-    flight_unix_ms: Option<(u64, u64)>,
-    is_store_failing: bool,
-}
-
-impl About<'_> {
-    /// Why, with the figures that make it so.
-    fn words(&self, currency: &str) -> String {
-        let Some(refusal) = self.refusal else { return nothing() };
-        let text = refusal.to_string();
-        let shown = |at: u64| time(at).as_str().unwrap_or_default().to_owned();
-        match (refusal, self.flight_unix_ms) {
-            (Refusal::Unknown, _) => "the ledger does not know it yet: ask again".to_owned(),
-            (Refusal::OutOfFlight, Some((start, end))) => {
-                format!("{text}: that is from {} to {}", shown(start), shown(end))
-            }
-            (Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted, _) => self
-                .exhausted(refusal, currency)
-                .map_or(text.clone(), |why| format!("{text}: {why}")),
-            (Refusal::LedgerUnavailable, _) if self.is_store_failing => {
-                format!("{text}: its store takes nothing; the log says why")
-            }
-            _ => text,
-        }
-    }
-
-    /// Which limit is used up, and by what.
-    fn exhausted(&self, refusal: Refusal, currency: &str) -> Option<String> {
-        let is_used_up =
-            |level: &&Level| level.refusal() == refusal && level.headroom() == Some(Nanos::ZERO);
-        let level = self.levels.iter().find(is_used_up)?;
-        let (whose, limit) = (owner(level.owner), level.limit.unwrap_or_default());
-        let kept = match level.holdback {
-            Nanos::ZERO => String::new(),
-            kept => format!(", and {kept} are kept back for late wins"),
-        };
-        let used = level.exposure();
-        Some(format!("of the {whose}'s {limit} {currency}, {used} are spent or on their way{kept}"))
-    }
 }
 
 pub(super) fn audit(entries: &[(AuditKey, AuditEntry)], is_more: bool) -> Value {

@@ -2,10 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pacer_core::calendar::Hour;
+use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
 use pacer_core::ledger::{AccountWhy, HourSpend, Why};
 use pacer_core::messages::{Period, Slot};
 use pacer_core::refusal::Refusal;
@@ -15,7 +17,7 @@ use runtime::listen::listen;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 use tempfile::TempDir;
-use units::Nanos;
+use units::{Amount, Cpm, Nanos, Round};
 
 use super::*;
 use crate::registry::LedgerDesk as _;
@@ -27,10 +29,38 @@ use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
 
 const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 
+/// What an exchange would tell.
+#[derive(Default)]
+struct View {
+    obstacle: Mutex<Option<String>>,
+    is_rateless: AtomicBool,
+    windows: Mutex<Option<[FunnelWindow; 2]>>,
+    mismatches: Mutex<Option<Mismatches>>,
+}
+
+impl ExchangeView for View {
+    fn obstacle(&self) -> Option<String> {
+        self.obstacle.lock().expect("nothing panics").clone()
+    }
+
+    fn has_rate(&self, _: Currency) -> bool {
+        !self.is_rateless.load(Ordering::Relaxed)
+    }
+
+    fn funnel(&self, _: Slot, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+        *self.windows.lock().expect("nothing panics")
+    }
+
+    fn mismatches(&self, _: Slot) -> Option<Mismatches> {
+        self.mismatches.lock().expect("nothing panics").clone()
+    }
+}
+
 struct Fixture {
     admin: Admin,
     address: SocketAddr,
     desk: Arc<StoreDesk>,
+    view: Arc<View>,
     _folder: TempDir,
 }
 
@@ -61,14 +91,15 @@ impl Fixture {
         let options = options.expect("options");
         let listener = listen(options.listen).expect("a listener");
         let address = listener.local_addr().expect("an address");
+        let view = Arc::new(View::default());
         let pages = Pages {
             exposition: Exposition::default(),
             readiness: Readiness::default(),
             shutdown: Shutdown::new(Duration::from_secs(3600)),
-            apis: vec![api(Arc::new(registry))],
+            apis: vec![api(Arc::new(registry), Arc::clone(&view) as Arc<dyn ExchangeView>)],
         };
         let admin = Admin::start(&options, listener, pages).expect("an admin listener");
-        Self { admin, address, desk, _folder: folder }
+        Self { admin, address, desk, view, _folder: folder }
     }
 
     /// Asks `line`, as in `GET /v1/accounts`, with headers, each a line, and a body.
@@ -143,7 +174,7 @@ fn a_campaign_lives() {
     assert_eq!(created.body, want);
     assert_eq!(fixture.get("/v1/campaigns/x"), want);
     let listed = fixture.get("/v1/campaigns?most=1&after=filed");
-    assert_eq!(listed, json!({ "campaigns": [want], "next": null }));
+    assert_eq!(listed, json!({ "campaigns": [want], "next": null, "refused_files": [] }));
     assert_eq!(fixture.get("/v1/campaigns?most=1")["next"], "filed");
     assert_eq!(fixture.get("/v1/accounts")["accounts"][0]["id"], "acme");
 
@@ -224,7 +255,7 @@ fn refusals() {
     get("/v1/campaigns?most=0", bad("most", "choose one"));
     get("/v1/campaigns?most=1001", bad("most", "from 1 to 1000"));
     get("/v1/campaigns?removed=1", bad("removed", "write one"));
-    get("/v1/campaigns?state=open", bad("state", "ask by after, most, removed, account"));
+    get("/v1/campaigns?state=open", bad("state", "ask by after, most, removed, account, delivery"));
     get("/v1/accounts?account=x", bad("account", "ask by after, most, removed"));
     get("/v1/audit?after=1.2.3", bad("after", "take one from `next`"));
     // 404
@@ -337,8 +368,8 @@ fn how_it_stands() {
     assert_eq!(shown["refusal"], "day_exhausted");
     assert_eq!(
         shown["words"],
-        "its budget of the day is spent: of the campaign's 10 USD, 9.6 are spent or on their way, \
-         and 0.5 are kept back for late wins"
+        "its budget of the day is spent: of the campaign's 10.00 USD, 9.60 USD are spent or on their \
+         way, and 0.50 USD are kept back for late wins"
     );
     assert_eq!(
         shown["levels"][1],
@@ -361,7 +392,8 @@ fn how_it_stands() {
         (Refusal::Paused, "it is paused"),
         (Refusal::LedgerUnavailable, "the ledger has granted nothing yet, or cannot"),
     ] {
-        let why = Why { refusal: Some(refusal), ..why.clone() };
+        let flight_unix_ms = (0, 2 * NOW_UNIX_MS);
+        let why = Why { refusal: Some(refusal), flight_unix_ms, ..why.clone() };
         fixture.desk.told().whys.insert(slot, why);
         let shown = fixture.get("/v1/campaigns/filed/why");
         assert_eq!(shown["refusal"], refusal.label());
@@ -386,6 +418,7 @@ fn how_it_stands() {
         "id": "filed",
         "currency": "USD",
         "span": null,
+        "limit": null,
         "start": null,
         "end": null,
         "strategy": null,
@@ -395,6 +428,7 @@ fn how_it_stands() {
     let point = |at_unix_ms, spent| CurvePoint { at_unix_ms, target: cents(100), spent };
     let curve = Curve {
         span: Span::Day,
+        limit: cents(100),
         flight: Flight { start_ms: 1_800_000_000_000, end_ms: 1_800_086_400_000 },
         strategy: "slot_dual",
         pace: Pace::FULL,
@@ -434,7 +468,7 @@ fn how_it_bids() {
                 "0.1",
                 "1",
                 "0.1",
-                "slot_dual bids 0.1 of its value, 0.1 USD for 1000 impressions, for \
+                "slot_dual bids 0.1 of its value, BID for 1000 impressions, for \
                          every request that fits",
             ],
         ),
@@ -446,7 +480,7 @@ fn how_it_bids() {
                 "1",
                 "0.125",
                 "1",
-                "throttle bids its price, 1 USD for 1000 impressions, for 12.5 % of \
+                "throttle bids its price, BID for 1000 impressions, for 12.5 % of \
                           the requests that fit",
             ],
         ),
@@ -464,8 +498,8 @@ fn how_it_bids() {
         assert!(near("multiplier", multiplier), "{found}");
         assert!(near("share", share) && near("bid", bid), "{found}");
         assert_eq!(found["strategy"], strategy);
-        let words =
-            words.replace("0.1 USD", &format!("{} USD", found["bid"].as_str().expect("a bid")));
+        let bid = Cpm::parse(found["bid"].as_str().expect("a bid"), Round::Down).expect("a price");
+        let words = words.replace("BID", &Amount::of_thousand(bid, Currency::USD).to_string());
         assert_eq!(found["words"], words);
     }
     fixture.admin.stop();
@@ -518,7 +552,8 @@ fn an_account_as_a_whole() {
     assert_eq!((&shown["refusal"], &shown["at_shards"]), (&json!("day_exhausted"), &json!("0.05")));
     assert_eq!(
         shown["words"],
-        "its budget of the day is spent: of the account's 10 USD, 10 are spent or on their way"
+        "its budget of the day is spent: of the account's 10.00 USD, 10.00 USD are spent or on \
+         their way"
     );
     let levels = shown["levels"].as_array().expect("levels");
     let spans: Vec<_> = levels.iter().map(|it| (&it["owner"], &it["span"], &it["limit"])).collect();
@@ -531,5 +566,163 @@ fn an_account_as_a_whole() {
     );
     let want = [count(Value::Null, nothing, 1), count(json!("paused"), "it is paused", 1)];
     assert_eq!(shown["campaigns"], json!(want));
+    fixture.admin.stop();
+}
+
+/// The reason, the words and the remedy of a campaign.
+#[track_caller]
+fn check_cause(fixture: &Fixture, reason: &str, words: &str, remedy: &str) {
+    let shown = fixture.get("/v1/campaigns/filed/why");
+    let of = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
+    assert_eq!((of("reason"), of("words")), (reason.to_owned(), words.to_owned()), "{shown}");
+    assert!(of("remedy").contains(remedy), "{shown}");
+}
+
+/// Each beats those below it.
+#[test]
+fn the_first_cause_is_told() {
+    let fixture = Fixture::new();
+    let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
+    let slot = Slot(u32::try_from(slot).expect("few"));
+    let nothing = "nothing keeps it from spending";
+    check_cause(&fixture, "", nothing, "");
+    let mut counts = FunnelCounts::default();
+    let window = |offered, counts, shortfall| FunnelWindow {
+        offered,
+        counts,
+        shortfall,
+        ..FunnelWindow::default()
+    };
+    let set = |window: FunnelWindow| {
+        *fixture.view.windows.lock().expect("nothing panics") = Some([window, window]);
+    };
+    set(window(0, counts, None));
+    let none = "no impression was offered to it in the last hour";
+    check_cause(&fixture, "no_requests", none, "vickrey_exchange_auctions_total");
+    set(window(12_000, counts, None));
+    let none = "none of the 12,000 impressions that were offered in the last hour matched";
+    check_cause(&fixture, "no_match", none, "compare its targeting");
+    let failed = vec![("targeting.countries", 250), ("creative", 9), ("targeting.pages", 0)];
+    let found = Mismatches { impressions: 256, matched: 0, failed };
+    *fixture.view.mismatches.lock().expect("nothing panics") = Some(found);
+    let why = format!("{none}: of 256 sampled, 250 fail `targeting.countries`, 9 fail `creative`");
+    check_cause(&fixture, "no_match", &why, "widen");
+    let shown = fixture.get("/v1/campaigns/filed/why");
+    assert_eq!(shown["mismatches"]["failed"][0]["impressions"], 250, "{shown}");
+    counts.count(FunnelStep::Matched, 1000);
+    counts.count(FunnelStep::BelowFloor, 920);
+    counts.count(FunnelStep::Bid, 80);
+    counts.count(FunnelStep::Won, 80);
+    (0..80).for_each(|_| counts.bill(Nanos::new(400_000)));
+    let price = |text: &str| Cpm::parse(text, Round::Down).expect("a price");
+    let shortfall = Some(Shortfall { bid: price("0.4"), floor: price("1.2") });
+    set(window(12_000, counts, shortfall));
+    let floor = "its bids for 92 % of the 1,000 impressions that it matched in the last hour were \
+                 below the floor: highest bid 0.40 USD, median floor 1.20 USD, for 1000 impressions";
+    check_cause(&fixture, "below_floor", floor, "raise `bid`");
+    let shown = fixture.get("/v1/campaigns/filed/why");
+    let hour = &shown["funnel"]["hour"];
+    let steps = ["offered", "matched", "below_floor", "bid", "won", "billed", "outranked"];
+    assert_eq!(
+        steps.map(|step| &hour[step]),
+        [12_000, 1000, 920, 80, 80, 80, 0].map(|it| json!(it)).each_ref()
+    );
+    assert_eq!((&hour["spent"], &hour["highest_bid"]), (&json!("0.032"), &json!("0.4")));
+
+    fixture.view.is_rateless.store(true, Ordering::Relaxed);
+    let rate = "its account's currency, USD, has no rate: its bids cannot be compared";
+    check_cause(&fixture, "no_rate", rate, "add USD to currency.rates");
+    *fixture.view.obstacle.lock().expect("nothing panics") = Some("the disk is full".to_owned());
+    check_cause(&fixture, "record_unavailable", "nothing can be won: the disk is full", "disk");
+    let mut why = fixture.desk.why(slot).expect("it answers");
+    why.flight_unix_ms = (0, 2 * NOW_UNIX_MS);
+    let tell = |why: &Why, refusal| {
+        let why = Why { refusal: Some(refusal), ..why.clone() };
+        fixture.desk.told().whys.insert(slot, why);
+    };
+    let unavailable = "the ledger has granted nothing yet, or cannot";
+    tell(&why, Refusal::LedgerUnavailable);
+    check_cause(&fixture, "ledger_unavailable", unavailable, "/health/ready");
+    tell(&why, Refusal::DayExhausted);
+    check_cause(&fixture, "day_exhausted", "its budget of the day is spent", "raise");
+    tell(&why, Refusal::Paused);
+    check_cause(&fixture, "paused", "it is paused", "resume it");
+    fixture.ask("PUT /v1/accounts/acme/pause", "", "");
+    let account = "its account `acme` is paused";
+    check_cause(&fixture, "paused", account, "vickrey account resume acme");
+    why.flight_unix_ms = (0, 1_000);
+    tell(&why, Refusal::Paused);
+    let ended =
+        "it is not in flight: that is from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:01.000Z";
+    check_cause(&fixture, "out_of_flight", ended, "give a later `end`");
+    fixture.admin.stop();
+}
+
+#[test]
+fn a_removed_campaign_is_not_paused() {
+    let fixture = Fixture::new();
+    fixture.send("POST /v1/campaigns", &campaign("x"));
+    fixture.ask("DELETE /v1/campaigns/x", "", "");
+    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(Slot(1)).expect("why") };
+    fixture.desk.told().whys.insert(Slot(1), paused);
+    let shown = fixture.get("/v1/campaigns/x/why");
+    assert_eq!((&shown["reason"], &shown["words"]), (&json!("removed"), &json!("it is removed")));
+    fixture.admin.stop();
+}
+
+#[test]
+fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
+    let fixture = Fixture::new();
+    let mut body = campaign("x");
+    body["daily_budget"] = "1".into();
+    fixture.send("POST /v1/campaigns", &body);
+    let cents = |cents: u64| Nanos::new(cents * 10_000_000);
+    let level = |span, limit| Level {
+        owner: Owner::Campaign,
+        span,
+        limit,
+        held: Nanos::ZERO,
+        late: Nanos::ZERO,
+        holdback: Nanos::ZERO,
+    };
+    let levels = [Span::Life, Span::Day, Span::Hour].map(|span| level(span, None));
+    let account = levels.map(|level| Level { owner: Owner::Account, ..level });
+    let day = level(Span::Day, Some(cents(100)));
+    let levels = [levels[0], day, levels[2], account[0], account[1], account[2]];
+    let why = fixture.desk.why(Slot(1)).expect("why");
+    fixture.desk.told().whys.insert(Slot(1), Why { levels: Some(levels), ..why });
+    let spend = Spend {
+        currency: Currency::USD,
+        life: cents(900),
+        today: cents(40),
+        now: cents(5),
+        hours: Vec::new(),
+    };
+    fixture.desk.told().spends.insert(Slot(1), spend);
+    let point = |target, spent| CurvePoint { at_unix_ms: NOW_UNIX_MS, target, spent };
+    let curve = |expected| Curve {
+        span: Span::Day,
+        limit: cents(100),
+        flight: Flight { start_ms: 0, end_ms: NOW_UNIX_MS },
+        strategy: "even",
+        pace: Pace::FULL,
+        dual: 0.0,
+        rate: 1.0,
+        points: vec![point(expected, Some(cents(40))), point(cents(100), None)],
+    };
+    for (expected, pace) in [(44, "on"), (45, "behind"), (37, "on"), (36, "ahead")] {
+        fixture.desk.told().curves.insert(Slot(1), curve(cents(expected)));
+        let listed = fixture.get("/v1/campaigns?delivery=true&after=filed");
+        let want = json!({
+            "refusal": null,
+            "currency": "USD",
+            "span": "day",
+            "limit": "1",
+            "spent": "0.4",
+            "expected": cents(expected).to_string(),
+            "pace": pace,
+        });
+        assert_eq!(listed["campaigns"][0]["delivery"], want);
+    }
     fixture.admin.stop();
 }

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::Desk;
 use crate::digest::Digest;
-use crate::handle::{Ask, CampaignTerms, Defined, Reply};
+use crate::handle::{Ask, CampaignTerms, Defined, Delivery, Reply};
 use crate::thread::Store;
 
 /// Asks that one turn takes; the next takes the rest.
@@ -155,6 +155,13 @@ impl Desk {
             Ask::WhyAccount(id, reply) => tell(&reply, self.ledger.why_account(id)),
             Ask::Refusals(slots, reply) => {
                 tell(&reply, slots.into_iter().map(|slot| self.why(slot).refusal).collect());
+            }
+            Ask::Deliveries(slots, reply) => {
+                let of = |slot| {
+                    let planned = self.pacer.planned(slot, now.unix_ms);
+                    Delivery::of(&self.why(slot), self.ledger.spend(slot).as_ref(), planned)
+                };
+                tell(&reply, slots.into_iter().map(of).collect());
             }
             Ask::Bidding(slot, reply) => tell(&reply, self.pacer.bidding(slot)),
             Ask::SpendAccount(id, reply) => tell(&reply, self.ledger.spend_account(id)),

@@ -10,6 +10,8 @@ use pacer_core::refusal::Refusal;
 use pacer_core::store::{AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Kind};
 use units::Currency;
 
+use crate::handle::Delivery;
+
 /// Why the desk has not done what it was asked. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeskError {
@@ -112,6 +114,12 @@ pub trait LedgerDesk: Send + Sync + 'static {
     /// # Errors
     /// When the ledger does not answer.
     fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, DeskError>;
+
+    /// How far each of these has come in spending, in their order.
+    ///
+    /// # Errors
+    /// When the ledger does not answer.
+    fn deliveries(&self, slots: &[Slot]) -> Result<Vec<Delivery>, DeskError>;
 
     /// How a campaign bids now; `None` without a strategy, or before its first slot.
     ///

@@ -9,7 +9,7 @@ use pacer_core::ledger::{Limits, SLOTS_MAX};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
 use serde_json::{Map, Value, json};
-use units::Nanos;
+use units::{Amount, Nanos};
 
 use super::books::{Books, Entry};
 use super::changes::{Action, Becomes, Step};
@@ -231,10 +231,10 @@ impl<R: Rules> Inner<R> {
         let below = levels.into_iter().filter_map(|(key, limit, spent, when): (_, _, Nanos, _)| {
             let limit = limit?.amount;
             (limit < spent).then(|| {
-                let currency = spend.currency;
+                let shown = |nanos| Amount::new(nanos, spend.currency);
+                let (limit, spent) = (shown(limit), shown(spent));
                 format!(
-                    "{key}: {limit} {currency} is below what is spent {when}, {spent} {currency}: \
-                     nothing more is spent"
+                    "{key}: {limit} is below what is spent {when}, {spent}: nothing more is spent"
                 )
             })
         });

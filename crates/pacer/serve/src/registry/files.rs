@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -94,21 +94,41 @@ impl<R: Rules> Registry<R> {
 pub(super) struct Reading {
     is_failed: AtomicBool,
     succeeded_unix_ms: AtomicU64,
+    /// What was wrong with them, if that is why they are not in force.
+    problems: Mutex<Vec<Problem>>,
 }
 
 impl Reading {
     /// The files were read with success at this time.
     pub(super) fn succeeded(unix_ms: u64) -> Self {
-        Self { is_failed: AtomicBool::new(false), succeeded_unix_ms: AtomicU64::new(unix_ms) }
+        Self {
+            is_failed: AtomicBool::new(false),
+            succeeded_unix_ms: AtomicU64::new(unix_ms),
+            problems: Mutex::default(),
+        }
+    }
+
+    fn problems(&self) -> MutexGuard<'_, Vec<Problem>> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<R: Rules> Registry<R> {
+    /// What is wrong with the files as they were read last, if that is why they are not in force: what
+    /// they defined before is. Nothing once they were read with success.
+    pub fn refused_files(&self) -> Vec<Problem> {
+        self.inner.reading.problems().clone()
+    }
+
     /// Adds the outcome of reading the files to the metrics page.
     pub fn expose(&self, exposition: &mut Exposition) {
         let reading = Arc::clone(&self.inner.reading);
         exposition.add(move |page| {
-            let Reading { is_failed, succeeded_unix_ms } = &*reading;
+            let Reading { is_failed, succeeded_unix_ms, .. } = &*reading;
+            let problems = i64::try_from(reading.problems().len()).unwrap_or(i64::MAX);
+            let help =
+                "Problems of the files of campaigns that are refused; 0 if they are in force.";
+            page.gauges("campaign_files_problems", help)?.value(&[], problems)?;
             let help = "Whether the last attempt to read the files of campaigns succeeded.";
             page.gauges("campaign_files_last_reload_successful", help)?
                 .value(&[], i64::from(!is_failed.load(Ordering::Relaxed)))?;
@@ -155,6 +175,12 @@ impl<R: Rules> Inner<R> {
     fn note(&self, read: &Result<FilesRead, Refused>) {
         log(read);
         self.reading.is_failed.store(read.is_err(), Ordering::Relaxed);
+        match read {
+            Ok(_) => self.reading.problems().clear(),
+            Err(Refused::Invalid(problems)) => self.reading.problems().clone_from(problems),
+            // They may be in force.
+            Err(_) => (),
+        }
         if read.is_ok() {
             self.reading.succeeded_unix_ms.store((self.clock)(), Ordering::Relaxed);
         }

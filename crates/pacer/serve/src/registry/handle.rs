@@ -11,7 +11,7 @@ use tracing::{error, warn};
 
 use super::desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
 use crate::ZoneError;
-use crate::handle::{AskError, CampaignTerms, Handle};
+use crate::handle::{AskError, CampaignTerms, Delivery, Handle};
 
 impl From<AskError> for DeskError {
     fn from(error: AskError) -> Self {
@@ -87,6 +87,10 @@ impl LedgerDesk for Handle {
 
     fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, DeskError> {
         Ok(Self::refusals(self, slots)?)
+    }
+
+    fn deliveries(&self, slots: &[Slot]) -> Result<Vec<Delivery>, DeskError> {
+        Ok(Self::deliveries(self, slots)?)
     }
 
     fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, DeskError> {

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use pacer_core::store::{Definition, DefinitionKey, Kind};
 use tracing::error;
+use units::Currency;
 
 use super::books::{Books, Entry};
+use super::definition::Account;
 use super::packed::Packer;
 use super::read::{self, Files};
 use super::record::{Origin, Record};
@@ -46,6 +48,8 @@ pub struct CheckedFiles {
     pub accounts: usize,
     /// How many campaigns.
     pub campaigns: usize,
+    /// The currency of each account.
+    pub currencies: Vec<(String, Currency)>,
     /// Seats that accounts name: the account, the DSP and its seat.
     pub seats: Vec<(String, String, String)>,
     /// What is to be told of how campaigns were understood, each with its campaign.
@@ -76,11 +80,14 @@ pub fn check_files<R: Rules>(
             |(dsp, seat): &(String, String)| (found.value.id.clone(), dsp.clone(), seat.clone());
         found.value.seats.iter().map(of)
     });
+    let currency =
+        |found: &read::Found<Account>| (found.value.id.clone(), found.value.facts.currency);
     let notes = set.campaigns.iter().flat_map(|found| {
         found.value.notes.iter().map(|note| (found.value.id.to_string(), note.clone()))
     });
     Ok(CheckedFiles {
         accounts: set.accounts.len(),
+        currencies: set.accounts.iter().map(currency).collect(),
         campaigns: set.campaigns.len(),
         seats: seats.collect(),
         notes: notes.collect(),

@@ -16,6 +16,7 @@ use super::desk::DeskError;
 use super::edits::unknown;
 use super::refused::Refused;
 use super::{Inner, Registry, Rules};
+use crate::handle::Delivery;
 
 /// Why a campaign does not spend, and how it bids.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,16 @@ pub struct CampaignStanding {
     pub amount: Option<Cpm>,
     /// Of its account, where that is known.
     pub currency: Option<Currency>,
+    /// As the ledger numbers it.
+    pub slot: Slot,
+    /// Whether it is defined no more.
+    pub is_removed: bool,
+    /// Whether what is kept of it cannot be read: nothing of it is spent then.
+    pub is_unread: bool,
+    /// Its account, if that is what is paused.
+    pub paused_account: Option<String>,
+    /// Now, in milliseconds since 1970.
+    pub now_unix_ms: u64,
 }
 
 /// Why an account as a whole does not spend, and how many of its campaigns do.
@@ -51,13 +62,25 @@ impl<R: Rules> Registry<R> {
     /// When it is unknown, or the ledger does not answer.
     pub fn why(&self, id: &str) -> Result<CampaignStanding, Refused> {
         let slot = self.inner.slot(id)?;
-        let amount = self.inner.books().campaigns.get(id).and_then(|entry| {
-            let campaign = entry.value.as_ref().filter(|_| !entry.record.is_removed);
-            Some(campaign?.rules.amount())
-        });
         let why = self.inner.desk.why(slot).map_err(|error| unavailable(&error))?;
         let bidding = self.inner.desk.bidding(slot).map_err(|error| unavailable(&error))?;
-        Ok(CampaignStanding { why, bidding, amount, currency: self.currency(Kind::Campaign, id) })
+        let books = self.inner.books();
+        let entry = books.campaigns.get(id).ok_or_else(|| unknown(Kind::Campaign, id))?;
+        let is_removed = entry.record.is_removed;
+        let campaign = entry.value.as_ref().filter(|_| !is_removed);
+        let account = campaign.and_then(|campaign| books.accounts.get(&*campaign.account));
+        let account = account.and_then(|entry| entry.value.as_ref());
+        Ok(CampaignStanding {
+            why,
+            bidding,
+            amount: campaign.map(|campaign| campaign.rules.amount()),
+            currency: account.map(|account| account.facts.currency),
+            slot,
+            is_removed,
+            is_unread: !is_removed && campaign.is_none(),
+            paused_account: account.filter(|it| it.is_paused).map(|it| it.id.clone()),
+            now_unix_ms: (self.inner.clock)(),
+        })
     }
 
     /// Why an account as a whole does not spend, and how many of its campaigns do.
@@ -91,6 +114,26 @@ impl<R: Rules> Registry<R> {
             *campaigns.entry(refusal).or_default() += 1;
         }
         Ok(AccountStanding { why, seats, campaigns, currency: self.currency(Kind::Account, id) })
+    }
+
+    /// How far each of these campaigns has come in spending, by their ids; those that have no number, or
+    /// are removed, are not there.
+    ///
+    /// # Errors
+    ///
+    /// When the ledger does not answer.
+    pub fn deliveries(&self, ids: &[String]) -> Result<Vec<(String, Delivery)>, Refused> {
+        let slots: Vec<(String, Slot)> = {
+            let books = self.inner.books();
+            let slot = |id: &String| {
+                let entry = books.campaigns.get(id.as_str()).filter(|it| !it.record.is_removed)?;
+                Some((id.clone(), entry.record.slot?))
+            };
+            ids.iter().filter_map(slot).collect()
+        };
+        let of: Vec<Slot> = slots.iter().map(|(_, slot)| *slot).collect();
+        let found = self.inner.desk.deliveries(&of).map_err(|error| unavailable(&error))?;
+        Ok(slots.into_iter().map(|(id, _)| id).zip(found).collect())
     }
 
     /// What a campaign has spent, or an account as a whole; nothing where the ledger does not know it

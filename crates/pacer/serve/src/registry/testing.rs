@@ -19,6 +19,7 @@ use units::{Cpm, Nanos, Round};
 
 use super::{AccountFacts, AccountOrder, CampaignOrder, DeskError, LedgerDesk, Rules};
 use crate::digest::Digest;
+use crate::handle::Delivery;
 use crate::{OpenError, Options, Store};
 
 /// Longer than anything takes: a test fails instead of hanging.
@@ -229,6 +230,18 @@ impl LedgerDesk for StoreDesk {
 
     fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, DeskError> {
         slots.iter().map(|slot| Ok(self.why(*slot)?.refusal)).collect()
+    }
+
+    fn deliveries(&self, slots: &[Slot]) -> Result<Vec<Delivery>, DeskError> {
+        let of = |slot: &Slot| {
+            let (why, spend, curve) = (self.why(*slot)?, self.spend(*slot)?, self.curve(*slot)?);
+            let planned = curve.and_then(|curve| {
+                let past = curve.points.iter().filter(|point| point.spent.is_some());
+                Some((curve.span, past.map(|point| point.target).max()?))
+            });
+            Ok(Delivery::of(&why, spend.as_ref(), planned))
+        };
+        slots.iter().map(of).collect()
     }
 
     fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, DeskError> {

@@ -1,0 +1,125 @@
+//! What the house tells of campaigns that do not bid: floors, and the criteria that requests fail.
+
+use openrtb::parse_request;
+use pacer_core::funnel::Shortfall;
+use serde_json::{Value, json};
+
+use super::fixtures::{ALL, banner, campaign, market_of, request, rules};
+use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
+use crate::house::{
+    Campaign, CampaignTargeting, Catalogue, CreativeSpec, Criterion, Desk, HouseAnswer, KeyValues,
+    Listed, Page, Price, Probe, ProbeCounts, Room,
+};
+use crate::{Auction, Market, eligible_house};
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
+use units::{Cpm, Multiplier};
+
+/// Says yes, and notes what was below its floor.
+#[derive(Default)]
+struct Floors(Vec<(u32, Shortfall)>);
+
+impl Desk for Floors {
+    fn decide(&mut self, _: Slot, price: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+        Ok(price.amount())
+    }
+
+    fn fall_short(&mut self, slot: Slot, shortfall: impl FnOnce() -> Shortfall) {
+        self.0.push((slot.0, shortfall()));
+    }
+}
+
+#[track_caller]
+fn check(change: &Value, campaigns: Vec<Campaign>, want: &[(u32, &str, &str)]) {
+    let catalogue = Catalogue::new(campaigns);
+    let (market, text) = (market_of(&catalogue), merged(&request(), change).to_string());
+    let request = parse_request(&text).unwrap();
+    let auction = Auction::new(AUCTION_ID, &request, &market).unwrap();
+    let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
+    let (mut desk, mut answer) = (Floors::default(), HouseAnswer::default());
+    catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut Room::default(), &mut answer);
+    let want = want
+        .iter()
+        .map(|(slot, bid, floor)| (*slot, Shortfall { bid: cpm(bid), floor: cpm(floor) }));
+    assert_eq!(desk.0, want.collect::<Vec<_>>(), "{text}");
+}
+
+#[test]
+fn what_is_below_every_floor_is_told_in_the_account_s_currency() {
+    let open = || campaign(0, "acme", rules(CampaignTargeting::default(), vec![banner()]));
+    let yen = || Campaign { currency: currency("EUR"), ..open() };
+    let floor = |floor: &str| {
+        json!({ "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 },
+        "bidfloor": floor.parse::<f64>().unwrap() }] })
+    };
+    check(&floor("2"), vec![open()], &[]);
+    check(&floor("2.01"), vec![open()], &[(0, "2", "2.01")]);
+    let deals = vec!["a".into(), "b".into()];
+    let under = || {
+        let targeting = CampaignTargeting { deals: deals.clone(), ..CampaignTargeting::default() };
+        campaign(0, "acme", rules(targeting, vec![banner()]))
+    };
+    let imp = |first: f64, second: f64| {
+        json!({ "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 }, "pmp": { "deals": [
+            { "id": "a", "bidfloor": first }, { "id": "b", "bidfloor": second } ] } }] })
+    };
+    check(&imp(9.0, 1.0), vec![under()], &[]);
+    check(&imp(9.0, 3.0), vec![under()], &[(0, "2", "3")]);
+    let catalogue = Catalogue::new(vec![yen()]);
+    let market: Market = market_of(&catalogue);
+    let own = market.rates.convert(cpm("9"), currency("USD"), currency("EUR"), units::Round::Up);
+    check(&floor("9"), vec![yen()], &[(0, "2", &own.unwrap().to_string())]);
+}
+
+fn probed(targeting: CampaignTargeting, creative: CreativeSpec, requests: &[Value]) -> ProbeCounts {
+    let campaign = campaign(0, "acme", rules(targeting, vec![creative]));
+    let market = market_of(&Catalogue::new(vec![campaign.clone()]));
+    let mut probe = Probe::new(&campaign);
+    for request in requests {
+        let text = request.to_string();
+        let request = parse_request(&text).unwrap();
+        let auction = Auction::new(AUCTION_ID, &request, &market).unwrap();
+        let ask = eligible_house(&auction, market.dsps.len() - 1).unwrap();
+        probe.try_on(&auction, &ask);
+    }
+    probe.finish()
+}
+
+#[test]
+fn each_criterion_is_tried_by_itself() {
+    let texts = |text: &str| Listed { allowed: vec![text.into()], blocked: Vec::new() };
+    let german = CampaignTargeting {
+        countries: texts("DEU"),
+        publishers: texts("p1"),
+        domains: texts("news.example"),
+        pages: vec![Page::parse("news.example/sport/te").unwrap()],
+        device_types: 1 << 4,
+        key_values: vec![KeyValues { key: "section".into(), values: vec!["film".into()] }],
+        ..CampaignTargeting::default()
+    };
+    let usual = request();
+    let there =
+        merged(&usual, &json!({ "device": { "devicetype": 4, "geo": { "country": "DEU" } } }));
+    let counts = probed(german.clone(), banner(), &[usual.clone(), usual.clone(), there.clone()]);
+    let want = [
+        (Criterion::Pages, 3),
+        (Criterion::KeyValues, 3),
+        (Criterion::Countries, 2),
+        (Criterion::Creatives, 0),
+        (Criterion::Publishers, 0),
+        (Criterion::Domains, 0),
+        (Criterion::DeviceTypes, 0),
+    ];
+    assert_eq!(counts, ProbeCounts { impressions: 3, matched: 0, failed: want.to_vec() });
+    // What the creative does not fit says nothing of key values.
+    let leaderboard = CreativeSpec { size: Some((728, 90)), ..banner() };
+    let counts = probed(german, leaderboard, std::slice::from_ref(&usual));
+    assert!(counts.failed.contains(&(Criterion::Creatives, 1)), "{counts:?}");
+    assert!(counts.failed.contains(&(Criterion::KeyValues, 0)), "{counts:?}");
+    let counts = probed(CampaignTargeting::default(), banner(), &[usual, there]);
+    let failed = vec![(Criterion::Creatives, 0)];
+    assert_eq!(counts, ProbeCounts { impressions: 2, matched: 2, failed });
+    let deals = CampaignTargeting { deals: vec!["d".into()], ..CampaignTargeting::default() };
+    let counts = probed(deals, banner(), &[request()]);
+    assert_eq!(counts.failed[0], (Criterion::Deals, 1));
+}

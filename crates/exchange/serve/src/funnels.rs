@@ -1,0 +1,198 @@
+//! Why campaigns do not spend: what shards count of them, by the last hour and day, and copies of requests
+//! on which their criteria can be tried.
+//!
+//! A thread of its own takes the parcels that shards leave, about once a second. Auctions never wait for
+//! it, and nothing of it outlives the process.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use exchange_core::house::{Campaign, Catalogue, Probe, ProbeCounts};
+use exchange_core::{Auction, eligible_house};
+use openrtb::parse_request;
+use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
+use pacer_core::messages::Slot;
+use runtime::metrics::Page;
+use tracing::warn;
+
+use crate::generation::Generation;
+use crate::notices::unix_ms;
+use crate::purse::ParcelBox;
+
+/// How often parcels are taken.
+const TAKEN_EVERY: Duration = Duration::from_millis(500);
+/// Copies of requests that are kept, and for how long. They take 16 KiB each at most.
+const COPIES_MAX: usize = 256;
+const COPY_MS_MAX: u64 = 3_600_000;
+
+/// All funnels. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Funnels(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    boxes: Vec<ParcelBox>,
+    book: Mutex<FunnelBook>,
+    copies: Mutex<Copies>,
+}
+
+/// Requests of the last hour, spread over it.
+#[derive(Debug, Default)]
+struct Copies {
+    /// When each came, the oldest first.
+    kept: VecDeque<(u64, Box<[u8]>)>,
+    /// The least between two.
+    gap_ms: u64,
+}
+
+/// Takes parcels until it is dropped.
+#[derive(Debug)]
+pub(crate) struct FunnelsThread {
+    _stop: mpsc::Sender<()>,
+}
+
+impl Funnels {
+    /// Of so many shards.
+    pub fn new(shards: usize) -> Self {
+        let boxes = (0..shards).map(|_| ParcelBox::new()).collect();
+        let book = Mutex::new(FunnelBook::new(unix_ms()));
+        Self(Arc::new(Inner { boxes, book, copies: Mutex::default() }))
+    }
+
+    /// Where shards leave their parcels, by shard.
+    pub fn boxes(&self) -> &[ParcelBox] {
+        &self.0.boxes
+    }
+
+    /// Starts the thread, at the lowest priority.
+    pub fn start(&self) -> io::Result<FunnelsThread> {
+        let (stop, stopped) = mpsc::channel();
+        let funnels = self.clone();
+        std::thread::Builder::new().name("funnels".to_owned()).spawn(move || {
+            if let Err(error) = runtime::process::stand_back() {
+                warn!(%error, "counting for campaigns may hold up auctions");
+            }
+            while stopped.recv_timeout(TAKEN_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                funnels.take(unix_ms());
+            }
+        })?;
+        Ok(FunnelsThread { _stop: stop })
+    }
+
+    fn book(&self) -> MutexGuard<'_, FunnelBook> {
+        // Counts explain, and move no money: those that a panic has cut short are good enough.
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.0.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what shards have left.
+    fn take(&self, now_ms: u64) {
+        self.book().advance(now_ms);
+        for parcels in &self.0.boxes {
+            let mut parcel = parcels.open();
+            self.book().take(&mut parcel.batch);
+            let mut copies = self.copies();
+            parcel.copies().iter().for_each(|body| copies.keep(now_ms, body));
+            parcel.clear();
+        }
+    }
+
+    /// Campaigns that may bid from now on.
+    pub fn follow(&self, house: &Catalogue) {
+        let mut book = self.book();
+        book.advance(unix_ms());
+        book.follow(house.campaigns().iter().map(|campaign| campaign.slot));
+    }
+
+    /// The last hour and the last day of a campaign.
+    pub fn windows(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> [FunnelWindow; 2] {
+        let book = self.book();
+        [FunnelSpan::Hour, FunnelSpan::Day].map(|span| book.window(slot, flight_unix_ms, span))
+    }
+
+    /// Tries a campaign's criteria on the requests that are kept, as they would be auctioned now.
+    pub fn probe(&self, slot: Slot, generation: &Generation) -> Option<ProbeCounts> {
+        let market = &generation.config.market;
+        let house = generation.house.as_ref().and(market.dsps.len().checked_sub(1))?;
+        let campaigns = generation.campaigns.house.campaigns();
+        let campaign = campaigns.iter().find(|campaign| campaign.slot == slot)?;
+        let oldest = unix_ms().saturating_sub(COPY_MS_MAX);
+        let copies: Vec<Box<[u8]>> = {
+            let copies = self.copies();
+            let recent = copies.kept.iter().filter(|(at, _)| oldest <= *at);
+            recent.map(|(_, body)| body.clone()).collect()
+        };
+        // That its currency may have no rate is no criterion of its own.
+        let mut probe = Probe::new(&Campaign { currency: market.currency, ..campaign.clone() });
+        for body in copies {
+            let Ok(text) = std::str::from_utf8(&body) else { continue };
+            let Ok(request) = parse_request(text) else { continue };
+            let Ok(auction) = Auction::new("probe", &request, market) else { continue };
+            if let Ok(ask) = eligible_house(&auction, house) {
+                probe.try_on(&auction, &ask);
+            }
+        }
+        Some(probe.finish())
+    }
+
+    /// Writes what was not counted.
+    pub fn expose(&self, page: &mut Page<'_>) -> fmt::Result {
+        let help =
+            "Impressions that are in no campaign's funnel: there were too many campaigns at once.";
+        page.counters("exchange_house_impressions_uncounted", help)?
+            .value(&[], self.book().dropped())
+    }
+}
+
+impl Copies {
+    /// Keeps a request, unless one came shortly before. Where there are too many, every second goes, and
+    /// the gap between two is twice as long.
+    fn keep(&mut self, now_ms: u64, body: &[u8]) {
+        let oldest = now_ms.saturating_sub(COPY_MS_MAX);
+        while self.kept.front().is_some_and(|(at, _)| *at < oldest) {
+            self.kept.pop_front();
+        }
+        if self.kept.back().is_some_and(|(at, _)| now_ms < at.saturating_add(self.gap_ms)) {
+            return;
+        }
+        if self.kept.len() == COPIES_MAX {
+            let mut is_kept = false;
+            self.kept.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+            let most = COPY_MS_MAX / (COPIES_MAX as u64 - 1);
+            self.gap_ms = (2 * self.gap_ms).clamp(1_000, most + 1);
+        }
+        self.kept.push_back((now_ms, body.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_few_and_spread_over_the_last_hour() {
+        let mut copies = Copies::default();
+        for second in 0..3 * 3600u64 {
+            (0..4).for_each(|_| copies.keep(second * 1000, b"{}"));
+            assert!(copies.kept.len() <= COPIES_MAX, "at {second} s");
+            assert!(second < 100 || copies.kept.len() >= COPIES_MAX / 2 - 1, "at {second} s");
+        }
+        let times: Vec<u64> = copies.kept.iter().map(|(at, _)| *at).collect();
+        let now = (3 * 3600 - 1) * 1000;
+        assert!(
+            times[0] >= now - COPY_MS_MAX && times[0] < now - COPY_MS_MAX * 9 / 10,
+            "{times:?}"
+        );
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.clone().max() <= Some(30_000) && gaps.min() >= Some(10_000), "{times:?}");
+    }
+}

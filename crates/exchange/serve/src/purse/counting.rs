@@ -1,0 +1,149 @@
+//! What a shard counts of campaigns' funnels, and requests that it copies, on their way to who explains
+//! why a campaign does not spend.
+//!
+//! Nothing here allocates on the auctions' path, and no lock is waited for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pacer_core::funnel::{FunnelBatch, FunnelStep, FunnelTray, Shortfall};
+use pacer_core::messages::Slot;
+use units::{Nanos, Tick};
+
+use crate::metrics::PurseMetrics;
+
+/// How often a shard hands over.
+const HANDED_EVERY: Duration = Duration::from_secs(1);
+/// How often a request is copied.
+const COPIED_EVERY: Duration = Duration::from_millis(250);
+/// Copies that are on their way at once, and the largest: longer requests are not copied.
+const COPIES_MAX: usize = 4;
+const COPY_BYTES_MAX: usize = 16 * 1024;
+
+/// What is on its way.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub batch: FunnelBatch,
+    copies: Vec<Vec<u8>>,
+    copied: usize,
+}
+
+impl Parcel {
+    fn new() -> Self {
+        let copies = (0..COPIES_MAX).map(|_| Vec::with_capacity(COPY_BYTES_MAX)).collect();
+        Self { batch: FunnelBatch::new(), copies, copied: 0 }
+    }
+
+    /// Bodies of requests.
+    pub fn copies(&self) -> &[Vec<u8>] {
+        &self.copies[..self.copied]
+    }
+
+    /// It was taken; its room is kept.
+    pub fn clear(&mut self) {
+        self.batch.clear();
+        self.copied = 0;
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.copied == 0
+    }
+}
+
+/// Where a shard leaves its parcels. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct ParcelBox(Arc<Mutex<Parcel>>);
+
+impl ParcelBox {
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(Parcel::new())))
+    }
+
+    /// To take what is in it, at once: the shard leaves nothing meanwhile.
+    pub fn open(&self) -> MutexGuard<'_, Parcel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one shard counts.
+#[derive(Debug)]
+pub(super) struct Counting {
+    tray: FunnelTray,
+    copies: Vec<Vec<u8>>,
+    copied: usize,
+    is_copy_due: bool,
+    copy_at: Tick,
+    hand_over_at: Tick,
+    to: ParcelBox,
+    /// As they were exposed last.
+    totals: [u64; FunnelStep::ALL.len()],
+}
+
+impl Counting {
+    pub fn new(to: ParcelBox) -> Self {
+        let Parcel { copies, copied, .. } = Parcel::new();
+        Self {
+            tray: FunnelTray::default(),
+            copies,
+            copied,
+            is_copy_due: true,
+            copy_at: Tick::ZERO,
+            hand_over_at: Tick::ZERO,
+            to,
+            totals: [0; FunnelStep::ALL.len()],
+        }
+    }
+
+    pub fn offer(&mut self, impressions: u32) {
+        self.tray.offer(impressions);
+    }
+
+    pub fn count(&mut self, of: (Slot, &mut u32), step: FunnelStep) {
+        self.tray.count(of, step);
+    }
+
+    pub fn fall_short(&mut self, of: (Slot, &mut u32), shortfall: impl FnOnce() -> Shortfall) {
+        self.tray.fall_short(of, shortfall);
+    }
+
+    pub fn bill(&mut self, of: (Slot, &mut u32), price: Nanos) {
+        self.tray.bill(of, price);
+    }
+
+    /// Copies a request's body, if it is time for one.
+    pub fn copy(&mut self, body: &[u8]) {
+        if !self.is_copy_due || body.len() > COPY_BYTES_MAX {
+            return;
+        }
+        let Some(copy) = self.copies.get_mut(self.copied) else { return };
+        copy.clear();
+        copy.extend_from_slice(body);
+        self.copied += 1;
+        self.is_copy_due = false;
+    }
+
+    /// Hands over, about once a second, if what was handed over before was taken; tells metrics of all.
+    pub fn turn(&mut self, now: Tick, metrics: &PurseMetrics) {
+        if self.copy_at <= now {
+            self.copy_at = now.after(COPIED_EVERY);
+            self.is_copy_due = true;
+        }
+        if now < self.hand_over_at {
+            return;
+        }
+        for (step, counter) in FunnelStep::ALL.into_iter().zip(&metrics.funnel) {
+            let total = self.tray.totals()[step as usize];
+            counter.add(total - std::mem::replace(&mut self.totals[step as usize], total));
+        }
+        // Whoever holds it is taking the one before.
+        let Ok(mut parcel) = self.to.0.try_lock() else { return };
+        if !parcel.is_empty() {
+            return;
+        }
+        let Parcel { batch, copies, copied } = &mut *parcel;
+        self.tray.hand_over(batch);
+        std::mem::swap(copies, &mut self.copies);
+        *copied = std::mem::take(&mut self.copied);
+        self.hand_over_at = now.after(HANDED_EVERY);
+    }
+}

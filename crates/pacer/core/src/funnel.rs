@@ -1,0 +1,173 @@
+//! The funnel of a campaign: of the impressions that were offered to it, how many it matched, bid for, won
+//! and was billed for, and where it lost the others.
+//!
+//! A shard counts in a [`FunnelTray`] and hands its rows over about once a second; a [`FunnelBook`] keeps
+//! the last hour and the last day of them. Owns the steps and the sums; knows no clock, and no campaign but
+//! by its number. Nothing here is money that anybody is charged: it explains, and decides nothing.
+
+mod book;
+mod packed;
+#[cfg(test)]
+mod tests;
+mod tray;
+
+use units::{Cpm, Nanos};
+
+use crate::messages::Slot;
+use crate::refusal::Refusal;
+
+pub use book::{FunnelBook, FunnelSpan, FunnelWindow, PAST_BYTES_MAX};
+pub use tray::{FunnelBatch, FunnelTray, ROWS_MAX, ROWS_MIN};
+
+/// What is counted of an impression. An impression that a campaign matched ends in exactly one of
+/// [`Hours`](Self::Hours) to [`BelowFloor`](Self::BelowFloor), in a bid, or behind other campaigns of the
+/// house; a bid ends in one of [`Outbid`](Self::Outbid) to [`Won`](Self::Won), or its auction is abandoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum FunnelStep {
+    /// Offered while the campaign could have bid. Counted for all campaigns together, and added to the
+    /// row of a campaign only when it is closed.
+    Offered,
+    /// Its targeting takes it, and one of its creatives fits.
+    Matched,
+    /// Matched outside of its hours.
+    Hours,
+    /// A limit, its own or its account's, is used up.
+    Budget,
+    /// Its strategy passed it by.
+    Pace,
+    /// The shard had no rights to spend: none were granted yet, or none can be.
+    Ledger,
+    /// What it would have bid is below the floor.
+    BelowFloor,
+    /// It bid.
+    Bid,
+    /// Another bid won.
+    Outbid,
+    /// The bid failed a check of the auction.
+    Rejected,
+    /// The bid would have won, and its account did not pay.
+    Refused,
+    /// Returned beside the winner: the caller's auction decides.
+    Returned,
+    /// It won.
+    Won,
+    /// It was billed.
+    Billed,
+}
+
+impl FunnelStep {
+    /// All there are, in order of declaration.
+    pub const ALL: [Self; 14] = [
+        Self::Offered,
+        Self::Matched,
+        Self::Hours,
+        Self::Budget,
+        Self::Pace,
+        Self::Ledger,
+        Self::BelowFloor,
+        Self::Bid,
+        Self::Outbid,
+        Self::Rejected,
+        Self::Refused,
+        Self::Returned,
+        Self::Won,
+        Self::Billed,
+    ];
+
+    /// What it is called in APIs and metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Offered => "offered",
+            Self::Matched => "matched",
+            Self::Hours => "hours",
+            Self::Budget => "budget",
+            Self::Pace => "pace",
+            Self::Ledger => "ledger",
+            Self::BelowFloor => "below_floor",
+            Self::Bid => "bid",
+            Self::Outbid => "outbid",
+            Self::Rejected => "rejected",
+            Self::Refused => "refused",
+            Self::Returned => "returned",
+            Self::Won => "won",
+            Self::Billed => "billed",
+        }
+    }
+
+    /// Where an impression ends that was matched and not bid for. `None` if the campaign is not live: such
+    /// an impression was not offered to it.
+    pub const fn withheld(refusal: Refusal) -> Option<Self> {
+        match refusal {
+            Refusal::Paused | Refusal::OutOfFlight => None,
+            Refusal::OutOfDaypart => Some(Self::Hours),
+            Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted => {
+                Some(Self::Budget)
+            }
+            Refusal::Throttled | Refusal::BelowMinimum => Some(Self::Pace),
+            Refusal::Unknown | Refusal::LedgerUnavailable => Some(Self::Ledger),
+        }
+    }
+}
+
+/// Counts by step, with the money that was billed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunnelCounts {
+    steps: [u32; FunnelStep::ALL.len()],
+    /// What was billed, in the account's currency.
+    pub spent: Nanos,
+}
+
+impl FunnelCounts {
+    /// How many impressions came so far; at most `u32::MAX` are counted.
+    pub const fn get(&self, step: FunnelStep) -> u32 {
+        self.steps[step as usize]
+    }
+
+    /// Counts so many more.
+    pub fn count(&mut self, step: FunnelStep, more: u32) {
+        let own = &mut self.steps[step as usize];
+        *own = own.saturating_add(more);
+    }
+
+    /// Counts what was billed.
+    pub fn bill(&mut self, price: Nanos) {
+        self.count(FunnelStep::Billed, 1);
+        self.spent = Nanos::new(self.spent.get().saturating_add(price.get()));
+    }
+
+    /// Adds what others have counted.
+    pub fn add(&mut self, other: &Self) {
+        for step in FunnelStep::ALL {
+            self.count(step, other.get(step));
+        }
+        self.spent = Nanos::new(self.spent.get().saturating_add(other.spent.get()));
+    }
+
+    /// Impressions that it would have bid for, where better bids of the house took its place.
+    pub fn outranked(&self) -> u32 {
+        use FunnelStep::{BelowFloor, Bid, Budget, Hours, Ledger, Matched, Pace};
+        let ended = [Hours, Budget, Pace, Ledger, BelowFloor, Bid];
+        ended.into_iter().fold(self.get(Matched), |left, step| left.saturating_sub(self.get(step)))
+    }
+}
+
+/// A bid that was below its floor, in the account's currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shortfall {
+    /// What the campaign would have bid.
+    pub bid: Cpm,
+    /// What it had to reach.
+    pub floor: Cpm,
+}
+
+/// What a shard has counted of a campaign since it handed over last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunnelRow {
+    /// Whose.
+    pub slot: Slot,
+    /// What was counted.
+    pub counts: FunnelCounts,
+    /// The first bid below its floor, if there was one.
+    pub shortfall: Option<Shortfall>,
+}

@@ -1,0 +1,77 @@
+//! Counts of the past in few bytes: most steps of most campaigns are nothing.
+//!
+//! A list of entries, each: its begin in units of ten minutes since 1970, whether it is a whole hour, a
+//! set of the steps that are not nothing, and these, all as LEB128. About 15 bytes an entry.
+
+use units::Nanos;
+
+use super::{FunnelCounts, FunnelStep};
+
+/// Counts of ten minutes, or of an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PastPart {
+    /// In units of ten minutes since 1970.
+    pub(super) part: u32,
+    pub(super) is_hour: bool,
+    pub(super) counts: FunnelCounts,
+}
+
+/// The bit of what was spent, behind those of the steps.
+const SPENT: u32 = 1 << FunnelStep::ALL.len();
+
+pub(super) fn pack(parts: &[PastPart]) -> Box<[u8]> {
+    let mut bytes = Vec::with_capacity(parts.len() * 16);
+    for PastPart { part, is_hour, counts } in parts {
+        put(&mut bytes, u64::from(*part) << 1 | u64::from(*is_hour));
+        let told = FunnelStep::ALL.into_iter().filter(|step| counts.get(*step) > 0);
+        let mut set = told.clone().fold(0, |set, step| set | 1 << step as u32);
+        if counts.spent > Nanos::ZERO {
+            set |= SPENT;
+        }
+        put(&mut bytes, u64::from(set));
+        told.for_each(|step| put(&mut bytes, u64::from(counts.get(step))));
+        if set & SPENT != 0 {
+            put(&mut bytes, counts.spent.get());
+        }
+    }
+    bytes.into()
+}
+
+pub(super) fn unpack(mut bytes: &[u8]) -> Vec<PastPart> {
+    let mut parts = Vec::new();
+    let small = |word: u64| u32::try_from(word).expect("it was packed from 32 bits");
+    while !bytes.is_empty() {
+        let begin = take(&mut bytes);
+        let set = small(take(&mut bytes));
+        let mut counts = FunnelCounts::default();
+        for step in FunnelStep::ALL.into_iter().filter(|step| set >> *step as u32 & 1 == 1) {
+            counts.count(step, small(take(&mut bytes)));
+        }
+        if set & SPENT != 0 {
+            counts.spent = Nanos::new(take(&mut bytes));
+        }
+        parts.push(PastPart { part: small(begin >> 1), is_hour: begin & 1 == 1, counts });
+    }
+    parts
+}
+
+fn put(bytes: &mut Vec<u8>, mut word: u64) {
+    while word > 0x7f {
+        bytes.push(0x80 | u8::try_from(word & 0x7f).expect("seven bits"));
+        word >>= 7;
+    }
+    bytes.push(u8::try_from(word).expect("seven bits"));
+}
+
+fn take(bytes: &mut &[u8]) -> u64 {
+    let (mut word, mut shift) = (0, 0);
+    loop {
+        let (first, rest) = bytes.split_first().expect("it was packed whole");
+        *bytes = rest;
+        word |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return word;
+        }
+        shift += 7;
+    }
+}

@@ -1,0 +1,122 @@
+//! The shard's side: rows of the campaigns to which something happened since they were handed over last.
+//!
+//! Counting allocates nothing: a row that finds no room is dropped and counted, and the next batch has
+//! twice the room.
+
+use units::Nanos;
+
+use super::{FunnelCounts, FunnelRow, FunnelStep, Shortfall};
+use crate::messages::Slot;
+
+/// Rows that a batch has room for at first. A row takes 88 bytes.
+pub const ROWS_MIN: usize = 512;
+
+/// Rows that a batch ever has room for: campaigns of one shard to which something happens in a second.
+pub const ROWS_MAX: usize = 1 << 17;
+
+/// What a shard hands over.
+#[derive(Clone, Debug, Default)]
+pub struct FunnelBatch {
+    /// At most one of a campaign.
+    pub rows: Vec<FunnelRow>,
+    /// Impressions that were offered to campaigns.
+    pub offered: u64,
+    /// Counts that found no row.
+    pub dropped: u64,
+}
+
+impl FunnelBatch {
+    /// With room for [`ROWS_MIN`] rows.
+    pub fn new() -> Self {
+        Self { rows: Vec::with_capacity(ROWS_MIN), ..Self::default() }
+    }
+
+    /// Whether there is nothing in it.
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.offered == 0 && self.dropped == 0
+    }
+
+    /// Empties it and keeps its room.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        (self.offered, self.dropped) = (0, 0);
+    }
+}
+
+/// What one shard counts.
+#[derive(Debug)]
+pub struct FunnelTray {
+    batch: FunnelBatch,
+    totals: [u64; FunnelStep::ALL.len()],
+}
+
+impl Default for FunnelTray {
+    fn default() -> Self {
+        Self { batch: FunnelBatch::new(), totals: [0; FunnelStep::ALL.len()] }
+    }
+}
+
+impl FunnelTray {
+    /// So many impressions were offered to campaigns.
+    pub fn offer(&mut self, impressions: u32) {
+        self.batch.offered += u64::from(impressions);
+        self.totals[FunnelStep::Offered as usize] += u64::from(impressions);
+    }
+
+    /// Counts one impression. `place` is where the campaign's row was found last; it may be anywhere at
+    /// first.
+    pub fn count(&mut self, (slot, place): (Slot, &mut u32), step: FunnelStep) {
+        self.totals[step as usize] += 1;
+        if let Some(row) = self.row((slot, place)) {
+            row.counts.count(step, 1);
+        }
+    }
+
+    /// Counts a bid below its floor. `shortfall` is asked for the first one of a batch.
+    pub fn fall_short(&mut self, of: (Slot, &mut u32), shortfall: impl FnOnce() -> Shortfall) {
+        self.totals[FunnelStep::BelowFloor as usize] += 1;
+        if let Some(row) = self.row(of) {
+            row.counts.count(FunnelStep::BelowFloor, 1);
+            row.shortfall.get_or_insert_with(shortfall);
+        }
+    }
+
+    /// Counts what was billed.
+    pub fn bill(&mut self, of: (Slot, &mut u32), price: Nanos) {
+        self.totals[FunnelStep::Billed as usize] += 1;
+        if let Some(row) = self.row(of) {
+            row.counts.bill(price);
+        }
+    }
+
+    fn row(&mut self, (slot, place): (Slot, &mut u32)) -> Option<&mut FunnelRow> {
+        let rows = &mut self.batch.rows;
+        let found = usize::try_from(*place).expect("an index has 32 bits");
+        if rows.get(found).is_some_and(|row| row.slot == slot) {
+            return rows.get_mut(found);
+        }
+        if rows.len() == rows.capacity() {
+            self.batch.dropped += 1;
+            return None;
+        }
+        *place = u32::try_from(rows.len()).expect("rows are few");
+        rows.push(FunnelRow { slot, counts: FunnelCounts::default(), shortfall: None });
+        rows.last_mut()
+    }
+
+    /// Swaps what was counted for `empty`, which has been taken. To be called off the auctions' path: it
+    /// makes room where there was too little.
+    pub fn hand_over(&mut self, empty: &mut FunnelBatch) {
+        assert!(empty.is_empty(), "a batch is handed over once the one before it was taken");
+        if self.batch.dropped > 0 {
+            let wanted = (2 * self.batch.rows.capacity()).min(ROWS_MAX);
+            empty.rows.reserve_exact(wanted);
+        }
+        std::mem::swap(&mut self.batch, empty);
+    }
+
+    /// Impressions by step since the start, of all campaigns, in the order of [`FunnelStep::ALL`].
+    pub const fn totals(&self) -> &[u64; FunnelStep::ALL.len()] {
+        &self.totals
+    }
+}

@@ -1,0 +1,218 @@
+//! Why a campaign does not spend: the first cause that holds, in words with a remedy.
+//!
+//! Owns the order: removed, a definition that cannot be read, not in flight, paused, a limit used up, the
+//! ledger's store or the record failing, a currency without a rate, then where most impressions go.
+
+use pacer_core::funnel::FunnelWindow;
+use pacer_core::ledger::{Level, Owner, Span};
+use pacer_core::refusal::Refusal;
+use units::{Amount, Currency, Nanos};
+
+use super::exchange::{ExchangeView, Mismatches};
+use super::funnel;
+use super::shown::{owner, time};
+use crate::registry::CampaignStanding;
+
+/// A cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// For programs.
+    pub(super) reason: Option<&'static str>,
+    /// For people.
+    pub(super) words: String,
+    /// What is to be done.
+    pub(super) remedy: Option<String>,
+}
+
+/// What is known of a campaign.
+pub(super) struct Known<'k> {
+    pub(super) standing: &'k CampaignStanding,
+    pub(super) exchange: &'k dyn ExchangeView,
+    pub(super) windows: Option<&'k [FunnelWindow; 2]>,
+    pub(super) mismatches: Option<&'k Mismatches>,
+}
+
+impl Cause {
+    pub(super) fn new(reason: &'static str, words: String, remedy: &str) -> Self {
+        Self { reason: Some(reason), words, remedy: Some(remedy.to_owned()) }
+    }
+
+    fn nothing() -> Self {
+        Self { reason: None, words: nothing(), remedy: None }
+    }
+
+    /// The first that holds.
+    pub(super) fn of(known: &Known<'_>) -> Self {
+        let Known { standing, exchange, windows, mismatches } = known;
+        let refusal = standing.why.refusal;
+        let is_early = |refusal: &Refusal| *refusal < Refusal::Throttled;
+        own(standing)
+            .or_else(|| refusal.filter(is_early).map(|it| of_refusal(it, standing)))
+            .or_else(|| {
+                let unavailable = refusal.filter(|it| *it == Refusal::LedgerUnavailable);
+                unavailable.map(|it| of_refusal(it, standing))
+            })
+            .or_else(|| exchange.obstacle().map(|words| obstacle(&words)))
+            .or_else(|| without_rate(standing.currency?, *exchange))
+            .or_else(|| refusal.map(|it| of_refusal(it, standing)))
+            .or_else(|| funnel::cause((*windows)?, *mismatches, standing.currency))
+            .unwrap_or_else(Self::nothing)
+    }
+}
+
+/// That it is removed, or cannot be read: nothing else counts then.
+fn own(standing: &CampaignStanding) -> Option<Cause> {
+    if standing.is_removed {
+        let remedy =
+            "what it has spent still counts; to bring it back PUT it, or define it in a file again";
+        return Some(Cause::new("removed", "it is removed".to_owned(), remedy));
+    }
+    let words = "its definition is kept in a form that this program cannot read, so it rests";
+    let remedy = "the log of the start names what is wrong; PUT it again";
+    standing.is_unread.then(|| Cause::new("definition_refused", words.to_owned(), remedy))
+}
+
+fn obstacle(words: &str) -> Cause {
+    let words = format!("nothing can be won: {words}");
+    Cause::new("record_unavailable", words, "free or repair the disk of record.directory")
+}
+
+fn without_rate(currency: Currency, exchange: &dyn ExchangeView) -> Option<Cause> {
+    if exchange.has_rate(currency) {
+        return None;
+    }
+    let words =
+        format!("its account's currency, {currency}, has no rate: its bids cannot be compared");
+    let remedy = format!("add {currency} to currency.rates of the configuration");
+    Some(Cause::new("no_rate", words, &remedy))
+}
+
+fn of_refusal(refusal: Refusal, standing: &CampaignStanding) -> Cause {
+    let CampaignStanding { why, currency, now_unix_ms, paused_account, .. } = standing;
+    let (start, end) = why.flight_unix_ms;
+    let is_outside = !(start..end).contains(now_unix_ms);
+    // What is over matters more than that it is paused.
+    let refusal = match refusal {
+        Refusal::Paused if is_outside => Refusal::OutOfFlight,
+        refusal => refusal,
+    };
+    let about = About {
+        refusal: Some(refusal),
+        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
+        flight_unix_ms: Some(why.flight_unix_ms),
+        is_store_failing: why.is_store_failing,
+    };
+    let (mut words, mut remedy) = (about.words(*currency), about.remedy());
+    match (refusal, paused_account) {
+        (Refusal::Paused, Some(account)) => {
+            words = format!("its account `{account}` is paused");
+            remedy = Some(format!("vickrey account resume {account}"));
+        }
+        (Refusal::OutOfFlight, _) if *now_unix_ms >= end => {
+            remedy = Some("give a later `end`".to_owned());
+        }
+        (Refusal::OutOfFlight, _) => {
+            remedy = Some("wait for its `start`, or give an earlier one".to_owned());
+        }
+        _ => (),
+    }
+    Cause { reason: Some(refusal.label()), words, remedy }
+}
+
+pub(super) fn nothing() -> String {
+    "nothing keeps it from spending".to_owned()
+}
+
+/// What words are made of.
+pub(super) struct About<'w> {
+    pub(super) refusal: Option<Refusal>,
+    pub(super) levels: &'w [Level],
+    /// Of campaigns.
+    pub(super) flight_unix_ms: Option<(u64, u64)>,
+    pub(super) is_store_failing: bool,
+}
+
+impl About<'_> {
+    /// Why, with the figures that make it so.
+    pub(super) fn words(&self, currency: Option<Currency>) -> String {
+        let Some(refusal) = self.refusal else { return nothing() };
+        let text = refusal.to_string();
+        let shown = |at: u64| time(at).as_str().unwrap_or_default().to_owned();
+        match (refusal, self.flight_unix_ms) {
+            (Refusal::Unknown, _) => "the ledger does not know it yet: ask again".to_owned(),
+            (Refusal::OutOfFlight, Some((start, end))) => {
+                format!("{text}: that is from {} to {}", shown(start), shown(end))
+            }
+            (Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted, _) => {
+                self.exhausted(currency).map_or(text.clone(), |why| format!("{text}: {why}"))
+            }
+            (Refusal::LedgerUnavailable, _) if self.is_store_failing => {
+                format!("{text}: its store takes nothing; the log says why")
+            }
+            _ => text,
+        }
+    }
+
+    /// What is to be done.
+    fn remedy(&self) -> Option<String> {
+        let text = match self.refusal? {
+            Refusal::Unknown => "ask again",
+            Refusal::Paused => "resume it",
+            Refusal::OutOfFlight => "change `start` or `end`",
+            Refusal::OutOfDaypart => "widen `hours`, or wait for the next one",
+            Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted => {
+                return Some(self.raise());
+            }
+            Refusal::Throttled => {
+                "its strategy waits to spread what it may spend: raise its limits, or choose `asap`"
+            }
+            Refusal::BelowMinimum => "raise `bid`",
+            Refusal::LedgerUnavailable if self.is_store_failing => {
+                "free or repair the disk of budgets.directory"
+            }
+            Refusal::LedgerUnavailable => "ask again; if it stays, see /health/ready",
+        };
+        Some(text.to_owned())
+    }
+
+    /// The limit that is to be raised.
+    fn raise(&self) -> String {
+        let Some(level) = self.used_up() else { return "raise the limit".to_owned() };
+        let key = match level.span {
+            Span::Life => "budget",
+            Span::Day => "daily_budget",
+            Span::Hour => "hourly_budget",
+        };
+        match (level.owner, level.span) {
+            (Owner::Campaign, Span::Life) => format!("raise its `{key}`"),
+            (Owner::Account, Span::Life) => format!("raise its account's `{key}`"),
+            (Owner::Campaign, _) => format!("raise its `{key}`, or wait until that is over"),
+            (Owner::Account, _) => {
+                format!("raise its account's `{key}`, or wait until that is over")
+            }
+        }
+    }
+
+    fn used_up(&self) -> Option<&Level> {
+        let refusal = self.refusal?;
+        let is_used_up =
+            |level: &&Level| level.refusal() == refusal && level.headroom() == Some(Nanos::ZERO);
+        self.levels.iter().find(is_used_up)
+    }
+
+    /// Which limit is used up, and by what.
+    fn exhausted(&self, currency: Option<Currency>) -> Option<String> {
+        let level = self.used_up()?;
+        let shown = |amount: Nanos| match currency {
+            Some(currency) => Amount::new(amount, currency).to_string(),
+            None => amount.to_string(),
+        };
+        let (whose, limit) = (owner(level.owner), shown(level.limit.unwrap_or_default()));
+        let kept = match level.holdback {
+            Nanos::ZERO => String::new(),
+            kept => format!(", and {} are kept back for late wins", shown(kept)),
+        };
+        let used = shown(level.exposure());
+        Some(format!("of the {whose}'s {limit}, {used} are spent or on their way{kept}"))
+    }
+}

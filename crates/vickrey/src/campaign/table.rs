@@ -1,0 +1,121 @@
+//! Tables and amounts for a terminal: columns aligned, money as people write it, nothing that a terminal
+//! would obey.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+use units::{Amount, Currency, Decimal, Nanos, grouped};
+
+/// No line gets longer than so many letters by one cell.
+const LETTERS_MAX: usize = 100;
+
+/// How a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    /// Text, to the left.
+    Text(&'static str),
+    /// Figures, to the right.
+    Figures(&'static str),
+}
+
+use Column::{Figures, Text};
+
+impl Column {
+    const fn name(self) -> &'static str {
+        match self {
+            Text(name) | Figures(name) => name,
+        }
+    }
+}
+
+/// A line for each row, under the names of the columns.
+pub(super) fn table<const N: usize>(
+    head: &[Column; N],
+    rows: &[[String; N]],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut widths = head.map(|column| column.name().chars().count());
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(visible(cell).chars().count());
+        }
+    }
+    let line = |cells: Vec<String>| {
+        let cells =
+            cells.iter().zip(widths).zip(head).map(|((cell, width), column)| match column {
+                Text(_) => format!("{cell:width$}"),
+                Figures(_) => format!("{cell:>width$}"),
+            });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    writeln!(out, "{}", line(head.iter().map(|column| column.name().to_owned()).collect()))?;
+    for row in rows {
+        writeln!(out, "{}", line(row.iter().map(|cell| visible(cell)).collect()))?;
+    }
+    Ok(())
+}
+
+/// An amount as the API writes it, with its currency; a dash where there is none, and as it is where it
+/// cannot be read.
+pub(super) fn amount(value: &Value, currency: &Value) -> String {
+    let Some(given) = value.as_str() else { return "-".to_owned() };
+    let nanos = Decimal::parse(given).ok().and_then(|decimal| decimal.scaled(9));
+    let currency = currency.as_str();
+    match (nanos, currency.and_then(Currency::parse)) {
+        (Some((nanos, _)), Some(currency)) => Amount::new(Nanos::new(nanos), currency).to_string(),
+        _ => visible(given),
+    }
+}
+
+/// A count with its thousands apart.
+pub(super) fn count(value: &Value) -> String {
+    value.as_u64().map_or_else(|| "-".to_owned(), grouped)
+}
+
+/// Text as it is, anything else as JSON.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+}
+
+/// No control characters reach a terminal, and no line gets too long.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = obeyed_by_none(&text.chars().take(LETTERS_MAX).collect::<String>());
+    if text.chars().nth(LETTERS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A sentence of the exchange's, whole, without what a terminal would obey.
+pub(super) fn obeyed_by_none(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn figures_stand_to_the_right() {
+        let mut out = Vec::new();
+        let row = |name: &str, figures: &str| [name.to_owned(), figures.to_owned()];
+        let rows = [row("a", "1.00 USD"), row("long\u{1b}", "12,400.50 USD")];
+        table(&[Text("id"), Figures("spent")], &rows, &mut out).expect("memory");
+        let want = "id             spent\na           1.00 USD\nlong\u{fffd}  12,400.50 USD\n";
+        assert_eq!(String::from_utf8(out).expect("text"), want);
+    }
+
+    #[test]
+    fn amounts_have_their_currency() {
+        let check = |value: Value, currency: Value, want: &str| {
+            assert_eq!(amount(&value, &currency), want);
+        };
+        check(json!("12400.5"), json!("USD"), "12,400.50 USD");
+        check(json!("0.0000042"), json!("EUR"), "0.0000042 EUR");
+        check(Value::Null, json!("EUR"), "-");
+        check(json!("1"), Value::Null, "1");
+        check(json!("x\u{7}"), json!("EUR"), "x\u{fffd}");
+    }
+}
