@@ -4,15 +4,16 @@
 
 use eventlog::disk::testing::FaultDisk;
 use eventlog::{
-    Entry, Found, HEADER_BYTES, Identity, Index, Item, OpenError, Options, Reader, Scan, Writer,
-    encode_header,
+    ChainPoint, Entry, Found, Identity, Index, Item, OpenError, Options, Reader, Scan, Writer,
+    encode_header, frames_at,
 };
 use libfuzzer_sys::fuzz_target;
 
 const IDENTITY: Identity = Identity { epoch: 1, first: 1, node: 0 };
 
 fn tiles(bytes: &[u8]) -> u64 {
-    let (mut position, mut last, mut records) = (HEADER_BYTES, 0, 0);
+    let begin = frames_at(bytes, IDENTITY);
+    let (mut position, mut last, mut records) = (begin, 0, 0);
     for found in Scan::whole(IDENTITY, bytes) {
         let (place, sequence) = match found {
             Found::Record(frame) => {
@@ -28,7 +29,7 @@ fn tiles(bytes: &[u8]) -> u64 {
         assert!(sequence.is_none_or(|sequence| sequence > last));
         last = sequence.unwrap_or(last);
     }
-    assert_eq!(position, bytes.len().max(HEADER_BYTES));
+    assert_eq!(position, bytes.len().max(begin));
     records
 }
 
@@ -93,7 +94,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((with_header, rest)) = data.split_first() else { return };
     let mut bytes = Vec::new();
     if with_header % 2 == 0 {
-        bytes.extend(encode_header(IDENTITY, 0));
+        bytes.extend(encode_header(IDENTITY, 0, &ChainPoint::START));
     }
     bytes.extend(rest);
     let records = tiles(&bytes);

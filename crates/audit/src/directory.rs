@@ -3,10 +3,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use eventlog::ReadError;
 use eventlog::disk::Folder;
-use eventlog::lane::LaneKind;
+use eventlog::lane::{KnownReach, LaneKind, Watermark};
+use events::Kind;
 
 use crate::lane::Lane;
 
@@ -16,6 +18,8 @@ pub struct Directory {
     durable: Folder,
     firehose: Folder,
     path: PathBuf,
+    /// How far the durable lane says that the firehose was, once that was looked for.
+    reach: OnceLock<Option<KnownReach>>,
 }
 
 /// Why nothing can be read there.
@@ -73,7 +77,7 @@ impl Directory {
             });
         }
         let [durable, firehose] = [durable, firehose].map(Folder::read_only);
-        Ok(Self { durable, firehose, path: path.to_owned() })
+        Ok(Self { durable, firehose, path: path.to_owned(), reach: OnceLock::new() })
     }
 
     /// The record at `path`, in which something has been recorded.
@@ -85,7 +89,8 @@ impl Directory {
         let directory = Self::open(path)?;
         let mut has_segments = false;
         for kind in [LaneKind::Durable, LaneKind::Firehose] {
-            has_segments |= directory.lane(kind)?.segments_len() > 0;
+            let lane = directory.lane(kind)?;
+            has_segments |= lane.segments_len() > 0 || lane.known() > 0;
         }
         if has_segments { Ok(directory) } else { Err(OpenError::Empty(path.to_owned())) }
     }
@@ -93,6 +98,28 @@ impl Directory {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How far the durable lane says that the firehose was, when this was first asked. None if it does
+    /// not say.
+    ///
+    /// # Errors
+    ///
+    /// When the durable lane cannot be read, or is of a later release.
+    pub fn reach(&self) -> Result<Option<KnownReach>, ReadError> {
+        if let Some(known) = self.reach.get() {
+            return Ok(*known);
+        }
+        let decode = |payload: &[u8]| {
+            let events::Watermark { epoch, sequence } = events::Watermark::decode(payload).ok()?;
+            Some(Watermark { epoch, sequence })
+        };
+        let known = match KnownReach::read(&self.durable, Kind::Watermark.code(), decode) {
+            // A lane that was never written.
+            Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            known => known?,
+        };
+        Ok(*self.reach.get_or_init(|| known))
     }
 
     /// The files of a lane.
@@ -109,6 +136,13 @@ impl Directory {
     ///
     /// When its files cannot be listed, or are of a later release.
     pub fn lane(&self, kind: LaneKind) -> Result<Lane<'_>, ReadError> {
-        Lane::list(kind, self.folder(kind))
+        match kind {
+            LaneKind::Durable => Lane::list(kind, &self.durable),
+            LaneKind::Firehose => {
+                // In this order, so that a writer meanwhile only adds to what is known.
+                let known = self.reach()?.map_or(0, |known| known.watermark.sequence);
+                Ok(Lane::list(kind, &self.firehose)?.proven_through(known))
+            }
+        }
     }
 }

@@ -15,8 +15,8 @@ use std::ops::ControlFlow;
 use eventlog::disk::{Disk as _, DiskFile as _, Folder};
 use eventlog::lane::LaneKind;
 use eventlog::{
-    Corruption, HEADER_BYTES, Identity, Index, Item, Problem, ReadError, Reader, Torn,
-    encode_header, segments,
+    ChainHash, ChainPoint, Corruption, END_NAME, EndFile, HEADER_BYTES, Identity, Index, Item,
+    Problem, ReadError, Reader, SegmentHeader, Torn, segments,
 };
 
 use crate::filter::Window;
@@ -34,8 +34,14 @@ pub struct Lane<'d> {
     kind: LaneKind,
     folder: &'d Folder,
     segments: Vec<Segment>,
-    /// Files of other nodes.
+    /// What is wrong with the directory: files of other nodes, and segments that are gone.
     foreign: Vec<Corruption>,
+    /// How far the lane reached when that was last noted.
+    end: EndFile,
+    /// Every sequence up to here was durable once.
+    known: u64,
+    /// Whether segments are hashed as they are walked.
+    hashes: bool,
 }
 
 /// A segment among its neighbours.
@@ -46,6 +52,8 @@ pub struct Segment {
     limit: Option<u64>,
     /// Whether the header of the next one is sound, so that `limit` is.
     is_bounded: bool,
+    /// The chain before its first record. None without a chain, or if the header is damaged.
+    before: Option<ChainPoint>,
 }
 
 /// What else was come upon than records.
@@ -66,6 +74,8 @@ pub struct Walked {
     pub bytes: u64,
     /// Whether who was told of records wants no more.
     pub is_over: bool,
+    /// How many records it has, and their hash. None if something is wrong, or nobody asked.
+    pub hashed: Option<(u64, ChainHash)>,
 }
 
 /// Memory in which segments are read: one for all that a thread walks.
@@ -74,6 +84,9 @@ pub struct Room(Vec<u8>);
 
 impl<'d> Lane<'d> {
     pub(crate) fn list(kind: LaneKind, folder: &'d Folder) -> Result<Self, ReadError> {
+        // In this order: a writer meanwhile only adds to what its end says.
+        let end = EndFile::read(folder)
+            .map_err(|source| ReadError::Io { name: END_NAME.to_owned(), source })?;
         let mut names = match segments(folder) {
             // A lane that was never written.
             Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -88,17 +101,50 @@ impl<'d> Lane<'d> {
             foreign.extend((!is_own).then(|| other_node(folder, *name)));
             is_own
         });
-        let headers: Vec<_> = names.iter().map(|name| keep_from(folder, *name)).collect();
+        let headers: Vec<_> = names.iter().map(|name| read_header(folder, *name)).collect();
         // What was given away may be back after a loss of power, and is not wanted.
-        let keep_from = headers.iter().rev().flatten().next().copied().unwrap_or(0);
+        let keep_from = headers.iter().rev().flatten().next().map_or(0, |header| header.keep_from);
         let unwanted = names.iter().skip(1).take_while(|next| next.first <= keep_from).count();
         let segment = |at: usize| Segment {
             identity: names[at],
             limit: names.get(at + 1).map(|next| next.first),
             is_bounded: headers.get(at + 1).is_none_or(Option::is_some),
+            before: headers[at].and_then(|header| header.before),
         };
-        let segments = (unwanted..names.len()).map(segment).collect();
-        Ok(Self { kind, folder, segments, foreign })
+        let segments: Vec<_> = (unwanted..names.len()).map(segment).collect();
+        let is_declared = headers.last().is_some_and(Option::is_some);
+        foreign.extend(gone(&segments, (keep_from, is_declared), end));
+        let known = end.of_node(node).map_or(0, |end| end.last);
+        Ok(Self { kind, folder, segments, foreign, end, known, hashes: false })
+    }
+
+    /// Every sequence up to this one is known to have been durable, from elsewhere: what of them is
+    /// not there is missing.
+    #[must_use]
+    pub fn proven_through(mut self, sequence: u64) -> Self {
+        self.known = self.known.max(sequence);
+        if self.segments.is_empty() && self.foreign.is_empty() && sequence > 0 {
+            let problem = Problem::Missing { from: 1, through: sequence };
+            let segment = END_NAME.to_owned();
+            self.foreign.push(Corruption { segment, offset: 0, bytes: 0, problem });
+        }
+        self
+    }
+
+    /// Hashes segments as they are walked.
+    #[must_use]
+    pub fn hashing(self) -> Self {
+        Self { hashes: true, ..self }
+    }
+
+    /// How far it reached when that was last noted.
+    pub const fn end(&self) -> EndFile {
+        self.end
+    }
+
+    /// Every sequence up to here was durable once; 0 where nothing is known.
+    pub const fn known(&self) -> u64 {
+        self.known
     }
 
     /// Which lane it is.
@@ -167,8 +213,8 @@ impl<'d> Lane<'d> {
         (from, room): (u64, &mut Room),
         visit: &mut Visit<'_>,
     ) -> Result<Walked, ReadError> {
-        let Segment { identity, limit, is_bounded } = *segment;
-        let mut frames = match Frames::open(self.folder, identity, &mut room.0) {
+        let Segment { identity, limit, is_bounded, .. } = *segment;
+        let mut frames = match Frames::open(self.folder, identity, &mut room.0, self.hashes) {
             Err(error) if is_gone(&error) => return Ok(Walked::default()),
             frames => frames?,
         };
@@ -177,7 +223,11 @@ impl<'d> Lane<'d> {
         let mut next = identity.first;
         if is_bounded && frames.has_sound_header()? {
             match frames.walk((limit, from), &mut next, visit)? {
-                Stop::End => return Ok(walked),
+                Stop::End if limit.is_none() && next <= self.known => (),
+                Stop::End => {
+                    walked.hashed = frames.hash().map(|hash| (next - identity.first, hash));
+                    return Ok(walked);
+                }
                 Stop::Told => {
                     walked.is_over = true;
                     return Ok(walked);
@@ -199,7 +249,7 @@ impl<'d> Lane<'d> {
     ) -> Result<(), ReadError> {
         let Segment { identity, limit, .. } = *segment;
         let name = identity.file_name();
-        for item in Reader::new(self.folder)?.seek(from)? {
+        for item in Reader::new(self.folder)?.proven_through(self.known).seek(from)? {
             match item {
                 Err(error) if is_gone(&error) => break,
                 Err(error) => return Err(error),
@@ -218,10 +268,13 @@ impl<'d> Lane<'d> {
                         break;
                     }
                 }
-                Ok(Item::Corruption(corruption)) if corruption.segment == name => {
+                Ok(Item::Corruption(corruption))
+                    if corruption.segment == name
+                        && (corruption.offset, corruption.bytes) != (0, 0) =>
+                {
                     walked.damage.corruptions.push(corruption);
                 }
-                // Of another segment, where it is told.
+                // Of another segment, or of the directory, where it is told.
                 Ok(Item::Corruption(_)) => (),
                 Ok(Item::Torn(torn)) => {
                     walked.damage.torn = Some(torn).filter(|torn| torn.segment == name);
@@ -236,6 +289,11 @@ impl Segment {
     /// Which it is.
     pub const fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// The chain before its first record. None without a chain, or if its header is damaged.
+    pub const fn before(&self) -> Option<ChainPoint> {
+        self.before
     }
 }
 
@@ -263,22 +321,45 @@ fn other_node(folder: &Folder, identity: Identity) -> Corruption {
     Corruption { segment: name, offset: 0, bytes, problem }
 }
 
-/// What the header of a segment says is still wanted; `None` when it is not sound.
-fn keep_from(folder: &Folder, identity: Identity) -> Option<u64> {
+/// Segments that are gone: the oldest of those that nobody declared unwanted, or all.
+fn gone(
+    segments: &[Segment],
+    (keep_from, is_declared): (u64, bool),
+    end: EndFile,
+) -> Option<Corruption> {
+    let missing = |segment: String, from, through| {
+        let problem = Problem::Missing { from, through };
+        Some(Corruption { segment, offset: 0, bytes: 0, problem })
+    };
+    let from = keep_from.max(1);
+    match (segments.first(), end.of_node(None)) {
+        (Some(oldest), _) if is_declared && oldest.identity.first > from => {
+            missing(oldest.identity.file_name(), from, oldest.identity.first - 1)
+        }
+        (None, Some(end)) if end.last > 0 => {
+            let from = (end.last + 1).saturating_sub(end.chain.records.max(1)).max(1);
+            missing(END_NAME.to_owned(), from, end.last)
+        }
+        _ => None,
+    }
+}
+
+/// The header of a segment. None if it is not sound.
+fn read_header(folder: &Folder, identity: Identity) -> Option<SegmentHeader> {
     let file = folder.open(&identity.file_name()).ok()?;
     let mut header = [0; HEADER_BYTES];
     let mut done = 0;
     while done < HEADER_BYTES {
         match file.read_at(done as u64, &mut header[done..]).ok()? {
-            0 => return None,
+            // One of an earlier version may be shorter.
+            0 => break,
             more => done += more,
         }
     }
-    sound(identity, &header)
+    sound(identity, &header[..done])
 }
 
-/// What a sound header says is still wanted.
-fn sound(identity: Identity, header: &[u8; HEADER_BYTES]) -> Option<u64> {
-    let keep_from = u64::from_le_bytes(*header[32..].first_chunk()?);
-    (*header == encode_header(identity, keep_from)).then_some(keep_from)
+/// The header of a segment, by its first bytes. None if it is not sound.
+fn sound(identity: Identity, bytes: &[u8]) -> Option<SegmentHeader> {
+    SegmentHeader::read(bytes, identity)
 }

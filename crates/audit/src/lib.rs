@@ -4,6 +4,7 @@
 //! Reads only, and works beside whoever writes. Knows neither a command line nor how an answer is
 //! shown: what it finds are values.
 
+mod chain;
 mod directory;
 mod filter;
 mod follow;
@@ -21,9 +22,10 @@ mod survey;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use chain::{Chain, LaneEnd};
 pub use directory::{Directory, OpenError};
-pub use eventlog::lane::LaneKind;
-pub use eventlog::{Corruption, ReadError, Torn};
+pub use eventlog::lane::{KnownReach, LaneKind};
+pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, ReadError, Torn};
 pub use events::{Gap, Kind};
 pub use exchange_core::record::{AuctionRecord, GenerationFacts};
 pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, Window};

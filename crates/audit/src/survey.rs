@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use eventlog::lane::LaneKind;
+use eventlog::lane::{KnownReach, LaneKind};
 use eventlog::{Corruption, Index, ReadError};
 use events::{Gap, Kind};
 use exchange_core::delivery::JournalRecord;
 use exchange_core::record::{AuctionRecord, GenerationFacts};
 
+use crate::chain::Chain;
 use crate::directory::Directory;
 use crate::lane::{Damage, Lane, Room, Segment};
 use crate::place::Place;
@@ -38,6 +39,10 @@ pub struct Survey {
     pub damage: Damage,
     /// How many segments were counted by their index alone.
     pub by_index: u64,
+    /// Whether its segments are those that were written. None if they were not hashed.
+    pub chain: Option<Chain>,
+    /// How far the durable lane says that it was; of the firehose.
+    pub reach: Option<KnownReach>,
 }
 
 /// Records, counted.
@@ -83,8 +88,9 @@ pub enum Depth {
 
 impl Survey {
     /// Whether all that was durable is there, as it was written.
-    pub const fn is_sound(&self) -> bool {
-        !self.damage.is_corrupt() && self.tally.unreadable_count == 0
+    pub fn is_sound(&self) -> bool {
+        let is_whole = self.chain.as_ref().is_none_or(Chain::is_whole);
+        is_whole && !self.damage.is_corrupt() && self.tally.unreadable_count == 0
     }
 
     fn of(lane: &Lane<'_>) -> Self {
@@ -102,6 +108,8 @@ impl Survey {
             tally: Tally::default(),
             damage: Damage { corruptions, torn: None },
             by_index: 0,
+            chain: None,
+            reach: None,
         }
     }
 }
@@ -164,6 +172,9 @@ fn decode(kind: Kind, payload: &[u8]) -> Result<(), String> {
             AuctionRecord::decode(payload).map(drop).map_err(|error| error.to_string())
         }
         Kind::Gap => Gap::decode(payload).map(drop).map_err(|error| error.to_string()),
+        Kind::Watermark => {
+            events::Watermark::decode(payload).map(drop).map_err(|error| error.to_string())
+        }
     }
 }
 
@@ -179,8 +190,11 @@ pub fn verify(
     mut each: impl FnMut(LaneKind, usize, usize) -> ControlFlow<()>,
 ) -> Result<[Survey; 2], ReadError> {
     let mut one = |kind| {
-        let lane = directory.lane(kind)?;
-        let mut survey = Survey::of(&lane);
+        let lane = directory.lane(kind)?.hashing();
+        let (mut survey, mut chain) = (Survey::of(&lane), Chain::default());
+        if kind == LaneKind::Firehose {
+            survey.reach = directory.reach()?;
+        }
         let visit = |tally: &mut Tally, place: &Place, kind: u8, payload: &[u8]| {
             tally.visit(place, kind, payload, depth);
         };
@@ -188,10 +202,13 @@ pub fn verify(
         lane.sweep(lane.segments(), Tally::default, visit, |part| {
             survey.tally.add(part.made);
             survey.bytes += part.walked.bytes;
+            chain.add(&lane.segments()[done], &part.walked);
             survey.damage.add(part.walked.damage);
             done += 1;
             each(kind, done, lane.segments_len())
         })?;
+        chain.finish(&lane);
+        survey.chain = Some(chain);
         Ok(survey)
     };
     Ok([one(LaneKind::Durable)?, one(LaneKind::Firehose)?])

@@ -11,7 +11,7 @@ use std::time::Duration;
 use eventlog::disk::Folder;
 use eventlog::lane::LaneKind;
 use eventlog::{Options, Writer};
-use events::{Gap, Kind};
+use events::{Gap, Kind, Watermark};
 use exchange_core::record::{
     Call, CallOutcome, Ending, Full, InForce, Judged, Moments, Proceedings, Refusals, encode,
     encode_generation,
@@ -258,6 +258,24 @@ impl SampleLog {
             log.auction(sample);
         }
         log
+    }
+
+    /// The durable lane says how far auctions are durable.
+    pub fn watermark(&mut self, time_ms: u64, sequence: u64) {
+        let mut record = Vec::new();
+        Watermark { epoch: 1, sequence }.encode(&mut record);
+        self.durable(Kind::Watermark.code(), time_ms, &record);
+    }
+
+    /// Removes all segments of auctions that retention may.
+    pub fn retain_newest(&mut self) {
+        self.firehose.retain(Some(0), None, u64::MAX).expect("nothing fails");
+    }
+
+    /// Stops it cleanly, at a time in milliseconds of Unix time.
+    pub fn seal(mut self, time_ms: u64) {
+        self.durable.seal_end(time_ms).expect("nothing fails");
+        self.firehose.seal_end(time_ms).expect("nothing fails");
     }
 
     pub fn durable(&mut self, kind: u8, time_ms: u64, payload: &[u8]) {

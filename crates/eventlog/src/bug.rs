@@ -37,6 +37,18 @@ pub(crate) enum Bug {
     ForgetGap,
     /// Counting what was shed once more after a failed commit.
     RepeatGap,
+    /// Sealing the log before its last records are durable.
+    SealBeforeSync,
+    /// Renaming the file of the end before its bytes are durable.
+    SkipEndSync,
+    /// Beginning a segment without the hash of the one before.
+    SkipChain,
+    /// Leaving a sealed end in place when the log goes on.
+    KeepSeal,
+    /// Saying of the other lane what is not durable in it.
+    WatermarkAhead,
+    /// Not looking at how far the log reached.
+    IgnoreEnd,
 }
 
 /// Where a test lets another thread's work happen, as if it were just there.

@@ -53,6 +53,12 @@ pub trait Disk {
     /// Those of the file system.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Gives a file the name of another, which it replaces; durable after [`Disk::sync_directory`].
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn replace(&self, from: &str, to: &str) -> io::Result<()>;
+
     /// Makes names durable: created files stay, removed files stay away.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use crate::disk::{Disk, DiskFile};
 use crate::segment::{
-    ALIGN, FRAME_BYTES, HEADER_BYTES, Identity, SEGMENT_BYTES_LIMIT, u32_at, u64_at,
+    ALIGN, FRAME_BYTES, HEADER_BYTES_MIN, Identity, SEGMENT_BYTES_LIMIT, u32_at, u64_at,
 };
 
 /// The version that is written, and the only one that is used.
@@ -163,7 +163,7 @@ impl Index {
         let inside = |entry: &Entry| {
             entry.sequence > self.identity.first
                 && entry.sequence <= self.last
-                && entry.offset > HEADER_BYTES
+                && entry.offset > HEADER_BYTES_MIN
                 && entry.offset <= self.last_offset
                 && entry.offset.is_multiple_of(ALIGN)
                 && times.contains(&entry.before_ms)
@@ -217,6 +217,8 @@ pub(crate) struct Builder {
     index: Index,
     /// Bytes between entries.
     every: usize,
+    /// Where the first record stands.
+    begins: usize,
     /// Whether the records that were added follow each other.
     whole: bool,
 }
@@ -226,7 +228,7 @@ impl Builder {
         let index = Index {
             identity,
             last: identity.first - 1,
-            last_offset: HEADER_BYTES,
+            last_offset: 0,
             first_time_ms: 0,
             last_time_ms: 0,
             min_time_ms: u64::MAX,
@@ -234,7 +236,7 @@ impl Builder {
             kinds: BTreeMap::new(),
             entries: Vec::new(),
         };
-        Self { index, every, whole: true }
+        Self { index, every, begins: 0, whole: true }
     }
 
     /// Adds the record whose frame begins at `offset`.
@@ -242,9 +244,9 @@ impl Builder {
         let index = &mut self.index;
         self.whole &= sequence == index.last + 1;
         if index.kinds.is_empty() {
-            index.first_time_ms = time_ms;
+            (index.first_time_ms, self.begins) = (time_ms, offset);
         } else {
-            let last = index.entries.last().map_or(HEADER_BYTES, |entry| entry.offset);
+            let last = index.entries.last().map_or(self.begins, |entry| entry.offset);
             if offset - last >= self.every {
                 index.entries.push(Entry { sequence, offset, before_ms: index.max_time_ms });
             }

@@ -25,6 +25,7 @@ mod ring;
 mod scribe;
 mod status;
 mod thread;
+mod watermark;
 
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ pub use gap::{Gap, GapFormat};
 pub use keeper::{Keeper, Left, Next, Now, Report, Reporter, Setup};
 pub use ring::{CLASSES, DurableRing, FirehoseRing, Position, Refused, Tell, Told};
 pub use status::{Cause, Counters, Lane, State};
-pub use thread::{CloseError, Log, LogError, LogOptions, LogThread, Recoveries};
+pub use thread::{CloseError, KnownReach, Log, LogError, LogOptions, LogThread, Recoveries};
+pub use watermark::{LaneFormats, Watermark, WatermarkFormat};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

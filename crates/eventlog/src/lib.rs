@@ -18,7 +18,9 @@
 //! wherever a segment without records is given up.
 
 mod bug;
+mod chain;
 pub mod disk;
+mod end;
 mod index;
 mod item;
 pub mod lane;
@@ -30,16 +32,18 @@ mod source;
 mod tests;
 mod writer;
 
+pub use chain::{ChainHash, ChainHashError, ChainPoint, HASH_BYTES, SegmentHasher};
+pub use end::{END_BYTES, END_NAME, END_VERSION, EndFile, LogEnd};
 pub use index::{Entry, INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_VERSION, Index};
 pub use item::{Corruption, Item, Problem, ReadError, Record, Torn};
 pub use reader::{Reader, begins, newest, segments};
 pub use scan::{Found, Scan, Step, Window};
 pub use segment::{
     FORMAT_VERSION, FRAME_BYTES, Frame, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX,
-    SEGMENT_BYTES_LIMIT, encode_frame, encode_header,
+    SEGMENT_BYTES_LIMIT, SegmentHeader, aligned, encode_frame, encode_header, frames_at,
 };
 pub use source::WINDOW_BYTES;
 pub use writer::{
-    AppendError, CLOCK_STEP_MAX_MS, CommitError, OpenError, Options, Recovery, Removed,
+    AppendError, CLOCK_STEP_MAX_MS, CommitError, FoundEnd, OpenError, Options, Recovery, Removed,
     RetainError, Writer,
 };

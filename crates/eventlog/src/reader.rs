@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use crate::bug::{Bug, planted};
 use crate::disk::{Disk, DiskFile};
+use crate::end::{END_NAME, EndFile};
 use crate::index::Builder;
 use crate::item::{Corruption, Item, Problem, ReadError, Record, Torn};
 use crate::scan::{Found, Scan};
@@ -33,6 +34,8 @@ struct Listed {
     identity: Identity,
     length: usize,
     header: Header,
+    /// Where the first frame stands.
+    frames_at: usize,
     /// A segment of this log beyond doubt: a good header, or a sound record under a bad one.
     /// What is not overrules nothing.
     trusted: bool,
@@ -64,7 +67,10 @@ pub(crate) struct Good {
     pub unproven: usize,
     /// Of the good records.
     pub index: Builder,
-    last: u64,
+    /// The last of them; one less than the segment's first if it has none.
+    pub last: u64,
+    /// How many there are.
+    pub records: u64,
 }
 
 impl Good {
@@ -73,6 +79,7 @@ impl Good {
             self.unproven = frame.offset;
         }
         (self.last, self.end) = (frame.sequence, end);
+        self.records += 1;
         self.index.add(frame.offset, frame.sequence, (frame.kind, frame.time_ms));
     }
 }
@@ -91,6 +98,10 @@ pub struct Reader<'a, D: Disk> {
     good: Option<Good>,
     tail: Option<Source<D::File>>,
     keep_from: u64,
+    /// What the log is known to have held, whatever its segments prove.
+    end: EndFile,
+    /// Every sequence up to here was durable once.
+    known: u64,
     segments: Vec<Identity>,
     unborn: Vec<String>,
     epoch_max: u64,
@@ -115,6 +126,8 @@ pub(crate) struct Files<F> {
     pub indexes: Vec<Identity>,
     /// Segments that are gone, and left their index.
     pub orphans: Vec<Identity>,
+    /// How far the log is known to have reached.
+    pub end: EndFile,
 }
 
 impl<'a, D: Disk> Reader<'a, D> {
@@ -132,7 +145,9 @@ impl<'a, D: Disk> Reader<'a, D> {
     /// # Errors
     /// Those of [`Self::new`].
     pub fn with_window(disk: &'a D, window_bytes: usize) -> Result<Self, ReadError> {
-        Self::over(disk, segments(disk)?, window_bytes)
+        // In this order: a writer beside this reader only adds to what its end says.
+        let end = read_end(disk)?;
+        Ok(Self::over(disk, segments(disk)?, window_bytes)?.knowing(end))
     }
 
     /// Over the log of `node`, for its writer.
@@ -141,6 +156,7 @@ impl<'a, D: Disk> Reader<'a, D> {
         node: u32,
         (window_bytes, index_every_bytes): (usize, usize),
     ) -> Result<Self, ReadError> {
+        let end = read_end(disk)?;
         let listed = list(disk)?;
         let names = sorted(&listed, Identity::from_file_name);
         match names.last() {
@@ -152,7 +168,7 @@ impl<'a, D: Disk> Reader<'a, D> {
                 let (indexes, orphans) = sorted(&listed, Identity::from_index_name)
                     .into_iter()
                     .partition(|index| names.binary_search(index).is_ok());
-                let reader = Self::over(disk, names, window_bytes)?;
+                let reader = Self::over(disk, names, window_bytes)?.knowing(end);
                 Ok(Self { index_every_bytes, indexes, orphans, ..reader })
             }
         }
@@ -176,6 +192,13 @@ impl<'a, D: Disk> Reader<'a, D> {
             names[at + 1..teller.max(at + 1)].iter().all(|next| next.first > keep_from)
         };
         let first = (0..names.len()).find(wanted).unwrap_or(0);
+        // What nobody declared unwanted is there, where the newest header is to be believed.
+        let from = keep_from.max(1);
+        if let Some(oldest) = names.get(first).filter(|it| teller == names.len() && it.first > from)
+        {
+            let problem = Problem::Missing { from, through: oldest.first - 1 };
+            reader.corrupt(*oldest, 0..0, problem);
+        }
         reader.segments = names.drain(..first).collect();
         reader.keep_from = keep_from;
         reader.epoch_max = names.last().map_or(0, |identity| identity.epoch);
@@ -199,11 +222,31 @@ impl<'a, D: Disk> Reader<'a, D> {
             good: None,
             tail: None,
             keep_from: 0,
+            end: EndFile::Absent,
+            known: 0,
             segments: Vec::new(),
             unborn: Vec::new(),
             epoch_max: 0,
             place: None,
         }
+    }
+
+    /// Reads the end of the log as `end` tells it: what stands before that and is not there is
+    /// missing, and not an unfinished write.
+    fn knowing(mut self, end: EndFile) -> Self {
+        let node = self.names.back().map(|newest| newest.node);
+        let reaches = end.of_node(node).filter(|_| !planted(Bug::IgnoreEnd));
+        self.end = end;
+        self.proven_through(reaches.map_or(0, |end| end.last))
+    }
+
+    /// Every sequence up to this one is known to have been durable, from elsewhere: what of them
+    /// is not there is missing, and not an unfinished write. To be called before the first item, and
+    /// not for a reader that follows.
+    #[must_use]
+    pub fn proven_through(mut self, sequence: u64) -> Self {
+        self.known = self.known.max(sequence);
+        self
     }
 
     /// Passes over all segments but the newest, of which it reads no more than the headers. One
@@ -240,17 +283,21 @@ impl<'a, D: Disk> Reader<'a, D> {
 
     /// To be called after the last item.
     pub(crate) fn finish(self) -> Files<D::File> {
-        let Self { tail, good, segments, unborn, keep_from, indexes, orphans, .. } = self;
+        let Self { tail, good, segments, unborn, keep_from, indexes, orphans, end, .. } = self;
         let tail = tail.zip(good).map(|(source, good)| Tail { source, good });
-        Files { tail, segments, unborn, keep_from, indexes, orphans }
+        Files { tail, segments, unborn, keep_from, indexes, orphans, end }
     }
 
     /// Looks at a file's header, and for a record if that is damaged.
     fn examine(&self, identity: Identity) -> Result<Listed, ReadError> {
         let mut source = Source::open(self.disk, identity, self.window_bytes)?;
         let header = source.header()?;
-        let trusted = is_good(header) || has_record(&mut source)?;
-        Ok(Listed { identity, length: source.length(), header, trusted })
+        let frames_at = match header {
+            Header::Good { before: Some(_), .. } => HEADER_BYTES,
+            _ => source.frames_at()?,
+        };
+        let trusted = is_good(header) || has_record(&mut source, frames_at)?;
+        Ok(Listed { identity, length: source.length(), header, frames_at, trusted })
     }
 
     /// Looks at the next file of the list.
@@ -273,12 +320,13 @@ impl<'a, D: Disk> Reader<'a, D> {
     /// Moves on to the next segment, when there is one.
     fn advance(&mut self) -> Result<bool, ReadError> {
         while !self.listed.iter().skip(1).any(|listed| listed.trusted) && self.list()? {}
-        let Some(Listed { identity, length, header, trusted }) = self.listed.pop_front() else {
-            return Ok(false);
+        let Some(Listed { identity, length, header, frames_at, trusted }) = self.listed.pop_front()
+        else {
+            return Ok(self.tell_all_missing());
         };
         self.passed(identity);
         if !is_good(header) {
-            let bytes = if trusted { HEADER_BYTES } else { length };
+            let bytes = if trusted { length.min(HEADER_BYTES) } else { length };
             self.corrupt(identity, 0..bytes, Problem::Header);
         }
         if !trusted {
@@ -295,16 +343,34 @@ impl<'a, D: Disk> Reader<'a, D> {
         };
         self.next.get_or_insert(identity.first);
         self.segments.push(identity);
-        let Some(start) = self.start_within(&source, limit) else { return Ok(true) };
+        let Some(start) = self.start_within(&source, frames_at, limit) else { return Ok(true) };
         self.came_to(identity, start.0);
         let scan = Scan::starting_at(identity, source.length(), start);
         if limit.is_none() {
-            let (end, last) = (HEADER_BYTES, identity.first - 1);
+            let (end, last) = (start.0, identity.first - 1);
             let index = Builder::new(identity, self.index_every_bytes);
-            self.good = Some(Good { end, unproven: end, index, last });
+            self.good = Some(Good { end, unproven: end, index, last, records: 0 });
         }
         self.current = Some(Current { source, scan, limit, proven: None });
         Ok(true)
+    }
+
+    /// Tells what is known to have been there where no segment is left; whether that is any.
+    fn tell_all_missing(&mut self) -> bool {
+        let has_read = self.next.is_some() || !self.segments.is_empty();
+        if has_read || self.place.is_some() || self.known == 0 {
+            return false;
+        }
+        let records = self.end.of_node(None).map_or(self.known, |end| end.chain.records);
+        let from = (self.known + 1).saturating_sub(records.max(1)).max(1);
+        self.ready.push_back(Item::Corruption(Corruption {
+            segment: END_NAME.to_owned(),
+            offset: 0,
+            bytes: 0,
+            problem: Problem::Missing { from, through: self.known },
+        }));
+        self.next = Some(self.known + 1);
+        true
     }
 
     fn corrupt(&mut self, identity: Identity, bytes: Range<usize>, problem: Problem) {
@@ -327,7 +393,7 @@ impl<'a, D: Disk> Reader<'a, D> {
             }
             Some(Found::Record(frame)) => self.record(&current, &frame),
             Some(Found::BadPayload { bytes, sequence }) => {
-                if current.proven()? < sequence {
+                if current.proven(self.known)? < sequence {
                     return self.end(current, Some(bytes.start));
                 }
                 if sequence > next {
@@ -338,7 +404,7 @@ impl<'a, D: Disk> Reader<'a, D> {
                 self.next = Some(next.max(sequence + 1));
             }
             Some(Found::Garbage { bytes }) => {
-                if current.proven()? < next {
+                if current.proven(self.known)? < next {
                     return self.end(current, Some(bytes.start));
                 }
                 self.corrupt(identity, bytes, Problem::Garbage);
@@ -403,13 +469,19 @@ impl<'a, D: Disk> Reader<'a, D> {
                 bytes: (length - offset) as u64,
             }));
         }
+        let next = self.next_sequence();
+        if self.place.is_none() && next <= self.known {
+            let problem = Problem::Missing { from: next, through: self.known };
+            self.corrupt(identity, length..length, problem);
+            self.next = Some(self.known + 1);
+        }
         self.tail = Some(current.source);
         Ok(())
     }
 }
 
 impl<F: DiskFile> Current<F> {
-    fn proven(&mut self) -> Result<u64, ReadError> {
+    fn proven(&mut self, known: u64) -> Result<u64, ReadError> {
         if let Some(proven) = self.proven {
             return Ok(proven);
         }
@@ -418,6 +490,7 @@ impl<F: DiskFile> Current<F> {
             // The next segment began behind what was durable, and overrules the rest.
             Some(limit) => proven = limit - 1,
             None => {
+                proven = proven.max(known);
                 let mut scan = self.scan.clone();
                 while let Some(found) = self.source.next(&mut scan)? {
                     if let Found::Record(frame) = found {
@@ -430,6 +503,10 @@ impl<F: DiskFile> Current<F> {
     }
 }
 
+fn read_end<D: Disk>(disk: &D) -> Result<EndFile, ReadError> {
+    EndFile::read(disk).map_err(|source| ReadError::Io { name: END_NAME.to_owned(), source })
+}
+
 fn is_good(header: Header) -> bool {
     matches!(header, Header::Good { .. })
 }
@@ -438,8 +515,8 @@ fn overruled<F>(current: &Current<F>, sequence: u64) -> bool {
     current.limit.is_some_and(|limit| sequence >= limit) && !planted(Bug::KeepOverruled)
 }
 
-fn has_record<F: DiskFile>(source: &mut Source<F>) -> Result<bool, ReadError> {
-    let mut scan = Scan::new(source.identity(), source.length());
+fn has_record<F: DiskFile>(source: &mut Source<F>, frames_at: usize) -> Result<bool, ReadError> {
+    let mut scan = Scan::new(source.identity(), source.length(), frames_at);
     while let Some(found) = source.next(&mut scan)? {
         if matches!(found, Found::Record(_)) {
             return Ok(true);

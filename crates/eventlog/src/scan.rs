@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::segment::{
-    ALIGN, FRAME_BYTES, Frame, HEADER_BYTES, Identity, aligned, decode_frame, payload_is_sound,
+    ALIGN, FRAME_BYTES, Frame, Identity, aligned, decode_frame, frames_at, payload_is_sound,
 };
 
 /// What a scan comes upon.
@@ -70,9 +70,10 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Over the frames of a segment of `length` bytes.
-    pub fn new(identity: Identity, length: usize) -> Self {
-        Self::starting_at(identity, length, (HEADER_BYTES, identity.first))
+    /// Over the frames of a segment of `length` bytes, of which the first stands at `frames_at`: see
+    /// [`frames_at`].
+    pub fn new(identity: Identity, length: usize, frames_at: usize) -> Self {
+        Self::starting_at(identity, length, (frames_at, identity.first))
     }
 
     /// From the frame at an offset on, which should be that of `sequence`.
@@ -87,7 +88,7 @@ impl Scan {
 
     /// Everything in a segment that is in memory as a whole.
     pub fn whole(identity: Identity, bytes: &[u8]) -> impl Iterator<Item = Found> {
-        let mut scan = Self::new(identity, bytes.len());
+        let mut scan = Self::new(identity, bytes.len(), frames_at(bytes, identity));
         std::iter::from_fn(move || match scan.next(Window { base: 0, bytes }) {
             Step::Found(found) => Some(found),
             Step::Need(_) | Step::End => None,

@@ -1,17 +1,21 @@
 //! What stands in a segment: a header, then frames. Pure; the bytes may be anything. How frames
 //! are found among them is `scan`'s.
 //!
-//! All integers are little-endian. The first [`HEADER_BYTES`] keep their layout in every version:
+//! All integers are little-endian. The first 44 bytes keep their layout in every version; version 2
+//! has no more of a header:
 //!
 //! | at | bytes | header |
 //! |---|---|---|
 //! | 0 | 8 | magic |
 //! | 8 | 4 | format version |
-//! | 12 | 4 | CRC32C of the other 40 bytes |
+//! | 12 | 4 | CRC32C of the other bytes before 44 |
 //! | 16 | 8 | epoch |
 //! | 24 | 8 | sequence of the first record |
 //! | 32 | 8 | lowest sequence that was still wanted when the segment began |
 //! | 40 | 4 | node that wrote it |
+//! | 44 | 8 | records in the chain before this segment, see `chain` |
+//! | 52 | 32 | hash of the segment before, up to the end of its last record; zeros where the chain begins |
+//! | 84 | 4 | CRC32C of bytes 44 to 84, begun from that of the 44 before |
 //!
 //! Frames begin at multiples of 4, padded with zeros:
 //!
@@ -34,17 +38,24 @@
 use std::ops::Range;
 
 use crate::bug::{Bug, planted};
+use crate::chain::{ChainHash, ChainPoint, HASH_BYTES};
 
 /// Bytes before the first frame.
-pub const HEADER_BYTES: usize = 44;
+pub const HEADER_BYTES: usize = HEADER_BYTES_MIN + LINK_BYTES;
+/// Bytes before the first frame of a segment without a chain, of version 2.
+pub(crate) const HEADER_BYTES_MIN: usize = 44;
+/// What joins a segment to the one before: records, hash, check.
+const LINK_BYTES: usize = 8 + HASH_BYTES + 4;
 /// Bytes of a frame before its payload.
 pub const FRAME_BYTES: usize = 36;
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// No segment is longer; a longer file is not read.
 pub const SEGMENT_BYTES_LIMIT: u64 = 1 << 30;
-/// The version that is written, and the only one that is read.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version that is written.
+pub const FORMAT_VERSION: u32 = 3;
+/// The oldest version that is read: it has no chain.
+const UNCHAINED_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"vkrylog\n";
 /// Frames begin at multiples of this.
@@ -52,7 +63,11 @@ pub(crate) const ALIGN: usize = 4;
 const SUFFIX: &str = ".segment";
 const INDEX_SUFFIX: &str = ".index";
 
-const _: () = assert!(FRAME_BYTES.is_multiple_of(ALIGN) && HEADER_BYTES.is_multiple_of(ALIGN));
+const _: () = assert!(
+    FRAME_BYTES.is_multiple_of(ALIGN)
+        && HEADER_BYTES.is_multiple_of(ALIGN)
+        && HEADER_BYTES_MIN.is_multiple_of(ALIGN)
+);
 const _: () =
     assert!((PAYLOAD_BYTES_MAX as u64) < SEGMENT_BYTES_LIMIT / 2, "a frame fits a segment");
 
@@ -123,6 +138,8 @@ pub(crate) enum Header {
     Good {
         /// Records below were not wanted any more.
         keep_from: u64,
+        /// The chain before its first record. None in a segment of version 2.
+        before: Option<ChainPoint>,
     },
     /// Sound, and of a version that is not known here.
     Version(u32),
@@ -130,11 +147,32 @@ pub(crate) enum Header {
     Damaged,
 }
 
-/// The header of a segment, begun when records below `keep_from` were not wanted any more.
-pub fn encode_header(identity: Identity, keep_from: u64) -> [u8; HEADER_BYTES] {
+/// The header of a segment that was begun when records below `keep_from` were not wanted any more,
+/// and the chain had come to `before`.
+pub fn encode_header(
+    identity: Identity,
+    keep_from: u64,
+    before: &ChainPoint,
+) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
+    let first = encode_version(identity, keep_from, FORMAT_VERSION);
+    header[..HEADER_BYTES_MIN].copy_from_slice(&first);
+    header[44..52].copy_from_slice(&before.records.to_le_bytes());
+    header[52..84].copy_from_slice(&before.hash.0);
+    let check = crc32c::crc32c_append(crc32c::crc32c(&first), &header[44..84]);
+    header[84..].copy_from_slice(&check.to_le_bytes());
+    header
+}
+
+/// The part of a header that every version has.
+pub(crate) fn encode_version(
+    identity: Identity,
+    keep_from: u64,
+    version: u32,
+) -> [u8; HEADER_BYTES_MIN] {
+    let mut header = [0; HEADER_BYTES_MIN];
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[16..24].copy_from_slice(&identity.epoch.to_le_bytes());
     header[24..32].copy_from_slice(&identity.first.to_le_bytes());
     header[32..40].copy_from_slice(&keep_from.to_le_bytes());
@@ -144,22 +182,82 @@ pub fn encode_header(identity: Identity, keep_from: u64) -> [u8; HEADER_BYTES] {
     header
 }
 
-fn header_check(header: &[u8; HEADER_BYTES]) -> u32 {
+fn header_check(header: &[u8; HEADER_BYTES_MIN]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..])
 }
 
+/// Reads the header of a segment from its first [`HEADER_BYTES`], or all of a shorter file.
 pub(crate) fn read_header(bytes: &[u8], identity: Identity) -> Header {
-    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return Header::Damaged };
-    let version = u32_at(header, 8);
-    let sound = header[..8] == MAGIC && u32_at(header, 12) == header_check(header);
-    let keep_from = u64_at(header, 32);
+    let Some(first) = bytes.first_chunk::<HEADER_BYTES_MIN>() else { return Header::Damaged };
+    let version = u32_at(first, 8);
+    let sound = first[..8] == MAGIC && u32_at(first, 12) == header_check(first);
+    let keep_from = u64_at(first, 32);
+    let is_own = *first == encode_version(identity, keep_from, version);
     match version {
         _ if !sound => Header::Damaged,
-        FORMAT_VERSION if *header == encode_header(identity, keep_from) => {
-            Header::Good { keep_from }
-        }
-        FORMAT_VERSION => Header::Damaged,
+        UNCHAINED_VERSION if is_own => Header::Good { keep_from, before: None },
+        FORMAT_VERSION if is_own => match read_link(bytes) {
+            before @ Some(_) => Header::Good { keep_from, before },
+            None => Header::Damaged,
+        },
+        UNCHAINED_VERSION | FORMAT_VERSION => Header::Damaged,
         other => Header::Version(other),
+    }
+}
+
+fn read_link(bytes: &[u8]) -> Option<ChainPoint> {
+    let header = bytes.first_chunk::<HEADER_BYTES>()?;
+    let check = crc32c::crc32c(&header[..84]);
+    let hash = *header[52..].first_chunk().expect("a header is that long");
+    (check == u32_at(header, 84))
+        .then(|| ChainPoint { records: u64_at(header, 44), hash: ChainHash(hash) })
+}
+
+/// What the sound header of a segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Records below were not wanted any more when the segment began.
+    pub keep_from: u64,
+    /// The chain before its first record. None in a segment of version 2.
+    pub before: Option<ChainPoint>,
+}
+
+impl SegmentHeader {
+    /// From the first [`HEADER_BYTES`] of a segment, or all of a shorter file. None if its header is
+    /// damaged, or of a later version.
+    pub fn read(bytes: &[u8], identity: Identity) -> Option<Self> {
+        match read_header(bytes, identity) {
+            Header::Good { keep_from, before } => Some(Self { keep_from, before }),
+            Header::Damaged | Header::Version(_) => None,
+        }
+    }
+
+    /// Where the first frame stands.
+    pub const fn frames_at(&self) -> usize {
+        match self.before {
+            Some(_) => HEADER_BYTES,
+            None => HEADER_BYTES_MIN,
+        }
+    }
+}
+
+/// Where the first frame of a segment stands, by its first [`HEADER_BYTES`] or all of a shorter
+/// file. Where the header is damaged, a frame that stands behind a header of version 2 says that it
+/// was one.
+pub fn frames_at(bytes: &[u8], identity: Identity) -> usize {
+    match read_header(bytes, identity) {
+        Header::Good { before: None, .. } => HEADER_BYTES_MIN,
+        Header::Good { .. } | Header::Version(_) => HEADER_BYTES,
+        Header::Damaged => {
+            let at = HEADER_BYTES_MIN;
+            let frame = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+            // Whether it fits is the scan's to see.
+            let longest = at + FRAME_BYTES + PAYLOAD_BYTES_MAX;
+            match frame.and_then(|frame| decode_frame((identity, at), longest, frame)) {
+                Some(_) => HEADER_BYTES_MIN,
+                None => HEADER_BYTES,
+            }
+        }
     }
 }
 
@@ -232,7 +330,8 @@ pub(crate) fn payload_is_sound(header: &[u8; FRAME_BYTES], payload: &[u8]) -> bo
     check == u32_at(header, 28) || planted(Bug::SkipCheck)
 }
 
-pub(crate) const fn aligned(end: usize) -> usize {
+/// Where the frame that follows one that ends here begins, in a segment that goes on.
+pub const fn aligned(end: usize) -> usize {
     end.next_multiple_of(ALIGN)
 }
 

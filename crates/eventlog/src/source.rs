@@ -5,11 +5,12 @@
 use std::io;
 use std::ops::Range;
 
+use crate::chain::{ChainHash, SegmentHasher};
 use crate::disk::{Disk, DiskFile};
 use crate::item::ReadError;
 use crate::scan::{Found, Scan, Step, Window};
 use crate::segment::{
-    FRAME_BYTES, HEADER_BYTES, Header, Identity, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT,
+    FRAME_BYTES, HEADER_BYTES, Header, Identity, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT, frames_at,
     read_header,
 };
 
@@ -63,6 +64,31 @@ impl<F: DiskFile> Source<F> {
             }
             header => Ok(header),
         }
+    }
+
+    /// Where the first frame stands.
+    pub fn frames_at(&self) -> Result<usize, ReadError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let bytes = &mut bytes[..self.length.min(HEADER_BYTES)];
+        self.fill(0, bytes)?;
+        Ok(frames_at(bytes, self.identity))
+    }
+
+    /// The hash of the segment up to `end`.
+    pub fn hash(&mut self, end: usize) -> Result<ChainHash, ReadError> {
+        let (mut hasher, mut header) = (SegmentHasher::default(), [0; HEADER_BYTES]);
+        // On its own: the window may hold all that follows.
+        let mut at = self.frames_at()?.min(end);
+        self.fill(0, &mut header[..at])?;
+        hasher.update(&header[..at]);
+        let step = self.window_bytes.clamp(1, WINDOW_BYTES);
+        while at < end {
+            let piece = at..end.min(at + step);
+            at = piece.end;
+            self.hold(piece.clone())?;
+            hasher.update(self.held(&piece));
+        }
+        Ok(hasher.hash())
     }
 
     /// Bytes at `offset`, which may be anywhere, without a window; `None` beyond the end.

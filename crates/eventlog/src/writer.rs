@@ -12,12 +12,14 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::bug::{Bug, planted};
+use crate::chain::{ChainPoint, SegmentHasher};
 use crate::disk::{Disk, DiskFile};
+use crate::end::LogEnd;
 use crate::index::{Builder, Index};
 use crate::segment::{self, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX};
 use crate::source::WINDOW_BYTES;
 
-pub use open::{OpenError, Recovery};
+pub use open::{FoundEnd, OpenError, Recovery};
 use retention::SegmentTimes;
 pub use retention::{CLOCK_STEP_MAX_MS, Removed, RetainError};
 
@@ -93,6 +95,10 @@ struct Active<F> {
     identity: Identity,
     /// Durable bytes.
     length: usize,
+    /// Of these.
+    durable: SegmentHasher,
+    /// And of what was written behind them.
+    written: SegmentHasher,
 }
 
 /// Writes a log.
@@ -118,6 +124,10 @@ pub struct Writer<D: Disk> {
     segments: Vec<Identity>,
     /// Below here nothing is wanted.
     keep_from: u64,
+    /// The chain before the segment that is written.
+    chain: ChainPoint,
+    /// The newest segment, and whether the file of the end says that the log is sealed behind it.
+    newest: Option<(Identity, bool)>,
     /// Times of sealed segments that were asked for.
     times: RefCell<BTreeMap<Identity, Option<SegmentTimes>>>,
 }
@@ -128,9 +138,19 @@ impl<D: Disk> Writer<D> {
         self.durable
     }
 
+    /// The last sequence that was appended, durable or not.
+    pub(crate) fn appended(&self) -> u64 {
+        self.next - 1
+    }
+
     /// The epoch that new records belong to.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The chain behind the last durable record.
+    pub fn chain(&self) -> ChainPoint {
+        self.active.as_ref().map_or(self.chain, |active| self.chain_behind(active))
     }
 
     /// How many segments there are.
@@ -222,9 +242,46 @@ impl<D: Disk> Writer<D> {
         CommitError { segment: self.abandon(), records, source }
     }
 
+    /// Seals the log: everything in it is durable, and a later start finds out what of it is missing
+    /// or changed. What is appended after that opens it again.
+    ///
+    /// # Errors
+    /// The file system failed, or something was appended since the last commit: the log is as sound as
+    /// before, and not sealed.
+    pub fn seal_end(&mut self, unix_ms: u64) -> io::Result<()> {
+        if !self.is_committed() && !planted(Bug::SealBeforeSync) {
+            return Err(io::Error::other("records were appended since the last commit"));
+        }
+        self.seal();
+        let Some((newest, is_sealed)) = self.newest else { return Ok(()) };
+        if is_sealed {
+            return Ok(());
+        }
+        let (last, chain) = (self.next - 1, self.chain);
+        let end = LogEnd { newest, is_sealed: true, last, chain, time_ms: unix_ms };
+        end.write(&self.disk)?;
+        self.newest = Some((newest, true));
+        Ok(())
+    }
+
+    /// The chain behind a segment that is or was written.
+    fn chain_behind(&self, active: &Active<D::File>) -> ChainPoint {
+        let records = self.durable + 1 - active.identity.first;
+        self.chain.then(records, active.durable.hash())
+    }
+
+    /// Takes leave of the segment that is written.
+    fn leave(&mut self) -> Option<Active<D::File>> {
+        let active = self.active.take()?;
+        if !planted(Bug::SkipChain) {
+            self.chain = self.chain_behind(&active);
+        }
+        Some(active)
+    }
+
     /// Ends the segment that is written.
     fn seal(&mut self) {
-        if let Some(mut active) = self.active.take()
+        if let Some(mut active) = self.leave()
             && self.options.preallocate
             && (active.length as u64) < self.options.segment_bytes
         {
@@ -277,6 +334,7 @@ impl<D: Disk> Writer<D> {
         }
         let active = self.active.as_mut().expect("a segment was just opened");
         active.file.write_at((active.length + self.flushed) as u64, &self.batch)?;
+        active.written.update(&self.batch);
         self.flushed += self.batch.len();
         self.batch.clear();
         Ok(())
@@ -293,6 +351,7 @@ impl<D: Disk> Writer<D> {
             }
         }
         active.length += std::mem::take(&mut self.flushed);
+        active.durable.clone_from(&active.written);
         Ok(())
     }
 
@@ -305,7 +364,7 @@ impl<D: Disk> Writer<D> {
             }
         };
         // The header is durable before any record, so a file without one never held any.
-        let header = segment::encode_header(identity, self.keep_from);
+        let header = segment::encode_header(identity, self.keep_from, &self.chain);
         if let Err(error) = file.write_at(0, &header).and_then(|()| file.sync_data()) {
             // It is written anew when it is tried again. It is not removed: a file that comes back
             // when power is lost would seem to overrule what was written after its removal.
@@ -320,9 +379,26 @@ impl<D: Disk> Writer<D> {
             // Should this fail the file stays, with no record in it; its name may never be durable.
             self.disk.sync_directory()?;
         }
+        let first_in = self.newest.replace((identity, false));
+        if !(planted(Bug::KeepSeal) && first_in.is_some_and(|(_, is_sealed)| is_sealed))
+            && let Err(error) = self.begun(identity).write(&self.disk)
+        {
+            // Its name is durable, so it serves the next try.
+            self.newest = first_in;
+            self.spare = Some((identity, file));
+            return Err(error);
+        }
         self.segments.push(identity);
         self.sweep();
-        Ok(Active { file, identity, length: HEADER_BYTES })
+        let mut durable = SegmentHasher::default();
+        durable.update(&header);
+        Ok(Active { file, identity, length: HEADER_BYTES, written: durable.clone(), durable })
+    }
+
+    /// What the file of the end says before a record stands in a segment that has begun.
+    fn begun(&self, newest: Identity) -> LogEnd {
+        let (last, chain) = (self.durable, self.chain);
+        LogEnd { newest, is_sealed: false, last, chain, time_ms: 0 }
     }
 
     /// Gives up the batch and the segment that could not take it. What of the batch reached the
@@ -330,7 +406,7 @@ impl<D: Disk> Writer<D> {
     /// cutting it off only frees the space.
     fn abandon(&mut self) -> String {
         let identity = self.active.as_ref().map_or(self.upcoming(), |active| active.identity);
-        if let Some(mut active) = self.active.take() {
+        if let Some(mut active) = self.leave() {
             let _uncut = active.file.truncate(active.length as u64);
         }
         self.batch.clear();

@@ -13,11 +13,14 @@ pub enum Kind {
     Auction = 3,
     /// [`v1::Gap`](crate::v1::Gap).
     Gap = 4,
+    /// [`v1::Watermark`](crate::v1::Watermark).
+    Watermark = 5,
 }
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 4] = [Self::Notice, Self::Generation, Self::Auction, Self::Gap];
+    pub const ALL: [Self; 5] =
+        [Self::Notice, Self::Generation, Self::Auction, Self::Gap, Self::Watermark];
 
     /// The number.
     pub const fn code(self) -> u8 {
@@ -36,6 +39,7 @@ impl Kind {
             Self::Generation => "generation",
             Self::Auction => "auction",
             Self::Gap => "gap",
+            Self::Watermark => "watermark",
         }
     }
 }
@@ -53,7 +57,8 @@ mod tests {
             (2, Some(Kind::Generation), "generation"),
             (3, Some(Kind::Auction), "auction"),
             (4, Some(Kind::Gap), "gap"),
-            (5, None, ""),
+            (5, Some(Kind::Watermark), "watermark"),
+            (6, None, ""),
         ] {
             assert_eq!(Kind::from_code(code), kind, "{code}");
             assert_eq!(kind.map_or(code, Kind::code), code);

@@ -10,11 +10,13 @@
 mod gap;
 mod kind;
 mod reader;
+mod watermark;
 mod writer;
 
 pub use gap::Gap;
 pub use kind::Kind;
 pub use reader::{Bytes, Fixed64, Malformed, Reader, Value, Varint, check_version};
+pub use watermark::Watermark;
 pub use writer::Writer;
 
 /// The version of records that is written, and the highest that is read.
@@ -29,7 +31,8 @@ pub const LENGTH: u32 = 2047;
 const _: () = assert!(
     LENGTH == fields::auction::LENGTH
         && LENGTH == fields::generation::LENGTH
-        && LENGTH == fields::gap::LENGTH,
+        && LENGTH == fields::gap::LENGTH
+        && LENGTH == fields::watermark::LENGTH,
     "every record ends in the same way"
 );
 

@@ -239,6 +239,61 @@ fn stat_and_verify_tell_what_is_there() {
     check(&["verify", "--deep"], folder.path(), 0, &verified, &[]);
 }
 
+/// What is lost or changed behind a clean stop is damage, and a hash that was kept shows it.
+#[test]
+fn a_sealed_end_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let bids = [SampleBid::new(0, "a1", "2")];
+    let samples: Vec<_> = (1..30).map(|number| Sample::new(number, &bids)).collect();
+    SampleLog::of(dir, &samples).seal(START_MS);
+    let sealed =
+        ["chain      29 records through 29, hash ", "end        sealed 2026-11-22T08:00:00.000Z"];
+    check(&["verify"], dir, 0, &sealed, &[]);
+    let json = |exit| {
+        let out = check(&["verify", "--json"], dir, exit, &[], &[]);
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()
+    };
+    let whole = json(0);
+    let chain = &whole["lanes"][1]["chain"];
+    assert_eq!((&whole["sound"], &chain["end"]), (&true.into(), &"sealed".into()), "{whole}");
+    let hash = chain["hash"].as_str().unwrap().to_owned();
+    check(&["verify", "--expect", &hash], dir, 0, &["sound: "], &[]);
+    let other = "0".repeat(64);
+    check(&["verify", "--expect", &other], dir, 1, &["NOT IN THE CHAIN 0000"], &[]);
+    check(&["verify", "--expect", "12"], dir, 64, &[], &["a hash has 64 hexadecimal digits"]);
+    // It goes on, and the hash stays in the chain.
+    drop(SampleLog::of(dir, &[Sample::new(31, &bids)]));
+    check(&["verify", "--expect", &hash], dir, 0, &["end        open: it is being written"], &[]);
+    let newest = segments(dir).pop().unwrap();
+    fs::remove_file(newest).unwrap();
+    check(&["verify"], dir, 1, &["which had begun, is missing", "DAMAGED: "], &[]);
+    assert_eq!(json(1)["lanes"][1]["chain"]["end"], "segment_missing");
+}
+
+/// A firehose that lacks what the durable lane knows that it had, and was not stopped cleanly.
+#[test]
+fn what_a_crash_lost_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = SampleLog::of(folder.path(), &samples());
+    log.watermark(START_MS + 5000, 9);
+    drop(log);
+    let want = [
+        "records 7 to 9 are missing",
+        "known      through record 9, by the durable lane at 2026-11-22T08:00:05.000Z",
+    ];
+    check(&["verify"], folder.path(), 1, &want, &[]);
+    check(&["report", "--by", "hour"], folder.path(), 1, &[], &["records 7 to 9 are missing"]);
+}
+
+#[test]
+fn a_record_cut_to_nothing_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    SampleLog::of(folder.path(), &[Sample::new(1, &[])]).seal(START_MS);
+    fs::remove_file(&segments(folder.path())[0]).unwrap();
+    check(&["verify"], folder.path(), 1, &["records 1 to 1 are missing", "DAMAGED: "], &[]);
+}
+
 /// What is damaged is told with its place, everywhere, and the rest is read.
 #[test]
 fn damage_is_told_by_all() {
@@ -251,7 +306,7 @@ fn damage_is_told_by_all() {
     assert!(files.len() > 1, "{files:?}");
     let name = files[0].file_name().unwrap().to_str().unwrap();
     edit(&files[0], |bytes| bytes[200] ^= 1);
-    let place = format!("{name}, byte 44: the payload of record 1 is damaged (");
+    let place = format!("{name}, byte 88: the payload of record 1 is damaged (");
     let damaged = format!("damaged: {place}");
     check(&["verify"], dir, 1, &["DAMAGED", &place, "auction 28"], &[]);
     // Its index is sound: only reading shows the damage.
@@ -310,7 +365,7 @@ fn directories_that_are_no_record_are_refused() {
         });
     }
     for command in all {
-        let want = "has format version 9, known is 2: use the release that wrote it";
+        let want = "has format version 9, known is 3: use the release that wrote it";
         check(command, record.path(), 69, &[], &[want]);
     }
 }
@@ -498,11 +553,8 @@ fn what_was_gone_before_its_export_is_told() {
     check(&args, folder.path(), 0, &["6 rows"], &[]);
     let mut log = SampleLog::open(folder.path(), 4096);
     (0..40).for_each(|_| log.auction(&samples()[0]));
+    log.retain_newest();
     drop(log);
-    let files = segments(folder.path());
-    for old in &files[..files.len() - 1] {
-        fs::remove_file(old).unwrap();
-    }
     let (code, out, err) = run(&args, folder.path());
     assert!(code == 1 && out.contains("records 8 to "), "{out}{err}");
     assert!(out.contains("were gone before they were exported"), "{out}");

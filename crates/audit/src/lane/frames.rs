@@ -7,7 +7,8 @@ use std::ops::{ControlFlow, Range};
 
 use eventlog::disk::{Disk as _, DiskFile as _, Folder};
 use eventlog::{
-    FRAME_BYTES, Found, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX, ReadError, Scan, Step, Window,
+    ChainHash, FRAME_BYTES, Found, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX, ReadError, Scan,
+    SegmentHasher, SegmentHeader, Step, Window, aligned,
 };
 
 use crate::lane::{Visit, sound};
@@ -36,6 +37,19 @@ pub(super) struct Frames<'r> {
     base: usize,
     held: usize,
     room: &'r mut Vec<u8>,
+    /// None until it was looked at, and if it is damaged.
+    header: Option<SegmentHeader>,
+    /// Where the last record that was told ends.
+    told: usize,
+    /// None if nobody asked for the hash.
+    hashed: Option<Hashed>,
+}
+
+/// The hash of what was told, as far as the window has moved on.
+#[derive(Default)]
+struct Hashed {
+    hasher: SegmentHasher,
+    end: usize,
 }
 
 impl<'r> Frames<'r> {
@@ -43,6 +57,7 @@ impl<'r> Frames<'r> {
         folder: &Folder,
         identity: Identity,
         room: &'r mut Vec<u8>,
+        hashes: bool,
     ) -> Result<Self, ReadError> {
         let opened = folder.open(&identity.file_name());
         let opened = opened.and_then(|file| Ok((file.len()?, file)));
@@ -50,7 +65,17 @@ impl<'r> Frames<'r> {
         // A file that is longer than any segment is refused by the reader of damage.
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         room.resize(ROOM_BYTES, 0);
-        Ok(Self { file, identity, length, base: 0, held: 0, room })
+        Ok(Self {
+            file,
+            identity,
+            length,
+            base: 0,
+            held: 0,
+            room,
+            header: None,
+            told: 0,
+            hashed: hashes.then(Hashed::default),
+        })
     }
 
     pub const fn length(&self) -> u64 {
@@ -58,14 +83,15 @@ impl<'r> Frames<'r> {
     }
 
     pub fn has_sound_header(&mut self) -> Result<bool, ReadError> {
-        if self.length < HEADER_BYTES || self.length as u64 > eventlog::SEGMENT_BYTES_LIMIT {
+        if self.length as u64 > eventlog::SEGMENT_BYTES_LIMIT {
             return Ok(false);
         }
-        if !self.hold(&(0..HEADER_BYTES))? {
+        let header = 0..self.length.min(HEADER_BYTES);
+        if !self.hold(&header)? {
             return Ok(false);
         }
-        let header = self.room[..HEADER_BYTES].first_chunk();
-        Ok(header.is_some_and(|header| sound(self.identity, header).is_some()))
+        self.header = sound(self.identity, &self.room[header]);
+        Ok(self.header.is_some())
     }
 
     /// Tells records from sequence `from` on, up to `limit`, where the next segment begins; `next` is
@@ -76,8 +102,10 @@ impl<'r> Frames<'r> {
         next: &mut u64,
         visit: &mut Visit<'_>,
     ) -> Result<Stop, ReadError> {
-        let mut scan = Scan::new(self.identity, self.length);
+        let begin = self.header.map_or(HEADER_BYTES, |header| header.frames_at());
+        let mut scan = Scan::new(self.identity, self.length, begin);
         let Identity { epoch, node, .. } = self.identity;
+        self.told = begin.min(self.length);
         loop {
             let window = Window { base: self.base, bytes: &self.room[..self.held] };
             match scan.next(window) {
@@ -92,6 +120,7 @@ impl<'r> Frames<'r> {
                         return Ok(Stop::Damage);
                     }
                     *next += 1;
+                    self.told = aligned(frame.payload.end).min(self.length);
                     if frame.sequence < from {
                         continue;
                     }
@@ -110,8 +139,24 @@ impl<'r> Frames<'r> {
         }
     }
 
+    /// The hash of the segment up to the end of the last record that was told. None if nobody asked
+    /// for it.
+    pub fn hash(&mut self) -> Option<ChainHash> {
+        self.hash_up_to(self.told);
+        self.hashed.as_ref().map(|hashed| hashed.hasher.hash())
+    }
+
+    /// Hashes what the window holds up to a place, of what was told.
+    fn hash_up_to(&mut self, end: usize) {
+        let end = end.min(self.told);
+        let Some(hashed) = self.hashed.as_mut().filter(|hashed| hashed.end < end) else { return };
+        hashed.hasher.update(&self.room[hashed.end - self.base..end - self.base]);
+        hashed.end = end;
+    }
+
     /// Moves the window so that it begins with `range`; `false` when the file is shorter.
     fn hold(&mut self, range: &Range<usize>) -> Result<bool, ReadError> {
+        self.hash_up_to(range.start);
         let kept = self.base.max(range.start)..self.base + self.held;
         if kept.start == range.start && range.start < kept.end {
             self.room.copy_within(kept.start - self.base..self.held, 0);

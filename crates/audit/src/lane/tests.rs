@@ -130,7 +130,8 @@ fn damage_is_told_where_it_is() {
     let (records, problems, _) = check(|_, files| edit(&files[1], |bytes| bytes[first] ^= 1));
     assert!(matches!(problems[..], [Problem::Payload { .. }]), "{problems:?}");
     assert_eq!(records, 59);
-    let (records, problems, _) = check(|_, files| edit(&files[2], |bytes| bytes[100] ^= 1));
+    let (records, problems, _) =
+        check(|_, files| edit(&files[2], |bytes| bytes[HEADER_BYTES + 56] ^= 1));
     assert_eq!((records, problems.len()), (59, 1));
     let header = |_: &Path, files: &[PathBuf]| edit(&files[1], |bytes| bytes[3] ^= 1);
     assert_eq!(check(header), (60, vec![Problem::Header], false));
@@ -278,7 +279,7 @@ fn directories_that_are_no_record_are_refused() {
     edit(&file, |bytes| {
         bytes[8] += 1;
         bytes[12..16].fill(0);
-        let check = crc32c_of(&bytes[..12], &bytes[16..HEADER_BYTES]);
+        let check = crc32c_of(&bytes[..12], &bytes[16..44]);
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
     });
     let directory = Directory::open(path).unwrap();

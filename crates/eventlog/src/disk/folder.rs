@@ -107,6 +107,11 @@ impl Disk for Folder {
         fs::remove_file(self.path.join(name))
     }
 
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.may_change()?;
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         self.may_change()?;
         File::open(&self.path)?.sync_all()

@@ -34,6 +34,10 @@ impl Disk for FaultDisk {
         Self::remove(self, name)
     }
 
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        Self::rename(self, from, to)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         Self::sync_directory(self)
     }

@@ -88,6 +88,10 @@ impl<D: Disk> Disk for Timed<D> {
         self.disk.remove(name)
     }
 
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.replace(from, to)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         self.disk.sync_directory()
     }

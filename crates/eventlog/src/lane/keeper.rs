@@ -3,6 +3,7 @@
 //! Owns the order in which they are written: the durable lane first, and between any two pieces of
 //! the firehose. Knows no clock; time is an argument.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::outlet::Outlet;
 use super::ring::{DurableRing, FirehoseRing, Inlet, Tell};
 use super::scribe::Scribe;
 use super::status::Lane;
-use super::{GapFormat, LaneKind, LaneOptions};
+use super::{LaneFormats, LaneKind, LaneOptions};
 use crate::disk::{Disk, SyncMeter};
 use crate::writer::{CommitError, Removed, RetainError, Writer};
 
@@ -72,6 +73,13 @@ pub enum Report<'a> {
         /// Why.
         error: &'a RetainError,
     },
+    /// The lane ended without its seal: the next start cannot tell whether all of it is there.
+    SealFailed {
+        /// Of which lane.
+        lane: LaneKind,
+        /// Why.
+        error: &'a io::Error,
+    },
 }
 
 /// Who is told, on the log thread: it must neither wait nor panic.
@@ -100,21 +108,24 @@ pub struct Left {
 pub struct Keeper<D: Disk> {
     durable: Scribe<D>,
     firehose: Scribe<D>,
-    gaps: GapFormat,
+    formats: LaneFormats,
     bell: Arc<Bell>,
     report: Reporter,
 }
 
 impl<D: Disk> Keeper<D> {
     /// Of two logs, each in a directory of its own. Rings are added before the first step.
-    pub fn new(durable: Setup<D>, firehose: Setup<D>, gaps: GapFormat, report: Reporter) -> Self {
-        Self {
-            durable: Scribe::new(LaneKind::Durable, durable, gaps),
-            firehose: Scribe::new(LaneKind::Firehose, firehose, gaps),
-            gaps,
-            bell: Arc::default(),
-            report,
-        }
+    pub fn new(
+        durable: Setup<D>,
+        firehose: Setup<D>,
+        formats: impl Into<LaneFormats>,
+        report: Reporter,
+    ) -> Self {
+        let formats = formats.into();
+        let firehose = Scribe::new(LaneKind::Firehose, firehose, formats);
+        let mut durable = Scribe::new(LaneKind::Durable, durable, formats);
+        durable.watermark(firehose.reached());
+        Self { durable, firehose, formats, bell: Arc::default(), report }
     }
 
     /// A handle to a lane.
@@ -135,14 +146,15 @@ impl<D: Disk> Keeper<D> {
     /// A ring of so many bytes into the firehose, whose gaps will name `shard`.
     pub fn firehose_ring(&mut self, shard: u32, bytes: usize) -> FirehoseRing {
         let inlet = ring(&mut self.firehose, &self.bell, (shard, bytes), None);
-        FirehoseRing { inlet, gap_kind: self.gaps.kind }
+        FirehoseRing { inlet, gap_kind: self.formats.gaps.kind }
     }
 
     /// Does what is due. May wait for the disk, and for nothing else.
     pub fn step(&mut self, now: Now) -> Next {
         let durable = self.durable.step(now, &mut self.report);
         let firehose = self.firehose.step(now, &mut self.report);
-        durable.min(firehose)
+        let watermark = self.durable.reach(self.firehose.reached());
+        durable.min(firehose).min(watermark)
     }
 
     /// Takes nothing more. Steps that follow write and commit what is left, at once.
@@ -159,6 +171,15 @@ impl<D: Disk> Keeper<D> {
     /// Whether all that was handed over is durable, and every gap told.
     pub fn is_settled(&self) -> bool {
         self.durable.is_settled() && self.firehose.is_settled()
+    }
+
+    /// Seals both lanes, where nothing is left to do: a later start finds out what of them is lost.
+    pub fn seal(&mut self, now: Now) {
+        for scribe in [&mut self.firehose, &mut self.durable] {
+            if scribe.is_settled() {
+                scribe.seal(now, &mut self.report);
+            }
+        }
     }
 
     /// How often shards woke the thread.

@@ -11,7 +11,8 @@ use super::keeper::{Next, Now, Report, Reporter, Setup};
 use super::outlet::{Desk, Outlet};
 use super::ring::Told;
 use super::status::LaneShared;
-use super::{Cause, GapFormat, LaneKind, LaneOptions, State};
+use super::watermark::{Watermark, Watermarks};
+use super::{Cause, LaneFormats, LaneKind, LaneOptions, State};
 use crate::bug::{Bug, planted};
 use crate::disk::Disk;
 use crate::writer::{CommitError, Writer};
@@ -52,12 +53,14 @@ pub(super) struct Scribe<D: Disk> {
     /// Clock steps found at the last look; more of them are reported.
     clock_steps: usize,
     closing: bool,
-    gaps: GapFormat,
+    formats: LaneFormats,
+    /// None if the lane says nothing of another.
+    watermarks: Option<Watermarks>,
     scratch: Vec<u8>,
 }
 
 impl<D: Disk> Scribe<D> {
-    pub fn new(kind: LaneKind, setup: Setup<D>, gaps: GapFormat) -> Self {
+    pub fn new(kind: LaneKind, setup: Setup<D>, formats: LaneFormats) -> Self {
         let Setup { writer, options, meter } = setup;
         let shared = Arc::new(LaneShared::new(kind, writer.durable(), meter));
         shared.counts.segments.set(writer.segments() as u64);
@@ -76,7 +79,8 @@ impl<D: Disk> Scribe<D> {
             cannot_remove: false,
             clock_steps: 0,
             closing: false,
-            gaps,
+            formats,
+            watermarks: None,
             scratch: Vec::new(),
         }
     }
@@ -105,7 +109,42 @@ impl<D: Disk> Scribe<D> {
 
     /// Whether nothing was left to do, as last seen.
     pub fn is_settled(&self) -> bool {
-        self.left() == 0 && self.unsynced.is_none() && !self.waits()
+        let owes_watermark = self.watermarks.as_ref().is_some_and(Watermarks::is_owed);
+        self.left() == 0 && self.unsynced.is_none() && !self.waits() && !owes_watermark
+    }
+
+    /// Seals the lane behind its last record.
+    pub fn seal(&mut self, now: Now, report: &mut Reporter) {
+        if let Err(error) = self.writer.seal_end(now.unix_ms) {
+            report(Report::SealFailed { lane: self.kind, error: &error });
+        }
+    }
+
+    /// How far it is durable.
+    pub fn reached(&self) -> Watermark {
+        let writer = &self.writer;
+        let sequence = match planted(Bug::WatermarkAhead) {
+            true => writer.appended(),
+            false => writer.durable(),
+        };
+        Watermark { epoch: writer.epoch(), sequence }
+    }
+
+    /// From now on says how far the other lane is, which is so far now.
+    pub fn watermark(&mut self, reached: Watermark) {
+        self.watermarks = self.formats.watermarks.map(|format| Watermarks::new(format, reached));
+    }
+
+    /// How far the other lane is durable; tells when that is due to be written here.
+    pub fn reach(&mut self, reached: Watermark) -> Next {
+        let Some(watermarks) = &mut self.watermarks else { return Next::Woken };
+        watermarks.reach(reached);
+        match self.failing {
+            // It is tried again with all else.
+            Some(failing) => Next::At(failing.retry_at),
+            None if self.closing && watermarks.is_owed() => Next::Now,
+            None => watermarks.due(),
+        }
     }
 
     /// Does what is due, and tells when something will be.
@@ -134,7 +173,12 @@ impl<D: Disk> Scribe<D> {
         if let Some(failing) = self.failing {
             return now.tick >= failing.retry_at;
         }
-        self.is_write_due(now) || self.is_commit_due(now)
+        self.is_write_due(now) || self.is_commit_due(now) || self.is_watermark_due(now)
+    }
+
+    fn is_watermark_due(&self, now: Now) -> bool {
+        let due = self.watermarks.as_ref().map(Watermarks::due);
+        due.is_some_and(|due| due != Next::Woken && (self.closing || due <= Next::At(now.tick)))
     }
 
     fn is_write_due(&self, now: Now) -> bool {
@@ -170,7 +214,7 @@ impl<D: Disk> Scribe<D> {
         for ring in behind.iter_mut().chain(before) {
             let desk = Desk {
                 writer: &mut self.writer,
-                gaps: self.gaps,
+                gaps: self.formats.gaps,
                 unix_ms: now.unix_ms,
                 scratch: &mut self.scratch,
             };
@@ -181,6 +225,7 @@ impl<D: Disk> Scribe<D> {
             }
         }
         self.first = (self.first + 1) % self.rings.len().max(1);
+        self.write_watermark(now);
         let bytes = self.rings.iter().map(Outlet::taken).sum();
         let commits = match self.kind {
             LaneKind::Durable => true,
@@ -206,6 +251,19 @@ impl<D: Disk> Scribe<D> {
         self.shared.counts.segments.set(self.writer.segments() as u64);
     }
 
+    /// Puts into the batch how far the other lane is, where that is due and there is room.
+    fn write_watermark(&mut self, now: Now) {
+        let Some(watermarks) = &mut self.watermarks else { return };
+        let Some(watermark) = watermarks.due_now(now.tick, self.closing) else { return };
+        self.scratch.clear();
+        (watermarks.format.encode)(&watermark, &mut self.scratch);
+        let kind = watermarks.format.kind;
+        // Where there is no room the next commit has it.
+        if self.writer.append(kind, now.unix_ms, &self.scratch).is_ok() {
+            watermarks.taken(watermark);
+        }
+    }
+
     /// Whether a commit is due when `bytes` more are written.
     fn will_commit(&self, now: Now, bytes: usize) -> bool {
         let begun = self.unsynced.map_or(0, |unsynced| unsynced.bytes);
@@ -224,6 +282,9 @@ impl<D: Disk> Scribe<D> {
             return;
         };
         self.unsynced = None;
+        if let Some(watermarks) = &mut self.watermarks {
+            watermarks.committed(now.tick);
+        }
         let counts = &self.shared.counts;
         counts.commits.add(1);
         self.shared.set_sequence(durable);
@@ -239,6 +300,9 @@ impl<D: Disk> Scribe<D> {
     fn failed(&mut self, now: Now, error: &CommitError, report: &mut Reporter) {
         self.shared.counts.commit_failures.add(1);
         self.unsynced = None;
+        if let Some(watermarks) = &mut self.watermarks {
+            watermarks.lost();
+        }
         let counts = &self.shared.counts;
         self.rings.iter_mut().for_each(|ring| ring.lose(counts));
         let (since, backoff) = match self.failing {

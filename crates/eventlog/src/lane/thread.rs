@@ -11,9 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::keeper::{Keeper, Left, Next, Now, Reporter, Setup};
 use super::ring::{DurableRing, FirehoseRing, Tell};
 use super::status::Lane;
-use super::{GapFormat, LaneKind, LaneOptions, Start};
-use crate::disk::{Folder, SyncMeter, Timed};
-use crate::item::Item;
+use super::watermark::{LaneFormats, Watermark, WatermarkFormat};
+use super::{LaneKind, LaneOptions, Start};
+use crate::disk::{Disk, Folder, SyncMeter, Timed};
+use crate::item::{Item, ReadError};
+use crate::reader::newest;
 use crate::writer::{OpenError, Recovery, Writer};
 
 /// How long the end of a thread is waited for that was not told.
@@ -70,6 +72,35 @@ pub struct Recoveries {
     pub durable: Recovery,
     /// In the firehose.
     pub firehose: Recovery,
+    /// How far the firehose was durable, by the durable lane. None if that does not say.
+    pub watermark: Option<KnownReach>,
+}
+
+/// How far the firehose is known to have been durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownReach {
+    /// So far.
+    pub watermark: Watermark,
+    /// When that was written, in Unix milliseconds: what came after is not bounded by it.
+    pub time_ms: u64,
+}
+
+impl KnownReach {
+    /// The newest that a durable lane tells. To be read before the firehose is listed, so that it says
+    /// less than that.
+    ///
+    /// # Errors
+    /// A segment cannot be read, or is of a later release.
+    pub fn read<D: Disk>(
+        disk: &D,
+        kind: u8,
+        decode: impl Fn(&[u8]) -> Option<Watermark>,
+    ) -> Result<Option<Self>, ReadError> {
+        newest(disk, kind, |record| {
+            let watermark = decode(&record.payload)?;
+            Some(Self { watermark, time_ms: record.time_ms })
+        })
+    }
 }
 
 /// A log that was opened and is not written yet: rings are added to it.
@@ -80,19 +111,20 @@ pub struct Log {
 
 impl Log {
     /// Opens both lanes, each in its directory under `root`. `visit` is shown what is read of them,
-    /// the durable lane first; it must not act on it before this returns. `gaps` is how gaps stand
-    /// in the firehose, `report` hears from the thread what an operator should know.
+    /// the durable lane first; it must not act on it before this returns. `formats` is how the log's own
+    /// records stand in it, `report` hears from the thread what an operator should know.
     ///
     /// # Errors
     /// A directory cannot be made, or a log in it cannot be opened.
     pub fn open(
         root: &Path,
         options: &LogOptions,
-        gaps: GapFormat,
+        formats: impl Into<LaneFormats>,
         report: Reporter,
         mut visit: impl FnMut(LaneKind, Item),
     ) -> Result<(Self, Recoveries), LogError> {
-        let mut lane = |kind: LaneKind, options: LaneOptions| {
+        let formats = formats.into();
+        let mut lane = |kind: LaneKind, options: LaneOptions, proven: u64| {
             let path = root.join(kind.name());
             let place = path.display().to_string();
             let folder =
@@ -100,16 +132,16 @@ impl Log {
             let meter = Arc::<SyncMeter>::default();
             let disk = Timed::new(folder, Arc::clone(&meter));
             let visit = |item| visit(kind, item);
-            let (writer, recovery) = match options.start {
-                Start::Everything => Writer::open(disk, options.writer, visit)?,
-                Start::Newest => Writer::open_at_end(disk, options.writer, visit)?,
-            };
+            let reading = (options.start == Start::Everything, proven);
+            let (writer, recovery) = Writer::open_proven(disk, options.writer, reading, visit)?;
             Ok::<_, LogError>((Setup { writer, options, meter }, recovery))
         };
-        let (durable, of_durable) = lane(LaneKind::Durable, options.durable)?;
-        let (firehose, of_firehose) = lane(LaneKind::Firehose, options.firehose)?;
-        let keeper = Keeper::new(durable, firehose, gaps, report);
-        let recoveries = Recoveries { durable: of_durable, firehose: of_firehose };
+        let (durable, of_durable) = lane(LaneKind::Durable, options.durable, 0)?;
+        let watermark = known_reach(root, formats.watermarks)?;
+        let proven = watermark.map_or(0, |known| known.watermark.sequence);
+        let (firehose, of_firehose) = lane(LaneKind::Firehose, options.firehose, proven)?;
+        let keeper = Keeper::new(durable, firehose, formats, report);
+        let recoveries = Recoveries { durable: of_durable, firehose: of_firehose, watermark };
         Ok((Self { keeper, park_max: options.park_max }, recoveries))
     }
 
@@ -137,6 +169,17 @@ impl Log {
     }
 }
 
+fn known_reach(
+    root: &Path,
+    format: Option<WatermarkFormat>,
+) -> Result<Option<KnownReach>, LogError> {
+    let Some(WatermarkFormat { kind, decode, .. }) = format else { return Ok(None) };
+    let folder = Folder::read_only(root.join(LaneKind::Durable.name()));
+    let place = folder.place();
+    let known = KnownReach::read(&folder, kind, decode);
+    known.map_err(|source| OpenError::Read { place, source }.into())
+}
+
 /// Why it is not known what a thread left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseError {
@@ -161,7 +204,7 @@ impl LogThread {
     /// Over any disk.
     pub(crate) fn start<D>(keeper: Keeper<D>, park_max: Duration) -> io::Result<Self>
     where
-        D: crate::disk::Disk + Send + 'static,
+        D: Disk + Send + 'static,
         D::File: Send,
         D::Lock: Send,
     {
@@ -206,7 +249,7 @@ impl Drop for LogThread {
     }
 }
 
-fn run<D: crate::disk::Disk>(
+fn run<D: Disk>(
     mut keeper: Keeper<D>,
     park_max: Duration,
     orders: &mpsc::Receiver<Duration>,
@@ -225,6 +268,7 @@ fn run<D: crate::disk::Disk>(
         if let Some(deadline) = deadline
             && (keeper.is_settled() || origin.elapsed() >= deadline)
         {
+            keeper.seal(now(origin));
             return keeper.left();
         }
         let most =

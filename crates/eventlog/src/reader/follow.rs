@@ -32,6 +32,8 @@ impl<D: Disk> Reader<'_, D> {
     #[must_use]
     pub fn follow(mut self) -> Self {
         self.place = Some(Place::default());
+        // What it is known to hold now says nothing of what comes.
+        self.known = 0;
         self
     }
 
@@ -71,7 +73,8 @@ impl<D: Disk> Reader<'_, D> {
             Err(error) if error.is_not_found() => self.next = None,
             source => {
                 let source = source?;
-                let start = (offset, self.next_sequence());
+                // A file that was gone may be there again, begun anew under the same name.
+                let start = (offset, *self.next.get_or_insert(identity.first));
                 let scan = Scan::starting_at(identity, source.length(), start);
                 self.current = Some(Current { source, scan, limit, proven: None });
             }

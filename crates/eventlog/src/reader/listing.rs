@@ -29,7 +29,7 @@ pub(super) fn sorted(listed: &[String], parse: impl Fn(&str) -> Option<Identity>
 pub(super) fn keep_from<D: Disk>(disk: &D, names: &[Identity]) -> Result<(u64, usize), ReadError> {
     for (at, identity) in names.iter().enumerate().rev() {
         match Source::open(disk, *identity, 0).and_then(|source| source.header()) {
-            Ok(Header::Good { keep_from }) => return Ok((keep_from, at + 1)),
+            Ok(Header::Good { keep_from, .. }) => return Ok((keep_from, at + 1)),
             Err(error) if !error.is_not_found() => return Err(error),
             Ok(_) | Err(_) => (),
         }

@@ -9,7 +9,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::index::{Entry, Index};
 use crate::item::ReadError;
 use crate::scan::{Found, Scan};
-use crate::segment::{FRAME_BYTES, Frame, HEADER_BYTES, decode_frame};
+use crate::segment::{FRAME_BYTES, Frame, decode_frame};
 use crate::source::Source;
 
 /// Which records are told.
@@ -65,10 +65,11 @@ impl<D: Disk> Reader<'_, D> {
     pub(super) fn start_within(
         &mut self,
         source: &Source<D::File>,
+        frames_at: usize,
         limit: Option<u64>,
     ) -> Option<(usize, u64)> {
         let (wanted, first) = (self.wanted, source.identity().first);
-        let whole = (HEADER_BYTES, first);
+        let whole = (frames_at, first);
         let in_turn = self.next == Some(first) && (wanted.sequence > first || wanted.time_ms > 0);
         // The newest segment is always looked at: its end is told.
         let Some(limit) = limit.filter(|_| in_turn) else { return Some(whole) };
@@ -107,7 +108,7 @@ pub(crate) fn times_ms<F: DiskFile>(
     source: &mut Source<F>,
     end: u64,
 ) -> Result<Option<(u64, u64)>, ReadError> {
-    let mut scan = Scan::new(source.identity(), source.length());
+    let mut scan = Scan::new(source.identity(), source.length(), source.frames_at()?);
     let mut times = None;
     while let Some(found) = source.next(&mut scan)? {
         if let Found::Record(frame) = found

@@ -170,8 +170,8 @@ fn a_file_whose_creation_was_cut_short_is_cleared_away() {
 fn a_segment_of_a_later_release_starts_nothing() {
     let disk = log(6);
     change(&disk, 0, |bytes| {
-        bytes[8] = 3;
-        let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..HEADER_BYTES]);
+        bytes[8] = 4;
+        let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..44]);
         bytes[12..16].copy_from_slice(&check.to_le_bytes());
     });
     let name = segments_of(&disk)[0].clone();
@@ -180,19 +180,19 @@ fn a_segment_of_a_later_release_starts_nothing() {
         let open = if at_end { Writer::open_at_end } else { Writer::open };
         let error = open(disk.clone(), OPTIONS, |_| ()).err().expect("it is refused");
         let want = format!(
-            "memory: {name} has format version 3, known is 2: use the release that wrote it"
+            "memory: {name} has format version 4, known is 3: use the release that wrote it"
         );
         assert_eq!(error.to_string(), want);
     }
     assert_eq!(disk.calls(), before, "nothing of it is changed");
     let told = Reader::new(&disk).err().expect("nor is it read");
-    assert!(matches!(told, ReadError::Version { version: 3, .. }), "{told}");
+    assert!(matches!(told, ReadError::Version { version: 4, .. }), "{told}");
 }
 
 #[test]
 fn segments_of_other_nodes_are_told_or_refused_by_name() {
     let other = Identity { epoch: 1, first: 2, node: 7 };
-    let mut bytes = encode_header(other, 0).to_vec();
+    let mut bytes = encode_header(other, 0, &ChainPoint::START).to_vec();
     encode_frame(&mut bytes, (other, HEADER_BYTES), (2, 1), (1, 0), b"of node 7");
 
     let disk = log(12);
@@ -240,7 +240,7 @@ fn a_window_of_any_size_finds_the_same() {
         let window = chance.index(400);
         let in_parts = items(window);
         let longest = FRAME_BYTES + payload(20).len();
-        assert!(disk.longest_read() <= window.max(longest), "seed {seed}");
+        assert!(disk.longest_read() <= window.max(longest).max(END_BYTES), "seed {seed}");
         assert_eq!(in_parts, items(WINDOW_BYTES), "seed {seed}, window {window}");
     }
 }
@@ -268,7 +268,8 @@ fn a_start_at_the_end_reads_one_segment() {
     let (writer, recovery) =
         Writer::open_at_end(disk.clone(), OPTIONS, |item| seen.push(item)).unwrap();
     let read = disk.bytes_read() - before;
-    assert!(read <= (newest + 2 * HEADER_BYTES * names.len()) as u64, "{read} bytes");
+    let most = newest + END_BYTES + 2 * HEADER_BYTES * names.len();
+    assert!(read <= most as u64, "{read} bytes");
     assert_eq!((writer.durable(), writer.epoch(), writer.segments()), (2_000, 2, names.len()));
     assert_eq!(recovery.records, seen.len() as u64);
     assert!(matches!(seen.last(), Some(Item::Record(record)) if record.sequence == 2_000));

@@ -163,7 +163,7 @@ fn damage_is_told_once_when_something_proves_it() {
     drop(writer);
     disk.restart_process();
     let next = Identity { epoch: 9, first: 4, node: 0 };
-    let mut segment = encode_header(next, 0).to_vec();
+    let mut segment = encode_header(next, 0, &ChainPoint::START).to_vec();
     let place = (next, segment.len());
     encode_frame(&mut segment, place, (4, 3), (1, 0), b"proof");
     disk.put(&next.file_name(), &segment);

@@ -9,7 +9,7 @@ const IDENTITY: Identity = Identity { epoch: 3, first: 7, node: 2 };
 const TIME_MS: u64 = 1_700_000_000_123;
 
 fn segment(records: &[(u64, u64, u8, &[u8])]) -> Vec<u8> {
-    let mut bytes = encode_header(IDENTITY, 5).to_vec();
+    let mut bytes = encode_header(IDENTITY, 5, &ChainPoint::START).to_vec();
     for (sequence, durable, kind, payload) in records {
         let offset = bytes.len();
         encode_frame(
@@ -33,24 +33,32 @@ fn golden_bytes() {
     let bytes = segment(&[(7, 6, 1, b"first"), (8, 6, 2, b"")]);
     let want = [
         "766b72796c6f670a",
-        "0200000081a2214b",
+        "030000004a728776",
         "0300000000000000",
         "0700000000000000",
         "0500000000000000",
-        "0200000007000000",
-        "0000000005000000",
-        "010000007b68e5cf",
-        "8b01000001000000",
-        "593a617845b3d51f",
-        "6669727374000000",
-        "0800000000000000",
-        "0000000002000000",
+        "0200000000000000",
+        "0000000000000000",
+        "0000000000000000",
+        "0000000000000000",
+        "0000000000000000",
+        "000000004454c793",
+        "0700000000000000",
+        "0500000001000000",
         "7b68e5cf8b010000",
-        "02000000ca715f21",
-        "5b1ff919",
+        "01000000593a6178",
+        "3b6985ca66697273",
+        "7400000008000000",
+        "0000000000000000",
+        "020000007b68e5cf",
+        "8b01000002000000",
+        "ca715f210fbc2de9",
     ];
     assert_eq!(hex(&bytes), want);
-    assert_eq!(read_header(&bytes, IDENTITY), Header::Good { keep_from: 5 });
+    assert_eq!(
+        read_header(&bytes, IDENTITY),
+        Header::Good { keep_from: 5, before: Some(ChainPoint::START) }
+    );
 }
 
 #[test]
@@ -78,13 +86,13 @@ fn names_say_which_segment_it_is() {
 
 #[test]
 fn headers_of_others_are_told_apart() {
-    let good = encode_header(IDENTITY, 5);
+    let good = encode_header(IDENTITY, 5, &ChainPoint::START);
     let mut later = good;
-    later[8] = 3;
+    later[8] = 4;
     assert_eq!(read_header(&later, IDENTITY), Header::Damaged, "the check covers the version");
-    let check = crc32c::crc32c_append(crc32c::crc32c(&later[..12]), &later[16..]);
+    let check = crc32c::crc32c_append(crc32c::crc32c(&later[..12]), &later[16..44]);
     later[12..16].copy_from_slice(&check.to_le_bytes());
-    assert_eq!(read_header(&later, IDENTITY), Header::Version(3));
+    assert_eq!(read_header(&later, IDENTITY), Header::Version(4));
     assert_eq!(read_header(&good, Identity { epoch: 4, ..IDENTITY }), Header::Damaged);
     assert_eq!(read_header(&good, Identity { node: 3, ..IDENTITY }), Header::Damaged);
     assert_eq!(read_header(&good[..HEADER_BYTES - 1], IDENTITY), Header::Damaged);
@@ -173,7 +181,7 @@ fn frames_of_another_node_are_no_records() {
 
 /// As a file would be read: each time no more is shown than was asked for, and `more`.
 fn scan_by_parts(bytes: &[u8], more: usize) -> Vec<Found> {
-    let mut scan = Scan::new(IDENTITY, bytes.len());
+    let mut scan = Scan::new(IDENTITY, bytes.len(), frames_at(bytes, IDENTITY));
     let (mut window, mut all) = (0..0, Vec::new());
     loop {
         let Range { start, end } = window;

@@ -6,6 +6,7 @@ mod gaps;
 mod groups;
 mod states;
 mod threads;
+mod watermarks;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

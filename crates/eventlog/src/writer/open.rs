@@ -8,10 +8,12 @@ use std::io;
 
 use super::{Options, Writer, write_index};
 use crate::bug::{Bug, planted};
+use crate::chain::ChainPoint;
 use crate::disk::{Disk, DiskFile};
+use crate::end::{EndFile, LogEnd};
 use crate::item::{Item, ReadError};
 use crate::reader::{Reader, Tail};
-use crate::segment::SEGMENT_BYTES_LIMIT;
+use crate::segment::{Header, Identity, SEGMENT_BYTES_LIMIT};
 
 /// How much is written at once when a tail is written once more.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -56,6 +58,38 @@ pub struct Recovery {
     pub torn: bool,
     /// Bytes that were written and synced once more, because nothing proved them durable.
     pub rewritten_bytes: u64,
+    /// The last sequence that was found.
+    pub last: u64,
+    /// The last sequence that was durable, by all that is known: what lies between is lost.
+    pub durable: u64,
+    /// How the log ended, by the file of its end.
+    pub end: FoundEnd,
+}
+
+/// How a log ended, as a start finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FoundEnd {
+    /// Not known: the log is empty, or of an earlier release.
+    #[default]
+    Unknown,
+    /// The file of the end is damaged.
+    Damaged,
+    /// By a clean stop, and the newest segment is what it was then.
+    Sealed(LogEnd),
+    /// By a clean stop; since then something was lost from the newest segment, or changed in it.
+    Altered {
+        /// How it was sealed.
+        sealed: LogEnd,
+        /// What is there now.
+        found: ChainPoint,
+    },
+    /// Without notice, by a crash or a kill: what was not durable then is lost.
+    Open {
+        /// What was known when the newest segment began.
+        end: LogEnd,
+        /// Whether that segment is gone.
+        is_gone: bool,
+    },
 }
 
 /// How much of a log a start reads.
@@ -78,13 +112,13 @@ impl<D: Disk> Writer<D> {
         options: Options,
         visit: impl FnMut(Item),
     ) -> Result<(Self, Recovery), OpenError> {
-        Self::start(disk, options, Reading::Everything, visit)
+        Self::start(disk, options, (Reading::Everything, 0), visit)
     }
 
     /// As [`Self::open`], and finds the same end, but reads only the headers of all segments and
     /// the newest one, which alone `visit` is shown: however long the log, it starts at once. What
-    /// is sealed is verified by whom reads it. Twice the newest segment is read if that is damaged
-    /// and longer than the window.
+    /// is sealed is verified by whom reads it. The newest segment is read once more for its hash, and
+    /// again if it is damaged, where it is longer than the window.
     ///
     /// A segment with a damaged header is not looked at. It stays until a full open has seen it
     /// and then is not wanted.
@@ -96,13 +130,29 @@ impl<D: Disk> Writer<D> {
         options: Options,
         visit: impl FnMut(Item),
     ) -> Result<(Self, Recovery), OpenError> {
-        Self::start(disk, options, Reading::Newest, visit)
+        Self::start(disk, options, (Reading::Newest, 0), visit)
+    }
+
+    /// As [`Self::open_at_end`], or as [`Self::open`] where `everything` is read, of a log of which it
+    /// is known from elsewhere that every sequence up to `proven` was durable: what of them is not
+    /// there is told as missing, and its sequences are not given again.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_proven(
+        disk: D,
+        options: Options,
+        (everything, proven): (bool, u64),
+        visit: impl FnMut(Item),
+    ) -> Result<(Self, Recovery), OpenError> {
+        let reading = if everything { Reading::Everything } else { Reading::Newest };
+        Self::start(disk, options, (reading, proven), visit)
     }
 
     fn start(
         disk: D,
         options: Options,
-        reading: Reading,
+        (reading, proven): (Reading, u64),
         mut visit: impl FnMut(Item),
     ) -> Result<(Self, Recovery), OpenError> {
         let place = disk.place();
@@ -115,7 +165,7 @@ impl<D: Disk> Writer<D> {
         let read_failed = |source| OpenError::Read { place: place.clone(), source };
         let bounds = (options.window_bytes, options.index_every_bytes);
         let reader = Reader::of_node(&disk, options.node, bounds);
-        let mut reader = reader.map_err(read_failed)?;
+        let mut reader = reader.map_err(read_failed)?.proven_through(proven);
         if reading == Reading::Newest {
             reader.skip_to_newest().map_err(read_failed)?;
         }
@@ -129,11 +179,20 @@ impl<D: Disk> Writer<D> {
             visit(item);
         }
         let (durable, epoch) = (reader.next_sequence() - 1, reader.epoch_max() + 1);
-        let files = reader.finish();
+        let mut files = reader.finish();
+        let end = files.end.of_node(Some(options.node));
+        let start = ChainStart::of(&mut files.tail, end).map_err(read_failed)?;
+        recovery.end = start.found_end(files.end);
+        (recovery.last, recovery.durable) = (start.last.min(durable), durable);
+        // The chain goes on from what was sealed, so that what changed since is told for ever.
+        let newest = end.map(|end| (end.newest, end.is_sealed)).max(start.tail);
         if let Some(mut tail) = files.tail {
             let name = tail.source.identity().file_name();
             let trims = options.preallocate;
-            recovery.rewritten_bytes = settle(&mut tail, trims).map_err(failed(name))?;
+            let is_sealed = end.is_some_and(|end| end.is_sealed);
+            if !is_sealed && durable == tail.good.last {
+                recovery.rewritten_bytes = settle(&mut tail, trims).map_err(failed(name))?;
+            }
             // It will not be written any more, so it is sealed.
             let known = files.indexes.contains(&tail.source.identity());
             if let Some(index) = tail.good.index.finish().filter(|_| !known) {
@@ -167,9 +226,69 @@ impl<D: Disk> Writer<D> {
             spare: None,
             segments: files.segments,
             keep_from: files.keep_from,
+            chain: start.chain,
+            newest,
             times: RefCell::default(),
         };
         Ok((writer, recovery))
+    }
+}
+
+/// Where the chain stands at a start.
+struct ChainStart {
+    end: Option<LogEnd>,
+    /// The last segment with something in it. It counts as not sealed: what says so is the end.
+    tail: Option<(Identity, bool)>,
+    /// The last sequence that was found.
+    last: u64,
+    /// The chain behind what was found.
+    found: ChainPoint,
+    /// The chain that the next segment goes on from.
+    chain: ChainPoint,
+}
+
+impl ChainStart {
+    fn of<F: DiskFile>(tail: &mut Option<Tail<F>>, end: Option<LogEnd>) -> Result<Self, ReadError> {
+        let Some(Tail { source, good }) = tail else {
+            let (last, found) = (0, ChainPoint::START);
+            let chain = end.map_or(found, |end| end.chain);
+            return Ok(Self { end, tail: None, last, found, chain });
+        };
+        let identity = source.identity();
+        let before = match source.header()? {
+            Header::Good { before, .. } => before,
+            // What it said was noted when it began.
+            Header::Damaged | Header::Version(_) => {
+                end.filter(|end| end.newest == identity && !end.is_sealed).map(|end| end.chain)
+            }
+        };
+        let found = match before {
+            None => ChainPoint::START,
+            Some(before) if good.records == 0 => before,
+            Some(before) => before.then(good.records, source.hash(good.end)?),
+        };
+        let is_told = |end: &LogEnd| end.is_sealed || end.newest > identity;
+        let chain = end.filter(is_told).map_or(found, |end| end.chain);
+        Ok(Self { end, tail: Some((identity, false)), last: good.last, found, chain })
+    }
+
+    fn found_end(&self, file: EndFile) -> FoundEnd {
+        match self.end {
+            None if file == EndFile::Damaged => FoundEnd::Damaged,
+            None => FoundEnd::Unknown,
+            Some(sealed) if sealed.is_sealed => {
+                let found = self.found;
+                if (sealed.last, sealed.chain) == (self.last, found) {
+                    FoundEnd::Sealed(sealed)
+                } else {
+                    FoundEnd::Altered { sealed, found }
+                }
+            }
+            Some(end) => {
+                let newest = self.tail.map(|(identity, _)| identity);
+                FoundEnd::Open { end, is_gone: newest < Some(end.newest) }
+            }
+        }
     }
 }
 

@@ -12,9 +12,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use eventlog::lane::{
-    CloseError, Gap, GapFormat, Lane, LaneKind, Log, LogError, LogThread, Report,
+    CloseError, Gap, GapFormat, Lane, LaneFormats, LaneKind, Log, LogError, LogThread, Recoveries,
+    Report, Watermark, WatermarkFormat,
 };
-use eventlog::{Item, ReadError, Recovery};
+use eventlog::{FoundEnd, Item, ReadError, Recovery};
 use events::Kind;
 use tracing::{error, info, warn};
 
@@ -81,7 +82,14 @@ pub(crate) struct OpenLog<'c> {
 impl<'c> OpenLog<'c> {
     /// Opens it, or begins it, by the newest segment of each lane alone.
     pub fn open(config: &'c RecordConfig) -> Result<Self, RecordError> {
-        let gaps = GapFormat { kind: Kind::Gap.code(), encode: encode_gap };
+        let formats = LaneFormats {
+            gaps: GapFormat { kind: Kind::Gap.code(), encode: encode_gap },
+            watermarks: Some(WatermarkFormat {
+                kind: Kind::Watermark.code(),
+                encode: encode_watermark,
+                decode: decode_watermark,
+            }),
+        };
         let report = Box::new(|report: Report<'_>| tell(&report));
         let visit = |lane: LaneKind, item| {
             if let Item::Corruption(corruption) = item {
@@ -89,8 +97,8 @@ impl<'c> OpenLog<'c> {
             }
         };
         let options = config.options();
-        let (log, recoveries) = Log::open(&config.directory, &options, gaps, report, visit)?;
-        report_start(&config.directory, [&recoveries.durable, &recoveries.firehose]);
+        let (log, recoveries) = Log::open(&config.directory, &options, formats, report, visit)?;
+        report_start(&config.directory, &recoveries);
         Ok(Self { log, config })
     }
 }
@@ -150,14 +158,86 @@ fn encode_gap(gap: &Gap, out: &mut Vec<u8>) {
         .encode(out);
 }
 
-fn report_start(directory: &Path, lanes: [&Recovery; 2]) {
-    for (recovery, lane) in lanes.into_iter().zip([LaneKind::Durable, LaneKind::Firehose]) {
+fn encode_watermark(watermark: &Watermark, out: &mut Vec<u8>) {
+    let Watermark { epoch, sequence } = *watermark;
+    events::Watermark { epoch, sequence }.encode(out);
+}
+
+fn decode_watermark(payload: &[u8]) -> Option<Watermark> {
+    let events::Watermark { epoch, sequence } = events::Watermark::decode(payload).ok()?;
+    Some(Watermark { epoch, sequence })
+}
+
+fn report_start(directory: &Path, recoveries: &Recoveries) {
+    let lanes =
+        [(LaneKind::Durable, &recoveries.durable), (LaneKind::Firehose, &recoveries.firehose)];
+    for (lane, recovery) in lanes {
+        report_end(lane, recovery);
         if recovery.torn {
             // As after any end without notice: nobody was told that this was durable.
             warn!(lane = lane.name(), "the record ended within a write, which was cut off");
         }
     }
+    if let (Some(known), FoundEnd::Open { .. }) = (recoveries.watermark, recoveries.firehose.end) {
+        warn!(
+            reaches = known.watermark.sequence,
+            ends = recoveries.firehose.last,
+            known_at_ms = known.time_ms,
+            "auctions are known to be recorded up to `reaches`, and the record ends at `ends`: at most \
+             what was recorded after `known_at_ms` may be missing beside what is told"
+        );
+    }
     info!(directory = %directory.display(), "the record is open");
+}
+
+/// Says how a lane ended, and what of it is gone. The start goes on in any case.
+fn report_end(lane: LaneKind, recovery: &Recovery) {
+    let (lane, last, durable) = (lane.name(), recovery.last, recovery.durable);
+    match recovery.end {
+        FoundEnd::Unknown if durable == 0 => (),
+        FoundEnd::Unknown => info!(
+            lane,
+            last,
+            "nothing says how far the record reached: an earlier release wrote it, or its file `end` is gone"
+        ),
+        FoundEnd::Damaged => error!(
+            lane,
+            last,
+            "the file `end` of the record is damaged: it is not known how far the record reached"
+        ),
+        FoundEnd::Sealed(end) => info!(
+            lane, last, records = end.chain.records, hash = %end.chain.hash, "the record is what it was at its clean stop"
+        ),
+        FoundEnd::Altered { sealed, found } => error!(
+            lane,
+            last,
+            sealed_last = sealed.last,
+            sealed_records = sealed.chain.records,
+            sealed_hash = %sealed.chain.hash,
+            found_records = found.records,
+            found_hash = %found.hash,
+            "the end of the record was lost or changed since its clean stop; see `vickrey log verify`"
+        ),
+        FoundEnd::Open { end, is_gone: true } => error!(
+            lane,
+            last,
+            segment = end.newest.file_name(),
+            "the record was not stopped cleanly, and the segment that had begun is gone with all that it held"
+        ),
+        FoundEnd::Open { is_gone: false, .. } => warn!(
+            lane,
+            last,
+            "the record was not stopped cleanly: what was written in its last moments may be missing"
+        ),
+    }
+    if last < durable {
+        error!(
+            lane,
+            from = last + 1,
+            through = durable,
+            "records that were durable are missing; new ones are numbered behind them"
+        );
+    }
 }
 
 /// On the log's thread.
@@ -185,5 +265,10 @@ fn tell(report: &Report<'_>) {
         Report::RetainFailed { lane, error } => {
             error!(lane = lane.name(), %error, "old segments cannot be removed");
         }
+        Report::SealFailed { lane, error } => error!(
+            lane = lane.name(),
+            %error,
+            "the end of the record is not sealed: the next start cannot tell whether all of it is there"
+        ),
     }
 }

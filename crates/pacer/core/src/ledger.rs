@@ -25,11 +25,13 @@ mod ahead;
 mod book;
 mod bug;
 mod campaign;
+mod closing;
 mod definition;
 mod folding;
 mod incoming;
 mod leasing;
 mod level;
+mod lives;
 mod standing;
 mod tally;
 mod timers;
@@ -40,16 +42,17 @@ use std::time::Duration;
 use units::{Currency, Nanos, Tick};
 
 use crate::calendar::{Calendar, Hour};
-use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Gate, Grant, Period, Receipt, Report, Slot, Want};
 use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Fold, Lease, LeaseKey, Stray};
 use account::Account;
-use book::{Dead, late_of};
+use book::{Dead, late_of, left_of};
 #[cfg(not(any(test, feature = "testing")))]
 use bug::Bug;
 use bug::planted;
 use campaign::Campaign;
 use folding::Folding;
 use incoming::begin_ms;
+use lives::Lives;
 use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]
@@ -171,6 +174,12 @@ pub enum Incoming {
     Report(u16, Report),
     /// From a shard.
     Want(u16, Want),
+    /// From a shard that takes no more: behind all its reports.
+    Receipt(u16, Receipt),
+    /// From a shard: it has ended, and has said all.
+    ShardClosed(u16),
+    /// The process ends: nothing is leased or granted from now on, and what no shard holds goes back.
+    Close,
     /// From the store: how the batch of this number ended.
     Ended(u64, Ended),
     /// From the durable log.
@@ -257,6 +266,8 @@ struct InFlight {
     leases: Vec<(LeaseKey, Lease)>,
     folds: Vec<Fold>,
     applied_seq: u64,
+    /// The oldest epoch of which something is frozen once it is committed.
+    frozen_from: Epoch,
 }
 
 /// The rights of all accounts and campaigns.
@@ -286,11 +297,11 @@ pub struct Ledger {
     saved_seq: u64,
     /// What was spent out of leases that it had forgotten, and that no batch has said yet.
     strays: Vec<Stray>,
-    /// Campaigns with rights that dead epochs had outstanding.
-    frozen: Vec<Slot>,
-    /// When the last token of a dead epoch expires.
-    frozen_until: Tick,
+    lives: Lives,
     is_replayed: bool,
+    /// Shards that have ended and said all.
+    closed_shards: BTreeSet<u16>,
+    is_closing: bool,
     touched: u64,
     stats: Stats,
 }
@@ -311,6 +322,7 @@ impl Ledger {
         let mut orphans: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
         let unix_ms = now.unix_ms;
         let mut now = now;
+        let mut lives = Lives::new(&settings, now.tick);
         for (key, lease) in leases {
             let LeaseKey { slot, period, node, epoch } = key;
             let is_own = node == settings.node;
@@ -322,10 +334,12 @@ impl Ledger {
                 let ahead_ms = if is_spent { 0 } else { settings.ahead_ms(slot) };
                 now.unix_ms = now.unix_ms.max(begin_ms(period).saturating_sub(ahead_ms));
             }
+            if is_own && left_of(&lease) > 0 {
+                lives.freeze(epoch);
+            }
             let dead = Dead { node, epoch, lease, is_unsaved: false, is_in_flight: false };
             orphans.entry(slot).or_default().push((period, dead));
         }
-        let frozen_until = now.tick.after(settings.horizon);
         Self {
             settings,
             now,
@@ -349,9 +363,10 @@ impl Ledger {
             applied_seq,
             saved_seq: applied_seq,
             strays: Vec::new(),
-            frozen: Vec::new(),
-            frozen_until,
+            lives,
             is_replayed: false,
+            closed_shards: BTreeSet::new(),
+            is_closing: false,
             touched: 0,
             stats: Stats::default(),
         }

@@ -20,7 +20,7 @@ pub struct Slot(pub u32);
 pub struct Period(pub u32);
 
 /// A start of the ledger's process: grows with every one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
 /// From the ledger to a shard: rights to spend. Durable before it is sent.
@@ -72,6 +72,18 @@ pub struct Report {
     pub won_count: u64,
 }
 
+/// From a shard to the ledger, when it ends: how much it has taken of one period. What it was granted
+/// beyond that never came to it, and is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Whose.
+    pub slot: Slot,
+    /// Which grants.
+    pub period: Period,
+    /// All that it ever took of them.
+    pub granted: Nanos,
+}
+
 /// From a shard to the ledger: it may soon have too little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
@@ -114,4 +126,8 @@ pub enum FromShard {
     Want(Want),
     /// How many requests a campaign came to.
     Seen(Slot, Seen),
+    /// How much it has taken, once it takes no more: behind its last reports, all periods that it keeps.
+    Receipt(Receipt),
+    /// It has ended, and has said all.
+    Closed,
 }

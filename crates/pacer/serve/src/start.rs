@@ -17,7 +17,7 @@ use pacer_core::messages::Epoch;
 use pacer_core::pacing::{Kept, Pacer, PacerOptions};
 use pacer_core::store::{
     Answer, Begun, Cause, Definition, DefinitionKey, Denied, Found, Kind, Lease, LeaseKey,
-    LeaseStore as _, Query, Spent, SumKey, Writer,
+    LeaseStore as _, Life, Query, Spent, SumKey, Writer,
 };
 use pacer_core::token::Origin;
 use runtime::shutdown::Shutdown;
@@ -38,6 +38,8 @@ use crate::zones::Zones;
 
 /// How long the store may take to answer at the start: it reads and checks all that it has.
 const STORE_PATIENCE: Duration = Duration::from_secs(600);
+/// How long the end of the ledger's thread is waited for: a disk that hangs must not keep the process.
+const END_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a ledger is started with.
 #[derive(Clone, Debug)]
@@ -129,12 +131,15 @@ pub enum LedgerFault {
 pub struct LedgerThread {
     closing: Arc<AtomicBool>,
     waker: Waker,
+    /// Closed when the thread ends.
+    ended: mpsc::Receiver<()>,
+    patience: Duration,
     thread: Option<JoinHandle<Result<(), LedgerFault>>>,
 }
 
 impl LedgerThread {
-    /// Takes what shards and log have said, keeps it durably, and closes the store. Shards that go on
-    /// are not waited for.
+    /// Takes what shards and log have said, gives back what no reservation holds, keeps that durably, and
+    /// closes the store. Shards that go on are not waited for, nor is a store that hangs.
     ///
     /// # Errors
     /// See [`LedgerFault`].
@@ -145,10 +150,12 @@ impl LedgerThread {
     fn end(&mut self) -> Result<(), LedgerFault> {
         self.closing.store(true, Ordering::Relaxed);
         self.waker.wake();
-        match self.thread.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(ended) => ended.unwrap_or(Err(LedgerFault::Broken)),
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        if self.ended.recv_timeout(self.patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // The process ends without it: to the next start it was killed.
+            return Err(LedgerFault::Store(Cause::Disk));
         }
+        thread.join().unwrap_or(Err(LedgerFault::Broken))
     }
 }
 
@@ -216,12 +223,13 @@ impl Start {
         let place = || self.directory.display().to_string();
         let clock = Clock { origin: self.origin };
         let node = (self.node, epoch_at(clock.now().unix_ms));
-        let (begun, leases, sums) = begin(&mut store, node).map_err(|wrong| match wrong {
+        let (begun, found) = begin(&mut store, node).map_err(|wrong| match wrong {
             Some(denied) => StartError::Begin { place: place(), denied },
             None => StartError::Silent { place: place() },
         })?;
         let settings = self.settings(begun.epoch);
-        let ledger = Ledger::new(settings, clock.now(), leases, begun.applied_seq).with_sums(sums);
+        let ledger = Ledger::new(settings, clock.now(), found.leases, begun.applied_seq);
+        let ledger = ledger.with_sums(found.sums).with_lives(found.lives);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
         let writer = Writer { node: self.node, epoch: begun.epoch };
@@ -247,9 +255,11 @@ impl Start {
             (shared.clone(), zones.clone()),
             keeping,
         );
-        let desk = desk.at(clock, self.lease_period);
+        let desk = desk.at(clock);
         let (begins, shutdown) = (waker.clone(), self.shutdown);
+        let (ends, ended) = mpsc::channel();
         let run = move || {
+            let _ends: mpsc::Sender<()> = ends;
             begins.begin();
             desk.run(&shutdown)
         };
@@ -259,7 +269,7 @@ impl Start {
             lines,
             feed: Feed { told, shared: shared.clone(), waker: waker.clone() },
             handle: Handle { asks, shared, waker: waker.clone(), zones },
-            thread: LedgerThread { closing, waker, thread },
+            thread: LedgerThread { closing, waker, ended, patience: END_PATIENCE, thread },
         })
     }
 }
@@ -323,35 +333,67 @@ fn epoch_at(unix_ms: u64) -> Epoch {
     Epoch(u32::try_from(unix_ms / 1000).unwrap_or(1))
 }
 
-type Leases = Vec<(LeaseKey, Lease)>;
-type Sums = Vec<(SumKey, Spent)>;
+/// What earlier lives left.
+struct Remains {
+    leases: Vec<(LeaseKey, Lease)>,
+    /// What was spent out of leases that are folded.
+    sums: Vec<(SumKey, Spent)>,
+    lives: Vec<(Writer, Life)>,
+}
 
-/// A new epoch, all leases, and what was spent out of those that are folded; `None` for a store that
-/// does not answer.
+/// A new epoch, and all that is kept of those before; `None` for a store that does not answer.
 fn begin(
     store: &mut Store,
     (node, least): (u32, Epoch),
-) -> Result<(Begun, Leases, Sums), Option<Denied>> {
+) -> Result<(Begun, Remains), Option<Denied>> {
     store.begin(node, least);
     let begun = match answer(store)? {
         Answer::Begun { begun, .. } => begun.map_err(Some)?,
         other => unreachable!("an epoch was to begin: {other:?}"),
     };
-    store.read(Query::Leases(None));
-    let leases = match answer(store)? {
-        Answer::Read(Ok(Found::Leases(leases))) => leases,
-        Answer::Read(Err(denied)) => return Err(Some(denied)),
-        other => unreachable!("leases were asked for: {other:?}"),
+    let Found::Leases(leases) = found(store, Query::Leases(None))? else {
+        unreachable!("leases were asked for")
     };
-    store.read(Query::Sums(None));
+    let Found::Sums(sums) = found(store, Query::Sums(None))? else {
+        unreachable!("sums were asked for")
+    };
+    let Found::Lives(lives) = found(store, Query::Lives(Some(node)))? else {
+        unreachable!("lives were asked for")
+    };
+    Ok((begun, Remains { leases, sums, lives }))
+}
+
+fn found(store: &mut Store, query: Query) -> Result<Found, Option<Denied>> {
+    store.read(query);
     match answer(store)? {
-        Answer::Read(Ok(Found::Sums(sums))) => Ok((begun, leases, sums)),
-        Answer::Read(Err(denied)) => Err(Some(denied)),
-        other => unreachable!("sums were asked for: {other:?}"),
+        Answer::Read(found) => found.map_err(Some),
+        other => unreachable!("a read is answered by what was found: {other:?}"),
     }
 }
 
 fn answer(store: &mut Store) -> Result<Answer, Option<Denied>> {
     store.wait(STORE_PATIENCE);
     store.poll().ok_or(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_hangs_does_not_keep_the_process() {
+        let (ends, ended) = mpsc::channel::<()>();
+        let (waits, waited) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let _ends = ends;
+            // As one whose disk never answers.
+            let _never = waited.recv();
+            Ok(())
+        });
+        let patience = Duration::from_millis(1);
+        let (closing, waker) = (Arc::default(), Waker::default());
+        let hung = LedgerThread { closing, waker, ended, patience, thread: Some(thread) };
+        assert_eq!(hung.close(), Err(LedgerFault::Store(Cause::Disk)));
+        drop(waits);
+    }
 }

@@ -4,18 +4,19 @@
 mod healing;
 mod ledger_turn;
 mod process;
+mod remains;
 mod shard_turn;
+mod stopping;
 mod wins;
 
 use pacer_core::ledger::Settings;
 use pacer_core::messages::Epoch;
 use pacer_core::shard;
-use pacer_core::store::{
-    Answer, Begun, Found, Lease, LeaseKey, LeaseStore as _, MemoryStore, Query, Spent, SumKey,
-};
+use pacer_core::store::{Answer, Begun, LeaseStore as _, MemoryStore, Query};
 use pacer_core::token::{Origin, TokenKey};
 
 use self::process::{Birth, Process};
+use self::remains::Remains;
 use super::NODE;
 use super::bug::{Bug, Wiring};
 use super::clock::Clock;
@@ -32,15 +33,18 @@ use crate::Chance;
 /// For how long calendars are made: no run lasts so long.
 const CALENDAR_MS: u64 = 90 * DAY_MS;
 
+/// How often it crashes while it does so again and again, in a million of steps: lives of twenty seconds,
+/// or of four.
+const LOOP_CRASHES: [u64; 2] = [15_000, 80_000];
+
 /// How far a start has come.
 #[derive(Clone, Debug)]
 enum Stage {
     /// Nothing runs until this step.
     Down(u64),
     Beginning,
-    Reading(Begun),
-    /// What was folded, beside these.
-    Adding(Begun, Vec<(LeaseKey, Lease)>),
+    /// What is asked for in turn: leases, sums and lives.
+    Reading(Begun, Remains),
 }
 
 /// Everything.
@@ -61,6 +65,8 @@ pub(super) struct World<'t> {
     stage: Stage,
     process: Option<Box<Process>>,
     wants_skip: bool,
+    /// How often it crashes, and until which step.
+    looping: (u64, u64),
     /// The step in which the ledger was last told what the log says, at the latest.
     fed_at: u64,
     trace: &'t mut Trace,
@@ -98,6 +104,7 @@ impl<'t> World<'t> {
             stage: Stage::Down(0),
             process: None,
             wants_skip: false,
+            looping: (0, 0),
             fed_at: 0,
             trace,
         }
@@ -120,16 +127,37 @@ impl<'t> World<'t> {
         let Clock { tick_ms, unix_ms } = self.clock;
         self.trace.note(format_args!("step {} at {tick_ms} ms, {unix_ms}", self.step));
         self.observer.pass_dead(&self.clock);
-        if self.process.is_some() && self.chance.happens(self.weather.crash) {
+        if self.chance.happens(self.weather.crash_loop) {
+            let until = self.step + self.chance.within(100..=300);
+            self.looping = (self.chance.one_of(&LOOP_CRASHES), until);
+        }
+        let crash = if self.is_looping() { self.looping.0 } else { self.weather.crash };
+        if self.process.is_some() && self.chance.happens(crash) {
             self.crash();
         }
         match self.process.take() {
             None => self.start(),
             Some(mut process) => {
-                self.turns(&mut process);
+                if self.chance.happens(self.weather.stop) {
+                    self.begin_stop(&mut process);
+                }
+                let goes_on = match process.stops_by {
+                    None => {
+                        self.turns(&mut process);
+                        true
+                    }
+                    Some(until) => self.stop_turns(&mut process, until),
+                };
                 self.process = Some(process);
+                if !goes_on {
+                    self.crash();
+                }
             }
         }
+    }
+
+    fn is_looping(&self) -> bool {
+        self.step < self.looping.1 && self.weather.crash_loop > 0
     }
 
     fn pass_time(&mut self) {
@@ -153,7 +181,9 @@ impl<'t> World<'t> {
     fn is_quiet(&self) -> bool {
         let is_quiet = |process: &Process| {
             let mut shards = 0..self.options.shards;
-            process.is_replayed && shards.all(|shard| process.is_quiet(shard))
+            process.is_replayed
+                && process.stops_by.is_none()
+                && shards.all(|shard| process.is_quiet(shard))
         };
         self.process.as_deref().is_some_and(is_quiet)
     }
@@ -234,25 +264,25 @@ impl<'t> World<'t> {
             match (self.stage.clone(), answer) {
                 (_, Answer::Begun { begun: Ok(begun), .. }) => {
                     self.store.read(Query::Leases(None));
-                    self.stage = Stage::Reading(begun);
+                    self.stage = Stage::Reading(begun, Remains::default());
                 }
                 (_, Answer::Begun { begun: Err(_), .. }) => self.store.begin(NODE, Epoch(1)),
-                (Stage::Reading(begun), Answer::Read(Ok(Found::Leases(leases)))) => {
-                    self.store.read(Query::Sums(None));
-                    self.stage = Stage::Adding(begun, leases);
+                (Stage::Reading(begun, remains), Answer::Read(read)) => {
+                    let remains = remains.with(read.ok());
+                    let Some(next) = remains.next() else {
+                        self.be_born(begun, &remains);
+                        return;
+                    };
+                    self.store.read(next);
+                    self.stage = Stage::Reading(begun, remains);
                 }
-                (Stage::Adding(begun, leases), Answer::Read(Ok(Found::Sums(sums)))) => {
-                    self.be_born(begun, &leases, &sums);
-                    return;
-                }
-                (Stage::Adding(..), Answer::Read(_)) => self.store.read(Query::Sums(None)),
-                (_, Answer::Read(_)) => self.store.read(Query::Leases(None)),
-                (_, Answer::Ended(_)) => (),
+                (_, Answer::Read(_) | Answer::Ended(_)) => (),
             }
         }
     }
 
-    fn be_born(&mut self, begun: Begun, leases: &[(LeaseKey, Lease)], sums: &[(SumKey, Spent)]) {
+    fn be_born(&mut self, begun: Begun, remains: &Remains) {
+        let (leases, sums) = (remains.leases(), remains.sums());
         let Begun { epoch, applied_seq } = begun;
         let durable = (1..=self.log.durable()).map(|seq| self.log.record(seq));
         let settlements = durable.filter_map(|record| match record {
@@ -272,13 +302,12 @@ impl<'t> World<'t> {
             is_late_told: self.options.is_late_told,
             ..Settings::new(NODE, epoch, self.options.shards)
         };
-        let is_long = self.chance.happens(400_000);
+        let is_long = self.chance.happens(400_000) && !self.is_looping();
         let takes_ms = if is_long { self.chance.within(40_000..=75_000) } else { 0 };
         let birth = Birth {
             settings,
             now: self.clock.now(),
-            leases,
-            sums,
+            remains,
             applied_seq,
             replay_at_ms: self.clock.tick_ms + takes_ms,
             ring_capacity: self.options.ring_capacity,

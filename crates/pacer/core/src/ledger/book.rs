@@ -21,6 +21,8 @@ pub(super) struct Part {
     pub(super) late: u64,
     pub(super) over: u64,
     pub(super) reserved_count: u64,
+    /// What the shard says that it has taken, once it takes no more.
+    pub(super) taken: u64,
 }
 
 impl Part {
@@ -243,6 +245,22 @@ impl Book {
         let has_reserved = part.reserved_count < report.reserved_count;
         part.reserved_count = part.reserved_count.max(report.reserved_count);
         has_reserved
+    }
+
+    /// A shard takes no more, and has taken so much.
+    pub(super) fn receive(&mut self, shard: u16, taken: u64) {
+        let part = self.part(shard);
+        part.taken = part.taken.max(taken);
+        assert!(part.taken <= part.granted, "a shard takes what it was granted: {part:?}");
+    }
+
+    /// What a shard that has ended was granted and never took was given back.
+    pub(super) fn return_untaken(&mut self, shard: u16) {
+        let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return };
+        let untaken = part.granted.saturating_sub(part.taken);
+        let untaken = if planted(Bug::ReturnTaken) { part.granted } else { untaken };
+        // What it had forgotten was returned or settled before, and it has no receipt for that.
+        part.returned += untaken.min(part.outstanding());
     }
 
     /// Whether nothing is left to happen: all given back or settled, and durably so.

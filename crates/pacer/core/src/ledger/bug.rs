@@ -20,8 +20,16 @@ pub enum Bug {
     ReopenPeriod,
     /// Reclaiming what a dead epoch had outstanding before its tokens have expired.
     ReclaimBeforeHorizon,
+    /// Reclaiming what all dead epochs had outstanding with the first of them.
+    ReclaimAllAtFirst,
+    /// Taking epochs for twice as long as they lasted.
+    CountLivesTwice,
     /// Reclaiming it before the log has been replayed.
     ReclaimBeforeReplay,
+    /// Not giving back at the end what no shard holds.
+    KeepAtClose,
+    /// Taking what a shard holds at its end for what never came to it.
+    ReturnTaken,
     /// Not counting what dead epochs hold.
     ForgetFrozen,
     /// Applying a record of the log once more.
@@ -42,6 +50,8 @@ pub enum Bug {
     ForgetStray,
     /// Granting what is held back for late wins.
     IgnoreHoldback,
+    /// Granting what an account holds back for late wins.
+    IgnoreAccountHoldback,
     /// Not looking at the account's limits.
     IgnoreAccount,
     /// Granting in a period that is over.
@@ -59,7 +69,7 @@ pub enum Bug {
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 30] = [
         Self::GrantEarly,
         Self::UnknownIsRefused,
         Self::UnknownIsCommitted,
@@ -68,7 +78,11 @@ impl Bug {
         Self::UtcDay,
         Self::ReopenPeriod,
         Self::ReclaimBeforeHorizon,
+        Self::ReclaimAllAtFirst,
+        Self::CountLivesTwice,
         Self::ReclaimBeforeReplay,
+        Self::KeepAtClose,
+        Self::ReturnTaken,
         Self::ForgetFrozen,
         Self::SettleTwice,
         Self::RecallNotAwaited,
@@ -79,6 +93,7 @@ impl Bug {
         Self::ReturnLate,
         Self::ForgetStray,
         Self::IgnoreHoldback,
+        Self::IgnoreAccountHoldback,
         Self::IgnoreAccount,
         Self::GrantOldPeriod,
         Self::KeepOldPeriod,

@@ -1,5 +1,6 @@
 //! What comes in: definitions, what shards and the log tell, and time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use units::{Nanos, Tick};
@@ -16,7 +17,7 @@ use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
 use crate::calendar::{Calendar, Hour, QUARTER_MS};
-use crate::messages::{Period, Report, Slot, Want};
+use crate::messages::{Epoch, Period, Report, Slot, Want};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -51,6 +52,9 @@ impl Ledger {
             }
             Incoming::Report(shard, report) => self.take_report(shard, &report),
             Incoming::Want(shard, want) => self.take_want(shard, &want),
+            Incoming::Receipt(shard, receipt) => self.take_receipt(shard, &receipt),
+            Incoming::ShardClosed(shard) => drop(self.closed_shards.insert(shard)),
+            Incoming::Close => self.close(),
             Incoming::Ended(number, ended) => self.end_batch(number, ended),
             Incoming::Settlement(settlement) => self.settle(&settlement, outbox),
             Incoming::Logged(seq) => self.applied_seq = self.applied_seq.max(seq),
@@ -168,7 +172,6 @@ impl Ledger {
         // A day more, for the clock on the wall may have jumped since.
         let window = self.settings.horizon + self.settings.late_window + DAY;
         let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
-        let mut is_frozen = false;
         let today = zone.hour.as_ref().map_or(0, day_of);
         for (period, dead) in leases {
             let hour = zone.calendar.of(period);
@@ -189,13 +192,12 @@ impl Ledger {
                 }
                 continue;
             }
-            is_frozen |= left > 0 && dead.node == self.settings.node;
+            if left > 0 && dead.node == self.settings.node {
+                self.lives.hold(dead.epoch, slot);
+            }
             let at = campaign.book(period, day);
             campaign.books[at].dead.push(dead);
             campaign.recount(at, account);
-        }
-        if is_frozen {
-            self.frozen.push(slot);
         }
     }
 
@@ -311,19 +313,24 @@ impl Ledger {
         }
     }
 
-    /// Takes back what dead epochs had outstanding: no token of theirs can be won in time any more,
-    /// and what was won is known.
+    /// Takes back what a dead epoch had outstanding, once its horizon is over: no token of its can be
+    /// won in time any more, and what was won is known.
     pub(super) fn reclaim(&mut self) {
-        let is_expired = self.frozen_until <= self.now.tick || planted(Bug::ReclaimBeforeHorizon);
-        let is_replayed = self.is_replayed || planted(Bug::ReclaimBeforeReplay);
-        if !is_expired || !is_replayed {
+        if !self.is_replayed && !planted(Bug::ReclaimBeforeReplay) {
             return;
         }
+        while let Some((epoch, slots)) = self.lives.take_due(self.now.tick) {
+            self.reclaim_of(epoch, slots);
+        }
+    }
+
+    fn reclaim_of(&mut self, epoch: Epoch, slots: BTreeSet<Slot>) {
         let node = self.settings.node;
-        for slot in std::mem::take(&mut self.frozen) {
+        let is_of = |dead: &&mut Dead| (dead.node, dead.epoch) == (node, epoch);
+        for slot in slots {
             let (campaign, account) = self.pair(slot).expect("a campaign stays known");
             for at in 0..campaign.books.len() {
-                for dead in campaign.books[at].dead.iter_mut().filter(|dead| dead.node == node) {
+                for dead in campaign.books[at].dead.iter_mut().filter(is_of) {
                     let left = left_of(&dead.lease);
                     dead.lease.returned = Nanos::new(dead.lease.returned.get() + left);
                     dead.is_unsaved |= left > 0;
@@ -380,8 +387,9 @@ impl Ledger {
         let zone = self.zones.get(&account.zone);
         let (hour, next) = zone.map_or((None, None), |zone| (zone.hour, zone.next));
         let (settings, now) = (&self.settings, self.now);
-        let is_store_failing = self.is_store_failing;
-        Some((campaign, account, Context { settings, now, hour, next, is_store_failing }))
+        let (is_store_failing, is_closing) = (self.is_store_failing, self.is_closing);
+        let ctx = Context { settings, now, hour, next, is_store_failing, is_closing };
+        Some((campaign, account, ctx))
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod ahead;
 mod bugs;
+mod closing;
 mod folding;
 mod hardships;
+mod lives;
 mod plain;
 mod refusals;
 mod scale;

@@ -1,0 +1,140 @@
+//! What is done to a record that was stopped cleanly, or was not, and what `verify` says of it.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use eventlog::{END_NAME, Found, HEADER_BYTES, Identity, Problem, Scan, encode_frame};
+
+use super::*;
+use crate::directory::Directory;
+use crate::survey::{Depth, Survey, verify};
+use crate::testing::{START_MS, SampleLog};
+
+fn write(path: &Path) -> SampleLog {
+    let mut log = SampleLog::open(path, 1000);
+    for sequence in 1..=20 {
+        log.firehose(200, START_MS + sequence, &[b'x'; 100]);
+        log.durable(200, START_MS + sequence, &[b'y'; 100]);
+    }
+    log
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path.join("firehose")).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|it| it == "segment"));
+    files.sort();
+    files
+}
+
+fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(file).unwrap();
+    change(&mut bytes);
+    fs::write(file, bytes).unwrap();
+}
+
+/// Changes every record of a segment, and makes its checks fit.
+fn forge(file: &Path) {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let identity = Identity::from_file_name(name).unwrap();
+    edit(file, |bytes| {
+        let mut forged = bytes[..HEADER_BYTES].to_vec();
+        for found in Scan::whole(identity, bytes) {
+            let Found::Record(frame) = found else { panic!("{found:?}") };
+            let (place, numbers) = ((identity, forged.len()), (frame.sequence, frame.durable));
+            encode_frame(&mut forged, place, numbers, (frame.kind, frame.time_ms), &[b'z'; 100]);
+        }
+        *bytes = forged;
+    });
+}
+
+fn verified(path: &Path) -> [Survey; 2] {
+    let directory = Directory::open_written(path).unwrap();
+    verify(&directory, Depth::Frames, |_, _, _| ControlFlow::Continue(())).unwrap()
+}
+
+fn problems(survey: &Survey) -> Vec<Problem> {
+    survey.damage.corruptions.iter().map(|corruption| corruption.problem).collect()
+}
+
+#[test]
+fn a_sealed_record_is_whole_and_its_hash_stays_in_the_chain() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path()).seal(START_MS);
+    let mut kept = Vec::new();
+    for survey in verified(folder.path()) {
+        let chain = survey.chain.as_ref().unwrap();
+        assert!(survey.is_sound() && chain.broken.is_empty(), "{survey:?}");
+        let LaneEnd::Sealed(end) = chain.end else { panic!("{chain:?}") };
+        assert_eq!((end.last, end.chain.records, end.time_ms), (20, 20, START_MS));
+        assert_eq!((chain.begins, chain.last, chain.found), (Some(1), 20, Some(end.chain)));
+        kept.push(end.chain.hash);
+    }
+    let mut log = SampleLog::open(folder.path(), 1000);
+    log.firehose(200, START_MS, b"goes on");
+    drop(log);
+    let [durable, firehose] = verified(folder.path());
+    assert!(durable.is_sound() && firehose.is_sound());
+    let chain = firehose.chain.unwrap();
+    assert!(matches!(chain.end, LaneEnd::Open(_)), "{:?}", chain.end);
+    assert!(chain.holds(&kept[1]) && !chain.holds(&kept[0]));
+}
+
+/// Of the firehose; what is wrong with it, and whether the chain says so too.
+#[test]
+fn what_is_lost_or_changed_behind_a_seal_is_damage() {
+    #[track_caller]
+    fn check(harm: impl FnOnce(&[PathBuf]), want: &[Problem]) {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).seal(START_MS);
+        let files = files(folder.path());
+        assert_eq!(files.len(), 3);
+        harm(&files);
+        let [durable, firehose] = verified(folder.path());
+        assert!(durable.is_sound() && !firehose.is_sound());
+        assert_eq!(problems(&firehose), want);
+        assert!(!firehose.chain.unwrap().is_whole());
+        assert!(firehose.damage.torn.is_none(), "it is no unfinished write");
+    }
+    let missing = |from, through| Problem::Missing { from, through };
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 9);
+    check(|files| edit(&files[2], cut), &[Problem::Garbage, missing(20, 20)]);
+    check(
+        |files| edit(&files[2], |bytes| bytes[HEADER_BYTES + 50] ^= 1),
+        &[Problem::Payload { sequence: 15 }],
+    );
+    check(|files| edit(&files[2], |bytes| bytes.truncate(HEADER_BYTES)), &[missing(15, 20)]);
+    check(|files| edit(&files[2], Vec::clear), &[missing(15, 20)]);
+    check(|files| fs::remove_file(&files[2]).unwrap(), &[missing(15, 20)]);
+    check(|files| files.iter().for_each(|file| fs::remove_file(file).unwrap()), &[missing(1, 20)]);
+    check(|files| forge(&files[2]), &[]);
+    check(|files| forge(&files[0]), &[]);
+    check(|files| edit(&files[0].with_file_name(END_NAME), |bytes| bytes[40] ^= 1), &[]);
+}
+
+#[test]
+fn the_oldest_segment_is_missed_unless_it_was_given_away() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path()).seal(START_MS);
+    fs::remove_file(&files(folder.path())[0]).unwrap();
+    let [_, firehose] = verified(folder.path());
+    assert_eq!(problems(&firehose), [Problem::Missing { from: 1, through: 7 }]);
+    let chain = firehose.chain.unwrap();
+    assert_eq!(chain.begins, Some(8), "the rest of the chain is whole");
+    assert!(chain.is_whole());
+}
+
+#[test]
+fn a_crash_is_no_damage_and_a_segment_that_had_begun_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(write(folder.path()));
+    let [_, firehose] = verified(folder.path());
+    assert!(firehose.is_sound());
+    let chain = firehose.chain.unwrap();
+    assert!(matches!(chain.end, LaneEnd::Open(_)), "{:?}", chain.end);
+    fs::remove_file(&files(folder.path())[2]).unwrap();
+    let [_, firehose] = verified(folder.path());
+    assert!(!firehose.is_sound());
+    assert!(matches!(firehose.chain.unwrap().end, LaneEnd::Gone(_)));
+}

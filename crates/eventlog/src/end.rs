@@ -1,0 +1,162 @@
+//! The file that says how far a log reaches: `end`, beside its segments.
+//!
+//! Written when a segment begins, and at a clean stop, when it seals the log. It is replaced as a
+//! whole: written under another name, made durable, and renamed. What it says of the log stays true
+//! whatever happens later, so what is not found then is lost.
+//!
+//! All integers are little-endian:
+//!
+//! | at | bytes | end |
+//! |---|---|---|
+//! | 0 | 8 | magic |
+//! | 8 | 4 | version |
+//! | 12 | 4 | CRC32C of all other bytes |
+//! | 16 | 8 | epoch of the newest segment |
+//! | 24 | 8 | its first sequence |
+//! | 32 | 4 | its node |
+//! | 36 | 4 | 1: the log is sealed, 0: the segment has begun |
+//! | 40 | 8 | last sequence of the log |
+//! | 48 | 8 | records in its chain |
+//! | 56 | 32 | hash of the last segment with records |
+//! | 88 | 8 | when this was written, in Unix milliseconds; 0 where that is not known |
+
+use std::io;
+
+use crate::bug::{Bug, planted};
+use crate::chain::{ChainHash, ChainPoint};
+use crate::disk::{Disk, DiskFile};
+use crate::segment::{Identity, u32_at, u64_at};
+
+/// Name of the file.
+pub const END_NAME: &str = "end";
+/// Where it is written before it takes the place of the one before.
+const NEW_NAME: &str = "end.new";
+/// How long it is.
+pub const END_BYTES: usize = 96;
+/// The version that is written, and the only one that is read.
+pub const END_VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"vkryend\n";
+
+/// How far a log reaches, as its writer knew it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The newest segment. Of a sealed log it is the last with records; of another it has begun,
+    /// and may hold records by now.
+    pub newest: Identity,
+    /// Whether the log was stopped cleanly, and holds all that was ever durable.
+    pub is_sealed: bool,
+    /// Every sequence up to here was durable.
+    pub last: u64,
+    /// The chain behind `last`.
+    pub chain: ChainPoint,
+    /// When it was written, in Unix milliseconds; 0 where that is not known.
+    pub time_ms: u64,
+}
+
+/// What stands beside the segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndFile {
+    /// No file: an empty log, or one of an earlier release.
+    Absent,
+    /// A file that is not what was written.
+    Damaged,
+    /// How far the log reached when it was written.
+    Sound(LogEnd),
+}
+
+impl EndFile {
+    /// Reads it. A reader reads it before it lists the segments, so that it says less than they do.
+    ///
+    /// # Errors
+    /// Those of the file system; that there is no file is none.
+    pub fn read<D: Disk>(disk: &D) -> io::Result<Self> {
+        let file = match disk.open(END_NAME) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
+            file => file?,
+        };
+        if file.len()? != END_BYTES as u64 {
+            return Ok(Self::Damaged);
+        }
+        let (mut bytes, mut done) = ([0; END_BYTES], 0);
+        while done < END_BYTES {
+            match file.read_at(done as u64, &mut bytes[done..])? {
+                0 => return Ok(Self::Damaged),
+                more => done += more,
+            }
+        }
+        Ok(LogEnd::decode(&bytes).map_or(Self::Damaged, Self::Sound))
+    }
+
+    /// What it says of the log of a node.
+    pub fn of_node(self, node: Option<u32>) -> Option<LogEnd> {
+        match self {
+            Self::Sound(end) if node.is_none_or(|node| node == end.newest.node) => Some(end),
+            Self::Sound(_) | Self::Damaged | Self::Absent => None,
+        }
+    }
+}
+
+impl LogEnd {
+    /// Bytes of the file.
+    pub fn encode(&self) -> [u8; END_BYTES] {
+        let mut bytes = [0; END_BYTES];
+        let Self { newest, is_sealed, last, chain, time_ms } = self;
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&END_VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&newest.epoch.to_le_bytes());
+        bytes[24..32].copy_from_slice(&newest.first.to_le_bytes());
+        bytes[32..36].copy_from_slice(&newest.node.to_le_bytes());
+        bytes[36..40].copy_from_slice(&u32::from(*is_sealed).to_le_bytes());
+        bytes[40..48].copy_from_slice(&last.to_le_bytes());
+        bytes[48..56].copy_from_slice(&chain.records.to_le_bytes());
+        bytes[56..88].copy_from_slice(&chain.hash.0);
+        bytes[88..].copy_from_slice(&time_ms.to_le_bytes());
+        let check = check(&bytes);
+        bytes[12..16].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// From the bytes of a file. None if they are damaged, or of another version.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; END_BYTES] = bytes.try_into().ok()?;
+        let is_sound = bytes[..8] == MAGIC && u32_at(bytes, 12) == check(bytes);
+        if !is_sound || u32_at(bytes, 8) != END_VERSION {
+            return None;
+        }
+        let (epoch, first, node) = (u64_at(bytes, 16), u64_at(bytes, 24), u32_at(bytes, 32));
+        let hash = ChainHash(*bytes[56..].first_chunk()?);
+        let end = Self {
+            newest: Identity { epoch, first, node },
+            is_sealed: u32_at(bytes, 36) == 1,
+            last: u64_at(bytes, 40),
+            chain: ChainPoint { records: u64_at(bytes, 48), hash },
+            time_ms: u64_at(bytes, 88),
+        };
+        let may_be = end.last < u64::MAX && first > 0 && first - 1 <= end.last;
+        may_be.then_some(end)
+    }
+
+    /// Makes it the log's, durably.
+    ///
+    /// # Errors
+    /// Those of the file system: the one before may be there still.
+    pub(crate) fn write<D: Disk>(&self, disk: &D) -> io::Result<()> {
+        match disk.remove(NEW_NAME) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // One that an earlier try left.
+            Ok(()) | Err(_) => (),
+        }
+        let mut file = disk.create(NEW_NAME)?;
+        file.write_at(0, &self.encode())?;
+        if !planted(Bug::SkipEndSync) {
+            file.sync_data()?;
+        }
+        disk.replace(NEW_NAME, END_NAME)?;
+        disk.sync_directory()
+    }
+}
+
+fn check(bytes: &[u8; END_BYTES]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
+}

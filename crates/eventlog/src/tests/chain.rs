@@ -1,0 +1,371 @@
+//! The chain and the sealed end: what is lost or changed behind a clean stop is told, what a crash
+//! leaves is not taken for it, and segments without a chain are read and written on.
+
+use crate::bug::{Bug, plant, planted};
+use crate::disk::testing::{Chance, FaultDisk};
+use crate::segment::{Header, encode_version, read_header};
+use crate::*;
+
+const OPTIONS: Options =
+    Options { segment_bytes: 320, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
+const SEALED_MS: u64 = 1_700_000_000_000;
+
+fn payload(sequence: u64) -> Vec<u8> {
+    format!("payload of {sequence}").into_bytes()
+}
+
+fn open(disk: &FaultDisk) -> (Writer<FaultDisk>, Recovery, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let opened = Writer::open_at_end(disk.clone(), OPTIONS, |item| {
+        if let Item::Corruption(corruption) = item {
+            problems.push(corruption.problem);
+        }
+    });
+    let (writer, recovery) = opened.expect("nothing fails");
+    (writer, recovery, problems)
+}
+
+fn write(writer: &mut Writer<FaultDisk>, records: u64) {
+    for _ in 0..records {
+        let next = writer.durable() + 1;
+        assert_eq!(writer.append(1, 0, &payload(next)), Ok(next));
+        writer.commit().expect("nothing fails");
+    }
+}
+
+/// A log of twelve records in three segments, sealed.
+fn sealed() -> FaultDisk {
+    let disk = FaultDisk::new(4);
+    let (mut writer, ..) = open(&disk);
+    write(&mut writer, 12);
+    writer.seal_end(SEALED_MS).expect("nothing fails");
+    drop(writer);
+    assert_eq!(segments(&disk).expect("a directory").len(), 3);
+    disk
+}
+
+fn newest_name(disk: &FaultDisk) -> String {
+    segments(disk).expect("a directory").last().expect("one").file_name()
+}
+
+fn problems(disk: &FaultDisk) -> Vec<Problem> {
+    let items = Reader::new(disk).expect("a directory").map(|item| item.expect("it is read"));
+    items
+        .filter_map(|item| match item {
+            Item::Record(_) => None,
+            Item::Corruption(corruption) => Some(corruption.problem),
+            Item::Torn(torn) => panic!("{torn}"),
+        })
+        .collect()
+}
+
+/// Where the chain ends by the bytes of the files alone. An error where a segment does not hold the
+/// hash of the one before.
+pub(super) fn chain_of(disk: &FaultDisk) -> Result<ChainPoint, String> {
+    let all = segments(disk).expect("a directory");
+    let header = |identity: &Identity| {
+        let bytes = disk.bytes(&identity.file_name()).expect("it was listed");
+        (read_header(&bytes, *identity), bytes)
+    };
+    let good: Vec<_> =
+        all.iter().filter(|it| matches!(header(it).0, Header::Good { .. })).collect();
+    let mut chain = ChainPoint::START;
+    for (at, identity) in good.iter().enumerate() {
+        let (Header::Good { before, .. }, bytes) = header(identity) else { unreachable!() };
+        let limit = good.get(at + 1).map_or(u64::MAX, |next| next.first);
+        let mut end = frames_at(&bytes, **identity);
+        let mut records = 0;
+        for found in Scan::whole(**identity, &bytes) {
+            let Found::Record(frame) = found else { break };
+            if frame.sequence >= limit {
+                break;
+            }
+            end = frame.payload.end.next_multiple_of(4).min(bytes.len());
+            records += 1;
+        }
+        let Some(before) = before else { continue };
+        let may_begin = at == 0 || chain.is_start();
+        if records > 0 && before != chain && !may_begin {
+            return Err(format!("{}: {before:?} behind {chain:?}", identity.file_name()));
+        }
+        if records > 0 {
+            let mut hasher = SegmentHasher::default();
+            hasher.update(&bytes[..end]);
+            chain = before.then(records, hasher.hash());
+        }
+    }
+    Ok(chain)
+}
+
+#[test]
+fn a_clean_stop_seals_and_the_log_goes_on() {
+    let disk = sealed();
+    let chain = chain_of(&disk).expect("whole");
+    assert_eq!(chain.records, 12);
+    for _ in 0..2 {
+        // A start that writes nothing leaves it as it is.
+        let (writer, recovery, problems) = open(&disk);
+        let FoundEnd::Sealed(end) = recovery.end else { panic!("{:?}", recovery.end) };
+        assert_eq!((end.last, end.chain, end.time_ms), (12, chain, SEALED_MS));
+        assert_eq!((writer.chain(), problems.len()), (chain, 0));
+    }
+    let (mut writer, ..) = open(&disk);
+    write(&mut writer, 1);
+    drop(writer);
+    let (mut writer, recovery, problems) = open(&disk);
+    assert!(matches!(recovery.end, FoundEnd::Open { is_gone: false, .. }), "{:?}", recovery.end);
+    assert_eq!(problems, []);
+    writer.seal_end(SEALED_MS).expect("nothing fails");
+    drop(writer);
+    let (_, recovery, _) = open(&disk);
+    assert!(matches!(recovery.end, FoundEnd::Sealed(end) if end.last == 13));
+    assert_eq!(chain_of(&disk).expect("whole").records, 13);
+}
+
+/// What is done to the newest segment of a sealed log, and what its reader says then.
+#[test]
+fn what_is_lost_behind_a_seal_is_damage() {
+    #[track_caller]
+    fn check(harm: impl FnOnce(&FaultDisk, &str), want: &[Problem], durable: u64) {
+        let disk = sealed();
+        harm(&disk, &newest_name(&disk));
+        assert_eq!(problems(&disk), want);
+        let (mut writer, recovery, told) = open(&disk);
+        assert_eq!(told, want, "a start tells it as well");
+        assert!(!recovery.torn, "it is no unfinished write");
+        assert!(matches!(recovery.end, FoundEnd::Altered { .. }), "{:?}", recovery.end);
+        assert_eq!((recovery.durable, writer.durable()), (durable, durable));
+        // The start goes on behind what is lost, and the loss is told ever after.
+        write(&mut writer, 3);
+        writer.seal_end(SEALED_MS).expect("nothing fails");
+        drop(writer);
+        let missing = Problem::Missing { from: 12, through: 12 };
+        let later = problems(&disk);
+        assert!(later.iter().any(|it| want.contains(it) || *it == missing), "{later:?}");
+        let (_, recovery, _) = open(&disk);
+        assert!(matches!(recovery.end, FoundEnd::Sealed(end) if end.last == durable + 3));
+    }
+    let missing = |from| Problem::Missing { from, through: 12 };
+    let edit = |disk: &FaultDisk, name: &str, edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = disk.bytes(name).expect("it is there");
+        edit(&mut bytes);
+        disk.put(name, &bytes);
+    };
+    check(
+        |disk, name| edit(disk, name, &|bytes| bytes.truncate(bytes.len() - 9)),
+        &[Problem::Garbage, missing(12)],
+        12,
+    );
+    check(
+        |disk, name| {
+            edit(disk, name, &|bytes| {
+                let at = bytes.len() - 5;
+                bytes[at] ^= 1;
+            });
+        },
+        &[Problem::Payload { sequence: 12 }],
+        12,
+    );
+    check(|disk, name| edit(disk, name, &|bytes| bytes.truncate(HEADER_BYTES)), &[missing(11)], 12);
+    check(|disk, name| edit(disk, name, &|bytes| bytes.clear()), &[missing(11)], 12);
+    check(|disk, name| disk.remove(name).expect("it is there"), &[missing(11)], 12);
+    check(
+        |disk, _| {
+            for identity in segments(disk).expect("a directory") {
+                disk.remove(&identity.file_name()).expect("it is there");
+            }
+        },
+        &[missing(1)],
+        12,
+    );
+}
+
+/// A record that was changed, with its checks made to fit.
+fn forge(disk: &FaultDisk, at: usize) {
+    let identity = segments(disk).expect("a directory")[at];
+    let bytes = disk.bytes(&identity.file_name()).expect("it is there");
+    let mut forged = bytes[..HEADER_BYTES].to_vec();
+    for found in Scan::whole(identity, &bytes) {
+        let Found::Record(frame) = found else { panic!("{found:?}") };
+        let mut payload = bytes[frame.payload].to_vec();
+        payload[0] = b'P';
+        let place = (identity, forged.len());
+        let numbers = (frame.sequence, frame.durable);
+        encode_frame(&mut forged, place, numbers, (frame.kind, frame.time_ms), &payload);
+    }
+    disk.put(&identity.file_name(), &forged);
+}
+
+#[test]
+fn an_edited_record_breaks_the_chain() {
+    let disk = sealed();
+    forge(&disk, 2);
+    assert_eq!(problems(&disk), [], "its checks are made to fit");
+    let (mut writer, recovery, _) = open(&disk);
+    let FoundEnd::Altered { sealed: end, found } = recovery.end else { panic!("{recovery:?}") };
+    assert_eq!((end.last, end.chain.records, found.records), (12, 12, 12));
+    write(&mut writer, 1);
+    drop(writer);
+    assert!(chain_of(&disk).is_err(), "the chain goes on from what was sealed");
+
+    let disk = sealed();
+    forge(&disk, 0);
+    assert!(chain_of(&disk).is_err());
+}
+
+#[test]
+fn the_file_of_the_end_may_be_lost_or_damaged() {
+    let disk = sealed();
+    let mut bytes = disk.bytes(END_NAME).expect("it is there");
+    for at in 0..bytes.len() {
+        bytes[at] ^= 1;
+        assert_eq!(LogEnd::decode(&bytes), None, "byte {at}");
+        bytes[at] ^= 1;
+    }
+    assert!(LogEnd::decode(&bytes).is_some_and(|end| end.encode() == *bytes));
+    bytes[50] ^= 1;
+    disk.put(END_NAME, &bytes);
+    assert_eq!(open(&disk).1.end, FoundEnd::Damaged);
+    disk.remove(END_NAME).expect("it is there");
+    let (mut writer, recovery, problems) = open(&disk);
+    assert_eq!((recovery.end, problems.len()), (FoundEnd::Unknown, 0));
+    write(&mut writer, 1);
+    assert_eq!(writer.chain(), chain_of(&disk).expect("whole"));
+    assert_eq!(writer.chain().records, 13);
+}
+
+#[test]
+fn a_segment_that_has_begun_is_missed() {
+    let disk = FaultDisk::new(4);
+    let (mut writer, ..) = open(&disk);
+    write(&mut writer, 12);
+    drop(writer);
+    disk.remove(&newest_name(&disk)).expect("it is there");
+    let (writer, recovery, problems) = open(&disk);
+    assert!(matches!(recovery.end, FoundEnd::Open { is_gone: true, .. }), "{:?}", recovery.end);
+    assert_eq!((writer.durable(), problems.len()), (10, 0), "how much it held is not known");
+}
+
+/// What is known from elsewhere is not given again.
+#[test]
+fn what_is_proven_elsewhere_is_missing() {
+    let disk = FaultDisk::new(4);
+    let (mut writer, ..) = open(&disk);
+    write(&mut writer, 12);
+    drop(writer);
+    let name = newest_name(&disk);
+    let bytes = disk.bytes(&name).expect("it is there");
+    disk.put(&name, &bytes[..bytes.len() - 9]);
+    let mut told = Vec::new();
+    let opened = Writer::open_proven(disk.clone(), OPTIONS, (false, 15), |item| told.push(item));
+    let (writer, recovery) = opened.expect("nothing fails");
+    assert_eq!((recovery.last, recovery.durable, writer.durable()), (11, 15, 15));
+    let missing = Problem::Missing { from: 12, through: 15 };
+    assert!(matches!(told.last(), Some(Item::Corruption(it)) if it.problem == missing), "{told:?}");
+    let items = Reader::new(&disk).expect("a directory").proven_through(15);
+    assert!(items.into_iter().any(|item| matches!(item, Ok(Item::Corruption(_)))));
+}
+
+/// A log of version 2, whose header had 44 bytes.
+#[test]
+fn a_log_without_a_chain_is_read_and_written_on() {
+    let disk = FaultDisk::new(4);
+    let identity = Identity { epoch: 1, first: 1, node: 0 };
+    let mut bytes = encode_version(identity, 0, 2).to_vec();
+    for sequence in 1..=4 {
+        let place = (identity, bytes.len());
+        encode_frame(&mut bytes, place, (sequence, sequence - 1), (1, 0), &payload(sequence));
+    }
+    disk.put(&identity.file_name(), &bytes);
+    assert_eq!(problems(&disk), []);
+    let (mut writer, recovery, problems) = open(&disk);
+    assert_eq!((recovery.records, recovery.end, problems.len()), (4, FoundEnd::Unknown, 0));
+    write(&mut writer, 8);
+    writer.seal_end(SEALED_MS).expect("nothing fails");
+    assert_eq!(writer.chain(), chain_of(&disk).expect("whole"));
+    assert_eq!(writer.chain().records, 8, "the chain begins behind it");
+    drop(writer);
+    let read = Reader::new(&disk).expect("a directory").map(|item| item.expect("it is read"));
+    let sequences: Vec<_> = read
+        .map(|item| match item {
+            Item::Record(record) => record.sequence,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(sequences, (1..=12).collect::<Vec<_>>());
+    // Where its header is damaged its records are found all the same.
+    bytes[9] ^= 1;
+    disk.put(&identity.file_name(), &bytes);
+    let got: Vec<_> = Reader::new(&disk).expect("a directory").map(Result::unwrap).collect();
+    assert_eq!(got.len(), 13, "all of them, and the header");
+}
+
+/// Lives that end by a seal, a kill or a loss of power: a start finds a seal where there was one, no
+/// seal where there was none, and never one that does not fit; segments hold the hash of those before.
+fn run(seed: u64) -> Result<(), String> {
+    let disk = FaultDisk::new(seed);
+    let mut chance = Chance::new(!seed);
+    let (mut was_sealed, mut is_empty) = (false, true);
+    for _ in 0..6 {
+        let opened = Writer::open_at_end(disk.clone(), OPTIONS, |_| ());
+        let (mut writer, recovery) = opened.map_err(|error| error.to_string())?;
+        let is_sealed = matches!(recovery.end, FoundEnd::Sealed(_));
+        if is_sealed != was_sealed || !is_sealed && !is_empty && recovery.end == FoundEnd::Unknown {
+            return Err(format!("sealed: {was_sealed}, found {:?}", recovery.end));
+        }
+        let chain = chain_of(&disk)?;
+        if writer.chain() != chain || recovery.corruptions > 0 {
+            return Err(format!("{:?} at the start, {chain:?} in the files", writer.chain()));
+        }
+        let (records, flushes) = (chance.below(8), chance.once_in(2));
+        for _ in 0..records {
+            let next = writer.durable() + 1;
+            writer.append(1, 0, &payload(next)).map_err(|error| error.to_string())?;
+            if flushes {
+                writer.flush().map_err(|error| error.to_string())?;
+            }
+            writer.commit().map_err(|error| error.to_string())?;
+        }
+        is_empty &= records == 0;
+        let seals = chance.once_in(2);
+        if seals {
+            let pending = chance.once_in(2) && plant_is_on();
+            if pending {
+                writer.append(1, 0, b"pending").map_err(|error| error.to_string())?;
+            }
+            writer.seal_end(SEALED_MS).map_err(|error| error.to_string())?;
+        }
+        was_sealed = !is_empty && (seals || was_sealed && records == 0);
+        drop(writer);
+        match chance.below(3) {
+            0 => disk.restart_process(),
+            _ => disk.lose_power(),
+        }
+    }
+    Ok(())
+}
+
+fn plant_is_on() -> bool {
+    planted(Bug::SealBeforeSync)
+}
+
+fn search() -> Option<(u64, String)> {
+    (0..500).find_map(|seed| run(seed).err().map(|problem| (seed, problem)))
+}
+
+#[test]
+fn a_seal_is_found_where_there_was_one() {
+    assert_eq!(search(), None);
+    for bug in [Bug::SealBeforeSync, Bug::SkipEndSync, Bug::SkipChain, Bug::KeepSeal] {
+        plant(Some(bug));
+        let found = search();
+        plant(None);
+        assert!(found.is_some(), "{bug:?} went unnoticed");
+    }
+    plant(Some(Bug::IgnoreEnd));
+    let disk = sealed();
+    disk.remove(&newest_name(&disk)).expect("it is there");
+    let unnoticed = problems(&disk);
+    plant(None);
+    assert_eq!((unnoticed.len(), problems(&disk).len()), (0, 1));
+}

@@ -1,0 +1,172 @@
+//! What the durable lane says of the firehose: no more than is durable there, rarely, and after a
+//! crash enough to miss what is gone.
+
+use std::time::Duration;
+
+use super::{GAPS, Heard, MS, OPTIONS, Rig, records, setup};
+use crate::bug::{Bug, plant};
+use crate::disk::Folder;
+use crate::disk::testing::{FaultDisk, Faults};
+use crate::lane::{
+    Keeper, KnownReach, LaneFormats, LaneOptions, Log, LogOptions, Next, Now, Pace, Watermark,
+    WatermarkFormat,
+};
+use crate::{FoundEnd, Item, Problem};
+
+const KIND: u8 = 8;
+
+fn decode(payload: &[u8]) -> Option<Watermark> {
+    let sequence = u64::from_le_bytes(payload.try_into().ok()?);
+    Some(Watermark { epoch: 0, sequence })
+}
+
+const FORMATS: LaneFormats = LaneFormats {
+    gaps: GAPS,
+    watermarks: Some(WatermarkFormat {
+        kind: KIND,
+        encode: |watermark, out| out.extend(watermark.sequence.to_le_bytes()),
+        decode,
+    }),
+};
+
+const PACE: Pace = Pace { after: Duration::from_millis(100), bytes: 1 << 20 };
+
+fn rig() -> Rig {
+    let [durable, firehose] = [FaultDisk::new(1), FaultDisk::new(2)];
+    let heard = Heard::default();
+    let setups =
+        (setup(&durable, OPTIONS), setup(&firehose, LaneOptions { commit: PACE, ..OPTIONS }));
+    let keeper = Keeper::new(setups.0, setups.1, FORMATS, heard.reporter());
+    let now = Now { tick: Duration::from_secs(100), unix_ms: 5_000 };
+    Rig { durable, firehose, keeper, heard, now }
+}
+
+fn told(rig: &Rig) -> Vec<u64> {
+    let watermarks = records(&rig.durable).into_iter().filter(|record| record.kind == KIND);
+    watermarks.map(|record| decode(&record.payload).expect("a number").sequence).collect()
+}
+
+#[test]
+fn it_is_told_once_a_second_while_the_firehose_grows() {
+    let mut rig = rig();
+    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    assert_eq!(rig.step(), Next::Woken);
+    assert!(ring.offer(1, 0, b"a"));
+    rig.step();
+    rig.step_after(MS);
+    assert_eq!((told(&rig), records(&rig.firehose).len()), (vec![], 1), "it is not durable yet");
+    rig.step_after(PACE.after);
+    rig.step();
+    assert_eq!(told(&rig), [1]);
+    for _ in 0..20 {
+        assert!(ring.offer(1, 0, b"b"));
+        rig.step_after(PACE.after / 2);
+    }
+    assert_eq!(told(&rig).len(), 2, "the second came a second later");
+    for _ in 0..50 {
+        rig.step_after(MS * 100);
+    }
+    assert_eq!(told(&rig)[2..], [21], "and no more once it rests");
+}
+
+#[test]
+fn one_that_is_lost_is_told_once_more() {
+    let mut rig = rig();
+    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    rig.step();
+    rig.durable.set_faults(Faults { sync: 1, ..Faults::default() });
+    assert!(ring.offer(1, 0, b"a"));
+    for _ in 0..40 {
+        rig.step_after(MS * 20);
+    }
+    assert_eq!(rig.heard.take(), ["Failing { lane: Durable"]);
+    rig.durable.set_faults(Faults::default());
+    for _ in 0..40 {
+        rig.step_after(MS * 100);
+    }
+    assert_eq!(told(&rig), [1]);
+}
+
+#[test]
+fn the_last_is_told_at_the_end() {
+    let mut rig = rig();
+    let mut ring = rig.keeper.firehose_ring(0, 10_000);
+    rig.step();
+    for _ in 0..3 {
+        assert!(ring.offer(1, 0, b"a"));
+    }
+    rig.keeper.close();
+    for _ in 0..10 {
+        rig.step();
+    }
+    assert!(rig.keeper.is_settled());
+    assert_eq!(told(&rig), [3]);
+}
+
+#[test]
+fn what_is_not_durable_is_not_told() {
+    let ahead = || {
+        let mut rig = rig();
+        let mut ring = rig.keeper.firehose_ring(0, 10_000);
+        rig.step();
+        assert!(ring.offer(1, 0, b"a"));
+        for _ in 0..5 {
+            rig.step_after(MS);
+        }
+        told(&rig)
+    };
+    assert_eq!(ahead(), [0; 0]);
+    plant(Some(Bug::WatermarkAhead));
+    let found = ahead();
+    plant(None);
+    assert_ne!(found, [0; 0], "a watermark ahead of the disk went unnoticed");
+}
+
+/// A kill, and then a firehose that lacks its last segments: the next start says which records.
+#[test]
+fn what_is_gone_after_a_crash_is_missing() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let root = temporary.path();
+    let options = LogOptions {
+        firehose: LaneOptions { commit: LaneOptions::DURABLE.commit, ..OPTIONS },
+        durable: OPTIONS,
+        ..LogOptions::DEFAULT
+    };
+    let open = || {
+        let mut problems = Vec::new();
+        let visit = |_, item| {
+            if let Item::Corruption(corruption) = item {
+                problems.push(corruption.problem);
+            }
+        };
+        let opened = Log::open(root, &options, FORMATS, Box::new(|_| ()), visit);
+        let (log, recoveries) = opened.expect("the folder is ours");
+        (log, recoveries, problems)
+    };
+    let (mut log, ..) = open();
+    let mut ring = log.firehose_ring(0, 100_000);
+    for _ in 0..20 {
+        assert!(ring.offer(1, 0, &[b'x'; 500]));
+    }
+    let left = log.start().expect("a thread").close(Duration::from_secs(5)).expect("it ends");
+    assert_eq!(left.firehose, 0);
+    // As if it had been killed: nothing is sealed, and all but the first segments are gone.
+    let folder = root.join("firehose");
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .expect("a folder")
+        .map(|it| it.expect("a file").path())
+        .collect();
+    files.retain(|file| file.extension().is_some_and(|it| it == "segment"));
+    files.sort();
+    assert!(files.len() > 2, "{files:?}");
+    files[1..].iter().for_each(|file| std::fs::remove_file(file).expect("it is there"));
+    std::fs::remove_file(folder.join("end")).expect("it is there");
+    let durable = Folder::read_only(root.join("durable"));
+    let known = KnownReach::read(&durable, KIND, decode).expect("it is read").expect("it is told");
+    assert_eq!(known.watermark.sequence, 20);
+    let (_log, recoveries, problems) = open();
+    let (last, durable) = (recoveries.firehose.last, recoveries.firehose.durable);
+    assert!(last < 20 && durable == 20, "{recoveries:?}");
+    assert_eq!(problems, [Problem::Missing { from: last + 1, through: 20 }]);
+    assert_eq!((recoveries.watermark, recoveries.firehose.end), (Some(known), FoundEnd::Unknown));
+}

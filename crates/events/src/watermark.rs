@@ -1,0 +1,68 @@
+//! How far auctions were recorded when a moment of the durable lane was written. Knows no auction.
+
+use crate::fields::watermark as field;
+use crate::{Malformed, Reader, VERSION, Varint, Writer, check_version};
+
+/// Every record of the firehose up to a sequence was durable when this was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watermark {
+    /// Which start of the node recorded the last of them.
+    pub epoch: u64,
+    /// The last of them.
+    pub sequence: u64,
+}
+
+impl Watermark {
+    /// Writes it behind what `out` holds.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut record = Writer::new(out);
+        record.uint(field::VERSION, VERSION.into());
+        record.uint(field::EPOCH, self.epoch);
+        record.uint(field::SEQUENCE, self.sequence);
+        record.finish();
+    }
+
+    /// Reads it again.
+    ///
+    /// # Errors
+    ///
+    /// When it is none, or of a later version.
+    pub fn decode(record: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::of_record(record)?;
+        check_version(reader.take(field::VERSION, Varint::uint)?.unwrap_or(0))?;
+        let watermark = Self {
+            epoch: reader.take(field::EPOCH, Varint::uint)?.unwrap_or(0),
+            sequence: reader.take(field::SEQUENCE, Varint::uint)?.unwrap_or(0),
+        };
+        reader.finish()?;
+        Ok(watermark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+    use crate::v1;
+
+    const WATERMARK: Watermark = Watermark { epoch: 3, sequence: 1_234_567 };
+
+    /// Never changed: files hold such bytes.
+    const VERSION_1: [u8; 14] = [8, 1, 16, 3, 24, 0x87, 0xad, 0x4b, 0xfd, 0x7f, 8, 0, 0, 0];
+
+    #[test]
+    fn a_watermark_keeps_its_bytes() {
+        let mut out = Vec::new();
+        WATERMARK.encode(&mut out);
+        assert_eq!(out, VERSION_1);
+        assert_eq!(Watermark::decode(&VERSION_1), Ok(WATERMARK));
+        let message = v1::Watermark::decode(&VERSION_1[..]).unwrap();
+        let want = v1::Watermark { version: 1, epoch: 3, sequence: 1_234_567, length: 8 };
+        assert_eq!(message, want);
+        assert_eq!(message.encode_to_vec(), VERSION_1);
+        for len in 0..VERSION_1.len() {
+            assert!(Watermark::decode(&VERSION_1[..len]).is_err(), "the first {len} bytes");
+        }
+    }
+}
