@@ -399,7 +399,7 @@ fn an_account_as_a_whole() {
         &[words, "(budget_exhausted)", "on its way: 0.01 USD at shards"],
         &[],
     );
-    let row: Vec<_> = said.lines().nth(2).unwrap().split_whitespace().collect();
+    let row: Vec<_> = said.lines().nth(3).unwrap().split_whitespace().collect();
     assert_eq!(row, ["life", "100.00", "USD", "100.00", "USD", "0.00", "USD"]);
     assert!(!said.contains("limit of"), "its rows are no campaign's: {said}");
 }

@@ -387,7 +387,7 @@ fn why(of: &Held, call: &Call) -> Reply {
 fn why_account(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.budgets.why_account(id) {
-        Ok(standing) => Reply::json(&shown::why_account(id, &standing)),
+        Ok(standing) => Reply::json(&shown::why_account(id, &standing, &*of.exchange)),
         Err(refused) => shown::refused(&refused),
     }
 }

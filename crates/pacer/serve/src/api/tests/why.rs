@@ -159,3 +159,19 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
     }
     fixture.admin.stop();
 }
+
+#[test]
+fn an_account_that_can_win_nothing_says_so() {
+    let fixture = Fixture::new();
+    let check = |reason: Value, words: &str| {
+        let shown = fixture.get("/v1/accounts/acme/why");
+        assert_eq!((&shown["reason"], &shown["words"]), (&reason, &json!(words)), "{shown}");
+    };
+    check(Value::Null, "nothing keeps it from spending");
+    fixture.view.is_rateless.store(true, Ordering::Relaxed);
+    let rate = "its currency, USD, has no rate: its bids cannot be compared";
+    check(json!("no_rate"), rate);
+    *fixture.view.obstacle.lock().expect("nothing panics") = Some("the disk is full".to_owned());
+    check(json!("record_unavailable"), "nothing can be won: the disk is full");
+    fixture.admin.stop();
+}
