@@ -3,6 +3,7 @@
 //! Owns the command line, and what is asked for. How it is sent is client.rs's; how it is shown,
 //! the modules of each answer.
 
+mod apply;
 mod audit;
 mod client;
 mod curve;
@@ -19,6 +20,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use crate::exit::{Exit, Failure};
+use apply::{Apply, Update};
 pub(crate) use audit::{AuditArgs, run as run_audit};
 use client::{Client, Refusal, encoded};
 
@@ -42,6 +44,10 @@ pub(crate) enum CampaignCommand {
     Show(One),
     /// Create what a file defines, in TOML or JSON
     Create(Create),
+    /// Change keys of it, and print what has changed
+    Update(Update),
+    /// Create or change it to what a file says, and print what has changed
+    Apply(Apply),
     /// Set limits; amounts are absolute
     Budget(Budget),
     /// Stop its spending
@@ -54,6 +60,8 @@ pub(crate) enum CampaignCommand {
     Why(One),
     /// Show what it has spent: in this hour, today by hours, and in all
     Spend(One),
+    /// Show who changed which keys of campaigns, each before and after
+    Audit(AuditArgs),
     /// Draw what it spends beside what it should
     Curve {
         #[command(flatten)]
@@ -78,6 +86,10 @@ pub(crate) enum AccountCommand {
     Show(One),
     /// Create what a file defines, in TOML or JSON
     Create(Create),
+    /// Change keys of it, and print what has changed
+    Update(Update),
+    /// Create or change it to what a file says, and print what has changed
+    Apply(Apply),
     /// Set limits; amounts are absolute
     Budget(Budget),
     /// Stop the spending of all its campaigns
@@ -88,6 +100,8 @@ pub(crate) enum AccountCommand {
     Why(One),
     /// Show what it has spent as a whole: in this hour, today by hours, and in all
     Spend(One),
+    /// Show who changed which keys of accounts, each before and after
+    Audit(AuditArgs),
 }
 
 /// Who is asked, and in which form it answers.
@@ -199,6 +213,12 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
         }
         CampaignCommand::Show(one) => show(KIND, one, &mut out),
         CampaignCommand::Create(args) => create(KIND, args, &mut out),
+        CampaignCommand::Update(args) => apply::update(KIND, args, &mut out),
+        CampaignCommand::Apply(args) => apply::apply(KIND, args, &mut out),
+        CampaignCommand::Audit(args) => {
+            drop(out);
+            audit::run_of(Some(KIND), args)
+        }
         CampaignCommand::Budget(args) => budget(KIND, args, &mut out),
         CampaignCommand::Pause(args) => change(KIND, ("PUT", "/pause"), args, &mut out),
         CampaignCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),
@@ -223,6 +243,12 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
         AccountCommand::List { removed, asking } => list((KIND, None), *removed, asking, &mut out),
         AccountCommand::Show(one) => show(KIND, one, &mut out),
         AccountCommand::Create(args) => create(KIND, args, &mut out),
+        AccountCommand::Update(args) => apply::update(KIND, args, &mut out),
+        AccountCommand::Apply(args) => apply::apply(KIND, args, &mut out),
+        AccountCommand::Audit(args) => {
+            drop(out);
+            audit::run_of(Some(KIND), args)
+        }
         AccountCommand::Budget(args) => budget(KIND, args, &mut out),
         AccountCommand::Pause(args) => change(KIND, ("PUT", "/pause"), args, &mut out),
         AccountCommand::Resume(args) => change(KIND, ("DELETE", "/pause"), args, &mut out),

@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+#[path = "campaign/apply.rs"]
+mod apply;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -120,6 +123,7 @@ impl Server {
             .args(args)
             .args(["--admin", &format!("http://{}", self.address)])
             .env("VICKREY_ADMIN_TOKEN", token)
+            .env("VICKREY_ACTOR", "alice")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -203,8 +207,8 @@ fn a_campaign_from_its_file_to_its_end() {
         0,
         &[
             "campaign summer, version 4, open, defined in the API",
-            "  bid.value     2.50",
-            "  daily_budget  2",
+            "  bid.value     2.50 USD",
+            "  daily_budget  2.00 USD",
             "spent: 0.50 USD in this hour, 1.50 USD today, 3.50 USD in all",
         ],
         &[],
@@ -395,7 +399,7 @@ fn an_account_as_a_whole() {
         &[words, "(budget_exhausted)", "on its way: 0.01 USD at shards"],
         &[],
     );
-    let row: Vec<_> = said.lines().nth(2).unwrap().split_whitespace().collect();
+    let row: Vec<_> = said.lines().nth(3).unwrap().split_whitespace().collect();
     assert_eq!(row, ["life", "100.00", "USD", "100.00", "USD", "0.00", "USD"]);
     assert!(!said.contains("limit of"), "its rows are no campaign's: {said}");
 }
@@ -409,15 +413,20 @@ fn what_was_changed_is_listed() {
     server.run(&["account", "pause", "acme"], 0, &[], &[]);
     let listed = server.run(&["audit"], 0, &[], &[]);
     let rows: Vec<Vec<_>> = listed.lines().map(|it| it.split_whitespace().collect()).collect();
-    assert_eq!(rows[0][..5], ["when", "what", "of", "id", "version"]);
+    let head = ["when", "who", "what", "of", "id", "version", "key", "before", "after"];
+    assert_eq!(rows[0], head);
     let at = "2027-01-15T08:00:00.000Z";
-    assert_eq!(rows[1][..8], [at, "create", "account", "acme", "1", "100", "-", "-"]);
-    assert!(rows[1][8].ends_with("a.toml"), "{listed}");
-    let created = [at, "create", "campaign", "summer", "1", "5", "-", "-", "the", "API"];
-    assert_eq!(rows[2], created);
-    assert_eq!(rows[3][1..8], ["budget", "campaign", "summer", "2", "5", "3", "-"]);
-    assert_eq!(rows[4][1..5], ["pause", "account", "acme", "2"]);
+    assert_eq!(rows[1], [at, "files", "create", "account", "acme", "1"]);
+    assert_eq!(rows[2], [at, "alice", "create", "campaign", "summer", "1"]);
+    let budget = ["budget", "campaign", "summer", "2", "daily_budget", "-", "3"];
+    assert_eq!(rows[3], [&[at, "alice"], &budget[..]].concat());
+    let paused = ["pause", "account", "acme", "2", "paused", "-", "true"];
+    assert_eq!(rows[4], [&[at, "alice"], &paused[..]].concat());
     assert_eq!(rows.len(), 5);
+    let of_accounts = server.run(&["account", "audit"], 0, &["pause"], &[]);
+    assert!(!of_accounts.contains("summer"), "{of_accounts}");
+    let of_campaigns = server.run(&["campaign", "audit", "--id", "summer"], 0, &["budget"], &[]);
+    assert!(!of_campaigns.contains("acme"), "{of_campaigns}");
 
     // The latest, in their order.
     let latest = server.run(&["audit", "--limit", "2"], 0, &[], &[]);

@@ -11,7 +11,7 @@ use jiff::{Span, Timestamp, civil};
 use serde_json::Value;
 
 use super::client::{Client, encoded};
-use super::{Asking, PAGE, print_json, show};
+use super::{Asking, Kind, PAGE, print_json, show};
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
@@ -30,8 +30,13 @@ pub(crate) struct AuditArgs {
 }
 
 pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Exit> {
+    run_of(None, args)
+}
+
+/// Of one kind alone, if it is given.
+pub(super) fn run_of(kind: Option<Kind>, args: &AuditArgs) -> anyhow::Result<Exit> {
     let mut out = io::stdout().lock();
-    let entries = entries(args)?;
+    let entries = entries(kind, args)?;
     if args.asking.json {
         return print_json(&entries.into_iter().collect(), &mut out);
     }
@@ -41,12 +46,13 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Exit> {
 }
 
 /// The latest entries that are meant, the oldest first.
-fn entries(args: &AuditArgs) -> anyhow::Result<Vec<Value>> {
+fn entries(kind: Option<Kind>, args: &AuditArgs) -> anyhow::Result<Vec<Value>> {
     let client = Client::new(&args.asking)?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let is_meant = |entry: &Value| {
         let at = entry["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
         args.since.is_none_or(|since| at.is_some_and(|at| since <= at))
+            && kind.is_none_or(|kind| entry["kind"] == kind.name())
             && args.id.as_deref().is_none_or(|id| entry["id"] == id)
     };
     let (mut latest, mut after) = (VecDeque::new(), String::new());

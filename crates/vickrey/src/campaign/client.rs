@@ -25,6 +25,9 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The variable that has the admin token.
 const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
 
+/// The variable that names who asks, for the audit.
+const ACTOR: &str = "VICKREY_ACTOR";
+
 /// An admin listener.
 pub(super) struct Client {
     /// As it was given.
@@ -33,6 +36,8 @@ pub(super) struct Client {
     /// `None` if the URL begins with `http:`.
     tls: Option<Tls>,
     token: Option<String>,
+    /// Who asks, for the audit.
+    actor: Option<String>,
 }
 
 /// A refusal: its status and code, and what is wrong, with fields and remedies.
@@ -49,16 +54,30 @@ impl Refusal {
         self.code == "not_found"
     }
 
+    /// Of a request that nobody has answered.
+    pub(super) fn unanswered(error: &anyhow::Error) -> Self {
+        Self { status: 503, code: String::new(), message: error.to_string() }
+    }
+
+    /// What is wrong, with fields and remedies.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// With its exit code.
     pub(super) fn into_failure(self) -> anyhow::Error {
-        let exit = match (self.status, self.code.as_str()) {
+        Failure::with_exit(self.exit(), self.message)
+    }
+
+    /// The code that a command exits with for it.
+    pub(super) fn exit(&self) -> Exit {
+        match (self.status, self.code.as_str()) {
             (429 | 500.., _) | (_, "not_configured") => Exit::Unavailable,
             (_, "not_found") => Exit::NotFound,
             (_, "conflict" | "idempotency_key_reused") => Exit::Conflict,
             (_, "precondition_failed") => Exit::Stale,
             _ => Exit::Usage,
-        };
-        Failure::with_exit(exit, self.message)
+        }
     }
 }
 
@@ -95,7 +114,7 @@ impl Client {
         if token.as_ref().is_some_and(|token| !token.bytes().all(|b| b.is_ascii_graphic())) {
             return Err(Failure::usage(format!("{TOKEN} has letters that no header can bear")));
         }
-        Ok(Self { url: url.to_owned(), authority, tls, token })
+        Ok(Self { url: url.to_owned(), authority, tls, token, actor: actor() })
     }
 
     /// What stands at a path.
@@ -121,6 +140,11 @@ impl Client {
         }
         if !body.is_empty() {
             put("content-type", "application/json");
+        }
+        if method != "GET"
+            && let Some(actor) = &self.actor
+        {
+            put("vickrey-actor", actor);
         }
         for (name, value) in headers {
             if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
@@ -162,6 +186,14 @@ impl Client {
         }
         Err(last)
     }
+}
+
+/// Who asks: as the variable says, else the user.
+fn actor() -> Option<String> {
+    let named = [ACTOR, "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    let fits = |byte: u8| (b' '..=b'~').contains(&byte);
+    let letters = named?.bytes().filter(|byte| fits(*byte)).map(char::from).take(64).collect();
+    Some(letters).filter(|letters: &String| !letters.is_empty())
 }
 
 /// Sends a request and reads until the other side closes.

@@ -10,6 +10,9 @@ use super::Kind;
 use super::table::Column::{Figures, Text};
 use super::table::{amount, obeyed_by_none, table, text, visible};
 
+/// Keys of definitions that are amounts.
+const AMOUNTS: [&str; 5] = ["budget", "daily_budget", "hourly_budget", "bid.value", "bid.price"];
+
 /// A line for each.
 pub(super) fn list(kind: Kind, views: &[Value], out: &mut dyn Write) -> io::Result<()> {
     if views.is_empty() {
@@ -124,6 +127,14 @@ pub(super) fn one(
     writeln!(out, "{} {id}, version {version}, {}, defined in {from}", kind.name(), state(view))?;
     let mut lines = Vec::new();
     flatten("", &view["definition"], &mut lines);
+    let currency = spend.map_or(&view["definition"]["currency"], |spend| &spend["currency"]);
+    for (_, value) in lines.iter_mut().filter(|(key, _)| AMOUNTS.contains(&key.as_str())) {
+        let given = Value::from(value.as_str());
+        // A currency may be written with it.
+        if currency.is_string() && given.as_str().is_some_and(|it| !it.contains(' ')) {
+            *value = amount(&given, currency);
+        }
+    }
     let width = lines.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
     for (key, value) in &lines {
         writeln!(out, "  {key:width$}  {value}")?;
@@ -162,23 +173,29 @@ pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
     if entries.is_empty() {
         return writeln!(out, "no changes");
     }
-    let head = ["when", "what", "of", "id", "version", "budget", "daily", "hourly", "defined in"]
-        .map(Text);
-    let row = |entry: &Value| {
-        let limit = |key: &str| entry["definition"][key].as_str().unwrap_or("-").to_owned();
-        [
+    let head = ["when", "who", "what", "of", "id", "version", "key", "before", "after"].map(Text);
+    let mut rows = Vec::new();
+    for entry in entries {
+        let changes = entry["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let who = entry["actor"].as_str().or_else(|| entry["file"].as_str()).unwrap_or("api");
+        let mut of = [
             text(&entry["at"]),
+            who.to_owned(),
             text(&entry["action"]),
             text(&entry["kind"]),
             text(&entry["id"]),
             text(&entry["version"]),
-            limit("budget"),
-            limit("daily_budget"),
-            limit("hourly_budget"),
-            entry["file"].as_str().unwrap_or("the API").to_owned(),
-        ]
-    };
-    table(&head, &entries.iter().map(row).collect::<Vec<_>>(), out)
+        ];
+        let value = |value: &Value| if value.is_null() { "-".to_owned() } else { text(value) };
+        let changed =
+            changes.iter().map(|of| [text(&of["key"]), value(&of["before"]), value(&of["after"])]);
+        let nothing = changes.is_empty().then_some([const { String::new() }; 3]);
+        for [key, before, after] in changed.chain(nothing) {
+            let [at, who, what, kind, id, version] = std::mem::take(&mut of);
+            rows.push([at, who, what, kind, id, version, key, before, after]);
+        }
+    }
+    table(&head, &rows, out)
 }
 
 /// What a change has come to.
@@ -188,7 +205,7 @@ pub(super) fn changed(kind: Kind, view: &Value, out: &mut dyn Write) -> io::Resu
     warnings(view, out)
 }
 
-fn warnings(view: &Value, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn warnings(view: &Value, out: &mut dyn Write) -> io::Result<()> {
     for warning in view["warnings"].as_array().into_iter().flatten() {
         writeln!(out, "note: {}", text(warning))?;
     }
@@ -208,7 +225,7 @@ fn state(view: &Value) -> &'static str {
 }
 
 /// Every key with its path.
-fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
+pub(super) fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
     let object: &Map<String, Value> = match value {
         Value::Object(object) => object,
         other => return lines.push((path.to_owned(), visible(&text(other)))),

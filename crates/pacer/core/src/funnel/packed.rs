@@ -1,7 +1,8 @@
 //! Counts of the past in few bytes: most steps of most campaigns are nothing.
 //!
-//! A list of entries, each: its begin in units of ten minutes since 1970, whether it is a whole hour, a
-//! set of the steps that are not nothing, and these, all as LEB128. About 15 bytes an entry.
+//! A list of entries in order of time, each: how long after the one before it begins, in units of ten
+//! minutes, whether it is a whole hour, a set of the steps that are not nothing, and these, all as LEB128.
+//! About 12 bytes an entry.
 
 use units::Nanos;
 
@@ -21,8 +22,12 @@ const SPENT: u32 = 1 << FunnelStep::ALL.len();
 
 pub(super) fn pack(parts: &[PastPart]) -> Box<[u8]> {
     let mut bytes = Vec::with_capacity(parts.len() * 16);
+    let mut before = 0;
     for PastPart { part, is_hour, counts } in parts {
-        put(&mut bytes, u64::from(*part) << 1 | u64::from(*is_hour));
+        assert!(before <= *part, "entries are in order of time");
+        let since = u64::from(part - before);
+        before = *part;
+        put(&mut bytes, since << 1 | u64::from(*is_hour));
         let told = FunnelStep::ALL.into_iter().filter(|step| counts.get(*step) > 0);
         let mut set = told.clone().fold(0, |set, step| set | 1 << step as u32);
         if counts.spent > Nanos::ZERO {
@@ -39,6 +44,7 @@ pub(super) fn pack(parts: &[PastPart]) -> Box<[u8]> {
 
 pub(super) fn unpack(mut bytes: &[u8]) -> Vec<PastPart> {
     let mut parts = Vec::new();
+    let mut before = 0;
     let small = |word: u64| u32::try_from(word).expect("it was packed from 32 bits");
     while !bytes.is_empty() {
         let begin = take(&mut bytes);
@@ -50,7 +56,8 @@ pub(super) fn unpack(mut bytes: &[u8]) -> Vec<PastPart> {
         if set & SPENT != 0 {
             counts.spent = Nanos::new(take(&mut bytes));
         }
-        parts.push(PastPart { part: small(begin >> 1), is_hour: begin & 1 == 1, counts });
+        before += small(begin >> 1);
+        parts.push(PastPart { part: before, is_hour: begin & 1 == 1, counts });
     }
     parts
 }

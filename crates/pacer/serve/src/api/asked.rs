@@ -10,7 +10,7 @@ use runtime::config::Problem;
 use serde_json::{Map, Value, json};
 
 use super::shown::invalid;
-use crate::registry::{NotRead, read_json};
+use crate::registry::{ChangeOptions, NotRead, read_json};
 
 /// Media types of whole definitions.
 pub(super) const JSON: &[&str] = &["application/json"];
@@ -20,6 +20,9 @@ pub(super) const MERGE_PATCH: &[&str] = &["application/merge-patch+json", "appli
 
 /// Longest idempotency key.
 const KEY_BYTES_MAX: usize = 128;
+
+/// Longest name of who asks.
+const ACTOR_BYTES_MAX: usize = 64;
 
 /// A request, as it is read.
 #[derive(Clone, Copy)]
@@ -46,6 +49,15 @@ impl<'c> Asked<'c> {
 
     /// The body, an object.
     pub(super) fn body(self, media_types: &[&str]) -> Result<Map<String, Value>, Reply> {
+        self.judged_body(media_types, |_| Vec::new())
+    }
+
+    /// The same; where names stand twice, what else is wrong with it, by `problems`, is told at once.
+    pub(super) fn judged_body(
+        self,
+        media_types: &[&str],
+        problems: impl Fn(&Map<String, Value>) -> Vec<Problem>,
+    ) -> Result<Map<String, Value>, Reply> {
         let given = self.0.header("content-type")?.unwrap_or_default();
         let media_type = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if !media_types.contains(&media_type.as_str()) {
@@ -55,8 +67,10 @@ impl<'c> Asked<'c> {
         match read_json(self.0.body()) {
             Ok(Value::Object(body)) => Ok(body),
             Ok(_) => Err(bad("body", "the body is no object: send one, with a definition's keys")),
-            Err(NotRead::Twice(paths)) => {
-                Err(invalid(&paths.iter().map(|path| twice(path)).collect::<Vec<_>>()))
+            Err(NotRead::Twice(paths, value)) => {
+                let twice = paths.iter().map(|path| twice(path));
+                let others = value.as_object().map(problems).unwrap_or_default();
+                Err(invalid(&twice.chain(others).collect::<Vec<_>>()))
             }
             Err(NotRead::Json(error)) => {
                 Err(bad("body", &format!("the body is not JSON: {error}: send a JSON object")))
@@ -111,6 +125,20 @@ impl<'c> Asked<'c> {
         }
         let message = format!("the key needs 1 to {KEY_BYTES_MAX} letters without spaces");
         Err(bad("idempotency-key", &message))
+    }
+
+    /// Who asks, as they say themselves, and whether anything is to be changed; at version `expected`.
+    pub(super) fn options(self, expected: Option<u64>) -> Result<ChangeOptions<'c>, Reply> {
+        let actor = self.0.header("vickrey-actor")?;
+        let fits = |actor: &str| {
+            (1..=ACTOR_BYTES_MAX).contains(&actor.len())
+                && actor.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        };
+        if actor.is_some_and(|actor| !fits(actor)) {
+            let message = format!("the actor needs 1 to {ACTOR_BYTES_MAX} letters");
+            return Err(bad("vickrey-actor", &message));
+        }
+        Ok(ChangeOptions { key: None, expected, actor, is_dry_run: self.flag("dry_run")? })
     }
 
     /// Refuses what the query has beyond what is known.

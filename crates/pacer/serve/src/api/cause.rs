@@ -53,7 +53,7 @@ impl Cause {
                 unavailable.map(|it| of_refusal(it, standing))
             })
             .or_else(|| exchange.obstacle().map(|words| obstacle(&words)))
-            .or_else(|| without_rate(standing.currency?, *exchange))
+            .or_else(|| without_rate("its account's", standing.currency?, *exchange))
             .or_else(|| refusal.map(|it| of_refusal(it, standing)))
             .or_else(|| funnel::cause((*windows)?, *mismatches, standing.currency))
             .unwrap_or_else(Self::nothing)
@@ -77,12 +77,11 @@ fn obstacle(words: &str) -> Cause {
     Cause::new("record_unavailable", words, "free or repair the disk of record.directory")
 }
 
-fn without_rate(currency: Currency, exchange: &dyn ExchangeView) -> Option<Cause> {
+fn without_rate(whose: &str, currency: Currency, exchange: &dyn ExchangeView) -> Option<Cause> {
     if exchange.has_rate(currency) {
         return None;
     }
-    let words =
-        format!("its account's currency, {currency}, has no rate: its bids cannot be compared");
+    let words = format!("{whose} currency, {currency}, has no rate: its bids cannot be compared");
     let remedy = format!("add {currency} to currency.rates of the configuration");
     Some(Cause::new("no_rate", words, &remedy))
 }
@@ -133,6 +132,19 @@ pub(super) struct About<'w> {
 }
 
 impl About<'_> {
+    /// Of an account as a whole: the ledger's reason, else what keeps all of its campaigns from winning.
+    pub(super) fn cause(&self, currency: Option<Currency>, exchange: &dyn ExchangeView) -> Cause {
+        let ledger = self.refusal.map(|refusal| Cause {
+            reason: Some(refusal.label()),
+            words: self.words(currency),
+            remedy: self.remedy(),
+        });
+        ledger
+            .or_else(|| exchange.obstacle().map(|words| obstacle(&words)))
+            .or_else(|| without_rate("its", currency?, exchange))
+            .unwrap_or_else(Cause::nothing)
+    }
+
     /// Why, with the figures that make it so.
     pub(super) fn words(&self, currency: Option<Currency>) -> String {
         let Some(refusal) = self.refusal else { return nothing() };

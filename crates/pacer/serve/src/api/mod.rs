@@ -26,7 +26,8 @@ use units::Currency;
 
 use crate::handle::Delivery;
 use crate::registry::{
-    AccountStanding, Answered, CampaignStanding, Edit, Listing, Refused, Registry, Rules,
+    AccountStanding, Answered, CampaignStanding, ChangeOptions, Edit, Listing, Refused, Registry,
+    Rules,
 };
 use asked::Asked;
 pub use exchange::{ExchangeView, Mismatches, NoExchange};
@@ -44,8 +45,11 @@ pub trait Budgets: Send + Sync {
         &self,
         kind: Kind,
         body: &Map<String, Value>,
-        key: Option<&str>,
+        options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused>;
+
+    /// Every problem of a definition by itself.
+    fn problems(&self, kind: Kind, body: &Map<String, Value>) -> Vec<Problem>;
 
     /// Changes one.
     ///
@@ -55,7 +59,7 @@ pub trait Budgets: Send + Sync {
         &self,
         of: (Kind, &str),
         edit: &Edit,
-        expected: Option<u64>,
+        options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused>;
 
     /// Shows one.
@@ -120,18 +124,22 @@ impl<R: Rules> Budgets for Registry<R> {
         &self,
         kind: Kind,
         body: &Map<String, Value>,
-        key: Option<&str>,
+        options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused> {
-        Self::create(self, kind, body, key)
+        self.create_with(kind, body, options)
+    }
+
+    fn problems(&self, kind: Kind, body: &Map<String, Value>) -> Vec<Problem> {
+        Self::problems(self, kind, body)
     }
 
     fn edit(
         &self,
         of: (Kind, &str),
         edit: &Edit,
-        expected: Option<u64>,
+        options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused> {
-        Self::edit(self, of, edit, expected)
+        self.edit_with(of, edit, options)
     }
 
     fn show(&self, kind: Kind, id: &str) -> Result<Answered, Refused> {
@@ -284,9 +292,14 @@ fn add_deliveries(of: &Held, views: &mut [Value]) -> Result<(), Refused> {
 fn create(of: &Held, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
         let asked = Asked::new(call);
-        let (key, body) = (asked.key()?, asked.body(asked::JSON)?);
+        let judge = |body: &_| of.budgets.problems(kind, body);
+        let (key, body) = (asked.key()?, asked.judged_body(asked::JSON, judge)?);
+        let options = ChangeOptions { key, ..asked.options(None)? };
         let Answered { version, view } =
-            of.budgets.create(kind, &body, key).map_err(|it| shown::refused(&it))?;
+            of.budgets.create(kind, &body, &options).map_err(|it| shown::refused(&it))?;
+        if options.is_dry_run {
+            return Ok(Reply::json(&view));
+        }
         let id = view["id"].as_str().unwrap_or_default();
         let path = match kind {
             Kind::Account => format!("/v1/accounts/{id}"),
@@ -301,12 +314,17 @@ fn show(of: &Held, kind: Kind, call: &Call) -> Reply {
 }
 
 fn edit(of: &Held, kind: Kind, call: &Call, edit: &Edit) -> Result<Reply, Reply> {
-    let expected = Asked::new(call).version()?;
-    Ok(answered(of.budgets.edit((kind, call.parameter("id")), edit, expected)))
+    let asked = Asked::new(call);
+    let options = asked.options(asked.version()?)?;
+    Ok(answered(of.budgets.edit((kind, call.parameter("id")), edit, &options)))
 }
 
 fn replace(of: &Held, kind: Kind, call: &Call) -> Reply {
-    or_refused(|| edit(of, kind, call, &Edit::Replace(Asked::new(call).body(asked::JSON)?)))
+    or_refused(|| {
+        let judge = |body: &_| of.budgets.problems(kind, body);
+        let body = Asked::new(call).judged_body(asked::JSON, judge)?;
+        edit(of, kind, call, &Edit::Replace(body))
+    })
 }
 
 fn merge(of: &Held, kind: Kind, call: &Call) -> Reply {
@@ -327,7 +345,8 @@ fn budget(of: &Held, kind: Kind, call: &Call) -> Reply {
         let mut body = asked.body(asked::JSON)?;
         let expected = asked.version_or(body.remove("version"))?;
         let edit = Edit::Budgets(body);
-        Ok(answered(of.budgets.edit((kind, call.parameter("id")), &edit, expected)))
+        let options = asked.options(expected)?;
+        Ok(answered(of.budgets.edit((kind, call.parameter("id")), &edit, &options)))
     })
 }
 
@@ -368,7 +387,7 @@ fn why(of: &Held, call: &Call) -> Reply {
 fn why_account(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.budgets.why_account(id) {
-        Ok(standing) => Reply::json(&shown::why_account(id, &standing)),
+        Ok(standing) => Reply::json(&shown::why_account(id, &standing, &*of.exchange)),
         Err(refused) => shown::refused(&refused),
     }
 }

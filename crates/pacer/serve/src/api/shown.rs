@@ -194,7 +194,11 @@ pub(super) fn why(id: &str, standing: &CampaignStanding, exchange: &dyn Exchange
     })
 }
 
-pub(super) fn why_account(id: &str, standing: &AccountStanding) -> Value {
+pub(super) fn why_account(
+    id: &str,
+    standing: &AccountStanding,
+    exchange: &dyn ExchangeView,
+) -> Value {
     let AccountStanding { why, seats, campaigns, currency } = standing;
     let code = currency.map(|currency| currency.code().to_owned());
     let about = About {
@@ -207,6 +211,7 @@ pub(super) fn why_account(id: &str, standing: &AccountStanding) -> Value {
         let words = refusal.map_or_else(nothing, |refusal| refusal.to_string());
         json!({ "refusal": refusal.map(Refusal::label), "words": words })
     };
+    let Cause { reason, words, remedy } = about.cause(*currency, exchange);
     let campaigns = campaigns.iter().map(|(refusal, count)| {
         let mut shown = plain(*refusal);
         shown["count"] = (*count).into();
@@ -214,8 +219,10 @@ pub(super) fn why_account(id: &str, standing: &AccountStanding) -> Value {
     });
     json!({
         "id": id,
+        "reason": reason,
         "refusal": why.refusal.map(Refusal::label),
-        "words": about.words(*currency),
+        "words": words,
+        "remedy": remedy,
         "currency": code,
         "hour": hour(why.hour.as_ref()),
         "levels": about.levels.iter().map(level).collect::<Value>(),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use super::books::{Books, Entry, view};
 use super::definition::{Account, Campaign};
 use super::desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
+use super::difference::differences;
 use super::keys::Keyed;
 use pacer_core::store::{
     AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Kind, Put,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
 /// the audit, with room for the largest that a file may have.
@@ -55,6 +56,8 @@ pub(super) struct Step<R> {
     /// What is to be told of it.
     pub(super) warnings: Vec<String>,
     pub(super) keyed: Option<Keyed>,
+    /// Who asked for it; None for files.
+    pub(super) actor: Option<Arc<str>>,
 }
 
 impl<R> Step<R> {
@@ -62,6 +65,13 @@ impl<R> Step<R> {
         match &self.becomes {
             Becomes::Account(_) => Kind::Account,
             Becomes::Campaign(_) => Kind::Campaign,
+        }
+    }
+
+    /// Notes who asked for it, if they say.
+    pub(super) fn by(&mut self, actor: Option<&str>) {
+        if let Some(actor) = actor {
+            self.actor = Some(actor.into());
         }
     }
 
@@ -83,10 +93,17 @@ impl<R> Step<R> {
         Put { key, expected, definition: Definition { version, body } }
     }
 
-    fn audit(&self, at_unix_ms: u64) -> AuditEntry {
+    /// `before` is the definition that was in force, if there was one.
+    fn audit(&self, at_unix_ms: u64, before: Option<&Map<String, Value>>) -> AuditEntry {
         let mut body = self.answer();
         body["action"] = self.action.label().into();
         body["kind"] = label(self.kind()).into();
+        body["actor"] = self.actor.as_deref().unwrap_or("files").into();
+        let changes = match (before, &body["definition"]) {
+            (Some(before), Value::Object(after)) => differences(before, after),
+            _ => json!([]),
+        };
+        body["changes"] = changes;
         if let Some(keyed) = &self.keyed {
             body["idempotency"] = json!({ "key": keyed.key, "body": keyed.body });
         }
@@ -158,11 +175,13 @@ pub(super) struct Unkept<R> {
     pub(super) error: DeskError,
 }
 
-/// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part.
+/// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part. `before` is
+/// the definition that a step changes, while it is in force.
 pub(super) fn keep<R>(
     desk: &dyn LedgerDesk,
     steps: Vec<Step<R>>,
     at_unix_ms: u64,
+    before: impl Fn(&Step<R>) -> Option<Map<String, Value>>,
     mut kept: impl FnMut(Vec<Step<R>>),
 ) -> Result<(), Unkept<R>> {
     let mut submit = |change, part| match desk.change(change) {
@@ -174,7 +193,7 @@ pub(super) fn keep<R>(
     };
     let (mut part, mut change, mut bytes) = (Vec::new(), Change::default(), 0);
     for step in steps {
-        let (put, audit) = (step.put(), step.audit(at_unix_ms));
+        let (put, audit) = (step.put(), step.audit(at_unix_ms, before(&step).as_ref()));
         let size = put.definition.body.len() + audit.body.len();
         if !part.is_empty() && (bytes + size > PART_BYTES || part.len() >= CHANGE_ITEMS_MAX) {
             submit(std::mem::take(&mut change), std::mem::take(&mut part))?;

@@ -11,8 +11,9 @@ use pacer_core::store::Kind;
 use runtime::config::Problem;
 
 use super::books::{Books, Entry};
+use super::changes::label;
 use super::definition::{Account, Campaign};
-use super::read::{FileSet, Found};
+use super::read::{FileSet, Found, Named};
 use super::record::Origin;
 
 /// Everything that is wrong with a set of files beside itself and what is known.
@@ -114,6 +115,29 @@ fn seats_of_api<R>(books: &Books<R>) -> BTreeMap<String, String> {
         seats.map(move |(dsp, seat)| (format!("{dsp}/{seat}"), format!("the API, `{id}`")))
     });
     seats.collect()
+}
+
+/// Ids that stand twice in files of which something else is wrong.
+pub(super) fn named_twice(names: &[Named]) -> Vec<Problem> {
+    let mut first: HashMap<(&str, &str), &Named> = HashMap::with_capacity(names.len());
+    let mut problems = Vec::new();
+    for named in names {
+        let Some(known) = first.get(&(label(named.kind), &*named.id)) else {
+            first.insert((label(named.kind), &named.id), named);
+            continue;
+        };
+        let line = known.line.map(|line| format!(" line {line}")).unwrap_or_default();
+        let place = format!("{}{line}", known.file.display());
+        problems.push(Problem {
+            file: Some(named.file.display().to_string()),
+            line: named.line,
+            column: None,
+            key: named.key(),
+            value: Some(format!("\"{}\"", named.id)),
+            remedy: format!("is defined twice, first in {place}: rename or remove one"),
+        });
+    }
+    problems
 }
 
 fn twice<'f, T: 'f>(

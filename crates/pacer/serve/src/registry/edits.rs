@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pacer_core::ledger::{Limits, SLOTS_MAX};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
+use runtime::config::Problem;
 use serde_json::{Map, Value, json};
 use units::{Amount, Nanos};
 
@@ -46,6 +47,19 @@ pub struct Answered {
     pub view: Value,
 }
 
+/// How a change is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeOptions<'o> {
+    /// A key that came before with the same is answered as then.
+    pub key: Option<&'o str>,
+    /// Only while it is at this version.
+    pub expected: Option<u64>,
+    /// Who asks, as they say themselves.
+    pub actor: Option<&'o str>,
+    /// Nothing is changed: what would be is judged, and answered.
+    pub is_dry_run: bool,
+}
+
 /// Which definitions are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
@@ -71,10 +85,25 @@ impl<R: Rules> Registry<R> {
         body: &Map<String, Value>,
         key: Option<&str>,
     ) -> Result<Answered, Refused> {
+        self.create_with(kind, body, &ChangeOptions { key, ..ChangeOptions::default() })
+    }
+
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was changed, or whether it was is not known.
+    pub fn create_with(
+        &self,
+        kind: Kind,
+        body: &Map<String, Value>,
+        options: &ChangeOptions<'_>,
+    ) -> Result<Answered, Refused> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
         let now = (self.inner.clock)();
         let asked = || format!("{kind:?} {}", Value::from(body.clone()));
+        let key = options.key.filter(|_| !options.is_dry_run);
         let keyed = key.map(|key| Keyed::new(key, &asked()));
         if let Some(keyed) = &keyed {
             match changing.keys.look(keyed, now) {
@@ -85,7 +114,11 @@ impl<R: Rules> Registry<R> {
         }
         let mut step = self.inner.judged(kind, None, Action::Create, of_api(body))?;
         step.keyed = keyed;
+        step.by(options.actor);
         let view = step.answer();
+        if options.is_dry_run {
+            return Ok(answered(view));
+        }
         self.inner.commit(&mut changing, vec![step])?;
         Ok(answered(view))
     }
@@ -97,27 +130,57 @@ impl<R: Rules> Registry<R> {
     /// When nothing was changed, or whether it was is not known.
     pub fn edit(
         &self,
-        (kind, id): (Kind, &str),
+        of: (Kind, &str),
         edit: &Edit,
         expected: Option<u64>,
+    ) -> Result<Answered, Refused> {
+        self.edit_with(of, edit, &ChangeOptions { expected, ..ChangeOptions::default() })
+    }
+
+    /// The same, as `options` say.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was changed, or whether it was is not known.
+    pub fn edit_with(
+        &self,
+        (kind, id): (Kind, &str),
+        edit: &Edit,
+        options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
         let (version, before) = self.inner.record(kind, id)?;
         let (action, record) = edited((kind, id), edit, &before)?;
-        if let Some(given) = expected.filter(|given| *given != version) {
+        if let Some(given) = options.expected.filter(|given| *given != version) {
             return Err(Refused::Stale { kind, id: id.to_owned(), given, present: version });
         }
         if let Edit::Budgets(budgets) = edit {
             check_budgets(budgets)?;
         }
-        let step = self.inner.judged(kind, Some((id, &before)), action, record)?;
+        let mut step = self.inner.judged(kind, Some((id, &before)), action, record)?;
+        step.by(options.actor);
         if step.becomes.record() == &before {
             return Ok(answered(step.becomes.unchanged(id)));
         }
         let view = step.answer();
+        if options.is_dry_run {
+            return Ok(answered(view));
+        }
         self.inner.commit(&mut changing, vec![step])?;
         Ok(answered(view))
+    }
+
+    /// Every problem of a definition by itself, as it would be judged.
+    pub fn problems(&self, kind: Kind, body: &Map<String, Value>) -> Vec<Problem> {
+        let judged = match kind {
+            Kind::Account => read::account(body).map(drop),
+            Kind::Campaign => {
+                let facts = self.inner.books().facts(|entry| !entry.record.is_removed);
+                read::campaign::<R>(body, &facts).map(drop)
+            }
+        };
+        judged.err().unwrap_or_default()
     }
 
     /// What is shown of a definition, and its version.
@@ -216,7 +279,7 @@ impl<R: Rules> Inner<R> {
         if let (Some(_), Some(limits)) = (before, limits) {
             warnings.extend(self.below_spent((kind, &id), &limits));
         }
-        Ok(Step { id, becomes, action, warnings, keyed: None })
+        Ok(Step { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
     }
 
     /// Limits that are below what is spent. They hold: nothing more is spent.
@@ -309,7 +372,7 @@ fn campaign<R: Rules>(
     Ok((id, Becomes::Campaign(entry), notes, Some(limits)))
 }
 
-fn next_slot<R>(books: &Books<R>, problems: &mut Vec<runtime::config::Problem>) -> Slot {
+fn next_slot<R>(books: &Books<R>, problems: &mut Vec<Problem>) -> Slot {
     if books.next_slot >= SLOTS_MAX {
         let remedy = format!("more than {SLOTS_MAX} campaigns have ever been: begin a new store");
         problems.push(problem("id", None, remedy));

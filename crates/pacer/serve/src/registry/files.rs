@@ -301,7 +301,14 @@ impl<'p, R: Rules> Plan<'p, R> {
             }
             let (version, action) = next(before);
             let becomes = Becomes::Account(Entry { version, record, value: Some(value) });
-            self.steps.push(Step { id, becomes, action, warnings: Vec::new(), keyed: None });
+            self.steps.push(Step {
+                id,
+                becomes,
+                action,
+                warnings: Vec::new(),
+                keyed: None,
+                actor: None,
+            });
         }
     }
 
@@ -331,7 +338,14 @@ impl<'p, R: Rules> Plan<'p, R> {
                     let (version, action) = next(before);
                     let warnings = value.notes.clone();
                     let becomes = Becomes::Campaign(Entry { version, record, value: Some(value) });
-                    self.steps.push(Step { id, becomes, action, warnings, keyed: None });
+                    self.steps.push(Step {
+                        id,
+                        becomes,
+                        action,
+                        warnings,
+                        keyed: None,
+                        actor: None,
+                    });
                 }
             }
         }
@@ -364,7 +378,14 @@ impl<'p, R: Rules> Plan<'p, R> {
 
     fn remove(&mut self, id: &Arc<str>, becomes: Becomes<R>) {
         let (id, action) = (Arc::clone(id), Action::Remove);
-        self.steps.push(Step { id, becomes, action, warnings: Vec::new(), keyed: None });
+        self.steps.push(Step {
+            id,
+            becomes,
+            action,
+            warnings: Vec::new(),
+            keyed: None,
+            actor: None,
+        });
     }
 }
 

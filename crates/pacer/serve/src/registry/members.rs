@@ -18,9 +18,9 @@ pub enum NotRead {
     /// It is no JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// These names stand twice, by their paths.
+    /// These names stand twice, by their paths; and what it says with the last of each.
     #[error("{}", .0.iter().map(|path| format!("{path}: is given twice, remove one")).collect::<Vec<_>>().join("; "))]
-    Twice(Vec<String>),
+    Twice(Vec<String>, Value),
 }
 
 /// Reads JSON of any kind.
@@ -34,7 +34,7 @@ pub fn read_json(text: &[u8]) -> Result<Value, NotRead> {
     let value = At { place: &Place::Whole, twice: &twice }.deserialize(&mut reader)?;
     reader.end()?;
     let twice = twice.into_inner();
-    if twice.is_empty() { Ok(value) } else { Err(NotRead::Twice(twice)) }
+    if twice.is_empty() { Ok(value) } else { Err(NotRead::Twice(twice, value)) }
 }
 
 /// Where a value stands.
@@ -141,7 +141,7 @@ mod tests {
     fn check(text: &str, want: &[&str]) {
         match (read_json(text.as_bytes()), want) {
             (Ok(read), []) => assert_eq!(read, serde_json::from_str::<Value>(text).expect("JSON")),
-            (Err(NotRead::Twice(found)), [_, ..]) => assert_eq!(found, want, "{text}"),
+            (Err(NotRead::Twice(found, _)), [_, ..]) => assert_eq!(found, want, "{text}"),
             (read, _) => panic!("{text}: {read:?}"),
         }
     }

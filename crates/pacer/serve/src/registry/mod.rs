@@ -17,6 +17,7 @@ mod clocks;
 mod cross;
 mod definition;
 mod desk;
+mod difference;
 mod edits;
 mod files;
 mod handle;
@@ -57,7 +58,7 @@ use unsure::Unsure;
 pub use catalogue::{Published, PublishedAccount, PublishedCampaign};
 pub use definition::{Account, AccountFacts, Campaign, Rules};
 pub use desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
-pub use edits::{Answered, Edit, Listing};
+pub use edits::{Answered, ChangeOptions, Edit, Listing};
 pub use files::FilesRead;
 use files::Reading;
 pub use members::{NotRead, read_json};
@@ -278,7 +279,8 @@ fn keyed_of(body: &mut Value) -> Option<(Keyed, Value)> {
     let keyed = members.remove("idempotency")?;
     let text = |name: &str| keyed[name].as_str().map(str::to_owned);
     let keyed = Keyed { key: text("key")?, body: text("body")? };
-    members.remove("action");
-    members.remove("kind");
+    for name in ["action", "kind", "actor", "changes"] {
+        members.remove(name);
+    }
     Some((keyed, body.take()))
 }

@@ -11,11 +11,12 @@ use pacer_core::store::Kind;
 use runtime::config::{Problem, Problems, Section, Sources, load_tracked, matching, parse_loaded};
 use serde_json::{Map, Value};
 
-use super::RegistryOptions;
+use super::changes::label;
 use super::definition::{Account, AccountFacts, Campaign, Rules};
 use super::json::{problem, toml_of};
 use super::nearest::nearest;
 use super::packed::{Packed, Packer};
+use super::{RegistryOptions, cross};
 
 /// What is known of accounts, by their ids.
 pub(super) type Facts = BTreeMap<Arc<str>, AccountFacts>;
@@ -81,6 +82,26 @@ struct Outcome<R> {
     facts: Facts,
     /// Whether it names an account that nobody has told of.
     is_unresolved: bool,
+    /// What it defines, also where something else of it is wrong.
+    names: Vec<Named>,
+}
+
+/// An id that a file defines.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) kind: Kind,
+    pub(super) id: String,
+    pub(super) file: Arc<Path>,
+    pub(super) line: Option<usize>,
+    /// Which of its kind in the file.
+    pub(super) index: usize,
+}
+
+impl Named {
+    /// The key of the id.
+    pub(super) fn key(&self) -> String {
+        format!("{}[{}].id", label(self.kind), self.index)
+    }
 }
 
 impl<R: Rules> Files<R> {
@@ -142,9 +163,10 @@ impl<R: Rules> Files<R> {
         }
         self.known.clear();
         let mut set = FileSet { accounts: Vec::new(), campaigns: Vec::new() };
-        let mut problems = Vec::new();
+        let (mut problems, mut names) = (Vec::new(), Vec::new());
         for (path, outcome) in outcomes {
             self.sources.merge(outcome.sources);
+            names.extend(outcome.names);
             match outcome.read {
                 Ok(file) => {
                     set.accounts.extend(file.accounts.iter().cloned());
@@ -154,7 +176,11 @@ impl<R: Rules> Files<R> {
                 Err(of_file) => problems.extend(of_file),
             }
         }
-        if problems.is_empty() { Ok(set) } else { Err(problems) }
+        if problems.is_empty() {
+            return Ok(set);
+        }
+        problems.extend(cross::named_twice(&names));
+        Err(problems)
     }
 }
 
@@ -179,9 +205,26 @@ impl<R> ReadFile<R> {
             facts: facts_of(&self.accounts),
             // What it was told then may come from a file behind it.
             is_unresolved: false,
+            names: names_of(Kind::Account, &self.accounts, |account| &account.id)
+                .chain(names_of(Kind::Campaign, &self.campaigns, |campaign| &campaign.id))
+                .collect(),
             read: Ok(self),
         }
     }
+}
+
+fn names_of<'f, T>(
+    kind: Kind,
+    all: &'f [Found<T>],
+    id: impl Fn(&'f T) -> &'f str,
+) -> impl Iterator<Item = Named> {
+    all.iter().map(move |found| Named {
+        kind,
+        id: id(&found.value).to_owned(),
+        file: Arc::clone(&found.file),
+        line: found.line,
+        index: found.index,
+    })
 }
 
 fn facts_of(accounts: &[Found<Account>]) -> Facts {
@@ -196,6 +239,12 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
     let asked: RefCell<Facts> = RefCell::default();
     let supposed: RefCell<BTreeSet<String>> = RefCell::default();
     let is_unresolved = Cell::new(false);
+    let names: RefCell<Vec<Named>> = RefCell::default();
+    let file: Arc<Path> = path.into();
+    let name = |kind, (index, (id, line)): (usize, (&str, Option<usize>))| {
+        let (id, file) = (id.to_owned(), Arc::clone(&file));
+        names.borrow_mut().push(Named { kind, id, file, line, index });
+    };
     let facts = |id: &str| {
         let own = own.borrow();
         if let Some(facts) = own.get(id) {
@@ -219,6 +268,12 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         own.borrow_mut().extend(accounts.iter().map(known));
         let mut campaigns = s
             .tables("campaign", "What is paid for.", |s| (s.line(), Campaign::<R>::read(s, facts)));
+        // It may be read several times.
+        names.borrow_mut().clear();
+        let of = accounts.iter().map(|(line, account)| (&*account.id, *line));
+        of.enumerate().for_each(|it| name(Kind::Account, it));
+        let of = campaigns.iter().map(|(line, campaign)| (&*campaign.id, *line));
+        of.enumerate().for_each(|it| name(Kind::Campaign, it));
         // All of an account's campaigns have its name once.
         let own = own.borrow();
         for (_, campaign) in &mut campaigns {
@@ -233,7 +288,6 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         Ok(loaded) => {
             let mut given = loaded.effective.given_json();
             let (accounts, campaigns) = loaded.value;
-            let file: Arc<Path> = path.into();
             Ok(ReadFile {
                 sources: sources.clone(),
                 accounts: placed(accounts, given["account"].take(), &file),
@@ -243,6 +297,9 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
             })
         }
         Err(problems) => {
+            // An id that cannot be read is another's, by the example.
+            let is_wrong = |named: &Named| problems.iter().any(|it| it.key == named.key());
+            names.borrow_mut().retain(|named| !is_wrong(named));
             let name = problems.file().to_owned();
             let placed = |it: &Problem| Problem {
                 file: Some(it.file.clone().unwrap_or_else(|| name.clone())),
@@ -251,7 +308,8 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
             Err(problems.iter().map(placed).collect())
         }
     };
-    Outcome { read, sources, facts: own.into_inner(), is_unresolved: is_unresolved.get() }
+    let (facts, is_unresolved) = (own.into_inner(), is_unresolved.get());
+    Outcome { read, sources, facts, is_unresolved, names: names.into_inner() }
 }
 
 fn placed<T>(read: Vec<(Option<usize>, T)>, given: Value, file: &Arc<Path>) -> Vec<Found<T>> {

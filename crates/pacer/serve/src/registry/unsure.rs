@@ -5,11 +5,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use pacer_core::store::Denied;
+use pacer_core::store::{Denied, Kind};
 use tracing::{error, info, warn};
 
 use super::changes::{self, Becomes, Step, Unkept};
 use super::desk::DeskError;
+use super::record::Record;
 use super::refused::Refused;
 use super::{Changing, Inner, Rules};
 
@@ -76,7 +77,15 @@ impl<R: Rules> Inner<R> {
     fn keep(&self, changing: &mut Changing<R>, unsure: Unsure<R>) -> Result<(), Unkept<R>> {
         let Unsure { steps, at_unix_ms } = unsure;
         let Changing { owed, keys, .. } = changing;
-        changes::keep(&*self.desk, steps, at_unix_ms, |part| {
+        let before = |step: &Step<R>| {
+            let books = self.books();
+            let record = match step.kind() {
+                Kind::Account => books.accounts.get(&step.id).map(|entry| &entry.record),
+                Kind::Campaign => books.campaigns.get(&step.id).map(|entry| &entry.record),
+            };
+            record.filter(|record| !record.is_removed).map(Record::in_force)
+        };
+        changes::keep(&*self.desk, steps, at_unix_ms, before, |part| {
             let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
             for step in part {
                 if let Some(keyed) = step.keyed.clone() {

@@ -255,3 +255,20 @@ fn texts_by_themselves() {
     let bad: Vec<_> = bad.iter().map(ToString::to_string).collect();
     assert_eq!(bad, ["line 3: campaign[0].account = 'acme': is no account: define it first"]);
 }
+
+/// Whoever mends one thing learns of the others at once.
+#[test]
+fn ids_that_stand_twice_are_told_beside_all_else() {
+    let found = file_problems(&[
+        ("a.toml", &format!("{ACCOUNT}{}", toml("x", "budget = '-1'"))),
+        ("b.toml", &format!("{}{}{}", toml("x", ""), toml("y z", ""), toml("w z", ""))),
+    ]);
+    let ids: Vec<_> = found.iter().filter(|it| it.contains("twice")).collect();
+    assert_eq!(ids.len(), 1, "an id that cannot be read is nobody's: {found:?}");
+    assert!(
+        ids[0].starts_with("b.toml line 1: campaign[0].id = \"x\": is defined twice"),
+        "{ids:?}"
+    );
+    assert!(ids[0].contains("a.toml line 5"), "{ids:?}");
+    assert_eq!(found.len(), 4, "{found:?}");
+}
