@@ -185,9 +185,9 @@ fn a_day_follows_its_curve_and_the_next_begins_anew_with_what_was_learned() {
         }
         let curve = market.curve();
         assert_eq!((curve.span, curve.flight.end_ms), (Span::Day, START_MS + DAY_MS));
+        let dual = curve.dual;
         market.run(START_MS + DAY_MS - 1_000);
         market.check(market.spent().day.spent, 4_000_000);
-        let dual = market.curve().dual;
         market.run(START_MS + DAY_MS + 1_000);
         let next = market.curve();
         assert_eq!(next.flight.start_ms, START_MS + DAY_MS);

@@ -5,7 +5,7 @@ mod dual;
 use super::pace::Pace;
 use super::settings::{Adaptive, DUAL_MAX, Pid, Settings, Throttle};
 use crate::encoding::{DecodeError, Decoder, Encoder};
-use dual::{TRUST_MAX, TRUST_MIN};
+use dual::{PATIENCE_MAX, PATIENCE_MIN};
 
 /// What strategies remember. They share the dual and the rate, so that one can take over from
 /// another.
@@ -15,16 +15,18 @@ pub(super) struct Controls {
     pub(super) dual: f64,
     /// The share of requests that is bid for.
     pub(super) rate: f64,
-    /// The relative error of the last slot.
+    /// The relative error: of the last slot, or its mean over the memory of the default.
     error: f64,
-    /// The mean of its square.
-    power: f64,
-    /// The sum of relative errors, in units of the dual.
+    /// The sum of relative errors, in units of the dual: where the dual is on the curve.
     integral: f64,
-    /// The logarithm of what the gain is multiplied by.
-    trust: f64,
     /// What a request costs when all are bid for, in nanos.
     cost: f64,
+    /// The mean square by which spend scatters, for each nano that is spent; 0 until it is known.
+    noise: f64,
+    /// The logarithm of what the memory of the default is multiplied by.
+    patience: f64,
+    /// What was spent while a dual was learned, in nanos; as much as the memory holds.
+    learned: f64,
 }
 
 /// A slot that ended, in numbers: money in nanos, of which some is spent and some is planned.
@@ -71,13 +73,26 @@ impl Controls {
             Settings::SlotDual(it) => (it.start.min(it.multiplier_max), CAUTIOUS_RATE),
         };
         let dual = held(libm::log(1.0 / multiplier), -DUAL_MAX);
-        Self { dual, rate, error: 0.0, power: 0.0, integral: dual, trust: 0.0, cost: 0.0 }
+        Self {
+            dual,
+            rate,
+            error: 0.0,
+            integral: dual,
+            cost: 0.0,
+            noise: 0.0,
+            patience: 0.0,
+            learned: 0.0,
+        }
     }
 
     pub(super) fn encode(&self, into: &mut Encoder<'_>) {
-        let Self { dual, rate, error, power, integral, trust, cost } = *self;
-        let figures = [dual, rate, error, power, integral, trust, cost];
-        figures.into_iter().for_each(|figure| into.f64(figure));
+        self.figures().into_iter().for_each(|figure| into.f64(figure));
+    }
+
+    /// In the order in which they are written.
+    const fn figures(&self) -> [f64; 8] {
+        let Self { dual, rate, error, integral, cost, noise, patience, learned } = *self;
+        [dual, rate, error, integral, cost, noise, patience, learned]
     }
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
@@ -85,18 +100,36 @@ impl Controls {
             dual: from.f64_in("the dual", -DUAL_MAX..=DUAL_MAX)?,
             rate: from.f64_in("the rate", 0.0..=1.0)?,
             error: from.f64_in("the error", f64::MIN..=f64::MAX)?,
-            power: from.f64_in("the mean square error", 0.0..=f64::MAX)?,
             integral: from.f64_in("the sum of errors", -DUAL_MAX..=DUAL_MAX)?,
-            trust: from.f64_in("the trust", TRUST_MIN..=TRUST_MAX)?,
-            cost: from.f64_in("the cost of a request", 0.0..=COST_MAX)?,
+            cost: from.f64_in("the cost of a request", 0.0..=MONEY_MAX)?,
+            noise: from.f64_in("the noise", 0.0..=MONEY_MAX)?,
+            patience: from.f64_in("the patience", PATIENCE_MIN..=PATIENCE_MAX)?,
+            learned: from.f64_in("what was learned from", 0.0..=MONEY_MAX)?,
         })
+    }
+
+    /// As the first form had it: two figures of the default, by which it does not go any more, stood
+    /// among the others.
+    pub(super) fn decode_first(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let dual = from.f64_in("the dual", -DUAL_MAX..=DUAL_MAX)?;
+        let rate = from.f64_in("the rate", 0.0..=1.0)?;
+        let error = from.f64_in("the error", f64::MIN..=f64::MAX)?;
+        from.f64_in("the mean square error", 0.0..=f64::MAX)?;
+        let integral = from.f64_in("the sum of errors", -DUAL_MAX..=DUAL_MAX)?;
+        from.f64_in("the trust", f64::MIN..=f64::MAX)?;
+        let cost = from.f64_in("the cost of a request", 0.0..=MONEY_MAX)?;
+        Ok(Self { dual, rate, error, integral, cost, noise: 0.0, patience: 0.0, learned: 0.0 })
     }
 
     /// Whether every one is a number.
     #[cfg(test)]
     pub(super) fn is_finite(&self) -> bool {
-        let Self { dual, rate, error, power, integral, trust, cost } = *self;
-        [dual, rate, error, power, integral, trust, cost].into_iter().all(f64::is_finite)
+        self.figures().into_iter().all(f64::is_finite)
+    }
+
+    /// As where nothing is spent ahead of the curve, or behind it.
+    pub(super) const fn on_curve(self) -> Self {
+        Self { dual: self.integral, ..self }
     }
 
     pub(super) fn pace(&self, settings: &Settings) -> Pace {
@@ -185,8 +218,8 @@ const CAUTIOUS_RATE: f64 = 1.0 / 64.0;
 /// How much of what a request costs is that of the last slot.
 const EVEN_MEMORY: f64 = 0.2;
 
-/// No request costs more than can be spent, in nanos.
-const COST_MAX: f64 = u64::MAX as f64;
+/// Nothing costs more than can be spent, in nanos.
+const MONEY_MAX: f64 = u64::MAX as f64;
 
 /// A share that is multiplied up from here is back within a hundred slots.
 const RATE_MIN: f64 = 0.0001;

@@ -105,17 +105,23 @@ impl Default for Adaptive {
 }
 
 /// A dual multiplier per slot with a target that is solved again at each slot's end: `bid = v ·
-/// e^-λ`, `λ ← clip(λ + η (spent − aim) / (aim + κ))`. That is dual mirror descent (Balseiro, Lu
-/// and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation Problems",
-/// Operations Research 2023), with three things learned from slots that are small, or unlike the
-/// forecast:
+/// e^-λ`, `λ = θ − η ln c`, `θ ← clip(θ + η (spent − aim) / memory)`. That is dual mirror descent
+/// (Balseiro, Lu and Mirrokni, "The Best of Many Worlds: Dual Mirror Descent for Online Allocation
+/// Problems", Operations Research 2023) whose step is measured in money, so that it is the same
+/// whatever the length of a slot:
 ///
-/// - `aim` is the slot's part of the curve, in part for the requests that really came, less what
-///   was spent too much until then, made good over the next part of the curve.
-/// - `κ` is the cost of a few wins: a slot that aims at less than one says little.
-/// - `η` grows while errors of successive slots have the same sign, and shrinks while they
-///   alternate (Baydin et al., "Online Learning Rate Adaptation with Hypergradient Descent", ICLR
-///   2018).
+/// - `aim` is the slot's part of the curve, for the requests that really came, times `c`.
+/// - `c` makes good what was spent ahead of the curve or behind it, and asks less of a request where
+///   more come than expected. What prices do within minutes is not followed: that costs value, and
+///   spend stays near the curve without it.
+/// - `memory` is over how much spend errors are averaged: `2 e^p √(noise · budget)`, where `noise`
+///   is the variance of spend for each unit that is spent, as observed. So the dual of a campaign
+///   that wins little, or at prices that differ much, rests on enough wins. Until so much was spent,
+///   it is what was spent and four wins (Robbins and Monro, "A Stochastic Approximation Method",
+///   1951).
+/// - `p` falls while errors persist and rises while they alternate, from −2 to 1: with the best
+///   memory they are unrelated (Mehra, "On the Identification of Variances and Adaptive Kalman
+///   Filtering", IEEE Transactions on Automatic Control 1970).
 ///
 /// Where a win costs its bid, the step is the same on what bids cost, at half the gain, for the
 /// dual then moves prices as well as wins: `λ ← [λ − ε(ρ − c̃)]₊` (Wang, Yang, Deng and Kong,
@@ -126,13 +132,17 @@ impl Default for Adaptive {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlotDual {
-    /// `η` to begin with: 0.01 to 2, by default 0.3.
+    /// `η`, how far the dual moves for a relative error: 0.01 to 2, by default 0.3, which is right
+    /// where bids that are 3 % lower spend 10 % less.
     pub gain: f64,
-    /// Over what share of the curve a deviation is made good: 0.01 to 1 (all the rest), by default
-    /// 0.08. The larger, the more is bought while traffic bursts, and the further from the curve.
+    /// Over what share of the curve a small deviation is made good: 0.01 to 1 (all the rest), by
+    /// default 0.3. Over half of that where it is 2 % of the budget, and over more where chance
+    /// makes deviations of more than 1.4 %. The smaller, the nearer to the curve, and the less is
+    /// bought.
     pub catch_up: f64,
     /// How far the aim follows the requests that come instead of those that were expected: 0 to 1,
-    /// by default 0.7.
+    /// by default 0.5. The larger, the more is bought in bursts that were not foreseen, and the
+    /// further from the curve.
     pub follow: f64,
     /// The first multiplier: 0.0068 to 1, by default 0.1. Low, for what is not spent early can be
     /// spent later.
@@ -147,8 +157,8 @@ impl Default for SlotDual {
     fn default() -> Self {
         Self {
             gain: 0.3,
-            catch_up: 0.08,
-            follow: 0.7,
+            catch_up: 0.3,
+            follow: 0.5,
             start: 0.1,
             multiplier_max: 1.0,
             pricing: Pricing::SecondPrice,

@@ -10,7 +10,7 @@ use super::target::Target;
 use super::week::TIME_MAX_MS;
 use crate::encoding::{DecodeError, Decoder, Encoder};
 
-/// What a strategy remembers of a flight between slots: 128 bytes. It is written to the bit, else two
+/// What a strategy remembers of a flight between slots: 136 bytes. It is written to the bit, else two
 /// readers do not go on alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
@@ -65,6 +65,18 @@ impl State {
     }
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Self::decode_with(from, Controls::decode)
+    }
+
+    /// As the first form had it. The default strategy learns anew how much its spend scatters.
+    pub(crate) fn decode_first(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Self::decode_with(from, Controls::decode_first)
+    }
+
+    fn decode_with<'b>(
+        from: &mut Decoder<'b>,
+        controls: impl FnOnce(&mut Decoder<'b>) -> Result<Controls, DecodeError>,
+    ) -> Result<Self, DecodeError> {
         let at_ms = from.u64_to("the time", TIME_MAX_MS)?;
         let (seen, budget) = (Observed::decode(from)?, from.u64()?);
         Ok(Self {
@@ -73,7 +85,7 @@ impl State {
             budget,
             base_share: from.f64_in("the share", 0.0..=1.0)?,
             base_spent: from.u64_to("what was spent", budget)?,
-            controls: Controls::decode(from)?,
+            controls: controls(from)?,
             is_spent: from.flag("whether all is spent")?,
         })
     }
@@ -90,10 +102,11 @@ impl State {
     }
 
     /// The first state of the flight after this one, for example of the next day: nothing observed
-    /// yet, but what was learned about prices is kept.
+    /// yet, but what was learned about prices is kept. A deviation from the curve before is none from
+    /// this one.
     #[must_use]
     pub fn next_flight(self, settings: &Settings) -> Self {
-        Self { controls: self.controls, ..Self::start(settings) }
+        Self { controls: self.controls.on_curve(), ..Self::start(settings) }
     }
 
     /// How to bid until the next slot ends.
@@ -196,7 +209,7 @@ impl Frame {
     }
 }
 
-const _: () = assert!(size_of::<State>() <= 128, "a hundred thousand states are 13 MB");
+const _: () = assert!(size_of::<State>() <= 136, "a hundred thousand states are 14 MB");
 
 #[cfg(test)]
 mod tests;

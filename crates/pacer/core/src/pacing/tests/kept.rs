@@ -135,7 +135,9 @@ fn a_new_day_begins_with_the_dual_of_the_day_before_over_a_restart() {
     before.restart("UTC", &campaign(0, 1, MONTH), &pacing);
     before.run(before.now_ms + 500);
     let curve = before.curve();
-    assert_eq!((curve.flight.start_ms, curve.dual.to_bits()), (START_MS + DAY_MS, dual.to_bits()));
+    assert_eq!(curve.flight.start_ms, START_MS + DAY_MS);
+    // But for what it did to make good a deviation of the day before.
+    assert!((curve.dual - dual).abs() < 0.01, "{} {dual}", curve.dual);
 }
 
 #[test]
@@ -190,13 +192,16 @@ fn budgets_that_changed_meanwhile_are_followed_at_once() {
         let pacing = pacing(Settings::default());
         let mut market = Market::begun(&pacing);
         market.run(START_MS + 6 * HOUR_MS + 1_000);
-        let dual = market.curve().dual.to_bits();
+        let dual = market.curve().dual;
         market.purses.set(0, |funds| funds.hour = limited(1_000, 0));
         market.now_ms += down_ms;
         market.restart("UTC", &campaign(0, version, MONTH), &pacing);
         market.run(market.now_ms + 500);
         let curve = market.curve();
-        assert_eq!((curve.span, curve.dual.to_bits()), (want, dual), "{down_ms} {version}");
+        assert_eq!(curve.span, want, "{down_ms} {version}");
+        // The hour does not make good a deviation of the day.
+        let off = if want == Span::Day { 0.0 } else { 0.01 };
+        assert!((curve.dual - dual).abs() <= off, "{down_ms} {version}: {} {dual}", curve.dual);
     }
 }
 

@@ -30,77 +30,150 @@ fn controls(dual: f64) -> Controls {
     Controls { dual, integral: dual, ..Controls::start(&Settings::default()) }
 }
 
-#[track_caller]
-fn check_dual(it: SlotDual, dual: f64, frame: &Frame, want: f64) {
-    near(controls(dual).slot_dual(&it, frame).dual, want);
+/// With a noise of 16 for each nano: a memory of 800, and deviations of 400 that are usual.
+fn settled(dual: f64) -> Controls {
+    Controls { noise: 16.0, learned: 800.0, ..controls(dual) }
 }
 
 #[test]
-fn slot_dual_moves_by_the_relative_error() {
-    let it = SlotDual { gain: 0.5, catch_up: 0.1, follow: 1.0, ..SlotDual::default() };
+fn slot_dual_moves_by_the_error_beside_what_it_remembers() {
+    let it = SlotDual { gain: 0.5, ..SlotDual::default() };
     let spent = |spent| Frame { spent, ..PLAIN };
-    // Eight wins of 10 count half: an error is beside 180.
-    check_dual(it, 2.0, &PLAIN, 2.0);
-    check_dual(it, 2.0, &spent(190.0), 2.25);
-    check_dual(it, 2.0, &spent(10.0), 1.75);
-    check_dual(it, 2.0, &spent(0.0), 2.0 - 0.5 / 1.8);
-    check_dual(it, 2.0, &spent(1e9), 3.0);
-    check_dual(it, 4.5, &spent(1e9), 5.0);
-    check_dual(it, 0.1, &spent(0.0), 0.0);
+    // The slot's 100, 336 that were learned from, and four wins whose spend scatters by 16 each.
+    let check_by = |it: &SlotDual, dual: f64, frame: &Frame, want: f64| {
+        let before = Controls { learned: 336.0, ..settled(dual) };
+        near(before.slot_dual(it, frame).dual, want);
+    };
+    check_by(&it, 2.0, &PLAIN, 2.0);
+    check_by(&it, 2.0, &spent(200.0), 2.1);
+    check_by(&it, 2.0, &spent(0.0), 1.9);
+    check_by(&it, 2.0, &spent(1e9), 3.0);
+    check_by(&it, 4.5, &spent(1e9), 5.0);
+    check_by(&it, 0.05, &spent(0.0), 0.0);
     let dear = SlotDual { multiplier_max: 148.0, ..it };
-    check_dual(dear, 0.0, &spent(10.0), -0.25);
-    check_dual(dear, -4.9, &spent(0.0), libm::log(1.0 / 148.0));
-    check_dual(SlotDual { pricing: Pricing::FirstPrice, ..it }, 2.0, &spent(190.0), 2.125);
-    // Few wins so far: the first ones teach more.
-    let few = Frame { wins_all: 16.0, spent_all: 160.0, ..spent(160.0) };
-    check_dual(it, 2.0, &few, 2.0 + 0.5 * 60.0 / 120.0);
+    check_by(&dear, 0.0, &spent(0.0), -0.1);
+    check_by(&dear, -4.99, &spent(0.0), libm::log(1.0 / 148.0));
+    check_by(&SlotDual { pricing: Pricing::FirstPrice, ..it }, 2.0, &spent(200.0), 2.05);
+    // It remembers no more than tells a deviation from chance, and less to begin with.
+    let moved = |before: Controls, frame: &Frame| before.slot_dual(&it, frame).dual - 2.0;
+    near(moved(Controls { learned: 1e9, ..settled(2.0) }, &spent(0.0)), -50.0 / 964.0);
+    near(moved(Controls { patience: -1e-9, ..settled(2.0) }, &spent(0.0)), -50.0 / 964.0);
+    near(moved(Controls { learned: 0.0, ..settled(2.0) }, &spent(0.0)), -50.0 / 164.0);
+    // A win is taken to cost its mean, and before the first what there is for four requests.
+    near(moved(controls(2.0), &spent(0.0)), -50.0 / 140.0);
     let none = Frame { wins_all: 0.0, spent_all: 0.0, ..spent(0.0) };
-    check_dual(it, 2.0, &none, 1.5);
-    // With half of a tenth of the curve left, half as many do.
-    let late = Frame { plan_left: 500.0, ..spent(170.0) };
-    check_dual(it, 2.0, &late, 2.25);
+    near(moved(controls(2.0), &none), -50.0 / 116.0);
+    near(controls(2.0).slot_dual(&it, &none).noise, 0.0);
 }
 
 #[test]
-fn slot_dual_aims_at_what_the_curve_and_the_traffic_ask() {
+fn slot_dual_aims_at_what_it_asked_for() {
+    let it = SlotDual { gain: 0.5, follow: 1.0, ..SlotDual::default() };
+    // The dual is so far from its level as makes a slot spend this part of its own.
+    let aims = |part: f64, frame: Frame, aim: f64| {
+        let before = Controls { dual: 2.0 - 0.5 * libm::log(part), ..settled(2.0) };
+        near(before.slot_dual(&it, &Frame { spent: aim, ..frame }).integral, 2.0);
+    };
+    aims(1.0, PLAIN, 100.0);
+    aims(0.7, PLAIN, 70.0);
+    aims(0.01, PLAIN, 10.0);
+    aims(100.0, PLAIN, 1_000.0);
+    // Twice the requests, twice the aim.
+    aims(1.0, Frame { requests: 200.0, ..PLAIN }, 200.0);
+    aims(0.7, Frame { requests: 50.0, ..PLAIN }, 35.0);
+    aims(1.0, Frame { requests: 1e6, ..PLAIN }, 808.0);
+}
+
+#[test]
+fn slot_dual_asks_for_what_the_curve_and_the_traffic_ask() {
     let it = SlotDual { gain: 0.5, catch_up: 0.1, follow: 1.0, ..SlotDual::default() };
-    let aims = |frame: Frame, aim| check_dual(it, 2.0, &Frame { spent: aim, ..frame }, 2.0);
-    // 200 too much, to be made good over a tenth of the curve: a fifth less.
-    aims(Frame { ahead_before: 200.0, ..PLAIN }, 80.0);
-    aims(Frame { ahead_before: -200.0, ..PLAIN }, 120.0);
-    aims(Frame { ahead_before: 1_200.0, ..PLAIN }, 0.0);
-    aims(Frame { ahead_before: 9_000.0, ..PLAIN }, 0.0);
-    // Twice the requests, twice the aim, and twice as fast back to the curve.
-    aims(Frame { requests: 200.0, ..PLAIN }, 200.0);
-    aims(Frame { requests: 200.0, ahead_before: 200.0, ..PLAIN }, 160.0);
-    aims(Frame { requests: 50.0, ahead_before: 200.0, ..PLAIN }, 30.0);
-    aims(Frame { requests: 1e6, ..PLAIN }, 800.0);
-    aims(Frame { requests: 200.0, plan_left: 500.0, ..PLAIN }, 150.0);
-    // In the last slot all that is left, whatever the traffic.
-    aims(Frame { plan_left: 100.0, ahead_before: 30.0, ..PLAIN }, 70.0);
-    aims(Frame { plan_left: 100.0, ahead_before: -30.0, ..PLAIN }, 130.0);
-    let fixed = SlotDual { follow: 0.0, ..it };
-    check_dual(fixed, 2.0, &Frame { requests: 200.0, ..PLAIN }, 2.0);
+    let asks_of = |it: &SlotDual, noise, frame: Frame, part: f64| {
+        let after = Controls { noise, learned: 1e9, ..controls(2.0) }.slot_dual(it, &frame);
+        near((after.integral - after.dual) / 0.5, libm::log(part));
+    };
+    // Chance makes deviations of 140: 1.4 %.
+    let asks = |frame: Frame, part| asks_of(&it, 1.96, frame, part);
+    asks(PLAIN, 1.0);
+    // 200 too much: 2 %, so over half of a tenth of the curve.
+    asks(Frame { ahead: 200.0, ..PLAIN }, 0.6);
+    asks(Frame { ahead: -200.0, ..PLAIN }, 1.4);
+    asks(Frame { ahead: 20.0, ..PLAIN }, 0.978);
+    asks(Frame { ahead: 9_000.0, ..PLAIN }, 0.1);
+    asks(Frame { ahead: -9_000.0, ..PLAIN }, 10.0);
+    // Where chance makes four times as much, over four times as much of the curve.
+    asks_of(&it, 31.36, Frame { ahead: 200.0, ..PLAIN }, 1.0 - 200.0 / (4_000.0 * 560.0 / 760.0));
+    // Over what is left, when that is less.
+    asks(Frame { ahead: 200.0, plan_left: 400.0, ..PLAIN }, 1.0 / 3.0);
+    asks(Frame { ahead: -200.0, plan_left: 300.0, ..PLAIN }, 2.0);
+    // 120 requests more than 20 and the 100 that were expected: twice as many.
+    let burst = Frame { requests: 220.0, ..PLAIN };
+    asks(burst, 1.0);
+    asks_of(&SlotDual { follow: 0.0, ..it }, 1.96, burst, 0.5);
+    asks_of(&SlotDual { follow: 0.5, ..it }, 1.96, burst, 0.75);
+    // At the end no others will come: half as far with half of the last 8 % left, and not at all.
+    asks(Frame { plan_left: 500.0, ..burst }, 0.75);
+    asks(Frame { plan_left: 100.0, ..burst }, 0.5);
+}
+
+/// Else the dual would go on falling where it cannot: what was asked for is what it could ask.
+#[test]
+fn slot_dual_does_not_wind_up() {
+    let it = SlotDual::default();
+    let behind = Frame { spent: 0.0, ahead: -2_000.0, ..PLAIN };
+    let starved = (0..500).fold(settled(2.0), |before, _| before.slot_dual(&it, &behind));
+    assert_eq!((starved.dual, starved.integral), (0.0, 0.0));
+    let rich = Frame { spent: 1_000.0, ..PLAIN };
+    let after = (0..20).fold(starved, |before, _| before.slot_dual(&it, &rich));
+    assert!(after.dual > 0.5, "{}", after.dual);
 }
 
 #[test]
-fn slot_dual_trusts_errors_that_persist() {
+fn slot_dual_is_patient_unless_errors_persist() {
     let it = SlotDual::default();
     let spent = |spent| Frame { spent, ..PLAIN };
     let run_for = |slots, spends: [f64; 2]| {
-        (0..slots).fold(controls(2.0), |before, number| {
-            // Held where it is, so that only the gain differs.
-            Controls { dual: 2.0, ..before.slot_dual(&it, &spent(spends[number % 2])) }
+        (0..slots).fold(settled(2.0), |before, number| {
+            let after = before.slot_dual(&it, &spent(spends[number % 2]));
+            // Held where they are, so that only patience differs.
+            Controls { dual: 2.0, integral: 2.0, noise: 16.0, learned: 1e9, ..after }
         })
     };
-    let run = |spends| run_for(100, spends);
-    assert!(run([160.0, 160.0]).trust > 0.5);
-    assert!(run([160.0, 40.0]).trust < -1.0);
-    assert!(run([160.0, 100.0]).trust.abs() < 0.1);
-    near(run_for(1_000, [160.0, 160.0]).trust, 1.0);
-    near(run_for(1_000, [160.0, 40.0]).trust, -3.0);
-    // One slot beyond all others does not count for more than a hundred times its aim.
-    near(run_for(1, [1e9, 0.0]).power, 0.05 * 100.0 * 100.0);
+    let run = |spends| run_for(100, spends).patience;
+    assert!(run([130.0, 130.0]) < -0.5, "{}", run([130.0, 130.0]));
+    assert!(run([160.0, 40.0]) > 0.5, "{}", run([160.0, 40.0]));
+    assert!(run([110.0, 100.0]).abs() < 0.5, "{}", run([110.0, 100.0]));
+    near(run_for(2_000, [190.0, 190.0]).patience, -2.0);
+    near(run_for(2_000, [160.0, 40.0]).patience, 1.0);
+    assert!(run_for(100, [1e9, 1e9]).error <= 3.0);
+    // Who is still learning judges nothing.
+    let learning = Controls { learned: 10.0, error: 2.0, ..settled(2.0) };
+    let after = learning.slot_dual(&it, &spent(130.0));
+    assert_eq!((after.patience, after.error, after.learned), (0.0, 0.0, 110.0));
+    near(settled(2.0).slot_dual(&it, &PLAIN).learned, 800.0);
+}
+
+#[test]
+fn slot_dual_knows_by_how_much_spend_scatters() {
+    let it = SlotDual::default();
+    let noise = |frame: &Frame| settled(2.0).slot_dual(&it, frame).noise;
+    // 100 too much of 100: a mean square of 100 for each that was to be spent.
+    near(noise(&Frame { spent: 200.0, ..PLAIN }), 16.0 + 0.01 * (100.0 - 16.0));
+    near(noise(&PLAIN), 16.0 - 0.01 * 16.0);
+    // A slot that aims at the tenth part of a win tells a tenth as much.
+    let small = Frame { planned: 1.0, spent: 1.0, ..PLAIN };
+    near(noise(&small), 16.0 - 0.001 * 16.0);
+    near(noise(&Frame { spent: 1e9, ..PLAIN }), 16.0 + 0.01 * (10_000.0 - 16.0));
+}
+
+/// Else shorter slots would make a strategy out of chance.
+#[test]
+fn slot_dual_moves_as_far_in_many_slots_as_in_one() {
+    let it = SlotDual::default();
+    let one = settled(2.0).slot_dual(&it, &Frame { spent: 150.0, ..PLAIN });
+    let part = Frame { traffic_slot: 0.001, requests: 10.0, planned: 10.0, spent: 15.0, ..PLAIN };
+    let many = (0..10).fold(settled(2.0), |before, _| before.slot_dual(&it, &part));
+    assert!((one.dual - 2.0) > 0.01, "{}", one.dual);
+    assert!((many.dual - one.dual).abs() < 0.15 * (one.dual - 2.0), "{} {}", many.dual, one.dual);
 }
 
 #[test]
