@@ -136,8 +136,8 @@ fn a_flight_bounds_auctions_budget_and_optimum() {
     assert_eq!((report.auctions, report.unconstrained_nanos), (3, 6));
     assert_eq!((report.start_ms, report.end_ms, report.optimum.wins), (2_000, 5_000, 3));
     let asap = &report.strategies[0];
-    // The last bid of 4 does not fit into the 2 that are left.
-    assert_eq!((asap.wins, asap.spent_nanos, asap.exhausted_ms), (2, 4, Some(4_000)));
+    // The last bid of 4 is lowered to the 2 that are left.
+    assert_eq!((asap.wins, asap.spent_nanos, asap.exhausted_ms), (3, 6, Some(4_000)));
 }
 
 #[track_caller]
