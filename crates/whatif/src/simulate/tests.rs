@@ -103,7 +103,10 @@ fn a_report_has_every_strategy_and_the_optimum() {
     assert_eq!((report.auctions, report.start_ms, report.end_ms), (3, 1_000, 1_003));
     assert_eq!((report.budget_nanos, report.unconstrained_nanos), (5, 8));
     // 8 for 2, and half of 10 for 3 of 6.
-    assert_eq!(report.optimum, OptimumFigures { wins: 1, spent_nanos: 5, value_nanos: 13 });
+    assert_eq!(
+        report.optimum,
+        OptimumFigures { wins: 1, spent_nanos: 5, value_nanos: 13, hourly: 1.0 }
+    );
     let names: Vec<_> = report.strategies.iter().map(|figures| figures.strategy).collect();
     assert_eq!(names, ["asap", "even", "throttle", "pid", "adaptive", "slot_dual"]);
     let drawn: Vec<_> = report.curves.lines.iter().map(|curve| curve.name.as_str()).collect();

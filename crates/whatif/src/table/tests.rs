@@ -26,6 +26,7 @@ fn a_report_is_aligned() {
 auctions  3 in 7001 ms, second price
 budget    0.01; bidding at value would spend 0.008
 optimum   0.019666667 of value in 2 wins for 0.01, known only in hindsight
+by hour   1.000 of the optimum, known from hour to hour, along the target
 traffic   the target's forecast is that of the stream's own hours, known beforehand
 
 strategy  spent  delivery  wins  value/optimum  RMSE own  RMSE even  exhausted  volatility
