@@ -30,6 +30,7 @@ mod folding;
 mod incoming;
 mod leasing;
 mod level;
+mod lives;
 mod standing;
 mod tally;
 mod timers;
@@ -43,13 +44,14 @@ use crate::calendar::{Calendar, Hour};
 use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
 use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Fold, Lease, LeaseKey, Stray};
 use account::Account;
-use book::{Dead, late_of};
+use book::{Dead, late_of, left_of};
 #[cfg(not(any(test, feature = "testing")))]
 use bug::Bug;
 use bug::planted;
 use campaign::Campaign;
 use folding::Folding;
 use incoming::begin_ms;
+use lives::Lives;
 use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]
@@ -257,6 +259,8 @@ struct InFlight {
     leases: Vec<(LeaseKey, Lease)>,
     folds: Vec<Fold>,
     applied_seq: u64,
+    /// The oldest epoch of which something is frozen once it is committed.
+    frozen_from: Epoch,
 }
 
 /// The rights of all accounts and campaigns.
@@ -286,10 +290,7 @@ pub struct Ledger {
     saved_seq: u64,
     /// What was spent out of leases that it had forgotten, and that no batch has said yet.
     strays: Vec<Stray>,
-    /// Campaigns with rights that dead epochs had outstanding.
-    frozen: Vec<Slot>,
-    /// When the last token of a dead epoch expires.
-    frozen_until: Tick,
+    lives: Lives,
     is_replayed: bool,
     touched: u64,
     stats: Stats,
@@ -311,6 +312,7 @@ impl Ledger {
         let mut orphans: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
         let unix_ms = now.unix_ms;
         let mut now = now;
+        let mut lives = Lives::new(&settings, now.tick);
         for (key, lease) in leases {
             let LeaseKey { slot, period, node, epoch } = key;
             let is_own = node == settings.node;
@@ -322,10 +324,12 @@ impl Ledger {
                 let ahead_ms = if is_spent { 0 } else { settings.ahead_ms(slot) };
                 now.unix_ms = now.unix_ms.max(begin_ms(period).saturating_sub(ahead_ms));
             }
+            if is_own && left_of(&lease) > 0 {
+                lives.freeze(epoch);
+            }
             let dead = Dead { node, epoch, lease, is_unsaved: false, is_in_flight: false };
             orphans.entry(slot).or_default().push((period, dead));
         }
-        let frozen_until = now.tick.after(settings.horizon);
         Self {
             settings,
             now,
@@ -349,8 +353,7 @@ impl Ledger {
             applied_seq,
             saved_seq: applied_seq,
             strays: Vec::new(),
-            frozen: Vec::new(),
-            frozen_until,
+            lives,
             is_replayed: false,
             touched: 0,
             stats: Stats::default(),

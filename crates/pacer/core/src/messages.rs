@@ -20,7 +20,7 @@ pub struct Slot(pub u32);
 pub struct Period(pub u32);
 
 /// A start of the ledger's process: grows with every one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
 /// From the ledger to a shard: rights to spend. Durable before it is sent.

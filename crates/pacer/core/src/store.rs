@@ -11,6 +11,9 @@
 //! **Folds.** Rows of leases that are closed are moved into sums by day, and these into one by
 //! campaign, so that a store does not grow with the hours that pass. See [`Fold`].
 //!
+//! **Lives.** Each batch says how long its epoch has lasted, so that a later start knows how long ago
+//! an earlier epoch ended at the least. See [`Life`].
+//!
 //! **Fence.** A node begins an [`Epoch`] before it writes; from then on batches and changes of its
 //! older epochs are refused, whoever sends them and however late they come.
 
@@ -21,6 +24,7 @@ pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
 mod contents;
 mod folds;
+mod lives;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 #[cfg(test)]
@@ -36,6 +40,7 @@ use crate::messages::{Epoch, Period, Slot};
 #[cfg(any(test, feature = "testing"))]
 pub use bug::Bug;
 pub use folds::{Fold, Spent, Stray, SumKey};
+pub use lives::Life;
 #[cfg(any(test, feature = "testing"))]
 pub use memory::{Faults, MemoryStore};
 
@@ -111,6 +116,10 @@ pub struct Batch {
     pub strays: Vec<Stray>,
     /// Up to which record of the node's durable log settlements are in the leases.
     pub applied_seq: u64,
+    /// How long its epoch has lasted by now, and how long its reservations last.
+    pub life: Life,
+    /// Lives of the node's epochs before this one are needed no more.
+    pub lives_from: Epoch,
 }
 
 /// How a batch or a change ended.
@@ -301,6 +310,8 @@ pub enum Query {
     /// All sums of closed leases, of one node or of all. What another node folds between the two reads
     /// must not be missed by whoever adds both up: leases are read first.
     Sums(Option<u32>),
+    /// Lives of epochs, of one node or of all.
+    Lives(Option<u32>),
     /// All definitions of a kind.
     Definitions(Kind),
     /// One of them.
@@ -317,6 +328,8 @@ pub enum Found {
     Leases(Vec<(LeaseKey, Lease)>),
     /// In any order.
     Sums(Vec<(SumKey, Spent)>),
+    /// In order.
+    Lives(Vec<(Writer, Life)>),
     /// In order of their names.
     Definitions(Vec<(DefinitionKey, Definition)>),
     /// If there is one.

@@ -17,7 +17,7 @@ use pacer_core::messages::Epoch;
 use pacer_core::pacing::{Kept, Pacer, PacerOptions};
 use pacer_core::store::{
     Answer, Begun, Cause, Definition, DefinitionKey, Denied, Found, Kind, Lease, LeaseKey,
-    LeaseStore as _, Query, Spent, SumKey, Writer,
+    LeaseStore as _, Life, Query, Spent, SumKey, Writer,
 };
 use pacer_core::token::Origin;
 use runtime::shutdown::Shutdown;
@@ -216,12 +216,13 @@ impl Start {
         let place = || self.directory.display().to_string();
         let clock = Clock { origin: self.origin };
         let node = (self.node, epoch_at(clock.now().unix_ms));
-        let (begun, leases, sums) = begin(&mut store, node).map_err(|wrong| match wrong {
+        let (begun, found) = begin(&mut store, node).map_err(|wrong| match wrong {
             Some(denied) => StartError::Begin { place: place(), denied },
             None => StartError::Silent { place: place() },
         })?;
         let settings = self.settings(begun.epoch);
-        let ledger = Ledger::new(settings, clock.now(), leases, begun.applied_seq).with_sums(sums);
+        let ledger = Ledger::new(settings, clock.now(), found.leases, begun.applied_seq);
+        let ledger = ledger.with_sums(found.sums).with_lives(found.lives);
         let slot_ms = u64::try_from(self.slot.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut pacer = Pacer::new(PacerOptions { shards: self.shards, slot_ms });
         let writer = Writer { node: self.node, epoch: begun.epoch };
@@ -323,31 +324,41 @@ fn epoch_at(unix_ms: u64) -> Epoch {
     Epoch(u32::try_from(unix_ms / 1000).unwrap_or(1))
 }
 
-type Leases = Vec<(LeaseKey, Lease)>;
-type Sums = Vec<(SumKey, Spent)>;
+/// What earlier lives left.
+struct Remains {
+    leases: Vec<(LeaseKey, Lease)>,
+    /// What was spent out of leases that are folded.
+    sums: Vec<(SumKey, Spent)>,
+    lives: Vec<(Writer, Life)>,
+}
 
-/// A new epoch, all leases, and what was spent out of those that are folded; `None` for a store that
-/// does not answer.
+/// A new epoch, and all that is kept of those before; `None` for a store that does not answer.
 fn begin(
     store: &mut Store,
     (node, least): (u32, Epoch),
-) -> Result<(Begun, Leases, Sums), Option<Denied>> {
+) -> Result<(Begun, Remains), Option<Denied>> {
     store.begin(node, least);
     let begun = match answer(store)? {
         Answer::Begun { begun, .. } => begun.map_err(Some)?,
         other => unreachable!("an epoch was to begin: {other:?}"),
     };
-    store.read(Query::Leases(None));
-    let leases = match answer(store)? {
-        Answer::Read(Ok(Found::Leases(leases))) => leases,
-        Answer::Read(Err(denied)) => return Err(Some(denied)),
-        other => unreachable!("leases were asked for: {other:?}"),
+    let Found::Leases(leases) = found(store, Query::Leases(None))? else {
+        unreachable!("leases were asked for")
     };
-    store.read(Query::Sums(None));
+    let Found::Sums(sums) = found(store, Query::Sums(None))? else {
+        unreachable!("sums were asked for")
+    };
+    let Found::Lives(lives) = found(store, Query::Lives(Some(node)))? else {
+        unreachable!("lives were asked for")
+    };
+    Ok((begun, Remains { leases, sums, lives }))
+}
+
+fn found(store: &mut Store, query: Query) -> Result<Found, Option<Denied>> {
+    store.read(query);
     match answer(store)? {
-        Answer::Read(Ok(Found::Sums(sums))) => Ok((begun, leases, sums)),
-        Answer::Read(Err(denied)) => Err(Some(denied)),
-        other => unreachable!("sums were asked for: {other:?}"),
+        Answer::Read(found) => found.map_err(Some),
+        other => unreachable!("a read is answered by what was found: {other:?}"),
     }
 }
 

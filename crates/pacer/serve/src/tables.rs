@@ -6,7 +6,7 @@
 use pacer_core::messages::{Epoch, Period, Slot};
 use pacer_core::store::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Change, Definition, DefinitionKey, Denied,
-    Fold, Found, Kind, Lease, LeaseKey, Put, Query, Spent, SumKey, Writer,
+    Fold, Found, Kind, Lease, LeaseKey, Life, Put, Query, Spent, SumKey, Writer,
 };
 use redb::{
     Database, ReadTransaction, ReadableDatabase as _, ReadableTable, Table, TableDefinition,
@@ -32,6 +32,10 @@ const LEASES: TableDefinition<&[u8; 16], &[u8; 40]> = TableDefinition::new("leas
 const SUMS: TableDefinition<&[u8; 12], &[u8; 24]> = TableDefinition::new("sums");
 /// A node's epoch in which it folded last, and the batch.
 const FOLDED: TableDefinition<u32, (u32, u64)> = TableDefinition::new("folded");
+/// Node and epoch; for how many milliseconds it has lasted, and its horizon. A file from before has no such
+/// table, and a program from before leaves it as it is: what an epoch lasted is then not known, which
+/// keeps money frozen for longer.
+const LIVES: TableDefinition<(u32, u32), (u64, u64)> = TableDefinition::new("lives");
 /// Kind and identifier; version and body.
 const DEFINITIONS: TableDefinition<(u8, &str), (u64, &[u8])> = TableDefinition::new("definitions");
 /// Node, epoch, change and entry.
@@ -168,6 +172,7 @@ pub(crate) struct Tables<'t> {
     leases: Table<'t, &'static [u8; 16], &'static [u8; 40]>,
     sums: Table<'t, &'static [u8; 12], &'static [u8; 24]>,
     folded: Table<'t, u32, (u32, u64)>,
+    lives: Table<'t, (u32, u32), (u64, u64)>,
     definitions: Table<'t, (u8, &'static str), (u64, &'static [u8])>,
     audit: Table<'t, AuditRow, (u64, &'static [u8])>,
 }
@@ -179,6 +184,7 @@ impl<'t> Tables<'t> {
             leases: transaction.open_table(LEASES)?,
             sums: transaction.open_table(SUMS)?,
             folded: transaction.open_table(FOLDED)?,
+            lives: transaction.open_table(LIVES)?,
             definitions: transaction.open_table(DEFINITIONS)?,
             audit: transaction.open_table(AUDIT)?,
         })
@@ -269,6 +275,25 @@ impl<'t> Tables<'t> {
         if batch.applied_seq > applied_seq {
             let row = (writer.epoch.0, batch.applied_seq);
             self.nodes.insert(writer.node, row).or_fault()?;
+        }
+        Ok(self.live(writer, batch).or_fault()?)
+    }
+
+    /// Keeps how long the writer's epoch has lasted, and forgets epochs that are needed no more.
+    fn live(&mut self, writer: Writer, batch: &Batch) -> Result<(), redb::StorageError> {
+        let key = (writer.node, writer.epoch.0);
+        let known = self.lives.get(key)?.map(|row| life_of(row.value())).unwrap_or_default();
+        let life = known.latest(batch.life);
+        if life != known {
+            self.lives.insert(key, (life.lasted_ms, life.horizon_ms))?;
+        }
+        let before = (writer.node, 0)..(writer.node, batch.lives_from.0);
+        let mut keys = Vec::new();
+        for row in self.lives.range(before)? {
+            keys.push(row?.0.value());
+        }
+        for key in keys {
+            self.lives.remove(key)?;
         }
         Ok(())
     }
@@ -396,6 +421,7 @@ pub(crate) fn read(database: &Database, query: &Query) -> Result<Found, Failure>
     Ok(match query {
         Query::Leases(node) => Found::Leases(leases(&transaction, *node)?),
         Query::Sums(node) => Found::Sums(sums(&transaction, *node)?),
+        Query::Lives(node) => Found::Lives(lives(&transaction, *node)?),
         Query::Definitions(kind) => Found::Definitions(definitions(&transaction, *kind)?),
         Query::Definition(key) => Found::Definition(definition(&transaction, key)?),
         Query::Audit(after, most) => Found::Audit(audit(&transaction, *after, *most)?),
@@ -438,6 +464,29 @@ fn sums(
         sums.push((sum_of(key.value()), spent_of(spent.value())));
     }
     Ok(sums)
+}
+
+fn life_of((lasted_ms, horizon_ms): (u64, u64)) -> Life {
+    Life { lasted_ms, horizon_ms }
+}
+
+fn lives(
+    transaction: &ReadTransaction,
+    node: Option<u32>,
+) -> Result<Vec<(Writer, Life)>, redb::Error> {
+    let table = match transaction.open_table(LIVES) {
+        // Written before there was one.
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table?,
+    };
+    let (first, last) = (node.unwrap_or(0), node.unwrap_or(u32::MAX));
+    let mut lives = Vec::new();
+    for row in table.range((first, 0)..=(last, u32::MAX))? {
+        let (key, life) = row?;
+        let (node, epoch) = key.value();
+        lives.push((Writer { node, epoch: Epoch(epoch) }, life_of(life.value())));
+    }
+    Ok(lives)
 }
 
 fn definitions(

@@ -4,18 +4,18 @@
 mod healing;
 mod ledger_turn;
 mod process;
+mod remains;
 mod shard_turn;
 mod wins;
 
 use pacer_core::ledger::Settings;
 use pacer_core::messages::Epoch;
 use pacer_core::shard;
-use pacer_core::store::{
-    Answer, Begun, Found, Lease, LeaseKey, LeaseStore as _, MemoryStore, Query, Spent, SumKey,
-};
+use pacer_core::store::{Answer, Begun, LeaseStore as _, MemoryStore, Query};
 use pacer_core::token::{Origin, TokenKey};
 
 use self::process::{Birth, Process};
+use self::remains::Remains;
 use super::NODE;
 use super::bug::{Bug, Wiring};
 use super::clock::Clock;
@@ -38,9 +38,8 @@ enum Stage {
     /// Nothing runs until this step.
     Down(u64),
     Beginning,
-    Reading(Begun),
-    /// What was folded, beside these.
-    Adding(Begun, Vec<(LeaseKey, Lease)>),
+    /// What is asked for in turn: leases, sums and lives.
+    Reading(Begun, Remains),
 }
 
 /// Everything.
@@ -234,25 +233,25 @@ impl<'t> World<'t> {
             match (self.stage.clone(), answer) {
                 (_, Answer::Begun { begun: Ok(begun), .. }) => {
                     self.store.read(Query::Leases(None));
-                    self.stage = Stage::Reading(begun);
+                    self.stage = Stage::Reading(begun, Remains::default());
                 }
                 (_, Answer::Begun { begun: Err(_), .. }) => self.store.begin(NODE, Epoch(1)),
-                (Stage::Reading(begun), Answer::Read(Ok(Found::Leases(leases)))) => {
-                    self.store.read(Query::Sums(None));
-                    self.stage = Stage::Adding(begun, leases);
+                (Stage::Reading(begun, remains), Answer::Read(read)) => {
+                    let remains = remains.with(read.ok());
+                    let Some(next) = remains.next() else {
+                        self.be_born(begun, &remains);
+                        return;
+                    };
+                    self.store.read(next);
+                    self.stage = Stage::Reading(begun, remains);
                 }
-                (Stage::Adding(begun, leases), Answer::Read(Ok(Found::Sums(sums)))) => {
-                    self.be_born(begun, &leases, &sums);
-                    return;
-                }
-                (Stage::Adding(..), Answer::Read(_)) => self.store.read(Query::Sums(None)),
-                (_, Answer::Read(_)) => self.store.read(Query::Leases(None)),
-                (_, Answer::Ended(_)) => (),
+                (_, Answer::Read(_) | Answer::Ended(_)) => (),
             }
         }
     }
 
-    fn be_born(&mut self, begun: Begun, leases: &[(LeaseKey, Lease)], sums: &[(SumKey, Spent)]) {
+    fn be_born(&mut self, begun: Begun, remains: &Remains) {
+        let (leases, sums) = (remains.leases(), remains.sums());
         let Begun { epoch, applied_seq } = begun;
         let durable = (1..=self.log.durable()).map(|seq| self.log.record(seq));
         let settlements = durable.filter_map(|record| match record {
@@ -277,8 +276,7 @@ impl<'t> World<'t> {
         let birth = Birth {
             settings,
             now: self.clock.now(),
-            leases,
-            sums,
+            remains,
             applied_seq,
             replay_at_ms: self.clock.tick_ms + takes_ms,
             ring_capacity: self.options.ring_capacity,

@@ -20,6 +20,10 @@ pub enum Bug {
     ReopenPeriod,
     /// Reclaiming what a dead epoch had outstanding before its tokens have expired.
     ReclaimBeforeHorizon,
+    /// Reclaiming what all dead epochs had outstanding with the first of them.
+    ReclaimAllAtFirst,
+    /// Taking epochs for twice as long as they lasted.
+    CountLivesTwice,
     /// Reclaiming it before the log has been replayed.
     ReclaimBeforeReplay,
     /// Not counting what dead epochs hold.
@@ -59,7 +63,7 @@ pub enum Bug {
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::GrantEarly,
         Self::UnknownIsRefused,
         Self::UnknownIsCommitted,
@@ -68,6 +72,8 @@ impl Bug {
         Self::UtcDay,
         Self::ReopenPeriod,
         Self::ReclaimBeforeHorizon,
+        Self::ReclaimAllAtFirst,
+        Self::CountLivesTwice,
         Self::ReclaimBeforeReplay,
         Self::ForgetFrozen,
         Self::SettleTwice,

@@ -1,5 +1,6 @@
 //! What comes in: definitions, what shards and the log tell, and time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use units::{Nanos, Tick};
@@ -16,7 +17,7 @@ use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
 use crate::calendar::{Calendar, Hour, QUARTER_MS};
-use crate::messages::{Period, Report, Slot, Want};
+use crate::messages::{Epoch, Period, Report, Slot, Want};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -168,7 +169,6 @@ impl Ledger {
         // A day more, for the clock on the wall may have jumped since.
         let window = self.settings.horizon + self.settings.late_window + DAY;
         let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
-        let mut is_frozen = false;
         let today = zone.hour.as_ref().map_or(0, day_of);
         for (period, dead) in leases {
             let hour = zone.calendar.of(period);
@@ -189,13 +189,12 @@ impl Ledger {
                 }
                 continue;
             }
-            is_frozen |= left > 0 && dead.node == self.settings.node;
+            if left > 0 && dead.node == self.settings.node {
+                self.lives.hold(dead.epoch, slot);
+            }
             let at = campaign.book(period, day);
             campaign.books[at].dead.push(dead);
             campaign.recount(at, account);
-        }
-        if is_frozen {
-            self.frozen.push(slot);
         }
     }
 
@@ -311,19 +310,24 @@ impl Ledger {
         }
     }
 
-    /// Takes back what dead epochs had outstanding: no token of theirs can be won in time any more,
-    /// and what was won is known.
+    /// Takes back what a dead epoch had outstanding, once its horizon is over: no token of its can be
+    /// won in time any more, and what was won is known.
     pub(super) fn reclaim(&mut self) {
-        let is_expired = self.frozen_until <= self.now.tick || planted(Bug::ReclaimBeforeHorizon);
-        let is_replayed = self.is_replayed || planted(Bug::ReclaimBeforeReplay);
-        if !is_expired || !is_replayed {
+        if !self.is_replayed && !planted(Bug::ReclaimBeforeReplay) {
             return;
         }
+        while let Some((epoch, slots)) = self.lives.take_due(self.now.tick) {
+            self.reclaim_of(epoch, slots);
+        }
+    }
+
+    fn reclaim_of(&mut self, epoch: Epoch, slots: BTreeSet<Slot>) {
         let node = self.settings.node;
-        for slot in std::mem::take(&mut self.frozen) {
+        let is_of = |dead: &&mut Dead| (dead.node, dead.epoch) == (node, epoch);
+        for slot in slots {
             let (campaign, account) = self.pair(slot).expect("a campaign stays known");
             for at in 0..campaign.books.len() {
-                for dead in campaign.books[at].dead.iter_mut().filter(|dead| dead.node == node) {
+                for dead in campaign.books[at].dead.iter_mut().filter(is_of) {
                     let left = left_of(&dead.lease);
                     dead.lease.returned = Nanos::new(dead.lease.returned.get() + left);
                     dead.is_unsaved |= left > 0;

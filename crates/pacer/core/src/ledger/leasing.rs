@@ -122,16 +122,27 @@ impl Ledger {
         let applied_seq = if is_all { self.applied_seq } else { self.saved_seq };
         let folds = self.gather_folds(leases.is_empty());
         let strays = if is_all { self.strays.clone() } else { Vec::new() };
-        if leases.is_empty() && folds.is_empty() && applied_seq == self.saved_seq {
+        let is_silent = leases.is_empty() && folds.is_empty() && applied_seq == self.saved_seq;
+        if is_silent && !self.is_life_due() {
             return;
         }
         let number = self.next_number;
         self.next_number += 1;
         self.next_lease = self.now.tick.after(self.settings.lease_period);
         let said = (leases.clone(), folds.clone());
-        let batch = Batch { number, leases: said.0, folds: said.1, strays, applied_seq };
-        outbox.batch = Some(batch);
-        self.in_flight = Some(InFlight { number, leases, folds, applied_seq });
+        let (life, lives_from) = self.lives.say(self.now.tick);
+        let (leases_said, folds_said) = said;
+        outbox.batch = Some(Batch {
+            number,
+            leases: leases_said,
+            folds: folds_said,
+            strays,
+            applied_seq,
+            life,
+            lives_from,
+        });
+        let frozen_from = if is_all { self.frozen_from() } else { lives_from };
+        self.in_flight = Some(InFlight { number, leases, folds, applied_seq, frozen_from });
     }
 
     /// What is not saved, as far as a batch has room; it counts as said from now on.
@@ -198,6 +209,7 @@ impl Ledger {
         match ended {
             Ended::Committed => {
                 self.saved_seq = batch.applied_seq;
+                self.lives.saved(batch.frozen_from);
                 self.end_strays();
                 self.end_orphans(&batch.leases);
             }

@@ -4,6 +4,7 @@ mod ahead;
 mod bugs;
 mod folding;
 mod hardships;
+mod lives;
 mod plain;
 mod refusals;
 mod scale;

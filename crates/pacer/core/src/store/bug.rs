@@ -54,11 +54,15 @@ pub enum Bug {
     ForgetFolded,
     /// Counting a stray once more with each batch that says it.
     StrayTwice,
+    /// Not keeping how long epochs lasted.
+    ForgetLives,
+    /// Letting an older batch say that its epoch lasted less.
+    ShortenLives,
 }
 
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::ApplyHalf,
         Self::LoseHalf,
         Self::ForgetFence,
@@ -84,5 +88,7 @@ impl Bug {
         Self::FoldOpen,
         Self::ForgetFolded,
         Self::StrayTwice,
+        Self::ForgetLives,
+        Self::ShortenLives,
     ];
 }

@@ -7,11 +7,12 @@
 mod definitions;
 mod folds;
 mod leases;
+mod lives;
 mod random;
 
 use super::{
-    Answer, Batch, Begun, Change, Denied, Ended, Fold, Found, Lease, LeaseKey, LeaseStore, Outcome,
-    Query, Sent, Spent, Stray, SumKey, Writer,
+    Answer, Batch, Begun, Change, Denied, Ended, Fold, Found, Lease, LeaseKey, LeaseStore, Life,
+    Outcome, Query, Sent, Spent, Stray, SumKey, Writer,
 };
 use crate::messages::{Epoch, Period, Slot};
 use units::Nanos;
@@ -67,7 +68,8 @@ pub fn check<S: Subject>(subject: &mut S) -> Result<(), Violation> {
 }
 
 fn cases<S: Subject>() -> impl Iterator<Item = Case<S>> {
-    leases::cases().into_iter().chain(folds::cases()).chain(definitions::cases())
+    let money = leases::cases().into_iter().chain(folds::cases());
+    money.chain(lives::cases()).chain(definitions::cases())
 }
 
 type Case<S> = (&'static str, fn(&mut Bench<'_, S>) -> Checked);

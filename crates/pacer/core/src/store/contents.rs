@@ -6,7 +6,7 @@ use crate::messages::Epoch;
 
 use super::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Bug, Change, Definition, DefinitionKey, Denied,
-    Fold, Found, Kind, Lease, LeaseKey, Query, Spent, SumKey, Writer,
+    Fold, Found, Kind, Lease, LeaseKey, Life, Query, Spent, SumKey, Writer,
 };
 use units::Nanos;
 
@@ -24,6 +24,7 @@ pub(super) struct Contents {
     nodes: BTreeMap<u32, Node>,
     leases: BTreeMap<LeaseKey, Lease>,
     sums: BTreeMap<SumKey, Spent>,
+    lives: BTreeMap<Writer, Life>,
     definitions: BTreeMap<DefinitionKey, Definition>,
     audit: BTreeMap<AuditKey, AuditEntry>,
     bug: Option<Bug>,
@@ -127,7 +128,18 @@ impl Contents {
         if !batch.folds.is_empty() {
             node.folded = (writer.epoch.0, batch.number);
         }
+        self.live(writer, batch);
         Ok(())
+    }
+
+    fn live(&mut self, writer: Writer, batch: &Batch) {
+        if batch.life != Life::default() && !self.has(Bug::ForgetLives) {
+            let shrinks = self.has(Bug::ShortenLives);
+            let life = self.lives.entry(writer).or_default();
+            *life = if shrinks { batch.life } else { life.latest(batch.life) };
+        }
+        let is_needed = |of: &Writer| of.node != writer.node || batch.lives_from <= of.epoch;
+        self.lives.retain(|of, _| is_needed(of));
     }
 
     fn check_folds(
@@ -227,6 +239,11 @@ impl Contents {
                 let of_node = |key: &SumKey| node.is_none_or(|node| node == key.node);
                 let sums = self.sums.iter().filter(|(key, _)| of_node(key));
                 Found::Sums(sums.map(|(key, spent)| (*key, *spent)).collect())
+            }
+            Query::Lives(node) => {
+                let of_node = |of: &Writer| node.is_none_or(|node| node == of.node);
+                let lives = self.lives.iter().filter(|(of, _)| of_node(of));
+                Found::Lives(lives.map(|(of, life)| (*of, *life)).collect())
             }
             Query::Definitions(kind) => {
                 let of_kind = self.definitions.iter().filter(|(key, _)| key.kind == *kind);

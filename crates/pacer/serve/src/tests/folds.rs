@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pacer_core::messages::{Epoch, Period, Slot};
 use pacer_core::store::{
-    Answer, Batch, Ended, Fold, Found, Lease, LeaseKey, Query, Spent, SumKey, Writer,
+    Answer, Batch, Ended, Fold, Found, Lease, LeaseKey, Life, Query, Spent, SumKey, Writer,
 };
 use redb::{Database, ReadableDatabase as _, TableDefinition};
 use units::Nanos;
@@ -74,6 +74,39 @@ fn a_file_of_the_first_format_is_taken_over() {
     assert_eq!(format, crate::tables::FORMAT);
     drop((transaction, database));
     assert_eq!(sums(&mut open(temporary.path())).len(), 1);
+}
+
+/// All that is kept of epochs.
+fn lives(engine: &mut Engine<Folder>) -> Vec<(Writer, Life)> {
+    let answer = ask(engine, Request::Read(Query::Lives(None)));
+    let Answer::Read(Ok(Found::Lives(lives))) = answer else { panic!("{answer:?}") };
+    lives
+}
+
+#[test]
+fn a_file_without_lives_is_taken_as_it_is() {
+    let temporary = tempfile::tempdir().unwrap();
+    let mut engine = open(temporary.path());
+    let writer = begin(&mut engine);
+    submit(&mut engine, writer, batch(3, 5));
+    engine.close().unwrap();
+    // Of the same format, by a program that knew no lives.
+    let database = Database::open(temporary.path().join(FILE)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let tables = transaction.list_tables().unwrap();
+    let table = tables.into_iter().find(|table| redb::TableHandle::name(table) == "lives");
+    assert!(transaction.delete_table(table.unwrap()).unwrap());
+    transaction.commit().unwrap();
+    drop(database);
+
+    let mut engine = open(temporary.path());
+    assert_eq!(lives(&mut engine), []);
+    assert_eq!(leases(&mut engine).len(), 5);
+    let writer = begin(&mut engine);
+    let life = Life { lasted_ms: 7, horizon_ms: 9 };
+    submit(&mut engine, writer, Batch { number: 1, life, ..Batch::default() });
+    engine.close().unwrap();
+    assert_eq!(lives(&mut open(temporary.path())), [(writer, life)]);
 }
 
 /// A lease that is closed: the campaign's of an hour, in epoch 1.

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use pacer_core::ledger::{Incoming, Ledger, Now, Outbox, Settings};
 use pacer_core::messages::{Gate, Grant, Report, Want};
 use pacer_core::shard::{self, Claim, Shard};
-use pacer_core::store::{Batch, Lease, LeaseKey, Spent, SumKey, Writer};
+use pacer_core::store::{Batch, Writer};
 use pacer_core::token::Token;
 
 use super::super::exchange::Act;
 use super::super::log::TokenId;
 use super::super::observer::Claimed;
 use super::super::ring::Ring;
+use super::remains::Remains;
 
 /// From the ledger to a shard.
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +90,7 @@ pub(super) struct Process {
 pub(super) struct Birth<'a> {
     pub(super) settings: Settings,
     pub(super) now: Now,
-    pub(super) leases: &'a [(LeaseKey, Lease)],
-    pub(super) sums: &'a [(SumKey, Spent)],
+    pub(super) remains: &'a Remains,
     pub(super) applied_seq: u64,
     pub(super) replay_at_ms: u64,
     pub(super) ring_capacity: usize,
@@ -99,7 +99,7 @@ pub(super) struct Birth<'a> {
 impl Process {
     pub(super) fn new(birth: &Birth<'_>, shards: &[shard::Options]) -> Self {
         let Settings { node, epoch, .. } = birth.settings;
-        let leases = birth.leases.iter().copied();
+        let leases = birth.remains.leases().iter().copied();
         let desk = |options: &shard::Options| Desk {
             shard: Shard::new(options).expect("options within their ranges"),
             down: Ring::new(birth.ring_capacity),
@@ -111,7 +111,9 @@ impl Process {
         let ledger = Ledger::new(birth.settings.clone(), birth.now, leases, birth.applied_seq);
         Self {
             writer: Writer { node, epoch },
-            ledger: ledger.with_sums(birth.sums.iter().copied()),
+            ledger: ledger
+                .with_sums(birth.remains.sums().iter().copied())
+                .with_lives(birth.remains.lives().iter().copied()),
             outbox: Outbox::default(),
             desks: shards.iter().map(desk).collect(),
             claims: BTreeMap::new(),

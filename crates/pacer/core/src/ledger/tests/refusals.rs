@@ -10,7 +10,7 @@ use crate::ledger::{
 };
 use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
 use crate::refusal::Refusal;
-use crate::store::{Ended, Lease, LeaseKey, Stray};
+use crate::store::{Ended, Lease, LeaseKey, Life, Stray, Writer};
 
 /// A Monday.
 pub const DAY: u32 = 20_605;
@@ -65,6 +65,11 @@ pub struct Desk {
     /// Leases of the largest batch.
     pub said_most: usize,
     number: Option<u64>,
+    /// As the last batch said it.
+    pub life: Life,
+    pub lives_from: Epoch,
+    /// Batches, those included that said nothing else.
+    pub lives_said: u64,
 }
 
 impl Desk {
@@ -81,11 +86,20 @@ impl Desk {
 
     /// Not yet told what was in the log.
     pub fn unready(settings: Settings, leases: Vec<(LeaseKey, Lease)>) -> Self {
+        Self::after(settings, leases, Vec::new())
+    }
+
+    /// The same, behind such lives.
+    pub fn after(
+        settings: Settings,
+        leases: Vec<(LeaseKey, Lease)>,
+        lives: Vec<(Writer, Life)>,
+    ) -> Self {
         // Half past noon.
         let unix_ms = (u64::from(DAY) * 96 + 50) * QUARTER_MS;
         let now = Now { tick: Tick::from_nanos(SECOND), unix_ms };
         let mut desk = Self {
-            ledger: Ledger::new(settings, now, leases, 0),
+            ledger: Ledger::new(settings, now, leases, 0).with_lives(lives),
             outbox: Outbox::default(),
             tick: SECOND,
             unix_ms,
@@ -100,6 +114,9 @@ impl Desk {
             said_strays: Vec::new(),
             said_most: 0,
             number: None,
+            life: Life::default(),
+            lives_from: Epoch(0),
+            lives_said: 0,
         };
         desk.step(vec![Incoming::Calendar(ZoneId(0), steady(DAY - 2, 9, 0))]);
         desk
@@ -117,12 +134,26 @@ impl Desk {
         self.ledger.step(now, ended.into_iter().chain(inbox), &mut self.outbox);
         if let Some(batch) = self.outbox.batch.take() {
             self.number = Some(batch.number);
+            (self.life, self.lives_from) = (batch.life, batch.lives_from);
+            self.lives_said += 1;
+            if batch.leases.is_empty()
+                && batch.folds.is_empty()
+                && batch.strays.is_empty()
+                && batch.applied_seq == self.applied_seq
+            {
+                // It says how long the epoch has lasted, and nothing else.
+                return self.take_rest();
+            }
             self.batches += 1;
             self.applied_seq = batch.applied_seq;
             self.said_most = self.said_most.max(batch.leases.len());
             self.saved = batch.leases;
             self.said_strays = batch.strays;
         }
+        self.take_rest();
+    }
+
+    fn take_rest(&mut self) {
         self.grants.append(&mut self.outbox.grants);
         self.gates.append(&mut self.outbox.gates);
         self.notices.append(&mut self.outbox.notices);

@@ -18,7 +18,7 @@ use crate::ledger::{
     Money, Now, Outbox, Owner, Settings, Settlement, Span, ZoneId,
 };
 use crate::messages::{Epoch, Slot};
-use crate::store::{Batch, Ended, Lease, LeaseKey};
+use crate::store::{Batch, Ended, Lease, LeaseKey, Life, Writer};
 
 const SHARDS: u16 = 3;
 const CAMPAIGNS: u32 = 4;
@@ -78,6 +78,7 @@ pub struct World {
     /// Messages to the ledger, and the step in which they come.
     mail: Vec<(u64, Incoming)>,
     durable: BTreeMap<LeaseKey, Lease>,
+    lives: BTreeMap<Epoch, Life>,
     applied_seq: u64,
     /// What batches of unknown end say: durable now, later or never.
     maybe: BTreeMap<LeaseKey, Lease>,
@@ -171,6 +172,7 @@ impl World {
             step: 0,
             mail: Vec::new(),
             durable: BTreeMap::new(),
+            lives: BTreeMap::new(),
             applied_seq: 0,
             maybe: BTreeMap::new(),
             pending: None,
@@ -206,8 +208,12 @@ impl World {
         self.latest_unix_ms = self.unix_ms;
         let now = self.now();
         let leases = self.durable.clone();
-        self.ledger =
-            Ledger::new(settings(self.epoch, self.is_late_told), now, leases, self.applied_seq);
+        let lives = self.lives.iter().map(|(epoch, life)| {
+            let writer = Writer { node: 1, epoch: *epoch };
+            (writer, *life)
+        });
+        let settings = settings(self.epoch, self.is_late_told);
+        self.ledger = Ledger::new(settings, now, leases, self.applied_seq).with_lives(lives);
         for (zone, offset) in (0u32..).zip(OFFSETS) {
             let calendar = steady(FIRST_DAY - 1, 40, offset);
             self.mail.push((self.step, Incoming::Calendar(ZoneId(zone), calendar)));
@@ -454,6 +460,9 @@ impl World {
 
     fn apply(&mut self, batch: &Batch) {
         merge(&mut self.durable, &batch.leases);
+        let life = self.lives.entry(Epoch(self.epoch)).or_default();
+        *life = life.latest(batch.life);
+        self.lives = self.lives.split_off(&batch.lives_from);
         self.applied_seq = self.applied_seq.max(batch.applied_seq);
     }
 

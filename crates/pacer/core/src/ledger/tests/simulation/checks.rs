@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{OFFSETS, Totals, World, merge, settings};
+use super::{OFFSETS, Reservation, Totals, World, merge, settings};
 use crate::calendar::QUARTER_MS;
 use crate::ledger::{Holdback, Limits};
 use crate::messages::{Epoch, Period, Slot};
-use crate::store::{Batch, LeaseKey};
+use crate::store::{Batch, Lease, LeaseKey};
 
 impl World {
     fn day_of(slot: Slot, period: Period) -> u64 {
@@ -112,6 +112,7 @@ impl World {
         }
         for (key, lease) in &batch.leases {
             let known = before.get(key).copied().unwrap_or_default();
+            self.check_taken_back(key, &known, lease);
             if lease.granted <= known.granted {
                 continue;
             }
@@ -136,6 +137,23 @@ impl World {
                 assert!(used <= limit, "leased {used} of {limit}: {count:?} at {}", self.step);
             }
         }
+    }
+
+    /// What is taken back of a dead epoch was neither won in time nor is held by a token that may be.
+    fn check_taken_back(&self, key: &LeaseKey, known: &Lease, lease: &Lease) {
+        if key.epoch == Epoch(self.epoch) || lease.returned <= known.returned {
+            return;
+        }
+        let won = self.log.iter().zip(&self.in_time).filter(|(of, _)| of.key == *key);
+        let won: u64 = won.map(|(_, in_time)| in_time).sum();
+        let is_open = |it: &&(Epoch, Reservation)| {
+            let (epoch, of) = it;
+            let is_of = (*epoch, of.slot, of.period) == (key.epoch, key.slot, key.period);
+            is_of && self.tick < of.expires_at
+        };
+        let open: u64 = self.ghosts.iter().filter(is_open).map(|(_, of)| of.amount).sum();
+        let used = lease.returned.get() + won + open;
+        assert!(used <= lease.granted.get(), "{won} won and {open} open of {key:?}: {lease:?}");
     }
 
     /// The sums are those of the books, and an account's those of its campaigns.

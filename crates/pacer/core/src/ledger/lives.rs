@@ -1,0 +1,140 @@
+//! How long each epoch has lasted, and when what it left frozen is free.
+//!
+//! Owns the end of each dead epoch's horizon. What is frozen is in the campaigns' books.
+//!
+//! Epochs of a node follow each other: while one lasts, none before it reserves anything. So a dead
+//! epoch ended at least as long ago as all epochs behind it have lasted together, each by its own clock
+//! that never goes back. Once that is as much as the epoch's horizon, its last token has expired. Neither
+//! the time between two epochs nor any clock on the wall counts: both may be wrong, and too little only
+//! keeps money frozen for longer. What an epoch lasted is durable with each of its batches, and, as long
+//! as anything is frozen, with batches that say nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use units::Tick;
+
+use super::book::left_of;
+use super::bug::{Bug, planted};
+use super::{Ledger, Settings};
+use crate::messages::{Epoch, Slot};
+use crate::store::{Life, Writer};
+
+/// So small a part of what an epoch has lasted may be lost to a crash, beside a lease period.
+const PARTS: u32 = 8;
+
+/// A dead epoch of which something is frozen.
+#[derive(Debug)]
+struct DeadEpoch {
+    /// When its horizon is over.
+    until: Tick,
+    /// Campaigns that have something frozen of it, as far as they are known.
+    slots: BTreeSet<Slot>,
+}
+
+/// The epochs of this node.
+#[derive(Debug)]
+pub(super) struct Lives {
+    own: Epoch,
+    horizon: Duration,
+    begun: Tick,
+    lease_period: Duration,
+    dead: BTreeMap<Epoch, DeadEpoch>,
+    /// What was last said of this epoch.
+    said: Duration,
+    /// Earlier epochs had nothing frozen in the last batch that was committed.
+    from: Epoch,
+}
+
+impl Lives {
+    pub(super) fn new(settings: &Settings, begun: Tick) -> Self {
+        let Settings { epoch, horizon, lease_period, .. } = *settings;
+        let (dead, said) = (BTreeMap::new(), Duration::ZERO);
+        Self { own: epoch, horizon, begun, lease_period, dead, said, from: Epoch(0) }
+    }
+
+    /// A dead epoch has something frozen.
+    pub(super) fn freeze(&mut self, epoch: Epoch) {
+        let until = self.begun.after(self.horizon);
+        self.dead.entry(epoch).or_insert(DeadEpoch { until, slots: BTreeSet::new() });
+    }
+
+    /// A campaign has something frozen of a dead epoch.
+    pub(super) fn hold(&mut self, epoch: Epoch, slot: Slot) {
+        self.freeze(epoch);
+        self.dead.get_mut(&epoch).expect("it was put there").slots.insert(slot);
+    }
+
+    /// What the store knows of earlier epochs of this node. Where it knows nothing of one, that lasted no
+    /// time, and has the horizon of this one.
+    fn know(&mut self, lives: &BTreeMap<Epoch, Life>) {
+        for (epoch, dead) in &mut self.dead {
+            let horizon = lives.get(epoch).map(|life| Duration::from_millis(life.horizon_ms));
+            let later = (std::ops::Bound::Excluded(*epoch), std::ops::Bound::Excluded(self.own));
+            let lasted = lives
+                .range(later)
+                .fold(0, |sum: u64, (_, life)| sum.saturating_add(life.lasted_ms));
+            let times = if planted(Bug::CountLivesTwice) { 2 } else { 1 };
+            let lasted = Duration::from_millis(lasted.saturating_mul(times));
+            let left = horizon.unwrap_or(self.horizon).saturating_sub(lasted);
+            dead.until = self.begun.after(left);
+        }
+    }
+
+    /// An epoch whose horizon is over, and the campaigns that have something frozen of it.
+    pub(super) fn take_due(&mut self, now: Tick) -> Option<(Epoch, BTreeSet<Slot>)> {
+        let is_due = |dead: &DeadEpoch| dead.until <= now || planted(Bug::ReclaimBeforeHorizon);
+        let is_any = planted(Bug::ReclaimAllAtFirst) && self.dead.values().any(is_due);
+        let held = |dead: &DeadEpoch| !dead.slots.is_empty();
+        let due = self.dead.iter_mut().find(|(_, dead)| held(dead) && (is_any || is_due(dead)));
+        due.map(|(epoch, dead)| (*epoch, std::mem::take(&mut dead.slots)))
+    }
+
+    /// What a batch says of this epoch, and which epochs are not needed any more.
+    pub(super) fn say(&mut self, now: Tick) -> (Life, Epoch) {
+        self.said = now.since(self.begun);
+        let in_ms = |of: Duration| u64::try_from(of.as_millis()).unwrap_or(u64::MAX);
+        // What is rounded is rounded so that nothing is free too early.
+        let horizon_ms = in_ms(self.horizon).saturating_add(1);
+        (Life { lasted_ms: in_ms(self.said), horizon_ms }, self.from)
+    }
+
+    /// A batch is committed behind which nothing of earlier epochs is frozen.
+    pub(super) fn saved(&mut self, from: Epoch) {
+        self.from = self.from.max(from);
+    }
+
+    /// Whether more of this epoch is not durable than a crash is to lose.
+    fn is_due(&self, now: Tick) -> bool {
+        let lasted = now.since(self.begun);
+        self.said + self.lease_period.max(self.said / PARTS) <= lasted
+    }
+}
+
+impl Ledger {
+    /// With how long the epochs lasted that the store knows of, of all nodes. To be told before the first
+    /// step: otherwise what they left is frozen for a whole horizon.
+    #[must_use]
+    pub fn with_lives(mut self, lives: impl IntoIterator<Item = (Writer, Life)>) -> Self {
+        let own = lives.into_iter().filter(|(of, _)| of.node == self.settings.node);
+        let lives: BTreeMap<_, _> = own.map(|(of, life)| (of.epoch, life)).collect();
+        self.lives.know(&lives);
+        self
+    }
+
+    /// Whether a batch is to say how long this epoch has lasted, though it has nothing else to say: as long as
+    /// anything is frozen.
+    pub(super) fn is_life_due(&self) -> bool {
+        self.lives.is_due(self.now.tick) && self.frozen_from() < self.settings.epoch
+    }
+
+    /// The oldest epoch of which something is frozen, or this one.
+    pub(super) fn frozen_from(&self) -> Epoch {
+        let of_campaigns = self.lives.dead.iter().find(|(_, dead)| !dead.slots.is_empty());
+        let orphans = self.orphans.values().flatten().map(|(_, dead)| dead);
+        let orphans = orphans.filter(|dead| dead.node == self.settings.node);
+        let orphans = orphans.filter(|dead| left_of(&dead.lease) > 0).map(|dead| dead.epoch);
+        let known = of_campaigns.map(|(epoch, _)| *epoch);
+        known.into_iter().chain(orphans).min().unwrap_or(self.settings.epoch)
+    }
+}

@@ -1,0 +1,144 @@
+//! What each dead epoch left is free at its own horizon, however often the process ends.
+
+use std::collections::BTreeMap;
+
+use units::Nanos;
+
+use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
+use crate::ledger::{AccountDefinition, CampaignDefinition, Incoming, Limits, Settings};
+use crate::messages::{Epoch, Period};
+use crate::store::{Lease, LeaseKey, Life, Writer};
+
+const HORIZON_S: u64 = 900;
+
+fn life(amount: u64) -> CampaignDefinition {
+    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+}
+
+fn granted(epoch: u32, period: Period, amount: u64) -> (LeaseKey, Lease) {
+    let key = LeaseKey { slot: SLOT, period, node: 1, epoch: Epoch(epoch) };
+    (key, Lease { granted: Nanos::new(amount), ..Lease::default() })
+}
+
+fn lasted(epoch: u32, seconds: u64, horizon_s: u64) -> (Writer, Life) {
+    let writer = Writer { node: 1, epoch: Epoch(epoch) };
+    (writer, Life { lasted_ms: seconds * 1_000, horizon_ms: horizon_s * 1_000 })
+}
+
+/// After how many seconds how much is still frozen.
+#[track_caller]
+fn check(lives: &[(Writer, Life)], want: &[(u64, u64)]) {
+    let period = Desk::new(1).period();
+    let leases = (1..).zip([1, 20, 300]).map(|(epoch, amount)| granted(epoch, period, amount));
+    let mut desk = Desk::after(Settings::new(1, Epoch(4), 1), leases.collect(), lives.to_vec());
+    desk.step(vec![
+        Incoming::Account(account()),
+        Incoming::Campaign(life(1_000)),
+        Incoming::Replayed,
+    ]);
+    for (second, frozen) in want {
+        let passed = (desk.tick - SECOND) / SECOND;
+        desk.pass(second - passed);
+        assert_eq!(desk.ledger.why(SLOT).frozen.get(), *frozen, "after {second} s");
+    }
+}
+
+#[test]
+fn what_each_epoch_left_is_free_at_its_own_horizon() {
+    let known = [lasted(1, 100, HORIZON_S), lasted(2, 400, 1_000), lasted(3, 200, HORIZON_S)];
+    // The first has lasted for nobody before it; the second's reservations last longer.
+    let each = [(1, 321), (299, 321), (301, 320), (799, 320), (801, 300), (899, 300), (901, 0)];
+    check(&known, &each);
+    // Of a store that knows no lives, and of one that knows the last alone.
+    check(&[], &[(899, 321), (901, 0)]);
+    check(&known[2..], &[(699, 321), (701, 300), (899, 300), (901, 0)]);
+    // Lives as long as a horizon leave nothing of the epochs before them.
+    let long = [lasted(1, 0, HORIZON_S), lasted(2, HORIZON_S, HORIZON_S), lasted(3, 0, HORIZON_S)];
+    check(&long, &[(1, 320), (899, 320), (901, 0)]);
+    // Another node's lives are its own.
+    let others = long.map(|(of, life)| (Writer { node: 2, ..of }, life));
+    check(&others, &[(899, 321), (901, 0)]);
+}
+
+#[test]
+fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
+    let period = Desk::new(1).period();
+    let leases = vec![granted(1, period, 50)];
+    let lives = vec![lasted(1, 0, HORIZON_S)];
+    let mut desk = Desk::after(Settings::new(1, Epoch(2), 1), leases, lives);
+    desk.step(vec![
+        Incoming::Account(account()),
+        Incoming::Campaign(life(100)),
+        Incoming::Replayed,
+    ]);
+    for second in 2..HORIZON_S {
+        desk.pass(1);
+        // But a lease period, and the eighth part.
+        let least = (second - 1) * 7 / 8;
+        assert!(desk.life.lasted_ms + 1_000 >= least * 1_000, "{:?} at {second} s", desk.life);
+        assert!(desk.lives_from <= Epoch(1), "the first epoch is needed");
+    }
+    let said = desk.lives_said;
+    assert!((20..80).contains(&said), "{said} batches for nothing else");
+    // What it left is free: that is said, and then nothing more.
+    desk.pass(10);
+    let saved = desk.saved.iter().map(|(_, lease)| lease.returned.get()).max();
+    assert_eq!(saved, Some(50));
+    let said = desk.lives_said;
+    desk.pass(HORIZON_S);
+    assert_eq!(desk.lives_said, said, "nothing is frozen, and nothing happens");
+    // The next batch needs none of the lives before its own.
+    desk.want(0, SLOT, 5);
+    desk.pass(3);
+    assert_eq!(desk.lives_from, Epoch(2));
+}
+
+/// A loop of lives of two seconds each, in which a shard takes a hundred a second and never says what
+/// became of it: how much is frozen at the most, and in all how much was granted.
+fn looping(lives: u32, are_lives_kept: bool) -> (u64, u64) {
+    let mut leases: BTreeMap<LeaseKey, Lease> = BTreeMap::new();
+    let mut kept: BTreeMap<Writer, Life> = BTreeMap::new();
+    let (mut frozen, mut all) = (0, 0);
+    for epoch in 1..=lives {
+        let settings = Settings {
+            horizon: std::time::Duration::from_secs(30),
+            ..Settings::new(1, Epoch(epoch), 1)
+        };
+        let known = kept.iter().filter(|_| are_lives_kept).map(|(of, life)| (*of, *life));
+        let found = leases.iter().map(|(key, lease)| (*key, *lease)).collect();
+        let mut desk = Desk::after(settings, found, known.collect());
+        let limits = Limits { hour: usd(10_000), ..Limits::default() };
+        desk.step(vec![
+            Incoming::Account(AccountDefinition { limits, ..account() }),
+            Incoming::Campaign(campaign()),
+            Incoming::Replayed,
+        ]);
+        for _ in 0..4 {
+            desk.want(0, SLOT, 50);
+            desk.tick += SECOND / 2;
+            desk.unix_ms += 500;
+            desk.step(Vec::new());
+            for (key, lease) in &desk.saved {
+                let known = leases.entry(*key).or_default();
+                *known = known.latest(*lease);
+            }
+            let writer = Writer { node: 1, epoch: Epoch(epoch) };
+            let life = kept.entry(writer).or_default();
+            *life = life.latest(desk.life);
+            kept.retain(|of, _| desk.lives_from <= of.epoch);
+            frozen = frozen.max(desk.ledger.why(SLOT).frozen.get());
+        }
+        all += desk.granted(0, SLOT);
+    }
+    (frozen, all)
+}
+
+#[test]
+fn a_loop_of_crashes_freezes_what_one_horizon_leased_and_no_more() {
+    let (frozen, all) = looping(60, true);
+    let (frozen_before, all_before) = looping(60, false);
+    // Without lives nothing comes back as long as none lasts for a horizon.
+    assert!(frozen_before > 9_000 && all_before < 10_000, "{frozen_before} of {all_before}");
+    assert!(frozen < 5_000, "{frozen} of 10,000 are frozen");
+    assert_eq!(all, 60 * 200, "all that was wanted is granted");
+}
