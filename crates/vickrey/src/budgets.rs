@@ -120,6 +120,9 @@ impl Kept {
         let notices = exchange.notices.as_ref();
         let notices = notices.ok_or_else(|| Failure::usage(BudgetsError::Unbilled))?;
         let lifetimes = notices.lifetimes;
+        if let Some(warning) = short_reservations(budgets, &lifetimes) {
+            warn!("{warning}");
+        }
         let shards =
             u16::try_from(config.shards.shards).context("shards are counted by 16 bits")?;
         let origin = Instant::now();
@@ -312,6 +315,41 @@ fn warn_of_room(catalogue: &Published<Shown>, campaigns_max: usize) {
              raise budgets.campaigns_max"
         );
     }
+}
+
+/// What is to be known where beacons count for longer than their reservations last: late wins are booked
+/// beside what is reserved. `None` where no beacon does.
+pub(crate) fn short_reservations(budgets: &BudgetsConfig, lifetimes: &Lifetimes) -> Option<String> {
+    let Lifetimes {
+        dooh_s,
+        stitched_s,
+        interstitial_s,
+        app_native_s,
+        app_banner_s,
+        web_s,
+        exp_max_s,
+    } = *lifetimes;
+    let longer = [
+        ("web", web_s),
+        ("app_banner", app_banner_s),
+        ("app_native", app_native_s),
+        ("interstitial", interstitial_s),
+        ("stitched", stitched_s),
+        ("dooh", dooh_s),
+        ("exp_max", exp_max_s),
+    ]
+    .map(|(name, seconds)| (name, Duration::from_secs(seconds.into())))
+    .into_iter()
+    .filter(|(_, lifetime)| budgets.reservation_max < *lifetime);
+    let longer: Vec<_> = longer.map(|(name, lifetime)| format!("{name} {lifetime:?}")).collect();
+    (!longer.is_empty()).then(|| {
+        format!(
+            "budgets.reservation_max = {:?} is below exchange.notices.lifetimes ({}): wins billed later may \
+             exceed limits; raise it, or set late_holdback on accounts",
+            budgets.reservation_max,
+            longer.join(", ")
+        )
+    })
 }
 
 fn this_line(config: &BudgetsConfig, lifetimes: &Lifetimes, line: ShardLine) -> Line {

@@ -193,7 +193,11 @@ fn what_may_not_be_meant_is_warned_of() {
         assert!(out.contains(&format!("warning: account `acme` {seat}")), "no {seat} in {out}");
     }
     assert!(out.contains("warning: exchange.notices.url"), "{out}");
-    assert_eq!(out.matches("warning").count(), 3, "{out}");
+    let late = "budgets.reservation_max = 1800s is below exchange.notices.lifetimes (stitched 86400s, \
+                dooh 86400s, exp_max 86400s): wins billed later may exceed limits; raise it, or set \
+                late_holdback on accounts";
+    assert!(out.contains(&format!("warning: {late}")), "{out}");
+    assert_eq!(out.matches("warning").count(), 4, "{out}");
     // A check begins nothing.
     assert!(!place.has("budgets") && !place.has("record"));
 
@@ -210,7 +214,7 @@ fn what_may_not_be_meant_is_warned_of() {
     std::fs::write(place.config(), text.replace("seats = [\"buyer\"]", "seats = [\"x\"]")).unwrap();
     life.logged("names the seat `d/buyer`: [[dsp]] `d` has no such seat");
     let life = life.end();
-    for seat in [no_dsp, no_seat, "names the seat `f/x`", "names the seat `d/buyer`"] {
+    for seat in [no_dsp, no_seat, late, "names the seat `f/x`", "names the seat `d/buyer`"] {
         assert_eq!(life.count(seat), 1, "{seat}: {:?}", life.heard);
     }
 }

@@ -94,6 +94,13 @@ impl Checker {
         self.check(at, want, &values);
     }
 
+    fn holdback(&mut self) {
+        let good = ["0%", "1%", "0.0001%", "100%", "2.50", "2.50 USD"];
+        self.texts("/late_holdback", true, &good);
+        let bad = ["", "%", "101%", "-1%", "0.00001%", "a%", "-2", "1 %"];
+        self.texts("/late_holdback", false, &bad);
+    }
+
     fn limits(&mut self) {
         for limit in ["/budget", "/daily_budget", "/hourly_budget"] {
             let good = ["0", "1000.00", "17999999999.999999999", "1 USD", "0.5 USD"];
@@ -192,6 +199,7 @@ fn accounts() {
         false,
         &["", "New York", "+05:00", "/", "UTC0!", "Europe/", &"x".repeat(200)],
     );
+    of.holdback();
     of.items("/seats", true, &["dsp-3/acme", "d/s/t", "a b/c d"]);
     of.items("/seats", false, &["", "acme", "/acme", "dsp/"]);
     let many = |count: u32| (0..count).map(|n| format!("d/{n}")).collect::<Value>();
@@ -236,8 +244,7 @@ fn campaigns() {
         );
         of.check(at, false, &[json!(20_261_101), json!(null)]);
     }
-    of.texts("/late_holdback", true, &["0%", "1%", "0.0001%", "100%", "2.50", "2.50 USD"]);
-    of.texts("/late_holdback", false, &["", "%", "101%", "-1%", "0.00001%", "a%", "-2", "1 %"]);
+    of.holdback();
     of.items(
         "/hours",
         true,

@@ -42,6 +42,7 @@ impl Operator {
                 day: money(id, chance.within(1_000..=3_000)),
                 hour: money(id, chance.within(400..=1_500)).filter(|_| chance.happens(500_000)),
             },
+            late_holdback: holdback(chance),
             is_paused: false,
         };
         let campaign = |slot: u32, chance: &mut Chance| {
@@ -86,10 +87,10 @@ impl Operator {
         let Some(campaign) = self.campaigns.get_mut(which) else {
             let account = &mut self.accounts[which - self.campaigns.len()];
             account.version += 1;
-            if chance.happens(150_000) {
-                account.is_paused = !account.is_paused;
-            } else {
-                change(&mut account.limits, chance);
+            match chance.within(0..=9) {
+                0 => account.is_paused = !account.is_paused,
+                1 => account.late_holdback = holdback(chance),
+                _ => change(&mut account.limits, chance),
             }
             return Incoming::Account(*account);
         };

@@ -3,7 +3,7 @@
 use units::{Currency, Tick};
 
 use super::bug::{Bug, planted};
-use super::definition::{AccountDefinition, DefinitionError, ZoneId};
+use super::definition::{AccountDefinition, DefinitionError, Holdback, ZoneId};
 use super::tally::{Caps, Tally};
 use crate::messages::Slot;
 
@@ -13,6 +13,7 @@ pub(super) struct Account {
     pub(super) currency: Currency,
     pub(super) zone: ZoneId,
     pub(super) caps: Caps,
+    pub(super) holdback: Holdback,
     pub(super) is_paused: bool,
     /// Sums of all its campaigns.
     pub(super) tally: Tally,
@@ -32,6 +33,7 @@ impl Account {
             currency: definition.currency,
             zone: definition.zone,
             caps: definition.limits.caps(definition.currency)?,
+            holdback: definition.late_holdback.checked(definition.currency)?,
             is_paused: definition.is_paused,
             tally: Tally::default(),
             members: Vec::new(),
@@ -50,12 +52,14 @@ impl Account {
             return Err(DefinitionError::ZoneChanged);
         }
         let caps = next.limits.caps(self.currency)?;
+        let holdback = next.late_holdback.checked(self.currency)?;
         if next.version <= self.version && !planted(Bug::OlderWins) {
             return Ok(false);
         }
         self.version = next.version;
         self.is_paused = next.is_paused;
         self.caps = applied(self.caps, caps);
+        self.holdback = holdback;
         Ok(true)
     }
 }

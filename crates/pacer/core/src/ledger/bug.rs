@@ -46,6 +46,8 @@ pub enum Bug {
     ForgetStray,
     /// Granting what is held back for late wins.
     IgnoreHoldback,
+    /// Granting what an account holds back for late wins.
+    IgnoreAccountHoldback,
     /// Not looking at the account's limits.
     IgnoreAccount,
     /// Granting in a period that is over.
@@ -63,7 +65,7 @@ pub enum Bug {
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::GrantEarly,
         Self::UnknownIsRefused,
         Self::UnknownIsCommitted,
@@ -85,6 +87,7 @@ impl Bug {
         Self::ReturnLate,
         Self::ForgetStray,
         Self::IgnoreHoldback,
+        Self::IgnoreAccountHoldback,
         Self::IgnoreAccount,
         Self::GrantOldPeriod,
         Self::KeepOldPeriod,

@@ -89,6 +89,8 @@ pub struct AccountDefinition {
     pub zone: ZoneId,
     /// Of all its campaigns together.
     pub limits: Limits,
+    /// What of these is kept back, beside what its campaigns keep back of theirs.
+    pub late_holdback: Holdback,
     /// Whether none of them may spend.
     pub is_paused: bool,
 }

@@ -80,9 +80,11 @@ pub(super) struct Levels(pub(super) [Level; 6]);
 
 impl Levels {
     pub(super) fn of(campaign: &Campaign, account: &Account, hour: &Hour) -> Self {
-        let kept = |cap| if planted(Bug::IgnoreHoldback) { 0 } else { campaign.holdback.of(cap) };
-        let of_campaign = spans(&campaign.caps, &campaign.tally, hour)
-            .map(|(span, cap, sum)| level((Owner::Campaign, span), cap, sum, kept(cap)));
+        let of_campaign = spans(&campaign.caps, &campaign.tally, hour).map(|(span, cap, sum)| {
+            let ignored = planted(Bug::IgnoreHoldback);
+            let kept = if ignored { 0 } else { campaign.holdback.of(cap) };
+            level((Owner::Campaign, span), cap, sum, kept)
+        });
         let of_account = of_account(account, hour);
         Self(std::array::from_fn(|at| match at % 2 {
             0 => of_campaign[at / 2],
@@ -118,7 +120,9 @@ impl Levels {
 pub(super) fn of_account(account: &Account, hour: &Hour) -> [Level; 3] {
     spans(&account.caps, &account.tally, hour).map(|(span, cap, sum)| {
         let cap = if planted(Bug::IgnoreAccount) { UNLIMITED } else { cap };
-        level((Owner::Account, span), cap, sum, 0)
+        let ignored = planted(Bug::IgnoreAccountHoldback);
+        let kept = if ignored { 0 } else { account.holdback.of(cap) };
+        level((Owner::Account, span), cap, sum, kept)
     })
 }
 

@@ -530,6 +530,7 @@ fn the_ledger_tells_what_may_be_spent() {
         currency: usd,
         zone: ZONE,
         limits: Limits { day: money(700), ..Limits::default() },
+        late_holdback: Holdback::default(),
         is_paused: false,
     };
     let mut definition = campaign(0, 1, (START_MS, START_MS + DAY_MS));

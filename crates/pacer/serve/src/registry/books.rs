@@ -164,6 +164,7 @@ impl<R> Books<R> {
             currency: account.facts.currency,
             time_zone: account.time_zone.clone(),
             limits: account.limits,
+            late_holdback: account.late_holdback,
             is_paused: account.is_paused || entry.record.is_removed,
         };
         let seats = entry.record.slot.map(|slot| {

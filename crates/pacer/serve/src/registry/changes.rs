@@ -203,6 +203,7 @@ mod tests {
             version: 1,
             currency: Currency::USD,
             time_zone: "UTC".to_owned(),
+            late_holdback: Holdback::default(),
             limits: Limits::default(),
             is_paused: false,
         }

@@ -63,6 +63,8 @@ pub struct Account {
     pub time_zone: String,
     /// Of all its campaigns together.
     pub limits: Limits,
+    /// What of these is kept back.
+    pub late_holdback: Holdback,
     /// Whether none of them may spend.
     pub is_paused: bool,
     /// Seats of DSPs that win only what this account authorises: the DSP and its seat.
@@ -110,6 +112,7 @@ impl Account {
              change.",
         );
         let limits = limits(s, currency);
+        let late_holdback = late_holdback(s, currency);
         let seats = s.texts(
             "seats",
             Optional(&["dsp-3/acme"]),
@@ -128,7 +131,7 @@ impl Account {
             s.problem("seats", "", remedy);
         }
         let facts = AccountFacts { currency, zone };
-        Self { id, facts, time_zone, limits, is_paused, seats }
+        Self { id, facts, time_zone, limits, late_holdback, is_paused, seats }
     }
 }
 
@@ -140,13 +143,7 @@ impl<R: Rules> Campaign<R> {
         let (account, of) = account(s, facts);
         let (start, end) = flight(s, &of.zone);
         let limits = limits(s, of.currency);
-        let late_holdback = s.parsed(
-            "late_holdback",
-            Optional("1%"),
-            |text| amounts::holdback(text, of.currency),
-            "What of every limit is kept back for wins that come late or above their price: a \
-             share, or an amount.",
-        );
+        let late_holdback = late_holdback(s, of.currency);
         let dayparts = s.texts(
             "hours",
             Optional(&["mon-fri 08-20"]),
@@ -166,7 +163,7 @@ impl<R: Rules> Campaign<R> {
             start_unix_ms: start.unix_ms,
             end_unix_ms: end.unix_ms,
             daypart: dayparts.and_then(always).unwrap_or(Daypart::ALWAYS),
-            late_holdback: late_holdback.unwrap_or_default(),
+            late_holdback,
             is_paused,
             pacing,
             rules: Arc::new(rules),
@@ -236,6 +233,17 @@ fn limits(s: &mut Section<'_>, currency: Currency) -> Limits {
         day: limit("daily_budget", "100.00", "The most that it spends on a day."),
         hour: limit("hourly_budget", "10.00", "The most that it spends in an hour."),
     }
+}
+
+fn late_holdback(s: &mut Section<'_>, currency: Currency) -> Holdback {
+    let holdback = s.parsed(
+        "late_holdback",
+        Optional("1%"),
+        |text| amounts::holdback(text, currency),
+        "What of every limit is kept back for wins that come late or above their price: a share, or \
+         an amount.",
+    );
+    holdback.unwrap_or_default()
 }
 
 /// Reads an identifier.

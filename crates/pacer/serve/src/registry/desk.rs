@@ -3,7 +3,7 @@
 //!
 //! Owns the words of it. Who answers is not known here.
 
-use pacer_core::ledger::{AccountId, AccountWhy, CampaignDefinition, Limits, Spend, Why};
+use pacer_core::ledger::{AccountId, AccountWhy, CampaignDefinition, Holdback, Limits, Spend, Why};
 use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Curve, Pacing};
 use pacer_core::refusal::Refusal;
@@ -38,6 +38,8 @@ pub struct AccountOrder {
     pub time_zone: String,
     /// Of all its campaigns together.
     pub limits: Limits,
+    /// What of these is kept back.
+    pub late_holdback: Holdback,
     /// Whether none of them may spend.
     pub is_paused: bool,
 }

@@ -40,8 +40,15 @@ impl LedgerDesk for Handle {
                 untaken.push(error.to_string());
             };
             let zone = zone.inspect_err(unknown).ok()?;
-            let AccountOrder { id, version, currency, limits, is_paused, .. } = order;
-            Some(AccountDefinition { id, version, currency, zone, limits, is_paused })
+            Some(AccountDefinition {
+                id: order.id,
+                version: order.version,
+                currency: order.currency,
+                zone,
+                limits: order.limits,
+                late_holdback: order.late_holdback,
+                is_paused: order.is_paused,
+            })
         };
         let accounts = accounts.into_iter().filter_map(account).collect();
         let terms = |CampaignOrder { definition, pacing }| CampaignTerms { definition, pacing };

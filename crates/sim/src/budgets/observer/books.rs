@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Holdback, Ledger};
+use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Ledger};
 use pacer_core::messages::Slot;
 use pacer_core::store::{Lease, LeaseKey, Spent as Folded, SumKey};
 use units::Nanos;
@@ -26,7 +26,8 @@ impl Observer {
                 Owner::Campaign(_) => (&campaign.limits, campaign.late_holdback),
                 Owner::Account(id) => {
                     let account = accounts.iter().find(|account| account.id.0 == id);
-                    (&account.expect("an account is defined").limits, Holdback::default())
+                    let account = account.expect("an account is defined");
+                    (&account.limits, account.late_holdback)
                 }
             };
             let limit = limit_of(limits, span);

@@ -388,16 +388,16 @@ impl Leases {
         let campaign = &self.campaigns[&key.slot.0];
         for level in self.places.levels(key.slot, key.period) {
             let (owner, span) = level;
-            let limits = match owner {
-                Owner::Campaign(_) => &campaign.limits,
-                Owner::Account(id) => &self.accounts[&id].limits,
+            let (limits, holdback) = match owner {
+                Owner::Campaign(_) => (&campaign.limits, campaign.late_holdback),
+                Owner::Account(id) => {
+                    let account = &self.accounts[&id];
+                    (&account.limits, account.late_holdback)
+                }
             };
             let limit = limit_of(limits, span);
-            let kept = match owner {
-                // Of what is held it may not be told how much came late, and was kept back for.
-                Owner::Campaign(_) if self.is_late_told => kept_of(campaign.late_holdback, limit),
-                _ => 0,
-            };
+            // Of what is held it may not be told how much came late, and was kept back for.
+            let kept = if self.is_late_told { kept_of(holdback, limit) } else { 0 };
             let held = i128::from(self.held.get(&level).copied().unwrap_or(0)) + held[&level];
             let late = self.late.get(&level).copied().unwrap_or(0) + late[&level];
             let used = held + i128::from(late.max(kept));

@@ -28,6 +28,7 @@ pub fn account() -> AccountDefinition {
         currency: Currency::USD,
         zone: ZoneId(0),
         limits: Limits::default(),
+        late_holdback: Holdback::default(),
         is_paused: false,
     }
 }

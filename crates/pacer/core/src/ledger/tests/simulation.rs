@@ -136,6 +136,7 @@ impl World {
             currency: Currency::USD,
             zone: ZoneId(id),
             limits,
+            late_holdback: Holdback::default(),
             is_paused: false,
         };
         let accounts = vec![

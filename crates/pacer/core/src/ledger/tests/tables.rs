@@ -8,8 +8,8 @@ use super::simulation::{Chances, simulate};
 use crate::calendar::tests::{berlin_autumn, berlin_spring};
 use crate::calendar::{Calendar, QUARTER_MS};
 use crate::ledger::{
-    AccountDefinition, CampaignDefinition, Daypart, Holdback, Incoming, Limits, Notice, Settings,
-    Settlement, Span, Taken, ZoneId,
+    AccountDefinition, CampaignDefinition, Daypart, Holdback, Incoming, Limits, Money, Notice,
+    Settings, Settlement, Span, Taken, ZoneId,
 };
 use crate::messages::{Epoch, Period, Report, Slot};
 use crate::refusal::Refusal;
@@ -232,18 +232,62 @@ fn late_wins_and_overprices_reduce_what_is_granted_and_the_holdback_pays_first()
         (share, 30, 20, 900),
         (share, 100, 50, 850),
     ] {
-        let definition = CampaignDefinition { late_holdback, ..life(1_000) };
-        let mut desk = Desk::defined(1, account(), definition);
-        desk.want(0, SLOT, 100);
-        desk.pass(2);
-        desk.report(0, SLOT, [0, 100, late, over]);
-        desk.want(0, SLOT, 2_000);
-        desk.pass(4);
-        assert_eq!(desk.granted(0, SLOT), want, "{late_holdback:?}, {late}, {over}");
-        let spent = desk.ledger.spend(SLOT).unwrap();
-        assert_eq!(spent.life, Nanos::new(100 + late + over));
-        assert_eq!((spent.now, spent.today), (spent.life, spent.life));
+        let of_campaign = CampaignDefinition { late_holdback, ..life(1_000) };
+        let limits = of_campaign.limits;
+        let of_account = AccountDefinition { limits, late_holdback, ..account() };
+        // The one or the other limit keeps back what it keeps back: a seat has its account's alone.
+        for (account, campaign) in [(account(), of_campaign), (of_account, campaign())] {
+            let mut desk = Desk::defined(1, account, campaign);
+            desk.want(0, SLOT, 100);
+            desk.pass(2);
+            desk.report(0, SLOT, [0, 100, late, over]);
+            desk.want(0, SLOT, 2_000);
+            desk.pass(4);
+            assert_eq!(
+                desk.granted(0, SLOT),
+                want,
+                "{late_holdback:?}, {late}, {over}: {account:?}"
+            );
+            let spent = desk.ledger.spend(SLOT).unwrap();
+            assert_eq!(spent.life, Nanos::new(100 + late + over));
+            assert_eq!((spent.now, spent.today), (spent.life, spent.life));
+        }
     }
+}
+
+#[test]
+fn an_account_holds_back_of_every_limit_and_by_its_latest_definition() {
+    let limits =
+        |[life, day, hour]: [u64; 3]| Limits { life: usd(life), day: usd(day), hour: usd(hour) };
+    let tenth = Holdback::Share(Ppm::new(100_000).unwrap());
+    for amounts in [[500, 900, 900], [900, 500, 900], [900, 900, 500]] {
+        let of = |version, late_holdback| AccountDefinition {
+            version,
+            limits: limits(amounts),
+            late_holdback,
+            ..account()
+        };
+        let mut desk = Desk::defined(1, of(1, tenth), campaign());
+        desk.want(0, SLOT, 1_000);
+        desk.pass(6);
+        assert_eq!(desk.granted(0, SLOT), 450, "{amounts:?}");
+        desk.step(vec![Incoming::Account(of(2, Holdback::default()))]);
+        desk.want(0, SLOT, 1_000);
+        desk.pass(6);
+        assert_eq!(desk.granted(0, SLOT), 500, "{amounts:?}");
+    }
+    let euros = Holdback::Amount(Money {
+        amount: Nanos::new(1),
+        currency: Currency::parse("EUR").unwrap(),
+    });
+    let mut desk = Desk::defined(1, account(), campaign());
+    desk.notices.clear();
+    desk.step(vec![Incoming::Account(AccountDefinition {
+        version: 2,
+        late_holdback: euros,
+        ..account()
+    })]);
+    assert!(matches!(desk.notices[..], [Notice::Account(_, Err(_))]), "{:?}", desk.notices);
 }
 
 #[test]

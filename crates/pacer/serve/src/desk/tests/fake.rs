@@ -142,6 +142,7 @@ impl Till {
             currency: usd(),
             zone: self.handle.zones().id("Asia/Kathmandu").unwrap(),
             limits: Limits { life: life.map(money), ..Limits::default() },
+            late_holdback: Holdback::default(),
             is_paused: false,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pacer_core::ledger::{AccountId, Limits};
+use pacer_core::ledger::{AccountId, Holdback, Limits};
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
 use runtime::metrics::Exposition;
@@ -17,6 +17,7 @@ fn account(id: u32, time_zone: &str) -> AccountOrder {
         version: 1,
         currency: usd(),
         time_zone: time_zone.to_owned(),
+        late_holdback: Holdback::default(),
         limits: Limits::default(),
         is_paused: false,
     }
