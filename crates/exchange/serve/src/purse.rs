@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use exchange_core::house::{self, Catalogue, Desk, HouseAnswer, Price, Room};
 use exchange_core::{Ask, Auction, Reservation};
 use pacer_core::calendar::QUARTER_MS;
-use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
+use pacer_core::messages::{FromShard, Receipt, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::{Counts, Denial, Moment, Options, OptionsError, Shard};
 use pacer_core::strategy::{DrawKey, Pace, decide};
@@ -29,6 +29,9 @@ use crate::shard::ROOM_BYTES_MAX;
 
 /// How often messages are exchanged with the ledger: several times while a slice lasts.
 pub(crate) const TURN: Duration = Duration::from_millis(10);
+
+/// How long a shard that ends waits for room to tell the ledger so.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Answers of the house whose room is kept.
 const ANSWERS_MAX: usize = 64;
@@ -90,6 +93,8 @@ struct Open {
     auctions: u64,
     /// As they were counted last.
     counts: Counts,
+    /// What it had taken, once it takes no more.
+    receipts: Option<Vec<Receipt>>,
     /// Whether there was no room for rights: that stays so until the next start, and is told once.
     is_short: bool,
 }
@@ -133,6 +138,7 @@ impl Purse {
             came: Vec::new(),
             auctions: 0,
             counts: Counts::default(),
+            receipts: None,
             is_short: false,
         };
         let was_durable = Cell::new(true);
@@ -226,7 +232,8 @@ impl Purse {
         let now = self.now();
         self.was_durable.set((self.is_durable)());
         let open = &mut *self.open.borrow_mut();
-        while let Ok(message) = open.from_ledger.pop() {
+        while open.receipts.is_none() {
+            let Ok(message) = open.from_ledger.pop() else { break };
             open.take(message);
         }
         open.shard.advance(now.tick);
@@ -238,6 +245,31 @@ impl Purse {
         }
         metrics.purse.add(&open.counts, &counts);
         open.counts = counts;
+    }
+
+    /// Gives back all that no reservation holds, once the shard's auctions have ended, and tells the ledger
+    /// what is left: nothing is reserved any more. Where there is no room for it in time, what was not told
+    /// stays frozen for the reservations' time, as after a crash.
+    pub async fn close(&self) {
+        let until = Instant::now() + CLOSE_PATIENCE;
+        while !self.close_some() && Instant::now() < until {
+            tokio::time::sleep(TURN).await;
+        }
+    }
+
+    /// Says as much of the last as there is room for; whether all is said.
+    fn close_some(&self) -> bool {
+        let now = self.now().tick;
+        let open = &mut *self.open.borrow_mut();
+        if open.receipts.is_none() {
+            // What comes later is not taken.
+            while let Ok(message) = open.from_ledger.pop() {
+                open.take(message);
+            }
+            open.receipts = Some(open.shard.close(now));
+        }
+        open.tell();
+        open.tell_receipts()
     }
 
     fn now(&self) -> Moment {
@@ -281,6 +313,21 @@ impl Open {
             let Some(message) = message.or_else(|| self.seen()) else { return };
             self.to_ledger.push(message).expect("there is room");
         }
+    }
+
+    /// The last that it tells; whether all of it is told.
+    fn tell_receipts(&mut self) -> bool {
+        let Some(receipts) = &mut self.receipts else { return false };
+        while self.to_ledger.slots() > 0 {
+            let receipt = receipts.pop().map(FromShard::Receipt);
+            let is_last = receipt.is_none();
+            let message = receipt.unwrap_or(FromShard::Closed);
+            self.to_ledger.push(message).expect("there is room");
+            if is_last {
+                return true;
+            }
+        }
+        false
     }
 
     fn seen(&mut self) -> Option<FromShard> {

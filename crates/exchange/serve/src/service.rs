@@ -392,4 +392,8 @@ async fn run_shard(
             }
         });
     }
+    context.drained().await;
+    if let Some(purse) = shard.purse() {
+        purse.close().await;
+    }
 }

@@ -25,6 +25,7 @@ mod ahead;
 mod book;
 mod bug;
 mod campaign;
+mod closing;
 mod definition;
 mod folding;
 mod incoming;
@@ -41,7 +42,7 @@ use std::time::Duration;
 use units::{Currency, Nanos, Tick};
 
 use crate::calendar::{Calendar, Hour};
-use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Gate, Grant, Period, Receipt, Report, Slot, Want};
 use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Fold, Lease, LeaseKey, Stray};
 use account::Account;
 use book::{Dead, late_of, left_of};
@@ -173,6 +174,12 @@ pub enum Incoming {
     Report(u16, Report),
     /// From a shard.
     Want(u16, Want),
+    /// From a shard that takes no more: behind all its reports.
+    Receipt(u16, Receipt),
+    /// From a shard: it has ended, and has said all.
+    ShardClosed(u16),
+    /// The process ends: nothing is leased or granted from now on, and what no shard holds goes back.
+    Close,
     /// From the store: how the batch of this number ended.
     Ended(u64, Ended),
     /// From the durable log.
@@ -292,6 +299,11 @@ pub struct Ledger {
     strays: Vec<Stray>,
     lives: Lives,
     is_replayed: bool,
+    /// Shards that have ended and said all.
+    closed_shards: BTreeSet<u16>,
+    /// How much shards that end have taken.
+    receipts: BTreeMap<(Slot, Period, u16), u64>,
+    is_closing: bool,
     touched: u64,
     stats: Stats,
 }
@@ -355,6 +367,9 @@ impl Ledger {
             strays: Vec::new(),
             lives,
             is_replayed: false,
+            closed_shards: BTreeSet::new(),
+            receipts: BTreeMap::new(),
+            is_closing: false,
             touched: 0,
             stats: Stats::default(),
         }

@@ -72,6 +72,18 @@ pub struct Report {
     pub won_count: u64,
 }
 
+/// From a shard to the ledger, when it ends: how much it has taken of one period. What it was granted
+/// beyond that never came to it, and is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Whose.
+    pub slot: Slot,
+    /// Which grants.
+    pub period: Period,
+    /// All that it ever took of them.
+    pub granted: Nanos,
+}
+
 /// From a shard to the ledger: it may soon have too little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
@@ -114,4 +126,8 @@ pub enum FromShard {
     Want(Want),
     /// How many requests a campaign came to.
     Seen(Slot, Seen),
+    /// How much it has taken, once it takes no more: behind its last reports, all periods that it keeps.
+    Receipt(Receipt),
+    /// It has ended, and has said all.
+    Closed,
 }

@@ -41,7 +41,7 @@ use self::accounts::Accounts;
 use self::bug::{Bug, planted};
 use self::lane::Lane;
 use self::outcome::Standing;
-use crate::messages::{Gate, Grant, Report, Slot, Want};
+use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want};
 use crate::refusal::Refusal;
 use crate::token::{Origin, Token, TtlClass};
 
@@ -259,6 +259,14 @@ impl Shard {
     pub fn advance(&mut self, now: Tick) {
         self.pass(now);
         self.accounts.sweep(self.now);
+    }
+
+    /// Ends all spending: nothing is reserved any more, and what is free goes back, now and whenever it
+    /// becomes free. What reservations hold stays theirs. To be called once no grant is taken any more;
+    /// then [`Self::report`], and how much was taken of each period.
+    pub fn close(&mut self, now: Tick) -> Vec<Receipt> {
+        self.pass(now);
+        self.accounts.close_all()
     }
 
     /// What has changed since it was reported last. What is not taken from here stays to be reported;

@@ -41,7 +41,7 @@ const TURN: Duration = Duration::from_millis(10);
 const TAKEN_MAX: usize = 16_384;
 /// Campaigns whose slot is over that one turn asks for their pace.
 const SLOTS_MAX: usize = 4_096;
-/// How long beyond a lease period the end may take.
+/// How long the end may take.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Where the thread hears from others.
@@ -63,7 +63,6 @@ pub(crate) struct Desk {
     tables: Tables,
     keeping: Keeping,
     clock: Clock,
-    lease_period: Duration,
     /// What the store was asked, in order.
     expected: VecDeque<Expected>,
     changes: Changes,
@@ -75,9 +74,9 @@ pub(crate) struct Desk {
     inbox: Vec<Incoming>,
     outbox: Outbox,
     paces: Vec<(Slot, Pace)>,
-    /// When something was last taken or sent that is to be durable.
-    busy_at: Instant,
     closing_at: Option<Instant>,
+    /// Whether the rules know that it ends.
+    is_close_told: bool,
     turn_longest: Duration,
 }
 
@@ -111,7 +110,6 @@ impl Desk {
             tables: Tables::new(zones),
             keeping,
             clock: Clock { origin: Instant::now() },
-            lease_period: Duration::ZERO,
             expected: VecDeque::new(),
             changes: Changes::default(),
             definings: VecDeque::new(),
@@ -121,14 +119,14 @@ impl Desk {
             inbox: Vec::new(),
             outbox: Outbox::default(),
             paces: Vec::new(),
-            busy_at: Instant::now(),
             closing_at: None,
+            is_close_told: false,
             turn_longest: Duration::ZERO,
         }
     }
 
-    pub(crate) fn at(self, clock: Clock, lease_period: Duration) -> Self {
-        Self { clock, lease_period, ..self }
+    pub(crate) fn at(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Turns until it is closed. Should the rules find that the books do not add up, nothing is
@@ -181,13 +179,13 @@ impl Desk {
         let has_reports = self.take_shards();
         self.define_some(now);
         self.tables.renew(now.unix_ms, &mut self.inbox, &mut self.pacer);
-        if !self.inbox.is_empty() {
-            self.busy_at = begun;
+        if !has_told && !has_reports {
+            self.close();
         }
         self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
         // Before its grants are sent: shards are to be in the hour that these are of.
         self.shared.set_unix_ms(self.ledger.now().unix_ms);
-        self.send(begun);
+        self.send();
         self.changes.submit(&mut self.store, self.writer, &mut self.expected);
         let more = self.pacer.looked();
         self.pacer.turn(now.unix_ms, &self.ledger, SLOTS_MAX, &mut self.paces);
@@ -231,6 +229,10 @@ impl Desk {
                     }
                     FromShard::Want(want) => self.inbox.push(Incoming::Want(shard, want)),
                     FromShard::Seen(slot, seen) => self.pacer.seen(shard, slot, seen),
+                    FromShard::Receipt(receipt) => {
+                        self.inbox.push(Incoming::Receipt(shard, receipt));
+                    }
+                    FromShard::Closed => self.inbox.push(Incoming::ShardClosed(shard)),
                 }
             }
             has_more |= !line.from_shard.is_empty();
@@ -241,7 +243,6 @@ impl Desk {
     /// What the store answered; its refusal if another process has taken over.
     fn take_answers(&mut self) -> Option<Denied> {
         while let Some(answer) = self.store.poll() {
-            self.busy_at = Instant::now();
             let expected = self.expected.pop_front().expect("a store answers what it was asked");
             match (expected, answer) {
                 (
@@ -291,10 +292,9 @@ impl Desk {
     }
 
     /// Sends what a step has told.
-    fn send(&mut self, begun: Instant) {
+    fn send(&mut self) {
         let mut outbox = std::mem::take(&mut self.outbox);
         if let Some(batch) = outbox.batch.take() {
-            self.busy_at = begun;
             self.expected.push_back(Expected::Batch(batch.applied_seq));
             self.store.submit(self.writer, batch);
         }
@@ -359,20 +359,27 @@ impl Desk {
         });
     }
 
+    /// Tells the rules that the process ends, once all is taken that shards and log have said before.
+    fn close(&mut self) {
+        let is_closing = self.ends.closing.load(Ordering::Relaxed);
+        if is_closing && !std::mem::replace(&mut self.is_close_told, true) {
+            self.inbox.push(Incoming::Close);
+        }
+    }
+
     /// Whether it was closed and has nothing to do any more, or waits for it in vain.
     fn has_ended(&mut self, now: Instant) -> bool {
         if !self.ends.closing.load(Ordering::Relaxed) {
             return false;
         }
         let closing_at = *self.closing_at.get_or_insert(now);
-        // What is not durable yet is said by the next batch, at the latest a lease period after the
-        // one before.
-        let is_quiet = self.expected.is_empty()
+        let is_quiet = self.is_close_told
+            && self.ledger.is_saved()
+            && self.expected.is_empty()
             && self.changes.is_empty()
             && self.definings.is_empty()
-            && self.ends.lines.iter().all(LedgerLine::is_quiet)
-            && self.busy_at + self.lease_period + 2 * TURN <= now;
-        let is_late = closing_at + self.lease_period * 2 + END_PATIENCE <= now;
+            && self.ends.lines.iter().all(LedgerLine::is_quiet);
+        let is_late = closing_at + END_PATIENCE <= now;
         if is_late && !is_quiet {
             warn!("the ledger ends though not all it knows is durable: the log tells it again");
         }

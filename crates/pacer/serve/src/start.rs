@@ -38,6 +38,8 @@ use crate::zones::Zones;
 
 /// How long the store may take to answer at the start: it reads and checks all that it has.
 const STORE_PATIENCE: Duration = Duration::from_secs(600);
+/// How long the end of the ledger's thread is waited for: a disk that hangs must not keep the process.
+const END_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a ledger is started with.
 #[derive(Clone, Debug)]
@@ -129,12 +131,15 @@ pub enum LedgerFault {
 pub struct LedgerThread {
     closing: Arc<AtomicBool>,
     waker: Waker,
+    /// Closed when the thread ends.
+    ended: mpsc::Receiver<()>,
+    patience: Duration,
     thread: Option<JoinHandle<Result<(), LedgerFault>>>,
 }
 
 impl LedgerThread {
-    /// Takes what shards and log have said, keeps it durably, and closes the store. Shards that go on
-    /// are not waited for.
+    /// Takes what shards and log have said, gives back what no reservation holds, keeps that durably, and
+    /// closes the store. Shards that go on are not waited for, nor is a store that hangs.
     ///
     /// # Errors
     /// See [`LedgerFault`].
@@ -145,10 +150,12 @@ impl LedgerThread {
     fn end(&mut self) -> Result<(), LedgerFault> {
         self.closing.store(true, Ordering::Relaxed);
         self.waker.wake();
-        match self.thread.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(ended) => ended.unwrap_or(Err(LedgerFault::Broken)),
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        if self.ended.recv_timeout(self.patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // The process ends without it: to the next start it was killed.
+            return Err(LedgerFault::Store(Cause::Disk));
         }
+        thread.join().unwrap_or(Err(LedgerFault::Broken))
     }
 }
 
@@ -248,9 +255,11 @@ impl Start {
             (shared.clone(), zones.clone()),
             keeping,
         );
-        let desk = desk.at(clock, self.lease_period);
+        let desk = desk.at(clock);
         let (begins, shutdown) = (waker.clone(), self.shutdown);
+        let (ends, ended) = mpsc::channel();
         let run = move || {
+            let _ends: mpsc::Sender<()> = ends;
             begins.begin();
             desk.run(&shutdown)
         };
@@ -260,7 +269,7 @@ impl Start {
             lines,
             feed: Feed { told, shared: shared.clone(), waker: waker.clone() },
             handle: Handle { asks, shared, waker: waker.clone(), zones },
-            thread: LedgerThread { closing, waker, thread },
+            thread: LedgerThread { closing, waker, ended, patience: END_PATIENCE, thread },
         })
     }
 }
@@ -365,4 +374,26 @@ fn found(store: &mut Store, query: Query) -> Result<Found, Option<Denied>> {
 fn answer(store: &mut Store) -> Result<Answer, Option<Denied>> {
     store.wait(STORE_PATIENCE);
     store.poll().ok_or(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_hangs_does_not_keep_the_process() {
+        let (ends, ended) = mpsc::channel::<()>();
+        let (waits, waited) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let _ends = ends;
+            // As one whose disk never answers.
+            let _never = waited.recv();
+            Ok(())
+        });
+        let patience = Duration::from_millis(1);
+        let (closing, waker) = (Arc::default(), Waker::default());
+        let hung = LedgerThread { closing, waker, ended, patience, thread: Some(thread) };
+        assert_eq!(hung.close(), Err(LedgerFault::Store(Cause::Disk)));
+        drop(waits);
+    }
 }

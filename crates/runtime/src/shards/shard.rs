@@ -89,6 +89,15 @@ impl ShardContext {
         Some(Accepted { stream, listener, peer, open })
     }
 
+    /// Waits until every connection and isolated task has ended, or the drain is over. To be awaited once
+    /// [`Self::accept`] has told that the shutdown has begun.
+    pub async fn drained(&self) {
+        tokio::select! {
+            () = self.tasks.finished() => (),
+            () = self.shutdown.ended() => (),
+        }
+    }
+
     /// Starts tasks on this shard.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks

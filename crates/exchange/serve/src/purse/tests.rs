@@ -372,3 +372,50 @@ fn what_happened_is_counted_once() {
         assert_eq!(desk.metrics.purse.rejection(Rejection::AlreadyWon), 1);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_ends_gives_back_what_no_reservation_holds_and_says_so() {
+    // One message at a time has room.
+    let [mut desk] = seats(1, 2);
+    desk.told(&rights(100));
+    let token = reserve(&desk, 30).expect("there is money");
+    drop(desk.tells());
+    // More is on its way, and is taken before the last is said.
+    for message in rights(150) {
+        desk.to_shard.push(message).expect("there is room");
+    }
+    let mut told = Vec::new();
+    let mut is_over = false;
+    while !is_over {
+        tokio::select! {
+            biased;
+            () = desk.purse.close() => is_over = true,
+            () = tokio::time::sleep(TURN) => (),
+        }
+        told.extend(std::iter::from_fn(|| desk.from_shard.pop().ok()));
+    }
+    let last = told.split_off(told.len() - 2);
+    let receipt = Receipt { slot: SLOT, period: token.period(), granted: Nanos::new(150) };
+    assert_eq!(last, [FromShard::Receipt(receipt), FromShard::Closed]);
+    let returned = told.iter().filter_map(|message| match message {
+        FromShard::Report(report) => Some(report.returned.get()),
+        _ => None,
+    });
+    assert_eq!(returned.max(), Some(120), "all but the reservation: {told:?}");
+    // What is granted from now on is not taken, and nothing is reserved.
+    desk.told(&rights(200));
+    assert_eq!(reserve(&desk, 1), Err(Refusal::LedgerUnavailable));
+    assert_eq!(
+        desk.purse.open.borrow().shard.holdings(SLOT).next().map(|it| it.granted.get()),
+        Some(150)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_takes_nothing_does_not_keep_a_shard_from_its_end() {
+    let [mut desk] = seats(1, 2);
+    desk.told(&rights(100));
+    reserve(&desk, 30).expect("there is money");
+    desk.purse.close().await;
+    assert!(!desk.from_shard.is_empty(), "it is full");
+}

@@ -66,7 +66,8 @@ impl Campaign {
     /// Takes rights of the hour to come into the next batch.
     pub(super) fn lease_ahead(&mut self, account: &mut Account, ctx: &Context) {
         let Some(next) = self.coming(ctx) else { return };
-        if self.closed_in(account, &next) || self.leased(next.period).is_some() {
+        let is_leased = self.leased(next.period).is_some();
+        if ctx.is_closing || self.closed_in(account, &next) || is_leased {
             return;
         }
         let levels = Levels::of(self, account, &next);

@@ -245,6 +245,15 @@ impl Book {
         has_reserved
     }
 
+    /// What a shard was granted and never took is given back: it has ended, and took so much.
+    pub(super) fn return_untaken(&mut self, shard: u16, taken: u64) {
+        let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return };
+        assert!(taken <= part.granted, "a shard takes what it was granted: {taken} of {part:?}");
+        let untaken = if planted(Bug::ReturnTaken) { part.granted } else { part.granted - taken };
+        // What it had forgotten was returned or settled before, and it has no receipt for that.
+        part.returned += untaken.min(part.outstanding());
+    }
+
     /// Whether nothing is left to happen: all given back or settled, and durably so.
     pub(super) fn is_settled(&self) -> bool {
         let lease = &self.lease;

@@ -26,6 +26,10 @@ pub enum Bug {
     CountLivesTwice,
     /// Reclaiming it before the log has been replayed.
     ReclaimBeforeReplay,
+    /// Not giving back at the end what no shard holds.
+    KeepAtClose,
+    /// Taking what a shard holds at its end for what never came to it.
+    ReturnTaken,
     /// Not counting what dead epochs hold.
     ForgetFrozen,
     /// Applying a record of the log once more.
@@ -65,7 +69,7 @@ pub enum Bug {
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::GrantEarly,
         Self::UnknownIsRefused,
         Self::UnknownIsCommitted,
@@ -77,6 +81,8 @@ impl Bug {
         Self::ReclaimAllAtFirst,
         Self::CountLivesTwice,
         Self::ReclaimBeforeReplay,
+        Self::KeepAtClose,
+        Self::ReturnTaken,
         Self::ForgetFrozen,
         Self::SettleTwice,
         Self::RecallNotAwaited,

@@ -60,6 +60,8 @@ pub(super) struct Context<'a> {
     pub(super) next: Option<Hour>,
     /// Whether the last batch was not committed.
     pub(super) is_store_failing: bool,
+    /// Whether the process ends.
+    pub(super) is_closing: bool,
 }
 
 /// What a campaign needs once it has been looked at.
@@ -292,6 +294,10 @@ impl Campaign {
         outbox: &mut Outbox,
     ) -> Needs {
         self.end_periods(account, ctx);
+        if ctx.is_closing {
+            self.return_pools(account);
+            return Needs::default();
+        }
         let mut needs = self.look_at_now(account, ctx, outbox);
         needs.lease |= self.look_ahead(account, ctx, outbox);
         needs
@@ -545,7 +551,8 @@ impl Campaign {
     /// Takes more rights into the next batch; what they are is told by the books.
     pub(super) fn lease(&mut self, account: &mut Account, ctx: &Context) {
         let Some(hour) = ctx.hour else { return };
-        if self.closed(account, ctx).is_some() || self.drained_until.is_some() {
+        let may_spend = !ctx.is_closing && self.closed(account, ctx).is_none();
+        if !may_spend || self.drained_until.is_some() {
             return;
         }
         let headroom = Levels::of(self, account, &hour).headroom();

@@ -170,7 +170,7 @@ impl Ledger {
     /// What the next batch folds, which says something else besides or does not. Before the log is replayed
     /// a win may come to a row yet.
     pub(super) fn gather_folds(&mut self, is_alone: bool) -> Vec<Fold> {
-        if !self.is_replayed || (self.is_store_failing && !is_alone) {
+        if !self.is_replayed || self.is_closing || (self.is_store_failing && !is_alone) {
             return Vec::new();
         }
         let kept = u64::try_from(self.settings.hours_kept.as_millis()).unwrap_or(u64::MAX);

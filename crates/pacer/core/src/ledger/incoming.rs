@@ -17,7 +17,7 @@ use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
 use crate::calendar::{Calendar, Hour, QUARTER_MS};
-use crate::messages::{Epoch, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Period, Receipt, Report, Slot, Want};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -52,6 +52,11 @@ impl Ledger {
             }
             Incoming::Report(shard, report) => self.take_report(shard, &report),
             Incoming::Want(shard, want) => self.take_want(shard, &want),
+            Incoming::Receipt(shard, Receipt { slot, period, granted }) => {
+                self.receipts.insert((slot, period, shard), granted.get());
+            }
+            Incoming::ShardClosed(shard) => drop(self.closed_shards.insert(shard)),
+            Incoming::Close => self.close(),
             Incoming::Ended(number, ended) => self.end_batch(number, ended),
             Incoming::Settlement(settlement) => self.settle(&settlement, outbox),
             Incoming::Logged(seq) => self.applied_seq = self.applied_seq.max(seq),
@@ -384,8 +389,9 @@ impl Ledger {
         let zone = self.zones.get(&account.zone);
         let (hour, next) = zone.map_or((None, None), |zone| (zone.hour, zone.next));
         let (settings, now) = (&self.settings, self.now);
-        let is_store_failing = self.is_store_failing;
-        Some((campaign, account, Context { settings, now, hour, next, is_store_failing }))
+        let (is_store_failing, is_closing) = (self.is_store_failing, self.is_closing);
+        let ctx = Context { settings, now, hour, next, is_store_failing, is_closing };
+        Some((campaign, account, ctx))
     }
 }
 

@@ -96,7 +96,8 @@ impl Ledger {
     /// Leases what is needed, in the order in which it was missed, and says in one batch all that is
     /// not saved yet. So a batch stands by itself: what it gives back may be leased elsewhere in it.
     pub(super) fn lease(&mut self, outbox: &mut Outbox) {
-        if self.in_flight.is_some() || self.now.tick < self.next_lease {
+        let is_early = self.now.tick < self.next_lease && !self.is_closing;
+        if self.in_flight.is_some() || is_early {
             return;
         }
         // Before that a lease may be missing from its account's sums, and what came late from any: what a

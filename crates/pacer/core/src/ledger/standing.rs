@@ -100,8 +100,8 @@ impl Ledger {
         let account = &self.accounts[index(campaign.account)];
         let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
         let (settings, now) = (&self.settings, self.now);
-        let ctx =
-            Context { settings, now, hour, next: None, is_store_failing: self.is_store_failing };
+        let (is_store_failing, is_closing) = (self.is_store_failing, self.is_closing);
+        let ctx = Context { settings, now, hour, next: None, is_store_failing, is_closing };
         why.hour = hour;
         why.flight_unix_ms = campaign.flight;
         why.at_shards = Nanos::new(campaign.outstanding());

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod bugs;
+mod closing;
 mod folding;
 mod hardships;
 mod lives;

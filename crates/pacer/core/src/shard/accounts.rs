@@ -13,7 +13,7 @@ use units::{Nanos, Tick};
 use super::book::{Book, Holding, NONE};
 use super::bug::{Bug, planted};
 use super::outcome::{Settlement, Untaken};
-use crate::messages::{Gate, Grant, Period, Report, Slot, Want};
+use crate::messages::{Gate, Grant, Period, Receipt, Report, Slot, Want};
 use crate::refusal::Refusal;
 
 /// What is known of a campaign.
@@ -60,6 +60,8 @@ pub(super) struct Accounts {
     horizon: Duration,
     /// When a book is to be looked at next.
     due: Tick,
+    /// Whether nothing may be spent any more.
+    is_closed: bool,
 }
 
 impl Accounts {
@@ -74,6 +76,7 @@ impl Accounts {
             wanting: VecDeque::with_capacity(slots_max),
             horizon,
             due: Tick::from_nanos(u64::MAX),
+            is_closed: false,
         }
     }
 
@@ -98,7 +101,7 @@ impl Accounts {
         self.due = self.due.min(book.until);
         if is_more {
             self.slots[at].is_known = true;
-            if is_recalled {
+            if is_recalled || self.is_closed {
                 self.return_free(index);
             }
         }
@@ -131,7 +134,7 @@ impl Accounts {
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
         let account = account.ok_or(Refusal::Unknown)?;
         let reason = account.closed.unwrap_or(Refusal::LedgerUnavailable);
-        if !is_want_of_money(reason) {
+        if !is_want_of_money(reason) || self.is_closed {
             return Err(reason);
         }
         let book = self.current(account, quarter).ok_or(reason)?;
@@ -221,6 +224,25 @@ impl Accounts {
             }
         }
         None
+    }
+
+    /// Sends back all that is free, from now on; how much was taken of each period that is kept.
+    pub fn close_all(&mut self) -> Vec<Receipt> {
+        self.is_closed = true;
+        self.wanting.clear();
+        let mut receipts = Vec::new();
+        for at in 0..self.books.len() {
+            if !self.books[at].is_used {
+                continue;
+            }
+            if planted(Bug::CloseReserved) {
+                let held = &mut self.books[at];
+                held.give_back(held.reserved, true);
+            }
+            self.return_free(u32::try_from(at).expect("books are numbered by 32 bits"));
+            receipts.push(self.books[at].receipt());
+        }
+        receipts
     }
 
     /// Ends the periods that are over by `now`, and retires what is finished.
@@ -342,7 +364,7 @@ impl Accounts {
     fn is_spendable(&self, book: u32, now: Tick) -> bool {
         let book = &self.books[index(book)];
         let is_over = now >= book.until && !planted(Bug::KeepAfterPeriod);
-        !is_over && !self.slots[index(book.slot.0)].is_recalled
+        !is_over && !self.slots[index(book.slot.0)].is_recalled && !self.is_closed
     }
 
     fn return_free(&mut self, book: u32) {

@@ -13,7 +13,7 @@ use units::{Nanos, Tick};
 use super::NEVER;
 use super::bug::{Bug, planted};
 use super::outcome::Settlement;
-use crate::messages::{Grant, Period, Report, Slot};
+use crate::messages::{Grant, Period, Receipt, Report, Slot};
 
 /// No book.
 pub(super) const NONE: u32 = u32::MAX;
@@ -195,6 +195,10 @@ impl Book {
             reserved_count: self.reserved_count,
             won_count: self.won_count,
         }
+    }
+
+    pub const fn receipt(&self) -> Receipt {
+        Receipt { slot: self.slot, period: self.period, granted: Nanos::new(self.granted) }
     }
 
     pub const fn holding(&self) -> Holding {

@@ -38,6 +38,8 @@ pub enum Bug {
     ForgetWins,
     /// Giving back what was won when its loss is told, too.
     ReleaseWon,
+    /// Giving back at the end what reservations hold.
+    CloseReserved,
     /// Beginning a period's sums anew when an old grant of it is repeated.
     ReviveRetired,
     /// Believing tokens without looking at their check.
@@ -46,7 +48,7 @@ pub enum Bug {
 
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
-    /// All that a shard can have; [`Bug::TrustText`] is a token's.
+    /// All that a shard can have while it spends; [`Bug::TrustText`] is a token's.
     pub const OF_SHARDS: [Self; 18] = [
         Self::SettleTwice,
         Self::LoseRemainder,

@@ -198,9 +198,15 @@ impl Desk {
     }
 
     pub fn report(&mut self, shard: u16, slot: Slot, figures: [u64; 4]) {
+        let report = self.reported(slot, figures);
+        self.step(vec![Incoming::Report(shard, report)]);
+    }
+
+    /// Returned, settled, late and over.
+    pub fn reported(&self, slot: Slot, figures: [u64; 4]) -> Report {
         let [returned, settled, late, over] = figures.map(Nanos::new);
         let period = self.period();
-        let report = Report {
+        Report {
             slot,
             period,
             returned,
@@ -210,8 +216,7 @@ impl Desk {
             reserved: Nanos::ZERO,
             reserved_count: 1,
             won_count: 1,
-        };
-        self.step(vec![Incoming::Report(shard, report)]);
+        }
     }
 }
 

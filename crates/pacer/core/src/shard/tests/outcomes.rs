@@ -509,3 +509,29 @@ fn a_reservation_lasts_its_time_and_up_to_a_sixteenth_more() {
         }
     }
 }
+
+#[test]
+fn a_shard_that_closes_keeps_what_is_reserved_and_sends_back_the_rest() {
+    let mut shard = shard();
+    let (open, lost, won) =
+        (reserve(&mut shard, 10, 0), reserve(&mut shard, 20, 0), reserve(&mut shard, 30, 0));
+    let claim = shard.claim(&won, now(1)).expect("it is open");
+    shard.settle(claim, Nanos::new(30));
+    let receipts: Vec<_> =
+        shard.close(now(2)).iter().map(|it| (it.period.0, it.granted.get())).collect();
+    assert_eq!(receipts, [(8, 100), (12, 50)]);
+    assert_eq!(held(&shard, 8), [100, 0, 30, 30, 40, 0, 0]);
+    assert_eq!(held(&shard, 12), [50, 0, 0, 0, 50, 0, 0]);
+    let told: Vec<_> = shard.report().map(|it| (it.period.0, it.returned.get())).collect();
+    assert_eq!(told, [(8, 40), (12, 50)]);
+    // Nothing is reserved any more, and nothing wanted; what ends goes back too.
+    let denied = shard.reserve(Slot(0), Nanos::new(1), SHORT, moment(3, 8));
+    assert_eq!(denied, Err(Denial::Refused(Refusal::LedgerUnavailable)));
+    assert_eq!(shard.want().count(), 0);
+    shard.release(&lost, now(3)).expect("it is open");
+    shard.take(&grant(0, 8, 105, 4000)).expect("there is room");
+    assert_eq!(held(&shard, 8), [105, 0, 10, 30, 65, 0, 0]);
+    let claim = shard.claim(&open, now(4)).expect("it is open");
+    assert_eq!(shard.settle(claim, Nanos::new(4)).settled, Nanos::new(4));
+    assert_eq!(held(&shard, 8), [105, 0, 0, 34, 71, 0, 0]);
+}

@@ -147,6 +147,12 @@ impl Till {
         }
     }
 
+    /// Ends the process well: its shards give back what no reservation holds.
+    pub(super) fn stop(mut self) {
+        self.shards.iter_mut().for_each(FakeShard::close);
+        self.close();
+    }
+
     /// Ends the process well, though its shards say nothing any more.
     pub(super) fn close(mut self) {
         drop(self.shards);
@@ -212,6 +218,20 @@ impl FakeShard {
             else {
                 break;
             };
+            self.line.to_ledger.push(said).unwrap();
+        }
+    }
+
+    /// Gives back what no reservation holds, and says so.
+    fn close(&mut self) {
+        self.turn();
+        let receipts = self.shard.close(self.clock.now().tick);
+        let reports: Vec<_> = self.shard.report().map(FromShard::Report).collect();
+        let receipts = receipts.into_iter().map(FromShard::Receipt);
+        for said in reports.into_iter().chain(receipts).chain([FromShard::Closed]) {
+            while self.line.to_ledger.is_full() {
+                thread::yield_now();
+            }
             self.line.to_ledger.push(said).unwrap();
         }
     }

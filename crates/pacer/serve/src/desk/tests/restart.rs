@@ -73,6 +73,48 @@ fn what_a_life_had_outstanding_is_frozen_settled_from_the_log_and_reclaimed() {
 }
 
 #[test]
+fn a_clean_stop_leaves_frozen_what_reservations_hold_and_nothing_else() {
+    const LIMIT: u64 = 20_000;
+    // Longer than the test: nothing is free because its time is over.
+    const TTL: Duration = Duration::from_secs(3_600);
+    let folder = tempfile::tempdir().unwrap();
+    let mut till = Till::open_for(folder.path(), 2, TTL);
+    till.feed.replayed();
+    till.define(5, LIMIT);
+    let tokens: Vec<_> = (0..10).map(|at| till.reserve(at % 2, 5, 100)).collect();
+    for (seq, at) in (1..=3).zip(0..3) {
+        till.shards[at % 2].settle(&tokens[at]);
+        till.feed.settled(seq, &tokens[at], usd());
+    }
+    till.shards[1].release(&tokens[9]);
+    till.stop();
+
+    // Six are still to be billed: all else may be spent at once.
+    let mut till = Till::open_for(folder.path(), 2, TTL);
+    till.feed.replayed();
+    till.define(5, LIMIT);
+    assert_eq!((till.why(5).frozen.get(), till.spent(5)), (600, 300));
+    let spendable = LIMIT - 900;
+    let mut reserved = 0;
+    till.until("all that is left is reserved", |till| {
+        for shard in &mut till.shards {
+            reserved += shard.reserve(5, 100).map_or(0, |_| 100);
+        }
+        assert!(reserved <= spendable, "{reserved}");
+        reserved == spendable
+    });
+    // Those that are billed now are spent inside the lease: none of them is late.
+    for (seq, token) in (4..).zip(&tokens[3..9]) {
+        till.feed.settled(seq, token, usd());
+    }
+    till.until("they are spent", |till| till.spent(5) == 900);
+    let levels = till.why(5).levels.unwrap();
+    assert!(levels.iter().all(|level| level.late.get() == 0), "{levels:?}");
+    assert_eq!(till.why(5).frozen.get(), 0);
+    till.stop();
+}
+
+#[test]
 fn whoever_only_opens_uses_up_no_epoch() {
     let folder = tempfile::tempdir().unwrap();
     // Far ahead of the clock: so the next epoch is the one behind it.

@@ -1,0 +1,155 @@
+//! A process that ends well gives back all that no reservation holds.
+
+use units::{Currency, Nanos};
+
+use super::refusals::{Desk, SLOT, account, campaign, usd};
+use crate::ledger::{CampaignDefinition, Incoming, Limits, Settings, Settlement};
+use crate::messages::{Epoch, Receipt};
+use crate::store::{Ended, Lease, LeaseKey};
+
+fn life(amount: u64) -> CampaignDefinition {
+    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+}
+
+fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
+    let [granted, returned, settled] = [granted, returned, settled].map(Nanos::new);
+    Lease { granted, returned, settled, ..Lease::default() }
+}
+
+/// Two shards have something of a budget of 1,000: the ledger closes, with what each has said before,
+/// and says this of the lease.
+#[track_caller]
+fn check(said: impl Fn(&Desk) -> Vec<Incoming>, want: impl Fn(u64) -> u64) {
+    let mut desk = Desk::defined(2, account(), life(1_000));
+    for shard in [0, 1] {
+        desk.want(shard, SLOT, 100);
+    }
+    desk.pass(3);
+    let all = desk.granted(0, SLOT) + desk.granted(1, SLOT);
+    assert!(all >= 200 && desk.ledger.why(SLOT).ready > Nanos::ZERO, "{all}");
+    let leased = {
+        let levels = desk.ledger.why(SLOT).levels.expect("an hour");
+        levels[0].held.get()
+    };
+    let mut inbox = said(&desk);
+    inbox.push(Incoming::Close);
+    desk.step(inbox);
+    assert!(!desk.ledger.is_saved(), "it is said, and not yet durable");
+    // At once, however short ago the last batch was.
+    let left = desk.saved.iter().map(|(_, lease)| lease.granted.get() - lease.returned.get());
+    assert_eq!(left.sum::<u64>(), want(leased), "{:?}", desk.saved);
+    // Nothing is granted or leased any more.
+    let (grants, number) = (desk.grants.len(), desk.batches);
+    desk.want(0, SLOT, 500);
+    desk.pass(5);
+    assert_eq!((desk.grants.len(), desk.batches), (grants, number));
+    assert!(desk.ledger.is_saved());
+}
+
+fn receipt(desk: &Desk, shard: u16, granted: u64) -> Incoming {
+    let period = desk.period();
+    Incoming::Receipt(shard, Receipt { slot: SLOT, period, granted: Nanos::new(granted) })
+}
+
+fn report(desk: &Desk, shard: u16, returned: u64) -> Incoming {
+    Incoming::Report(shard, desk.reported(SLOT, [returned, 0, 0, 0]))
+}
+
+#[test]
+fn what_no_reservation_holds_goes_back() {
+    // Shards that say nothing keep what they were granted.
+    check(|_| Vec::new(), |_| 200);
+    // One of them sends back all but a reservation of 30.
+    check(
+        |desk| vec![report(desk, 0, 70), receipt(desk, 0, 100), Incoming::ShardClosed(0)],
+        |_| 130,
+    );
+    // The last 40 were on their way to it.
+    check(
+        |desk| vec![report(desk, 0, 30), receipt(desk, 0, 60), Incoming::ShardClosed(0)],
+        |_| 130,
+    );
+    // It has taken nothing at all.
+    check(|_| vec![Incoming::ShardClosed(0)], |_| 100);
+    // It has not said all: what it took since may be reserved.
+    check(|desk| vec![report(desk, 0, 30), receipt(desk, 0, 60)], |_| 170);
+    // Both have ended, with a reservation each.
+    check(
+        |desk| {
+            let of = |shard| [report(desk, shard, 99), receipt(desk, shard, 100)];
+            let closed = [0, 1].map(Incoming::ShardClosed);
+            [0, 1].into_iter().flat_map(of).chain(closed).collect()
+        },
+        |_| 2,
+    );
+}
+
+#[test]
+fn a_reservation_over_a_clean_stop_settles_inside_its_lease() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.want(0, SLOT, 100);
+    desk.pass(3);
+    let said = vec![report(&desk, 0, 70), receipt(&desk, 0, 100), Incoming::ShardClosed(0)];
+    desk.step(said.into_iter().chain([Incoming::Close]).collect());
+    let kept = desk.saved.clone();
+    // The next life: all but the reservation may be spent at once.
+    let mut desk = Desk::unready(Settings::new(1, Epoch(2), 1), kept.clone());
+    desk.step(vec![
+        Incoming::Account(account()),
+        Incoming::Campaign(life(1_000)),
+        Incoming::Replayed,
+    ]);
+    assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::new(30));
+    desk.want(0, SLOT, 2_000);
+    desk.pass(3);
+    assert_eq!(desk.granted(0, SLOT), 970, "no minute is lost");
+    let [(key, of_before)] = kept[..] else { panic!("one lease: {kept:?}") };
+    assert_eq!(of_before.granted.get() - of_before.returned.get(), 30);
+    let (seq, settled) = (1, Nanos::new(30));
+    let (late, over, currency) = (Nanos::ZERO, Nanos::ZERO, Currency::USD);
+    let win = Settlement { seq, key, settled, late, over, currency };
+    desk.step(vec![Incoming::Settlement(win)]);
+    desk.pass(3);
+    let now = desk.saved.iter().find(|(of, _)| *of == key).expect("it is saved").1;
+    assert_eq!(now, lease(of_before.granted.get(), of_before.returned.get(), 30), "not late");
+    assert_eq!(desk.ledger.why(SLOT).frozen, Nanos::ZERO);
+}
+
+#[test]
+fn what_a_failing_store_does_not_take_is_said_again() {
+    for ended in [Ended::Refused, Ended::Unknown] {
+        let mut desk = Desk::defined(1, account(), life(1_000));
+        desk.want(0, SLOT, 100);
+        desk.pass(3);
+        desk.ended = ended;
+        desk.step(vec![Incoming::ShardClosed(0), Incoming::Close]);
+        for _ in 0..5 {
+            desk.step(Vec::new());
+            assert!(!desk.ledger.is_saved());
+        }
+        desk.ended = Ended::Committed;
+        desk.step(Vec::new());
+        desk.step(Vec::new());
+        desk.step(Vec::new());
+        assert!(desk.ledger.is_saved(), "{ended:?}");
+        let left: u64 = desk.saved.iter().map(|(_, it)| it.granted.get() - it.returned.get()).sum();
+        assert_eq!(left, 0, "{:?}", desk.saved);
+    }
+}
+
+#[test]
+fn what_the_log_has_settled_and_the_shard_not_is_spent_once() {
+    let mut desk = Desk::defined(1, account(), life(1_000));
+    desk.want(0, SLOT, 100);
+    desk.pass(3);
+    let key = LeaseKey { slot: SLOT, period: desk.period(), node: 1, epoch: Epoch(1) };
+    let (seq, settled) = (1, Nanos::new(20));
+    let (late, over, currency) = (Nanos::ZERO, Nanos::ZERO, Currency::USD);
+    let win = Incoming::Settlement(Settlement { seq, key, settled, late, over, currency });
+    // The shard holds reservations of 30, of which 20 are won: it has not heard of that.
+    let said = [win, report(&desk, 0, 70), receipt(&desk, 0, 100), Incoming::ShardClosed(0)];
+    desk.step(said.into_iter().chain([Incoming::Close]).collect());
+    let (_, lease) = desk.saved[0];
+    assert_eq!(lease.settled, Nanos::new(20));
+    assert_eq!(lease.granted.get() - lease.returned.get() - lease.settled.get(), 10);
+}
