@@ -168,6 +168,14 @@ impl Life {
         kill(&mut self.child);
     }
 
+    /// Ends it as whoever runs it does.
+    pub fn stop(mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
     /// Another connection of a caller.
     pub fn caller(&self) -> Caller {
         Caller(TcpStream::connect(&self.callers).ok())

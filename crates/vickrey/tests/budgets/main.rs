@@ -8,3 +8,4 @@ mod killed;
 mod life;
 mod load;
 mod spent;
+mod stopped;
