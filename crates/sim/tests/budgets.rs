@@ -11,7 +11,7 @@ use sim::budgets::{Bug, Options, Wiring, command, run};
 const SEEDS: u64 = 48;
 
 /// Seeds until a bug must have shown: fewer than are run without one.
-const BUG_SEEDS: u64 = 128;
+const BUG_SEEDS: u64 = 192;
 
 fn seeds() -> u64 {
     std::env::var("SIM_SEEDS").ok().map_or(SEEDS, |seeds| seeds.parse().unwrap())
@@ -66,6 +66,7 @@ fn every_mistake_of_a_shard_is_found() {
             Of::ForgetWins,
             Of::ReleaseWon,
             Of::TrustText,
+            Of::CloseReserved,
         ]
         .map(Bug::Shard),
     );

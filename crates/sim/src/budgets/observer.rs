@@ -4,6 +4,7 @@
 mod books;
 mod folds;
 mod leases;
+mod stops;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,6 +109,8 @@ pub(super) struct Observer {
     spent: BTreeMap<LeaseKey, Spent>,
     /// By the number of the record.
     came: BTreeMap<u64, Came>,
+    /// What reservations held when their shard ended well.
+    held_at_end: BTreeMap<(Slot, Period), u64>,
     /// Whether records say which wins came late.
     is_late_told: bool,
     /// How many reservations were made, and won.
@@ -140,6 +143,7 @@ impl Observer {
             most: BTreeMap::new(),
             spent: BTreeMap::new(),
             came: BTreeMap::new(),
+            held_at_end: BTreeMap::new(),
             made: 0,
             won: 0,
         }

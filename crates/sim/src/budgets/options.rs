@@ -53,6 +53,10 @@ pub struct Options {
 pub struct Weather {
     /// The process ends at once, and another starts.
     pub crash: u64,
+    /// The process begins to crash again and again, for a while.
+    pub crash_loop: u64,
+    /// The process is asked to end, and another starts.
+    pub stop: u64,
     /// A shard, or the ledger, does nothing for a while.
     pub stall: u64,
     /// Time passes by the hour, and nobody is asked meanwhile.
@@ -105,6 +109,8 @@ impl Weather {
     /// Nothing goes wrong.
     pub const CALM: Self = Self {
         crash: 0,
+        crash_loop: 0,
+        stop: 0,
         stall: 0,
         skip: 0,
         wall_forward: 0,
@@ -119,6 +125,8 @@ impl Weather {
     fn of(chance: &mut Chance) -> Self {
         Self {
             crash: chance.one_of(&[0, 4_000, 12_000]),
+            crash_loop: chance.one_of(&[0, 0, 0, 6_000]),
+            stop: chance.one_of(&[0, 0, 5_000]),
             stall: chance.one_of(&[0, 10_000, 40_000]),
             skip: chance.one_of(&[0, 8_000, 30_000]),
             wall_forward: chance.one_of(&[0, 0, 8_000]),

@@ -6,6 +6,7 @@ mod ledger_turn;
 mod process;
 mod remains;
 mod shard_turn;
+mod stopping;
 mod wins;
 
 use pacer_core::ledger::Settings;
@@ -31,6 +32,10 @@ use crate::Chance;
 
 /// For how long calendars are made: no run lasts so long.
 const CALENDAR_MS: u64 = 90 * DAY_MS;
+
+/// How often it crashes while it does so again and again, in a million of steps: lives of twenty seconds,
+/// or of four.
+const LOOP_CRASHES: [u64; 2] = [15_000, 80_000];
 
 /// How far a start has come.
 #[derive(Clone, Debug)]
@@ -60,6 +65,8 @@ pub(super) struct World<'t> {
     stage: Stage,
     process: Option<Box<Process>>,
     wants_skip: bool,
+    /// How often it crashes, and until which step.
+    looping: (u64, u64),
     /// The step in which the ledger was last told what the log says, at the latest.
     fed_at: u64,
     trace: &'t mut Trace,
@@ -97,6 +104,7 @@ impl<'t> World<'t> {
             stage: Stage::Down(0),
             process: None,
             wants_skip: false,
+            looping: (0, 0),
             fed_at: 0,
             trace,
         }
@@ -119,16 +127,37 @@ impl<'t> World<'t> {
         let Clock { tick_ms, unix_ms } = self.clock;
         self.trace.note(format_args!("step {} at {tick_ms} ms, {unix_ms}", self.step));
         self.observer.pass_dead(&self.clock);
-        if self.process.is_some() && self.chance.happens(self.weather.crash) {
+        if self.chance.happens(self.weather.crash_loop) {
+            let until = self.step + self.chance.within(100..=300);
+            self.looping = (self.chance.one_of(&LOOP_CRASHES), until);
+        }
+        let crash = if self.is_looping() { self.looping.0 } else { self.weather.crash };
+        if self.process.is_some() && self.chance.happens(crash) {
             self.crash();
         }
         match self.process.take() {
             None => self.start(),
             Some(mut process) => {
-                self.turns(&mut process);
+                if self.chance.happens(self.weather.stop) {
+                    self.begin_stop(&mut process);
+                }
+                let goes_on = match process.stops_by {
+                    None => {
+                        self.turns(&mut process);
+                        true
+                    }
+                    Some(until) => self.stop_turns(&mut process, until),
+                };
                 self.process = Some(process);
+                if !goes_on {
+                    self.crash();
+                }
             }
         }
+    }
+
+    fn is_looping(&self) -> bool {
+        self.step < self.looping.1 && self.weather.crash_loop > 0
     }
 
     fn pass_time(&mut self) {
@@ -152,7 +181,9 @@ impl<'t> World<'t> {
     fn is_quiet(&self) -> bool {
         let is_quiet = |process: &Process| {
             let mut shards = 0..self.options.shards;
-            process.is_replayed && shards.all(|shard| process.is_quiet(shard))
+            process.is_replayed
+                && process.stops_by.is_none()
+                && shards.all(|shard| process.is_quiet(shard))
         };
         self.process.as_deref().is_some_and(is_quiet)
     }
@@ -271,7 +302,7 @@ impl<'t> World<'t> {
             is_late_told: self.options.is_late_told,
             ..Settings::new(NODE, epoch, self.options.shards)
         };
-        let is_long = self.chance.happens(400_000);
+        let is_long = self.chance.happens(400_000) && !self.is_looping();
         let takes_ms = if is_long { self.chance.within(40_000..=75_000) } else { 0 };
         let birth = Birth {
             settings,

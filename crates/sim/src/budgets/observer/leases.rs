@@ -21,6 +21,8 @@ const AHEAD_MS: u64 = 4_000;
 struct Part {
     granted: u64,
     returned: u64,
+    /// What its shard had taken when it ended.
+    received: u64,
 }
 
 /// What records that the ledger was told cost: out of reservations, and beside them.
@@ -72,6 +74,8 @@ pub(in super::super) struct Leases {
     pub(super) unix_ms: u64,
     pub(super) latest_unix_ms: u64,
     closed: BTreeSet<Slot>,
+    /// Shards that have ended, and said so.
+    closed_shards: BTreeSet<u16>,
     is_up: bool,
 }
 
@@ -113,6 +117,7 @@ impl Leases {
             unix_ms: 0,
             latest_unix_ms: 0,
             closed: BTreeSet::new(),
+            closed_shards: BTreeSet::new(),
             is_up: false,
         }
     }
@@ -161,6 +166,26 @@ impl Leases {
 
     pub(super) fn end(&mut self) {
         self.is_up = false;
+    }
+
+    /// What a shard had taken when it ended.
+    pub(super) fn receive(&mut self, of: (Slot, Period), shard: u16, received: u64) {
+        self.parts.entry(of).or_default().entry(shard).or_default().received = received;
+    }
+
+    /// A shard has ended: what never came to it is free.
+    pub(super) fn close_shard(&mut self, shard: u16) {
+        self.closed_shards.insert(shard);
+    }
+
+    /// Out of reservations that had not expired.
+    pub(super) fn won_in_time(&self, key: &LeaseKey) -> u64 {
+        self.won.get(key).copied().unwrap_or(0)
+    }
+
+    /// What the process that runs has made durable.
+    pub(super) fn own_leases(&self) -> impl Iterator<Item = (&LeaseKey, &Lease)> {
+        self.committed.iter().filter(|(key, _)| self.is_own(key))
     }
 
     /// Whether a lease is of the process that runs.
@@ -324,8 +349,13 @@ impl Leases {
 
     /// At shards, or on the way to them or back.
     fn out(&self, slot: Slot, period: Period) -> u64 {
-        let parts = self.parts.get(&(slot, period)).into_iter().flat_map(BTreeMap::values);
-        parts.map(|part| part.granted.saturating_sub(part.returned)).sum()
+        let parts = self.parts.get(&(slot, period)).into_iter().flatten();
+        let out = |(shard, part): (&u16, &Part)| {
+            let has_ended = self.closed_shards.contains(shard);
+            let came = if has_ended { part.received } else { part.granted };
+            came.saturating_sub(part.returned)
+        };
+        parts.map(out).sum()
     }
 
     /// A batch: every lease of it is true, and nothing that it leases is beyond a limit. `open` is what

@@ -257,6 +257,7 @@ impl Observer {
             }
         }
         self.cells.clear();
+        self.held_at_end.clear();
         self.buckets.clear();
         self.seen_unix_ms.clear();
         self.gates.clear();

@@ -1,10 +1,13 @@
 //! The ledger's turn: it is told what definitions, shards, store and log say, and what it says is sent.
 
 use pacer_core::ledger::{Incoming, Notice, ZoneId};
+use pacer_core::messages::Slot;
 use pacer_core::store::{Answer, LeaseStore as _};
+use units::Nanos;
 
 use super::super::bug::Wiring;
 use super::super::log::Record;
+use super::super::options::HORIZON;
 use super::process::{Down, Process, Up};
 use super::{CALENDAR_MS, World};
 
@@ -66,6 +69,8 @@ impl World<'_> {
                 inbox.push(match message {
                     Up::Report(report) => Incoming::Report(number, report),
                     Up::Want(want) => Incoming::Want(number, want),
+                    Up::Receipt(receipt) => Incoming::Receipt(number, receipt),
+                    Up::Closed => Incoming::ShardClosed(number),
                 });
             }
         }
@@ -124,7 +129,21 @@ impl World<'_> {
             process.sent = Some(batch.clone());
             self.store.submit(process.writer, batch);
         }
+        self.check_thawed(process);
         self.send_down(process);
+    }
+
+    /// A process that has lasted for a horizon, and knows all, holds nothing of those before it.
+    fn check_thawed(&self, process: &Process) {
+        let horizon_ms = u64::try_from(HORIZON.as_millis()).expect("short");
+        let is_over = process.born_ms + horizon_ms <= self.clock.tick_ms;
+        if !is_over || !process.is_replayed || !process.mail.is_empty() {
+            return;
+        }
+        for slot in (0..self.options.campaigns).map(Slot) {
+            let frozen = process.ledger.why(slot).frozen;
+            assert_eq!(frozen, Nanos::ZERO, "frozen of {slot:?} a horizon after the start");
+        }
     }
 
     /// Grants and gates, in their order; where a ring is full they wait here.

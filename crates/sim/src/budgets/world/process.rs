@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pacer_core::ledger::{Incoming, Ledger, Now, Outbox, Settings};
-use pacer_core::messages::{Gate, Grant, Report, Want};
+use pacer_core::messages::{Gate, Grant, Receipt, Report, Want};
 use pacer_core::shard::{self, Claim, Shard};
 use pacer_core::store::{Batch, Writer};
 use pacer_core::token::Token;
@@ -26,6 +26,8 @@ pub(super) enum Down {
 pub(super) enum Up {
     Report(Report),
     Want(Want),
+    Receipt(Receipt),
+    Closed,
 }
 
 /// What is told of a token that another shard made.
@@ -59,6 +61,8 @@ pub(super) struct Desk {
     pub(super) up: Ring<Up>,
     pub(super) forwards: Ring<Forward>,
     pub(super) news: Ring<News>,
+    /// What it is to say before it has ended, once it ends.
+    pub(super) last: Option<VecDeque<Up>>,
 }
 
 /// A process.
@@ -82,6 +86,12 @@ pub(super) struct Process {
     /// From when on the log is told: it may be long.
     pub(super) replay_at_ms: u64,
     pub(super) is_replayed: bool,
+    /// When it was born, in milliseconds by the clock that never goes back.
+    pub(super) born_ms: u64,
+    /// Until which step it may take to end, once it was asked to.
+    pub(super) stops_by: Option<u64>,
+    /// Whether the ledger was told that it ends.
+    pub(super) is_close_told: bool,
     /// Until which step each shard, and last the ledger, does nothing.
     asleep: Vec<u64>,
 }
@@ -107,6 +117,7 @@ impl Process {
             up: Ring::new(birth.ring_capacity),
             forwards: Ring::new(birth.ring_capacity),
             news: Ring::new(usize::MAX),
+            last: None,
         };
         let ledger = Ledger::new(birth.settings.clone(), birth.now, leases, birth.applied_seq);
         Self {
@@ -124,6 +135,9 @@ impl Process {
             told: birth.applied_seq,
             replay_at_ms: birth.replay_at_ms,
             is_replayed: false,
+            born_ms: birth.now.tick.nanos() / 1_000_000,
+            stops_by: None,
+            is_close_told: false,
             asleep: vec![0; shards.len() + 1],
         }
     }

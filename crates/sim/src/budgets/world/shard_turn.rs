@@ -33,7 +33,7 @@ impl World<'_> {
         self.observer.check_shard(number, shard, self.options.campaigns, &self.clock);
     }
 
-    fn take_down(&mut self, process: &mut Process, number: u16) {
+    pub(super) fn take_down(&mut self, process: &mut Process, number: u16) {
         let desk = process.desk(number);
         while let Some(message) = desk.down.pop(self.step) {
             self.trace.note(format_args!("{number} takes {message:?}"));

@@ -28,11 +28,18 @@ fn is_found(bug: Bug) -> bool {
     is_found
 }
 
-/// In these runs nothing is folded, no win comes to a lease that was forgotten, and few lives are shorter
-/// than a horizon: what is wrong with that is found by tests of their own, and by the simulation of all
+/// In these runs nothing is folded, no win comes to a lease that was forgotten, no account holds back, no
+/// process ends well, and few lives are shorter than a horizon: what is wrong with that is found by tests of their own, and by the simulation of all
 /// parts.
-const ELSEWHERE: [Bug; 4] =
-    [Bug::FoldEarly, Bug::ForgetSums, Bug::ForgetStray, Bug::CountLivesTwice];
+const ELSEWHERE: [Bug; 7] = [
+    Bug::FoldEarly,
+    Bug::ForgetSums,
+    Bug::ForgetStray,
+    Bug::IgnoreAccountHoldback,
+    Bug::KeepAtClose,
+    Bug::ReturnTaken,
+    Bug::CountLivesTwice,
+];
 
 #[test]
 fn every_planted_mistake_is_found() {
