@@ -42,7 +42,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use pacer_core::store::AuditKey;
+use pacer_core::store::{AuditEntry, AuditKey};
 use runtime::config::Problem;
 use serde_json::Value;
 use tracing::error;
@@ -67,7 +67,7 @@ pub use refused::Refused;
 pub use standing::{AccountStanding, CampaignStanding};
 
 /// Audit entries that are read at once when keys are looked for at a start.
-const AUDIT_PAGE: u32 = 10_000;
+const AUDIT_PAGE: u32 = 1_000;
 
 /// How a registry works.
 #[derive(Clone, Debug)]
@@ -252,24 +252,33 @@ impl<R: Rules> Inner<R> {
     }
 }
 
-/// The idempotency keys of the last day, out of the audit record.
+/// The idempotency keys of the last day, out of the end of the audit record: it is read backwards, to the
+/// first page that has nothing of that day.
 fn keys_of(desk: &dyn LedgerDesk, now_unix_ms: u64) -> Result<Keys, StartError> {
-    let mut keys = Keys::default();
-    let mut after: Option<AuditKey> = None;
-    loop {
-        let page = desk.audit(after, AUDIT_PAGE)?;
-        let Some((last, _)) = page.last() else { return Ok(keys) };
-        after = Some(*last);
-        for (_, entry) in &page {
-            if entry.at_unix_ms.saturating_add(keys::KEPT_MS) <= now_unix_ms {
-                continue;
-            }
+    let is_recent =
+        |entry: &AuditEntry| now_unix_ms < entry.at_unix_ms.saturating_add(keys::KEPT_MS);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut before: Option<AuditKey> = None;
+    while found.len() < keys::KEYS_MAX && bytes < keys::ANSWER_BYTES_MAX {
+        let page = desk.audit_before(before, AUDIT_PAGE)?;
+        let Some((last, _)) = page.last() else { break };
+        before = Some(*last);
+        if !page.iter().any(|(_, entry)| is_recent(entry)) {
+            break;
+        }
+        for (_, entry) in page.into_iter().filter(|(_, entry)| is_recent(entry)) {
             let Ok(mut body) = serde_json::from_slice::<Value>(&entry.body) else { continue };
-            if let Some((keyed, answer)) = keyed_of(&mut body) {
-                keys.keep(keyed, &answer, entry.at_unix_ms);
+            if let Some(keyed) = keyed_of(&mut body) {
+                bytes += entry.body.len();
+                found.push((keyed, entry.at_unix_ms));
             }
         }
     }
+    let mut keys = Keys::default();
+    for ((keyed, answer), at_unix_ms) in found.into_iter().rev() {
+        keys.keep(keyed, &answer, at_unix_ms);
+    }
+    Ok(keys)
 }
 
 /// The key that an audit entry has, and what was answered.

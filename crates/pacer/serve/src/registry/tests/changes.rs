@@ -197,6 +197,37 @@ fn a_key_is_done_once_also_over_a_restart() {
 }
 
 #[test]
+fn a_start_reads_the_audit_of_a_day_and_a_page() {
+    const DAYS: u64 = 30;
+    const ENTRIES: usize = 1_500;
+    let fixture = Fixture::new(&[]);
+    for day in 0..DAYS {
+        let at_unix_ms = NOW_UNIX_MS - (DAYS - day) * keys::KEPT_MS + 1_000;
+        let entry = |number: usize| {
+            let keyed = Keyed::new(&format!("{day}-{number}"), "asked");
+            let idempotency = json!({ "key": keyed.key, "body": keyed.body });
+            let body = json!({ "action": "create", "answer": number, "idempotency": idempotency });
+            AuditEntry { at_unix_ms, body: body.to_string().into_bytes() }
+        };
+        let audit = (0..ENTRIES).map(entry).collect();
+        fixture.desk.change(Change { audit, ..Change::default() }).expect("it is kept");
+    }
+    let fixture = fixture.restart(|| NOW_UNIX_MS);
+    let read = fixture.desk.told().audit_read;
+    let page = usize::try_from(AUDIT_PAGE).expect("few");
+    assert!((ENTRIES..=ENTRIES + 2 * page).contains(&read), "{read} of {DAYS} times {ENTRIES}");
+    let mut changing = fixture.registry().inner.changing();
+    let mut known = |day: u64, number: usize| {
+        let keyed = Keyed::new(&format!("{day}-{number}"), "asked");
+        changing.keys.look(&keyed, NOW_UNIX_MS)
+    };
+    for number in [0, ENTRIES - 1] {
+        assert!(matches!(known(DAYS - 1, number), keys::Known::Answered(_)), "of the last day");
+        assert_eq!(known(DAYS - 2, number), keys::Known::Fresh);
+    }
+}
+
+#[test]
 fn all_is_there_after_a_restart() {
     let fixture = with_account();
     let seats = json!({ "id": "seats", "currency": "EUR", "seats": ["d/s"] });
