@@ -78,6 +78,8 @@ pub struct RegistryOptions {
     pub campaigns: Option<String>,
     /// The time in milliseconds since 1970.
     pub clock: fn() -> u64,
+    /// What is to be told of an account that has limits and keeps nothing back: that wins may come late.
+    pub late_wins: Option<String>,
 }
 
 /// Why a registry has not started.
@@ -139,6 +141,7 @@ pub struct Registry<R: Rules> {
 struct Inner<R> {
     desk: Arc<dyn LedgerDesk>,
     clock: fn() -> u64,
+    late_wins: Option<String>,
     books: RwLock<Books<R>>,
     /// Held by whoever changes something, until it is told.
     changing: Mutex<Changing<R>>,
@@ -182,13 +185,14 @@ impl<R: Rules> Registry<R> {
         desk: Arc<dyn LedgerDesk>,
         mut publish: impl FnMut(Published<R>) + Send + 'static,
     ) -> Result<Self, StartError> {
-        let Prepared { mut books, files, clock } = prepared;
+        let Prepared { mut books, files, clock, late_wins } = prepared;
         books.leased(desk.next_slot()?);
         let keys = keys_of(&*desk, clock())?;
         let bell = Arc::new(Bell::default());
         let inner = Arc::new(Inner {
             desk,
             clock,
+            late_wins,
             books: RwLock::new(books),
             changing: Mutex::new(Changing { files, keys, owed: Owed::default(), unsure: None }),
             bell: Arc::clone(&bell),

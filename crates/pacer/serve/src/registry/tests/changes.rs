@@ -1,7 +1,7 @@
 //! Changes through the API: versions, keys, what is told of them, and what is left after a restart.
 
 use super::*;
-use pacer_core::ledger::Spend;
+use pacer_core::ledger::{Holdback, Spend};
 use pacer_core::store::{AuditEntry, Change};
 
 fn with_account() -> Fixture {
@@ -127,7 +127,24 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
     let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, None);
     let want = "budget: 6.5 USD is below what is spent in all, 7 USD: nothing more is spent";
-    assert_eq!(answered.expect("it is taken").view["warnings"], json!([want]));
+    assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
+}
+
+#[test]
+fn an_account_that_keeps_nothing_back_is_told_that_wins_may_come_late() {
+    let fixture = Fixture::new(&[]);
+    let check = |id: &str, keys: Value, want: Value| {
+        let mut given = object(json!({ "id": id, "currency": "USD" }));
+        given.extend(object(keys));
+        let created = fixture.create(Kind::Account, Value::Object(given));
+        assert_eq!(created.view["warnings"], want, "{id}");
+    };
+    check("limited", json!({ "hourly_budget": "1" }), json!([LATE_WINS]));
+    check("unlimited", json!({}), json!([]));
+    check("careful", json!({ "budget": "1", "late_holdback": "1%" }), json!([]));
+    let told = fixture.desk.told();
+    let held = told.accounts.values().map(|account| account.late_holdback);
+    assert_eq!(held.filter(|held| *held != Holdback::default()).count(), 1, "it is told");
 }
 
 #[test]
