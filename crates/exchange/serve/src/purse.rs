@@ -269,7 +269,8 @@ impl Purse {
             open.receipts = Some(open.shard.close(now));
         }
         open.tell();
-        open.tell_receipts()
+        // A ledger that has ended hears nothing more.
+        open.tell_receipts() || open.to_ledger.is_abandoned()
     }
 
     fn now(&self) -> Moment {
