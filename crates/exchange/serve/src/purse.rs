@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use exchange_core::house::{self, Catalogue, Desk, HouseAnswer, Price, Room};
 use exchange_core::{Ask, Auction, Reservation};
 use pacer_core::calendar::QUARTER_MS;
+use pacer_core::funnel::{FunnelStep, Shortfall};
 use pacer_core::messages::{FromShard, Receipt, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::{Counts, Denial, Moment, Options, OptionsError, Shard};

@@ -42,7 +42,6 @@ use self::bug::{Bug, planted};
 use self::lane::Lane;
 use self::outcome::Standing;
 use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want};
-use crate::refusal::Refusal;
 use crate::token::{Origin, Token, TtlClass};
 
 pub use self::book::Holding;
