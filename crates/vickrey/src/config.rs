@@ -252,12 +252,6 @@ fn write_warnings(
     if let Some(warning) = short {
         writeln!(out, "warning: {warning}")?;
     }
-    let notices = config.exchange.as_ref().and_then(|exchange| exchange.notices.as_ref());
-    let both = config.budgets.as_ref().zip(notices);
-    let short = both.and_then(|(budgets, of)| budgets::short_reservations(budgets, &of.lifetimes));
-    if let Some(warning) = short {
-        writeln!(out, "warning: {warning}")?;
-    }
     if let Some(base) = notices.map(|notices| &notices.base).filter(|base| !base.is_tls()) {
         writeln!(
             out,
