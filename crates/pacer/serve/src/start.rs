@@ -56,8 +56,8 @@ pub struct Start {
     pub lease_span: Duration,
     /// For how long a slice lasts at the observed rate.
     pub slice_span: Duration,
-    /// The longest that a reservation may be open: what a start before had outstanding is frozen
-    /// for so long.
+    /// The longest that a reservation may be open: what a start had outstanding is frozen for so long
+    /// after its end.
     pub horizon: Duration,
     /// How long after that a shard still tells a late win from a repeated one.
     pub late_window: Duration,

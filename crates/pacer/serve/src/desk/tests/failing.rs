@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::shared::Waker;
 use crate::tests::disk;
 use crate::thread::{Options, Store};
-use crate::{AskError, Start, StartError};
+use crate::{AskError, LedgerFault, Start, StartError};
 
 fn store(disk: &FaultDisk, waker: &Waker) -> Store {
     let waker = waker.clone();
@@ -85,6 +85,28 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     assert!(status.refused + status.unknown > 0, "{status:?}");
     assert_eq!(till.handle.change(change(10)), Ok(()));
     assert!(!till.shutdown.is_started());
+    till.close();
+}
+
+#[test]
+fn a_stop_over_a_disk_that_fails_ends_as_a_kill_does() {
+    let disk = disk::empty(2);
+    let mut till = open(&disk);
+    till.define(0, 1_000);
+    till.reserve(0, 0, 100);
+    disk.set_faults(BROKEN);
+    till.shards[0].close();
+    let thread = till.thread.take().unwrap();
+    assert!(matches!(thread.close(), Err(LedgerFault::Store(_))), "it ends, and says why not well");
+    drop(till);
+    disk.set_faults(Faults::default());
+    let till = open(&disk);
+    till.define(0, 1_000);
+    let why = till.why(0);
+    assert!(
+        why.frozen.get() > 100,
+        "more than the reservation, for nothing was given back: {why:?}"
+    );
     till.close();
 }
 

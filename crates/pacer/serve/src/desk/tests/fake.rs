@@ -223,7 +223,7 @@ impl FakeShard {
     }
 
     /// Gives back what no reservation holds, and says so.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.turn();
         let receipts = self.shard.close(self.clock.now().tick);
         let reports: Vec<_> = self.shard.report().map(FromShard::Report).collect();
