@@ -245,9 +245,9 @@ fn help_teaches_the_form_of_a_stream() {
     check(&["generate", "--list"], 0, &["diurnal", "bursty", "drift-up"], &[]);
 }
 
-/// On streams as long as the targets are of.
+/// On streams half as long as the targets are of.
 #[test]
 fn the_default_strategy_meets_its_targets() {
-    let table = check(&["quality", "--auctions", "50000"], 0, &["met"], &[]);
+    let table = check(&["quality", "--auctions", "100000"], 0, &["met"], &[]);
     assert!(!table.contains("missed"), "{table}");
 }
