@@ -38,11 +38,13 @@ prop_compose! {
     fn imp()(
         id in ids(), formats in 0..16u32, is_private in any::<bool>(), bidfloor_micros in amounts(),
         shown_floor_micros in option::of(amounts()), fee_ppm in small(),
-        multiplier_millionths in amounts(),
+        multiplier_millionths in amounts(), bidfloor_net_micros in option::of(amounts()),
+        currency in select(vec!["", "USD", "EUR"]), is_floor_plain in any::<bool>(),
     ) -> v1::Imp {
         v1::Imp {
             id, formats, is_private, bidfloor_micros, shown_floor_micros, fee_ppm,
-            multiplier_millionths,
+            multiplier_millionths, bidfloor_net_micros, bidfloor_currency: currency.to_owned(),
+            is_floor_plain,
         }
     }
 }
@@ -115,6 +117,9 @@ fn write_imp(out: &mut Writer<'_>, imp: &v1::Imp) {
     out.present_uint(field::SHOWN_FLOOR_MICROS, imp.shown_floor_micros);
     out.uint(field::FEE_PPM, imp.fee_ppm.into());
     out.uint(field::MULTIPLIER_MILLIONTHS, imp.multiplier_millionths);
+    out.present_uint(field::BIDFLOOR_NET_MICROS, imp.bidfloor_net_micros);
+    out.text(field::BIDFLOOR_CURRENCY, &imp.bidfloor_currency);
+    out.flag(field::IS_FLOOR_PLAIN, imp.is_floor_plain);
 }
 
 /// An enumeration on the wire.

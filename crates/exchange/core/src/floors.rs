@@ -97,6 +97,29 @@ impl<'a> ImpTerms<'a> {
         MediaType::ALL.into_iter().any(|format| self.timed(format).says_anything())
     }
 
+    /// Whether every open bid has to reach the same, whatever format, size and duration it brings: then
+    /// that is the floor shown.
+    pub(crate) fn has_plain_floor(&self) -> bool {
+        let mut formats = MediaType::members(self.imp.formats());
+        let is_sized = |rule: &FloorRule| {
+            rule.size.is_some() && self.imp.formats() & MediaType::Banner.bit() != 0
+        };
+        if self.has_timed_floor() || self.rules.iter().any(|(rule, _)| is_sized(rule)) {
+            return false;
+        }
+        let floor = |format| self.rules_floor(&Shape { format, size: None, dur: None });
+        let first = formats.next().map(floor);
+        formats.all(|format| Some(floor(format)) == first)
+    }
+
+    /// Whether every bid under `deal` has to reach the same, whatever it brings.
+    pub(crate) fn has_plain_deal_floor(&self, deal: &AuctionDeal<'_>) -> bool {
+        let is_timed = deal.deal.mincpmpersec.is_some()
+            || deal.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty());
+        let inherits = deal.deal.bidfloor.is_none();
+        !(is_timed || inherits && self.has_timed_floor())
+    }
+
     /// The plain floor to show: what holds for an open bid whatever format and size it brings.
     pub(crate) fn shown_floor(&self) -> Cpm {
         let mut lowest = None;

@@ -1,7 +1,7 @@
 //! The record of one auction, read: what it says, with the rules' own types. Which of it was computed
 //! and which was given is not known here.
 
-use units::{Cpm, Currency, Multiplier, Nanos, Ppm};
+use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
 use crate::record::{Call, Ending, Moments};
 use crate::{AuctionType, BidsReturned, Fate, NotAsked, NoticeMode, ResponseFate};
@@ -87,6 +87,12 @@ pub struct ImpRecord<'b> {
     pub fee: Ppm,
     /// How many impressions a display makes.
     pub multiplier: Multiplier,
+    /// `bidfloor` as the publisher asked for it, net. None if it asked for none, or of a record that
+    /// does not say.
+    pub bidfloor_net: Option<Price>,
+    /// Whether every open bid had to reach the shown floor, whatever it brought; false too in a record
+    /// that does not say.
+    pub is_floor_plain: bool,
 }
 
 /// A deal on one impression.
@@ -106,6 +112,9 @@ pub struct DealRecord<'b> {
     pub discount: Ppm,
     /// Its plain floor as DSPs must pay it, or the price it agrees, in the auction's currency.
     pub floor: Option<Cpm>,
+    /// Whether every bid under it had to reach that, or without one the impression's with the deal's
+    /// fee; false too in a record that does not say.
+    pub is_floor_plain: bool,
 }
 
 /// A DSP that was asked.

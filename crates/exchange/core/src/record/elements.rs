@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use events::{Bytes, Fixed64, Malformed, Reader, Varint, fields};
 use openrtb::{DealMask, IMPS_MAX};
-use units::{Cpm, Currency, Multiplier, Nanos, Ppm};
+use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
 use crate::record::codes::Coded;
 use crate::record::{
@@ -54,8 +54,22 @@ pub(super) fn imp(mut reader: Reader<'_>) -> Result<ImpRecord<'_>, Malformed> {
     let multiplier = |field: Varint| field.known(multiplier);
     let multiplier = reader.take(number::MULTIPLIER_MILLIONTHS, multiplier)?;
     let multiplier = multiplier.unwrap_or(Multiplier::ONE);
+    let net = reader.take(number::BIDFLOOR_NET_MICROS, cpm)?;
+    let of = reader.take(number::BIDFLOOR_CURRENCY, currency)?;
+    let bidfloor_net = net.zip(of).map(|(amount, currency)| Price { amount, currency });
+    let is_floor_plain = reader.take(number::IS_FLOOR_PLAIN, Varint::flag)?.unwrap_or(false);
     reader.finish()?;
-    Ok(ImpRecord { id, formats, is_private, bidfloor, shown_floor, fee, multiplier })
+    Ok(ImpRecord {
+        id,
+        formats,
+        is_private,
+        bidfloor,
+        shown_floor,
+        fee,
+        multiplier,
+        bidfloor_net,
+        is_floor_plain,
+    })
 }
 
 pub(super) fn deal(mut reader: Reader<'_>) -> Result<DealRecord<'_>, Malformed> {
@@ -69,6 +83,7 @@ pub(super) fn deal(mut reader: Reader<'_>) -> Result<DealRecord<'_>, Malformed> 
         fee: reader.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO),
         discount: reader.take(number::DISCOUNT_PPM, ppm)?.unwrap_or(Ppm::ZERO),
         floor: reader.take(number::FLOOR_MICROS, cpm)?,
+        is_floor_plain: reader.take(number::IS_FLOOR_PLAIN, Varint::flag)?.unwrap_or(false),
     };
     reader.finish()?;
     Ok(deal)

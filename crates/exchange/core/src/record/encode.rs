@@ -186,7 +186,7 @@ fn write_auction(record: &mut Writer<'_>, auction: &Auction<'_>) {
     for (imp, terms) in auction.imps.iter().enumerate() {
         let deals = &auction.deals[terms.deals_start..][..terms.imp.deals().len()];
         for deal in deals {
-            record.message(fields::auction::DEALS, |out| write_deal(out, imp, deal));
+            record.message(fields::auction::DEALS, |out| write_deal(out, (imp, terms), deal));
         }
     }
 }
@@ -203,9 +203,14 @@ fn write_imp(out: &mut Writer<'_>, imp: &ImpTerms<'_>) {
     if imp.multiplier != Multiplier::ONE {
         out.uint(field::MULTIPLIER_MILLIONTHS, millionths(imp.multiplier));
     }
+    if let Some(floor) = imp.imp.bidfloor.as_ref().filter(|_| imp.has_rate) {
+        out.present_uint(field::BIDFLOOR_NET_MICROS, Some(floor.amount.micros()));
+        out.text(field::BIDFLOOR_CURRENCY, imp.floor_currency.code());
+    }
+    out.flag(field::IS_FLOOR_PLAIN, imp.has_plain_floor());
 }
 
-fn write_deal(out: &mut Writer<'_>, imp: usize, deal: &AuctionDeal<'_>) {
+fn write_deal(out: &mut Writer<'_>, (at, imp): (usize, &ImpTerms<'_>), deal: &AuctionDeal<'_>) {
     use fields::deal as field;
     let plain =
         |floor: openrtb::FloorPrice<'_>| or_beyond(gross(floor.amount, deal.rate, deal.fee));
@@ -213,13 +218,14 @@ fn write_deal(out: &mut Writer<'_>, imp: usize, deal: &AuctionDeal<'_>) {
         AuctionType::Agreed => Some(deal.agreed_price()),
         _ => deal.deal.bidfloor.map(plain),
     };
-    out.position(field::IMP, imp);
+    out.position(field::IMP, at);
     out.text(field::ID, cut(deal.id));
     out.uint(field::AUCTION_TYPE, deal.auction_type.number());
     out.uint(field::CLASS, deal.class.into());
     out.uint(field::FEE_PPM, deal.fee.get().into());
     out.uint(field::DISCOUNT_PPM, deal.discount().get().into());
     out.present_uint(field::FLOOR_MICROS, floor.map(Cpm::micros));
+    out.flag(field::IS_FLOOR_PLAIN, imp.has_plain_deal_floor(deal));
 }
 
 fn write_call(out: &mut Writer<'_>, call: &Call, imps: usize, judged: &mut Answered<'_>) {

@@ -2,14 +2,16 @@
 //! won, and at what price, each beside what was recorded.
 //!
 //! What came before clearing and is not a matter of price is taken as recorded: who was asked, what
-//! was wrong with a bid, what its floor was, and how equal bids were ordered.
+//! was wrong with a bid, and how equal bids were ordered. Floors are recomputed where they do not
+//! depend on a bid's format, size or duration, which are not recorded.
 
 use std::fmt;
 
-use units::{Cpm, Ppm, Round};
+use units::{Cpm, Ppm, Price, Round};
 
+use crate::auction::gross;
 use crate::clear::{Entry, Group, Seat};
-use crate::floors::reaches;
+use crate::floors::{or_beyond, reaches};
 use crate::pricing::Terms;
 use crate::record::{
     AuctionRecord, BidFacts, BidRecord, Change, DealRecord, Difference, Facts, GenerationFacts,
@@ -106,6 +108,7 @@ impl Replay<'_, '_> {
         );
         let recorded = Maybe(Some(self.terms.increment));
         self.expect(Subject::Auction, "increment", recorded, Maybe(increment));
+        self.check_bidfloors();
         // Whose id was cut cannot be looked up.
         if !record.publisher.is_some_and(may_be_cut) {
             self.check_publisher(generation.publishers.terms(record.publisher));
@@ -242,8 +245,9 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// What can be told of a floor without the request: an agreed price is the deal's, and an open
-    /// bid never had to reach less than the impression's own floor.
+    /// What can be told of a floor. An agreed price is the deal's. Where floors do not depend on what a
+    /// bid brings, it is that of the impression or of the deal; elsewhere an open bid never had to
+    /// reach less than the impression's own floor.
     fn check_floor(&mut self, at: usize, deal: Option<&DealRecord<'_>>) {
         let bid = &self.record.bids[at];
         let (Some(floor), Some(imp)) = (bid.floor, bid.imp) else { return };
@@ -252,12 +256,49 @@ impl Replay<'_, '_> {
                 let agreed = Maybe(deal.floor);
                 self.expect(Subject::Bid(at), "floor", Maybe(Some(floor)), agreed);
             }
+            Some(deal) if deal.is_floor_plain => {
+                let plain = deal.floor.or_else(|| self.inherited(imp, deal));
+                self.expect(Subject::Bid(at), "floor", Maybe(Some(floor)), Maybe(plain));
+            }
             Some(_) => (),
+            None if self.record.imps[imp].is_floor_plain => {
+                let shown = self.record.imps[imp].shown_floor;
+                self.expect(Subject::Bid(at), "floor", floor, shown);
+            }
             None => {
                 let least = self.record.imps[imp].bidfloor;
                 if floor < least {
                     self.differ(Subject::Bid(at), "floor", floor, format_args!("at least {least}"));
                 }
+            }
+        }
+    }
+
+    /// What a bid under a deal without a floor had to reach: the impression's own, with the deal's fee.
+    fn inherited(&self, imp: usize, deal: &DealRecord<'_>) -> Option<Cpm> {
+        let Some(net) = self.record.imps[imp].bidfloor_net else { return Some(Cpm::ZERO) };
+        self.gross(net, deal.fee)
+    }
+
+    /// What DSPs must pay for `net` to be left, in the auction's currency. None if no rate is known.
+    fn gross(&self, net: Price, fee: Ppm) -> Option<Cpm> {
+        let (rates, to) = (&self.generation.rates, self.terms.currency);
+        let rate = rates.ratio(net.currency, to)?;
+        Some(or_beyond(gross(net.amount, rate, fee)))
+    }
+
+    /// Impressions' floors, from what publishers asked for.
+    fn check_bidfloors(&mut self) {
+        for at in 0..self.record.imps.len() {
+            let imp = self.record.imps[at];
+            let Some(net) = imp.bidfloor_net else { continue };
+            // Without a rate it was not sold, and its floor says nothing.
+            if let Some(floor) = self.gross(net, imp.fee) {
+                self.expect(Subject::Imp(at), "bidfloor", imp.bidfloor, floor);
+            }
+            if imp.shown_floor < imp.bidfloor {
+                let least = format_args!("at least {}", imp.bidfloor);
+                self.differ(Subject::Imp(at), "shown_floor", imp.shown_floor, least);
             }
         }
     }

@@ -5,6 +5,8 @@ use super::*;
 use crate::fixtures::cpm;
 
 const AUCTION: &[u8] = include_bytes!("../../../../../events/golden/v1/auction.bin");
+/// With what floors are recomputed from, which records had not at first.
+const AUCTION_FLOORS: &[u8] = include_bytes!("../../../../../events/golden/v1/auction-floors.bin");
 const GENERATION_RECORD: &[u8] = include_bytes!("../../../../../events/golden/v1/generation.bin");
 
 /// Three DSPs, of which one is not asked; deals of every kind, a group, a refusal, bids beside a
@@ -87,14 +89,16 @@ fn an_auction_keeps_its_bytes() {
     let held = golden();
     assert_eq!(held.kept, Some(Kept::Whole));
     assert!(
-        held.record == AUCTION,
+        held.record == AUCTION_FLOORS,
         "version 1 is written as ever: {:?}",
         v1::Auction::decode(&*held.record)
     );
-    let record = AuctionRecord::decode(AUCTION).unwrap();
     let generation = GenerationFacts::decode(GENERATION_RECORD).unwrap();
-    assert_eq!(replay(&record, &generation), Ok(Replayed::Same));
-    assert_eq!(v1::Auction::decode(AUCTION).unwrap().encode_to_vec(), AUCTION);
+    for bytes in [AUCTION, AUCTION_FLOORS] {
+        let record = AuctionRecord::decode(bytes).unwrap();
+        assert_eq!(replay(&record, &generation), Ok(Replayed::Same));
+        assert_eq!(v1::Auction::decode(bytes).unwrap().encode_to_vec(), bytes);
+    }
 }
 
 #[test]

@@ -127,6 +127,40 @@ fn a_changed_floor_is_found_where_it_decides() {
     });
 }
 
+/// By a micro, whether or not the floor set a price: of every bid that was held to one, where that
+/// does not depend on what it brings.
+#[test]
+fn a_floor_changed_by_one_micro_is_found() {
+    let is_plain = |message: &v1::Auction, at: usize| {
+        let bid = &message.bids[at];
+        let deal = bid.deal.map(|deal| &message.deals[deal as usize]);
+        let imp = bid.imp.map(|imp| &message.imps[imp as usize]);
+        let agreed = v1::AuctionType::Agreed;
+        match (deal, imp) {
+            (Some(deal), _) => deal.is_floor_plain || deal.auction_type() == agreed,
+            (None, imp) => imp.is_some_and(|imp| imp.is_floor_plain),
+        }
+    };
+    for less in [false, true] {
+        let changed = check(&["floor"], |message, at| {
+            let bid = message.bids.get(at)?;
+            let below = [v1::Fate::BelowFloor, v1::Fate::BelowDealFloor].contains(&bid.fate());
+            let applies = (took_part(bid) || below) && bid.floor_micros.is_some_and(|it| it > 0);
+            let applies = applies && is_plain(message, at);
+            let floor = &mut message.bids[at].floor_micros;
+            *floor = floor.map(|floor| if less { floor.saturating_sub(1) } else { floor + 1 });
+            Some(applies)
+        });
+        assert!(changed > 400, "{changed}");
+    }
+    // What the publisher asked for, and what came of it.
+    check(&["bidfloor"], |message, at| {
+        let imp = message.imps.get_mut(at)?;
+        imp.bidfloor_micros += 1;
+        Some(imp.bidfloor_net_micros.is_some())
+    });
+}
+
 #[test]
 fn a_changed_fate_is_found() {
     use v1::Fate::{BelowDealFloor, BelowFloor, BudgetExhausted, LostToDeal, LostToHigherBid, Won};
