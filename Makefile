@@ -31,7 +31,7 @@ unit: tools ## Unit, property, integration and simulation tests, with fixed seed
 	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked
 
 bench-tests: ## Tests of the driver, of the pictures and of the Go peer, where Python and Go are installed
-	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 scripts/test_pictures.py; fi
+	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 bench/test_pacing.py && python3 scripts/test_pictures.py; fi
 	if command -v go >/dev/null; then cd bench/peers/go-exchange && go vet ./... && go test ./...; fi
 
 docs: ## Documentation builds without warnings

@@ -25,6 +25,7 @@ from driver import (
     log,
     machine,
     overload,
+    pacing,
     record,
     reload,
     report,
@@ -68,6 +69,7 @@ SCENARIOS = (
     "budget-store",
     "budget-auction",
     "budget-campaigns",
+    "pacing",
 )
 # Several by one name.
 GROUPS = {
@@ -100,6 +102,7 @@ scenarios (all of them, where none is named; about 40 minutes):
   budget-auction    what an auction pays for accounts of seats, and for 100 campaigns of the house
   budget-campaigns  100,000 campaigns: memory, reloads, and latency meanwhile
   budgets    the last four
+  pacing     what strategies buy on streams of 22 kinds, beside hindsight; --rounds is seeds
 
 examples:
   bench/run.py                          everything
@@ -309,6 +312,7 @@ def measure(args: argparse.Namespace, bench: Bench, results: Results) -> None:
         "budget-store": lambda: budgets.store(bench, rounds.count, say),
         "budget-auction": lambda: house.auction(bench, rounds, say),
         "budget-campaigns": lambda: campaigns.campaigns(bench, rounds, args.reload_seconds, say),
+        "pacing": lambda: pacing.pacing(bench, rounds.count, say),
     }
     for name in SCENARIOS:
         if args.scenario and name not in args.scenario:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from driver import budgets, campaigns, figures, house, log_report
+from driver import budgets, campaigns, figures, house, log_report, pacing
 
 
 def markdown(results: dict) -> str:
@@ -32,6 +32,7 @@ def markdown(results: dict) -> str:
         "log_start": lambda entry: log_report.start(entry, table, verdict),
         "budget_core": lambda entry: budgets.write_core(entry, table, verdict),
         "budget_store": lambda entry: budgets.write_store(entry, table),
+        "pacing": lambda entry: pacing.write(entry, table),
         "budget_auction": lambda entry: house.write_auction(entry, table, verdict),
         "budget_campaigns": lambda entry: campaigns.write_campaigns(entry, table, verdict),
     }

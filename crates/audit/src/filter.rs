@@ -101,6 +101,21 @@ impl Filter {
         self.terms.iter().any(Term::is_about_bids)
     }
 
+    /// Whether it asks for nothing but a time.
+    pub fn is_about_time_alone(&self) -> bool {
+        self.terms.iter().all(|term| matches!(term.test, Test::Time(_)))
+    }
+
+    /// Whether what it asks of times holds for this one, in microseconds of Unix time.
+    pub fn holds_at(&self, time_us: u64) -> bool {
+        self.terms.iter().all(|term| match &term.test {
+            Test::Time(ranges) => {
+                ranges.iter().any(|range| range.contains(&time_us)) != term.is_not
+            }
+            _ => true,
+        })
+    }
+
     /// The times of records of auctions that are wanted: a minute more than their own.
     pub fn window(&self) -> Window {
         let mut window = Window::ALL;

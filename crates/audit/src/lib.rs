@@ -4,6 +4,7 @@
 //! Reads only, and works beside whoever writes. Knows neither a command line nor how an answer is
 //! shown: what it finds are values.
 
+mod billing;
 mod chain;
 mod directory;
 mod filter;
@@ -22,6 +23,7 @@ mod survey;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use billing::{BILLED_MAX, Settlement, UnrecordedBilling};
 pub use chain::{Chain, LaneEnd};
 pub use directory::{Directory, OpenError};
 pub use eventlog::lane::{KnownReach, LaneKind};
@@ -40,10 +42,12 @@ pub use opportunities::{
     Buyer, LeftOut, Opportunities, Opportunity, OpportunityError, Sought, opportunities,
 };
 pub use place::Place;
-pub use replay::{Finding, Progress, Replays, Wrong, replay_all};
+pub use replay::{Finding, Progress, Replays, WithoutGeneration, Wrong, replay_all};
 pub use report::{
     Apart, Column, ColumnError, Columns, Counts, GROUPS_MAX, Group, Report, ReportError, Sums,
     report,
 };
-pub use row::{AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow};
+pub use row::{
+    AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow, SettlementRow,
+};
 pub use survey::{Depth, Survey, Tally, Unreadable, stat, verify};

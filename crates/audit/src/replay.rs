@@ -1,6 +1,7 @@
 //! Every auction that is wanted, held once more from its record: how many come to the same, and what
 //! differs.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use eventlog::ReadError;
@@ -34,6 +35,8 @@ pub struct Replays {
     pub unreadable: u64,
     /// The generation of the configuration is not in the record.
     pub no_generation: u64,
+    /// Of these, by the number of the generation.
+    pub without: BTreeMap<u64, WithoutGeneration>,
     /// Auctions that were not recorded, by what gaps say.
     pub shed: u64,
     /// How many bytes were read.
@@ -61,6 +64,12 @@ impl Replays {
         self.different += other.different;
         self.unreadable += other.unreadable;
         self.no_generation += other.no_generation;
+        for (number, without) in other.without {
+            let known = self.without.entry(number).or_insert_with(|| without.clone());
+            if known.first != without.first {
+                known.auctions += without.auctions;
+            }
+        }
         self.shed += other.shed;
         self.bytes += other.bytes;
         self.damage.add(other.damage);
@@ -78,6 +87,17 @@ pub struct Finding {
     pub wrong: Wrong,
 }
 
+/// Auctions whose generation is not in the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithoutGeneration {
+    /// How many.
+    pub auctions: u64,
+    /// Where the record of the first stands.
+    pub first: Place,
+    /// Our id of it.
+    pub first_id: String,
+}
+
 /// What is wrong with an auction.
 #[derive(Debug)]
 pub enum Wrong {
@@ -85,8 +105,6 @@ pub enum Wrong {
     Different(Difference),
     /// It cannot be read.
     Unreadable(DecodeError),
-    /// The generation of this number is not in the record.
-    NoGeneration(u64),
 }
 
 /// What comes in the course of a replay.
@@ -120,7 +138,7 @@ pub fn replay_all(
     let sweep = lane.sweep(&segments, begin, Replayer::visit, |part| {
         let Replayer { mut replays, findings, failed: error, .. } = part.made;
         failed = error;
-        let more = replays.different + replays.unreadable + replays.no_generation;
+        let more = replays.different + replays.unreadable;
         let more = more - findings.len() as u64;
         (replays.damage, replays.bytes) = (part.walked.damage, part.walked.bytes);
         all.add(replays);
@@ -199,7 +217,10 @@ impl<'g, 'd> Replayer<'g, 'd> {
         let wrong = match generation.map(|generation| replay(&record, generation)) {
             None => {
                 replays.no_generation += 1;
-                Wrong::NoGeneration(record.generation)
+                let (first, first_id) = (*place, record.id.to_owned());
+                let without = replays.without.entry(record.generation);
+                without.or_insert(WithoutGeneration { auctions: 0, first, first_id }).auctions += 1;
+                return;
             }
             Some(Err(difference)) => {
                 replays.different += 1;

@@ -10,12 +10,13 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use eventlog::ReadError;
-use eventlog::lane::LaneKind;
+use eventlog::lane::{KnownReach, LaneKind};
+use eventlog::{EndFile, ReadError};
 use hdrhistogram::Histogram;
 
+use crate::billing::{BILLED_MAX, Billing, UnrecordedBilling};
 use crate::directory::Directory;
-use crate::filter::Filter;
+use crate::filter::{Filter, Window};
 use crate::generations::{Generations, Problems};
 use crate::lane::Damage;
 
@@ -34,6 +35,9 @@ pub enum ReportError {
     /// More groups than are held.
     #[error("more than {GROUPS_MAX} groups: group by less, or ask for less by a filter")]
     Groups,
+    /// More billed beacons than are held.
+    #[error("more than {BILLED_MAX} beacons were billed in that time: ask for less by a filter")]
+    Billed,
     /// A sum of money beyond any.
     #[error("the sums are beyond 2^64 nanos: ask for less by a filter")]
     Sum,
@@ -50,6 +54,11 @@ pub struct Report {
     pub totals: Vec<Group>,
     /// What is not in it.
     pub apart: Apart,
+    /// What was billed of auctions that are not in the record.
+    pub unrecorded: UnrecordedBilling,
+    /// How far auctions are known to be recorded, where the record was not stopped cleanly: what came
+    /// after may be missing.
+    pub known: Option<KnownReach>,
     /// What is wrong with the lane of auctions.
     pub damage: Damage,
     /// What is wrong with the lane of generations.
@@ -82,6 +91,10 @@ pub struct Counts {
     pub spend_nanos: u64,
     /// What of that is ours, in nanos.
     pub fee_nanos: u64,
+    /// Sales that were billed, by their beacons: of offered bids, too, where the caller took one.
+    pub billed: u64,
+    /// What DSPs owe for those, in nanos.
+    pub billed_nanos: u64,
 }
 
 /// What auctions add up to, and how long they took.
@@ -129,7 +142,14 @@ impl Counts {
         self.bids += other.bids;
         self.wins += other.wins;
         self.filled += other.filled;
+        self.billed += other.billed;
+        self.bill(other.billed_nanos)?;
         self.owe(other.spend_nanos, other.fee_nanos)
+    }
+
+    fn bill(&mut self, nanos: u64) -> Result<(), ReportError> {
+        self.billed_nanos = self.billed_nanos.checked_add(nanos).ok_or(ReportError::Sum)?;
+        Ok(())
     }
 
     fn owe(&mut self, spend_nanos: u64, fee_nanos: u64) -> Result<(), ReportError> {
@@ -181,10 +201,21 @@ pub fn report(
 ) -> Result<Report, ReportError> {
     let generations = Generations::find(directory)?;
     let lane = directory.lane(LaneKind::Firehose)?;
-    let segments = lane.within(filter.window());
-    let begin = || Gather::new((filter, columns), &generations);
+    let window = filter.window();
+    let segments = lane.within(window);
+    let billing = Billing::find(directory, window)?;
+    let begin = || Gather::new((filter, columns), &generations, &billing);
     let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
+    let is_whole = lane.segments().first().is_none_or(|first| first.identity().first == 1);
+    let since_ms = match (window.since_ms, is_whole) {
+        (0, true) => None,
+        (since_ms, _) => Some(since_ms.max(all.first_ms().unwrap_or(0))),
+    };
+    let unrecorded = billing.unrecorded(since_ms, window.until_ms)?;
+    let is_sealed = matches!(lane.end(), EndFile::Sound(end) if end.is_sealed);
+    let known =
+        directory.reach()?.filter(|_| !is_sealed && window.until_ms == Window::ALL.until_ms);
     let (groups, totals, apart) = all.finish();
-    let columns = columns.clone();
-    Ok(Report { columns, groups, totals, apart, damage, generations: generations.problems() })
+    let (columns, generations) = (columns.clone(), generations.problems());
+    Ok(Report { columns, groups, totals, apart, unrecorded, known, damage, generations })
 }

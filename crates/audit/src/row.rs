@@ -242,3 +242,32 @@ pub struct AnswerRow {
     /// As it came, decompressed.
     pub body: String,
 }
+
+/// A settlement: a beacon that bills an account. Read by `log cat --settlements`, and exported apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettlementRow {
+    /// When the beacon was called, in microseconds of Unix time, UTC.
+    pub time_us: u64,
+    /// Which node recorded it.
+    pub node: u64,
+    /// Which start of that node.
+    pub epoch: u64,
+    /// The number of the record in the durable lane.
+    pub sequence: u64,
+    /// The beacon, which settles once: 48 hexadecimal digits.
+    pub id: String,
+    /// Our id of the auction (`id` of its row).
+    pub auction: String,
+    /// The bid, by position in the auction's `bids`, from 0; in all of them, where some are left out.
+    pub bid: u64,
+    /// The impression, by position in the request.
+    pub imp: u64,
+    /// The DSP that is told; null when nobody is.
+    pub dsp: Option<String>,
+    /// What the account is billed, in nanos of `currency`.
+    pub amount_nanos: u64,
+    /// The account's currency (ISO 4217).
+    pub currency: String,
+    /// When the beacon would have expired, in microseconds of Unix time.
+    pub expires_us: u64,
+}

@@ -260,6 +260,23 @@ impl SampleLog {
         log
     }
 
+    /// A beacon of an auction's bid is billed to an account: so many nanos of a dollar.
+    pub fn settle(&mut self, time_ms: u64, (auction, bid): (u128, u32), nanos: u64) {
+        let mut record = vec![1, 4];
+        record.extend(auction.to_be_bytes());
+        record.extend(bid.to_be_bytes());
+        record.extend([2, 0, 0, 0]);
+        record.extend(time_ms.to_le_bytes());
+        record.extend((START_MS + 3_600_000).to_le_bytes());
+        let mut token = [0; 48];
+        token[0] = 1;
+        token[32..40].copy_from_slice(&nanos.to_be_bytes());
+        record.extend(token);
+        record.extend(b"USD");
+        record.push(0);
+        self.durable(Kind::Notice.code(), time_ms, &record);
+    }
+
     /// The durable lane says how far auctions are durable.
     pub fn watermark(&mut self, time_ms: u64, sequence: u64) {
         let mut record = Vec::new();

@@ -54,6 +54,14 @@ impl Cpm {
         u64::try_from(nanos).ok().map(Nanos)
     }
 
+    /// The highest price at which `multiplier` impressions cost no more than `limit`.
+    pub fn affordable(limit: Nanos, multiplier: Multiplier) -> Self {
+        // The cost is rounded down: it may be all but one part of the next nano.
+        let parts = (u128::from(limit.0) + 1) * u128::from(Multiplier::ONE.0) - 1;
+        let micros = u64::try_from(parts / u128::from(multiplier.0)).unwrap_or(u64::MAX);
+        Self(micros.min(Self::MAX.0))
+    }
+
     /// The sum, at most [`Cpm::MAX`].
     pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0).min(Self::MAX.0))

@@ -161,7 +161,10 @@ impl Kept {
             |error: StartError| Failure::unavailable(format!("budgets.directory: {error}"));
         let mut opened = budgets.start(shards, origin, shutdown).open().map_err(in_the_way)?;
         // Before the ledger begins an epoch: a start that ends here has used up nothing.
-        let options = options(budgets, folder);
+        let options = RegistryOptions {
+            late_wins: short_reservations(budgets, &lifetimes),
+            ..options(budgets, folder)
+        };
         let prepared =
             Prepared::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
         let Started { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
@@ -307,6 +310,7 @@ fn options(budgets: &BudgetsConfig, folder: &Path) -> RegistryOptions {
         folder: folder.to_owned(),
         campaigns: budgets.campaigns.as_ref().map(|files| files.display().to_string()),
         clock: unix_ms,
+        late_wins: None,
     }
 }
 

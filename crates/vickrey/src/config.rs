@@ -12,12 +12,13 @@ use pacer_serve::BudgetsConfig;
 use pacer_serve::registry::CheckedFiles;
 use runtime::admin::AdminOptions;
 use runtime::config::{
-    Difference, Loaded, Section, Sources, default_toml, describe, json_schema, load_tracked, ms,
-    reference_markdown, secs,
+    Difference, Loaded, Problem, Section, Sources, default_toml, describe, json_schema,
+    load_tracked, ms, reference_markdown, secs,
 };
 use runtime::logging::LoggingOptions;
 use runtime::shards::ShardsOptions;
 use runtime::traces::TracingOptions;
+use serde_json::json;
 
 use crate::budgets;
 use crate::exit::{Exit, Failure};
@@ -85,6 +86,9 @@ pub(crate) enum ConfigCommand {
     Check {
         /// The configuration file
         file: PathBuf,
+        /// As JSON: what is configured, with warnings, or the problems
+        #[arg(long)]
+        json: bool,
     },
     /// Print what is in force: every key with its value, defaults and included files with it;
     /// secrets are masked
@@ -117,7 +121,8 @@ pub(crate) enum ConfigCommand {
 pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     match command {
-        ConfigCommand::Check { file } => check(file, &mut out)?,
+        ConfigCommand::Check { file, json: false } => check(file, &mut out)?,
+        ConfigCommand::Check { file, json: true } => return check_json(file, &mut out),
         ConfigCommand::Show { file, json } => {
             let effective = loaded(file)?.0.effective;
             if *json {
@@ -144,13 +149,60 @@ fn loaded(file: &Path) -> anyhow::Result<(Loaded<Config>, Sources)> {
     Ok((loaded.map_err(Failure::usage)?, sources))
 }
 
+/// What a sound configuration comes to, beside its warnings.
+fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
+    let (loaded, sources) = load_tracked(file, Config::read);
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            let problem = |it: &Problem| {
+                json!({
+                    "file": it.file.as_deref().unwrap_or(problems.file()),
+                    "line": it.line,
+                    "column": it.column,
+                    "key": it.key,
+                    "value": it.value,
+                    "remedy": it.remedy,
+                })
+            };
+            let all: Vec<_> = problems.iter().map(problem).collect();
+            let found = json!({ "file": problems.file(), "ok": false, "problems": all });
+            writeln!(out, "{found:#}")?;
+            return Err(Failure::usage(problems));
+        }
+    };
+    let campaigns = checked_campaigns(file, &loaded.value)?;
+    let mut warnings = Vec::new();
+    write_warnings(&loaded.value, campaigns.as_ref(), &mut warnings)?;
+    let warnings = String::from_utf8_lossy(&warnings);
+    let warnings = warnings.lines().map(|line| line.trim_start_matches("warning: "));
+    let exchange = loaded.value.exchange.as_ref();
+    let found = json!({
+        "file": file.display().to_string(),
+        "ok": true,
+        "problems": [],
+        "dsps": exchange.map(|exchange| exchange.market.dsps.len()),
+        "accounts": campaigns.as_ref().map(|checked| checked.accounts),
+        "campaigns": campaigns.as_ref().map(|checked| checked.campaigns),
+        "sources": sources.paths().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+        "watch_ms": u64::try_from(loaded.value.watch.as_millis()).unwrap_or(u64::MAX),
+        "warnings": warnings.collect::<Vec<_>>(),
+    });
+    writeln!(out, "{found:#}")?;
+    Ok(Exit::Done)
+}
+
+/// Accounts and campaigns in files. None without [budgets].
+fn checked_campaigns(file: &Path, config: &Config) -> anyhow::Result<Option<CheckedFiles>> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    config.budgets.as_ref().map(|budgets| budgets::check(budgets, folder)).transpose()
+}
+
 fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let (loaded, sources) = loaded(file)?;
-    let Config { exchange, budgets, .. } = &loaded.value;
-    let folder = file.parent().unwrap_or(Path::new(""));
-    let campaigns = budgets.as_ref().map(|budgets| budgets::check(budgets, folder)).transpose()?;
-    let exchange_market = exchange.as_ref().map(|exchange| &exchange.market);
-    let dsps = exchange_market.map(|market| &market.dsps[..]);
+    let Config { exchange, .. } = &loaded.value;
+    let campaigns = checked_campaigns(file, &loaded.value)?;
+    let dsps = exchange.as_ref().map(|exchange| &exchange.market.dsps[..]);
     let exchange = match dsps {
         Some([_]) => "exchange with 1 DSP".to_owned(),
         Some(dsps) => format!("exchange with {} DSPs", dsps.len()),
@@ -169,23 +221,33 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
         },
     );
     writeln!(out, "{}: no problems; {exchange}; {defined}{paths} {noun}, {watch}", file.display())?;
+    write_warnings(&loaded.value, campaigns.as_ref(), out)
+}
+
+/// What is no problem, and may not be meant, by the line.
+fn write_warnings(
+    config: &Config,
+    campaigns: Option<&CheckedFiles>,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let market = config.exchange.as_ref().map(|exchange| &exchange.market);
+    let dsps = market.map(|market| &market.dsps[..]);
     if dsps.is_some_and(<[Dsp]>::is_empty) {
-        let defined = campaigns.as_ref().map(|checked| checked.campaigns);
-        warn_of_no_bidder(defined, out)?;
+        warn_of_no_bidder(campaigns.map(|checked| checked.campaigns), out)?;
     }
-    if let Some(campaigns) = &campaigns {
+    if let Some(campaigns) = campaigns {
         warn(campaigns, dsps, out)?;
         for (account, currency) in &campaigns.currencies {
             let is_unknown =
                 |market: &Market| market.rates.ratio(*currency, market.currency).is_none();
-            if exchange_market.is_some_and(is_unknown) {
+            if market.is_some_and(is_unknown) {
                 let why = budgets::without_rate(*currency);
                 writeln!(out, "warning: account `{account}`: {why}")?;
             }
         }
     }
-    let notices = loaded.value.exchange.as_ref().and_then(|exchange| exchange.notices.as_ref());
-    let both = budgets.as_ref().zip(notices);
+    let notices = config.exchange.as_ref().and_then(|exchange| exchange.notices.as_ref());
+    let both = config.budgets.as_ref().zip(notices);
     let short = both.and_then(|(budgets, of)| budgets::short_reservations(budgets, &of.lifetimes));
     if let Some(warning) = short {
         writeln!(out, "warning: {warning}")?;

@@ -7,7 +7,7 @@ mod summary;
 mod watch;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,7 @@ use exchange_serve::{AUCTION_PATH, Exchange};
 use runtime::listen::listen;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
+use serde_json::{Value, json};
 use testbed::dsp::{DspProfile, FleetOptions, LatencySpread, PriceSpread};
 use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
@@ -68,6 +69,9 @@ pub(crate) struct DemoArgs {
     /// removed at the end
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
+    /// As JSON: what it came to, and nothing before its end
+    #[arg(long)]
+    json: bool,
     /// Print a configuration like the demo's, with fixed ports and directories, and stop
     #[arg(long)]
     print_config: bool,
@@ -134,16 +138,24 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let (tracer, budgets) = (Tracer::off(), spent.as_ref());
     let operated = Operated { exchange: &exchange, tracer: &tracer, live: None, budgets };
     let admin = operated.start(&config, operators, &shutdown)?;
-    let mut out = std::io::stdout().lock();
+    let mut out: Box<dyn Write> = match args.json {
+        // What it came to is all that is wanted.
+        true => Box::new(std::io::sink()),
+        false => Box::new(std::io::stdout().lock()),
+    };
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
     let beacons = beacons_at(places.callers);
     let watched = Watched { args, exchange: &exchange, spent: spent.as_ref(), url: &url };
-    let report = drive(&watched, (&url, &beacons), &mut out)?;
+    let report = drive(&watched, (&url, &beacons), &mut *out)?;
     let totals = Totals::of(&exchange);
     let callers = Callers { latency: report.latency_us, late: report.counts.after_tmax };
     let rate = totals.rate_over(report.duration_s);
-    writeln!(out, "{}", Summary::new(&exchange.generation().config, &totals, rate, callers))?;
+    let generation = exchange.generation();
+    let summary = Summary::new(&generation.config, &totals, rate, callers);
+    writeln!(out, "{summary}")?;
+    let summed = summary.as_json();
+    drop(generation);
     if let Some(spent) = &spent {
         writeln!(out, "{}", campaigns::lines(spent, args).join("\n"))?;
     }
@@ -155,7 +167,16 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     fleet.stop()?;
     closed?;
     writeln!(out, "\nreplayed from the record")?;
-    let ended = crate::log::replay_all(&record, &mut out)?;
+    if args.json {
+        let mut replayed = Vec::new();
+        let ended = crate::log::replay_all(&record, true, &mut replayed)?;
+        let last = replayed.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+        let replay: Value = serde_json::from_slice(last.unwrap_or_default())?;
+        let all = json!({ "summary": summed, "callers": report, "replay": replay });
+        writeln!(std::io::stdout(), "{all:#}")?;
+        return Ok(ended);
+    }
+    let ended = crate::log::replay_all(&record, false, &mut out)?;
     if args.record.is_some() {
         writeln!(out, "look at it with: vickrey log report --by seat --dir {}", record.display())?;
     }
@@ -166,7 +187,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
 fn drive(
     watched: &Watched<'_>,
     (url, beacons): (&str, &str),
-    out: &mut std::io::StdoutLock<'_>,
+    out: &mut dyn Write,
 ) -> anyhow::Result<Report> {
     let args = watched.args;
     let options = HammerOptions {
@@ -302,8 +323,8 @@ fn configuration(args: &DemoArgs, places: &Places<'_>) -> String {
          [[floor]]\nformat = \"video\"\nfloor = \"1.00 USD\"\n\n\
          [record]\ndirectory = {}\n",
         args.shards,
-        serde_json::Value::from(budgets.to_string_lossy()),
-        serde_json::Value::from(record.to_string_lossy())
+        Value::from(budgets.to_string_lossy()),
+        Value::from(record.to_string_lossy())
     );
     for (index, address) in (0u16..).zip(dsps) {
         let _ = write!(

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use runtime::shutdown::Shutdown;
-use testbed::dsp::{ACTS, DspProfile, DspStats, Fleet, FleetOptions};
+use serde_json::{Value, json};
+use testbed::dsp::{ACTS, ActDoc, DspProfile, DspStats, Fleet, FleetOptions};
 use testbed::dsp::{LatencySpread, PriceSpread, Tls};
 
 use crate::exit::{Exit, Failure, write_file};
@@ -82,6 +83,9 @@ pub(crate) struct DspArgs {
     /// Source of every choice; equal seeds choose equally
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// As JSON: behaviours, keys or what was counted at the end
+    #[arg(long)]
+    json: bool,
     /// Threads that share the DSPs
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -118,10 +122,14 @@ fn parse_latency(text: &str) -> Result<LatencySpread, String> {
 
 pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     if args.list_behaviours {
-        return list_behaviours();
+        return list_behaviours(args.json);
     }
     if args.list_keys {
-        std::io::stdout().write_all(testbed::dsp::profiles_reference().as_bytes())?;
+        let reference = testbed::dsp::profiles_reference();
+        match args.json {
+            true => writeln!(std::io::stdout(), "{:#}", json!({ "reference": reference }))?,
+            false => std::io::stdout().write_all(reference.as_bytes())?,
+        }
         return Ok(Exit::Done);
     }
     let dsps = profiles(args)?;
@@ -154,20 +162,32 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         1 => format!("1 DSP listens at {first}"),
         _ => format!("{count} DSPs listen, the first at {first}"),
     };
-    writeln!(std::io::stdout(), "{listening}; stop with Ctrl-C")?;
+    match args.json {
+        true => writeln!(std::io::stdout(), "{}", json!({ "urls": urls }))?,
+        false => writeln!(std::io::stdout(), "{listening}; stop with Ctrl-C")?,
+    }
     let shutdown = Shutdown::new(Duration::ZERO);
     shutdown.on_signals()?;
     let mut watch = Watch::new();
     while !shutdown.is_started() {
         std::thread::park_timeout(Duration::from_millis(100));
-        watch.look(&fleet.stats().cpu)?;
+        watch.look(&fleet.stats().cpu, args.json)?;
     }
-    sum_up(&fleet)?;
+    match args.json {
+        true => writeln!(std::io::stdout(), "{}", as_json(&fleet))?,
+        false => sum_up(&fleet)?,
+    }
     fleet.stop()?;
     Ok(Exit::Done)
 }
 
-fn list_behaviours() -> anyhow::Result<Exit> {
+fn list_behaviours(is_json: bool) -> anyhow::Result<Exit> {
+    if is_json {
+        let act = |act: &ActDoc| json!({ "name": act.name, "what": act.line, "keys": act.knobs });
+        let acts: Vec<_> = ACTS.iter().map(act).collect();
+        writeln!(std::io::stdout(), "{:#}", json!({ "behaviours": acts }))?;
+        return Ok(Exit::Done);
+    }
     let mut text = String::new();
     for act in &ACTS {
         writeln!(text, "{:<15} {}", act.name, act.line)?;
@@ -241,6 +261,37 @@ fn configuration(
     Ok(text)
 }
 
+fn as_json(fleet: &Fleet) -> Value {
+    let stats = fleet.stats();
+    let total = stats.total();
+    let DspStats { requests, bid_answers, bids, no_bids, late, malformed, misbehaved, .. } = &total;
+    let cpu: Duration = stats.cpu.iter().sum();
+    let kinds =
+        [("nurl", total.win), ("burl", total.bill), ("lurl", total.loss), ("view", total.view)];
+    let notices = kinds.into_iter().map(|(kind, notices)| {
+        let counted = json!({
+            "calls": notices.calls,
+            "counted": notices.counted,
+            "failed": notices.failed,
+            "malformed": notices.malformed,
+            "repeated": notices.duplicates,
+            "overpriced": notices.overpriced,
+        });
+        (kind.to_owned(), counted)
+    });
+    json!({
+        "requests": requests,
+        "answered_with_bids": bid_answers,
+        "bids": bids,
+        "no_bids": no_bids,
+        "late": late,
+        "malformed": malformed,
+        "sick": misbehaved,
+        "cpu_us": u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX),
+        "notices": notices.collect::<serde_json::Map<_, _>>(),
+    })
+}
+
 fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {
     let stats = fleet.stats();
     let DspStats { requests, bid_answers, bids, no_bids, late, malformed, misbehaved, .. } =
@@ -287,7 +338,7 @@ impl Watch {
     }
 
     /// `cpu` is the time that each thread has used so far.
-    fn look(&mut self, cpu: &[Duration]) -> std::io::Result<()> {
+    fn look(&mut self, cpu: &[Duration], is_json: bool) -> std::io::Result<()> {
         let elapsed = self.since.elapsed();
         if elapsed < Duration::from_secs(1) {
             return Ok(());
@@ -300,7 +351,11 @@ impl Watch {
             self.told = true;
             let busy = busy_ppm / 10_000;
             let note = "the DSPs are the bottleneck, add --threads or --latency-ms";
-            writeln!(std::io::stdout(), "note: a thread is {busy} % busy: {note}")?;
+            let note = format!("note: a thread is {busy} % busy: {note}");
+            match is_json {
+                true => writeln!(std::io::stderr(), "{note}")?,
+                false => writeln!(std::io::stdout(), "{note}")?,
+            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ pub(crate) mod line;
 mod print;
 mod replay;
 mod report;
+mod settlements;
 mod survey;
 
 use std::io::{BufWriter, ErrorKind, Write};
@@ -109,9 +110,9 @@ impl Source {
 }
 
 /// Replays every auction of the record at `path`.
-pub(crate) fn replay_all(path: &Path, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(crate) fn replay_all(path: &Path, is_json: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let directory = Directory::open_written(path).map_err(cannot_open)?;
-    replay::replay(&directory, &Filter::default(), out)
+    replay::replay(&directory, (&Filter::default(), is_json), out)
 }
 
 /// Where the exchange of a configuration records.

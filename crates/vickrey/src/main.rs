@@ -78,6 +78,20 @@ Examples:
   dir=~/.zfunc; mkdir -p $dir; vickrey completions zsh > $dir/_vickrey
   dir=~/.config/fish/completions; mkdir -p $dir; vickrey completions fish > $dir/vickrey.fish";
 
+/// Commands that print no result of their own: they run a service, or write a document in a format
+/// that has a name.
+#[cfg(test)]
+const WITHOUT_JSON: [&str; 8] = [
+    "vickrey serve",
+    "vickrey config default",
+    "vickrey config schema",
+    "vickrey config reference",
+    "vickrey simulate generate",
+    "vickrey simulate extract",
+    "vickrey completions",
+    "vickrey man",
+];
+
 fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -104,4 +118,35 @@ fn main() -> std::process::ExitCode {
         Command::Man(args) => manual::man(&args, Cli::command()),
     };
     exit::code(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands without others below them, by all of their names.
+    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+        let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
+        let mut below = command.get_subcommands().filter(|of| of.get_name() != "help").peekable();
+        if below.peek().is_none() {
+            found.push((path, command.clone()));
+            return;
+        }
+        below.for_each(|of| leaves(of, &path, found));
+    }
+
+    #[test]
+    fn every_command_that_prints_a_result_has_json() {
+        let mut found = Vec::new();
+        leaves(&Cli::command(), "", &mut found);
+        assert!(found.len() > 25, "{}", found.len());
+        for (path, command) in &found {
+            let has = command.get_arguments().any(|arg| arg.get_long() == Some("json"));
+            let is_listed = WITHOUT_JSON.contains(&path.as_str());
+            assert!(has != is_listed, "{path}: either --json or a line in WITHOUT_JSON");
+        }
+        for listed in WITHOUT_JSON {
+            assert!(found.iter().any(|(path, _)| path == listed), "there is no `{listed}`");
+        }
+    }
 }

@@ -88,6 +88,7 @@ impl Server {
             folder: folder.path().to_path_buf(),
             campaigns: Some("campaigns.d/*.toml".to_owned()),
             clock: || 1_800_000_000_000,
+            late_wins: None,
         };
         let told = Arc::<StoreDesk>::clone(&desk);
         let registry = Arc::new(Registry::<PriceRules>::start(told, &options, drop).unwrap());

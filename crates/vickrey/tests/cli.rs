@@ -568,3 +568,31 @@ fn get(address: &str, path: &str) -> String {
     stream.read_to_string(&mut answer).unwrap();
     answer
 }
+
+/// What prints a result prints it as JSON too, and nothing else beside it.
+#[test]
+fn results_come_as_json() {
+    let json = |args: &[&str], exit: i32| {
+        let output = Command::new(env!("CARGO_BIN_EXE_vickrey")).args(args).output().unwrap();
+        let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(exit), "{args:?}: {err}");
+        serde_json::from_slice::<serde_json::Value>(out)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}: {}", String::from_utf8_lossy(out)))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vickrey.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "[exchange]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+    let sound = json(&["config", "check", "--json", path], 0);
+    assert_eq!((&sound["ok"], &sound["dsps"]), (&true.into(), &0.into()), "{sound}");
+    assert!(sound["warnings"][0].as_str().unwrap().contains("nobody bids"), "{sound}");
+    std::fs::write(&file, "[exchange]\nlisten = 1\ntmx = 2\n").unwrap();
+    let wrong = json(&["config", "check", "--json", path], 64);
+    assert_eq!((&wrong["ok"], wrong["problems"].as_array().unwrap().len()), (&false.into(), 2));
+    assert_eq!(wrong["problems"][0]["key"], "exchange.listen");
+    let behaviours = json(&["dsp", "--list-behaviours", "--json"], 0);
+    assert!(behaviours["behaviours"].as_array().unwrap().len() > 3, "{behaviours}");
+    let demo = json(&["demo", "--json", "--duration", "1s", "--dsps", "5", "--rate", "50"], 0);
+    assert!(demo["summary"]["auctions"].as_u64().unwrap() > 0, "{demo}");
+    assert_eq!(demo["replay"]["exact"], true);
+}

@@ -196,12 +196,13 @@ fn reports_add_up() {
     let folder = record();
     let out = check(&["report", "--by", "hour,publisher"], folder.path(), 0, &[], &[]);
     let want = "\
-hour           publisher  auctions  bids  wins  fill %  spend USD   fee USD  p50 ms  p99 ms
-2026-11-22T08  news              4     6     3    75.0   0.004230  0.000423    43.2    45.3
-2026-11-22T09  films             1     2     1   100.0   0.000556  0.000056    47.3    47.3
-total                            5     8     4    80.0   0.004786  0.000479    44.2    47.3
+hour           publisher  auctions  bids  wins  fill %  spend USD   fee USD  billed USD  p50 ms  p99 ms
+2026-11-22T08  news              4     6     3    75.0   0.004230  0.000423    0.000000    43.2    45.3
+2026-11-22T09  films             1     2     1   100.0   0.000556  0.000056    0.000000    47.3    47.3
+total                            5     8     4    80.0   0.004786  0.000479    0.000000    44.2    47.3
 
-spend: what DSPs owe for what was cleared. fee: what of it is ours. Latency is of auctions.
+spend: what DSPs owe for what was cleared. fee: what of it is ours. billed: what they owe for
+what was billed by its beacon. Latency is of auctions.
 An auction counts once in every group that it is in, and once in the total.
 1 test auction, which is not counted
 5 auctions were not recorded (gaps)
@@ -219,6 +220,77 @@ An auction counts once in every group that it is in, and once in the total.
     assert_eq!(refused.status.code(), Some(64));
     let err = String::from_utf8(refused.stderr).unwrap();
     assert!(err.contains("Did you mean `hour`?"), "{err}");
+}
+
+/// What was billed stands beside what was cleared; what is billed of auctions that are not there is told.
+#[test]
+fn what_is_billed_is_reported_listed_and_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let mut log = SampleLog::of(dir, &samples());
+    log.settle(START_MS + 9_000, (1, 0), 1_510_000);
+    log.settle(START_MS + 3_700_000, (77, 3), 2_000_000);
+    drop(log);
+    let short = "1 beacon was billed whose auction is not in the record: the report falls short by them \
+                 (0.002000 USD to accounts)";
+    let out = check(&["report", "--by", "day"], dir, 0, &["billed USD", short], &[]);
+    assert!(out.contains("0.004786  0.000479    0.001510"), "{out}");
+    let out = check(&["report", "--by", "day", "--json"], dir, 0, &[], &[]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let total = &json["totals"][0];
+    assert_eq!((&total["billed"], &total["billed_nanos"]), (&1.into(), &1_510_000.into()));
+    assert_eq!(json["billed_not_recorded_nanos"]["USD"], 2_000_000);
+
+    let out = check(&["cat", "--settlements"], dir, 0, &[], &[]);
+    let want = "\
+2026-11-22T08:00:09.000Z  00000000000000000000000000000001  bid 0  0.001510 USD
+2026-11-22T09:01:40.000Z  0000000000000000000000000000004d  bid 3  0.002000 USD
+";
+    assert_eq!(out, want);
+    let rows =
+        check(&["cat", "--settlements", "--json", "time>=2026-11-22T09:00"], dir, 0, &[], &[]);
+    let row: serde_json::Value = serde_json::from_str(rows.trim()).unwrap();
+    assert_eq!((&row["amount_nanos"], &row["currency"]), (&2_000_000.into(), &"USD".into()));
+    check(&["cat", "--settlements", "seat=a1"], dir, 64, &[], &["chosen by `time` alone"]);
+
+    let rows = dir.join("settled");
+    let args = ["export", "--settlements", "--format", "jsonl", "--out", rows.to_str().unwrap()];
+    check(&args, dir, 0, &["2 rows of 3 records in 2 files"], &[]);
+    check(&args, dir, 0, &["0 rows"], &[]);
+    let out = check(&[&args[..], &["--json"]].concat(), dir, 0, &[], &[]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&json["rows"], &json["resumed_behind"]["sequence"]), (&0.into(), &3.into()));
+    let auctions = ["export", "--format", "jsonl", "--out", rows.to_str().unwrap()];
+    check(&auctions, dir, 64, &[], &["settlements"]);
+    let parquet = dir.join("parquet");
+    let args =
+        ["export", "--settlements", "--format", "parquet", "--out", parquet.to_str().unwrap()];
+    check(&args, dir, 0, &["2 rows of 3 records in 2 files"], &[]);
+}
+
+#[test]
+fn a_report_by_nothing_says_what_to_ask() {
+    let folder = record();
+    let want =
+        ["hour, day, publisher, format, dsp, seat, deal, campaign", "vickrey log report --by day"];
+    check(&["report"], folder.path(), 64, &[], &want);
+}
+
+/// However many auctions lack their generation, they are one line.
+#[test]
+fn auctions_without_their_generation_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let bids = [SampleBid::new(0, "a1", "2")];
+    let samples = (1..=60).map(|number| Sample { generation: 9, ..Sample::new(number, &bids) });
+    SampleLog::of(folder.path(), &samples.collect::<Vec<_>>());
+    let out = check(&["replay"], folder.path(), 1, &[], &[]);
+    let want = "NO GENERATION 9 to replay 60 auctions by, from 00000000000000000000000000000001 on (node 7, \
+                epoch 1, record 1, 2026-11-22T08:00:01.000Z)\n";
+    assert!(out.starts_with(want) && out.matches("NO GENERATION").count() == 1, "{out}");
+    let out = check(&["replay", "--json"], folder.path(), 1, &[], &[]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["without_generation"][0]["auctions"], 60);
+    assert_eq!((&json["exact"], &json["auctions"]), (&false.into(), &60.into()));
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn root_mean_square(errors: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The whole where that is nothing.
-fn share(part: u128, whole: u128) -> f64 {
+pub(crate) fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { 1.0 } else { float(part) / float(whole) }
 }
 

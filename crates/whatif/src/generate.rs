@@ -10,6 +10,7 @@ pub mod profile;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod wander;
 
 use std::io::{self, Write};
 
@@ -19,6 +20,7 @@ use self::chance::Chance;
 pub use self::profile::Profile;
 use self::profile::Values;
 use self::traffic::Traffic;
+use self::wander::Wander;
 use crate::stream::{Auction, TIME_MS_MAX, Writer};
 
 /// Monday, 5 January 2026, 00:00 UTC.
@@ -99,9 +101,11 @@ pub fn auctions(options: &Options) -> Result<Auctions, GenerateError> {
     let mut chance = Chance::new(seed);
     // Each has a chance of its own, so that one profile's prices stand under another's traffic.
     let [bursts, times, prices] = [chance.split(), chance.split(), chance.split()];
+    let moves = chance.split();
     Ok(Auctions {
         profile: profile.clone(),
         traffic: Traffic::new(profile, start_ms, duration_ms, bursts),
+        wander: Wander::new(profile, duration_ms, moves),
         times,
         prices,
         left: auctions,
@@ -131,6 +135,7 @@ pub fn write(options: &Options, out: impl Write) -> io::Result<()> {
 pub struct Auctions {
     profile: Profile,
     traffic: Traffic,
+    wander: Wander,
     times: Chance,
     prices: Chance,
     left: u64,
@@ -170,7 +175,8 @@ impl Auctions {
             + (1.0 - profile.correlation * profile.correlation).sqrt() * other;
         let done = whole(since_ms) / whole(self.duration_ms);
         let shift = if done >= profile.shock_at { profile.shock } else { 1.0 };
-        let factor = libm::exp(libm::log(profile.drift) * done) * shift;
+        let factor =
+            libm::exp(libm::log(profile.drift) * done) * shift * self.wander.factor(since_ms);
         let price = profile.price_median * factor * libm::exp(profile.price_sigma * of_price);
         let value = match profile.values {
             Values::Fixed => profile.value_median,

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use pacer_core::strategy::{Flight, Target};
 use units::Nanos;
 
 use crate::stream::Auction;
@@ -58,6 +59,36 @@ pub fn optimum(auctions: &[Auction], budget: Nanos) -> Optimum {
     best
 }
 
+/// What hindsight would have bought hour by hour, with what `target` has for each and what the hours
+/// before left: about the most that a spend along the target allows. In nanos.
+pub fn hourly(auctions: &[Auction], budget: Nanos, target: &Target) -> u128 {
+    const HOUR_MS: u64 = 3_600_000;
+    let Flight { start_ms, end_ms } = target.flight();
+    let (mut value_nanos, mut spent, mut rest) = (0, 0, auctions);
+    let mut now_ms = start_ms;
+    while now_ms < end_ms && !rest.is_empty() {
+        now_ms = now_ms.saturating_add(HOUR_MS).min(end_ms);
+        let (hour, later) = rest.split_at(rest.partition_point(|it| it.time_ms < now_ms));
+        let planned = part(budget, target.share(now_ms));
+        let best = optimum(hour, Nanos::new(planned.saturating_sub(spent)));
+        value_nanos += best.value_nanos;
+        spent += best.spent.get();
+        rest = later;
+    }
+    value_nanos
+}
+
+/// A share of a budget, 0 to 1, rounded down.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a budget is within it; for measuring"
+)]
+fn part(budget: Nanos, share: f64) -> u64 {
+    if share >= 1.0 { budget.get() } else { (budget.get() as f64 * share) as u64 }
+}
+
 /// Less where the first (price, value) is worth more for its price.
 fn worth_more((price_a, value_a): (u64, u64), (price_b, value_b): (u64, u64)) -> Ordering {
     // value_a / price_a against value_b / price_b; prices and values are below 2^50.
@@ -101,6 +132,25 @@ mod tests {
         check(&[(3, 10)], 1, (4, 1, 0)); // a third of 10, rounded up
         check(&[(2, 0)], 10, (0, 0, 0)); // what is worth nothing is not bought
         check(&[(4, 8), (2, 4), (1, 2)], 3, (6, 3, 2)); // alike: the cheaper first
+    }
+
+    #[test]
+    fn by_the_hour_what_one_leaves_is_the_next_ones() {
+        const HOUR_MS: u64 = 3_600_000;
+        let flight = Flight { start_ms: 0, end_ms: 3 * HOUR_MS };
+        let target = Target::uniform(flight).expect("it has a length");
+        let at = |hour: u64, pair| Auction { time_ms: hour * HOUR_MS, ..auctions(&[pair])[0] };
+        let check = |pairs: &[(u64, (u64, u64))], budget, want| {
+            let auctions: Vec<_> = pairs.iter().map(|(hour, pair)| at(*hour, *pair)).collect();
+            assert_eq!(hourly(&auctions, Nanos::new(budget), &target), want, "{pairs:?}");
+        };
+        // Ten for each hour: of the first 60 it has a half, of the last nothing is left undone.
+        check(&[(0, (20, 60)), (1, (10, 10)), (2, (10, 50))], 30, 90);
+        // Nothing to buy in the first: the second has twenty.
+        check(&[(1, (20, 60)), (2, (10, 50))], 30, 110);
+        check(&[(2, (30, 90))], 30, 90);
+        check(&[(0, (30, 90))], 30, 30);
+        check(&[], 30, 0);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub const SHARES: [Ppm; 2] =
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The sorts of streams; by default all that have a name.
+    /// The sorts of streams; by default [`generate::profile::STEADY`].
     pub profiles: Vec<Profile>,
     /// The budgets; by default [`SHARES`].
     pub shares: Vec<Ppm>,
@@ -44,7 +44,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            profiles: generate::profile::PROFILES.to_vec(),
+            profiles: generate::profile::STEADY.to_vec(),
             shares: SHARES.to_vec(),
             strategies: Settings::all().to_vec(),
             auctions: 200_000,

@@ -1,8 +1,7 @@
 //! One strategy spends one budget on one stream: the strategy's own code, slot by slot.
 //!
-//! Money is kept as a ledger keeps it: what a bid may cost is reserved before it is made, a bid
-//! that does not fit into what is left is not made, and a win's price is settled from its
-//! reservation. So nothing is overspent, and what was billed is summed apart to show it. Knows
+//! Money is kept as an exchange keeps it: a bid that does not fit into what is left is lowered to
+//! that, a win's price is reserved, and settled when its notice comes. So nothing is overspent, and what was billed is summed apart to show it. Knows
 //! nothing of figures.
 
 use std::collections::VecDeque;
@@ -10,7 +9,7 @@ use std::collections::VecDeque;
 use pacer_core::strategy::{
     DrawKey, Flight, Observed, Pace, Pricing, Settings, SlotEnd, State, Target, decide, step,
 };
-use units::{Cpm, Nanos};
+use units::{Cpm, Multiplier, Nanos};
 
 use crate::stream::Auction;
 
@@ -32,7 +31,7 @@ pub struct Options<'a> {
     /// shorter.
     pub slot_ms: u64,
     /// How long after an auction its notice comes, in milliseconds. Until then the strategy knows
-    /// nothing of a win, and its bid stays reserved.
+    /// nothing of a win, and its price stays reserved.
     pub notice_delay_ms: u64,
 }
 
@@ -49,7 +48,7 @@ pub struct Run {
     pub billed_nanos: u128,
     /// What wins are worth.
     pub value_nanos: u128,
-    /// When the first bid was not made because it did not fit into what was left, or nothing was left for
+    /// When the first bid was lowered because it did not fit into what was left, or nothing was left for
     /// an auction; `None` if neither ever was.
     pub exhausted_ms: Option<u64>,
     /// At the end of every slot, the last of them at the end of the flight.
@@ -153,10 +152,10 @@ impl<'a> Replay<'a> {
             return;
         }
         let draw = DRAWS.draw(&number.to_le_bytes(), 0);
-        let Ok(bid) = decide(self.pace, auction.value, draw) else { return };
-        if bid.micros() > self.account.free() {
+        let Ok(wanted) = decide(self.pace, auction.value, draw) else { return };
+        let bid = wanted.min(Cpm::affordable(Nanos::new(self.account.free()), Multiplier::ONE));
+        if bid < wanted {
             self.run.exhausted_ms.get_or_insert(auction.time_ms);
-            return;
         }
         self.run.bids += 1;
         self.observed.bids += 1;
@@ -172,7 +171,7 @@ impl<'a> Replay<'a> {
         self.run.billed_nanos += u128::from(price.micros());
         self.run.value_nanos += u128::from(auction.value.micros());
         let due_ms = auction.time_ms.saturating_add(self.options.notice_delay_ms);
-        self.account.win(due_ms, bid, price);
+        self.account.win(due_ms, price);
     }
 }
 
@@ -182,8 +181,8 @@ struct Account {
     reserved: u64,
     settled: u64,
     wins: u64,
-    /// Wins whose notice is to come: when, what is reserved, what it costs. In order of time.
-    notices: VecDeque<(u64, u64, u64)>,
+    /// Wins whose notice is to come: when, and what is reserved. In order of time.
+    notices: VecDeque<(u64, u64)>,
 }
 
 impl Account {
@@ -197,23 +196,20 @@ impl Account {
     }
 
     /// A price of 1000 impressions in micros is what one costs in nanos.
-    fn win(&mut self, due_ms: u64, bid: Cpm, price: Cpm) {
-        assert!(
-            price <= bid && bid.micros() <= self.free(),
-            "a win costs at most what is reserved"
-        );
-        self.reserved += bid.micros();
-        self.notices.push_back((due_ms, bid.micros(), price.micros()));
+    fn win(&mut self, due_ms: u64, price: Cpm) {
+        assert!(price.micros() <= self.free(), "a win costs at most what is left");
+        self.reserved += price.micros();
+        self.notices.push_back((due_ms, price.micros()));
     }
 
     /// Settles what is notified by `now_ms`.
     fn hear(&mut self, now_ms: u64) {
-        while let Some(&(due_ms, reserved, price)) = self.notices.front() {
+        while let Some(&(due_ms, price)) = self.notices.front() {
             if due_ms > now_ms {
                 break;
             }
             self.notices.pop_front();
-            self.reserved -= reserved;
+            self.reserved -= price;
             self.settled += price;
             self.wins += 1;
         }

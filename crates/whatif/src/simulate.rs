@@ -11,8 +11,8 @@ use serde::Serialize;
 use units::{Decimal, Nanos, Ppm};
 
 use crate::curve::{Curve, Drawing, ratio};
-use crate::figures::{Figures, Setting};
-use crate::optimum::{Optimum, optimum};
+use crate::figures::{self, Figures, Setting};
+use crate::optimum::{self, Optimum, optimum};
 use crate::replay::{self, Run, replay};
 use crate::stream::Auction;
 
@@ -240,7 +240,7 @@ pub struct Report {
 }
 
 /// What hindsight would have bought with the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OptimumFigures {
     /// Impressions, one in part apart.
     pub wins: u64,
@@ -248,6 +248,8 @@ pub struct OptimumFigures {
     pub spent_nanos: u64,
     /// What they are worth.
     pub value_nanos: u128,
+    /// The same, spent hour by hour along the target: as a share of that.
+    pub hourly: f64,
 }
 
 /// What bidding at value without a budget would spend on `auctions`.
@@ -307,7 +309,7 @@ pub fn simulate(auctions: &[Auction], options: &Options) -> Result<Report, Simul
         ahead: options.ahead,
         budget_nanos: budget.get(),
         unconstrained_nanos,
-        optimum: figures(optimum),
+        optimum: figures(optimum, optimum::hourly(auctions, budget, &target)),
         strategies,
         curves: Drawing {
             title: format!("A budget of {budget} over {} auctions", auctions.len()),
@@ -402,9 +404,10 @@ fn priced(settings: Settings, pricing: Pricing) -> Settings {
     }
 }
 
-const fn figures(optimum: Optimum) -> OptimumFigures {
+fn figures(optimum: Optimum, hourly_nanos: u128) -> OptimumFigures {
     let Optimum { value_nanos, spent, wins } = optimum;
-    OptimumFigures { wins, spent_nanos: spent.get(), value_nanos }
+    let hourly = figures::share(hourly_nanos, value_nanos);
+    OptimumFigures { wins, spent_nanos: spent.get(), value_nanos, hourly }
 }
 
 /// What a run had spent when each slot ended.

@@ -36,6 +36,11 @@ pub fn report(report: &Report) -> String {
             Nanos::new(optimum.spent_nanos)
         ),
     );
+    line(
+        &mut text,
+        "by hour",
+        &format!("{:.3} of the optimum, known from hour to hour, along the target", optimum.hourly),
+    );
     let ahead = match report.ahead {
         0.0 => String::new(),
         ahead => format!(", and it runs ahead of that by {ahead}"),

@@ -42,12 +42,12 @@ pub(super) struct Frames<'r> {
     /// Where the last record that was told ends.
     told: usize,
     /// None if nobody asked for the hash.
-    hashed: Option<Hashed>,
+    hashed: Option<PrefixHash>,
 }
 
 /// The hash of what was told, as far as the window has moved on.
 #[derive(Default)]
-struct Hashed {
+struct PrefixHash {
     hasher: SegmentHasher,
     end: usize,
 }
@@ -74,7 +74,7 @@ impl<'r> Frames<'r> {
             room,
             header: None,
             told: 0,
-            hashed: hashes.then(Hashed::default),
+            hashed: hashes.then(PrefixHash::default),
         })
     }
 

@@ -9,6 +9,7 @@ use exchange_core::Fate;
 use exchange_core::record::{AuctionRecord, BidRecord, GenerationFacts, SaleRecord};
 use units::Round;
 
+use crate::billing::Billing;
 use crate::filter::{Filter, Window};
 use crate::generations::{Generations, Lookup};
 use crate::moment::Moment;
@@ -30,6 +31,9 @@ pub(super) struct Gather<'g, 'd> {
     /// By currency.
     totals: HashMap<String, Sums>,
     apart: Apart,
+    billing: &'g Billing,
+    /// When the first record was written.
+    first_ms: Option<u64>,
     failed: Option<ReportError>,
 }
 
@@ -37,6 +41,7 @@ impl<'g, 'd> Gather<'g, 'd> {
     pub fn new(
         (filter, columns): (&'g Filter, &'g Columns),
         generations: &'g Generations<'d>,
+        billing: &'g Billing,
     ) -> Self {
         Self {
             filter,
@@ -46,6 +51,8 @@ impl<'g, 'd> Gather<'g, 'd> {
             groups: HashMap::new(),
             totals: HashMap::new(),
             apart: Apart::default(),
+            billing,
+            first_ms: None,
             failed: None,
         }
     }
@@ -54,6 +61,7 @@ impl<'g, 'd> Gather<'g, 'd> {
         if self.failed.is_some() || !self.window.holds(place.time_ms) {
             return;
         }
+        self.first_ms = Some(self.first_ms.map_or(place.time_ms, |it| it.min(place.time_ms)));
         match Kind::from_code(kind) {
             Some(Kind::Auction) => {
                 let added = self.auction(payload);
@@ -69,6 +77,7 @@ impl<'g, 'd> Gather<'g, 'd> {
             self.apart.unreadable += 1;
             return Ok(());
         };
+        let billed = self.billing.of_auction(record.id, record.arrival_unix_us / 1000);
         let facts = self.lookup.get(record.generation)?;
         if !self.filter.matches(&record, facts) {
             return Ok(());
@@ -79,7 +88,7 @@ impl<'g, 'd> Gather<'g, 'd> {
         }
         self.apart.no_generation += u64::from(facts.is_none());
         self.apart.bids_left_out += record.bids_left_out as u64;
-        let held = Held::new((self.filter, self.columns), &record, facts);
+        let held = Held::new((self.filter, self.columns), (&record, &billed), facts);
         held.total()?.add_to(self.totals.entry(held.currency.clone()).or_default())?;
         for (key, part) in held.groups()? {
             part.add_to(group(&mut self.groups, key)?)?;
@@ -93,6 +102,8 @@ impl<'g, 'd> Gather<'g, 'd> {
             return Err(error);
         }
         self.apart.add(other.apart);
+        let times = [self.first_ms, other.first_ms];
+        self.first_ms = times.into_iter().flatten().min();
         for (currency, sums) in other.totals {
             self.totals.entry(currency).or_default().add(&sums)?;
         }
@@ -100,6 +111,11 @@ impl<'g, 'd> Gather<'g, 'd> {
             group(&mut self.groups, key)?.add(&sums)?;
         }
         Ok(())
+    }
+
+    /// When the first record that was looked at was written.
+    pub fn first_ms(&self) -> Option<u64> {
+        self.first_ms
     }
 
     pub fn finish(self) -> (Vec<Group>, Vec<Group>, Apart) {
@@ -155,6 +171,8 @@ impl Part {
 struct Held<'r, 'b> {
     columns: &'r Columns,
     record: &'r AuctionRecord<'b>,
+    /// Bids that were billed, and their impressions.
+    billed: &'r [(u32, u8)],
     facts: Option<&'r GenerationFacts>,
     names: Names<'r>,
     currency: String,
@@ -167,14 +185,15 @@ struct Held<'r, 'b> {
 impl<'r, 'b> Held<'r, 'b> {
     fn new(
         (filter, columns): (&Filter, &'r Columns),
-        record: &'r AuctionRecord<'b>,
+        (record, billed): (&'r AuctionRecord<'b>, &'r [(u32, u8)]),
         facts: Option<&'r GenerationFacts>,
     ) -> Self {
         let counts = |at: &usize| filter.matches_bid((record, facts), &record.bids[*at]);
         let bids = (0..record.bids.len()).filter(counts).collect();
         let names = Names::of(record, facts);
         let currency = facts.map_or_else(String::new, |facts| facts.base.to_string());
-        Self { columns, record, facts, names, currency, bids, is_narrowed: filter.is_about_bids() }
+        let is_narrowed = filter.is_about_bids();
+        Self { columns, record, billed, facts, names, currency, bids, is_narrowed }
     }
 
     fn is_won(&self, bid: usize) -> bool {
@@ -190,6 +209,19 @@ impl<'r, 'b> Held<'r, 'b> {
         let Some(sale) = self.sale(bid) else { return (0, 0) };
         let spend = sale.revenue.get();
         (spend, spend.saturating_sub(self.payout(sale).unwrap_or(spend)))
+    }
+
+    /// What the DSP owes for a bid that was billed, in nanos of the base currency. None if it was not.
+    fn billed(&self, bid: usize) -> Option<u64> {
+        let record = self.record;
+        let sale = record.sales.iter().find(|sale| sale.bid == bid)?;
+        let is_cut = record.bids_left_out > 0;
+        let is_it = |(of, imp): &(u32, u8)| match is_cut {
+            // Its positions are not those of the auction.
+            true => record.bids[bid].imp == Some(usize::from(*imp)) && self.is_won(bid),
+            false => usize::try_from(*of) == Ok(bid),
+        };
+        self.billed.iter().any(is_it).then(|| sale.revenue.get())
     }
 
     /// What the publisher is owed, in nanos of the base currency; `None` when that is not known.
@@ -214,6 +246,10 @@ impl<'r, 'b> Held<'r, 'b> {
         if self.is_won(bid) {
             part.counts.wins += 1;
             part.counts.filled = 1;
+        }
+        if let Some(nanos) = self.billed(bid) {
+            part.counts.billed += 1;
+            part.counts.bill(nanos)?;
         }
         let (spend_nanos, fee_nanos) = self.money(bid);
         part.counts.owe(spend_nanos, fee_nanos)

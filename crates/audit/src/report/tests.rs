@@ -168,3 +168,33 @@ fn columns_are_read_or_refused() {
     assert_eq!(error(""), format!("there is no column ``: {known}"));
     assert_eq!(error("buyer"), format!("there is no column `buyer`: {known}"));
 }
+
+/// What is billed stands beside what was cleared, each beacon once; of an auction that is not in the
+/// record it is told how much is missing.
+#[test]
+fn billed_amounts_stand_beside_cleared_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = SampleLog::of(folder.path(), &samples());
+    log.settle(START_MS + 9_000, (1, 0), 1_510_000);
+    log.settle(START_MS + 9_000, (1, 0), 1_510_000);
+    log.settle(START_MS + 9_000, (3, 0), 1_510_000);
+    // The second bid did not win: nothing was returned of it.
+    log.settle(START_MS + 9_000, (2, 7), 1_000);
+    log.settle(START_MS + 9_000, (77, 0), 2_000_000);
+    log.settle(START_MS + 9_000, (78, 0), 500_000);
+    let directory = Directory::open(folder.path()).unwrap();
+    let reported = |by: &str, filter: &str| {
+        let filter = Filter::parse(filter, NOW_US).unwrap();
+        report(&directory, &filter, &by.parse().unwrap(), |_, _| ControlFlow::Continue(())).unwrap()
+    };
+    let billed = |group: &Group| (group.sums.counts.billed, group.sums.counts.billed_nanos);
+    let by_seat = reported("seat", "");
+    let of_seat = |seat: &str| by_seat.groups.iter().find(|group| group.key == [seat]).map(billed);
+    assert_eq!((of_seat("a1"), of_seat("b1")), (Some((2, 3_020_000)), Some((0, 0))));
+    assert_eq!(billed(&by_seat.totals[0]), (2, 3_020_000));
+    let unrecorded =
+        UnrecordedBilling { beacons: 2, amounts: [("USD".to_owned(), 2_500_000)].into() };
+    assert_eq!(by_seat.unrecorded, unrecorded);
+    assert_eq!(reported("day", "seat=b1").unrecorded, unrecorded, "whatever is asked of auctions");
+    assert_eq!(reported("day", "time>=2026-11-22T09:00").unrecorded, UnrecordedBilling::default());
+}

@@ -303,7 +303,8 @@ impl Purse {
             open.receipts = Some(open.shard.close(now));
         }
         open.tell();
-        open.tell_receipts()
+        // A ledger that has ended hears nothing more.
+        open.tell_receipts() || open.to_ledger.is_abandoned()
     }
 
     fn now(&self) -> Moment {
@@ -451,10 +452,20 @@ impl Desk for Deciding<'_> {
         });
         // Who has no money for all that it bids in an auction bids no more, and stands in nobody's way.
         let before = if course.bidding.0 == number { course.bidding.1 } else { Nanos::new(0) };
-        let decided = decided.and_then(|bid| {
+        let cost = |bid: Cpm| {
             let all = bid.cost(shown).and_then(|cost| cost.get().checked_add(before.get()));
-            let all = Nanos::new(all.ok_or(Refusal::Unknown)?);
-            open.shard.may_reserve(slot, all, at).map(|()| (bid, all))
+            all.map(Nanos::new).ok_or(Refusal::Unknown)
+        };
+        let decided = decided.and_then(|bid| {
+            let all = cost(bid)?;
+            let Err(shortage) = open.shard.may_reserve(slot, all, at) else {
+                return Ok((bid, all));
+            };
+            // The last of a budget is bid, unless the price is fixed.
+            let left = shortage.left.get().saturating_sub(before.get());
+            let last = Cpm::affordable(Nanos::new(left), shown).min(bid);
+            let is_lowered = matches!(price, Price::Value(_)) && last > Cpm::ZERO;
+            if is_lowered { Ok((last, cost(last)?)) } else { Err(shortage.refusal) }
         });
         let course = open.course(slot);
         if let Ok((_, all)) = decided {

@@ -301,6 +301,8 @@ pub struct Ledger {
     is_replayed: bool,
     /// Shards that have ended and said all.
     closed_shards: BTreeSet<u16>,
+    /// How much shards that end have taken.
+    receipts: BTreeMap<(Slot, Period, u16), u64>,
     is_closing: bool,
     touched: u64,
     stats: Stats,
@@ -366,6 +368,7 @@ impl Ledger {
             lives,
             is_replayed: false,
             closed_shards: BTreeSet::new(),
+            receipts: BTreeMap::new(),
             is_closing: false,
             touched: 0,
             stats: Stats::default(),

@@ -42,12 +42,11 @@ use self::bug::{Bug, planted};
 use self::lane::Lane;
 use self::outcome::Standing;
 use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want};
-use crate::refusal::Refusal;
 use crate::token::{Origin, Token, TtlClass};
 
 pub use self::book::Holding;
 pub use self::options::{BUCKETS_MAX, Options, OptionsError, TTLS_MAX};
-pub use self::outcome::{Claim, Counts, Denial, Rejection, Settlement, Untaken};
+pub use self::outcome::{Claim, Counts, Denial, Rejection, Settlement, Shortage, Untaken};
 
 /// When something happens. Neither part goes back: a shard goes by the latest that it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,12 +164,14 @@ impl Shard {
     /// that was refused.
     ///
     /// # Errors
-    /// As [`Self::reserve`], but for the room of the shard.
-    pub fn may_reserve(&mut self, slot: Slot, amount: Nanos, at: Moment) -> Result<(), Refusal> {
+    /// As [`Self::reserve`], but for the room of the shard; and how much could be.
+    pub fn may_reserve(&mut self, slot: Slot, amount: Nanos, at: Moment) -> Result<(), Shortage> {
         self.quarter = self.quarter.max(at.quarter);
         let when = (self.quarter, self.now.max(at.tick));
-        let spendable = self.accounts.spendable(slot, amount.get(), when);
-        spendable.map(drop).inspect_err(|_| self.accounts.lack(slot, amount.get()))
+        self.accounts.spendable(slot, amount.get(), when).map(drop).map_err(|refusal| {
+            self.accounts.lack(slot, amount.get());
+            Shortage { refusal, left: Nanos::new(self.accounts.last_of(slot, when)) }
+        })
     }
 
     /// Keeps a token that was won, until it is settled or given up: nobody else gets it meanwhile, and

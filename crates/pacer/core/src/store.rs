@@ -319,6 +319,8 @@ pub enum Query {
     /// Audit entries behind one, or from the first: so many, at most [`AUDIT_MOST`], and fewer where they
     /// are large; none behind the last.
     Audit(Option<AuditKey>, u32),
+    /// A node's audit entries before one, or from the last: backwards, and as many.
+    AuditBefore(u32, Option<AuditKey>, u32),
 }
 
 /// What was asked for.
@@ -334,7 +336,7 @@ pub enum Found {
     Definitions(Vec<(DefinitionKey, Definition)>),
     /// If there is one.
     Definition(Option<Definition>),
-    /// In order.
+    /// In the order that was asked for.
     Audit(Vec<(AuditKey, AuditEntry)>),
 }
 

@@ -10,7 +10,7 @@ use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Curve, Pacing, PacingError};
 use pacer_core::refusal::Refusal;
 use pacer_core::store::{
-    AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Found, Kind,
+    AuditEntry, AuditKey, Change, Definition, DefinitionKey, Denied, Found, Kind, Query,
 };
 use runtime::metrics::Exposition;
 use units::Nanos;
@@ -113,7 +113,7 @@ pub(crate) enum Ask {
     Define(Vec<AccountDefinition>, Vec<CampaignTerms>, Reply<Defined>),
     Change(Change, Digest, Reply<Result<(), Denied>>),
     Definitions(Kind, Reply<Result<Found, Denied>>),
-    Audit(Option<AuditKey>, u32, Reply<Result<Found, Denied>>),
+    Audit(Query, Reply<Result<Found, Denied>>),
     NextSlot(Reply<Slot>),
     Why(Slot, Reply<Why>),
     WhyAccount(AccountId, Reply<AccountWhy>),
@@ -187,7 +187,23 @@ impl Handle {
         after: Option<AuditKey>,
         most: u32,
     ) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
-        let found = self.ask(|reply| Ask::Audit(after, most, reply))?;
+        self.entries(Query::Audit(after, most))
+    }
+
+    /// This node's audit entries before one, or from the last: backwards, so many at most.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn audit_before(
+        &self,
+        before: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
+        self.entries(Query::AuditBefore(self.status().node, before, most))
+    }
+
+    fn entries(&self, query: Query) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
+        let found = self.ask(|reply| Ask::Audit(query, reply))?;
         match found.map_err(AskError::Denied)? {
             Found::Audit(entries) => Ok(entries),
             other => unreachable!("audit entries were asked for: {other:?}"),

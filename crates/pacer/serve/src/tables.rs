@@ -3,14 +3,16 @@
 //! Owns the format: numbers in keys are big-endian, so that keys stand in their order; those in
 //! values are little-endian. Knows neither files nor threads.
 
+use std::ops::Bound;
+
 use pacer_core::messages::{Epoch, Period, Slot};
 use pacer_core::store::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Change, Definition, DefinitionKey, Denied,
     Fold, Found, Kind, Lease, LeaseKey, Life, Put, Query, Spent, SumKey, Writer,
 };
 use redb::{
-    Database, ReadTransaction, ReadableDatabase as _, ReadableTable, Table, TableDefinition,
-    WriteTransaction,
+    AccessGuard, Database, ReadTransaction, ReadableDatabase as _, ReadableTable, Table,
+    TableDefinition, WriteTransaction,
 };
 use units::Nanos;
 
@@ -40,6 +42,8 @@ const LIVES: TableDefinition<(u32, u32), (u64, u64)> = TableDefinition::new("liv
 const DEFINITIONS: TableDefinition<(u8, &str), (u64, &[u8])> = TableDefinition::new("definitions");
 /// Node, epoch, change and entry.
 type AuditRow = (u32, u32, u64, u32);
+/// A row of the audit, as it is read.
+type AuditGuards<'r> = (AccessGuard<'r, AuditRow>, AccessGuard<'r, (u64, &'static [u8])>);
 /// Time and body.
 const AUDIT: TableDefinition<AuditRow, (u64, &[u8])> = TableDefinition::new("audit");
 
@@ -360,7 +364,7 @@ impl<'t> Tables<'t> {
         for put in &change.puts {
             let name = (put.key.kind as u8, put.key.id.as_str());
             let present = self.definitions.get(name).or_fault()?;
-            if put.writes_over(present.as_ref().map(redb::AccessGuard::value))? {
+            if put.writes_over(present.as_ref().map(AccessGuard::value))? {
                 written.push(put);
             }
         }
@@ -425,6 +429,9 @@ pub(crate) fn read(database: &Database, query: &Query) -> Result<Found, Failure>
         Query::Definitions(kind) => Found::Definitions(definitions(&transaction, *kind)?),
         Query::Definition(key) => Found::Definition(definition(&transaction, key)?),
         Query::Audit(after, most) => Found::Audit(audit(&transaction, *after, *most)?),
+        Query::AuditBefore(node, before, most) => {
+            Found::Audit(audit_before(&transaction, (*node, *before), *most)?)
+        }
     })
 }
 
@@ -521,15 +528,34 @@ fn audit(
     after: Option<AuditKey>,
     most: u32,
 ) -> Result<Vec<(AuditKey, AuditEntry)>, redb::Error> {
-    use std::ops::Bound;
-
     let table = transaction.open_table(AUDIT)?;
-    let after = after.map_or(Bound::Unbounded, |key| {
-        Bound::Excluded((key.node, key.epoch.0, key.number, key.index))
-    });
+    let after = after.map_or(Bound::Unbounded, |key| Bound::Excluded(audit_row(&key)));
+    page(table.range::<AuditRow>((after, Bound::Unbounded))?, most)
+}
+
+fn audit_before(
+    transaction: &ReadTransaction,
+    (node, before): (u32, Option<AuditKey>),
+    most: u32,
+) -> Result<Vec<(AuditKey, AuditEntry)>, redb::Error> {
+    let table = transaction.open_table(AUDIT)?;
+    let last = Bound::Included((node, u32::MAX, u64::MAX, u32::MAX));
+    let before = before.map_or(last, |key| Bound::Excluded(audit_row(&key)));
+    page(table.range::<AuditRow>((Bound::Included((node, 0, 0, 0)), before))?.rev(), most)
+}
+
+const fn audit_row(key: &AuditKey) -> AuditRow {
+    (key.node, key.epoch.0, key.number, key.index)
+}
+
+/// As many rows as were asked for, or as a page has room for.
+fn page<'r>(
+    rows: impl Iterator<Item = Result<AuditGuards<'r>, redb::StorageError>>,
+    most: u32,
+) -> Result<Vec<(AuditKey, AuditEntry)>, redb::Error> {
     let most = usize::try_from(most.min(AUDIT_MOST)).expect("few");
     let (mut entries, mut bytes) = (Vec::new(), 0);
-    for row in table.range::<AuditRow>((after, Bound::Unbounded))?.take(most) {
+    for row in rows.take(most) {
         let (key, entry) = row?;
         let ((node, epoch, number, index), (at_unix_ms, body)) = (key.value(), entry.value());
         bytes += body.len();

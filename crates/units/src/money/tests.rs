@@ -45,6 +45,26 @@ fn cost_of_the_specifications_dooh_example() {
 }
 
 #[test]
+fn an_affordable_price_is_the_highest_that_costs_no_more() {
+    for (limit, multiplier, want) in [
+        (0, "1", 0),
+        (7, "1", 7),
+        (7, "2", 3),
+        (7, "2.5", 3),
+        (7, "0.3", 26),
+        (1_000_000_000, "1000000", 1_000),
+        (u64::MAX, "0.000001", Cpm::MAX.micros()),
+    ] {
+        let (limit, multiplier) = (Nanos::new(limit), Multiplier::parse(multiplier).unwrap());
+        let price = Cpm::affordable(limit, multiplier);
+        assert_eq!(price.micros(), want, "{limit} {multiplier}");
+        assert!(price.cost(multiplier).unwrap() <= limit);
+        let more = Cpm::new(want + 1).and_then(|more| more.cost(multiplier));
+        assert!(price == Cpm::MAX || more.unwrap() > limit, "{limit} {multiplier}");
+    }
+}
+
+#[test]
 fn multipliers_are_above_zero_and_bounded() {
     for bad in ["0", "-1", "0.0000001", "1000000.1", "x"] {
         assert!(Multiplier::parse(bad).is_err(), "{bad}");

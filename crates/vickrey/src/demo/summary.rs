@@ -8,6 +8,7 @@ use exchange_core::Fate;
 use exchange_serve::{Exchange, ExchangeConfig, ExchangeMetrics, Generation};
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Histogram, Snapshot};
+use serde_json::{Value, json};
 use testbed::hammer::Quantiles;
 use units::Ppm;
 
@@ -151,6 +152,37 @@ impl<'s> Summary<'s> {
         callers: Callers,
     ) -> Self {
         Self { config, totals, rate, callers }
+    }
+
+    /// What `--json` prints; times in microseconds, revenue in nanos.
+    pub(super) fn as_json(&self) -> Value {
+        let Totals { filled, no_bid, invalid, refused, sold, overshoots, .. } = self.totals;
+        let seat = |(dsp, seat, revenue, wins): &(usize, usize, u64, u64)| {
+            let of = &self.config.market.dsps[*dsp];
+            json!({
+                "dsp": of.id.to_string(),
+                "seat": of.seats[*seat].to_string(),
+                "revenue_nanos": revenue,
+                "wins": wins,
+            })
+        };
+        let fates = Fate::ALL.iter().zip(&self.totals.fates);
+        let fates = fates.map(|(fate, count)| (fate.label().to_owned(), Value::from(*count)));
+        json!({
+            "auctions": self.totals.auctions(),
+            "auctions_per_s": self.rate.auctions_per_s,
+            "filled": filled,
+            "no_bid": no_bid,
+            "invalid": invalid,
+            "refused": refused,
+            "impressions_sold": sold,
+            "late": overshoots,
+            "own_us_mean": self.totals.own_us / self.totals.waited.count().max(1),
+            "revenue_nanos": self.totals.revenue(),
+            "currency": self.config.market.currency.to_string(),
+            "seats": self.totals.seats.iter().map(seat).collect::<Vec<_>>(),
+            "fates": fates.collect::<serde_json::Map<_, _>>(),
+        })
     }
 
     /// One line, for logs.

@@ -1,7 +1,7 @@
 //! What is shown while the demo runs: a page on a terminal, a line now and then elsewhere.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -54,9 +54,9 @@ impl Moment {
 pub(super) fn watch(
     watched: &Watched<'_>,
     load: &Load,
-    out: &mut io::StdoutLock<'_>,
+    out: &mut dyn io::Write,
 ) -> anyhow::Result<()> {
-    let mut screen = Screen::open()?;
+    let mut screen = if watched.args.json { None } else { Screen::open()? };
     let every = if screen.is_some() { DRAW_EVERY } else { PRINT_EVERY };
     let started = Instant::now();
     let (mut last, mut last_at) = (Totals::of(watched.exchange), started);

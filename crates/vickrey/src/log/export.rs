@@ -9,13 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use audit::{
     AuctionRecord, Filter, Gap, Generations, Kind, Lane, LaneKind, LogItem, LogRecords, Lookup,
-    Place, ReadError, Row, Segment,
+    Place, ReadError, Row, Segment, SettlementRow,
 };
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
 use export::{ExportError, Format, Item, Limits, Options, Position, Summary};
 
 use crate::exit::{Exit, Failure};
-use crate::log::{Complaints, Source, Wanted, cannot_read, line};
+use crate::log::{Complaints, Source, Wanted, cannot_read, line, settlements};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum As {
@@ -32,6 +34,13 @@ pub(crate) struct ExportArgs {
     /// How rows are written
     #[arg(long, value_enum)]
     format: As,
+    /// What was billed to accounts, in the place of auctions, to a folder of its own; chosen by
+    /// `time` alone
+    #[arg(long)]
+    settlements: bool,
+    /// As JSON what the export came to, and not its rows
+    #[arg(long)]
+    json: bool,
     /// The folder to write to; an export before goes on, of the same format and filter
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -41,8 +50,12 @@ pub(crate) struct ExportArgs {
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let filter = args.wanted.lasting_filter()?;
+    let (kind, filter) = match args.settlements {
+        true => (LaneKind::Durable, settlements::by_time(filter)?),
+        false => (LaneKind::Firehose, filter),
+    };
     let directory = args.source.open()?;
-    let lane = directory.lane(LaneKind::Firehose).map_err(cannot_read)?;
+    let lane = directory.lane(kind).map_err(cannot_read)?;
     let node = lane.node().unwrap_or(0);
     let resumed = export::resume_point(&args.out, node).map_err(cannot_export)?;
     let from = resumed.map_or(0, |resumed| start(&lane, resumed));
@@ -51,7 +64,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     complaints.borrow_mut().generations(&generations.problems());
     lane.foreign().iter().for_each(|corruption| complaints.borrow_mut().corrupt(corruption));
     let rows = Rows {
-        records: LogRecords::open(&directory, LaneKind::Firehose, from).map_err(cannot_read)?,
+        records: LogRecords::open(&directory, kind, from).map_err(cannot_read)?,
         filter: &filter,
         lookup: Lookup::new(&generations),
         complaints: &complaints,
@@ -61,11 +74,19 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         As::Jsonl => Format::Jsonl,
         As::Parquet => Format::Parquet,
     };
-    let (filter, limits) = (filter.text().to_owned(), Limits::default());
-    let options = Options { out: args.out.clone(), node, format, filter, limits };
+    let text = match args.settlements {
+        true => format!("settlements {}", filter.text()).trim_end().to_owned(),
+        false => filter.text().to_owned(),
+    };
+    let (out_dir, limits) = (args.out.clone(), Limits::default());
+    let options = Options { out: out_dir, node, format, filter: text, limits };
     let stop = Arc::new(AtomicBool::new(false));
     crate::hammer::stop_on_signal(Arc::clone(&stop))?;
-    let summary = export::export(rows, &options, || stop.load(Ordering::Relaxed));
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let summary = match args.settlements {
+        true => export::export(Settlements(rows), &options, is_stopped),
+        false => export::export(rows, &options, is_stopped),
+    };
     let summary = summary.map_err(cannot_export)?;
     let is_later = |segment: &Segment| Some(segment.identity().epoch) > resumed.map(|it| it.epoch);
     let may_come = summary.is_stopped || lane.segments().iter().any(is_later);
@@ -77,11 +98,18 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
             directory.path().display()
         )));
     }
-    write_summary(&summary, args, out)?;
     let exit = complaints.into_inner().exit();
-    let Some(gone) = gone(&summary) else { return Ok(exit) };
-    let (from, through) = (gone.start(), gone.end());
-    writeln!(out, "records {from} to {through} were gone before they were exported")?;
+    let gone = gone(&summary);
+    if args.json {
+        writeln!(out, "{:#}", as_json(&summary, gone.as_ref()))?;
+    } else {
+        write_summary(&summary, args, out)?;
+    }
+    let Some(gone) = gone else { return Ok(exit) };
+    if !args.json {
+        let (from, through) = (gone.start(), gone.end());
+        writeln!(out, "records {from} to {through} were gone before they were exported")?;
+    }
     Ok(Exit::Missed)
 }
 
@@ -128,6 +156,26 @@ fn write_summary(summary: &Summary, args: &ExportArgs, out: &mut dyn Write) -> s
     Ok(())
 }
 
+fn as_json(summary: &Summary, gone: Option<&RangeInclusive<u64>>) -> Value {
+    let Summary { rows, files, bytes, records, shed, is_stopped, resumed, position, .. } = *summary;
+    let place = |at: Position| json!({ "epoch": at.epoch, "sequence": at.sequence });
+    json!({
+        "rows": rows,
+        "records": records,
+        "files": files,
+        "bytes": bytes,
+        "not_recorded": shed,
+        "resumed_behind": resumed.map(place),
+        "through": position.map(place),
+        "gone_from": gone.map(RangeInclusive::start),
+        "gone_through": gone.map(RangeInclusive::end),
+        "stopped": is_stopped,
+    })
+}
+
+/// A record, its kind and what it says.
+type KindRecord = (Place, u8, Vec<u8>);
+
 /// Records of the log, as rows.
 struct Rows<'r, 'd> {
     records: LogRecords<'d>,
@@ -142,6 +190,37 @@ impl Iterator for Rows<'_, '_> {
     type Item = Result<Item<Row>, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        match self.record()? {
+            Err(error) => Some(Err(error)),
+            Ok((place, kind, payload)) => Some(self.item(&place, kind, &payload)),
+        }
+    }
+}
+
+/// Records of the durable lane, as rows of settlements.
+struct Settlements<'r, 'd>(Rows<'r, 'd>);
+
+impl Iterator for Settlements<'_, '_> {
+    type Item = Result<Item<SettlementRow>, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (place, kind, payload) = match self.0.record()? {
+            Err(error) => return Some(Err(error)),
+            Ok(record) => record,
+        };
+        let at = Position { epoch: place.epoch, sequence: place.sequence };
+        self.0.last.set(Some(at));
+        let row = settlements::row(self.0.filter, (&place, kind, &payload));
+        Some(Ok(match row {
+            None => Item::Passed(at),
+            Some(row) => Item::Row { place: at, time_us: row.time_us, bytes: payload.len(), row },
+        }))
+    }
+}
+
+impl Rows<'_, '_> {
+    /// The next record; says on the way what is damaged.
+    fn record(&mut self) -> Option<Result<KindRecord, ReadError>> {
         loop {
             match self.records.next()? {
                 Err(error) => return Some(Err(error)),
@@ -149,14 +228,12 @@ impl Iterator for Rows<'_, '_> {
                     self.complaints.borrow_mut().corrupt(&corruption);
                 }
                 Ok(LogItem::Record(place, kind, payload)) => {
-                    return Some(self.item(&place, kind, &payload));
+                    return Some(Ok((place, kind, payload)));
                 }
             }
         }
     }
-}
 
-impl Rows<'_, '_> {
     fn item(&mut self, place: &Place, kind: u8, payload: &[u8]) -> Result<Item<Row>, ReadError> {
         let at = Position { epoch: place.epoch, sequence: place.sequence };
         self.last.set(Some(at));

@@ -14,7 +14,7 @@ use audit::{
 use clap::Args;
 
 use crate::exit::Exit;
-use crate::log::{Complaints, Source, Wanted, cannot_read, line};
+use crate::log::{Complaints, Source, Wanted, cannot_read, line, settlements};
 
 /// How often a log that is followed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -25,6 +25,9 @@ const LOOKS_BETWEEN_GENERATIONS: u64 = 10;
 pub(crate) struct CatArgs {
     #[command(flatten)]
     source: Source,
+    /// What was billed to accounts, in the place of auctions; chosen by `time` alone
+    #[arg(long)]
+    settlements: bool,
     /// An auction by line as JSON, as docs/log.md has it
     #[arg(long)]
     json: bool,
@@ -51,6 +54,9 @@ pub(crate) struct TailArgs {
 }
 
 pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if args.settlements {
+        return settlements::cat((&args.source, &args.wanted), args.json, out);
+    }
     let filter = args.wanted.filter()?;
     let directory = args.source.open()?;
     let generations = Generations::find(&directory).map_err(cannot_read)?;

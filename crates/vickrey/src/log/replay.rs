@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use audit::{Directory, Filter, Finding, Progress as Step, Replays, Wrong};
 use clap::Args;
+use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::log::{Complaints, Progress, Source, Wanted, cannot_read, line};
@@ -14,18 +15,21 @@ use crate::log::{Complaints, Progress, Source, Wanted, cannot_read, line};
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
     source: Source,
+    /// As JSON: a difference by line, then what the replay came to
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     wanted: Wanted,
 }
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    replay(&args.source.open()?, &args.wanted.filter()?, out)
+    replay(&args.source.open()?, (&args.wanted.filter()?, args.json), out)
 }
 
 /// Replays what is wanted of a record, and reports what came of it.
 pub(crate) fn replay(
     directory: &Directory,
-    filter: &Filter,
+    (filter, is_json): (&Filter, bool),
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let progress = Progress::new();
@@ -34,7 +38,11 @@ pub(crate) fn replay(
     let replays = audit::replay_all(directory, filter, |step| {
         let written = match step {
             Step::Segments(done, of) => return progress.show(done, of),
+            Step::Found(finding) if is_json => {
+                progress.0.suspend(|| writeln!(out, "{}", finding_json(&finding)))
+            }
             Step::Found(finding) => progress.0.suspend(|| write_finding(&finding, out)),
+            Step::More(_) if is_json => Ok(()),
             Step::More(more) => writeln!(out, "… and {more} more in this segment"),
         };
         match written {
@@ -53,8 +61,12 @@ pub(crate) fn replay(
     let mut complaints = Complaints::default();
     replays.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
     complaints.generations(&replays.generations);
-    write_summary(&replays, out)?;
-    writeln!(out, "read {}", line::throughput(replays.bytes, took))?;
+    if is_json {
+        writeln!(out, "{}", as_json(&replays, took))?;
+    } else {
+        write_summary(&replays, out)?;
+        writeln!(out, "read {}", line::throughput(replays.bytes, took))?;
+    }
     Ok(if replays.is_exact() { Exit::Done } else { Exit::Missed })
 }
 
@@ -70,14 +82,55 @@ fn write_finding(finding: &Finding, out: &mut dyn Write) -> std::io::Result<()> 
             Ok(())
         }
         Wrong::Unreadable(why) => writeln!(out, "UNREADABLE {place}, {when}: {why}"),
-        Wrong::NoGeneration(number) => {
-            let id = line::visible(id);
-            writeln!(out, "NO GENERATION {number} to replay {id} by ({place}, {when})")
-        }
     }
 }
 
+fn finding_json(finding: &Finding) -> Value {
+    let Finding { place, id, wrong } = finding;
+    let (what, why) = match wrong {
+        Wrong::Different(difference) => ("different", difference.to_string()),
+        Wrong::Unreadable(why) => ("unreadable", why.to_string()),
+    };
+    json!({
+        "finding": what,
+        "id": id,
+        "node": place.node,
+        "epoch": place.epoch,
+        "sequence": place.sequence,
+        "time_ms": place.time_ms,
+        "why": why.lines().collect::<Vec<_>>(),
+    })
+}
+
+fn as_json(replays: &Replays, took: Duration) -> Value {
+    let without = replays.without.iter().map(|(number, without)| {
+        json!({ "generation": number, "auctions": without.auctions, "first_id": without.first_id })
+    });
+    json!({
+        "exact": replays.is_exact(),
+        "auctions": replays.auctions,
+        "identical": replays.same,
+        "not_held": replays.not_held,
+        "too_long": replays.cut,
+        "different": replays.different,
+        "unreadable": replays.unreadable,
+        "without_generation": without.collect::<Vec<_>>(),
+        "not_recorded": replays.shed,
+        "bytes": replays.bytes,
+        "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
 fn write_summary(replays: &Replays, out: &mut dyn Write) -> std::io::Result<()> {
+    for (number, without) in &replays.without {
+        let audit::WithoutGeneration { auctions, first, first_id } = without;
+        let (id, when) = (line::visible(first_id), line::time(first.time_ms));
+        let auctions = line::count(*auctions, "auction", "auctions");
+        writeln!(
+            out,
+            "NO GENERATION {number} to replay {auctions} by, from {id} on ({first}, {when})"
+        )?;
+    }
     let auctions = line::count(replays.auctions, "auction", "auctions");
     let mut parts = vec![format!("{} identical", replays.same)];
     for (many, what) in [

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use audit::{Apart, Columns, Group, Report, ReportError};
+use audit::{Apart, Column, Columns, Group, Report, ReportError};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(crate) struct ReportArgs {
     source: Source,
     /// Columns to group by: hour, day, publisher, format, dsp, seat, deal, campaign
     #[arg(long, value_name = "COLUMNS", value_parser = columns)]
-    by: Columns,
+    by: Option<Columns>,
     /// As JSON; money in nanos of the currency, latency in microseconds
     #[arg(long)]
     json: bool,
@@ -28,13 +28,14 @@ fn columns(text: &str) -> Result<Columns, String> {
 }
 
 pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let Some(by) = &args.by else { return Err(Failure::usage(without_columns())) };
     let filter = args.wanted.filter()?;
     let directory = args.source.open()?;
     let progress = Progress::new();
-    let report = audit::report(&directory, &filter, &args.by, |done, of| progress.show(done, of));
+    let report = audit::report(&directory, &filter, by, |done, of| progress.show(done, of));
     let report = report.map_err(|error| match error {
         ReportError::Read(error) => cannot_read(error),
-        ReportError::Groups | ReportError::Sum => Failure::usage(error),
+        ReportError::Groups | ReportError::Billed | ReportError::Sum => Failure::usage(error),
     })?;
     drop(progress);
     let mut complaints = Complaints::default();
@@ -49,6 +50,17 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     Ok(if is_whole { complaints.exit() } else { Exit::Missed })
 }
 
+/// What can be asked for, to who asks for nothing.
+fn without_columns() -> String {
+    let columns: Vec<_> = Column::ALL.iter().map(|column| column.label()).collect();
+    format!(
+        "by what should auctions be grouped? Name one column or several: {}\n\n  \
+         vickrey log report --by day --dir record                       # each day\n  \
+         vickrey log report --by seat,hour --dir record 'time>=-24h'    # each seat by the hour",
+        columns.join(", ")
+    )
+}
+
 fn as_text(report: &Report) -> String {
     let currencies = currencies(report);
     let is_mixed = currencies.len() > 1;
@@ -60,7 +72,7 @@ fn as_text(report: &Report) -> String {
         _ => String::new(),
     };
     head.extend(["auctions", "bids", "wins", "fill %"].map(str::to_owned));
-    head.extend([format!("spend{money}"), format!("fee{money}")]);
+    head.extend(["spend", "fee", "billed"].map(|what| format!("{what}{money}")));
     head.extend(["p50 ms", "p99 ms"].map(str::to_owned));
     let mut rows = vec![head];
     let form = Form { is_mixed, places: places(report) };
@@ -71,7 +83,10 @@ fn as_text(report: &Report) -> String {
         rows.push(row(total, &key, &form));
     }
     let mut text = line::table(&rows, texts);
-    text.push_str("\nspend: what DSPs owe for what was cleared. fee: what of it is ours. ");
+    text.push_str(
+        "\nspend: what DSPs owe for what was cleared. fee: what of it is ours. billed: what they owe for\n\
+         what was billed by its beacon. ",
+    );
     text.push_str(if report.columns.are_of_bids() {
         "Latency is of DSPs' answers, in the total of auctions."
     } else {
@@ -80,7 +95,7 @@ fn as_text(report: &Report) -> String {
     text.push_str(
         "\nAn auction counts once in every group that it is in, and once in the total.\n",
     );
-    for note in notes(&report.apart) {
+    for note in billing_notes(report).into_iter().chain(notes(&report.apart)) {
         text.push_str(&note);
         text.push('\n');
     }
@@ -124,13 +139,41 @@ fn row(group: &Group, key: &[String], form: &Form) -> Vec<String> {
         },
     ));
     cells.extend(
-        [counts.spend_nanos, counts.fee_nanos].map(|nanos| line::money(nanos, form.places)),
+        [counts.spend_nanos, counts.fee_nanos, counts.billed_nanos]
+            .map(|nanos| line::money(nanos, form.places)),
     );
     for quantile in [0.5, 0.99] {
         let ms = |us: u64| format!("{}.{}", us / 1000, us % 1000 / 100);
         cells.push(group.sums.latency_us(quantile).map_or_else(|| "-".to_owned(), ms));
     }
     cells
+}
+
+/// By how much the report falls short of what was billed, and since when auctions may be missing.
+fn billing_notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    let unrecorded = &report.unrecorded;
+    if unrecorded.beacons > 0 {
+        let beacons = line::count(unrecorded.beacons, "beacon was", "beacons were");
+        let amounts = unrecorded.amounts.iter();
+        let amounts: Vec<_> = amounts
+            .map(|(currency, nanos)| format!("{} {currency}", line::money(*nanos, 6)))
+            .collect();
+        let amounts = match amounts.is_empty() {
+            true => "no account pays for them".to_owned(),
+            false => format!("{} to accounts", amounts.join(", ")),
+        };
+        notes.push(format!(
+            "{beacons} billed whose auction is not in the record: the report falls short by them ({amounts})"
+        ));
+    }
+    if let Some(known) = report.known {
+        notes.push(format!(
+            "the record is being written, or was not stopped cleanly: auctions after {} may be missing",
+            line::time(known.time_ms)
+        ));
+    }
+    notes
 }
 
 fn notes(apart: &Apart) -> Vec<String> {
@@ -171,6 +214,8 @@ fn as_json(report: &Report) -> Value {
             ("filled", counts.filled),
             ("spend_nanos", counts.spend_nanos),
             ("fee_nanos", counts.fee_nanos),
+            ("billed", counts.billed),
+            ("billed_nanos", counts.billed_nanos),
         ] {
             object.insert(name.into(), count.into());
         }
@@ -183,6 +228,10 @@ fn as_json(report: &Report) -> Value {
     json!({
         "groups": report.groups.iter().map(group).collect::<Vec<_>>(),
         "totals": report.totals.iter().map(group).collect::<Vec<_>>(),
+        "billed_not_recorded": report.unrecorded.beacons,
+        "billed_not_recorded_nanos": report.unrecorded.amounts,
+        "known_through": report.known.map(|known| known.watermark.sequence),
+        "known_at_ms": report.known.map(|known| known.time_ms),
         "tests": tests,
         "not_recorded": shed,
         "unreadable": unreadable,

@@ -59,6 +59,10 @@ pub struct Profile {
     pub shock: f64,
     /// When that begins, as a share of the stream, 0 to 1.
     pub shock_at: f64,
+    /// By how much the logarithm of prices moves from hour to hour, 0 to 2; they come back in some.
+    pub hourly: f64,
+    /// How far it is off from one five minutes to the next, 0 to 2.
+    pub minutely: f64,
     /// The median of values, as `price_median`.
     pub value_median: f64,
     /// How values are spread.
@@ -82,6 +86,8 @@ const DIURNAL: Profile = Profile {
     drift: 1.0,
     shock: 1.0,
     shock_at: 0.0,
+    hourly: 0.0,
+    minutely: 0.0,
     value_median: 2.0,
     values: Values::LogNormal { sigma: 0.8 },
     correlation: 0.3,
@@ -177,7 +183,59 @@ pub const PROFILES: &[Profile] = &[
         price_sigma: 0.9,
         ..DIURNAL
     },
+    Profile {
+        name: "minutely",
+        about: "by the day; prices move within minutes, by half and more",
+        minutely: 0.5,
+        ..DIURNAL
+    },
+    Profile {
+        name: "hourly",
+        about: "by the day; prices move from hour to hour, by a third",
+        hourly: 0.35,
+        ..DIURNAL
+    },
+    Profile {
+        name: "market",
+        about: "by the day; prices differ much, and move within minutes and from hour to hour",
+        price_sigma: 1.0,
+        values: Values::LogNormal { sigma: 0.7 },
+        correlation: 0.1,
+        hourly: 0.2,
+        minutely: 0.3,
+        ..DIURNAL
+    },
+    Profile {
+        name: "dear-tail",
+        about: "by the day; few impressions cost, and are worth, many times the others",
+        price_sigma: 1.5,
+        values: Values::LogNormal { sigma: 1.5 },
+        correlation: 0.5,
+        ..DIURNAL
+    },
+    Profile {
+        name: "few-dear",
+        about: "by the day; one impression in five hundred is worth a hundred times the others",
+        values: Values::Rare { share: 0.002, times: 100.0 },
+        correlation: 0.7,
+        ..DIURNAL
+    },
+    Profile {
+        name: "night-dear",
+        about: "traffic comes at night, at prices that differ very much, and move from hour to hour",
+        day_depth: 0.98,
+        peak_hour: 0.0,
+        price_sigma: 1.5,
+        values: Values::LogNormal { sigma: 1.3 },
+        correlation: 0.4,
+        hourly: 0.35,
+        ..DIURNAL
+    },
 ];
+
+/// Those that the targets of [`crate::quality`] are of: where prices move by themselves, or few
+/// impressions hold the value, spend that is even is not worth 0.95 of the optimum even in hindsight.
+pub const STEADY: &[Profile] = PROFILES.split_at(14).0;
 
 /// No profile has that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -220,6 +278,8 @@ impl Profile {
             ("drift", self.drift, 0.01..=100.0, "0.01 to 100"),
             ("shock", self.shock, 0.01..=100.0, "0.01 to 100"),
             ("shock_at", self.shock_at, 0.0..=1.0, "0 to 1"),
+            ("hourly", self.hourly, 0.0..=2.0, "0 to 2"),
+            ("minutely", self.minutely, 0.0..=2.0, "0 to 2"),
             ("value_median", self.value_median, 1e-6..=100_000.0, "above 0, at most 100000"),
             ("values", spread, within, range),
             ("values (times)", times, 1.0..=1000.0, "1 to 1000"),

@@ -40,6 +40,12 @@ fn the_same_seed_makes_the_same_bytes_everywhere() {
         ("fixed-value", 0x31b7_8381_36c1_89fb),
         ("retargeting", 0x4cdb_fe97_eb45_77da),
         ("night", 0x00ca_1be7_a2a4_ae06),
+        ("minutely", 0x28ee_1648_6000_7ec1),
+        ("hourly", 0x113b_19dd_f4ef_6690),
+        ("market", 0xcaa5_bd53_fe8b_a9de),
+        ("dear-tail", 0xcc25_e5d6_29b6_69a5),
+        ("few-dear", 0xd74a_452d_414d_8fff),
+        ("night-dear", 0x750e_aea3_5d17_44f5),
     ];
     assert_eq!(hashes, want, "{hashes:#x?}");
 }
@@ -82,6 +88,22 @@ fn profiles_have_names_and_are_at_least_nine() {
         error.starts_with("there is no profile `steady\\n`: choose flat, diurnal, bursty, "),
         "{error}"
     );
+}
+
+#[test]
+fn prices_move_within_minutes_or_from_hour_to_hour() {
+    // How far the mean logarithm of prices is off from one part of the day to the next.
+    let moves = |profile: &str, parts: u64| {
+        let auctions = made(profile);
+        let share = |at: u64| crate::curve::ratio(at, parts);
+        let mean = |at| mean_log(&auctions, (share(at), share(at + 1)), |it| it.market_price);
+        let means: Vec<f64> = (parts / 2..parts - parts / 8).map(mean).collect();
+        let squares = means.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0]));
+        (squares.sum::<f64>() / whole(means.len() as u64 - 1)).sqrt()
+    };
+    assert!(moves("diurnal", 24) < 0.05 && moves("diurnal", 288) < 0.15);
+    assert!((0.15..0.6).contains(&moves("hourly", 24)), "{}", moves("hourly", 24));
+    assert!((0.2..0.5).contains(&moves("minutely", 288)), "{}", moves("minutely", 288));
 }
 
 fn made(profile: &str) -> Vec<Auction> {

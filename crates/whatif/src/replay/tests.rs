@@ -59,14 +59,25 @@ fn check(pricing: Pricing, delay_ms: u64, want: (u128, u128, u64, u64, Option<u6
 
 #[test]
 fn a_small_budget_is_spent_as_by_hand() {
-    // 6 + 12, 8 does not fit into 7, 3, 4; nothing is left for the last.
-    check(Pricing::SecondPrice, 0, (25, 33, 5, 4, Some(3)));
-    // 10 + 12, then neither 8, 7 nor 4 fit into 3, but 1 does.
-    check(Pricing::FirstPrice, 0, (23, 23, 4, 3, Some(3)));
-    // 6 are known at 3 ms, where 7 are free; 12 at 5 ms; 3 at 7 ms, where 4 are free.
-    check(Pricing::SecondPrice, 3, (22, 30, 5, 4, Some(3)));
-    // Nothing is known until the end: 10 and 12 stay reserved, and 3 are free.
-    check(Pricing::SecondPrice, 1_000, (19, 23, 4, 3, Some(3)));
+    // 6 + 12; of the 7 that are left all are bid for what is worth 8, at 1; 3; not at 4, but at 1.
+    check(Pricing::SecondPrice, 0, (23, 38, 7, 5, Some(3)));
+    // 10 + 12, then a bid of 3 is all that is left, and wins at 3 what is worth 8.
+    check(Pricing::FirstPrice, 0, (25, 30, 4, 3, Some(3)));
+    // Prices are reserved until their notice comes: nothing changes.
+    check(Pricing::SecondPrice, 3, (23, 38, 7, 5, Some(3)));
+    check(Pricing::SecondPrice, 1_000, (23, 38, 7, 5, Some(3)));
+}
+
+/// Most of the value is in few impressions, each worth more than the whole budget and sold for less.
+#[test]
+fn a_bid_that_is_larger_than_what_is_left_is_lowered_to_it() {
+    let auctions = [auction(0, 900, 5), auction(1, 2, 1), auction(2, 900, 21), auction(3, 900, 14)];
+    let target = target(8);
+    let settings = Settings::Asap;
+    let run = replay(&auctions, &options(&settings, &target, 25));
+    // Of 25, 5 + 1; then 19 are bid, which do not win at 21 and do at 14.
+    assert_eq!((run.billed_nanos, run.value_nanos), (20, 1_802));
+    assert_eq!((run.bids, run.wins, run.exhausted_ms), (4, 3, Some(START)));
 }
 
 #[test]
@@ -157,8 +168,9 @@ fn naive(auctions: &[Auction], budget: u64, pricing: Pricing) -> (u64, u64) {
     let (mut left, mut wins) = (budget, 0);
     for auction in auctions {
         let (value, price) = (auction.value.micros(), auction.market_price.micros());
-        if value > 0 && value <= left && value >= price {
-            left -= if pricing == Pricing::FirstPrice { value } else { price };
+        let bid = value.min(left);
+        if bid > 0 && bid >= price {
+            left -= if pricing == Pricing::FirstPrice { bid } else { price };
             wins += 1;
         }
     }

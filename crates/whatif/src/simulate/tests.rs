@@ -103,7 +103,10 @@ fn a_report_has_every_strategy_and_the_optimum() {
     assert_eq!((report.auctions, report.start_ms, report.end_ms), (3, 1_000, 1_003));
     assert_eq!((report.budget_nanos, report.unconstrained_nanos), (5, 8));
     // 8 for 2, and half of 10 for 3 of 6.
-    assert_eq!(report.optimum, OptimumFigures { wins: 1, spent_nanos: 5, value_nanos: 13 });
+    assert_eq!(
+        report.optimum,
+        OptimumFigures { wins: 1, spent_nanos: 5, value_nanos: 13, hourly: 1.0 }
+    );
     let names: Vec<_> = report.strategies.iter().map(|figures| figures.strategy).collect();
     assert_eq!(names, ["asap", "even", "throttle", "pid", "adaptive", "slot_dual"]);
     let drawn: Vec<_> = report.curves.lines.iter().map(|curve| curve.name.as_str()).collect();
@@ -136,8 +139,8 @@ fn a_flight_bounds_auctions_budget_and_optimum() {
     assert_eq!((report.auctions, report.unconstrained_nanos), (3, 6));
     assert_eq!((report.start_ms, report.end_ms, report.optimum.wins), (2_000, 5_000, 3));
     let asap = &report.strategies[0];
-    // The last bid of 4 does not fit into the 2 that are left.
-    assert_eq!((asap.wins, asap.spent_nanos, asap.exhausted_ms), (2, 4, Some(4_000)));
+    // The last bid of 4 is lowered to the 2 that are left.
+    assert_eq!((asap.wins, asap.spent_nanos, asap.exhausted_ms), (3, 6, Some(4_000)));
 }
 
 #[track_caller]

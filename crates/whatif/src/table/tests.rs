@@ -26,10 +26,11 @@ fn a_report_is_aligned() {
 auctions  3 in 7001 ms, second price
 budget    0.01; bidding at value would spend 0.008
 optimum   0.019666667 of value in 2 wins for 0.01, known only in hindsight
+by hour   1.000 of the optimum, known from hour to hour, along the target
 traffic   the target's forecast is that of the stream's own hours, known beforehand
 
 strategy  spent  delivery  wins  value/optimum  RMSE own  RMSE even  exhausted  volatility
-asap      0.006   60.00 %     1          0.508   20.92 %    30.35 %     7.14 %       0.000
+asap      0.008   80.00 %     2          0.915   16.96 %    27.77 %     7.14 %       0.000
 
 RMSE: of cumulative spend, as % of the budget, at the end of each slot (1000 ms), beside the strategy's own
 curve and beside spend that is even in time. Exhausted: when the first bid did not fit into what was left.

@@ -114,6 +114,21 @@ impl TokenId {
         Some(Self::new(auction_number(auction_id)?, bid, NoticeKind::Billing, imp))
     }
 
+    /// The auction whose sale it is about.
+    pub fn auction_id(&self) -> u128 {
+        u128::from_be_bytes(*self.0.first_chunk().expect("a nonce is longer"))
+    }
+
+    /// The bid, by position in the auction's judgement.
+    pub fn bid(&self) -> u32 {
+        u32::from_be_bytes(*self.0[16..].first_chunk().expect("a nonce is longer"))
+    }
+
+    /// The impression, by position in its request.
+    pub const fn imp(&self) -> u8 {
+        self.0[21]
+    }
+
     fn new(auction_id: u128, bid: u32, kind: NoticeKind, imp: u8) -> Self {
         let mut id = [0; NONCE_BYTES];
         id[..16].copy_from_slice(&auction_id.to_be_bytes());

@@ -315,6 +315,33 @@ fn a_campaign_has_the_money_for_all_that_it_bids_in_an_auction() {
     assert_eq!(decided(&desk, false, &[most]), [Err(Refusal::Unknown)]);
 }
 
+/// What is left is of no use to it otherwise.
+#[test]
+fn the_last_of_a_budget_is_bid() {
+    let [mut desk] = seats(1, 64);
+    let value = |micros| Price::Value(Cpm::new(micros).expect("a price"));
+    let last = |micros| Ok(Cpm::new(micros).expect("a price"));
+    desk.told(&rights(249));
+    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(Refusal::LedgerUnavailable)]);
+    for closed in [Refusal::BudgetExhausted, Refusal::DayExhausted, Refusal::HourExhausted] {
+        let version = 10 + closed as u64;
+        let gate = Gate { slot: SLOT, version, closed: Some(closed), is_recalled: false };
+        desk.told(&[ToShard::Gate(gate)]);
+        assert_eq!(decided(&desk, false, &[(value(250), "1")]), [last(249)]);
+        assert_eq!(decided(&desk, false, &[(value(249), "1")]), [last(249)]);
+        assert_eq!(decided(&desk, false, &[(value(250), "2.5")]), [last(99)]);
+        // A fixed price is bid as it is, or not.
+        let fixed = Price::Fixed(Cpm::new(250).expect("a price"));
+        assert_eq!(decided(&desk, false, &[(fixed, "1")]), [Err(closed)]);
+        // What it bids for one impression is not there for another.
+        let three = [(value(200), "1"), (value(200), "1"), (value(200), "1")];
+        assert_eq!(decided(&desk, false, &three), [last(200), last(49), Err(closed)]);
+    }
+    let gate = Gate { slot: SLOT, version: 99, closed: Some(Refusal::Paused), is_recalled: false };
+    desk.told(&[ToShard::Gate(gate)]);
+    assert_eq!(decided(&desk, false, &[(value(250), "1")]), [Err(Refusal::Paused)]);
+}
+
 #[test]
 fn a_test_moves_no_pace() {
     let [mut desk] = seats(1, 64);

@@ -247,18 +247,11 @@ impl Book {
         has_reserved
     }
 
-    /// A shard takes no more, and has taken so much.
-    pub(super) fn receive(&mut self, shard: u16, taken: u64) {
-        let part = self.part(shard);
-        part.taken = part.taken.max(taken);
-        assert!(part.taken <= part.granted, "a shard takes what it was granted: {part:?}");
-    }
-
-    /// What a shard that has ended was granted and never took was given back.
-    pub(super) fn return_untaken(&mut self, shard: u16) {
+    /// What a shard was granted and never took is given back: it has ended, and took so much.
+    pub(super) fn return_untaken(&mut self, shard: u16, taken: u64) {
         let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return };
-        let untaken = part.granted.saturating_sub(part.taken);
-        let untaken = if planted(Bug::ReturnTaken) { part.granted } else { untaken };
+        assert!(taken <= part.granted, "a shard takes what it was granted: {taken} of {part:?}");
+        let untaken = if planted(Bug::ReturnTaken) { part.granted } else { part.granted - taken };
         // What it had forgotten was returned or settled before, and it has no receipt for that.
         part.returned += untaken.min(part.outstanding());
     }

@@ -9,19 +9,9 @@ use super::Ledger;
 use super::account::Account;
 use super::bug::{Bug, planted};
 use super::campaign::Campaign;
-use crate::messages::{Receipt, Slot};
+use crate::messages::Slot;
 
 impl Ledger {
-    pub(super) fn take_receipt(&mut self, shard: u16, receipt: &Receipt) {
-        let found = self.pair(receipt.slot).and_then(|(campaign, _)| {
-            campaign.books.iter_mut().find(|book| book.period == receipt.period)
-        });
-        match found {
-            Some(book) => book.receive(shard, receipt.granted.get()),
-            None => self.stats.strays += 1,
-        }
-    }
-
     pub(super) fn close(&mut self) {
         if self.is_closing {
             return;
@@ -29,11 +19,16 @@ impl Ledger {
         self.is_closing = true;
         self.hungry.clear();
         let shards = std::mem::take(&mut self.closed_shards);
+        let receipts = std::mem::take(&mut self.receipts);
         for slot in 0..self.campaigns.len() {
             let slot = Slot(u32::try_from(slot).expect("slots are numbered by 32 bits"));
             let Some((campaign, account)) = self.pair(slot) else { continue };
             for at in 0..campaign.books.len() {
-                shards.iter().for_each(|shard| campaign.books[at].return_untaken(*shard));
+                let book = &mut campaign.books[at];
+                for shard in &shards {
+                    let taken = receipts.get(&(slot, book.period, *shard));
+                    book.return_untaken(*shard, taken.copied().unwrap_or(0));
+                }
                 campaign.recount(at, account);
             }
             self.mark(slot);

@@ -17,7 +17,7 @@ use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
 use crate::calendar::{Calendar, Hour, QUARTER_MS};
-use crate::messages::{Epoch, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Period, Receipt, Report, Slot, Want};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -52,7 +52,9 @@ impl Ledger {
             }
             Incoming::Report(shard, report) => self.take_report(shard, &report),
             Incoming::Want(shard, want) => self.take_want(shard, &want),
-            Incoming::Receipt(shard, receipt) => self.take_receipt(shard, &receipt),
+            Incoming::Receipt(shard, Receipt { slot, period, granted }) => {
+                self.receipts.insert((slot, period, shard), granted.get());
+            }
             Incoming::ShardClosed(shard) => drop(self.closed_shards.insert(shard)),
             Incoming::Close => self.close(),
             Incoming::Ended(number, ended) => self.end_batch(number, ended),

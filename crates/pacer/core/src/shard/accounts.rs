@@ -143,6 +143,16 @@ impl Accounts {
         if is_over || amount > held.free { Err(reason) } else { Ok(book) }
     }
 
+    /// The last that a campaign has: what may be reserved where the ledger has no more to give it. Nothing
+    /// while more is on its way, or when it may not bid.
+    pub fn last_of(&self, slot: Slot, at: (u32, Tick)) -> u64 {
+        let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
+        let is_last = |account: &&Account| account.closed.is_some_and(is_exhausted);
+        let book = account.filter(is_last).and_then(|account| self.current(account, at.0));
+        let held = book.map(|book| &self.books[index(book)]);
+        held.filter(|held| at.1 < held.until).map_or(0, |held| held.free)
+    }
+
     /// Notes that `amount` was refused for want of money.
     pub fn lack(&mut self, slot: Slot, amount: u64) {
         if let Some(account) = self.slots.get_mut(index(slot.0)).filter(|account| account.is_known)
@@ -393,13 +403,12 @@ fn want(account: &mut Account, slot: Slot, wanting: &mut VecDeque<u32>) {
 
 /// Such a reason holds where nothing is left: what is granted already may be spent, to the last.
 const fn is_want_of_money(reason: Refusal) -> bool {
-    matches!(
-        reason,
-        Refusal::BudgetExhausted
-            | Refusal::DayExhausted
-            | Refusal::HourExhausted
-            | Refusal::LedgerUnavailable
-    )
+    is_exhausted(reason) || matches!(reason, Refusal::LedgerUnavailable)
+}
+
+/// Whether it holds because all has been granted.
+const fn is_exhausted(reason: Refusal) -> bool {
+    matches!(reason, Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted)
 }
 
 fn index(number: u32) -> usize {

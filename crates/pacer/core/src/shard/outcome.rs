@@ -28,6 +28,16 @@ impl Denial {
     }
 }
 
+/// Why an amount could not be reserved, and how much could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// As a reservation would be refused.
+    pub refusal: Refusal,
+    /// The last of a budget, of which the ledger has no more to give. Nothing while more is on its way,
+    /// or when the campaign may not spend.
+    pub left: Nanos,
+}
+
 /// Why a message of the ledger was not taken. What is granted so stays granted, and strands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Untaken {

@@ -256,6 +256,13 @@ impl Contents {
                 let behind = self.audit.iter().filter(|(key, _)| Some(**key) > *after);
                 Found::Audit(behind.take(most).map(|(key, entry)| (*key, entry.clone())).collect())
             }
+            Query::AuditBefore(node, before, most) => {
+                let most = usize::try_from((*most).min(AUDIT_MOST)).expect("few");
+                let is_before =
+                    |key: &AuditKey| key.node == *node && before.is_none_or(|before| *key < before);
+                let found = self.audit.iter().rev().filter(|(key, _)| is_before(key));
+                Found::Audit(found.take(most).map(|(key, entry)| (*key, entry.clone())).collect())
+            }
         }
     }
 }

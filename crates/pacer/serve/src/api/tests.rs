@@ -86,6 +86,7 @@ impl Fixture {
             folder: folder.path().to_path_buf(),
             campaigns: Some("campaigns.d/*.toml".to_owned()),
             clock: || NOW_UNIX_MS,
+            late_wins: None,
         };
         let told = Arc::<StoreDesk>::clone(&desk);
         let registry = Registry::<PriceRules>::start(told, &options, drop).expect("a registry");

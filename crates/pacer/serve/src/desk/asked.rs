@@ -149,7 +149,7 @@ impl Desk {
                 Err(denied) => tell(&reply, Err(denied)),
             },
             Ask::Definitions(kind, reply) => self.read(Query::Definitions(kind), reply),
-            Ask::Audit(after, most, reply) => self.read(Query::Audit(after, most), reply),
+            Ask::Audit(query, reply) => self.read(query, reply),
             Ask::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
             Ask::Why(slot, reply) => tell(&reply, self.why(slot)),
             Ask::WhyAccount(id, reply) => tell(&reply, self.ledger.why_account(id)),

@@ -91,6 +91,16 @@ pub trait LedgerDesk: Send + Sync + 'static {
         most: u32,
     ) -> Result<Vec<(AuditKey, AuditEntry)>, DeskError>;
 
+    /// This node's audit entries before one, or from the last: backwards, so many at most.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    fn audit_before(
+        &self,
+        before: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, DeskError>;
+
     /// The first number that no lease has.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use pacer_core::ledger::{Limits, SLOTS_MAX};
+use pacer_core::ledger::{Holdback, Limits, SLOTS_MAX};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
 use runtime::config::Problem;
@@ -279,7 +279,12 @@ impl<R: Rules> Inner<R> {
         if let (Some(_), Some(limits)) = (before, limits) {
             warnings.extend(self.below_spent((kind, &id), &limits));
         }
-        Ok(Step { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
+        if let Becomes::Account(Entry { value: Some(account), .. }) = &becomes {
+            let keeps_nothing = account.late_holdback == Holdback::default();
+            let is_limited = account.limits != Limits::default();
+            warnings.extend(self.late_wins.clone().filter(|_| is_limited && keeps_nothing));
+        }
+        Ok(Step { id, becomes, action, warnings, keyed: None, actor: None })
     }
 
     /// Limits that are below what is spent. They hold: nothing more is spent.

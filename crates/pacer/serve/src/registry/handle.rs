@@ -73,6 +73,14 @@ impl LedgerDesk for Handle {
         Ok(Self::audit(self, after, most)?)
     }
 
+    fn audit_before(
+        &self,
+        before: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, DeskError> {
+        Ok(Self::audit_before(self, before, most)?)
+    }
+
     fn next_slot(&self) -> Result<Slot, DeskError> {
         Ok(Self::next_slot(self)?)
     }

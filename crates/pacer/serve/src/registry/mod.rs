@@ -43,7 +43,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use pacer_core::store::AuditKey;
+use pacer_core::store::{AuditEntry, AuditKey};
 use runtime::config::Problem;
 use serde_json::Value;
 use tracing::error;
@@ -68,7 +68,7 @@ pub use refused::Refused;
 pub use standing::{AccountStanding, CampaignStanding};
 
 /// Audit entries that are read at once when keys are looked for at a start.
-const AUDIT_PAGE: u32 = 10_000;
+const AUDIT_PAGE: u32 = 1_000;
 
 /// How a registry works.
 #[derive(Clone, Debug)]
@@ -79,6 +79,8 @@ pub struct RegistryOptions {
     pub campaigns: Option<String>,
     /// The time in milliseconds since 1970.
     pub clock: fn() -> u64,
+    /// What is to be told of an account that has limits and keeps nothing back: that wins may come late.
+    pub late_wins: Option<String>,
 }
 
 /// Why a registry has not started.
@@ -140,6 +142,7 @@ pub struct Registry<R: Rules> {
 struct Inner<R> {
     desk: Arc<dyn LedgerDesk>,
     clock: fn() -> u64,
+    late_wins: Option<String>,
     books: RwLock<Books<R>>,
     /// Held by whoever changes something, until it is told.
     changing: Mutex<Changing<R>>,
@@ -183,13 +186,14 @@ impl<R: Rules> Registry<R> {
         desk: Arc<dyn LedgerDesk>,
         mut publish: impl FnMut(Published<R>) + Send + 'static,
     ) -> Result<Self, StartError> {
-        let Prepared { mut books, files, clock } = prepared;
+        let Prepared { mut books, files, clock, late_wins } = prepared;
         books.leased(desk.next_slot()?);
         let keys = keys_of(&*desk, clock())?;
         let bell = Arc::new(Bell::default());
         let inner = Arc::new(Inner {
             desk,
             clock,
+            late_wins,
             books: RwLock::new(books),
             changing: Mutex::new(Changing { files, keys, owed: Owed::default(), unsure: None }),
             bell: Arc::clone(&bell),
@@ -253,24 +257,33 @@ impl<R: Rules> Inner<R> {
     }
 }
 
-/// The idempotency keys of the last day, out of the audit record.
+/// The idempotency keys of the last day, out of the end of the audit record: it is read backwards, to the
+/// first page that has nothing of that day.
 fn keys_of(desk: &dyn LedgerDesk, now_unix_ms: u64) -> Result<Keys, StartError> {
-    let mut keys = Keys::default();
-    let mut after: Option<AuditKey> = None;
-    loop {
-        let page = desk.audit(after, AUDIT_PAGE)?;
-        let Some((last, _)) = page.last() else { return Ok(keys) };
-        after = Some(*last);
-        for (_, entry) in &page {
-            if entry.at_unix_ms.saturating_add(keys::KEPT_MS) <= now_unix_ms {
-                continue;
-            }
+    let is_recent =
+        |entry: &AuditEntry| now_unix_ms < entry.at_unix_ms.saturating_add(keys::KEPT_MS);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut before: Option<AuditKey> = None;
+    while found.len() < keys::KEYS_MAX && bytes < keys::ANSWER_BYTES_MAX {
+        let page = desk.audit_before(before, AUDIT_PAGE)?;
+        let Some((last, _)) = page.last() else { break };
+        before = Some(*last);
+        if !page.iter().any(|(_, entry)| is_recent(entry)) {
+            break;
+        }
+        for (_, entry) in page.into_iter().filter(|(_, entry)| is_recent(entry)) {
             let Ok(mut body) = serde_json::from_slice::<Value>(&entry.body) else { continue };
-            if let Some((keyed, answer)) = keyed_of(&mut body) {
-                keys.keep(keyed, &answer, entry.at_unix_ms);
+            if let Some(keyed) = keyed_of(&mut body) {
+                bytes += entry.body.len();
+                found.push((keyed, entry.at_unix_ms));
             }
         }
     }
+    let mut keys = Keys::default();
+    for ((keyed, answer), at_unix_ms) in found.into_iter().rev() {
+        keys.keep(keyed, &answer, at_unix_ms);
+    }
+    Ok(keys)
 }
 
 /// The key that an audit entry has, and what was answered.

@@ -22,6 +22,7 @@ pub struct Prepared<R: Rules> {
     pub(super) books: Books<R>,
     pub(super) files: Option<Files<R>>,
     pub(super) clock: fn() -> u64,
+    pub(super) late_wins: Option<String>,
 }
 
 impl<R: Rules> Prepared<R> {
@@ -37,7 +38,8 @@ impl<R: Rules> Prepared<R> {
         let books = kept(|kind| definitions(kind).map_err(Into::into))?;
         let mut files = Files::of(options);
         files::planned(files.as_mut(), &books).map_err(StartError::Invalid)?;
-        Ok(Self { books, files, clock: options.clock })
+        let RegistryOptions { clock, ref late_wins, .. } = *options;
+        Ok(Self { books, files, clock, late_wins: late_wins.clone() })
     }
 }
 

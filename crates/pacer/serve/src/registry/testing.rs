@@ -60,6 +60,8 @@ pub struct Told {
     pub changes: u64,
     /// The most definitions that came at once.
     pub at_once: usize,
+    /// Rows of the audit that were read backwards.
+    pub audit_read: usize,
 }
 
 /// How many changes there were, and what the last said.
@@ -193,6 +195,21 @@ impl LedgerDesk for StoreDesk {
     ) -> Result<Vec<(AuditKey, AuditEntry)>, DeskError> {
         match self.read(Query::Audit(after, most))? {
             Found::Audit(found) => Ok(found),
+            other => Err(DeskError::Unavailable(format!("{other:?}"))),
+        }
+    }
+
+    fn audit_before(
+        &self,
+        before: Option<AuditKey>,
+        most: u32,
+    ) -> Result<Vec<(AuditKey, AuditEntry)>, DeskError> {
+        let node = self.store.lock().unwrap_or_else(PoisonError::into_inner).1.node;
+        match self.read(Query::AuditBefore(node, before, most))? {
+            Found::Audit(found) => {
+                self.told().audit_read += found.len();
+                Ok(found)
+            }
             other => Err(DeskError::Unavailable(format!("{other:?}"))),
         }
     }

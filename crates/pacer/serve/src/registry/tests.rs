@@ -31,6 +31,9 @@ pub(crate) const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 const ACCOUNT: &str =
     "[[account]]\nid = 'acme'\ncurrency = 'USD'\ntime_zone = 'America/New_York'\n";
 
+/// What is told of accounts that keep nothing back.
+const LATE_WINS: &str = "wins may come late";
+
 /// A registry in a folder of its own.
 struct Fixture {
     registry: Option<Arc<Registry<PriceRules>>>,
@@ -44,6 +47,7 @@ fn options(folder: &Path, clock: fn() -> u64) -> RegistryOptions {
         folder: folder.to_path_buf(),
         campaigns: Some("campaigns.d/*.toml".to_owned()),
         clock,
+        late_wins: Some(LATE_WINS.to_owned()),
     }
 }
 

@@ -139,6 +139,7 @@ impl Desk {
             self.lives_said += 1;
             if batch.leases.is_empty()
                 && batch.folds.is_empty()
+                && batch.strays.is_empty()
                 && batch.applied_seq == self.applied_seq
             {
                 // It says how long the epoch has lasted, and nothing else.

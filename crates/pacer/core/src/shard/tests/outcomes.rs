@@ -75,6 +75,36 @@ fn refusals_in_their_precedence() {
 }
 
 #[test]
+fn the_last_of_a_budget_is_told() {
+    let check = |gates: &[Gate], ask: (u32, u64, u64, u32), want: (Refusal, u64)| {
+        let (slot, amount, tick, quarter) = ask;
+        let mut shard = shard();
+        for gate in gates {
+            shard.take_gate(gate).expect("there is room");
+        }
+        let shortage = shard.may_reserve(Slot(slot), Nanos::new(amount), moment(tick, quarter));
+        let shortage = shortage.expect_err("it has not so much");
+        assert_eq!((shortage.refusal, shortage.left.get()), want, "{gates:?} {ask:?}");
+    };
+    for refusal in Refusal::ALL {
+        let is_exhausted = matches!(
+            refusal,
+            Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted
+        );
+        let closed = [gate(0, 1, Some(refusal))];
+        check(&closed, (0, 101, 0, 8), (refusal, if is_exhausted { 100 } else { 0 }));
+        check(&closed, (0, 101, 3999, 12), (refusal, if is_exhausted { 50 } else { 0 }));
+        // Its period is over, or it is another's.
+        check(&closed, (0, 101, 4000, 8), (refusal, 0));
+        check(&closed, (1, 101, 0, 8), (Refusal::Unknown, 0));
+    }
+    // More is on its way.
+    check(&[], (0, 101, 0, 8), (Refusal::LedgerUnavailable, 0));
+    let recalled = Gate { is_recalled: true, ..gate(0, 1, Some(Refusal::BudgetExhausted)) };
+    check(&[recalled], (0, 1, 0, 8), (Refusal::BudgetExhausted, 0));
+}
+
+#[test]
 fn what_has_no_room_is_refused_and_nothing_changes() {
     let mut full = Shard::new(&Options { reservations_max: 32, ..options() }).unwrap();
     full.take(&grant(0, 8, 100, 4000)).unwrap();

@@ -5,7 +5,7 @@ use super::super::{
 };
 use super::{Bench, Case, Change, Checked, Denied, Found, Query, Subject, same};
 
-pub(super) fn cases<S: Subject>() -> [Case<S>; 7] {
+pub(super) fn cases<S: Subject>() -> [Case<S>; 8] {
     [
         ("the newer definition stands", newer_stands),
         ("a version that was not expected is a conflict", conflict),
@@ -13,6 +13,7 @@ pub(super) fn cases<S: Subject>() -> [Case<S>; 7] {
         ("a change twice is a change", twice),
         ("kinds are apart, and names are in order", kinds_apart),
         ("the audit is in order, in pages", audit_in_pages),
+        ("a node's audit is read backwards, in pages", audit_backwards),
         ("what breaks a rule is refused", rules),
     ]
 }
@@ -57,6 +58,24 @@ fn audit<S: Subject>(
         }
         other => Err(format!("the audit is {other:?}")),
     }
+}
+
+fn audit_backwards<S: Subject>(bench: &mut Bench<'_, S>) -> Checked {
+    let (one, two) = (bench.writer(1)?, bench.writer(2)?);
+    same("of one", &bench.change(one, &change(1, &[], &["a", "b"]))?, &Ok(()))?;
+    same("of two", &bench.change(two, &change(1, &[], &["x"]))?, &Ok(()))?;
+    let one = bench.writer(1)?;
+    same("later", &bench.change(one, &change(1, &[], &["c"]))?, &Ok(()))?;
+    let mut before = None;
+    for want in [&["c", "b"][..], &["a"], &[]] {
+        let Found::Audit(found) = bench.read(&Query::AuditBefore(1, before, 2))? else {
+            return Err("the audit is something else".to_owned());
+        };
+        before = found.last().map(|(key, _)| *key).or(before);
+        let said: Vec<_> = found.into_iter().map(|(_, entry)| text(entry.body)).collect();
+        same("a page", &said, &want.iter().map(|text| (*text).to_owned()).collect())?;
+    }
+    Ok(())
 }
 
 fn texts(audit: Vec<(AuditKey, String)>) -> Vec<String> {

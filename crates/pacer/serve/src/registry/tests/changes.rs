@@ -1,7 +1,7 @@
 //! Changes through the API: versions, keys, what is told of them, and what is left after a restart.
 
 use super::*;
-use pacer_core::ledger::Spend;
+use pacer_core::ledger::{Holdback, Spend};
 use pacer_core::store::{AuditEntry, Change};
 
 fn with_account() -> Fixture {
@@ -126,8 +126,25 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     fixture.desk.told().account_spends.insert(0, spend);
     let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
     let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, None);
-    let want = "budget: 6.50 USD is below what is spent in all, 7.00 USD: nothing more is spent";
-    assert_eq!(answered.expect("it is taken").view["warnings"], json!([want]));
+    let want = "budget: 6.5 USD is below what is spent in all, 7 USD: nothing more is spent";
+    assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
+}
+
+#[test]
+fn an_account_that_keeps_nothing_back_is_told_that_wins_may_come_late() {
+    let fixture = Fixture::new(&[]);
+    let check = |id: &str, keys: Value, want: Value| {
+        let mut given = object(json!({ "id": id, "currency": "USD" }));
+        given.extend(object(keys));
+        let created = fixture.create(Kind::Account, Value::Object(given));
+        assert_eq!(created.view["warnings"], want, "{id}");
+    };
+    check("limited", json!({ "hourly_budget": "1" }), json!([LATE_WINS]));
+    check("unlimited", json!({}), json!([]));
+    check("careful", json!({ "budget": "1", "late_holdback": "1%" }), json!([]));
+    let told = fixture.desk.told();
+    let held = told.accounts.values().map(|account| account.late_holdback);
+    assert_eq!(held.filter(|held| *held != Holdback::default()).count(), 1, "it is told");
 }
 
 #[test]
@@ -194,6 +211,37 @@ fn a_key_is_done_once_also_over_a_restart() {
     assert_eq!(create(&fixture, "w", "k"), Err(Refused::KeyReused("k".to_owned())));
     let fixture = fixture.restart(|| NOW_UNIX_MS + 24 * 3_600_000);
     assert!(create(&fixture, "w", "k").is_ok(), "a day later it is another's");
+}
+
+#[test]
+fn a_start_reads_the_audit_of_a_day_and_a_page() {
+    const DAYS: u64 = 30;
+    const ENTRIES: usize = 1_500;
+    let fixture = Fixture::new(&[]);
+    for day in 0..DAYS {
+        let at_unix_ms = NOW_UNIX_MS - (DAYS - day) * keys::KEPT_MS + 1_000;
+        let entry = |number: usize| {
+            let keyed = Keyed::new(&format!("{day}-{number}"), "asked");
+            let idempotency = json!({ "key": keyed.key, "body": keyed.body });
+            let body = json!({ "action": "create", "answer": number, "idempotency": idempotency });
+            AuditEntry { at_unix_ms, body: body.to_string().into_bytes() }
+        };
+        let audit = (0..ENTRIES).map(entry).collect();
+        fixture.desk.change(Change { audit, ..Change::default() }).expect("it is kept");
+    }
+    let fixture = fixture.restart(|| NOW_UNIX_MS);
+    let read = fixture.desk.told().audit_read;
+    let page = usize::try_from(AUDIT_PAGE).expect("few");
+    assert!((ENTRIES..=ENTRIES + 2 * page).contains(&read), "{read} of {DAYS} times {ENTRIES}");
+    let mut changing = fixture.registry().inner.changing();
+    let mut known = |day: u64, number: usize| {
+        let keyed = Keyed::new(&format!("{day}-{number}"), "asked");
+        changing.keys.look(&keyed, NOW_UNIX_MS)
+    };
+    for number in [0, ENTRIES - 1] {
+        assert!(matches!(known(DAYS - 1, number), keys::Known::Answered(_)), "of the last day");
+        assert_eq!(known(DAYS - 2, number), keys::Known::Fresh);
+    }
 }
 
 #[test]

@@ -1,0 +1,75 @@
+//! `vickrey log cat --settlements`: what the durable lane bills to accounts, by the line.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use audit::{Filter, LaneKind, Moment, Place, Room, Settlement, SettlementRow};
+
+use crate::exit::{Exit, Failure};
+use crate::log::{Complaints, Source, Wanted, cannot_read, line};
+
+/// The filter of settlements, which are chosen by their time alone.
+pub(super) fn filter(wanted: &Wanted) -> anyhow::Result<Filter> {
+    by_time(wanted.filter()?)
+}
+
+pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {
+    if filter.is_about_time_alone() {
+        return Ok(filter);
+    }
+    Err(Failure::usage("settlements are chosen by `time` alone, for example 'time>=-1h'"))
+}
+
+/// The row of a record, where it is a settlement that is wanted.
+pub(super) fn row(filter: &Filter, record: (&Place, u8, &[u8])) -> Option<SettlementRow> {
+    let (place, kind, payload) = record;
+    let row = Settlement::of(place, kind, payload)?.row()?;
+    filter.holds_at(row.time_us).then_some(row)
+}
+
+pub(super) fn cat(
+    (source, wanted): (&Source, &Wanted),
+    is_json: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let filter = filter(wanted)?;
+    let directory = source.open()?;
+    let lane = directory.lane(LaneKind::Durable).map_err(cannot_read)?;
+    let mut complaints = Complaints::default();
+    lane.foreign().iter().for_each(|corruption| complaints.corrupt(corruption));
+    let mut room = Room::default();
+    for segment in lane.within(filter.window()) {
+        let mut failed = None;
+        let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
+            let Some(row) = row(&filter, (place, kind, payload)) else {
+                return ControlFlow::Continue(());
+            };
+            match write(&row, is_json, out) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let walked = lane.walk(&segment, (0, &mut room), &mut visit).map_err(cannot_read)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        walked.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
+    }
+    Ok(complaints.exit())
+}
+
+fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    if is_json {
+        writeln!(out, "{}", serde_json::to_string(row)?)?;
+        return Ok(());
+    }
+    let SettlementRow { time_us, auction, bid, amount_nanos, currency, .. } = row;
+    let amount = line::money(*amount_nanos, 6);
+    let told =
+        row.dsp.as_ref().map_or_else(String::new, |dsp| format!("  tells {}", line::visible(dsp)));
+    writeln!(out, "{}  {auction}  bid {bid}  {amount} {currency}{told}", Moment(*time_us))?;
+    Ok(())
+}
