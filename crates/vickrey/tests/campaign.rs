@@ -227,7 +227,7 @@ fn a_campaign_from_its_file_to_its_end() {
 fn accounts() {
     let server = Server::start("");
     let listed = server.run(&["account", "list"], 0, &["a.toml"], &[]);
-    assert!(listed.contains("acme  open   100.00 USD"), "{listed}");
+    assert!(listed.contains("acme  USD       open   100.00 USD"), "{listed}");
     let file = server.file(
         "b.toml",
         "[[account]]\nid = 'b'\ncurrency = 'EUR'\n[[account]]\nid = 'c'\ncurrency = 'EUR'\n",

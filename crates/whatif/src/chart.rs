@@ -79,6 +79,9 @@ fn trace(
         height - 1 - up
     };
     for (column, row) in (0..width).map(row).enumerate() {
+        if drawing.is_unknown(curve, moment(column + 1)) {
+            continue;
+        }
         let mark = if drawing.is_coming(moment(column)) { coming } else { Some(was) };
         mark.into_iter().for_each(|mark| field[row][column] = mark);
     }
@@ -148,6 +151,31 @@ spend
   50 % ┤      ···-
   25 % ┤  ··●●●●●
    0 % ┤●●●●
+       └─────────────────
+        0     12 h   24 h
+        · target   - plan   ● asap
+";
+        let got = draw(&drawing, 17, 5);
+        assert_eq!(got, want, "\n{got}");
+    }
+
+    #[test]
+    fn what_was_before_the_first_point_is_not_made_up() {
+        let drawing = Drawing {
+            title: "spend".to_owned(),
+            start_ms: 0,
+            end_ms: 86_400_000,
+            target: Some(curve("target", &[(43_200_000, 0.5), (86_400_000, 1.0)])),
+            lines: vec![curve("asap", &[(43_200_000, 0.25), (64_800_000, 0.5)])],
+            now_ms: Some(64_800_000),
+        };
+        let want = "\
+spend
+ 100 % ┤              ---
+  75 % ┤          ···-
+  50 % ┤       ···●●●
+  25 % ┤       ●●●
+   0 % ┤
        └─────────────────
         0     12 h   24 h
         · target   - plan   ● asap

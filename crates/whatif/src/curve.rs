@@ -65,6 +65,11 @@ impl Drawing {
         self.now_ms.is_some_and(|now_ms| now_ms < time_ms)
     }
 
+    /// Whether of a curve that is still drawn on nothing is known at a moment: it began later.
+    pub(crate) fn is_unknown(&self, curve: &Curve, time_ms: u64) -> bool {
+        self.now_ms.is_some() && curve.points.first().is_some_and(|(at_ms, _)| time_ms < *at_ms)
+    }
+
     pub(crate) const fn length_ms(&self) -> u64 {
         self.end_ms.saturating_sub(self.start_ms)
     }

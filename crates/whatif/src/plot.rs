@@ -136,7 +136,8 @@ fn line(out: &mut String, drawing: &Drawing, (curve, is_coming): (&Curve, bool),
     for number in 0..count {
         #[expect(clippy::cast_precision_loss, reason = "at most some hundred points")]
         let share = number as f64 / (count - 1) as f64;
-        if drawing.is_coming(drawing.moment(share)) != is_coming {
+        let time_ms = drawing.moment(share);
+        if drawing.is_coming(time_ms) != is_coming || drawing.is_unknown(curve, time_ms) {
             continue;
         }
         let spent = curve.at(drawing.moment(share)).clamp(0.0, 1.0);

@@ -32,6 +32,7 @@ pub(super) fn list(kind: Kind, views: &[Value], out: &mut dyn Write) -> io::Resu
 fn accounts(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
     let head = [
         Text("id"),
+        Text("currency"),
         Text("state"),
         Figures("budget"),
         Figures("daily"),
@@ -43,6 +44,7 @@ fn accounts(views: &[Value], out: &mut dyn Write) -> io::Result<()> {
         let limit = |key: &str| amount(&definition[key], &definition["currency"]);
         [
             text(&view["id"]),
+            text(&definition["currency"]),
             state(view).to_owned(),
             limit("budget"),
             limit("daily_budget"),

@@ -191,3 +191,44 @@ fn a_disk_that_is_full_heals() {
     assert_eq!(replayed(&directory) as u64 + lost, held);
     assert_eq!(replayed(&directory) as u64, whole, "what counts as recorded is there");
 }
+
+/// Else a campaign would seem to have nothing in its way, and win nothing.
+#[test]
+fn a_campaign_says_that_the_record_takes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(folder.path()) else {
+        let why = "SKIPPED: file systems cannot be mounted here, no disk was full\n";
+        std::io::stderr().write_all(why.as_bytes()).unwrap();
+        return;
+    };
+    let beside = tempfile::tempdir().unwrap();
+    let (budgets, files) = (beside.path().join("budgets"), beside.path().join("campaigns.d"));
+    std::fs::create_dir(&files).unwrap();
+    let campaigns = "[[account]]\nid = 'acme'\ncurrency = 'USD'\n[[campaign]]\nid = 'summer'\n\
+                     account = 'acme'\nstart = '2026-01-01'\nend = '2126-01-01'\nbid.price = '2'\n\
+                     [[campaign.creative]]\nid = 'c'\nformat = 'banner'\nsize = '300x250'\n\
+                     markup = '<p>'\ndomains = ['a.example']\n";
+    std::fs::write(files.join("a.toml"), campaigns).unwrap();
+    let of = |dsps: &str| {
+        let pattern = files.join("*.toml");
+        let rest = format!(
+            "[exchange.notices]\nurl = \"http://127.0.0.1:9/n/\"\n\
+             [budgets]\ndirectory = {budgets:?}\ncampaigns = {pattern:?}\n{dsps}"
+        );
+        tables(&folder.path().join("record"), &rest)
+    };
+    let one = table("a", &dsp().to_string(), "");
+    let server = Server::start_with("watch = \"0s\"", &of(&one));
+    let reason = || server.get("/v1/campaigns/summer/why")["reason"].clone();
+    until("it could spend", || reason() == "no_requests");
+    let ballast = small.fill();
+    // What is to be durable, and cannot be.
+    server.configure("watch = \"0s\"", &of(&(one.clone() + &table("b", &dsp().to_string(), ""))));
+    assert_eq!(server.ask("POST", "/v1/reload", "").status, 503);
+    let why = server.get("/v1/campaigns/summer/why");
+    assert_eq!(why["reason"], "record_unavailable", "{why}");
+    let words = "nothing can be won: the durable lane of the record fails: its disk is full";
+    assert_eq!(why["words"], words, "{why}");
+    std::fs::remove_file(ballast).unwrap();
+    until("it is written again", || reason() == "no_requests");
+}

@@ -265,7 +265,7 @@ fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
         };
         let (mut views, is_more) = of.budgets.list(kind, &listing);
         if asked.flag("delivery")? {
-            add_deliveries(of, &mut views).map_err(|it| shown::refused(&it))?;
+            add_deliveries(of, &mut views);
         }
         let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
         let name = match kind {
@@ -277,16 +277,17 @@ fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
     })
 }
 
-/// Adds to each campaign how far it has come; nothing to one that is removed.
-fn add_deliveries(of: &Held, views: &mut [Value]) -> Result<(), Refused> {
+/// Adds to each campaign how far it has come; nothing to one that is removed, nor where the ledger does not
+/// answer: what is defined is listed all the same.
+fn add_deliveries(of: &Held, views: &mut [Value]) {
     let id = |view: &Value| view["id"].as_str().unwrap_or_default().to_owned();
     let ids: Vec<String> = views.iter().map(id).collect();
-    let found: BTreeMap<String, Delivery> = of.budgets.deliveries(&ids)?.into_iter().collect();
+    let found = of.budgets.deliveries(&ids).unwrap_or_default();
+    let found: BTreeMap<String, Delivery> = found.into_iter().collect();
     for (view, id) in views.iter_mut().zip(ids) {
         let currency = of.budgets.currency(CAMPAIGN, &id);
         view["delivery"] = shown::delivery(found.get(&id), currency);
     }
-    Ok(())
 }
 
 fn create(of: &Held, kind: Kind, call: &Call) -> Reply {

@@ -44,7 +44,7 @@ pub struct Told {
     pub account_spends: BTreeMap<u32, Spend>,
     /// What is to be said of it.
     pub account_whys: BTreeMap<u32, AccountWhy>,
-    /// Whether it does not take definitions.
+    /// Whether it does not take definitions, nor say how far campaigns have come.
     pub is_deaf: bool,
     /// Whether its store takes nothing.
     pub is_full: bool,
@@ -250,6 +250,9 @@ impl LedgerDesk for StoreDesk {
     }
 
     fn deliveries(&self, slots: &[Slot]) -> Result<Vec<Delivery>, DeskError> {
+        if self.told().is_deaf {
+            return Err(DeskError::Unavailable("it is deaf".to_owned()));
+        }
         let of = |slot: &Slot| {
             let (why, spend, curve) = (self.why(*slot)?, self.spend(*slot)?, self.curve(*slot)?);
             let planned = curve.and_then(|curve| {

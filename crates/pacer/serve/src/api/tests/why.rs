@@ -157,6 +157,11 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
         });
         assert_eq!(listed["campaigns"][0]["delivery"], want);
     }
+    // They are listed all the same.
+    fixture.desk.told().is_deaf = true;
+    let listed = fixture.get("/v1/campaigns?delivery=true");
+    assert_eq!(listed["campaigns"].as_array().map(Vec::len), Some(2));
+    assert_eq!(listed["campaigns"][1]["delivery"], Value::Null);
     fixture.admin.stop();
 }
 
