@@ -20,7 +20,7 @@ use pacer_core::refusal::Refusal;
 use pacer_core::shard::{Counts, Denial, Moment, Options, OptionsError, Shard};
 use pacer_core::strategy::{DrawKey, Pace, decide};
 use pacer_core::token::{Token, TokenKey, TokenText, TtlClass};
-use tracing::error;
+use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
 
 use counting::Counting;
@@ -286,12 +286,19 @@ impl Purse {
     /// stays frozen for the reservations' time, as after a crash.
     pub async fn close(&self) {
         let until = Instant::now() + CLOSE_PATIENCE;
-        while !self.close_some() && Instant::now() < until {
+        while !self.close_some() {
+            if until <= Instant::now() {
+                warn!(
+                    "a shard could not tell the ledger what it gives back: that stays frozen for up to \
+                     budgets.reservation_max"
+                );
+                return;
+            }
             tokio::time::sleep(TURN).await;
         }
     }
 
-    /// Says as much of the last as there is room for; whether all is said.
+    /// Sends the final reports and receipts that fit the ring; returns whether all were sent.
     fn close_some(&self) -> bool {
         let now = self.now().tick;
         let open = &mut *self.open.borrow_mut();
@@ -302,9 +309,10 @@ impl Purse {
             }
             open.receipts = Some(open.shard.close(now));
         }
-        open.tell();
+        // A receipt says what was taken, and no report comes behind it.
+        let is_told = open.tell() && open.tell_receipts();
         // A ledger that has ended hears nothing more.
-        open.tell_receipts() || open.to_ledger.is_abandoned()
+        is_told || open.to_ledger.is_abandoned()
     }
 
     fn now(&self) -> Moment {
@@ -381,14 +389,15 @@ impl Open {
         step.into_iter().for_each(|step| self.count(slot, step));
     }
 
-    /// As much as the ring has room for; the rest stays to be told.
-    fn tell(&mut self) {
+    /// As much as the ring has room for; the rest stays to be told. Whether all was told.
+    fn tell(&mut self) -> bool {
         while self.to_ledger.slots() > 0 {
             let report = self.shard.report().next().map(FromShard::Report);
             let message = report.or_else(|| self.shard.want().next().map(FromShard::Want));
-            let Some(message) = message.or_else(|| self.seen()) else { return };
+            let Some(message) = message.or_else(|| self.seen()) else { return true };
             self.to_ledger.push(message).expect("there is room");
         }
+        false
     }
 
     /// The last that it tells; whether all of it is told.

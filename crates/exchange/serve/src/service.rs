@@ -17,7 +17,7 @@ use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Barrier, watch};
 use tracing::{debug, error};
 use units::Currency;
 
@@ -156,6 +156,7 @@ impl Exchange {
             let to_nodes = office.as_ref().map(|office| office.to_nodes.clone());
             let seats = lines.into_iter().zip(recorders).zip(purses);
             let seats: Vec<_> = seats.map(|seat| Mutex::new(Some(seat))).collect();
+            let drained = Arc::new(Barrier::new(options.shards));
             move |context: ShardContext| {
                 let counters = metrics.shard(context.index());
                 let seat = seats[context.index()].lock().expect("nothing panics with it").take();
@@ -163,7 +164,7 @@ impl Exchange {
                 let (purse, errands) = purse.unzip();
                 let mut generations = current.clone();
                 let (office, tracer) = (counter.clone(), tracer.clone());
-                let to_nodes = to_nodes.clone();
+                let (to_nodes, drained) = (to_nodes.clone(), Arc::clone(&drained));
                 async move {
                     match Reactor::start(Arc::clone(&counters), sockets_max, context.shutdown()) {
                         Ok(reactor) => {
@@ -183,7 +184,8 @@ impl Exchange {
                                 tasks: context.tasks().clone(),
                             };
                             let shard = Shard::new(identity, parts, first, counters, reactor);
-                            run_shard(context, Rc::new(shard), (generations, errands)).await;
+                            let shard = Rc::new(shard);
+                            run_shard(context, shard, (generations, errands), &drained).await;
                         }
                         Err(error) => {
                             error!(%error, "a shard cannot wait for DSPs; shutting down");
@@ -424,6 +426,7 @@ async fn run_shard(
     mut context: ShardContext,
     shard: Rc<Shard>,
     (generations, errands): (watch::Receiver<Arc<Generation>>, Option<Errands>),
+    drained: &Barrier,
 ) {
     tokio::task::spawn_local(Rc::clone(&shard).sweep());
     tokio::task::spawn_local(Rc::clone(&shard).spend());
@@ -451,6 +454,11 @@ async fn run_shard(
         });
     }
     context.drained().await;
+    // Until the last has drained, it settles and releases what others are told of, and is granted money.
+    tokio::select! {
+        _ = drained.wait() => (),
+        () = context.shutdown().ended() => (),
+    }
     if let Some(purse) = shard.purse() {
         purse.close().await;
     }

@@ -266,6 +266,8 @@ struct InFlight {
     leases: Vec<(LeaseKey, Lease)>,
     folds: Vec<Fold>,
     applied_seq: u64,
+    /// How long this epoch had lasted.
+    lasted: Duration,
     /// The oldest epoch of which something is frozen once it is committed.
     frozen_from: Epoch,
 }

@@ -171,6 +171,8 @@ impl Desk {
     fn turn(&mut self) -> Next {
         let begun = Instant::now();
         let now = self.clock.now();
+        // Before the rings are read: what shards have said by then is in them.
+        let is_closing = self.ends.closing.load(Ordering::Acquire);
         let has_asks = self.take_asks(now);
         let has_told = self.take_feed();
         if let Some(denied) = self.take_answers() {
@@ -179,7 +181,7 @@ impl Desk {
         let has_reports = self.take_shards();
         self.define_some(now);
         self.tables.renew(now.unix_ms, &mut self.inbox, &mut self.pacer);
-        if !has_told && !has_reports {
+        if is_closing && !has_told && !has_reports {
             self.close();
         }
         self.ledger.step(now, self.inbox.drain(..), &mut self.outbox);
@@ -193,7 +195,7 @@ impl Desk {
         self.send_paces();
         self.keeping.turn(&mut self.pacer, begun, self.store.failing().is_some());
         self.tell(begun);
-        if self.has_ended(begun) {
+        if is_closing && self.has_ended(begun) {
             return Next::End;
         }
         let is_behind = has_asks || has_told || has_reports || has_slots;
@@ -361,17 +363,13 @@ impl Desk {
 
     /// Tells the rules that the process ends, once all is taken that shards and log have said before.
     fn close(&mut self) {
-        let is_closing = self.ends.closing.load(Ordering::Relaxed);
-        if is_closing && !std::mem::replace(&mut self.is_close_told, true) {
+        if !std::mem::replace(&mut self.is_close_told, true) {
             self.inbox.push(Incoming::Close);
         }
     }
 
     /// Whether it was closed and has nothing to do any more, or waits for it in vain.
     fn has_ended(&mut self, now: Instant) -> bool {
-        if !self.ends.closing.load(Ordering::Relaxed) {
-            return false;
-        }
         let closing_at = *self.closing_at.get_or_insert(now);
         let is_quiet = self.is_close_told
             && self.ledger.is_saved()
@@ -381,7 +379,10 @@ impl Desk {
             && self.ends.lines.iter().all(LedgerLine::is_quiet);
         let is_late = closing_at + END_PATIENCE <= now;
         if is_late && !is_quiet {
-            warn!("the ledger ends though not all it knows is durable: the log tells it again");
+            warn!(
+                "the ledger ends before all it knows is durable: settlements are booked again from the \
+                 record; what was to be given back stays frozen for up to budgets.reservation_max"
+            );
         }
         is_quiet || is_late
     }

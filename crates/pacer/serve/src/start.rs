@@ -148,7 +148,7 @@ impl LedgerThread {
     }
 
     fn end(&mut self) -> Result<(), LedgerFault> {
-        self.closing.store(true, Ordering::Relaxed);
+        self.closing.store(true, Ordering::Release);
         self.waker.wake();
         let Some(thread) = self.thread.take() else { return Ok(()) };
         if self.ended.recv_timeout(self.patience) == Err(mpsc::RecvTimeoutError::Timeout) {

@@ -42,6 +42,7 @@ impl Ledger {
             && self.unsaved.is_empty()
             && self.orphans_unsaved.is_empty()
             && self.strays.is_empty()
+            && !self.is_life_due()
             && self.saved_seq == self.applied_seq
     }
 }

@@ -1,6 +1,8 @@
 //! What goes out: slices and gates of the campaigns that have changed, and one batch by lease period
 //! for all of them.
 
+use std::time::Duration;
+
 use units::Nanos;
 
 use super::book::Dead;
@@ -96,7 +98,9 @@ impl Ledger {
     /// Leases what is needed, in the order in which it was missed, and says in one batch all that is
     /// not saved yet. So a batch stands by itself: what it gives back may be leased elsewhere in it.
     pub(super) fn lease(&mut self, outbox: &mut Outbox) {
-        let is_early = self.now.tick < self.next_lease && !self.is_closing;
+        // At the end nobody waits for a period, unless the store refuses.
+        let is_at_once = self.is_closing && !self.is_store_failing;
+        let is_early = self.now.tick < self.next_lease && !is_at_once;
         if self.in_flight.is_some() || is_early {
             return;
         }
@@ -130,20 +134,20 @@ impl Ledger {
         let number = self.next_number;
         self.next_number += 1;
         self.next_lease = self.now.tick.after(self.settings.lease_period);
-        let said = (leases.clone(), folds.clone());
         let (life, lives_from) = self.lives.say(self.now.tick);
-        let (leases_said, folds_said) = said;
         outbox.batch = Some(Batch {
             number,
-            leases: leases_said,
-            folds: folds_said,
+            leases: leases.clone(),
+            folds: folds.clone(),
             strays,
             applied_seq,
             life,
             lives_from,
         });
         let frozen_from = if is_all { self.frozen_from() } else { lives_from };
-        self.in_flight = Some(InFlight { number, leases, folds, applied_seq, frozen_from });
+        let lasted = Duration::from_millis(life.lasted_ms);
+        let in_flight = InFlight { number, leases, folds, applied_seq, lasted, frozen_from };
+        self.in_flight = Some(in_flight);
     }
 
     /// What is not saved, as far as a batch has room; it counts as said from now on.
@@ -210,7 +214,7 @@ impl Ledger {
         match ended {
             Ended::Committed => {
                 self.saved_seq = batch.applied_seq;
-                self.lives.saved(batch.frozen_from);
+                self.lives.saved(batch.lasted, batch.frozen_from);
                 self.end_strays();
                 self.end_orphans(&batch.leases);
             }

@@ -20,7 +20,7 @@ use super::{Ledger, Settings};
 use crate::messages::{Epoch, Slot};
 use crate::store::{Life, Writer};
 
-/// So small a part of what an epoch has lasted may be lost to a crash, beside a lease period.
+/// A crash may lose this part of the lifetime that is recorded, or one lease period if that is longer.
 const PARTS: u32 = 8;
 
 /// A dead epoch of which something is frozen.
@@ -40,17 +40,17 @@ pub(super) struct Lives {
     begun: Tick,
     lease_period: Duration,
     dead: BTreeMap<Epoch, DeadEpoch>,
-    /// What was last said of this epoch.
+    /// How long this epoch had lasted by the last batch that was committed.
     said: Duration,
-    /// Earlier epochs had nothing frozen in the last batch that was committed.
-    from: Epoch,
+    /// The oldest epoch with frozen money as of the last batch that was committed.
+    needed_from: Epoch,
 }
 
 impl Lives {
     pub(super) fn new(settings: &Settings, begun: Tick) -> Self {
         let Settings { epoch, horizon, lease_period, .. } = *settings;
         let (dead, said) = (BTreeMap::new(), Duration::ZERO);
-        Self { own: epoch, horizon, begun, lease_period, dead, said, from: Epoch(0) }
+        Self { own: epoch, horizon, begun, lease_period, dead, said, needed_from: Epoch(0) }
     }
 
     /// A dead epoch has something frozen.
@@ -91,23 +91,25 @@ impl Lives {
     }
 
     /// What a batch says of this epoch, and which epochs are not needed any more.
-    pub(super) fn say(&mut self, now: Tick) -> (Life, Epoch) {
-        self.said = now.since(self.begun);
+    pub(super) fn say(&self, now: Tick) -> (Life, Epoch) {
         let in_ms = |of: Duration| u64::try_from(of.as_millis()).unwrap_or(u64::MAX);
         // What is rounded is rounded so that nothing is free too early.
         let horizon_ms = in_ms(self.horizon).saturating_add(1);
-        (Life { lasted_ms: in_ms(self.said), horizon_ms }, self.from)
+        (Life { lasted_ms: in_ms(now.since(self.begun)), horizon_ms }, self.needed_from)
     }
 
-    /// A batch is committed behind which nothing of earlier epochs is frozen.
-    pub(super) fn saved(&mut self, from: Epoch) {
-        self.from = self.from.max(from);
+    /// A batch is committed that says how long this epoch has lasted, and behind which nothing of epochs
+    /// before `needed_from` is frozen.
+    pub(super) fn saved(&mut self, said: Duration, needed_from: Epoch) {
+        self.said = self.said.max(said);
+        self.needed_from = self.needed_from.max(needed_from);
     }
 
-    /// Whether more of this epoch is not durable than a crash is to lose.
-    fn is_due(&self, now: Tick) -> bool {
+    /// Whether an end now would lose more of this epoch's lifetime than it may: a crash, or a clean stop.
+    fn is_due(&self, now: Tick, is_closing: bool) -> bool {
         let lasted = now.since(self.begun);
-        self.said + self.lease_period.max(self.said / PARTS) <= lasted
+        let part = if is_closing { Duration::ZERO } else { self.said / PARTS };
+        self.said + self.lease_period.max(part) <= lasted
     }
 }
 
@@ -125,7 +127,8 @@ impl Ledger {
     /// Whether a batch is to say how long this epoch has lasted, though it has nothing else to say: as long as
     /// anything is frozen.
     pub(super) fn is_life_due(&self) -> bool {
-        self.lives.is_due(self.now.tick) && self.frozen_from() < self.settings.epoch
+        self.lives.is_due(self.now.tick, self.is_closing)
+            && self.frozen_from() < self.settings.epoch
     }
 
     /// The oldest epoch of which something is frozen, or this one.

@@ -2,7 +2,7 @@
 
 use units::{Currency, Nanos};
 
-use super::refusals::{Desk, SLOT, account, campaign, usd};
+use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
 use crate::ledger::{CampaignDefinition, Incoming, Limits, Settings, Settlement};
 use crate::messages::{Epoch, Receipt};
 use crate::store::{Ended, Lease, LeaseKey};
@@ -123,14 +123,16 @@ fn what_a_failing_store_does_not_take_is_said_again() {
         desk.pass(3);
         desk.ended = ended;
         desk.step(vec![Incoming::ShardClosed(0), Incoming::Close]);
-        for _ in 0..5 {
+        let batches = desk.batches;
+        for _ in 0..30 {
+            desk.tick += SECOND / 10;
             desk.step(Vec::new());
             assert!(!desk.ledger.is_saved());
         }
+        // Not again before a lease period is over.
+        assert_eq!(desk.batches - batches, 3);
         desk.ended = Ended::Committed;
-        desk.step(Vec::new());
-        desk.step(Vec::new());
-        desk.step(Vec::new());
+        desk.pass(2);
         assert!(desk.ledger.is_saved(), "{ended:?}");
         let left: u64 = desk.saved.iter().map(|(_, it)| it.granted.get() - it.returned.get()).sum();
         assert_eq!(left, 0, "{:?}", desk.saved);

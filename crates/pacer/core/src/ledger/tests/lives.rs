@@ -7,7 +7,7 @@ use units::Nanos;
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
 use crate::ledger::{AccountDefinition, CampaignDefinition, Incoming, Limits, Settings};
 use crate::messages::{Epoch, Period};
-use crate::store::{Lease, LeaseKey, Life, Writer};
+use crate::store::{Ended, Lease, LeaseKey, Life, Writer};
 
 const HORIZON_S: u64 = 900;
 
@@ -91,6 +91,42 @@ fn what_an_epoch_lasted_is_durable_as_long_as_anything_is_frozen() {
     desk.want(0, SLOT, 5);
     desk.pass(3);
     assert_eq!(desk.lives_from, Epoch(2));
+}
+
+/// The second epoch, with something frozen of the first.
+fn second() -> Desk {
+    let leases = vec![granted(1, Desk::new(1).period(), 50)];
+    let mut desk =
+        Desk::after(Settings::new(1, Epoch(2), 1), leases, vec![lasted(1, 0, HORIZON_S)]);
+    desk.step(vec![
+        Incoming::Account(account()),
+        Incoming::Campaign(life(100)),
+        Incoming::Replayed,
+    ]);
+    desk
+}
+
+#[test]
+fn a_clean_stop_says_all_that_its_epoch_lasted() {
+    let mut desk = second();
+    desk.pass(430);
+    assert!(desk.life.lasted_ms < 425_000, "there is something to say: {:?}", desk.life);
+    desk.step(vec![Incoming::Close]);
+    assert!(!desk.ledger.is_saved(), "it is said, and not yet durable");
+    desk.step(Vec::new());
+    assert!(desk.ledger.is_saved());
+    assert_eq!(desk.life.lasted_ms, 430_000);
+}
+
+#[test]
+fn what_a_refused_batch_said_of_an_epoch_is_said_again_a_lease_period_later() {
+    let mut desk = second();
+    desk.pass(430);
+    desk.ended = Ended::Refused;
+    desk.pass(60);
+    let said = desk.lives_said;
+    desk.pass(10);
+    assert_eq!(desk.lives_said - said, 10);
 }
 
 /// A loop of lives of two seconds each, in which a shard takes a hundred a second and never says what
