@@ -1,9 +1,10 @@
 //! Why a campaign does not spend: the first cause that holds, in words with a remedy.
 //!
 //! Owns the order: removed, a definition that cannot be read, not in flight, paused, a limit used up, the
-//! ledger's store or the record failing, a currency without a rate, then where most impressions go.
+//! ledger's store or the record failing, a currency without a rate, a file that is refused, then where most
+//! impressions go.
 
-use pacer_core::funnel::FunnelWindow;
+use pacer_core::funnel::{FunnelStep, FunnelWindow};
 use pacer_core::ledger::{Level, Owner, Span};
 use pacer_core::refusal::Refusal;
 use units::{Amount, Currency, Nanos};
@@ -54,6 +55,7 @@ impl Cause {
             })
             .or_else(|| exchange.obstacle().map(|words| obstacle(&words)))
             .or_else(|| without_rate("its account's", standing.currency?, *exchange))
+            .or_else(|| refused_file(standing, *windows))
             .or_else(|| refusal.map(|it| of_refusal(it, standing)))
             .or_else(|| funnel::cause((*windows)?, *mismatches, standing.currency))
             .unwrap_or_else(Self::nothing)
@@ -75,6 +77,20 @@ fn own(standing: &CampaignStanding) -> Option<Cause> {
 fn obstacle(words: &str) -> Cause {
     let words = format!("nothing can be won: {words}");
     Cause::new("record_unavailable", words, "free or repair the disk of record.directory")
+}
+
+/// That what its file says now is not in force, unless it spends all the same.
+fn refused_file(standing: &CampaignStanding, windows: Option<&[FunnelWindow; 2]>) -> Option<Cause> {
+    let file = standing.refused_file.as_ref()?;
+    if windows.is_some_and(|[hour, _]| hour.counts.get(FunnelStep::Billed) > 0) {
+        return None;
+    }
+    let words = format!("{file} is refused as it is now: what it said of it before is in force");
+    Some(Cause::new(
+        "definition_refused",
+        words,
+        "mend the file: `vickrey config check` names what is wrong",
+    ))
 }
 
 fn without_rate(whose: &str, currency: Currency, exchange: &dyn ExchangeView) -> Option<Cause> {

@@ -63,7 +63,8 @@ struct Fixture {
     address: SocketAddr,
     desk: Arc<StoreDesk>,
     view: Arc<View>,
-    _folder: TempDir,
+    registry: Arc<Registry<PriceRules>>,
+    folder: TempDir,
 }
 
 /// An answer: its status, its head in lower case, and its body.
@@ -90,6 +91,7 @@ impl Fixture {
         };
         let told = Arc::<StoreDesk>::clone(&desk);
         let registry = Registry::<PriceRules>::start(told, &options, drop).expect("a registry");
+        let registry = Arc::new(registry);
         let options = parse("admin.toml", "listen = '127.0.0.1:0'", AdminOptions::read);
         let options = options.expect("options");
         let listener = listen(options.listen).expect("a listener");
@@ -99,10 +101,13 @@ impl Fixture {
             exposition: Exposition::default(),
             readiness: Readiness::default(),
             shutdown: Shutdown::new(Duration::from_secs(3600)),
-            apis: vec![api(Arc::new(registry), Arc::clone(&view) as Arc<dyn ExchangeView>)],
+            apis: vec![api(
+                Arc::<Registry<PriceRules>>::clone(&registry),
+                Arc::clone(&view) as Arc<dyn ExchangeView>,
+            )],
         };
         let admin = Admin::start(&options, listener, pages).expect("an admin listener");
-        Self { admin, address, desk, view, _folder: folder }
+        Self { admin, address, desk, view, registry, folder }
     }
 
     /// Asks `line`, as in `GET /v1/accounts`, with headers, each a line, and a body.

@@ -284,7 +284,7 @@ impl<R: Rules> Inner<R> {
             let is_limited = account.limits != Limits::default();
             warnings.extend(self.late_wins.clone().filter(|_| is_limited && keeps_nothing));
         }
-        Ok(Step { id, becomes, action, warnings, keyed: None, actor: None })
+        Ok(Step { id, becomes, action, warnings, keyed: None, actor: Some("api".into()) })
     }
 
     /// Limits that are below what is spent. They hold: nothing more is spent.

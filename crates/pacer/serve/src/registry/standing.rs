@@ -14,6 +14,7 @@ use units::{Cpm, Currency};
 
 use super::desk::DeskError;
 use super::edits::unknown;
+use super::record::Origin;
 use super::refused::Refused;
 use super::{Inner, Registry, Rules};
 use crate::handle::Delivery;
@@ -37,6 +38,8 @@ pub struct CampaignStanding {
     pub is_unread: bool,
     /// Its account, if that is what is paused.
     pub paused_account: Option<String>,
+    /// The file that defines it, if that is refused as it is now: what it said before is in force.
+    pub refused_file: Option<String>,
     /// Now, in milliseconds since 1970.
     pub now_unix_ms: u64,
 }
@@ -70,6 +73,13 @@ impl<R: Rules> Registry<R> {
         let campaign = entry.value.as_ref().filter(|_| !is_removed);
         let account = campaign.and_then(|campaign| books.accounts.get(&*campaign.account));
         let account = account.and_then(|entry| entry.value.as_ref());
+        let refused_file = match &entry.record.origin {
+            Origin::Api => None,
+            Origin::File(file) => Some(file.display().to_string()),
+        };
+        let is_refused = |file: &String| {
+            self.refused_files().iter().any(|problem| problem.file.as_ref() == Some(file))
+        };
         Ok(CampaignStanding {
             why,
             bidding,
@@ -79,6 +89,7 @@ impl<R: Rules> Registry<R> {
             is_removed,
             is_unread: !is_removed && campaign.is_none(),
             paused_account: account.filter(|it| it.is_paused).map(|it| it.id.clone()),
+            refused_file: refused_file.filter(is_refused),
             now_unix_ms: (self.inner.clock)(),
         })
     }

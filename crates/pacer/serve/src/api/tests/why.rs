@@ -180,3 +180,27 @@ fn an_account_that_can_win_nothing_says_so() {
     check(json!("record_unavailable"), "nothing can be won: the disk is full");
     fixture.admin.stop();
 }
+
+#[test]
+fn a_campaign_whose_file_is_refused_says_so_unless_it_spends() {
+    let fixture = Fixture::new();
+    let path = fixture.folder.path().join("campaigns.d/a.toml");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    std::fs::write(&path, text.replace("bid.value = '1'", "bid.valu = '1'")).expect("a file");
+    fixture.registry.reload().expect_err("it is refused");
+    let shown = fixture.get("/v1/campaigns/filed/why");
+    assert_eq!(shown["reason"], "definition_refused", "{shown}");
+    let words = shown["words"].as_str().expect("words");
+    assert!(words.contains("a.toml is refused as it is now"), "{words}");
+    let mut counts = FunnelCounts::default();
+    counts.bill(Nanos::new(1));
+    let window = FunnelWindow { offered: 1, counts, ..FunnelWindow::default() };
+    *fixture.view.windows.lock().expect("nothing panics") = Some([window, window]);
+    let shown = fixture.get("/v1/campaigns/filed/why");
+    assert_ne!(shown["reason"], "definition_refused", "{shown}");
+    std::fs::write(&path, text).expect("a file");
+    fixture.registry.reload().expect("it is mended");
+    *fixture.view.windows.lock().expect("nothing panics") = None;
+    assert_eq!(fixture.get("/v1/campaigns/filed/why")["reason"], Value::Null);
+    fixture.admin.stop();
+}

@@ -126,7 +126,7 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     fixture.desk.told().account_spends.insert(0, spend);
     let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
     let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, None);
-    let want = "budget: 6.5 USD is below what is spent in all, 7 USD: nothing more is spent";
+    let want = "budget: 6.50 USD is below what is spent in all, 7.00 USD: nothing more is spent";
     assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
 }
 
