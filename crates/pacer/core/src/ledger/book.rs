@@ -21,8 +21,6 @@ pub(super) struct Part {
     pub(super) late: u64,
     pub(super) over: u64,
     pub(super) reserved_count: u64,
-    /// What the shard says that it has taken, once it takes no more.
-    pub(super) taken: u64,
 }
 
 impl Part {
