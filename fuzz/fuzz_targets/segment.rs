@@ -4,8 +4,8 @@
 
 use eventlog::disk::testing::FaultDisk;
 use eventlog::{
-    ChainPoint, Entry, Found, Identity, Index, Item, OpenError, Options, Reader, Scan, Writer,
-    encode_header, frames_at,
+    ChainPoint, Entry, Found, Identity, Index, Item, LogEnd, OpenError, Options, Reader, Scan,
+    Writer, encode_header, frames_at,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -97,6 +97,9 @@ fuzz_target!(|data: &[u8]| {
         bytes.extend(encode_header(IDENTITY, 0, &ChainPoint::START));
     }
     bytes.extend(rest);
+    if let Some(end) = LogEnd::decode(rest) {
+        assert_eq!(LogEnd::decode(&end.encode()), Some(end));
+    }
     let records = tiles(&bytes);
     let disk = FaultDisk::new(0);
     disk.put(&IDENTITY.file_name(), &bytes);
