@@ -16,7 +16,7 @@ use eventlog::disk::{Disk as _, DiskFile as _, Folder};
 use eventlog::lane::LaneKind;
 use eventlog::{
     ChainHash, ChainPoint, Corruption, END_NAME, EndFile, HEADER_BYTES, Identity, Index, Item,
-    Problem, ReadError, Reader, SegmentHeader, Torn, segments,
+    LogEnd, Problem, ReadError, Reader, SegmentHeader, Torn, segments,
 };
 
 use crate::filter::Window;
@@ -114,7 +114,8 @@ impl<'d> Lane<'d> {
         let segments: Vec<_> = (unwanted..names.len()).map(segment).collect();
         let is_declared = headers.last().is_some_and(Option::is_some);
         foreign.extend(gone(&segments, (keep_from, is_declared), end));
-        let known = end.of_node(node).map_or(0, |end| end.last);
+        let newest = segments.last().map(|segment| segment.identity);
+        let known = end.of_node(node).map_or(0, |end| known_through(&end, newest));
         Ok(Self { kind, folder, segments, foreign, end, known, hashes: false })
     }
 
@@ -336,12 +337,17 @@ fn gone(
         (Some(oldest), _) if is_declared && oldest.identity.first > from => {
             missing(oldest.identity.file_name(), from, oldest.identity.first - 1)
         }
-        (None, Some(end)) if end.last > 0 => {
-            let from = (end.last + 1).saturating_sub(end.chain.records.max(1)).max(1);
-            missing(END_NAME.to_owned(), from, end.last)
+        (None, Some(end)) if known_through(&end, None) > 0 => {
+            let (from, through) = (end.last + 1 - end.chain.records, known_through(&end, None));
+            missing(END_NAME.to_owned(), from.min(through), through)
         }
         _ => None,
     }
+}
+
+/// The last sequence that may have been given, where the newest segment that is there is `newest`.
+fn known_through(end: &LogEnd, newest: Option<Identity>) -> u64 {
+    end.lost_through(newest).unwrap_or(0).max(end.last)
 }
 
 /// The header of a segment. None if it is not sound.

@@ -25,7 +25,7 @@ use std::io;
 use crate::bug::{Bug, planted};
 use crate::chain::{ChainHash, ChainPoint};
 use crate::disk::{Disk, DiskFile};
-use crate::segment::{Identity, u32_at, u64_at};
+use crate::segment::{Identity, SEGMENT_RECORDS_MAX, SEQUENCE_MAX, u32_at, u64_at};
 
 /// Name of the file.
 pub const END_NAME: &str = "end";
@@ -66,7 +66,8 @@ pub enum EndFile {
 }
 
 impl EndFile {
-    /// Reads it. A reader reads it before it lists the segments, so that it says less than they do.
+    /// Reads it. A reader reads it before it lists the segments, so that every segment it names is already
+    /// listed.
     ///
     /// # Errors
     /// Those of the file system; that there is no file is none.
@@ -133,8 +134,20 @@ impl LogEnd {
             chain: ChainPoint { records: u64_at(bytes, 48), hash },
             time_ms: u64_at(bytes, 88),
         };
-        let may_be = end.last < u64::MAX && first > 0 && first - 1 <= end.last;
+        let may_be = end.last <= SEQUENCE_MAX
+            && epoch <= SEQUENCE_MAX
+            && end.chain.records <= end.last
+            && first > 0
+            && first - 1 <= end.last;
         may_be.then_some(end)
+    }
+
+    /// The last sequence that the newest segment may have used, if that had begun and is gone: how many
+    /// records it held is not known, so none of its sequences may be given again. None if `newest`, the
+    /// newest segment that is there, is that one or a later one, or if the log is sealed.
+    pub fn lost_through(&self, newest: Option<Identity>) -> Option<u64> {
+        let is_gone = !self.is_sealed && newest < Some(self.newest);
+        is_gone.then(|| self.newest.first - 1 + SEGMENT_RECORDS_MAX)
     }
 
     /// Makes it the log's, durably.

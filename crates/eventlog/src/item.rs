@@ -43,7 +43,7 @@ pub enum Problem {
         sequence: u64,
     },
     /// Records that were durable and are nowhere.
-    #[error("records {from} to {through} are missing")]
+    #[error("{}", missing(*from, *through))]
     Missing {
         /// The first of them.
         from: u64,
@@ -56,6 +56,17 @@ pub enum Problem {
         /// Which.
         sequence: u64,
     },
+}
+
+fn missing(from: u64, through: u64) -> String {
+    // A start leaves so many sequences out behind a segment that is gone.
+    if through - from + 1 >= segment::SEGMENT_RECORDS_MAX {
+        format!(
+            "a segment is missing: it held records from {from} on, and how many is not known (none is numbered {from} to {through})"
+        )
+    } else {
+        format!("records {from} to {through} are missing")
+    }
 }
 
 /// Durable bytes that the medium did not keep, or a file that is not the log's.

@@ -40,7 +40,8 @@ pub use reader::{Reader, begins, newest, segments};
 pub use scan::{Found, Scan, Step, Window};
 pub use segment::{
     FORMAT_VERSION, FRAME_BYTES, Frame, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX,
-    SEGMENT_BYTES_LIMIT, SegmentHeader, aligned, encode_frame, encode_header, frames_at,
+    SEGMENT_BYTES_LIMIT, SEGMENT_RECORDS_MAX, SEQUENCE_MAX, SegmentHeader, aligned, encode_frame,
+    encode_header, frames_at,
 };
 pub use source::WINDOW_BYTES;
 pub use writer::{

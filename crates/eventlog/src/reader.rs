@@ -276,9 +276,10 @@ impl<'a, D: Disk> Reader<'a, D> {
         self.next.unwrap_or(1)
     }
 
-    /// The highest epoch that a file name tells.
+    /// The highest epoch that is known to have been used: by a file name, or by the file of the end.
     pub(crate) fn epoch_max(&self) -> u64 {
-        self.epoch_max
+        let end = self.end.of_node(None).map_or(0, |end| end.newest.epoch);
+        self.epoch_max.max(end)
     }
 
     /// To be called after the last item.
@@ -358,19 +359,27 @@ impl<'a, D: Disk> Reader<'a, D> {
     /// Tells what is known to have been there where no segment is left; whether that is any.
     fn tell_all_missing(&mut self) -> bool {
         let has_read = self.next.is_some() || !self.segments.is_empty();
-        if has_read || self.place.is_some() || self.known == 0 {
+        let known = self.known_behind(None);
+        if has_read || self.place.is_some() || known == 0 {
             return false;
         }
-        let records = self.end.of_node(None).map_or(self.known, |end| end.chain.records);
-        let from = (self.known + 1).saturating_sub(records.max(1)).max(1);
+        let from = self.end.of_node(None).map_or(1, |end| end.last + 1 - end.chain.records);
+        let from = from.min(known);
         self.ready.push_back(Item::Corruption(Corruption {
             segment: END_NAME.to_owned(),
             offset: 0,
             bytes: 0,
-            problem: Problem::Missing { from, through: self.known },
+            problem: Problem::Missing { from, through: known },
         }));
-        self.next = Some(self.known + 1);
+        self.next = Some(known + 1);
         true
+    }
+
+    /// The last sequence that may have been given, where the newest segment that is there is `newest`.
+    fn known_behind(&self, newest: Option<Identity>) -> u64 {
+        let end = self.end.of_node(newest.map(|newest| newest.node));
+        let end = end.filter(|_| !planted(Bug::IgnoreEnd));
+        self.known.max(end.and_then(|end| end.lost_through(newest)).unwrap_or(0))
     }
 
     fn corrupt(&mut self, identity: Identity, bytes: Range<usize>, problem: Problem) {
@@ -470,10 +479,11 @@ impl<'a, D: Disk> Reader<'a, D> {
             }));
         }
         let next = self.next_sequence();
-        if self.place.is_none() && next <= self.known {
-            let problem = Problem::Missing { from: next, through: self.known };
+        let known = self.known_behind(Some(identity));
+        if self.place.is_none() && next <= known {
+            let problem = Problem::Missing { from: next, through: known };
             self.corrupt(identity, length..length, problem);
-            self.next = Some(self.known + 1);
+            self.next = Some(known + 1);
         }
         self.tail = Some(current.source);
         Ok(())

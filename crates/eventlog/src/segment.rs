@@ -52,6 +52,10 @@ pub const FRAME_BYTES: usize = 36;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// No segment is longer; a longer file is not read.
 pub const SEGMENT_BYTES_LIMIT: u64 = 1 << 30;
+/// A segment holds at most so many records.
+pub const SEGMENT_RECORDS_MAX: u64 = SEGMENT_BYTES_LIMIT / FRAME_BYTES as u64;
+/// Sequences and epochs are at most this; what says more is damaged.
+pub const SEQUENCE_MAX: u64 = u64::MAX >> 1;
 /// The version that is written.
 pub const FORMAT_VERSION: u32 = 3;
 /// The oldest version that is read: it has no chain.

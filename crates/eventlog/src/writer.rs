@@ -101,6 +101,23 @@ struct Active<F> {
     written: SegmentHasher,
 }
 
+/// A segment that was created and could not be begun.
+struct Spare<F> {
+    file: F,
+    identity: Identity,
+    /// Its header, once that and its name are durable. The file of the end may name the segment then, so
+    /// the header must not be torn by a change.
+    durable_header: Option<DurableHeader>,
+}
+
+/// The header of a segment, which stays as it is.
+#[derive(Clone, Copy)]
+struct DurableHeader {
+    bytes: [u8; HEADER_BYTES],
+    /// What it declares: records below are not wanted.
+    keep_from: u64,
+}
+
 /// Writes a log.
 pub struct Writer<D: Disk> {
     disk: D,
@@ -119,7 +136,7 @@ pub struct Writer<D: Disk> {
     index: Option<Builder>,
     active: Option<Active<D::File>>,
     /// A file that was created and could not be begun.
-    spare: Option<(Identity, D::File)>,
+    spare: Option<Spare<D::File>>,
     /// Every segment, oldest first.
     segments: Vec<Identity>,
     /// Below here nothing is wanted.
@@ -246,8 +263,9 @@ impl<D: Disk> Writer<D> {
     /// or changed. What is appended after that opens it again.
     ///
     /// # Errors
-    /// The file system failed, or something was appended since the last commit: the log is as sound as
-    /// before, and not sealed.
+    /// The file system failed, or something was appended since the last commit, or the start found that
+    /// the newest segment is gone and nothing was written since: the log is as sound as before, and not
+    /// sealed.
     pub fn seal_end(&mut self, unix_ms: u64) -> io::Result<()> {
         if !self.is_committed() && !planted(Bug::SealBeforeSync) {
             return Err(io::Error::other("records were appended since the last commit"));
@@ -256,6 +274,12 @@ impl<D: Disk> Writer<D> {
         let Some((newest, is_sealed)) = self.newest else { return Ok(()) };
         if is_sealed {
             return Ok(());
+        }
+        if self.segments.last() < Some(&newest) {
+            let name = newest.file_name();
+            return Err(io::Error::other(format!(
+                "{name} had begun and is gone, and no record has been written since"
+            )));
         }
         let (last, chain) = (self.next - 1, self.chain);
         let end = LogEnd { newest, is_sealed: true, last, chain, time_ms: unix_ms };
@@ -270,8 +294,8 @@ impl<D: Disk> Writer<D> {
         self.chain.then(records, active.durable.hash())
     }
 
-    /// Takes leave of the segment that is written.
-    fn leave(&mut self) -> Option<Active<D::File>> {
+    /// Stops writing to the active segment, and moves the chain behind it.
+    fn detach_active(&mut self) -> Option<Active<D::File>> {
         let active = self.active.take()?;
         if !planted(Bug::SkipChain) {
             self.chain = self.chain_behind(&active);
@@ -281,7 +305,7 @@ impl<D: Disk> Writer<D> {
 
     /// Ends the segment that is written.
     fn seal(&mut self) {
-        if let Some(mut active) = self.leave()
+        if let Some(mut active) = self.detach_active()
             && self.options.preallocate
             && (active.length as u64) < self.options.segment_bytes
         {
@@ -300,16 +324,16 @@ impl<D: Disk> Writer<D> {
         self.keep_from = self.keep_from.max(sequence.min(self.durable + 1));
     }
 
-    /// Removes files whose records the header that was just made durable has declared unwanted. In
+    /// Removes files whose records a durable header has declared unwanted, those below `keep_from`. In
     /// what order they vanish for good does not matter, nor whether one comes back; what fails is
     /// tried again when the next segment begins.
-    fn sweep(&mut self) {
+    fn sweep(&mut self, keep_from: u64) {
         while let [oldest, second, ..] = self.segments[..] {
             let removed = || match self.disk.remove(&oldest.file_name()) {
                 Err(error) => error.kind() == io::ErrorKind::NotFound,
                 Ok(()) => true,
             };
-            if second.first > self.keep_from || !removed() {
+            if second.first > keep_from || !removed() {
                 break;
             }
             self.segments.remove(0);
@@ -322,7 +346,7 @@ impl<D: Disk> Writer<D> {
     fn upcoming(&self) -> Identity {
         let (epoch, first, node) = (self.epoch, self.durable + 1, self.options.node);
         let next = Identity { epoch, first, node };
-        self.spare.as_ref().map_or(next, |(identity, _)| *identity)
+        self.spare.as_ref().map_or(next, |spare| spare.identity)
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -356,47 +380,61 @@ impl<D: Disk> Writer<D> {
     }
 
     fn create(&mut self) -> io::Result<Active<D::File>> {
+        let Spare { identity, mut file, durable_header } = self.begin_file()?;
+        let header = durable_header.expect("what was begun has a durable header");
+        if self.segments.last() != Some(&identity) {
+            self.segments.push(identity);
+        }
+        // On a nearly full disk the file of the end needs the room that this frees.
+        self.sweep(header.keep_from);
+        let first_in = self.newest.replace((identity, false));
+        if !(planted(Bug::KeepSeal) && first_in.is_some_and(|(_, is_sealed)| is_sealed))
+            && let Err(error) = self.end_at_begin(identity).write(&self.disk)
+        {
+            // Its name is durable, so it serves the next try.
+            self.newest = first_in;
+            self.spare = Some(Spare { file, identity, durable_header });
+            return Err(error);
+        }
+        if self.options.preallocate {
+            // Last, for it may take all room that is left. A failure here is reported by the write that
+            // finds no room.
+            let _growing = file.allocate(self.options.segment_bytes);
+        }
+        let mut durable = SegmentHasher::default();
+        durable.update(&header.bytes);
+        Ok(Active { file, identity, length: HEADER_BYTES, written: durable.clone(), durable })
+    }
+
+    /// A file with a durable header and a durable name.
+    fn begin_file(&mut self) -> io::Result<Spare<D::File>> {
         let (identity, mut file) = match self.spare.take() {
-            Some(spare) => spare,
+            Some(begun @ Spare { durable_header: Some(_), .. }) => return Ok(begun),
+            Some(Spare { file, identity, durable_header: None }) => (identity, file),
             None => {
                 let identity = self.upcoming();
                 (identity, self.disk.create(&identity.file_name())?)
             }
         };
         // The header is durable before any record, so a file without one never held any.
-        let header = segment::encode_header(identity, self.keep_from, &self.chain);
-        if let Err(error) = file.write_at(0, &header).and_then(|()| file.sync_data()) {
+        let keep_from = self.keep_from;
+        let bytes = segment::encode_header(identity, keep_from, &self.chain);
+        if let Err(error) = file.write_at(0, &bytes).and_then(|()| file.sync_data()) {
             // It is written anew when it is tried again. It is not removed: a file that comes back
             // when power is lost would seem to overrule what was written after its removal.
-            self.spare = Some((identity, file));
+            self.spare = Some(Spare { file, identity, durable_header: None });
             return Err(error);
-        }
-        if self.options.preallocate {
-            // What is not set aside is found missing by the write that needs it.
-            let _growing = file.allocate(self.options.segment_bytes);
         }
         if !planted(Bug::SkipDirectorySync) {
             // Should this fail the file stays, with no record in it; its name may never be durable.
             self.disk.sync_directory()?;
         }
-        let first_in = self.newest.replace((identity, false));
-        if !(planted(Bug::KeepSeal) && first_in.is_some_and(|(_, is_sealed)| is_sealed))
-            && let Err(error) = self.begun(identity).write(&self.disk)
-        {
-            // Its name is durable, so it serves the next try.
-            self.newest = first_in;
-            self.spare = Some((identity, file));
-            return Err(error);
-        }
-        self.segments.push(identity);
-        self.sweep();
-        let mut durable = SegmentHasher::default();
-        durable.update(&header);
-        Ok(Active { file, identity, length: HEADER_BYTES, written: durable.clone(), durable })
+        let durable_header = Some(DurableHeader { bytes, keep_from });
+        Ok(Spare { file, identity, durable_header })
     }
 
     /// What the file of the end says before a record stands in a segment that has begun.
-    fn begun(&self, newest: Identity) -> LogEnd {
+    fn end_at_begin(&self, newest: Identity) -> LogEnd {
         let (last, chain) = (self.durable, self.chain);
         LogEnd { newest, is_sealed: false, last, chain, time_ms: 0 }
     }
@@ -406,7 +444,7 @@ impl<D: Disk> Writer<D> {
     /// cutting it off only frees the space.
     fn abandon(&mut self) -> String {
         let identity = self.active.as_ref().map_or(self.upcoming(), |active| active.identity);
-        if let Some(mut active) = self.leave() {
+        if let Some(mut active) = self.detach_active() {
             let _uncut = active.file.truncate(active.length as u64);
         }
         self.batch.clear();

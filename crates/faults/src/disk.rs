@@ -40,6 +40,15 @@ struct Inode {
     /// What a loss of power leaves for certain.
     durable: Vec<u8>,
     unsynced: Vec<Op>,
+    /// Room from the first byte on that was asked for, whatever the length.
+    reserved: usize,
+}
+
+impl Inode {
+    /// Bytes that it takes.
+    fn room(&self) -> usize {
+        self.visible.len().max(self.reserved)
+    }
 }
 
 /// Names bound or unbound, at once.
@@ -202,7 +211,7 @@ impl FaultDisk {
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let state = &mut *self.state();
         let (visible, durable) = (bytes.to_vec(), bytes.to_vec());
-        state.inodes.push(Inode { visible, durable, unsynced: Vec::new() });
+        state.inodes.push(Inode { visible, durable, unsynced: Vec::new(), reserved: 0 });
         let renamed = vec![(name.to_owned(), Some(state.inodes.len() - 1))];
         bind(&mut state.visible, &renamed);
         bind(&mut state.durable, &renamed);
@@ -385,7 +394,7 @@ impl State {
     }
 
     fn used(&self) -> usize {
-        self.visible.values().map(|inode| self.inodes[*inode].visible.len()).sum()
+        self.visible.values().map(|inode| self.inodes[*inode].room()).sum()
     }
 
     /// How much the file could have beside what it has.
@@ -417,8 +426,8 @@ impl FaultFile {
         if self.boot != state.boot {
             return entered;
         }
-        let length = state.inodes[self.inode].visible.len();
-        let room = length.saturating_sub(offset).saturating_add(state.free());
+        let had = state.inodes[self.inode].room();
+        let room = had.saturating_sub(offset).saturating_add(state.free());
         let result = entered.and_then(|()| match room {
             room if room < bytes.len() => Err(io::ErrorKind::StorageFull.into()),
             _ if state.chance.once_in(state.faults.write) => Err(eio()),
@@ -452,13 +461,20 @@ impl FaultFile {
         self.disk.state().inodes[self.inode].visible.len() as u64
     }
 
-    /// Asks for room, which is not kept.
+    /// Asks for room for the first `bytes`, which is kept until the length is set.
     ///
     /// # Errors
-    /// By chance.
-    pub fn allocate(&self) -> io::Result<()> {
+    /// By chance, or for want of room.
+    pub fn allocate(&self, bytes: u64) -> io::Result<()> {
         let state = &mut *self.disk.state();
-        state.enter(self.boot, state.faults.other)
+        state.enter(self.boot, state.faults.other)?;
+        let bytes = position(bytes);
+        if bytes.saturating_sub(state.inodes[self.inode].room()) > state.free() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let reserved = &mut state.inodes[self.inode].reserved;
+        *reserved = bytes.max(*reserved);
+        Ok(())
     }
 
     /// Cuts the file to `bytes`, or fills it up with zeros.
@@ -469,9 +485,10 @@ impl FaultFile {
         let state = &mut *self.disk.state();
         state.enter(self.boot, state.faults.other)?;
         let length = position(bytes);
-        if length.saturating_sub(state.inodes[self.inode].visible.len()) > state.free() {
+        if length.saturating_sub(state.inodes[self.inode].room()) > state.free() {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        state.inodes[self.inode].reserved = 0;
         state.change(self.inode, Op::Resize { length });
         Ok(())
     }

@@ -56,8 +56,8 @@ impl DiskFile for FaultFile {
         Ok(self.size())
     }
 
-    fn allocate(&mut self, _: u64) -> io::Result<()> {
-        Self::allocate(self)
+    fn allocate(&mut self, bytes: u64) -> io::Result<()> {
+        Self::allocate(self, bytes)
     }
 
     fn truncate(&mut self, bytes: u64) -> io::Result<()> {

@@ -240,10 +240,49 @@ fn a_segment_that_has_begun_is_missed() {
     let (mut writer, ..) = open(&disk);
     write(&mut writer, 12);
     drop(writer);
+    let gone = *segments(&disk).expect("a directory").last().expect("one");
+    disk.remove(&gone.file_name()).expect("it is there");
+    // How much it held is not known.
+    let missing = Problem::Missing { from: 11, through: 10 + SEGMENT_RECORDS_MAX };
+    assert_eq!(problems(&disk), [missing]);
+    for _ in 0..2 {
+        let (mut writer, recovery, told) = open(&disk);
+        assert!(matches!(recovery.end, FoundEnd::Open { is_gone: true, .. }), "{:?}", recovery.end);
+        assert_eq!(
+            (recovery.last, writer.durable(), told),
+            (10, 10 + SEGMENT_RECORDS_MAX, vec![missing])
+        );
+        assert!(writer.seal_end(SEALED_MS).is_err(), "what is gone is not sealed over");
+    }
+    let (mut writer, ..) = open(&disk);
+    write(&mut writer, 3);
+    writer.seal_end(SEALED_MS).expect("nothing fails");
+    drop(writer);
+    let next = *segments(&disk).expect("a directory").last().expect("one");
+    assert!(next.epoch > gone.epoch && next.first > gone.first, "{next:?} behind {gone:?}");
+    assert_eq!(problems(&disk), [missing], "it is told for ever");
+    assert!(matches!(open(&disk).1.end, FoundEnd::Sealed(end) if end.chain.records == 13));
+    // The first of all.
+    let disk = FaultDisk::new(4);
+    write(&mut open(&disk).0, 1);
     disk.remove(&newest_name(&disk)).expect("it is there");
-    let (writer, recovery, problems) = open(&disk);
-    assert!(matches!(recovery.end, FoundEnd::Open { is_gone: true, .. }), "{:?}", recovery.end);
-    assert_eq!((writer.durable(), problems.len()), (10, 0), "how much it held is not known");
+    let missing = Problem::Missing { from: 1, through: SEGMENT_RECORDS_MAX };
+    assert_eq!((problems(&disk), open(&disk).0.durable()), (vec![missing], SEGMENT_RECORDS_MAX));
+}
+
+/// One that somebody put back, from before the log went on.
+#[test]
+fn an_older_file_of_the_end_breaks_no_chain() {
+    let disk = sealed();
+    let older = disk.bytes(END_NAME).expect("it is there");
+    let (mut writer, ..) = open(&disk);
+    write(&mut writer, 12);
+    drop(writer);
+    disk.put(END_NAME, &older);
+    let (mut writer, ..) = open(&disk);
+    write(&mut writer, 1);
+    assert_eq!(writer.chain(), chain_of(&disk).expect("whole"));
+    assert_eq!(writer.chain().records, 25);
 }
 
 /// What is known from elsewhere is not given again.
@@ -312,6 +351,9 @@ fn run(seed: u64) -> Result<(), String> {
         let is_sealed = matches!(recovery.end, FoundEnd::Sealed(_));
         if is_sealed != was_sealed || !is_sealed && !is_empty && recovery.end == FoundEnd::Unknown {
             return Err(format!("sealed: {was_sealed}, found {:?}", recovery.end));
+        }
+        if matches!(recovery.end, FoundEnd::Altered { .. } | FoundEnd::Open { is_gone: true, .. }) {
+            return Err(format!("nothing was lost, found {:?}", recovery.end));
         }
         let chain = chain_of(&disk)?;
         if writer.chain() != chain || recovery.corruptions > 0 {

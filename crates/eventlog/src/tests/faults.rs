@@ -275,6 +275,33 @@ fn planted_bugs_are_found() {
     }
 }
 
+/// Room is set aside for a segment only once the file of the end is written.
+#[test]
+fn what_is_set_aside_leaves_room_for_the_end() {
+    let options = Options { segment_bytes: 2_000, preallocate: true, ..Options::DEFAULT };
+    let disk = FaultDisk::new(1);
+    let (mut writer, _) = Writer::open(disk.clone(), options, |_| ()).unwrap();
+    disk.set_space(Some(disk.used() + 2_000 + END_BYTES - 1));
+    writer.append(1, 0, b"first").unwrap();
+    assert_eq!(writer.commit().unwrap(), 1);
+}
+
+/// Where there is room for no more than a header, what that declares unwanted is removed first.
+#[test]
+fn retention_frees_a_nearly_full_disk() {
+    let disk = FaultDisk::new(1);
+    let (mut writer, _) = Writer::open(disk.clone(), OPTIONS, |_| ()).unwrap();
+    for sequence in 1..=2 {
+        writer.append(1, 0, &[7; 2_000]).unwrap();
+        assert_eq!(writer.commit().unwrap(), sequence);
+    }
+    disk.set_space(Some(disk.used() + HEADER_BYTES));
+    let removed = writer.retain(Some(0), None, 3).unwrap();
+    assert_eq!(removed.segments.len(), 1);
+    writer.append(1, 0, b"goes on").unwrap();
+    assert_eq!(writer.commit().unwrap(), 3);
+}
+
 #[test]
 fn a_full_disk_refuses_and_heals_without_a_restart() {
     let disk = FaultDisk::new(1);

@@ -267,8 +267,10 @@ impl ChainStart {
             Some(before) if good.records == 0 => before,
             Some(before) => before.then(good.records, source.hash(good.end)?),
         };
-        let is_told = |end: &LogEnd| end.is_sealed || end.newest > identity;
-        let chain = end.filter(is_told).map_or(found, |end| end.chain);
+        // Of an older file of the end, put back beside newer segments, nothing is believed.
+        let end_is_newer =
+            |end: &LogEnd| end.newest > identity || end.is_sealed && end.newest == identity;
+        let chain = end.filter(end_is_newer).map_or(found, |end| end.chain);
         Ok(Self { end, tail: Some((identity, false)), last: good.last, found, chain })
     }
 

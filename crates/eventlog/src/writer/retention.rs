@@ -91,7 +91,7 @@ impl<D: Disk> Writer<D> {
         let before = self.segments.clone();
         self.keep_from = self.keep_from.max(before[count].first);
         if planted(Bug::RemoveUndeclared) {
-            self.sweep();
+            self.sweep(self.keep_from);
         } else {
             self.begin_anew()?;
         }
@@ -187,6 +187,12 @@ impl<D: Disk> Writer<D> {
     fn begin_anew(&mut self) -> io::Result<()> {
         if self.active.as_ref().is_some_and(|active| active.identity.first > self.durable) {
             // It holds nothing yet, and its name is taken.
+            self.epoch += 1;
+        }
+        let declared = self.spare.as_ref().and_then(|spare| spare.durable_header);
+        if declared.is_some_and(|header| header.keep_from < self.keep_from) {
+            // It does not say what is wanted now. It stays, with no record in it.
+            self.spare = None;
             self.epoch += 1;
         }
         self.seal();

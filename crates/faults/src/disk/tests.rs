@@ -102,6 +102,15 @@ fn room_ends_where_it_is_said_to() {
     file.set_len(BYTES as u64 + 10).unwrap();
     file.write_at(BYTES as u64, &[3; 10]).unwrap();
     assert_eq!((disk.used(), file.size()), (BYTES + 10, BYTES as u64 + 10));
+    disk.set_space(Some(BYTES + 30));
+    assert_eq!(file.allocate(BYTES as u64 + 31).unwrap_err().kind(), ErrorKind::StorageFull);
+    file.allocate(BYTES as u64 + 30).unwrap();
+    assert_eq!((disk.used(), file.size()), (BYTES + 30, BYTES as u64 + 10));
+    let other = disk.create("other").unwrap();
+    assert_eq!(other.write_at(0, &[4]).unwrap_err().kind(), ErrorKind::StorageFull);
+    file.write_at(BYTES as u64 + 10, &[3; 20]).unwrap();
+    file.set_len(BYTES as u64).unwrap();
+    other.write_at(0, &[4; 30]).unwrap();
 }
 
 #[test]

@@ -409,12 +409,12 @@ fn planted_bugs_are_found() {
     let bugs = [
         (Bug::DropSync, "missing"),
         (Bug::AcknowledgeEarly, "is lost"),
-        (Bug::SkipCheck, "was never taken"),
+        (Bug::SkipCheck, "is another"),
         (Bug::ReuseSequence, "no rot, yet"),
         (Bug::AcknowledgeBeforeCommit, "is lost"),
         (Bug::LoseRetained, "is lost"),
         (Bug::ForgetGap, "should be"),
-        (Bug::RepeatGap, " of "),
+        (Bug::RepeatGap, "should be"),
     ];
     for (bug, want) in bugs {
         plant(Some(bug));

@@ -29,6 +29,16 @@ pub struct Journal {
     is_told: bool,
     handed: Handed,
     kept_from: u64,
+    at_start: AtStart,
+}
+
+/// Where the log was when it was opened.
+#[derive(Clone, Copy, Debug)]
+struct AtStart {
+    /// The last sequence that was found.
+    found: u64,
+    /// The last that had been durable: records between are lost.
+    durable: u64,
 }
 
 impl Journal {
@@ -53,18 +63,22 @@ impl Journal {
             notices = read.notices,
             "the log was read for notices"
         );
-        let lane = log.lane(LaneKind::Durable);
-        Ok(Self::connect(lane, |tell| log.durable_ring(ring_bytes, Some(tell))))
+        let (lane, found) = (log.lane(LaneKind::Durable), log.found(LaneKind::Durable));
+        Ok(Self::connect((lane, found), |tell| log.durable_ring(ring_bytes, Some(tell))))
     }
 
-    /// By a ring that `make` makes.
-    pub(super) fn connect(lane: Lane, make: impl FnOnce(Tell) -> DurableRing) -> Self {
+    /// By a ring that `make` makes into a lane in which so much was found.
+    pub(super) fn connect(
+        (lane, found): (Lane, u64),
+        make: impl FnOnce(Tell) -> DurableRing,
+    ) -> Self {
+        let at_start = AtStart { found, durable: lane.sequence() };
         let (tell, told) = mpsc::unbounded_channel();
         let ring = make(Box::new(move |told| {
             // Who has ended need not know.
             let _unheard = tell.send(told);
         }));
-        Self { ring, lane, told, is_told: true, handed: Handed::default(), kept_from: 0 }
+        Self { ring, lane, told, is_told: true, handed: Handed::default(), kept_from: 0, at_start }
     }
 
     /// Hands over a record; what it tells is that this was refused.
@@ -83,9 +97,12 @@ impl Journal {
         }
     }
 
-    /// How far the log has come. To be told before anything more is handed over.
+    /// How far the log has come; not past records that are lost before it is written again. To be told
+    /// before anything more is handed over.
     pub fn reached(&self) -> Event {
-        Event::JournalReached(self.lane.sequence())
+        let AtStart { found, durable } = self.at_start;
+        let sequence = self.lane.sequence();
+        Event::JournalReached(if sequence <= durable { found } else { sequence })
     }
 
     /// Waits for news; there are none any more once the log thread has ended.

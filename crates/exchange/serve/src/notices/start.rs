@@ -24,7 +24,7 @@ pub enum ReplayError {
          is not the log that they were booked from; bring that back, or move the budgets away with it"
     )]
     OtherLog {
-        /// The last record.
+        /// The last record that was found.
         end: u64,
         /// The last one that is booked for good.
         applied_seq: u64,
@@ -43,7 +43,8 @@ pub fn replay(
     settlements: &mut dyn Settlements,
 ) -> Result<(Replay, Journal), ReplayError> {
     let applied_seq = settlements.applied_seq();
-    let end = log.lane(LaneKind::Durable).sequence();
+    // What was durable and is lost does not count: its settlements can still be booked once it is brought back.
+    let end = log.found(LaneKind::Durable);
     if end < applied_seq && applied_seq < u64::MAX {
         return Err(ReplayError::OtherLog { end, applied_seq });
     }

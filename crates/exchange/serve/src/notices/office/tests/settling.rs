@@ -389,3 +389,38 @@ fn a_log_that_ends_before_what_is_booked_is_refused() {
     assert_eq!((of_log, applied_seq), (end, end + 1));
     assert!(start(&mut Unbudgeted).is_none(), "nobody keeps books");
 }
+
+/// The end of the log says how far it reached: what is lost of it is not booked, and must not count as
+/// booked.
+#[test]
+fn lost_settlements_are_not_taken_for_booked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let books = Books::default();
+    // Each life begins a segment.
+    for life in 0..2 {
+        let mut life_of = Life::start(directory.path(), &books);
+        life_of.call(9 * life..9 * life + 9);
+        life_of.end();
+        books.begin(0);
+    }
+    let folder = eventlog::disk::Folder::read_only(directory.path().join(LaneKind::Durable.name()));
+    let newest = *eventlog::segments(&folder).expect("a directory").last().expect("one");
+    let path = directory.path().join(LaneKind::Durable.name()).join(newest.file_name());
+    std::fs::remove_file(path).expect("it is there");
+    let found = newest.first - 1;
+    let start = |applied_seq| {
+        books.begin(applied_seq);
+        let mut log = Life::open(directory.path());
+        assert!(log.lane(LaneKind::Durable).sequence() > found);
+        replay((&mut log, 1 << 20), directory.path(), Policy::default(), &mut books.clone())
+    };
+    let refused = start(found + 1).err();
+    assert!(
+        matches!(refused, Some(ReplayError::OtherLog { end, .. }) if end == found),
+        "{refused:?}"
+    );
+    let (_, journal) = start(found).expect("nothing that is lost is booked");
+    assert_eq!(books.shelf().passed, found, "what is lost is not passed over");
+    let Event::JournalReached(reached) = journal.reached() else { panic!("it is told") };
+    assert_eq!(reached, found);
+}
