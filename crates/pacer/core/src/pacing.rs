@@ -163,6 +163,8 @@ struct Paced {
     series: Series,
     /// Where it follows an hour, the longer flight that its curve is drawn by.
     outer: Option<Box<Outer>>,
+    /// Whether it goes on from what was kept, which does not say what that longer flight is.
+    lacks_outer: bool,
     told: Option<Pace>,
     /// When it is looked at next; `MAX` is never.
     due_ms: u64,
@@ -359,7 +361,11 @@ impl Pacer {
         let hour = Hour { now_ms, slot_ms, phase_ms, payer, clocks };
         let kept = self.restored.remove(&slot);
         let resumed = kept.and_then(|kept| paced.resume(kept, &hour));
-        let (pace, next_ms) = match (resumed, books.funds(slot)) {
+        let funds = books.funds(slot);
+        if let Some(funds) = &funds {
+            paced.complete_resumed(&hour, funds);
+        }
+        let (pace, next_ms) = match (resumed, funds) {
             (Some((pace, due_ms)), _) => (Some(pace), due_ms),
             (None, Some(funds)) => paced.look(&hour, &funds),
             (None, None) => (paced.told, now_ms + slot_ms),
@@ -412,6 +418,7 @@ impl Paced {
             chosen_for: 0,
             series: Series::default(),
             outer: None,
+            lacks_outer: false,
             told: None,
             due_ms: u64::MAX,
         }
@@ -483,14 +490,22 @@ impl Paced {
         (Some(state.pace(settings)), next_ms)
     }
 
-    /// Chooses the flight to follow; whether that is another one.
-    fn choose(&mut self, pacing: &Pacing, hour: &Hour<'_>, funds: &Funds) -> bool {
+    fn shape(&self, pacing: &Pacing) -> Shape {
         let week = match &self.learner {
             Some(learner) => opened(&learner.week(), self.daypart),
             None => self.week.clone(),
         };
-        let shape = Shape { flight: self.flight, week, ahead: pacing.ahead };
-        let Choice { followed, outer, until_ms } = plan::choose(&shape, hour, funds);
+        Shape { flight: self.flight, week, ahead: pacing.ahead }
+    }
+
+    /// Takes a longer flight than the hour's as that which its curve is drawn by, or none.
+    fn look_by(
+        &mut self,
+        (shape, outer): (&Shape, Option<(Span, Flight)>),
+        hour: &Hour<'_>,
+        funds: &Funds,
+    ) {
+        self.lacks_outer = false;
         self.outer = outer.and_then(|(span, flight)| {
             let target = shape.target(flight, hour).ok()?;
             Some(Box::new(Outer::new((span, flight), target)))
@@ -499,6 +514,13 @@ impl Paced {
             self.series.begin(outer.flight);
             self.series.limit_to(funds.of(outer.span).limit());
         }
+    }
+
+    /// Chooses the flight to follow; whether that is another one.
+    fn choose(&mut self, pacing: &Pacing, hour: &Hour<'_>, funds: &Funds) -> bool {
+        let shape = self.shape(pacing);
+        let Choice { followed, outer, until_ms } = plan::choose(&shape, hour, funds);
+        self.look_by((&shape, outer), hour, funds);
         (self.choose_ms, self.chosen_for) = (until_ms, hour.payer.version);
         let Some((span, nominal)) = followed else {
             self.plan = None;

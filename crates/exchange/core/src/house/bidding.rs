@@ -13,7 +13,7 @@ use pacer_core::funnel::Shortfall;
 use siphasher::sip::SipHasher13;
 use units::{Cpm, Currency, Ratio, Round};
 
-use super::catalogue::{Ad, Catalogue};
+use super::catalogue::{Ad, Catalogue, Held};
 use super::offers::{ACCOUNTS_MAX, Offer};
 use super::room::{Choice, DealRoom, FloorKey, Room};
 use super::targeting::PageUrl;
@@ -97,6 +97,32 @@ impl Catalogue {
         self.write(auction, room, answer);
     }
 
+    /// Tries what the first campaign asks of an impression beside its targeting, each by itself.
+    pub(super) fn try_first(
+        &self,
+        (auction, ask): (&Auction<'_>, &Ask),
+        imp: usize,
+        room: &mut Room,
+    ) -> TriedImp {
+        self.prepare(auction, room);
+        let terms = &auction.imps[imp];
+        self.find_deals((auction, ask), terms, room);
+        let imp = Facts::of(imp, terms);
+        let bidding = Bidding { catalogue: self, auction, dsp: ask.dsp, imp, url: None, lot: 0 };
+        let Held { seat, deals, .. } = &self.held[0];
+        let offered = room.deals[..room.deals_len].iter();
+        let mut admitting = offered
+            .filter(|deal| deals.binary_search(&deal.number).is_ok() && deal.admits_seat(*seat));
+        let fits_creative = bidding.ad(0, None, room).is_some();
+        TriedImp {
+            fits_creative,
+            admits_seat: room.seats.has(*seat) && bidding.is_declared(*seat),
+            // Which advertisers a deal is for is only asked of a creative that fits.
+            has_deal: admitting
+                .any(|deal| !fits_creative || bidding.ad(0, Some(deal), room).is_some()),
+        }
+    }
+
     /// What holds for all impressions: rates, seats, and what is blocked.
     fn prepare(&self, auction: &Auction<'_>, room: &mut Room) {
         let rates = &auction.market.rates;
@@ -161,6 +187,16 @@ impl Catalogue {
         body.push_str(&self.creative(offer.campaign, offer.ad).members);
         body.push('}');
     }
+}
+
+/// What an impression has of what a campaign asks.
+pub(super) struct TriedImp {
+    /// One of its creatives could be shown, openly.
+    pub(super) fits_creative: bool,
+    /// Its account may bid.
+    pub(super) admits_seat: bool,
+    /// One of its deals is on offer to it.
+    pub(super) has_deal: bool,
 }
 
 /// Of `matches` those that are gone through, at most `most`: the first of them, and how many. Behind the

@@ -100,6 +100,19 @@ impl Catalogue {
         room.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
     }
 
+    /// Whether the first campaign takes the impression as far as key values alone say.
+    pub(super) fn takes_key_values(
+        &self,
+        request: &BidRequest<'_>,
+        terms: &ImpTerms<'_>,
+        room: &mut Room,
+    ) -> bool {
+        self.match_request((request, None), room);
+        room.at_imp.copy(&room.matched);
+        self.match_key_values(terms, room);
+        !room.at_imp.is_empty() && self.has_key_values(0, room)
+    }
+
     /// Finds those of `room.matched` that may bid for an impression, as far as its formats, sizes,
     /// deals and any of its key values say, into `room.at_imp`. What they want of several keys is in
     /// [`Catalogue::has_key_values`].
@@ -175,7 +188,7 @@ impl Catalogue {
     }
 
     /// Notes the deals on offer that any campaign bids under, and who may use them.
-    fn find_deals(
+    pub(super) fn find_deals(
         &self,
         (auction, ask): (&Auction<'_>, &Ask),
         terms: &ImpTerms<'_>,

@@ -18,6 +18,10 @@ use crate::eligibility::Ask;
 pub enum Criterion {
     /// A creative of a format and size that is offered, with nothing in it that the request blocks.
     Creatives,
+    /// Its account among the seats that the request admits.
+    Seat,
+    /// Where it bids under no deal: an auction that is not for deals only.
+    PrivateAuction,
     /// `countries`.
     Countries,
     /// `regions`.
@@ -40,8 +44,10 @@ pub enum Criterion {
 
 impl Criterion {
     /// All there are.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Creatives,
+        Self::Seat,
+        Self::PrivateAuction,
         Self::Countries,
         Self::Regions,
         Self::Publishers,
@@ -53,10 +59,12 @@ impl Criterion {
         Self::Deals,
     ];
 
-    /// The key of a campaign's table that it is about.
+    /// The key of a campaign's table that it is about, or what it is called where there is none.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Creatives => "creative",
+            Self::Seat => "seat",
+            Self::PrivateAuction => "private_auction",
             Self::Countries => "targeting.countries",
             Self::Regions => "targeting.regions",
             Self::Publishers => "targeting.publishers",
@@ -69,14 +77,12 @@ impl Criterion {
         }
     }
 
-    /// `all` with nothing asked but this; formats and sizes stay, for they choose creatives. `None` if
-    /// `all` does not ask it.
+    /// `all` with nothing asked but this, of what a request or an impression says of itself. None if `all`
+    /// does not ask it, or no targeting does.
     fn alone(self, all: &CampaignTargeting) -> Option<CampaignTargeting> {
-        let (formats, sizes) = (all.formats, all.sizes.clone());
-        let nothing = CampaignTargeting { formats, sizes, ..CampaignTargeting::default() };
-        let mut alone = nothing.clone();
+        let mut alone = CampaignTargeting::default();
         match self {
-            Self::Creatives => return Some(alone),
+            Self::Creatives | Self::Seat | Self::PrivateAuction | Self::Deals => return None,
             Self::Countries => alone.countries.clone_from(&all.countries),
             Self::Regions => {
                 alone.regions.clone_from(&all.regions);
@@ -88,9 +94,18 @@ impl Criterion {
             Self::Pages => alone.pages.clone_from(&all.pages),
             Self::DeviceTypes => alone.device_types = all.device_types,
             Self::KeyValues => alone.key_values.clone_from(&all.key_values),
-            Self::Deals => alone.deals.clone_from(&all.deals),
         }
-        (alone != nothing).then_some(alone)
+        (alone != CampaignTargeting::default()).then_some(alone)
+    }
+
+    /// Whether a campaign of this targeting has it.
+    fn is_asked(self, all: &CampaignTargeting) -> bool {
+        match self {
+            Self::Creatives | Self::Seat => true,
+            Self::PrivateAuction => all.deals.is_empty(),
+            Self::Deals => !all.deals.is_empty(),
+            _ => self.alone(all).is_some(),
+        }
     }
 }
 
@@ -101,8 +116,7 @@ pub struct ProbeCounts {
     pub impressions: u64,
     /// That the campaign matches.
     pub matched: u64,
-    /// That fail a criterion, whatever the others say; only criteria that the campaign has. Of deals and
-    /// key values only where a creative fits.
+    /// That fail a criterion, whatever the others say; only criteria that the campaign has.
     pub failed: Vec<(Criterion, u64)>,
 }
 
@@ -110,7 +124,8 @@ pub struct ProbeCounts {
 #[derive(Debug)]
 pub struct Probe {
     all: Catalogue,
-    each: Vec<(Criterion, Catalogue)>,
+    /// Its criteria; of those that are about the request or key values, the campaign with no other.
+    each: Vec<(Criterion, Option<Catalogue>)>,
     counts: ProbeCounts,
     room: Room,
     answer: HouseAnswer,
@@ -125,9 +140,8 @@ impl Probe {
             let rules = Rules { price: *price, targeting, creatives: creatives.clone() };
             Catalogue::new(vec![Campaign { rules: rules.into(), ..campaign.clone() }])
         };
-        let each = Criterion::ALL
-            .into_iter()
-            .filter_map(|criterion| Some((criterion, catalogue(criterion.alone(targeting)?))));
+        let asked = Criterion::ALL.into_iter().filter(|criterion| criterion.is_asked(targeting));
+        let each = asked.map(|criterion| (criterion, criterion.alone(targeting).map(catalogue)));
         let each: Vec<_> = each.collect();
         let failed = each.iter().map(|(criterion, _)| (*criterion, 0)).collect();
         Self {
@@ -144,19 +158,22 @@ impl Probe {
         let Self { all, each, counts, room, answer } = self;
         for imp in (0..auction.imps.len()).filter(|imp| ask.imps >> imp & 1 == 1) {
             let ask = Ask { imps: 1 << imp, ..*ask };
-            let mut matches = |catalogue: &Catalogue| {
-                let mut asked = Asked(false);
-                let limits = Limits { matches_max: 1, bids_max: 1 };
-                catalogue.bid((auction, &ask, &limits), &mut asked, room, answer);
-                asked.0
-            };
+            let mut matched = MatchNoted(false);
+            let limits = Limits { matches_max: 1, bids_max: 1 };
+            all.bid((auction, &ask, &limits), &mut matched, room, answer);
             counts.impressions += 1;
-            counts.matched += u64::from(matches(all));
-            let fits = matches(&each[0].1);
-            let failing = each.iter().map(|(criterion, catalogue)| match criterion {
-                Criterion::Creatives => !fits,
-                Criterion::KeyValues | Criterion::Deals => fits && !matches(catalogue),
-                _ => !catalogue.takes_request(auction.request, &mut Room::default()),
+            counts.matched += u64::from(matched.0);
+            let tried = all.try_first((auction, &ask), imp, room);
+            let failing = each.iter().map(|(criterion, catalogue)| match (criterion, catalogue) {
+                (Criterion::Creatives, _) => !tried.fits_creative,
+                (Criterion::Seat, _) => !tried.admits_seat,
+                (Criterion::PrivateAuction, _) => auction.imps[imp].imp.is_private(),
+                (Criterion::Deals, _) => !tried.has_deal,
+                (Criterion::KeyValues, Some(catalogue)) => {
+                    !catalogue.takes_key_values(auction.request, &auction.imps[imp], room)
+                }
+                (_, Some(catalogue)) => !catalogue.takes_request(auction.request, room),
+                (_, None) => false,
             });
             let failing: Vec<bool> = failing.collect();
             for ((_, count), fails) in counts.failed.iter_mut().zip(failing) {
@@ -173,10 +190,10 @@ impl Probe {
     }
 }
 
-/// Whether it was asked: an impression that is matched.
-struct Asked(bool);
+/// Whether an impression was matched.
+struct MatchNoted(bool);
 
-impl Desk for Asked {
+impl Desk for MatchNoted {
     fn decide(&mut self, _: Slot, _: Price, _: Multiplier) -> Result<Cpm, Refusal> {
         self.0 = true;
         Err(Refusal::Throttled)

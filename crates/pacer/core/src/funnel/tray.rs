@@ -1,7 +1,7 @@
 //! The shard's side: rows of the campaigns to which something happened since they were handed over last.
 //!
 //! Counting allocates nothing: a row that finds no room is dropped and counted, and the next batch has
-//! twice the room.
+//! twice the room, as have all after it.
 
 use units::Nanos;
 
@@ -47,12 +47,15 @@ impl FunnelBatch {
 #[derive(Debug)]
 pub struct FunnelTray {
     batch: FunnelBatch,
+    /// Rows that every batch is to have room for.
+    room: usize,
     totals: [u64; FunnelStep::ALL.len()],
 }
 
 impl Default for FunnelTray {
     fn default() -> Self {
-        Self { batch: FunnelBatch::new(), totals: [0; FunnelStep::ALL.len()] }
+        let totals = [0; FunnelStep::ALL.len()];
+        Self { batch: FunnelBatch::new(), room: ROWS_MIN, totals }
     }
 }
 
@@ -109,9 +112,10 @@ impl FunnelTray {
     pub fn hand_over(&mut self, empty: &mut FunnelBatch) {
         assert!(empty.is_empty(), "a batch is handed over once the one before it was taken");
         if self.batch.dropped > 0 {
-            let wanted = (2 * self.batch.rows.capacity()).min(ROWS_MAX);
-            empty.rows.reserve_exact(wanted);
+            self.room = (2 * self.batch.rows.capacity()).clamp(self.room, ROWS_MAX);
         }
+        // Two batches take turns, and both are to have the room.
+        empty.rows.reserve_exact(self.room);
         std::mem::swap(&mut self.batch, empty);
     }
 

@@ -15,13 +15,14 @@
 //! plan (1), and then its span (1), begin, from where it was joined, end (8 each), what had been spent (8)
 //! and seen (32) by then, the limit that others leave (9), until when it holds (8) and for which version of
 //! the account (8); whether there is a learned week (1), and then the learner (4,049) and, with a plan, the
-//! weights that it follows (672). Version 1, which is read and not written, has a state of 121 bytes.
+//! weights that it follows (672). Version 1, which is read and not written, has a state of 121 bytes; its
+//! digests of terms hold other gains of the default, so campaigns that have those begin anew.
 
 use std::hash::{Hash, Hasher as _};
 
 use siphasher::sip::SipHasher13;
 
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::{Daypart, DecodeError, Funds, Hour, Paced, Pacer, Pacing, Shape, index};
 use crate::encoding::{Decoder, Encoder, ranged};
 use crate::ledger::Span;
@@ -320,7 +321,16 @@ impl Paced {
         let plan = Plan::new((kept.span, kept.nominal), target, kept.before, kept.base);
         self.plan = Some(Plan { shared: kept.shared, ..plan });
         (self.choose_ms, self.chosen_for) = (kept.choose_ms, kept.chosen_for);
+        self.lacks_outer = kept.span == Span::Hour;
         self.series.begin(kept.nominal);
+    }
+
+    /// Works out again by which longer flight a campaign is looked at that goes on within an hour's.
+    pub(super) fn complete_resumed(&mut self, hour: &Hour<'_>, funds: &Funds) {
+        let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_outer) else { return };
+        let shape = self.shape(&pacing);
+        let outer = plan::choose(&shape, hour, funds).outer;
+        self.look_by((&shape, outer), hour, funds);
     }
 }
 

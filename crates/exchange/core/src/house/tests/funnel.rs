@@ -106,20 +106,50 @@ fn each_criterion_is_tried_by_itself() {
         (Criterion::KeyValues, 3),
         (Criterion::Countries, 2),
         (Criterion::Creatives, 0),
+        (Criterion::Seat, 0),
+        (Criterion::PrivateAuction, 0),
         (Criterion::Publishers, 0),
         (Criterion::Domains, 0),
         (Criterion::DeviceTypes, 0),
     ];
     assert_eq!(counts, ProbeCounts { impressions: 3, matched: 0, failed: want.to_vec() });
-    // What the creative does not fit says nothing of key values.
+    // A criterion is tried whatever the others say.
     let leaderboard = CreativeSpec { size: Some((728, 90)), ..banner() };
     let counts = probed(german, leaderboard, std::slice::from_ref(&usual));
     assert!(counts.failed.contains(&(Criterion::Creatives, 1)), "{counts:?}");
-    assert!(counts.failed.contains(&(Criterion::KeyValues, 0)), "{counts:?}");
+    assert!(counts.failed.contains(&(Criterion::KeyValues, 1)), "{counts:?}");
     let counts = probed(CampaignTargeting::default(), banner(), &[usual, there]);
-    let failed = vec![(Criterion::Creatives, 0)];
+    let failed =
+        vec![(Criterion::Creatives, 0), (Criterion::Seat, 0), (Criterion::PrivateAuction, 0)];
     assert_eq!(counts, ProbeCounts { impressions: 2, matched: 2, failed });
     let deals = CampaignTargeting { deals: vec!["d".into()], ..CampaignTargeting::default() };
     let counts = probed(deals, banner(), &[request()]);
     assert_eq!(counts.failed[0], (Criterion::Deals, 1));
+}
+
+#[test]
+fn creatives_are_not_blamed_for_seats_private_auctions_and_deals() {
+    let pmp = |private, id: &str, wseat: &[&str]| {
+        let deals = json!([{ "id": id, "wseat": wseat }]);
+        json!({ "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 },
+            "pmp": { "private_auction": private, "deals": deals } }] })
+    };
+    let check = |change: Value, deals: &[&str], want: &[Criterion]| {
+        let deals = deals.iter().map(|deal| (*deal).into()).collect();
+        let targeting = CampaignTargeting { deals, ..CampaignTargeting::default() };
+        let counts = probed(targeting, banner(), &[merged(&request(), &change)]);
+        let failed = counts.failed.iter().filter(|(_, count)| *count > 0);
+        let failed: Vec<Criterion> = failed.map(|(criterion, _)| *criterion).collect();
+        assert_eq!((counts.matched == 1, &failed[..]), (want.is_empty(), want), "{change}");
+    };
+    check(json!({ "wseat": ["other"] }), &[], &[Criterion::Seat]);
+    check(json!({ "bseat": ["acme"] }), &[], &[Criterion::Seat]);
+    check(pmp(0, "d", &[]), &[], &[]);
+    check(pmp(1, "d", &[]), &[], &[Criterion::PrivateAuction]);
+    check(pmp(1, "d", &["acme"]), &["d"], &[]);
+    check(pmp(1, "d", &["acme"]), &["e"], &[Criterion::Deals]);
+    check(pmp(0, "d", &["other", "acme"]), &["d"], &[]);
+    let leaderboard = json!({ "imp": [{ "id": "1", "banner": { "w": 728, "h": 90 } }] });
+    check(leaderboard.clone(), &[], &[Criterion::Creatives]);
+    check(leaderboard, &["d"], &[Criterion::Creatives, Criterion::Deals]);
 }

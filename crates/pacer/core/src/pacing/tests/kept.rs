@@ -206,6 +206,28 @@ fn budgets_that_changed_meanwhile_are_followed_at_once() {
 }
 
 #[test]
+fn who_follows_an_hour_is_looked_at_by_its_day_over_a_restart() {
+    // Within a slot, and once several were missed.
+    for down_ms in [0, 5 * 60_000] {
+        let pacing = pacing(Settings::default());
+        let mut market = Market::begun(&pacing);
+        market.purses.set(0, |funds| funds.hour = limited(1_000, 0));
+        market.run(START_MS + 10 * 60_000 + 1_000);
+        let planned = |market: &Market| market.pacer.planned(Slot(0), market.now_ms);
+        let (span, before) = planned(&market).expect("it follows one");
+        assert_eq!((market.pacer.followed(Slot(0)), span), (Some(Span::Hour), Span::Day));
+        market.now_ms += down_ms;
+        market.restart("UTC", &campaign(0, 1, MONTH), &pacing);
+        market.run(market.now_ms + 500);
+        assert_eq!(market.pacer.followed(Slot(0)), Some(Span::Hour), "{down_ms}");
+        let curve = market.curve();
+        assert_eq!((curve.span, curve.limit), (Span::Day, Nanos::new(4_000_000)), "{down_ms}");
+        let (span, after) = planned(&market).expect("it follows one");
+        assert!(span == Span::Day && after >= before, "{down_ms}: {after} {before}");
+    }
+}
+
+#[test]
 fn a_state_of_a_time_to_come_is_not_gone_on_from() {
     let pacing = pacing(Settings::default());
     let mut market = Market::begun(&pacing);

@@ -119,9 +119,9 @@ impl Controls {
         (self.patience - PATIENCE_RATE * alike).clamp(PATIENCE_MIN, PATIENCE_MAX)
     }
 
-    /// The mean over some wins; nothing, until there is one.
+    /// The mean over some wins. Before the first win of a flight: as the flight before left it, 0 at first.
     fn noise_after(&self, slot: &Deviation, frame: &Frame) -> f64 {
-        let Some(cost) = frame.cost() else { return 0.0 };
+        let Some(cost) = frame.cost() else { return self.noise };
         let wins = (slot.aim / cost).min(1.0);
         let square = if slot.aim > 0.0 { slot.error * slot.error / slot.aim } else { slot.noise };
         let noise = slot.noise + NOISE_MEMORY * wins * (square.min(frame.base) - slot.noise);

@@ -67,6 +67,15 @@ fn slot_dual_moves_by_the_error_beside_what_it_remembers() {
 }
 
 #[test]
+fn slot_dual_remembers_noise_until_the_next_flight_wins() {
+    let it = SlotDual { gain: 0.5, ..SlotDual::default() };
+    let none = Frame { wins_all: 0.0, spent_all: 0.0, spent: 0.0, ..PLAIN };
+    let after = settled(2.0).on_curve().slot_dual(&it, &none).slot_dual(&it, &none);
+    near(after.noise, 16.0);
+    near(after.learned, 800.0);
+}
+
+#[test]
 fn slot_dual_aims_at_what_it_asked_for() {
     let it = SlotDual { gain: 0.5, follow: 1.0, ..SlotDual::default() };
     // The dual is so far from its level as makes a slot spend this part of its own.
