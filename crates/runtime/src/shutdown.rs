@@ -116,7 +116,7 @@ impl Shutdown {
             if self.is_started() {
                 warn!("second signal: ending at once");
             } else {
-                info!(limit = ?self.drain, "draining; a second signal ends at once");
+                info!(limit = ?self.drain, "draining; a second signal ends the drain");
             }
             self.begin();
         }
