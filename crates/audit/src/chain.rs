@@ -16,12 +16,17 @@ mod tests;
 /// The chain of a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The first record in it. None if there is no chain: an earlier release wrote the lane.
+    /// The first record in it that is here. None if there is no chain: see [`Self::absence`].
     pub begins: Option<u64>,
     /// The last record that was found.
     pub last: u64,
     /// How far it reaches as found. None if the last segment is damaged, or has no chain.
     pub found: Option<ChainPoint>,
+    /// The chain behind all segments that are complete, and the last record there: a hash to keep. None
+    /// if there is no such segment.
+    pub complete: Option<(ChainPoint, u64)>,
+    /// Whether an unfinished write comes behind the last record.
+    pub is_torn: bool,
     /// Segments whose bytes are not those that were written, by the hash that the next one holds.
     pub broken: Vec<String>,
     /// How the lane ended.
@@ -30,14 +35,35 @@ pub struct Chain {
     hashes: BTreeSet<ChainHash>,
     /// The last segment with records.
     newest: Option<String>,
+    /// Whether there was a segment.
+    is_begun: bool,
+    /// The segment before, if it is sound and holds no hash.
+    unlinked: Option<String>,
+    /// Whether any segment is sound and holds no hash.
+    has_unlinked: bool,
+}
+
+/// Why a lane has no chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainAbsence {
+    /// There are no segments.
+    Empty,
+    /// An earlier release wrote them.
+    EarlierRelease,
+    /// No segment has a sound header.
+    Damaged,
 }
 
 /// How a lane ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaneEnd {
-    /// Nothing says how: an earlier release wrote it, or the file that says so is gone.
+    /// Nothing says how: it is empty, or an earlier release wrote it.
     #[default]
     Unknown,
+    /// The file that says how is missing.
+    Missing,
+    /// All of it is missing: another lane holds records that this one must have had records before.
+    LaneMissing,
     /// The file that says how is damaged.
     Damaged,
     /// By a clean stop, and what is there is what was sealed.
@@ -53,9 +79,18 @@ pub enum LaneEnd {
 impl Chain {
     /// Whether nothing was changed, as far as the chain tells.
     pub fn is_whole(&self) -> bool {
-        let is_damaged =
-            matches!(self.end, LaneEnd::Damaged | LaneEnd::Altered(_) | LaneEnd::Gone(_));
-        self.broken.is_empty() && !is_damaged
+        let is_sound = matches!(self.end, LaneEnd::Unknown | LaneEnd::Sealed(_) | LaneEnd::Open(_));
+        self.broken.is_empty() && is_sound
+    }
+
+    /// Why there is no chain. None if there is one.
+    pub fn absence(&self) -> Option<ChainAbsence> {
+        match self.begins {
+            Some(_) => None,
+            None if !self.is_begun => Some(ChainAbsence::Empty),
+            None if self.has_unlinked => Some(ChainAbsence::EarlierRelease),
+            None => Some(ChainAbsence::Damaged),
+        }
     }
 
     /// Whether the chain passes through a hash that was kept elsewhere: then all before it is as it
@@ -73,10 +108,23 @@ impl Chain {
         match (segment.before(), walked.hashed) {
             (Some(before), hashed) => {
                 self.join(identity.first, before);
+                self.unlinked = None;
+                self.complete = (!before.is_start()).then_some((before, identity.first - 1));
                 self.found = hashed.map(|(records, hash)| before.then(records, hash));
             }
-            (None, _) => self.found = None,
+            (None, hashed) => {
+                let name = identity.file_name();
+                if hashed.is_some() && self.begins.is_some() {
+                    // Segments have held a hash ever since the chain began.
+                    self.broken.push(name.clone());
+                }
+                self.has_unlinked |= hashed.is_some();
+                self.unlinked = hashed.map(|_| name);
+                (self.found, self.complete) = (None, None);
+            }
         }
+        self.is_begun = true;
+        self.is_torn = walked.damage.torn.is_some();
         self.hashes.extend(self.found.filter(|point| !point.is_start()).map(|point| point.hash));
         // One without records adds nothing, though it vouches for those before.
         if walked.hashed.is_none_or(|(records, _)| records > 0) {
@@ -91,7 +139,15 @@ impl Chain {
             }
         } else {
             self.begins.get_or_insert(first);
-            self.hashes.insert(before.hash);
+            // A segment without a hash has none that this one could hold.
+            if let Some(name) = self.unlinked.take()
+                && self.broken.last() != Some(&name)
+            {
+                self.broken.push(name);
+            }
+            if !self.is_begun {
+                self.hashes.insert(before.hash);
+            }
         }
         if self.found.is_some_and(|found| found != before) {
             self.broken.extend(self.newest.take());
@@ -102,6 +158,13 @@ impl Chain {
     pub(crate) fn finish(&mut self, lane: &Lane<'_>) {
         let newest = lane.segments().last().map(Segment::identity);
         self.end = match lane.end() {
+            // The file is written before the first record of a chain.
+            EndFile::Absent if self.found.is_some_and(|found| !found.is_start()) => {
+                match lane.end_now() {
+                    EndFile::Sound(end) => LaneEnd::Open(end),
+                    _ => LaneEnd::Missing,
+                }
+            }
             EndFile::Absent => LaneEnd::Unknown,
             EndFile::Damaged => LaneEnd::Damaged,
             EndFile::Sound(end) if !end.is_sealed || newest > Some(end.newest) => {
@@ -112,5 +175,8 @@ impl Chain {
                 if found == end.chain { LaneEnd::Sealed(end) } else { LaneEnd::Altered(end) }
             }
         };
+        if !matches!(self.end, LaneEnd::Open(_)) {
+            self.complete = self.found.filter(|found| !found.is_start()).map(|it| (it, self.last));
+        }
     }
 }

@@ -74,7 +74,8 @@ pub struct Walked {
     pub bytes: u64,
     /// Whether who was told of records wants no more.
     pub is_over: bool,
-    /// How many records it has, and their hash. None if something is wrong, or nobody asked.
+    /// How many records it has, and their hash, up to an unfinished write. None if anything else is wrong, or
+    /// nobody asked.
     pub hashed: Option<(u64, ChainHash)>,
 }
 
@@ -141,6 +142,11 @@ impl<'d> Lane<'d> {
     /// How far it reached when that was last noted.
     pub const fn end(&self) -> EndFile {
         self.end
+    }
+
+    /// How far it reaches by now, while it is written. What cannot be read counts as damaged.
+    pub(crate) fn end_now(&self) -> EndFile {
+        EndFile::read(self.folder).unwrap_or(EndFile::Damaged)
     }
 
     /// Every sequence up to here was durable once; 0 where nothing is known.
@@ -235,8 +241,11 @@ impl<'d> Lane<'d> {
                 }
                 Stop::Damage => (),
             }
+            walked.hashed = frames.hash().map(|hash| (next - identity.first, hash));
         }
         self.walk_damaged(segment, next.max(from), &mut walked, visit)?;
+        // Behind the last record an unfinished write is no damage.
+        walked.hashed = walked.hashed.filter(|_| walked.damage.is_only_torn());
         Ok(walked)
     }
 
@@ -302,6 +311,11 @@ impl Damage {
     /// Whether anything that was durable is lost.
     pub const fn is_corrupt(&self) -> bool {
         !self.corruptions.is_empty()
+    }
+
+    /// Whether nothing is wrong but an unfinished write.
+    const fn is_only_torn(&self) -> bool {
+        self.torn.is_some() && self.corruptions.is_empty()
     }
 
     /// Adds what is wrong in a later segment.

@@ -24,7 +24,7 @@ mod survey;
 pub mod testing;
 
 pub use billing::{BILLED_MAX, Settlement, UnrecordedBilling};
-pub use chain::{Chain, LaneEnd};
+pub use chain::{Chain, ChainAbsence, LaneEnd};
 pub use directory::{Directory, OpenError};
 pub use eventlog::lane::{KnownReach, LaneKind};
 pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, ReadError, Torn};

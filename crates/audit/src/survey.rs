@@ -10,7 +10,7 @@ use events::{Gap, Kind};
 use exchange_core::delivery::JournalRecord;
 use exchange_core::record::{AuctionRecord, GenerationFacts};
 
-use crate::chain::Chain;
+use crate::chain::{Chain, ChainAbsence, LaneEnd};
 use crate::directory::Directory;
 use crate::lane::{Damage, Lane, Room, Segment};
 use crate::place::Place;
@@ -211,7 +211,18 @@ pub fn verify(
         survey.chain = Some(chain);
         Ok(survey)
     };
-    Ok([one(LaneKind::Durable)?, one(LaneKind::Firehose)?])
+    let mut surveys = [one(LaneKind::Durable)?, one(LaneKind::Firehose)?];
+    let [durable, firehose] = &mut surveys;
+    // A generation is durable before any auction is recorded.
+    let auctions = firehose.tally.kinds.get(&Kind::Auction.code());
+    if let Some(chain) = &mut durable.chain
+        && chain.absence() == Some(ChainAbsence::Empty)
+        && chain.end == LaneEnd::Unknown
+        && auctions.is_some_and(|auctions| *auctions > 0)
+    {
+        chain.end = LaneEnd::LaneMissing;
+    }
+    Ok(surveys)
 }
 
 /// What both lanes hold, by their indexes where there are any: what is wrong within a segment that

@@ -38,6 +38,8 @@ pub use index::{Entry, INDEX_BYTES_MAX, INDEX_ENTRIES_MAX, INDEX_VERSION, Index}
 pub use item::{Corruption, Item, Problem, ReadError, Record, Torn};
 pub use reader::{Reader, begins, newest, segments};
 pub use scan::{Found, Scan, Step, Window};
+#[cfg(any(test, feature = "testing"))]
+pub use segment::encode_unlinked_header;
 pub use segment::{
     FORMAT_VERSION, FRAME_BYTES, Frame, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX,
     SEGMENT_BYTES_LIMIT, SEGMENT_RECORDS_MAX, SEQUENCE_MAX, SegmentHeader, aligned, encode_frame,

@@ -168,6 +168,12 @@ pub fn encode_header(
     header
 }
 
+/// The header of a segment without a chain, as an earlier release wrote it: for tests.
+#[cfg(any(test, feature = "testing"))]
+pub fn encode_unlinked_header(identity: Identity, keep_from: u64) -> [u8; HEADER_BYTES_MIN] {
+    encode_version(identity, keep_from, UNCHAINED_VERSION)
+}
+
 /// The part of a header that every version has.
 pub(crate) fn encode_version(
     identity: Identity,

@@ -138,3 +138,101 @@ fn a_crash_is_no_damage_and_a_segment_that_had_begun_is_missed() {
     assert!(!firehose.is_sound());
     assert!(matches!(firehose.chain.unwrap().end, LaneEnd::Gone(_)));
 }
+
+/// A segment as an earlier release would have written it: without the hash of the one before.
+fn unlink(file: &Path) {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let identity = Identity::from_file_name(name).unwrap();
+    edit(file, |bytes| {
+        let mut header = eventlog::encode_unlinked_header(identity, 0).to_vec();
+        for found in Scan::whole(identity, bytes) {
+            let Found::Record(frame) = found else { panic!("{found:?}") };
+            let (place, numbers) = ((identity, header.len()), (frame.sequence, frame.durable));
+            encode_frame(&mut header, place, numbers, (frame.kind, frame.time_ms), &[b'z'; 100]);
+        }
+        *bytes = header;
+    });
+}
+
+#[test]
+fn a_segment_without_a_hash_has_no_place_in_a_chain() {
+    for at in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).seal(START_MS);
+        let file = &files(folder.path())[at];
+        unlink(file);
+        let [_, firehose] = verified(folder.path());
+        let (chain, name) = (firehose.chain.as_ref().unwrap(), file.file_name().unwrap());
+        assert_eq!(chain.broken, [name.to_str().unwrap()], "{at}");
+        assert!(!firehose.is_sound());
+    }
+}
+
+/// What was a hash to keep stays in the chain while the lane is written.
+#[test]
+fn beside_a_writer_the_hash_to_keep_is_that_of_complete_segments() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = write(folder.path());
+    let [_, firehose] = verified(folder.path());
+    let chain = firehose.chain.unwrap();
+    let (kept, last) = chain.complete.unwrap();
+    assert_eq!((chain.last, last, kept.records), (20, 14, 14));
+    log.firehose(200, START_MS, &[b'x'; 100]);
+    let [_, firehose] = verified(folder.path());
+    assert!(firehose.chain.unwrap().holds(&kept.hash));
+}
+
+#[test]
+fn a_chain_has_its_file_of_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path()).seal(START_MS);
+    let files = files(folder.path());
+    fs::remove_file(&files[2]).unwrap();
+    fs::remove_file(files[2].with_file_name(END_NAME)).unwrap();
+    let [_, firehose] = verified(folder.path());
+    assert!(!firehose.is_sound());
+    assert_eq!(firehose.chain.unwrap().end, LaneEnd::Missing);
+}
+
+#[test]
+fn auctions_without_a_durable_lane_are_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = SampleLog::open(folder.path(), 1000);
+    log.durable(200, START_MS, b"generation");
+    log.raw(b"an auction", 1, START_MS);
+    log.seal(START_MS);
+    let [durable, _] = verified(folder.path());
+    assert!(durable.is_sound());
+    fs::remove_dir_all(folder.path().join("durable")).unwrap();
+    let [durable, firehose] = verified(folder.path());
+    assert!(!durable.is_sound() && firehose.is_sound());
+    assert_eq!(durable.chain.unwrap().end, LaneEnd::LaneMissing);
+}
+
+#[test]
+fn an_unfinished_write_ends_no_chain() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(write(folder.path()));
+    edit(&files(folder.path())[2], |bytes| bytes.truncate(bytes.len() - 9));
+    let [_, firehose] = verified(folder.path());
+    assert!(firehose.is_sound() && firehose.damage.torn.is_some());
+    let chain = firehose.chain.unwrap();
+    assert!(chain.is_torn);
+    assert_eq!((chain.last, chain.found.unwrap().records), (19, 19));
+}
+
+#[test]
+fn a_chain_is_absent_for_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = SampleLog::open(folder.path(), 1000);
+    log.firehose(200, START_MS, b"one");
+    log.seal(START_MS);
+    edit(&files(folder.path())[0], |bytes| bytes[9] ^= 1);
+    let [durable, firehose] = verified(folder.path()).map(|survey| survey.chain.unwrap());
+    assert_eq!(durable.absence(), Some(ChainAbsence::Empty));
+    assert_eq!(firehose.absence(), Some(ChainAbsence::Damaged));
+    edit(&files(folder.path())[0], |bytes| bytes[9] ^= 1);
+    unlink(&files(folder.path())[0]);
+    let [_, firehose] = verified(folder.path()).map(|survey| survey.chain.unwrap());
+    assert_eq!(firehose.absence(), Some(ChainAbsence::EarlierRelease));
+}

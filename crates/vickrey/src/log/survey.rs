@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::time::Instant;
 
-use audit::{Chain, ChainHash, ChainPoint, Depth, Kind, LaneEnd, LogEnd, Survey, Tally};
+use audit::{
+    Chain, ChainAbsence, ChainHash, ChainPoint, Depth, Kind, LaneEnd, LogEnd, Survey, Tally,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -67,7 +69,7 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<E
         for hash in &lost {
             writeln!(
                 out,
-                "NOT IN THE CHAIN {hash}: what it vouched for was changed, or removed since"
+                "NOT IN THE CHAIN {hash}: a record up to this hash was changed, or retention removed it"
             )?;
         }
         let verdict = if is_sound { "sound" } else { "DAMAGED" };
@@ -121,8 +123,10 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
     }
     if let Some(chain) = chain {
         write_chain(chain, out)?;
-        if let (Some(known), LaneEnd::Open(_) | LaneEnd::Gone(_) | LaneEnd::Unknown) =
-            (reach, chain.end)
+        if let (
+            Some(known),
+            LaneEnd::Open(_) | LaneEnd::Gone(_) | LaneEnd::Missing | LaneEnd::Unknown,
+        ) = (reach, chain.end)
         {
             let (through, time) = (known.watermark.sequence, line::time(known.time_ms));
             writeln!(
@@ -144,22 +148,20 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
 
 /// How far the lane reaches, and whether it is what was written.
 fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
-    let through = |point: ChainPoint, last: u64| {
-        let records = line::count(point.records, "record", "records");
-        format!("{records} through {last}, hash {}", point.hash)
-    };
-    match (chain.begins, chain.found) {
-        (None, _) => writeln!(out, "  chain      none: an earlier release wrote this")?,
-        (Some(1), Some(found)) => writeln!(out, "  chain      {}", through(found, chain.last))?,
-        (Some(begins), Some(found)) => {
-            writeln!(out, "  chain      from record {begins}: {}", through(found, chain.last))?;
+    match chain.absence() {
+        Some(ChainAbsence::Empty) => writeln!(out, "  chain      none: the lane is empty")?,
+        Some(ChainAbsence::EarlierRelease) => {
+            writeln!(out, "  chain      none: an earlier release wrote this")?;
         }
-        (Some(_), None) => writeln!(out, "  chain      ends in damage")?,
+        Some(ChainAbsence::Damaged) => {
+            writeln!(out, "  chain      not known: no segment has a sound header")?;
+        }
+        None => write_links(chain, out)?,
     }
     for segment in &chain.broken {
         writeln!(
             out,
-            "  DAMAGED    {segment} is not what was written: the next segment has another hash of it"
+            "  DAMAGED    {segment} is not what was written: its hash is not the one in the chain"
         )?;
     }
     let sealed_at = |end: &LogEnd| format!("{}, at a clean stop", line::time(end.time_ms));
@@ -167,21 +169,59 @@ fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
         LaneEnd::Unknown => {
             writeln!(out, "  end        not known: nothing says how far this reached")
         }
+        LaneEnd::Missing => writeln!(
+            out,
+            "  DAMAGED    the file `end`, which says how far this reached, is missing"
+        ),
+        LaneEnd::LaneMissing => writeln!(
+            out,
+            "  DAMAGED    all of this lane is missing: auctions are recorded only after a record here"
+        ),
         LaneEnd::Damaged => {
             writeln!(out, "  DAMAGED    the file `end`, which says how far this reached")
         }
+        LaneEnd::Sealed(end) if end.chain.is_start() && end.last > 0 => {
+            writeln!(out, "  end        sealed {}, by number only: no hash", sealed_at(&end))
+        }
         LaneEnd::Sealed(end) => writeln!(out, "  end        sealed {}", sealed_at(&end)),
         LaneEnd::Altered(end) => {
-            let was = through(end.chain, end.last);
-            writeln!(out, "  DAMAGED    the end: sealed {} with {was}", sealed_at(&end))
+            let (records, hash) = (counted(end.chain, end.last), end.chain.hash);
+            writeln!(
+                out,
+                "  DAMAGED    the end: sealed {} with {records}, hash {hash}",
+                sealed_at(&end)
+            )
         }
         LaneEnd::Open(_) => {
             writeln!(out, "  end        open: it is being written, or was not stopped cleanly")
         }
         LaneEnd::Gone(end) => {
-            writeln!(out, "  DAMAGED    {}, which had begun, is missing", end.newest.file_name())
+            let name = end.newest.file_name();
+            writeln!(out, "  DAMAGED    {name}, which had begun, is missing: {COPIED}")
         }
     }
+}
+
+/// What may look like damage and is none.
+const COPIED: &str = "it is lost, or this is a copy of a running record that was made without taking each file `end` first";
+
+/// The records of the chain, and a hash to keep.
+fn write_links(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
+    let Some(found) = chain.found else { return writeln!(out, "  chain      ends in damage") };
+    let begins = chain.begins.filter(|begins| *begins > 1);
+    let here = begins.map(|begins| format!("; of them from {begins} on are here"));
+    let torn = if chain.is_torn { "; ends in an unfinished write" } else { "" };
+    let hash = match chain.complete {
+        Some((point, last)) if last == chain.last => format!(", hash {}", point.hash),
+        Some((point, last)) => format!("; hash through record {last}, to keep: {}", point.hash),
+        None => "; no segment is complete, so there is no hash to keep yet".to_owned(),
+    };
+    let (records, here) = (counted(found, chain.last), here.unwrap_or_default());
+    writeln!(out, "  chain      {records}{here}{torn}{hash}")
+}
+
+fn counted(point: ChainPoint, last: u64) -> String {
+    format!("{} through {last}", line::count(point.records, "record", "records"))
 }
 
 fn as_json(survey: &Survey) -> Value {
@@ -229,6 +269,8 @@ fn as_json(survey: &Survey) -> Value {
 fn chain_json(chain: &Chain) -> Value {
     let (end, sealed) = match chain.end {
         LaneEnd::Unknown => ("unknown", None),
+        LaneEnd::Missing => ("missing", None),
+        LaneEnd::LaneMissing => ("lane_missing", None),
         LaneEnd::Damaged => ("damaged", None),
         LaneEnd::Sealed(end) => ("sealed", Some(end)),
         LaneEnd::Altered(end) => ("altered", Some(end)),
@@ -239,7 +281,9 @@ fn chain_json(chain: &Chain) -> Value {
         "begins": chain.begins,
         "records": chain.found.map(|found| found.records),
         "last": chain.last,
-        "hash": chain.found.map(|found| found.hash.to_string()),
+        "hash": chain.complete.map(|(point, _)| point.hash.to_string()),
+        "hash_last": chain.complete.map(|(_, last)| last),
+        "ends_unfinished": chain.is_torn,
         "broken": chain.broken,
         "end": end,
         "sealed_records": sealed.map(|end| end.chain.records),
