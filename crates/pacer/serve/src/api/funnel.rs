@@ -288,6 +288,6 @@ fn below_floor(matched: &str, hour: &FunnelWindow, currency: Option<Currency>) -
     let words = format!("its bids for {matched} were below the floor");
     let (Some(shortfall), Some(currency)) = (hour.shortfall, currency) else { return words };
     let shown = |price| Amount::of_thousand(price, currency);
-    let (bid, floor) = (shown(shortfall.bid), shown(shortfall.floor));
+    let [bid, floor] = shown(shortfall.bid).compared(shown(shortfall.floor));
     format!("{words}: highest bid {bid}, median floor {floor}, for 1000 impressions")
 }

@@ -53,6 +53,10 @@ fn the_first_cause_is_told() {
     let floor = "its bids for 92 % of the 1,000 impressions that it matched in the last hour were \
                  below the floor: highest bid 0.40 USD, median floor 1.20 USD, for 1000 impressions";
     check_cause(&fixture, "below_floor", floor, "raise `bid`");
+    set(window(12_000, counts, Some(Shortfall { bid: price("100"), floor: price("100.004") })));
+    let told_apart = floor.replace("0.40 USD", "100.00 USD").replace("1.20 USD", "100.004 USD");
+    check_cause(&fixture, "below_floor", &told_apart, "raise `bid`");
+    set(window(12_000, counts, shortfall));
     let shown = fixture.get("/v1/campaigns/filed/why");
     let hour = &shown["funnel"]["hour"];
     let steps = ["offered", "matched", "below_floor", "bid", "won", "billed", "outranked"];
