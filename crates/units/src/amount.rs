@@ -60,17 +60,36 @@ impl Amount {
         Self { nanos: Nanos::new(price.micros().saturating_mul(1000)), currency }
     }
 
+    /// Two amounts to be compared: with all digits where they would be shown alike and are not.
+    pub fn compared(self, other: Self) -> [String; 2] {
+        let shown = [self, other].map(|it| it.to_string());
+        match shown[0] == shown[1] && self != other {
+            true => [self, other].map(|it| format!("{} {}", it.figures_to(PLACES), it.currency)),
+            false => shown,
+        }
+    }
+
     /// Without the currency, as in a column that names it above.
     pub fn figures(self) -> String {
-        let known = MINOR_DIGITS.iter().find(|(code, _)| *code == self.currency.code());
-        let minor = known.map_or(2, |(_, digits)| *digits);
-        let unit = 10u64.pow(9);
-        let (whole, fraction) = (self.nanos.get() / unit, self.nanos.get() % unit);
-        let digits = format!("{fraction:0PLACES$}");
-        let places = match whole {
+        let (whole, digits) = self.parts();
+        self.figures_to(match whole {
             0 => digits.find(|digit| digit != '0').unwrap_or(0) + SIGNIFICANT,
             _ => SIGNIFICANT.saturating_sub(whole.to_string().len()),
-        };
+        })
+    }
+
+    /// The whole units, and the digits of the fraction.
+    fn parts(self) -> (u64, String) {
+        let unit = 10u64.pow(9);
+        let fraction = self.nanos.get() % unit;
+        (self.nanos.get() / unit, format!("{fraction:0PLACES$}"))
+    }
+
+    /// With so many digits behind the point, or those of its currency; zeros at the end are left out.
+    fn figures_to(self, places: usize) -> String {
+        let known = MINOR_DIGITS.iter().find(|(code, _)| *code == self.currency.code());
+        let minor = known.map_or(2, |(_, digits)| *digits);
+        let (whole, digits) = self.parts();
         let shown = &digits[..places.clamp(minor, PLACES)];
         let kept = shown.trim_end_matches('0').len().max(minor);
         match kept {
@@ -102,6 +121,18 @@ pub fn grouped(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_that_are_compared_are_told_apart() {
+        let check = |one: u64, other: u64, want: [&str; 2]| {
+            let usd = |nanos| Amount::new(Nanos::new(nanos), Currency::USD);
+            assert_eq!(usd(one).compared(usd(other)), want.map(|it| format!("{it} USD")));
+        };
+        check(100_000_000_000, 100_004_000_000, ["100.00", "100.004"]);
+        check(100_000_000_001, 100_000_000_000, ["100.000000001", "100.00"]);
+        check(1_000_000_000, 1_500_000_000, ["1.00", "1.50"]);
+        check(100_004_000_000, 100_004_000_000, ["100.00", "100.00"]);
+    }
 
     #[test]
     fn amounts_are_written_as_people_do() {

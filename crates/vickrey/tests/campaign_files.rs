@@ -291,7 +291,14 @@ fn refused_files_of_campaigns_are_told_everywhere() {
     place.write("b.toml", &CAMPAIGN.replace("2.5", "-2.5"));
     let reloaded = ask(admin, "POST /v1/reload");
     assert!(reloaded.starts_with("HTTP/1.1 422"), "{reloaded}");
-    let problem = ["b.toml", "campaign[0].bid.value", "stays in force"];
+    let problem = [
+        "b.toml",
+        "campaign[0].bid.value",
+        "stays in force",
+        r#""code":"invalid_campaign_files""#,
+        r#""needs_restart":[]"#,
+        r#""differences":[]"#,
+    ];
     for told in problem {
         assert!(reloaded.contains(told), "no {told} in {reloaded}");
     }

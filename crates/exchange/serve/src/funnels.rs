@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::purse::ParcelBox;
 
 /// How often parcels are taken.
 const TAKEN_EVERY: Duration = Duration::from_millis(500);
+/// Campaigns whose past is gone through before others may look: less than a millisecond.
+const FOLDED_AT_ONCE: usize = 500;
 /// Copies of requests that are kept, and for how long. They take 16 KiB each at most.
 const COPIES_MAX: usize = 256;
 const COPY_MS_MAX: u64 = 3_600_000;
@@ -36,6 +39,10 @@ pub(crate) struct Funnels(Arc<Inner>);
 struct Inner {
     boxes: Vec<ParcelBox>,
     book: Mutex<FunnelBook>,
+    /// The latest generation whose campaigns are followed.
+    followed: AtomicU64,
+    /// Counts that found no row at their shard: they are in no funnel.
+    dropped: AtomicU64,
     copies: Mutex<Copies>,
 }
 
@@ -59,7 +66,8 @@ impl Funnels {
     pub fn new(shards: usize) -> Self {
         let boxes = (0..shards).map(|_| ParcelBox::new()).collect();
         let book = Mutex::new(FunnelBook::new(unix_ms()));
-        Self(Arc::new(Inner { boxes, book, copies: Mutex::default() }))
+        let (followed, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self(Arc::new(Inner { boxes, book, followed, dropped, copies: Mutex::default() }))
     }
 
     /// Where shards leave their parcels, by shard.
@@ -91,21 +99,31 @@ impl Funnels {
         self.0.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what shards have left.
+    /// Takes what shards have left, and forgets what is too old.
     fn take(&self, now_ms: u64) {
         self.book().advance(now_ms);
+        while self.book().fold_some(FOLDED_AT_ONCE) {
+            // This thread is the last to run: who waits for the book is to have it.
+            std::thread::yield_now();
+        }
         for parcels in &self.0.boxes {
             let mut parcel = parcels.open();
+            self.0.dropped.fetch_add(parcel.batch.dropped, Ordering::Relaxed);
             self.book().take(&mut parcel.batch);
             let mut copies = self.copies();
             parcel.copies().iter().for_each(|body| copies.keep(now_ms, body));
             parcel.clear();
         }
+        // Without traffic as well.
+        self.copies().forget_old(now_ms);
     }
 
-    /// Campaigns that may bid from now on.
-    pub fn follow(&self, house: &Catalogue) {
+    /// Campaigns of a generation, which may bid from now on; not those of one before.
+    pub fn follow(&self, house: &Catalogue, generation: u64) {
         let mut book = self.book();
+        if self.0.followed.fetch_max(generation, Ordering::Relaxed) > generation {
+            return;
+        }
         book.advance(unix_ms());
         book.follow(house.campaigns().iter().map(|campaign| campaign.slot));
     }
@@ -146,7 +164,7 @@ impl Funnels {
         let help =
             "Impressions that are in no campaign's funnel: there were too many campaigns at once.";
         page.counters("exchange_house_impressions_uncounted", help)?
-            .value(&[], self.book().dropped())
+            .value(&[], self.0.dropped.load(Ordering::Relaxed))
     }
 }
 
@@ -154,10 +172,7 @@ impl Copies {
     /// Keeps a request, unless one came shortly before. Where there are too many, every second goes, and
     /// the gap between two is twice as long.
     fn keep(&mut self, now_ms: u64, body: &[u8]) {
-        let oldest = now_ms.saturating_sub(COPY_MS_MAX);
-        while self.kept.front().is_some_and(|(at, _)| *at < oldest) {
-            self.kept.pop_front();
-        }
+        self.forget_old(now_ms);
         if self.kept.back().is_some_and(|(at, _)| now_ms < at.saturating_add(self.gap_ms)) {
             return;
         }
@@ -171,6 +186,13 @@ impl Copies {
             self.gap_ms = (2 * self.gap_ms).clamp(1_000, most + 1);
         }
         self.kept.push_back((now_ms, body.into()));
+    }
+
+    fn forget_old(&mut self, now_ms: u64) {
+        let oldest = now_ms.saturating_sub(COPY_MS_MAX);
+        while self.kept.front().is_some_and(|(at, _)| *at < oldest) {
+            self.kept.pop_front();
+        }
     }
 }
 
@@ -194,5 +216,24 @@ mod tests {
         );
         let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
         assert!(gaps.clone().max() <= Some(30_000) && gaps.min() >= Some(10_000), "{times:?}");
+    }
+
+    #[test]
+    fn copies_are_forgotten_after_an_hour_without_traffic() {
+        let funnels = Funnels::new(1);
+        let now = unix_ms();
+        funnels.copies().keep(now, b"{}");
+        funnels.take(now + COPY_MS_MAX);
+        assert_eq!(funnels.copies().kept.len(), 1);
+        funnels.take(now + COPY_MS_MAX + 1);
+        assert_eq!(funnels.copies().kept.len(), 0);
+    }
+
+    #[test]
+    fn campaigns_of_a_generation_before_are_not_followed() {
+        let funnels = Funnels::new(1);
+        funnels.follow(&Catalogue::default(), 7);
+        funnels.follow(&Catalogue::default(), 3);
+        assert_eq!(funnels.0.followed.load(Ordering::Relaxed), 7);
     }
 }

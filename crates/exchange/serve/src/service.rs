@@ -143,7 +143,7 @@ impl Exchange {
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {
-            funnels.follow(&current.borrow().campaigns.house);
+            funnels.follow(&current.borrow().campaigns.house, 0);
         }
         let funnelling = funnels.as_ref().map(Funnels::start).transpose();
         let funnelling = funnelling.map_err(ExchangeError::Thread)?;
@@ -235,11 +235,14 @@ impl Exchange {
     /// # Errors
     /// It cannot be recorded: those before stay in force.
     pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, Unrecorded> {
-        let mut generations = self.generations.lock().expect("nothing panics while it builds");
         let house = campaigns.house.clone();
-        let number = generations.set_campaigns(Arc::new(campaigns))?;
+        let number = {
+            let mut generations = self.generations.lock().expect("nothing panics while it builds");
+            generations.set_campaigns(Arc::new(campaigns))?
+        };
+        // Who waits for a generation does not wait for this as well.
         if let Some(funnels) = &self.funnels {
-            funnels.follow(&house);
+            funnels.follow(&house, number);
         }
         Ok(number)
     }

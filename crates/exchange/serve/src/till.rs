@@ -39,7 +39,8 @@ impl<'p> House<'p> {
         let limits = &snapshot.config().house;
         let answer = purse.bid(&snapshot.campaigns().house, (auction, &ask, limits));
         shard.metrics.house_left_out.add(answer.left_out);
-        if !auction.request.is_test() {
+        let request = auction.request;
+        if !request.is_test() && !request.is_coppa() {
             purse.copy(body);
         }
         Some(Self { purse, ask, answer }).filter(|house| !house.answer.bids.is_empty())

@@ -144,6 +144,13 @@ impl FunnelCounts {
         self.spent = Nanos::new(self.spent.get().saturating_add(other.spent.get()));
     }
 
+    /// Bids of which nothing came: their auctions were abandoned, or go on.
+    pub fn abandoned(&self) -> u32 {
+        use FunnelStep::{Bid, Outbid, Refused, Rejected, Returned, Won};
+        let ended = [Outbid, Rejected, Refused, Returned, Won];
+        ended.into_iter().fold(self.get(Bid), |left, step| left.saturating_sub(self.get(step)))
+    }
+
     /// Impressions that it would have bid for, where better bids of the house took its place.
     pub fn outranked(&self) -> u32 {
         use FunnelStep::{BelowFloor, Bid, Budget, Hours, Ledger, Matched, Pace};

@@ -41,6 +41,7 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
     let mut first = 0;
     for part in 0..=144 {
         book.advance(START + part * PART_MS);
+        while book.fold_some(1_000) {}
         for slots in (0..CAMPAIGNS).collect::<Vec<_>>().chunks(ROWS_MIN) {
             let (mut tray, mut taken) = (FunnelTray::default(), FunnelBatch::new());
             for slot in slots {

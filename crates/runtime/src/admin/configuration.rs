@@ -129,8 +129,11 @@ fn show(in_force: &InForce) -> Reply {
 fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
     match outcome {
         Ok(ReloadSummary {
-            campaigns: Some(CampaignFiles::Refused(problems)), generation, ..
-        }) => refused(&problems, generation),
+            campaigns: Some(CampaignFiles::Refused(problems)),
+            generation,
+            differences,
+            needs_restart,
+        }) => refused(&problems, generation, (&differences, &needs_restart)),
         Ok(ReloadSummary { campaigns: Some(CampaignFiles::Unavailable(why)), .. }) => {
             let message = format!("the configuration is in force; the files of campaigns: {why}");
             Reply::error(ErrorCode::Unavailable, &message)
@@ -154,7 +157,11 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
 }
 
 /// The reply where the files of accounts and campaigns are refused, though the configuration is not.
-fn refused(problems: &[Problem], generation: u64) -> Reply {
+fn refused(
+    problems: &[Problem],
+    generation: u64,
+    (differences, needs_restart): (&[Difference], &[String]),
+) -> Reply {
     let count = problems.len();
     let noun = if count == 1 { "problem" } else { "problems" };
     let message = format!(
@@ -162,8 +169,14 @@ fn refused(problems: &[Problem], generation: u64) -> Reply {
          accounts and campaigns; what they defined before stays in force"
     );
     let listed: Value = problems.iter().map(problem).collect();
-    let members = json!({ "count": count, "problems": listed });
-    Reply::error_with(ErrorCode::InvalidConfiguration, &message, members)
+    let members = json!({
+        "count": count,
+        "problems": listed,
+        "generation": generation,
+        "differences": differences.iter().map(Difference::to_json).collect::<Value>(),
+        "needs_restart": needs_restart,
+    });
+    Reply::error_with(ErrorCode::InvalidCampaignFiles, &message, members)
 }
 
 fn taken(files: &CampaignFiles) -> Value {

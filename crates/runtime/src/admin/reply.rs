@@ -51,6 +51,9 @@ pub enum ErrorCode {
     Unavailable,
     /// 422: what was asked for has problems, all of which are told, and nothing was changed.
     InvalidConfiguration,
+    /// 422: files of accounts and campaigns have problems, all of which are told: what they defined before
+    /// stays in force, and so does the configuration that was asked for.
+    InvalidCampaignFiles,
     /// 500: a defect of ours.
     Defect,
 }
@@ -76,6 +79,7 @@ impl ErrorCode {
             Self::TooManyRequests => "too_many_requests",
             Self::Unavailable => "unavailable",
             Self::InvalidConfiguration => "invalid_configuration",
+            Self::InvalidCampaignFiles => "invalid_campaign_files",
             Self::Defect => "defect",
         }
     }
@@ -96,9 +100,10 @@ impl ErrorCode {
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::KeyReused | Self::InvalidDefinition | Self::InvalidConfiguration => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
+            Self::KeyReused
+            | Self::InvalidDefinition
+            | Self::InvalidConfiguration
+            | Self::InvalidCampaignFiles => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Defect => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::table::Column::{Figures, Text};
 use super::table::{amount, count, obeyed_by_none, table, text};
 
-/// Steps of a funnel: the key, its name, and whether it is told where it is nothing.
-const STEPS: [(&str, &str, bool); 15] = [
+/// Steps of a funnel: the key, its name, and whether it is shown where it is 0.
+const STEPS: [(&str, &str, bool); 16] = [
     ("offered", "offered to it", true),
     ("matched", "matched", true),
     ("hours", "  outside of its hours", false),
@@ -23,6 +23,7 @@ const STEPS: [(&str, &str, bool); 15] = [
     ("rejected", "  failed a check", false),
     ("refused", "  its account did not pay", false),
     ("returned", "  returned beside the winner", false),
+    ("abandoned", "  abandoned, or not over yet", false),
     ("won", "won", true),
     ("billed", "billed", true),
 ];
@@ -77,6 +78,12 @@ pub(super) fn funnel(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     let spent = |window: &Value| amount(&window["spent"], &answer["currency"]);
     rows.push(["spent".to_owned(), spent(hour), spent(day)]);
     table(&head, &rows, out)?;
+    if day["cut"] == true {
+        writeln!(
+            out,
+            "hours of the last day were dropped: there was no room for those of all campaigns"
+        )?;
+    }
     criteria(&answer["mismatches"], out)
 }
 

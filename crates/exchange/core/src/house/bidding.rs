@@ -294,12 +294,12 @@ impl Bidding<'_, '_> {
         let Some(own) = self.catalogue.campaigns().get(campaign) else { return };
         let shown = self.imp.terms.multiplier;
         let Ok(decided) = desk.decide(own.slot, own.rules.price, shown) else { return };
-        // Bids round down, so that none is above what was decided.
+        // Bids round down, so that none is above what was decided. One that comes to nothing is below
+        // every floor.
         let price = match ratio == Ratio::ONE {
             true => Some(decided),
             false => ratio.convert(decided, Round::Down),
         };
-        let price = price.filter(|price| *price > Cpm::ZERO);
         let Some(price) = price else { return };
         let mut missed = None;
         let mut reaches_one = false;
@@ -317,6 +317,8 @@ impl Bidding<'_, '_> {
     /// A floor of the auction's beside what was decided, in the account's currency.
     fn shortfall(&self, (bid, floor): (Cpm, Cpm), own: Currency) -> Shortfall {
         let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
+        // Where there is none, it is the least amount there is.
+        let floor = floor.max(Cpm::new(1).expect("it is small"));
         let floor = rates.convert(floor, currency, own, Round::Up).unwrap_or(Cpm::MAX);
         Shortfall { bid, floor }
     }

@@ -39,9 +39,13 @@ impl Parcel {
         &self.copies[..self.copied]
     }
 
-    /// It was taken; its room is kept.
+    /// It was taken; its room is kept, and nothing of what was in copies.
     pub fn clear(&mut self) {
         self.batch.clear();
+        for copy in &mut self.copies[..self.copied] {
+            copy.fill(0);
+            copy.clear();
+        }
         self.copied = 0;
     }
 
@@ -145,5 +149,20 @@ impl Counting {
         std::mem::swap(copies, &mut self.copies);
         *copied = std::mem::take(&mut self.copied);
         self.hand_over_at = now.after(HANDED_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_copy_stays_once_it_was_taken() {
+        let mut parcel = Parcel::new();
+        parcel.copies[0].extend_from_slice(b"of a user");
+        parcel.copied = 1;
+        parcel.clear();
+        assert!(parcel.copies().is_empty() && parcel.copies.iter().all(Vec::is_empty));
+        assert!(parcel.copies.iter().all(|copy| copy.capacity() >= COPY_BYTES_MAX));
     }
 }

@@ -238,9 +238,25 @@ fn a_campaign_s_funnel_tells_where_its_impressions_go() {
     });
     let probed = exchange.exchange().probe(Slot(0)).expect("it bids");
     assert_eq!(probed.matched, probed.impressions);
-    assert_eq!(probed.failed, [(Criterion::Creatives, 0)]);
+    let failed = [Criterion::Creatives, Criterion::Seat, Criterion::PrivateAuction];
+    assert_eq!(probed.failed, failed.map(|criterion| (criterion, 0)));
     assert!(exchange.exchange().probe(Slot(7)).is_none());
     assert_eq!(exchange.exchange().unrecorded(), None);
     assert!(exchange.exchange().has_rate(Currency::USD));
     assert!(!exchange.exchange().has_rate(Currency::parse("XAU").expect("a code")));
+}
+
+#[test]
+fn requests_under_coppa_are_not_copied() {
+    let desk = Desk::new();
+    let (_ledger, budgets) = Ledger::of(house(1));
+    let exchange = start(&desk, &[], budgets);
+    exchange.auction(&banner(r#","regs":{"coppa":1}"#));
+    until("it was counted", || funnel(&exchange, 0).offered == 1);
+    let probed = exchange.exchange().probe(Slot(0)).expect("it bids");
+    assert_eq!(probed.impressions, 0);
+    exchange.auction(&banner(""));
+    until("the other was copied", || {
+        exchange.exchange().probe(Slot(0)).is_some_and(|probed| probed.impressions == 1)
+    });
 }

@@ -2,9 +2,9 @@
 //!
 //! What is counted now is kept by ten minutes; what is older than the last hour, by hours; what is older
 //! than a day is forgotten. Of a campaign to which nothing happened nothing is kept, but 4 bytes that say
-//! since when it is open. **Memory:** 130 bytes for a campaign with something in these ten minutes, and
-//! about 20 for each part of its past, of which there are 29 at most; all pasts together take
-//! [`PAST_BYTES_MAX`]. A test counts it.
+//! since when it is open. **Memory:** 130 bytes for a campaign with something in these ten minutes, 250 more
+//! if bids of it were below the floor within the hour, and about 20 for each part of its past, of which
+//! there are 29 at most; all pasts together take [`PAST_BYTES_MAX`]. A test counts it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,8 +14,8 @@ use super::packed::{PastPart, pack, unpack};
 use super::{FunnelBatch, FunnelCounts, FunnelStep, Shortfall};
 use crate::messages::Slot;
 
-/// Bytes that the pasts of all campaigns take at most. Beyond them hours are not kept: of a campaign only
-/// its last hour.
+/// Bytes that the pasts of all campaigns take at most. Beyond them hours are dropped: of a campaign only
+/// its last hour is kept.
 pub const PAST_BYTES_MAX: usize = 48 << 20;
 
 const MINUTE_MS: u64 = 60_000;
@@ -25,8 +25,8 @@ const HOUR_PARTS: u32 = 6;
 const DAY_HOURS: u32 = 24;
 /// Minutes of which it is known how much was offered: a day, whole hours.
 const MINUTES_MAX: usize = 25 * 60;
-/// Floors of a campaign that are kept: the latest.
-const FLOORS_MAX: usize = 9;
+/// Bids of a campaign below the floor that are kept: the latest.
+const SHORTFALLS_MAX: usize = 9;
 
 /// How far back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,22 +44,26 @@ pub struct FunnelWindow {
     pub since_unix_ms: u64,
     /// Whether the process is younger than the span: it is counted since the start.
     pub is_since_start: bool,
+    /// Whether hours of it were dropped, for there was no room for them.
+    pub is_cut: bool,
     /// Impressions that were offered while the campaign was defined, not paused and in flight.
     pub offered: u64,
     /// The steps; of these [`FunnelStep::Offered`] is in `offered`.
     pub counts: FunnelCounts,
+    /// Of these, what is of the last ten to twenty minutes: the ten that it is in, and those before.
+    pub recent: FunnelCounts,
     /// The highest of the latest bids below the floor, and the median of their floors, if there were any
     /// in the last hour.
     pub shortfall: Option<Shortfall>,
 }
 
 /// Bids of a campaign below the floor, the latest few.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Shortfalls {
-    part: u32,
-    bid: Cpm,
-    floors: [Cpm; FLOORS_MAX],
-    count: u32,
+    /// With the ten minutes of each.
+    latest: [(u32, Shortfall); SHORTFALLS_MAX],
+    /// Where the next one goes.
+    next: usize,
 }
 
 /// All funnels.
@@ -72,13 +76,21 @@ pub struct FunnelBook {
     offered: VecDeque<u64>,
     /// By slot: since which minute it is open, 0 if it is not.
     opened: Vec<u32>,
+    /// Closed in this minute: what was offered in it is counted already.
+    closed: Vec<u32>,
     /// Of these ten minutes.
     current: HashMap<u32, FunnelCounts>,
+    /// Of ten minutes that are over, as far as it is not moved to the past yet, and which these are.
+    over: HashMap<u32, FunnelCounts>,
+    over_part: u32,
+    /// Whose past is still to be gone through.
+    to_fold: Vec<u32>,
     past: HashMap<u32, Box<[u8]>>,
     past_bytes: usize,
     past_bytes_max: usize,
+    /// By slot: the latest of the hours that were dropped for want of room, by its first ten minutes.
+    cut: HashMap<u32, u32>,
     shortfalls: HashMap<u32, Shortfalls>,
-    dropped: u64,
 }
 
 impl FunnelBook {
@@ -90,16 +102,21 @@ impl FunnelBook {
             now,
             offered: VecDeque::from([0]),
             opened: Vec::new(),
+            closed: Vec::new(),
             current: HashMap::new(),
+            over: HashMap::new(),
+            over_part: 0,
+            to_fold: Vec::new(),
             past: HashMap::new(),
             past_bytes: 0,
             past_bytes_max: PAST_BYTES_MAX,
+            cut: HashMap::new(),
             shortfalls: HashMap::new(),
-            dropped: 0,
         }
     }
 
-    /// Time passes; a clock that was put back stands still.
+    /// Time passes; a clock that was put back stands still. What is over then is moved to the past by
+    /// [`Self::fold_some`].
     pub fn advance(&mut self, now_unix_ms: u64) {
         let (before, now) = (self.now, minute(now_unix_ms).max(self.now));
         for _ in 0..(now - before).min(u32::try_from(MINUTES_MAX).expect("few")) {
@@ -107,34 +124,29 @@ impl FunnelBook {
         }
         self.offered.truncate(MINUTES_MAX);
         self.now = now;
+        if before != now {
+            self.closed.clear();
+        }
         if before / PART_MINUTES != now / PART_MINUTES {
-            self.fold(before / PART_MINUTES);
+            while self.fold_some(usize::MAX) {}
+            self.over = std::mem::take(&mut self.current);
+            self.over_part = before / PART_MINUTES;
+            let others = self.over.keys().filter(|slot| !self.past.contains_key(slot));
+            self.to_fold = self.past.keys().chain(others).copied().collect();
         }
     }
 
     /// Takes what a shard hands over, and empties it.
     pub fn take(&mut self, batch: &mut FunnelBatch) {
         self.offered[0] += batch.offered;
-        self.dropped += batch.dropped;
         let part = self.now / PART_MINUTES;
         for row in &batch.rows {
             self.current.entry(row.slot.0).or_default().add(&row.counts);
             if let Some(shortfall) = row.shortfall {
-                let noted = self.shortfalls.entry(row.slot.0).or_insert(Shortfalls {
-                    part,
-                    bid: Cpm::ZERO,
-                    floors: [Cpm::ZERO; FLOORS_MAX],
-                    count: 0,
-                });
-                noted.note(part, shortfall);
+                self.shortfalls.entry(row.slot.0).or_default().note(part, shortfall);
             }
         }
         batch.clear();
-    }
-
-    /// Counts that found no row at their shard: they are in no funnel.
-    pub const fn dropped(&self) -> u64 {
-        self.dropped
     }
 
     /// The campaigns that may bid from now on. What was offered to one that no longer does stays counted.
@@ -146,7 +158,8 @@ impl FunnelBook {
                 opened.resize(at + 1, 0);
             }
             let known = self.opened.get(at).copied().filter(|since| *since > 0);
-            opened[at] = known.unwrap_or(self.now);
+            let is_counted = || self.closed.contains(&slot);
+            opened[at] = known.unwrap_or_else(|| self.now + u32::from(is_counted()));
         }
         let before = std::mem::replace(&mut self.opened, opened);
         for (slot, since) in (0..).zip(before) {
@@ -176,6 +189,7 @@ impl FunnelBook {
         let now = self.offered_in(since.max(part * PART_MINUTES), self.now + 1);
         let offered = u32::try_from(now).unwrap_or(u32::MAX);
         self.current.entry(slot).or_default().count(FunnelStep::Offered, offered);
+        self.closed.push(slot);
     }
 
     /// What was offered from the minute `from` until `until`.
@@ -184,23 +198,25 @@ impl FunnelBook {
         minutes.filter_map(|back| self.offered.get(back as usize)).sum()
     }
 
-    /// Moves the counts of ten minutes that are over to the past, and forgets what is too old.
-    fn fold(&mut self, part: u32) {
-        let mut current = std::mem::take(&mut self.current);
-        for (slot, counts) in current.drain() {
+    /// Moves the counts of ten minutes that are over to the past, and forgets what is too old: of so many
+    /// campaigns at most. Whether there are more.
+    pub fn fold_some(&mut self, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(slot) = self.to_fold.pop() else { break };
             let mut past = self.past.get(&slot).map_or_else(Vec::new, |bytes| unpack(bytes));
-            past.push(PastPart { part, is_hour: false, counts });
+            if let Some(counts) = self.over.remove(&slot) {
+                past.push(PastPart { part: self.over_part, is_hour: false, counts });
+            }
             self.put(slot, past);
+            if !self.to_fold.is_empty() {
+                continue;
+            }
+            self.over = HashMap::new();
+            let now = self.now / PART_MINUTES;
+            self.shortfalls.retain(|_, noted| noted.summary(now).is_some());
+            self.cut.retain(|_, part| is_of_day(*part, now));
         }
-        current.shrink_to(1024);
-        self.current = current;
-        let others: Vec<u32> = self.past.keys().copied().collect();
-        for slot in others {
-            let past = unpack(&self.past[&slot]);
-            self.put(slot, past);
-        }
-        let now = self.now / PART_MINUTES;
-        self.shortfalls.retain(|_, noted| noted.part + HOUR_PARTS > now);
+        !self.to_fold.is_empty()
     }
 
     /// Keeps what is not too old of a campaign's past, hours as one.
@@ -210,7 +226,7 @@ impl FunnelBook {
         for entry in past {
             let is_recent = entry.part + HOUR_PARTS > now;
             let hour = entry.part / HOUR_PARTS;
-            if hour + DAY_HOURS <= now / HOUR_PARTS {
+            if !is_of_day(entry.part, now) {
                 continue;
             }
             let (part, is_hour) =
@@ -225,6 +241,9 @@ impl FunnelBook {
         self.past_bytes -= before;
         let mut bytes = pack(&kept);
         if self.past_bytes + bytes.len() > self.past_bytes_max {
+            if let Some(dropped) = kept.iter().rfind(|entry| entry.is_hour) {
+                self.cut.insert(slot, dropped.part);
+            }
             kept.retain(|entry| !entry.is_hour);
             bytes = pack(&kept);
         }
@@ -243,26 +262,35 @@ impl FunnelBook {
         };
         let begin_minute = begin * PART_MINUTES;
         let since = begin_minute.max(self.started);
-        let mut counts = self.current.get(&slot.0).copied().unwrap_or_default();
-        for entry in self.past.get(&slot.0).map_or_else(Vec::new, |bytes| unpack(bytes)) {
-            if entry.part >= begin {
-                counts.add(&entry.counts);
+        let mut parts = self.past.get(&slot.0).map_or_else(Vec::new, |bytes| unpack(bytes));
+        for (part, counts) in [(self.over_part, &self.over), (now, &self.current)] {
+            let counts = counts.get(&slot.0).copied();
+            parts.extend(counts.map(|counts| PastPart { part, is_hour: false, counts }));
+        }
+        let (start, end) = flight_unix_ms;
+        let flight = (minute(start), minute(end.saturating_add(MINUTE_MS - 1)));
+        let (mut counts, mut recent) = (FunnelCounts::default(), FunnelCounts::default());
+        let mut closed = 0;
+        for entry in parts.iter().filter(|entry| entry.part >= begin) {
+            counts.add(&entry.counts);
+            closed += entry.offered_in(flight);
+            if entry.part + 1 >= now && !entry.is_hour {
+                recent.add(&entry.counts);
             }
         }
         let opened = self.opened.get(slot.0 as usize).copied().filter(|since| *since > 0);
-        let open = opened.map_or(0, |opened| {
-            let (start, end) = flight_unix_ms;
-            let from = since.max(opened).max(minute(start));
-            self.offered_in(from, minute(end.saturating_add(MINUTE_MS - 1)))
-        });
-        let offered = open + u64::from(counts.get(FunnelStep::Offered));
+        let open =
+            opened.map_or(0, |opened| self.offered_in(since.max(opened).max(flight.0), flight.1));
+        let cut = self.cut.get(&slot.0).is_some_and(|part| *part >= begin);
         FunnelWindow {
             since_unix_ms: u64::from(since) * MINUTE_MS,
             is_since_start: begin_minute < self.started,
+            is_cut: cut,
             // A flight that was moved has matches that were not offered in it.
-            offered: offered.max(u64::from(counts.get(FunnelStep::Matched))),
+            offered: (open + closed).max(u64::from(counts.get(FunnelStep::Matched))),
             counts,
-            shortfall: self.shortfalls.get(&slot.0).map(Shortfalls::summary),
+            recent,
+            shortfall: self.shortfalls.get(&slot.0).and_then(|latest| latest.summary(now)),
         }
     }
 
@@ -273,34 +301,45 @@ impl FunnelBook {
     }
 
     #[cfg(test)]
+    pub(super) fn cut(&self) -> usize {
+        self.cut.len()
+    }
+
+    #[cfg(test)]
     pub(super) fn kept(&self) -> (usize, usize, usize) {
         (self.current.len(), self.past.len(), self.past_bytes)
     }
 }
 
+impl PastPart {
+    /// What was offered in it and between these minutes, which may be a part of it.
+    fn offered_in(&self, (from, until): (u32, u32)) -> u64 {
+        let minutes = if self.is_hour { HOUR_PARTS * PART_MINUTES } else { PART_MINUTES };
+        let begin = self.part * PART_MINUTES;
+        let within = until.min(begin + minutes).saturating_sub(from.max(begin));
+        u64::from(self.counts.get(FunnelStep::Offered)) * u64::from(within) / u64::from(minutes)
+    }
+}
+
 impl Shortfalls {
     fn note(&mut self, part: u32, shortfall: Shortfall) {
-        if self.part + HOUR_PARTS <= part {
-            (self.bid, self.count) = (Cpm::ZERO, 0);
-        }
-        self.part = part;
-        self.bid = self.bid.max(shortfall.bid);
-        self.floors[self.count as usize % FLOORS_MAX] = shortfall.floor;
-        // Two rounds are as many as are told apart.
-        self.count = if self.count as usize + 1 == 2 * FLOORS_MAX {
-            u32::try_from(FLOORS_MAX).expect("few")
-        } else {
-            self.count + 1
-        };
+        self.latest[self.next] = (part, shortfall);
+        self.next = (self.next + 1) % SHORTFALLS_MAX;
     }
 
-    fn summary(&self) -> Shortfall {
-        let mut floors = self.floors;
-        let floors = &mut floors[..(self.count as usize).min(FLOORS_MAX)];
+    /// The highest bid and the median floor of those of the last hour, if there are any.
+    fn summary(&self, now: u32) -> Option<Shortfall> {
+        let recent = self.latest.iter().filter(|(part, _)| part + HOUR_PARTS > now);
+        let mut floors: Vec<Cpm> = recent.clone().map(|(_, shortfall)| shortfall.floor).collect();
         floors.sort_unstable();
-        let median = floors.get(floors.len() / 2).copied().unwrap_or_default();
-        Shortfall { bid: self.bid, floor: median }
+        let bid = recent.map(|(_, shortfall)| shortfall.bid).max()?;
+        Some(Shortfall { bid, floor: floors[floors.len() / 2] })
     }
+}
+
+/// Whether ten minutes are of the hour that it is in, or of the 23 before it.
+const fn is_of_day(part: u32, now: u32) -> bool {
+    now / HOUR_PARTS < part / HOUR_PARTS + DAY_HOURS
 }
 
 fn minute(unix_ms: u64) -> u32 {

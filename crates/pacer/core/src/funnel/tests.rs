@@ -107,6 +107,7 @@ fn what_other_campaigns_of_the_house_took_is_what_ended_nowhere_else() {
         counts.count(step, times);
     }
     assert_eq!(counts.outranked(), 100 - 63);
+    assert_eq!(counts.abandoned(), 2, "of 32 bids 30 won");
     counts.count(FunnelStep::Bid, u32::MAX);
     assert_eq!((counts.outranked(), counts.get(FunnelStep::Bid)), (0, u32::MAX));
 }
@@ -122,6 +123,8 @@ fn an_hour_and_a_day_pass() {
     // Ten are offered and one is won in each minute of 30 hours.
     for minute in 0..30 * 60u64 {
         book.advance(START + minute * MINUTE);
+        // Whether it was moved to the past makes no difference.
+        book.fold_some(usize::from(minute % 3 == 0));
         book.take(&mut batch(10, &[(SLOT, FunnelStep::Won, 1)]));
         let since = book.window(SLOT, FLIGHT, FunnelSpan::Hour);
         let minutes = minute.min(50 + minute % 10) + 1;
@@ -134,6 +137,7 @@ fn an_hour_and_a_day_pass() {
     }
     // And what is a day old is gone.
     book.advance(START + 56 * 60 * MINUTE);
+    while book.fold_some(1) {}
     assert_eq!(won(&book, FunnelSpan::Day), (0, 0));
     assert_eq!(book.kept(), (0, 0, 0));
 }
@@ -165,6 +169,28 @@ fn only_what_is_offered_while_a_campaign_is_open_and_in_flight_counts() {
     pass(&mut book, 200..210);
     assert_eq!(offered(&book, FLIGHT), 95);
     assert_eq!(book.window(SLOT, FLIGHT, FunnelSpan::Hour).offered, 10);
+    // Closed and opened again within a minute, which counts once; and closed again.
+    book.follow([Slot(0)].into_iter());
+    book.follow([SLOT].into_iter());
+    assert_eq!(offered(&book, FLIGHT), 95);
+    pass(&mut book, 210..220);
+    assert_eq!(offered(&book, FLIGHT), 105);
+    book.follow([Slot(0)].into_iter());
+    assert_eq!(offered(&book, FLIGHT), 105);
+    // What was closed is clipped to the flight as well, to a part of an hour.
+    assert_eq!(offered(&book, (START + 200 * MINUTE, START + 210 * MINUTE)), 10);
+    assert_eq!(offered(&book, (START + 300 * MINUTE, START + 400 * MINUTE)), 0);
+}
+
+#[test]
+fn what_is_recent_is_of_the_last_minutes() {
+    let mut book = FunnelBook::new(START);
+    for minute in 0..60 {
+        book.advance(START + minute * MINUTE);
+        book.take(&mut batch(0, &[(SLOT, FunnelStep::Won, 1)]));
+        let recent = book.window(SLOT, FLIGHT, FunnelSpan::Hour).recent.get(FunnelStep::Won);
+        assert_eq!(u64::from(recent), minute.min(10 + minute % 10) + 1, "{minute}");
+    }
 }
 
 #[test]
@@ -183,7 +209,15 @@ fn bids_below_the_floor_are_told_by_the_highest_and_the_median_floor() {
     assert_eq!(told(&book), Some(Shortfall { bid: cpm(4), floor: cpm(12) }));
     book.advance(START + 59 * MINUTE);
     assert!(told(&book).is_some());
+    // Those of the last hour alone: the highest bid was before.
+    let mut later = FunnelBatch::new();
+    let mut tray = FunnelTray::default();
+    tray.fall_short((SLOT, &mut 0), || Shortfall { bid: cpm(1), floor: cpm(2) });
+    tray.hand_over(&mut later);
+    book.take(&mut later);
     book.advance(START + 60 * MINUTE);
+    assert_eq!(told(&book), Some(Shortfall { bid: cpm(1), floor: cpm(2) }));
+    book.advance(START + 110 * MINUTE);
     assert_eq!(told(&book), None);
 }
 
@@ -192,6 +226,7 @@ fn pasts_have_bounded_room_and_lose_their_hours_first() {
     let mut book = FunnelBook::new(START).with_past_bytes_max(1_000);
     for hour in 0..3 * 6 {
         book.advance(START + hour * 10 * MINUTE);
+        while book.fold_some(7) {}
         for slot in 0..40 {
             book.take(&mut batch(0, &[(Slot(slot), FunnelStep::Won, 1)]));
         }
@@ -199,6 +234,10 @@ fn pasts_have_bounded_room_and_lose_their_hours_first() {
     }
     let hour = book.window(Slot(39), FLIGHT, FunnelSpan::Hour);
     assert_eq!(hour.counts.get(FunnelStep::Won), 6);
+    assert!(!hour.is_cut);
+    let is_cut = |slot| book.window(Slot(slot), FLIGHT, FunnelSpan::Day).is_cut;
+    assert!((0..40).any(is_cut), "a day says that hours of it were dropped");
+    assert_eq!((0..40).filter(|slot| is_cut(*slot)).count(), book.cut());
 }
 
 /// The figure that the documentation names.

@@ -10,7 +10,7 @@ use pacer_core::refusal::Refusal;
 use units::{Amount, Currency, Nanos};
 
 use super::exchange::{ExchangeView, Mismatches};
-use super::funnel;
+use super::funnel::{self, Progress};
 use super::shown::{owner, time};
 use crate::registry::CampaignStanding;
 
@@ -31,6 +31,7 @@ pub(super) struct Known<'k> {
     pub(super) exchange: &'k dyn ExchangeView,
     pub(super) windows: Option<&'k [FunnelWindow; 2]>,
     pub(super) mismatches: Option<&'k Mismatches>,
+    pub(super) progress: Option<Progress>,
 }
 
 impl Cause {
@@ -44,7 +45,7 @@ impl Cause {
 
     /// The first that holds.
     pub(super) fn of(known: &Known<'_>) -> Self {
-        let Known { standing, exchange, windows, mismatches } = known;
+        let Known { standing, exchange, windows, mismatches, progress } = known;
         let refusal = standing.why.refusal;
         let is_early = |refusal: &Refusal| *refusal < Refusal::Throttled;
         own(standing)
@@ -57,7 +58,7 @@ impl Cause {
             .or_else(|| without_rate("its account's", standing.currency?, *exchange))
             .or_else(|| refused_file(standing, *windows))
             .or_else(|| refusal.map(|it| of_refusal(it, standing)))
-            .or_else(|| funnel::cause((*windows)?, *mismatches, standing.currency))
+            .or_else(|| funnel::cause((*windows)?, *mismatches, (*progress, standing.currency)))
             .unwrap_or_else(Self::nothing)
     }
 }

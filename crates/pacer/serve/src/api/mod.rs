@@ -380,7 +380,12 @@ fn curve(of: &Held, call: &Call) -> Reply {
 fn why(of: &Held, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.budgets.why(id) {
-        Ok(standing) => Reply::json(&shown::why(id, &standing, &*of.exchange)),
+        Ok(standing) => {
+            // Without an answer it is not said whether it is on plan.
+            let found = of.budgets.deliveries(&[id.to_owned()]).unwrap_or_default();
+            let delivery = found.first().map(|(_, delivery)| delivery);
+            Reply::json(&shown::why(id, &standing, delivery, &*of.exchange))
+        }
         Err(refused) => shown::refused(&refused),
     }
 }

@@ -19,6 +19,7 @@ use units::{Currency, Nanos};
 use super::asked::wrong;
 use super::cause::{About, Cause, Known, nothing};
 use super::exchange::ExchangeView;
+use super::funnel::Progress;
 use super::{funnel, pace};
 use crate::handle::Delivery;
 use crate::registry::{AccountStanding, CampaignStanding, Refused};
@@ -79,7 +80,7 @@ pub(super) fn delivery(delivery: Option<&Delivery>, currency: Option<Currency>) 
 }
 
 /// How what is spent compares with what should be: within a tenth it is on pace.
-const fn pace_of(spent: Nanos, expected: Nanos) -> &'static str {
+pub(super) const fn pace_of(spent: Nanos, expected: Nanos) -> &'static str {
     let (spent, expected) = (spent.get(), expected.get());
     let tenth = expected / 10;
     if spent < expected - tenth {
@@ -163,7 +164,12 @@ pub(super) const fn owner(owner: Owner) -> &'static str {
     }
 }
 
-pub(super) fn why(id: &str, standing: &CampaignStanding, exchange: &dyn ExchangeView) -> Value {
+pub(super) fn why(
+    id: &str,
+    standing: &CampaignStanding,
+    delivery: Option<&Delivery>,
+    exchange: &dyn ExchangeView,
+) -> Value {
     let CampaignStanding { why, bidding, amount, currency, .. } = standing;
     let code = currency.map(|currency| currency.code().to_owned());
     let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
@@ -171,8 +177,10 @@ pub(super) fn why(id: &str, standing: &CampaignStanding, exchange: &dyn Exchange
     let windows = exchange.funnel(standing.slot, why.flight_unix_ms);
     let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
     let mismatches = is_matchless.then(|| exchange.mismatches(standing.slot)).flatten();
-    let known =
-        Known { standing, exchange, windows: windows.as_ref(), mismatches: mismatches.as_ref() };
+    let progress =
+        delivery.and_then(|it| Some(Progress { spent: it.spent, expected: it.expected? }));
+    let (windows, mismatches) = (windows.as_ref(), mismatches.as_ref());
+    let known = Known { standing, exchange, windows, mismatches, progress };
     let Cause { reason, words, remedy } = Cause::of(&known);
     json!({
         "id": id,
@@ -185,8 +193,8 @@ pub(super) fn why(id: &str, standing: &CampaignStanding, exchange: &dyn Exchange
         "hour": hour(why.hour.as_ref()),
         "levels": levels.iter().map(level).collect::<Value>(),
         "pace": bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
-        "funnel": funnel::shown(windows.as_ref()),
-        "mismatches": funnel::mismatches(mismatches.as_ref()),
+        "funnel": funnel::shown(windows),
+        "mismatches": funnel::mismatches(mismatches),
         "at_shards": money(why.at_shards),
         "ready": money(why.ready),
         "frozen": money(why.frozen),

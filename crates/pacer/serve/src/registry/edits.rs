@@ -300,7 +300,7 @@ impl<R: Rules> Inner<R> {
             let limit = limit?.amount;
             (limit < spent).then(|| {
                 let shown = |nanos| Amount::new(nanos, spend.currency);
-                let (limit, spent) = (shown(limit), shown(spent));
+                let [limit, spent] = shown(limit).compared(shown(spent));
                 format!(
                     "{key}: {limit} is below what is spent {when}, {spent}: nothing more is spent"
                 )

@@ -8,7 +8,7 @@ use super::fixtures::{ALL, banner, campaign, market_of, request, rules};
 use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
 use crate::house::{
     Campaign, CampaignTargeting, Catalogue, CreativeSpec, Criterion, Desk, HouseAnswer, KeyValues,
-    Listed, Page, Price, Probe, ProbeCounts, Room,
+    Listed, Page, Price, Probe, ProbeCounts, Room, Rules,
 };
 use crate::{Auction, Market, eligible_house};
 use pacer_core::messages::Slot;
@@ -69,6 +69,11 @@ fn what_is_below_every_floor_is_told_in_the_account_s_currency() {
     let market: Market = market_of(&catalogue);
     let own = market.rates.convert(cpm("9"), currency("USD"), currency("EUR"), units::Round::Up);
     check(&floor("9"), vec![yen()], &[(0, "2", &own.unwrap().to_string())]);
+    // A bid that comes to nothing in the auction's currency, which has no floor.
+    let rules = rules(CampaignTargeting::default(), vec![banner()]);
+    let least = Rules { price: Price::Fixed(cpm("0.000001")), ..rules };
+    let tiny = Campaign { currency: currency("JPY"), rules: least.into(), ..open() };
+    check(&json!({}), vec![tiny], &[(0, "0.000001", "0.000157")]);
 }
 
 fn probed(targeting: CampaignTargeting, creative: CreativeSpec, requests: &[Value]) -> ProbeCounts {

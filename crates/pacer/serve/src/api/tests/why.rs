@@ -53,6 +53,10 @@ fn the_first_cause_is_told() {
     let floor = "its bids for 92 % of the 1,000 impressions that it matched in the last hour were \
                  below the floor: highest bid 0.40 USD, median floor 1.20 USD, for 1000 impressions";
     check_cause(&fixture, "below_floor", floor, "raise `bid`");
+    set(window(12_000, counts, Some(Shortfall { bid: price("100"), floor: price("100.004") })));
+    let told_apart = floor.replace("0.40 USD", "100.00 USD").replace("1.20 USD", "100.004 USD");
+    check_cause(&fixture, "below_floor", &told_apart, "raise `bid`");
+    set(window(12_000, counts, shortfall));
     let shown = fixture.get("/v1/campaigns/filed/why");
     let hour = &shown["funnel"]["hour"];
     let steps = ["offered", "matched", "below_floor", "bid", "won", "billed", "outranked"];
@@ -91,6 +95,146 @@ fn the_first_cause_is_told() {
     fixture.admin.stop();
 }
 
+/// Counts of these steps, billed at a cent each.
+fn counted(steps: &[(FunnelStep, u32)]) -> FunnelCounts {
+    let mut counts = FunnelCounts::default();
+    for (step, times) in steps {
+        match step {
+            FunnelStep::Billed => (0..*times).for_each(|_| counts.bill(Nanos::new(10_000_000))),
+            step => counts.count(*step, *times),
+        }
+    }
+    counts
+}
+
+#[test]
+fn why_names_a_loss_wherever_little_is_billed() {
+    use FunnelStep::{Bid, Billed, Matched, Outbid, Pace as Passed, Returned, Won};
+    let fixture = Fixture::new();
+    let nothing = "nothing keeps it from spending";
+    let check = |steps: &[(FunnelStep, u32)], recent: &[(FunnelStep, u32)], want: (&str, &str)| {
+        let (counts, recent) = (counted(steps), counted(recent));
+        let window = FunnelWindow { offered: 1000, counts, recent, ..FunnelWindow::default() };
+        *fixture.view.windows.lock().expect("nothing panics") = Some([window, window]);
+        check_cause(&fixture, want.0, want.1, "");
+    };
+    let matched = (Matched, 1000);
+    let of = "% of the 1,000 impressions that it matched in the last hour";
+    // None of the losses is most of them, and a tenth is billed; then much is.
+    let passed = format!("45 {of} were passed by, for its strategy spreads what it may spend");
+    let steps = [matched, (Passed, 450), (Bid, 550), (Outbid, 449), (Won, 101), (Billed, 101)];
+    check(&steps, &[], ("pace", &passed));
+    let steps = [matched, (Passed, 350), (Bid, 650), (Outbid, 349), (Won, 301), (Billed, 301)];
+    check(&steps, &[], ("", nothing));
+    // A floor rose just now: most of the last minutes is lost.
+    let outbid =
+        "90 % of the 10 impressions that it matched in the last minutes were lost to other bids";
+    check(&steps, &[(Matched, 10), (Bid, 10), (Outbid, 9), (Won, 1)], ("outbid", outbid));
+    // Wins are billed but for a few, or nearly none of those that could be.
+    let won = |billed| [matched, (Bid, 1000), (Won, 1000), (Billed, billed)];
+    check(&won(250), &[], ("", nothing));
+    let unbilled = "it won 1,000 impressions in the last hour, more than ten minutes ago, and 249 of its wins were billed";
+    check(&won(249), &[], ("unbilled", unbilled));
+    let few = [(Matched, 3), (Bid, 3), (Won, 3)];
+    let pending = "it bid for 3 impressions in the last hour and won 3, and none is billed yet";
+    check(&few, &few, ("pending", pending));
+    // What callers abandon and return adds up with the rest to what was bid for.
+    let abandoned = format!("the auctions of its bids for 100 {of} were abandoned, or go on");
+    check(&[matched, (Bid, 1000)], &[], ("abandoned", &abandoned));
+    let shown = fixture.get("/v1/campaigns/filed/why");
+    assert_eq!(shown["funnel"]["hour"]["abandoned"], 1000, "{shown}");
+    let returned = format!("its bids for 99 {of} were returned beside the winner");
+    check(&[matched, (Bid, 1000), (Returned, 990)], &[], ("returned", &returned));
+    fixture.admin.stop();
+}
+
+#[test]
+fn matches_that_were_left_out_are_not_blamed_on_criteria() {
+    let fixture = Fixture::new();
+    let window = FunnelWindow { offered: 19, ..FunnelWindow::default() };
+    *fixture.view.windows.lock().expect("nothing panics") = Some([window, window]);
+    let failed = vec![("targeting.countries", 250)];
+    let found = Mismatches { impressions: 256, matched: 6, failed };
+    *fixture.view.mismatches.lock().expect("nothing panics") = Some(found);
+    let words = "none of the 19 impressions that were offered in the last hour matched, though 6 of 256 \
+                 sampled do: they were left out";
+    check_cause(&fixture, "left_out", words, "raise `exchange.house.matches_max`, or ask again");
+    // One of few is a tenth: criteria are tried below that.
+    let tried = |offered, matched| {
+        let counts = counted(&[(FunnelStep::Matched, matched)]);
+        let window = FunnelWindow { offered, counts, ..FunnelWindow::default() };
+        *fixture.view.windows.lock().expect("nothing panics") = Some([window, window]);
+        fixture.get("/v1/campaigns/filed/why")["mismatches"].is_object()
+    };
+    assert!(tried(9, 0) && tried(11, 1) && !tried(10, 1));
+    fixture.admin.stop();
+}
+
+fn cents(cents: u64) -> Nanos {
+    Nanos::new(cents * 10_000_000)
+}
+
+/// 40 cents of a day's dollar are spent.
+fn spend_of_a_day(fixture: &Fixture, slot: Slot) {
+    let level = |span, limit| Level {
+        owner: Owner::Campaign,
+        span,
+        limit,
+        held: Nanos::ZERO,
+        late: Nanos::ZERO,
+        holdback: Nanos::ZERO,
+    };
+    let levels = [Span::Life, Span::Day, Span::Hour].map(|span| level(span, None));
+    let account = levels.map(|level| Level { owner: Owner::Account, ..level });
+    let day = level(Span::Day, Some(cents(100)));
+    let levels = [levels[0], day, levels[2], account[0], account[1], account[2]];
+    let why = fixture.desk.why(slot).expect("why");
+    fixture.desk.told().whys.insert(slot, Why { levels: Some(levels), ..why });
+    let spend = Spend {
+        currency: Currency::USD,
+        life: cents(900),
+        today: cents(40),
+        now: cents(5),
+        hours: Vec::new(),
+    };
+    fixture.desk.told().spends.insert(slot, spend);
+}
+
+fn curve_of_a_day(expected: Nanos) -> Curve {
+    let point = |target, spent| CurvePoint { at_unix_ms: NOW_UNIX_MS, target, spent };
+    Curve {
+        span: Span::Day,
+        limit: cents(100),
+        flight: Flight { start_ms: 0, end_ms: NOW_UNIX_MS },
+        strategy: "even",
+        pace: Pace::FULL,
+        dual: 0.0,
+        rate: 1.0,
+        points: vec![point(expected, Some(cents(40))), point(cents(100), None)],
+    }
+}
+
+#[test]
+fn a_campaign_on_plan_says_so_before_it_is_told_to_bid_more() {
+    let fixture = Fixture::new();
+    let slot = fixture.get("/v1/campaigns/filed")["slot"].as_u64().expect("a slot");
+    let slot = Slot(u32::try_from(slot).expect("few"));
+    let counts =
+        counted(&[(FunnelStep::Matched, 1000), (FunnelStep::Bid, 1000), (FunnelStep::Outbid, 900)]);
+    let window = FunnelWindow { offered: 1000, counts, ..FunnelWindow::default() };
+    *fixture.view.windows.lock().expect("nothing panics") = Some([window, window]);
+    let outbid =
+        "90 % of the 1,000 impressions that it matched in the last hour were lost to other bids";
+    check_cause(&fixture, "outbid", outbid, "raise `bid`");
+    spend_of_a_day(&fixture, slot);
+    let on = "it is on plan: 0.40 USD are spent of 0.44 USD that were planned by now";
+    for (expected, reason, words) in [(44, "", on), (45, "outbid", outbid)] {
+        fixture.desk.told().curves.insert(slot, curve_of_a_day(cents(expected)));
+        check_cause(&fixture, reason, words, "");
+    }
+    fixture.admin.stop();
+}
+
 #[test]
 fn a_removed_campaign_is_not_paused() {
     let fixture = Fixture::new();
@@ -109,42 +253,9 @@ fn campaigns_are_listed_with_what_they_have_spent_of_which_limit() {
     let mut body = campaign("x");
     body["daily_budget"] = "1".into();
     fixture.send("POST /v1/campaigns", &body);
-    let cents = |cents: u64| Nanos::new(cents * 10_000_000);
-    let level = |span, limit| Level {
-        owner: Owner::Campaign,
-        span,
-        limit,
-        held: Nanos::ZERO,
-        late: Nanos::ZERO,
-        holdback: Nanos::ZERO,
-    };
-    let levels = [Span::Life, Span::Day, Span::Hour].map(|span| level(span, None));
-    let account = levels.map(|level| Level { owner: Owner::Account, ..level });
-    let day = level(Span::Day, Some(cents(100)));
-    let levels = [levels[0], day, levels[2], account[0], account[1], account[2]];
-    let why = fixture.desk.why(Slot(1)).expect("why");
-    fixture.desk.told().whys.insert(Slot(1), Why { levels: Some(levels), ..why });
-    let spend = Spend {
-        currency: Currency::USD,
-        life: cents(900),
-        today: cents(40),
-        now: cents(5),
-        hours: Vec::new(),
-    };
-    fixture.desk.told().spends.insert(Slot(1), spend);
-    let point = |target, spent| CurvePoint { at_unix_ms: NOW_UNIX_MS, target, spent };
-    let curve = |expected| Curve {
-        span: Span::Day,
-        limit: cents(100),
-        flight: Flight { start_ms: 0, end_ms: NOW_UNIX_MS },
-        strategy: "even",
-        pace: Pace::FULL,
-        dual: 0.0,
-        rate: 1.0,
-        points: vec![point(expected, Some(cents(40))), point(cents(100), None)],
-    };
+    spend_of_a_day(&fixture, Slot(1));
     for (expected, pace) in [(44, "on"), (45, "behind"), (37, "on"), (36, "ahead")] {
-        fixture.desk.told().curves.insert(Slot(1), curve(cents(expected)));
+        fixture.desk.told().curves.insert(Slot(1), curve_of_a_day(cents(expected)));
         let listed = fixture.get("/v1/campaigns?delivery=true&after=filed");
         let want = json!({
             "refusal": null,
