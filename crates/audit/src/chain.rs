@@ -166,7 +166,7 @@ impl Chain {
                 }
             }
             EndFile::Absent => LaneEnd::Unknown,
-            EndFile::Damaged => LaneEnd::Damaged,
+            EndFile::Damaged | EndFile::Unreadable(_) | EndFile::Version(_) => LaneEnd::Damaged,
             EndFile::Sound(end) if !end.is_sealed || newest > Some(end.newest) => {
                 if newest < Some(end.newest) { LaneEnd::Gone(end) } else { LaneEnd::Open(end) }
             }

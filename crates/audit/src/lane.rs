@@ -86,8 +86,7 @@ pub struct Room(Vec<u8>);
 impl<'d> Lane<'d> {
     pub(crate) fn list(kind: LaneKind, folder: &'d Folder) -> Result<Self, ReadError> {
         // In this order: a writer meanwhile only adds to what its end says.
-        let end = EndFile::read(folder)
-            .map_err(|source| ReadError::Io { name: END_NAME.to_owned(), source })?;
+        let end = EndFile::read_known(folder)?;
         let mut names = match segments(folder) {
             // A lane that was never written.
             Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {

@@ -25,6 +25,7 @@ use std::io;
 use crate::bug::{Bug, planted};
 use crate::chain::{ChainHash, ChainPoint};
 use crate::disk::{Disk, DiskFile};
+use crate::item::ReadError;
 use crate::segment::{Identity, SEGMENT_RECORDS_MAX, SEQUENCE_MAX, u32_at, u64_at};
 
 /// Name of the file.
@@ -37,6 +38,8 @@ pub const END_BYTES: usize = 96;
 pub const END_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"vkryend\n";
+/// The longest file that is taken for one of a later release.
+const LATER_BYTES_MAX: usize = 1 << 16;
 
 /// How far a log reaches, as its writer knew it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,10 @@ pub enum EndFile {
     Absent,
     /// A file that is not what was written.
     Damaged,
+    /// The file system does not let it be read.
+    Unreadable(io::ErrorKind),
+    /// Written by a later release, in this version.
+    Version(u32),
     /// How far the log reached when it was written.
     Sound(LogEnd),
 }
@@ -76,24 +83,55 @@ impl EndFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
             file => file?,
         };
-        if file.len()? != END_BYTES as u64 {
+        let length = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+        if length > LATER_BYTES_MAX {
             return Ok(Self::Damaged);
         }
-        let (mut bytes, mut done) = ([0; END_BYTES], 0);
-        while done < END_BYTES {
+        let (mut bytes, mut done) = (vec![0; length], 0);
+        while done < length {
             match file.read_at(done as u64, &mut bytes[done..])? {
                 0 => return Ok(Self::Damaged),
                 more => done += more,
             }
         }
-        Ok(LogEnd::decode(&bytes).map_or(Self::Damaged, Self::Sound))
+        Ok(Self::decode(&bytes))
+    }
+
+    /// From the bytes of a file. Every version has its magic, its number and its check at the same places.
+    pub fn decode(bytes: &[u8]) -> Self {
+        let is_sound =
+            bytes.len() >= 16 && bytes[..8] == MAGIC && u32_at(bytes, 12) == check(bytes);
+        match is_sound.then(|| u32_at(bytes, 8)) {
+            None => Self::Damaged,
+            Some(version) if version > END_VERSION => Self::Version(version),
+            Some(_) => LogEnd::decode(bytes).map_or(Self::Damaged, Self::Sound),
+        }
+    }
+
+    /// As [`Self::read`], for those who must not go on if a later release wrote it.
+    ///
+    /// # Errors
+    /// [`ReadError::Version`] then, and those of the file system.
+    pub fn read_known<D: Disk>(disk: &D) -> Result<Self, ReadError> {
+        let name = END_NAME.to_owned();
+        match Self::read(disk) {
+            Ok(Self::Version(version)) => {
+                Err(ReadError::Version { name, version, known: END_VERSION })
+            }
+            Ok(file) => Ok(file),
+            Err(source) => Err(ReadError::Io { name, source }),
+        }
     }
 
     /// What it says of the log of a node.
     pub fn of_node(self, node: Option<u32>) -> Option<LogEnd> {
         match self {
             Self::Sound(end) if node.is_none_or(|node| node == end.newest.node) => Some(end),
-            Self::Sound(_) | Self::Damaged | Self::Absent => None,
+            Self::Sound(_)
+            | Self::Damaged
+            | Self::Unreadable(_)
+            | Self::Version(_)
+            | Self::Absent => None,
         }
     }
 }
@@ -170,6 +208,7 @@ impl LogEnd {
     }
 }
 
-fn check(bytes: &[u8; END_BYTES]) -> u32 {
+/// Of a file of any version.
+fn check(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
 }

@@ -122,13 +122,14 @@ pub enum ReadError {
         source: io::Error,
     },
     /// Written by a later release.
-    #[error("{name} has format version {version}, known is {known}: use the release that wrote it",
-        known = segment::FORMAT_VERSION)]
+    #[error("{name} has format version {version}, known is {known}: use the release that wrote it")]
     Version {
         /// The file.
         name: String,
         /// Its version.
         version: u32,
+        /// The latest that is read.
+        known: u32,
     },
     /// The newest segment is another node's: the directory, or the configured node, is wrong.
     #[error(

@@ -19,7 +19,7 @@ use crate::end::{END_NAME, EndFile};
 use crate::index::Builder;
 use crate::item::{Corruption, Item, Problem, ReadError, Record, Torn};
 use crate::scan::{Found, Scan};
-use crate::segment::{Frame, HEADER_BYTES, Header, Identity, aligned};
+use crate::segment::{Frame, HEADER_BYTES, Header, Identity, SEQUENCE_MAX, aligned};
 use crate::source::{Source, WINDOW_BYTES};
 
 use follow::Place;
@@ -146,7 +146,7 @@ impl<'a, D: Disk> Reader<'a, D> {
     /// Those of [`Self::new`].
     pub fn with_window(disk: &'a D, window_bytes: usize) -> Result<Self, ReadError> {
         // In this order: a writer beside this reader only adds to what its end says.
-        let end = read_end(disk)?;
+        let end = EndFile::read_known(disk)?;
         Ok(Self::over(disk, segments(disk)?, window_bytes)?.knowing(end))
     }
 
@@ -156,7 +156,7 @@ impl<'a, D: Disk> Reader<'a, D> {
         node: u32,
         (window_bytes, index_every_bytes): (usize, usize),
     ) -> Result<Self, ReadError> {
-        let end = read_end(disk)?;
+        let end = read_end_to_replace(disk)?;
         let listed = list(disk)?;
         let names = sorted(&listed, Identity::from_file_name);
         match names.last() {
@@ -245,7 +245,8 @@ impl<'a, D: Disk> Reader<'a, D> {
     /// not for a reader that follows.
     #[must_use]
     pub fn proven_through(mut self, sequence: u64) -> Self {
-        self.known = self.known.max(sequence);
+        // What says more is no sequence of a log, and must not wrap the next one.
+        self.known = self.known.max(sequence.min(SEQUENCE_MAX));
         self
     }
 
@@ -513,8 +514,12 @@ impl<F: DiskFile> Current<F> {
     }
 }
 
-fn read_end<D: Disk>(disk: &D) -> Result<EndFile, ReadError> {
-    EndFile::read(disk).map_err(|source| ReadError::Io { name: END_NAME.to_owned(), source })
+/// The file of the end, for a writer: one that cannot be read must not stop it, for it is written anew.
+fn read_end_to_replace<D: Disk>(disk: &D) -> Result<EndFile, ReadError> {
+    match EndFile::read_known(disk) {
+        Err(ReadError::Io { source, .. }) => Ok(EndFile::Unreadable(source.kind())),
+        file => file,
+    }
 }
 
 fn is_good(header: Header) -> bool {

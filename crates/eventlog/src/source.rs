@@ -10,8 +10,8 @@ use crate::disk::{Disk, DiskFile};
 use crate::item::ReadError;
 use crate::scan::{Found, Scan, Step, Window};
 use crate::segment::{
-    FRAME_BYTES, HEADER_BYTES, Header, Identity, PAYLOAD_BYTES_MAX, SEGMENT_BYTES_LIMIT, frames_at,
-    read_header,
+    FORMAT_VERSION, FRAME_BYTES, HEADER_BYTES, Header, Identity, PAYLOAD_BYTES_MAX,
+    SEGMENT_BYTES_LIMIT, frames_at, read_header,
 };
 
 /// How much of a segment is held in memory, when its owner does not say.
@@ -60,7 +60,8 @@ impl<F: DiskFile> Source<F> {
         self.fill(0, bytes)?;
         match read_header(bytes, self.identity) {
             Header::Version(version) => {
-                Err(ReadError::Version { name: self.identity.file_name(), version })
+                let (name, known) = (self.identity.file_name(), FORMAT_VERSION);
+                Err(ReadError::Version { name, version, known })
             }
             header => Ok(header),
         }

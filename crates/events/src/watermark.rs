@@ -3,10 +3,13 @@
 use crate::fields::watermark as field;
 use crate::{Malformed, Reader, VERSION, Varint, Writer, check_version};
 
+/// No sequence of a log is higher.
+const SEQUENCE_MAX: u64 = u64::MAX >> 1;
+
 /// Every record of the firehose up to a sequence was durable when this was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermark {
-    /// Which start of the node recorded the last of them.
+    /// The epoch in which the firehose was written then.
     pub epoch: u64,
     /// The last of them.
     pub sequence: u64,
@@ -32,11 +35,17 @@ impl Watermark {
         check_version(reader.take(field::VERSION, Varint::uint)?.unwrap_or(0))?;
         let watermark = Self {
             epoch: reader.take(field::EPOCH, Varint::uint)?.unwrap_or(0),
-            sequence: reader.take(field::SEQUENCE, Varint::uint)?.unwrap_or(0),
+            sequence: reader
+                .take(field::SEQUENCE, |value: Varint| value.known(in_range))?
+                .unwrap_or(0),
         };
         reader.finish()?;
         Ok(watermark)
     }
+}
+
+fn in_range(sequence: u64) -> Option<u64> {
+    (sequence <= SEQUENCE_MAX).then_some(sequence)
 }
 
 #[cfg(test)]
@@ -63,6 +72,17 @@ mod tests {
         assert_eq!(message.encode_to_vec(), VERSION_1);
         for len in 0..VERSION_1.len() {
             assert!(Watermark::decode(&VERSION_1[..len]).is_err(), "the first {len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_watermark_beyond_all_sequences_is_refused() {
+        for (sequence, is_sound) in
+            [(SEQUENCE_MAX, true), (SEQUENCE_MAX + 1, false), (u64::MAX, false)]
+        {
+            let mut out = Vec::new();
+            Watermark { epoch: 1, sequence }.encode(&mut out);
+            assert_eq!(Watermark::decode(&out).is_ok(), is_sound, "{sequence}");
         }
     }
 }

@@ -80,6 +80,13 @@ pub enum Report<'a> {
         /// Why.
         error: &'a io::Error,
     },
+    /// The lane ended without its seal, for something was left to write.
+    Unsealed {
+        /// Which.
+        lane: LaneKind,
+        /// What was left.
+        reason: &'static str,
+    },
 }
 
 /// Who is told, on the log thread: it must neither wait nor panic.
@@ -176,9 +183,7 @@ impl<D: Disk> Keeper<D> {
     /// Seals both lanes, where nothing is left to do: a later start finds out what of them is lost.
     pub fn seal(&mut self, now: Now) {
         for scribe in [&mut self.firehose, &mut self.durable] {
-            if scribe.is_settled() {
-                scribe.seal(now, &mut self.report);
-            }
+            scribe.seal(now, &mut self.report);
         }
     }
 

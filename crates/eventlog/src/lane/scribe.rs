@@ -109,13 +109,27 @@ impl<D: Disk> Scribe<D> {
 
     /// Whether nothing was left to do, as last seen.
     pub fn is_settled(&self) -> bool {
-        let owes_watermark = self.watermarks.as_ref().is_some_and(Watermarks::is_owed);
-        self.left() == 0 && self.unsynced.is_none() && !self.waits() && !owes_watermark
+        self.unsettled().is_none()
     }
 
-    /// Seals the lane behind its last record.
+    /// What is left to do, as last seen.
+    fn unsettled(&self) -> Option<&'static str> {
+        if self.left() > 0 {
+            Some("records that were handed over are not durable")
+        } else if self.unsynced.is_some() || self.waits() {
+            Some("records or gaps are not committed")
+        } else if self.watermarks.as_ref().is_some_and(Watermarks::has_news) {
+            Some("its last watermark is not written")
+        } else {
+            None
+        }
+    }
+
+    /// Seals the lane behind its last record, where nothing is left to do.
     pub fn seal(&mut self, now: Now, report: &mut Reporter) {
-        if let Err(error) = self.writer.seal_end(now.unix_ms) {
+        if let Some(reason) = self.unsettled() {
+            report(Report::Unsealed { lane: self.kind, reason });
+        } else if let Err(error) = self.writer.seal_end(now.unix_ms) {
             report(Report::SealFailed { lane: self.kind, error: &error });
         }
     }
@@ -142,7 +156,7 @@ impl<D: Disk> Scribe<D> {
         match self.failing {
             // It is tried again with all else.
             Some(failing) => Next::At(failing.retry_at),
-            None if self.closing && watermarks.is_owed() => Next::Now,
+            None if self.closing && watermarks.has_news() => Next::Now,
             None => watermarks.due(),
         }
     }
@@ -260,7 +274,7 @@ impl<D: Disk> Scribe<D> {
         let kind = watermarks.format.kind;
         // Where there is no room the next commit has it.
         if self.writer.append(kind, now.unix_ms, &self.scratch).is_ok() {
-            watermarks.taken(watermark);
+            watermarks.set_pending(watermark);
         }
     }
 

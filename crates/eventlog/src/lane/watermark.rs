@@ -14,7 +14,7 @@ pub(super) const WATERMARK_EVERY: Duration = Duration::from_secs(1);
 /// Every sequence of the firehose up to here was durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermark {
-    /// Of the last record.
+    /// The epoch in which the firehose is written.
     pub epoch: u64,
     /// The last record; 0 before the first.
     pub sequence: u64,
@@ -52,16 +52,22 @@ pub(super) struct Watermarks {
     /// How far the firehose is.
     reached: Watermark,
     /// What the last durable watermark says.
-    told: u64,
-    /// What that in the batch says.
-    taken: u64,
+    durable_mark: u64,
+    /// What the watermark in the batch says; 0 if there is none.
+    pending_mark: u64,
     due_at: Duration,
 }
 
 impl Watermarks {
     /// Of a firehose that is so far.
     pub fn new(format: WatermarkFormat, reached: Watermark) -> Self {
-        Self { format, reached, told: reached.sequence, taken: 0, due_at: Duration::ZERO }
+        Self {
+            format,
+            reached,
+            durable_mark: reached.sequence,
+            pending_mark: 0,
+            due_at: Duration::ZERO,
+        }
     }
 
     pub fn reach(&mut self, reached: Watermark) {
@@ -69,34 +75,34 @@ impl Watermarks {
     }
 
     /// Whether the firehose has grown since the last.
-    pub fn is_owed(&self) -> bool {
-        self.reached.sequence > self.told
+    pub fn has_news(&self) -> bool {
+        self.reached.sequence > self.durable_mark
     }
 
     /// When the next is due.
     pub fn due(&self) -> Next {
-        if self.is_owed() { Next::At(self.due_at) } else { Next::Woken }
+        if self.has_news() { Next::At(self.due_at) } else { Next::Woken }
     }
 
     /// What to write now, in a commit that is due anyway or is due for this.
     pub fn due_now(&self, now: Duration, is_closing: bool) -> Option<Watermark> {
-        let is_due = self.is_owed() && (is_closing || now >= self.due_at);
+        let is_due = self.has_news() && (is_closing || now >= self.due_at);
         is_due.then_some(self.reached)
     }
 
-    /// What was taken stands in the batch.
-    pub fn taken(&mut self, watermark: Watermark) {
-        self.taken = watermark.sequence;
+    /// The watermark is in the batch.
+    pub fn set_pending(&mut self, watermark: Watermark) {
+        self.pending_mark = watermark.sequence;
     }
 
     pub fn committed(&mut self, now: Duration) {
-        let taken = std::mem::take(&mut self.taken);
-        if taken > 0 {
-            (self.told, self.due_at) = (taken, now + WATERMARK_EVERY);
+        let pending = std::mem::take(&mut self.pending_mark);
+        if pending > 0 {
+            (self.durable_mark, self.due_at) = (pending, now + WATERMARK_EVERY);
         }
     }
 
     pub fn lost(&mut self) {
-        self.taken = 0;
+        self.pending_mark = 0;
     }
 }

@@ -219,7 +219,7 @@ fn the_file_of_the_end_may_be_lost_or_damaged() {
     let mut bytes = disk.bytes(END_NAME).expect("it is there");
     for at in 0..bytes.len() {
         bytes[at] ^= 1;
-        assert_eq!(LogEnd::decode(&bytes), None, "byte {at}");
+        assert_eq!(EndFile::decode(&bytes), EndFile::Damaged, "byte {at}");
         bytes[at] ^= 1;
     }
     assert!(LogEnd::decode(&bytes).is_some_and(|end| end.encode() == *bytes));
@@ -228,7 +228,7 @@ fn the_file_of_the_end_may_be_lost_or_damaged() {
     assert_eq!(open(&disk).1.end, FoundEnd::Damaged);
     disk.remove(END_NAME).expect("it is there");
     let (mut writer, recovery, problems) = open(&disk);
-    assert_eq!((recovery.end, problems.len()), (FoundEnd::Unknown, 0));
+    assert_eq!((recovery.end, problems.len()), (FoundEnd::Missing, 0));
     write(&mut writer, 1);
     assert_eq!(writer.chain(), chain_of(&disk).expect("whole"));
     assert_eq!(writer.chain().records, 13);
@@ -268,6 +268,39 @@ fn a_segment_that_has_begun_is_missed() {
     disk.remove(&newest_name(&disk)).expect("it is there");
     let missing = Problem::Missing { from: 1, through: SEGMENT_RECORDS_MAX };
     assert_eq!((problems(&disk), open(&disk).0.durable()), (vec![missing], SEGMENT_RECORDS_MAX));
+}
+
+/// It may be longer, and has its check where this one has it.
+#[test]
+fn an_end_of_a_later_release_is_refused_and_stays() {
+    let disk = sealed();
+    let mut bytes = disk.bytes(END_NAME).expect("it is there");
+    bytes[8] = 2;
+    bytes.extend([7; 20]);
+    let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..]);
+    bytes[12..16].copy_from_slice(&check.to_le_bytes());
+    disk.put(END_NAME, &bytes);
+    let opened = Writer::open_at_end(disk.clone(), OPTIONS, |_| ());
+    let refused = opened.err().expect("it is refused");
+    assert!(refused.to_string().contains("end has format version 2, known is 1"), "{refused}");
+    assert!(matches!(Reader::new(&disk), Err(ReadError::Version { version: 2, known: 1, .. })));
+    assert_eq!(disk.bytes(END_NAME), Some(bytes));
+}
+
+/// No log counts that far, and one must not wrap.
+#[test]
+fn an_end_beyond_all_sequences_is_damaged() {
+    let newest = Identity { epoch: 1, first: 1, node: 0 };
+    let end = LogEnd {
+        newest,
+        is_sealed: true,
+        last: SEQUENCE_MAX,
+        chain: ChainPoint::START,
+        time_ms: 0,
+    };
+    assert_eq!(LogEnd::decode(&end.encode()), Some(end));
+    let beyond = LogEnd { last: SEQUENCE_MAX + 1, ..end };
+    assert_eq!(LogEnd::decode(&beyond.encode()), None);
 }
 
 /// One that somebody put back, from before the log went on.

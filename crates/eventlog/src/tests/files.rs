@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use crate::disk::{Disk, Folder};
-use crate::{Identity, Item, OpenError, Options, Reader, Record, SEGMENT_BYTES_LIMIT, Writer};
+use crate::*;
 
 const OPTIONS: Options =
     Options { segment_bytes: 500, batch_bytes_max: 1 << 20, ..Options::DEFAULT };
@@ -99,7 +99,7 @@ fn what_cannot_be_appended_is_said() {
     let folder = Folder::new(temporary.path()).unwrap();
     let options = Options { batch_bytes_max: 200, ..OPTIONS };
     let (mut writer, _) = Writer::open(folder, options, |_| ()).unwrap();
-    let long = vec![0; crate::PAYLOAD_BYTES_MAX + 1];
+    let long = vec![0; PAYLOAD_BYTES_MAX + 1];
     let error = writer.append(1, 0, &long).unwrap_err();
     assert_eq!(error.to_string(), "a payload of 1048577 bytes, at most 1048576 are written");
     assert_eq!(writer.append(1, 0, &[1; 100]), Ok(1));
@@ -193,4 +193,23 @@ fn room_is_set_aside_and_given_back() {
     let name = segments_of(&folder)[0].file_name();
     let sealed = std::fs::metadata(temporary.path().join(name)).unwrap();
     assert!(sealed.blocks() * 512 < room, "nor when that is early");
+}
+
+#[test]
+fn a_file_of_the_end_that_cannot_be_read_is_written_anew() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = Folder::new(temporary.path()).unwrap();
+    let (mut writer, _) = open(&folder);
+    writer.append(1, 0, b"one").unwrap();
+    writer.commit().unwrap();
+    drop(writer);
+    let path = temporary.path().join(END_NAME);
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(END_NAME, &path).unwrap();
+    assert!(matches!(Reader::new(&folder), Err(ReadError::Io { .. })), "a reader fails");
+    let (mut writer, recovery) = Writer::open(folder.clone(), OPTIONS, |_| ()).unwrap();
+    assert!(matches!(recovery.end, FoundEnd::Unreadable(_)), "{:?}", recovery.end);
+    writer.append(1, 0, b"two").unwrap();
+    assert_eq!(writer.commit().unwrap(), 2);
+    assert!(matches!(EndFile::read(&folder), Ok(EndFile::Sound(end)) if end.last == 1));
 }

@@ -72,6 +72,10 @@ pub enum FoundEnd {
     /// Not known: the log is empty, or of an earlier release.
     #[default]
     Unknown,
+    /// The file of the end is missing.
+    Missing,
+    /// The file of the end cannot be read.
+    Unreadable(io::ErrorKind),
     /// The file of the end is damaged.
     Damaged,
     /// By a clean stop, and the newest segment is what it was then.
@@ -276,8 +280,13 @@ impl ChainStart {
 
     fn found_end(&self, file: EndFile) -> FoundEnd {
         match self.end {
-            None if file == EndFile::Damaged => FoundEnd::Damaged,
-            None => FoundEnd::Unknown,
+            None => match file {
+                EndFile::Damaged => FoundEnd::Damaged,
+                EndFile::Unreadable(kind) => FoundEnd::Unreadable(kind),
+                // It is written before the first record of a chain.
+                EndFile::Absent if !self.found.is_start() => FoundEnd::Missing,
+                _ => FoundEnd::Unknown,
+            },
             Some(sealed) if sealed.is_sealed => {
                 let found = self.found;
                 if (sealed.last, sealed.chain) == (self.last, found) {

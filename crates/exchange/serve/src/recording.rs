@@ -6,6 +6,8 @@
 
 mod auctions;
 mod generations;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -183,11 +185,24 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
             reaches = known.watermark.sequence,
             ends = recoveries.firehose.last,
             known_at_ms = known.time_ms,
-            "auctions are known to be recorded up to `reaches`, and the record ends at `ends`: at most \
-             what was recorded after `known_at_ms` may be missing beside what is told"
+            "auctions are known to be recorded up to `reaches`, and the record ends at `ends`: records \
+             written after `known_at_ms` may be missing without a report"
+        );
+    }
+    if is_durable_lane_lost(recoveries) {
+        error!(
+            auctions = recoveries.firehose.last,
+            "the durable lane of the record is missing: auctions were recorded, and what was billed and \
+             configured then is lost"
         );
     }
     info!(directory = %directory.display(), "the record is open");
+}
+
+/// A generation is durable before any auction is recorded.
+fn is_durable_lane_lost(recoveries: &Recoveries) -> bool {
+    let Recoveries { durable, firehose, .. } = recoveries;
+    durable.durable == 0 && durable.end == FoundEnd::Unknown && firehose.last > 0
 }
 
 /// Says how a lane ended, and what of it is gone. The start goes on in any case.
@@ -197,8 +212,19 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
         FoundEnd::Unknown if durable == 0 => (),
         FoundEnd::Unknown => info!(
             lane,
+            last, "nothing says how far the record reached: an earlier release wrote it"
+        ),
+        FoundEnd::Missing => error!(
+            lane,
             last,
-            "nothing says how far the record reached: an earlier release wrote it, or its file `end` is gone"
+            "the file `end` of the record is missing: it is not known how far the record reached"
+        ),
+        FoundEnd::Unreadable(reason) => error!(
+            lane,
+            last,
+            %reason,
+            "the file `end` of the record cannot be read and is written anew: it is not known how far the \
+             record reached"
         ),
         FoundEnd::Damaged => error!(
             lane,
@@ -222,7 +248,7 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
             lane,
             last,
             segment = end.newest.file_name(),
-            "the record was not stopped cleanly, and the segment that had begun is gone with all that it held"
+            "the record was not stopped cleanly, and the segment that had begun is gone with all that it held; new records are numbered behind all that it may have held"
         ),
         FoundEnd::Open { is_gone: false, .. } => warn!(
             lane,
@@ -265,6 +291,11 @@ fn tell(report: &Report<'_>) {
         Report::RetainFailed { lane, error } => {
             error!(lane = lane.name(), %error, "old segments cannot be removed");
         }
+        Report::Unsealed { lane, reason } => warn!(
+            lane = lane.name(),
+            reason,
+            "the end of the record is not sealed: the next start cannot tell whether all of it is there"
+        ),
         Report::SealFailed { lane, error } => error!(
             lane = lane.name(),
             %error,

@@ -430,6 +430,9 @@ fn the_end_tries_a_failing_disk_and_tells_what_is_left() {
     assert!(rig.durable.calls() > calls, "once more, at once");
     assert!(!rig.keeper.is_settled());
     assert_eq!(rig.keeper.left(), Left { durable: 1, firehose: 0 });
+    rig.heard.take();
+    rig.keeper.seal(rig.now);
+    assert_eq!(rig.heard.take(), ["Unsealed { lane: Durable"], "the other one is sealed");
     rig.durable.set_space(None);
     rig.step_after(OPTIONS.retry_max);
     assert!(rig.keeper.is_settled() && ring.is_durable(Position(1)));

@@ -168,5 +168,5 @@ fn what_is_gone_after_a_crash_is_missing() {
     let (last, durable) = (recoveries.firehose.last, recoveries.firehose.durable);
     assert!(last < 20 && durable == 20, "{recoveries:?}");
     assert_eq!(problems, [Problem::Missing { from: last + 1, through: 20 }]);
-    assert_eq!((recoveries.watermark, recoveries.firehose.end), (Some(known), FoundEnd::Unknown));
+    assert_eq!((recoveries.watermark, recoveries.firehose.end), (Some(known), FoundEnd::Missing));
 }
