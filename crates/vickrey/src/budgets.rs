@@ -83,9 +83,9 @@ pub(crate) struct Spent {
 }
 
 /// The exchange that spends budgets. None is left at the end.
-struct Spending(Weak<Exchange>);
+struct ExchangeLink(Weak<Exchange>);
 
-impl ExchangeView for Spending {
+impl ExchangeView for ExchangeLink {
     fn obstacle(&self) -> Option<String> {
         self.0.upgrade()?.unrecorded()
     }
@@ -254,7 +254,7 @@ impl Spent {
     /// Accounts and campaigns, for operators, with what `exchange` tells of them.
     pub(crate) fn api(&self, exchange: &Arc<Exchange>) -> Api {
         let budgets = Arc::clone(&self.registry) as Arc<dyn api::Budgets>;
-        api::api(budgets, Arc::new(Spending(Arc::downgrade(exchange))))
+        api::api(budgets, Arc::new(ExchangeLink(Arc::downgrade(exchange))))
     }
 
     /// Reads the files of accounts and campaigns anew, for whoever asks for a reload.

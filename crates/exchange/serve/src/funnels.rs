@@ -1,7 +1,7 @@
 //! Why campaigns do not spend: what shards count of them, by the last hour and day, and copies of requests
 //! on which their criteria can be tried.
 //!
-//! A thread of its own takes the parcels that shards leave, about once a second. Auctions never wait for
+//! A thread of its own takes the handovers that shards leave, about once a second. Auctions never wait for
 //! it, and nothing of it outlives the process.
 
 use std::collections::VecDeque;
@@ -21,9 +21,9 @@ use tracing::warn;
 
 use crate::generation::Generation;
 use crate::notices::unix_ms;
-use crate::purse::ParcelBox;
+use crate::purse::HandoverSlot;
 
-/// How often parcels are taken.
+/// How often handovers are taken.
 const TAKEN_EVERY: Duration = Duration::from_millis(500);
 /// Campaigns whose past is gone through before others may look: less than a millisecond.
 const FOLDED_AT_ONCE: usize = 500;
@@ -37,7 +37,7 @@ pub(crate) struct Funnels(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    boxes: Vec<ParcelBox>,
+    boxes: Vec<HandoverSlot>,
     book: Mutex<FunnelBook>,
     /// The latest generation whose campaigns are followed.
     followed: AtomicU64,
@@ -55,7 +55,7 @@ struct Copies {
     gap_ms: u64,
 }
 
-/// Takes parcels until it is dropped.
+/// Takes handovers until it is dropped.
 #[derive(Debug)]
 pub(crate) struct FunnelsThread {
     _stop: mpsc::Sender<()>,
@@ -64,14 +64,14 @@ pub(crate) struct FunnelsThread {
 impl Funnels {
     /// Of so many shards.
     pub fn new(shards: usize) -> Self {
-        let boxes = (0..shards).map(|_| ParcelBox::new()).collect();
+        let boxes = (0..shards).map(|_| HandoverSlot::new()).collect();
         let book = Mutex::new(FunnelBook::new(unix_ms()));
         let (followed, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
         Self(Arc::new(Inner { boxes, book, followed, dropped, copies: Mutex::default() }))
     }
 
-    /// Where shards leave their parcels, by shard.
-    pub fn boxes(&self) -> &[ParcelBox] {
+    /// Where shards leave their handovers, by shard.
+    pub fn boxes(&self) -> &[HandoverSlot] {
         &self.0.boxes
     }
 
@@ -106,13 +106,13 @@ impl Funnels {
             // This thread is the last to run: who waits for the book is to have it.
             std::thread::yield_now();
         }
-        for parcels in &self.0.boxes {
-            let mut parcel = parcels.open();
-            self.0.dropped.fetch_add(parcel.batch.dropped, Ordering::Relaxed);
-            self.book().take(&mut parcel.batch);
+        for handovers in &self.0.boxes {
+            let mut handover = handovers.open();
+            self.0.dropped.fetch_add(handover.batch.dropped, Ordering::Relaxed);
+            self.book().take(&mut handover.batch);
             let mut copies = self.copies();
-            parcel.copies().iter().for_each(|body| copies.keep(now_ms, body));
-            parcel.clear();
+            handover.copies().iter().for_each(|body| copies.keep(now_ms, body));
+            handover.clear();
         }
         // Without traffic as well.
         self.copies().forget_old(now_ms);

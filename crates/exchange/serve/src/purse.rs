@@ -24,7 +24,7 @@ use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
 
 use counting::Counting;
-pub(crate) use counting::ParcelBox;
+pub(crate) use counting::HandoverSlot;
 pub(crate) use errands::{Errand, Errands, Peers, Spent};
 
 use crate::metrics::ExchangeMetrics;
@@ -90,7 +90,7 @@ struct Open {
     shard: Shard,
     from_ledger: rtrb::Consumer<ToShard>,
     to_ledger: rtrb::Producer<FromShard>,
-    courses: Vec<Course>,
+    states: Vec<CampaignState>,
     counting: Counting,
     /// Campaigns that came to requests since it was told last.
     came: Vec<Slot>,
@@ -113,7 +113,7 @@ struct Search {
 
 /// How a campaign of the house bids here.
 #[derive(Clone, Copy, Debug)]
-struct Course {
+struct CampaignState {
     pace: Pace,
     seen: Seen,
     /// Whether it stands among those that came.
@@ -143,8 +143,8 @@ impl Purse {
             shard,
             from_ledger,
             to_ledger,
-            courses: Vec::new(),
-            counting: Counting::new(ParcelBox::new()),
+            states: Vec::new(),
+            counting: Counting::new(HandoverSlot::new()),
             came: Vec::new(),
             auctions: 0,
             counts: Counts::default(),
@@ -157,8 +157,8 @@ impl Purse {
     }
 
     /// What is counted goes there.
-    pub fn counting_to(self, parcels: ParcelBox) -> Self {
-        self.open.borrow_mut().counting = Counting::new(parcels);
+    pub fn counting_to(self, handovers: HandoverSlot) -> Self {
+        self.open.borrow_mut().counting = Counting::new(handovers);
         self
     }
 
@@ -334,14 +334,14 @@ impl Open {
             // What is not taken is counted, and strands.
             ToShard::Grant(grant) => drop(self.shard.take(&grant)),
             ToShard::Gate(gate) => drop(self.shard.take_gate(&gate)),
-            ToShard::Pace(slot, pace) => self.course(slot).pace = pace,
+            ToShard::Pace(slot, pace) => self.state(slot).pace = pace,
         }
     }
 
-    fn course(&mut self, slot: Slot) -> &mut Course {
+    fn state(&mut self, slot: Slot) -> &mut CampaignState {
         let index = usize::try_from(slot.0).expect("an index has 32 bits");
-        if self.courses.len() <= index {
-            let course = Course {
+        if self.states.len() <= index {
+            let state = CampaignState {
                 pace: Pace::FULL,
                 seen: Seen::default(),
                 is_listed: false,
@@ -349,35 +349,35 @@ impl Open {
                 place: 0,
                 bidding: (0, Nanos::new(0)),
             };
-            self.courses.resize(index + 1, course);
+            self.states.resize(index + 1, state);
         }
-        &mut self.courses[index]
+        &mut self.states[index]
     }
 
     fn count(&mut self, slot: Slot, step: FunnelStep) {
-        let mut place = self.course(slot).place;
+        let mut place = self.state(slot).place;
         self.counting.count((slot, &mut place), step);
-        self.course(slot).place = place;
+        self.state(slot).place = place;
     }
 
     fn fall_short(&mut self, slot: Slot, shortfall: impl FnOnce() -> Shortfall) {
-        let mut place = self.course(slot).place;
+        let mut place = self.state(slot).place;
         self.counting.fall_short((slot, &mut place), shortfall);
-        self.course(slot).place = place;
+        self.state(slot).place = place;
     }
 
     /// Counts what a campaign was billed; a seat of a DSP has no funnel.
     fn bill(&mut self, slot: Slot, price: Nanos) {
-        let Course { mut place, is_house, .. } = *self.course(slot);
+        let CampaignState { mut place, is_house, .. } = *self.state(slot);
         if is_house {
             self.counting.bill((slot, &mut place), price);
-            self.course(slot).place = place;
+            self.state(slot).place = place;
         }
     }
 
     /// Counts an impression that a campaign matched, and why it is not bid for, if so.
     fn matched(&mut self, slot: Slot, decided: Result<(), Refusal>) {
-        self.course(slot).is_house = true;
+        self.state(slot).is_house = true;
         let step = match decided {
             Ok(()) => None,
             Err(refusal) => match FunnelStep::withheld(refusal) {
@@ -417,9 +417,9 @@ impl Open {
 
     fn seen(&mut self) -> Option<FromShard> {
         let slot = self.came.pop()?;
-        let course = self.course(slot);
-        course.is_listed = false;
-        Some(FromShard::Seen(slot, course.seen))
+        let state = self.state(slot);
+        state.is_listed = false;
+        Some(FromShard::Seen(slot, state.seen))
     }
 }
 
@@ -447,20 +447,20 @@ impl Desk for Deciding<'_> {
     fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
         let Self { is_test, number, at, .. } = *self;
         let open = &mut *self.purse.open.borrow_mut();
-        let course = *open.course(slot);
+        let state = *open.state(slot);
         // Most strategies look at all requests, and need no draw.
-        let draw = if course.pace.threshold() == u64::MAX {
+        let draw = if state.pace.threshold() == u64::MAX {
             0
         } else {
             self.purse.bank.draw.draw(self.id.as_bytes(), slot.0.into())
         };
-        let paced = decide(course.pace, price.amount(), draw);
+        let paced = decide(state.pace, price.amount(), draw);
         let decided = paced.map(|paced| match price {
             Price::Value(_) => paced,
             Price::Fixed(own) => own,
         });
         // Who has no money for all that it bids in an auction bids no more, and stands in nobody's way.
-        let before = if course.bidding.0 == number { course.bidding.1 } else { Nanos::new(0) };
+        let before = if state.bidding.0 == number { state.bidding.1 } else { Nanos::new(0) };
         let cost = |bid: Cpm| {
             let all = bid.cost(shown).and_then(|cost| cost.get().checked_add(before.get()));
             all.map(Nanos::new).ok_or(Refusal::Unknown)
@@ -476,14 +476,14 @@ impl Desk for Deciding<'_> {
             let is_lowered = matches!(price, Price::Value(_)) && last > Cpm::ZERO;
             if is_lowered { Ok((last, cost(last)?)) } else { Err(shortage.refusal) }
         });
-        let course = open.course(slot);
+        let state = open.state(slot);
         if let Ok((_, all)) = decided {
-            course.bidding = (number, all);
+            state.bidding = (number, all);
         }
         if !is_test {
-            course.seen.requests += 1;
-            course.seen.bids += u64::from(decided.is_ok());
-            if !std::mem::replace(&mut course.is_listed, true) {
+            state.seen.requests += 1;
+            state.seen.bids += u64::from(decided.is_ok());
+            if !std::mem::replace(&mut state.is_listed, true) {
                 open.came.push(slot);
             }
             open.matched(slot, decided.map(drop));

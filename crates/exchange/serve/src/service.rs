@@ -34,7 +34,7 @@ use crate::notices::{
     Client, Clock, Counter, NodeClient, Office, ReplayError, Settlements, Times, Unbudgeted, View,
     Window, own_key, replay,
 };
-use crate::purse::{Bank, Errands, Line, ParcelBox, Peers, Purse, Spent};
+use crate::purse::{Bank, Errands, HandoverSlot, Line, Peers, Purse, Spent};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
 use crate::shard::{Shard, ShardIdentity, ShardParts};
 
@@ -384,11 +384,11 @@ impl Accounts {
     ) -> Result<Vec<Option<(Purse, Errands)>>, BudgetsError> {
         let recording = recording.filter(|_| has_office).ok_or(BudgetsError::Unbilled)?;
         let Self { bank, lines, peers, errands } = self;
-        let open = |((line, errands), parcels): (_, &ParcelBox)| {
+        let open = |((line, errands), handovers): (_, &HandoverSlot)| {
             let durable = recording.lanes().durable.clone();
             let is_durable = Box::new(move || durable.state() == State::Writing);
             let purse = Purse::new(line, bank.clone(), peers.clone(), is_durable)?;
-            Ok(Some((purse.counting_to(parcels.clone()), errands)))
+            Ok(Some((purse.counting_to(handovers.clone()), errands)))
         };
         lines.into_iter().zip(errands).zip(funnels.boxes()).map(open).collect()
     }

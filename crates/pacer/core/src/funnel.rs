@@ -1,15 +1,15 @@
 //! The funnel of a campaign: of the impressions that were offered to it, how many it matched, bid for, won
 //! and was billed for, and where it lost the others.
 //!
-//! A shard counts in a [`FunnelTray`] and hands its rows over about once a second; a [`FunnelBook`] keeps
+//! A shard counts in a [`FunnelBuffer`] and hands its rows over about once a second; a [`FunnelBook`] keeps
 //! the last hour and the last day of them. Owns the steps and the sums; knows no clock, and no campaign but
 //! by its number. Nothing here is money that anybody is charged: it explains, and decides nothing.
 
 mod book;
+mod buffer;
 mod packed;
 #[cfg(test)]
 mod tests;
-mod tray;
 
 use units::{Cpm, Nanos};
 
@@ -17,7 +17,7 @@ use crate::messages::Slot;
 use crate::refusal::Refusal;
 
 pub use book::{FunnelBook, FunnelSpan, FunnelWindow, PAST_BYTES_MAX};
-pub use tray::{FunnelBatch, FunnelTray, ROWS_MAX, ROWS_MIN};
+pub use buffer::{FunnelBatch, FunnelBuffer, ROWS_MAX, ROWS_MIN};
 
 /// What is counted of an impression. An impression that a campaign matched ends in exactly one of
 /// [`Hours`](Self::Hours) to [`BelowFloor`](Self::BelowFloor), in a bid, or behind other campaigns of the

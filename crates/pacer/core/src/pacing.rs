@@ -33,8 +33,8 @@ use crate::strategy::{
 };
 use units::Nanos;
 
-use curve::{Drawn, Series};
-use plan::{Choice, Outer, Plan, Shape};
+use curve::{CurveSource, Series};
+use plan::{Choice, Plan, ReportedFlight, Shape};
 use sums::Sums;
 
 pub use crate::encoding::DecodeError;
@@ -162,9 +162,9 @@ struct Paced {
     chosen_for: u64,
     series: Series,
     /// Where it follows an hour, the longer flight that its curve is drawn by.
-    outer: Option<Box<Outer>>,
+    reported: Option<Box<ReportedFlight>>,
     /// Whether it goes on from what was kept, which does not say what that longer flight is.
-    lacks_outer: bool,
+    lacks_reported: bool,
     told: Option<Pace>,
     /// When it is looked at next; `MAX` is never.
     due_ms: u64,
@@ -316,7 +316,7 @@ impl Pacer {
         let paced = self.campaigns.get(index(slot))?.as_deref()?;
         let (pacing, state, plan) =
             (paced.pacing.as_ref()?, paced.state.as_ref()?, paced.plan.as_ref()?);
-        let drawn = Drawn { plan, outer: paced.outer.as_deref() };
+        let drawn = CurveSource { plan, reported: paced.reported.as_deref() };
         Some(paced.series.curve(pacing, state, &drawn, self.now_ms.max(now_ms)))
     }
 
@@ -332,8 +332,8 @@ impl Pacer {
         let paced = self.campaigns.get(index(slot))?.as_deref()?;
         let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);
         let now_ms = self.now_ms.max(now_ms);
-        Some(match &paced.outer {
-            Some(outer) => (outer.span, outer.planned(paced.series.limit(), now_ms)),
+        Some(match &paced.reported {
+            Some(reported) => (reported.span, reported.planned(paced.series.limit(), now_ms)),
             None => (plan.span, plan.planned(state, now_ms)),
         })
     }
@@ -417,8 +417,8 @@ impl Paced {
             choose_ms: 0,
             chosen_for: 0,
             series: Series::default(),
-            outer: None,
-            lacks_outer: false,
+            reported: None,
+            lacks_reported: false,
             told: None,
             due_ms: u64::MAX,
         }
@@ -477,11 +477,11 @@ impl Paced {
         let slot = SlotEnd { now_ms, next_ms, budget };
         let state = step(settings, &plan.target, state, observed, slot);
         self.state = Some(state);
-        let (span, planned, spent) = match &self.outer {
-            Some(outer) => {
-                let purse = funds.of(outer.span);
+        let (span, planned, spent) = match &self.reported {
+            Some(reported) => {
+                let purse = funds.of(reported.span);
                 let limit = purse.limit().unwrap_or_default();
-                (outer.span, outer.planned(limit, now_ms), purse.spent)
+                (reported.span, reported.planned(limit, now_ms), purse.spent)
             }
             None => (plan.span, plan.planned(&state, now_ms), plan.spent(observed)),
         };
@@ -499,28 +499,28 @@ impl Paced {
     }
 
     /// Takes a longer flight than the hour's as that which its curve is drawn by, or none.
-    fn look_by(
+    fn report_by(
         &mut self,
-        (shape, outer): (&Shape, Option<(Span, Flight)>),
+        (shape, reported): (&Shape, Option<(Span, Flight)>),
         hour: &Hour<'_>,
         funds: &Funds,
     ) {
-        self.lacks_outer = false;
-        self.outer = outer.and_then(|(span, flight)| {
+        self.lacks_reported = false;
+        self.reported = reported.and_then(|(span, flight)| {
             let target = shape.target(flight, hour).ok()?;
-            Some(Box::new(Outer::new((span, flight), target)))
+            Some(Box::new(ReportedFlight::new((span, flight), target)))
         });
-        if let Some(outer) = &self.outer {
-            self.series.begin(outer.flight);
-            self.series.limit_to(funds.of(outer.span).limit());
+        if let Some(reported) = &self.reported {
+            self.series.begin(reported.flight);
+            self.series.limit_to(funds.of(reported.span).limit());
         }
     }
 
     /// Chooses the flight to follow; whether that is another one.
     fn choose(&mut self, pacing: &Pacing, hour: &Hour<'_>, funds: &Funds) -> bool {
         let shape = self.shape(pacing);
-        let Choice { followed, outer, until_ms } = plan::choose(&shape, hour, funds);
-        self.look_by((&shape, outer), hour, funds);
+        let Choice { followed, reported, until_ms } = plan::choose(&shape, hour, funds);
+        self.report_by((&shape, reported), hour, funds);
         (self.choose_ms, self.chosen_for) = (until_ms, hour.payer.version);
         let Some((span, nominal)) = followed else {
             self.plan = None;
@@ -544,7 +544,7 @@ impl Paced {
         let before = if is_begun { spent } else { 0 };
         self.plan = Some(Plan::new((span, nominal), target, before, self.sums.totals()));
         self.state = self.state.map(|state| state.next_flight(&pacing.settings));
-        if self.outer.is_none() {
+        if self.reported.is_none() {
             self.series.begin(nominal);
             self.series.limit_to(funds.of(span).limit());
         }

@@ -3,7 +3,7 @@
 
 use std::alloc::System;
 
-use pacer_core::funnel::{FunnelBatch, FunnelBook, FunnelStep, FunnelTray, ROWS_MIN, Shortfall};
+use pacer_core::funnel::{FunnelBatch, FunnelBook, FunnelBuffer, FunnelStep, ROWS_MIN, Shortfall};
 use pacer_core::messages::Slot;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use units::{Cpm, Nanos};
@@ -18,19 +18,19 @@ const PART_MS: u64 = 600_000;
 /// One test, so that nothing else allocates meanwhile.
 #[test]
 fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
-    let mut tray = FunnelTray::default();
+    let mut buffer = FunnelBuffer::default();
     let region = Region::new(ALLOCATOR);
     // More campaigns than there is room for.
     for slot in 0..2 * u32::try_from(ROWS_MIN).expect("few") {
         let mut place = 0;
-        tray.count((Slot(slot), &mut place), FunnelStep::Matched);
-        tray.fall_short((Slot(slot), &mut place), || Shortfall {
+        buffer.count((Slot(slot), &mut place), FunnelStep::Matched);
+        buffer.fall_short((Slot(slot), &mut place), || Shortfall {
             bid: Cpm::ZERO,
             floor: Cpm::ZERO,
         });
-        tray.bill((Slot(slot), &mut place), Nanos::new(1));
+        buffer.bill((Slot(slot), &mut place), Nanos::new(1));
     }
-    tray.offer(1);
+    buffer.offer(1);
     let change = region.change();
     assert_eq!((change.allocations, change.reallocations), (0, 0));
 
@@ -43,16 +43,17 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
         book.advance(START + part * PART_MS);
         while book.fold_some(1_000) {}
         for slots in (0..CAMPAIGNS).collect::<Vec<_>>().chunks(ROWS_MIN) {
-            let (mut tray, mut taken) = (FunnelTray::default(), FunnelBatch::new());
+            let (mut buffer, mut taken) = (FunnelBuffer::default(), FunnelBatch::new());
             for slot in slots {
                 let mut place = 0;
                 for step in [FunnelStep::Matched, FunnelStep::Bid, FunnelStep::Outbid] {
-                    (0..200).for_each(|_| tray.count((Slot(*slot), &mut place), step));
+                    (0..200).for_each(|_| buffer.count((Slot(*slot), &mut place), step));
                 }
-                (0..9).for_each(|_| tray.count((Slot(*slot), &mut place), FunnelStep::BelowFloor));
-                tray.bill((Slot(*slot), &mut place), Nanos::new(2_000_000));
+                (0..9)
+                    .for_each(|_| buffer.count((Slot(*slot), &mut place), FunnelStep::BelowFloor));
+                buffer.bill((Slot(*slot), &mut place), Nanos::new(2_000_000));
             }
-            tray.hand_over(&mut taken);
+            buffer.hand_over(&mut taken);
             book.take(&mut taken);
         }
         if part == 0 {

@@ -158,7 +158,7 @@ impl Probe {
         let Self { all, each, counts, room, answer } = self;
         for imp in (0..auction.imps.len()).filter(|imp| ask.imps >> imp & 1 == 1) {
             let ask = Ask { imps: 1 << imp, ..*ask };
-            let mut matched = MatchNoted(false);
+            let mut matched = MatchProbe(false);
             let limits = Limits { matches_max: 1, bids_max: 1 };
             all.bid((auction, &ask, &limits), &mut matched, room, answer);
             counts.impressions += 1;
@@ -191,9 +191,9 @@ impl Probe {
 }
 
 /// Whether an impression was matched.
-struct MatchNoted(bool);
+struct MatchProbe(bool);
 
-impl Desk for MatchNoted {
+impl Desk for MatchProbe {
     fn decide(&mut self, _: Slot, _: Price, _: Multiplier) -> Result<Cpm, Refusal> {
         self.0 = true;
         Err(Refusal::Throttled)

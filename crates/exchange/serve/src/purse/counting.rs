@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pacer_core::funnel::{FunnelBatch, FunnelStep, FunnelTray, Shortfall};
+use pacer_core::funnel::{FunnelBatch, FunnelBuffer, FunnelStep, Shortfall};
 use pacer_core::messages::Slot;
 use units::{Nanos, Tick};
 
@@ -22,13 +22,13 @@ const COPY_BYTES_MAX: usize = 16 * 1024;
 
 /// What is on its way.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct ShardHandover {
     pub batch: FunnelBatch,
     copies: Vec<Vec<u8>>,
     copied: usize,
 }
 
-impl Parcel {
+impl ShardHandover {
     fn new() -> Self {
         let copies = (0..COPIES_MAX).map(|_| Vec::with_capacity(COPY_BYTES_MAX)).collect();
         Self { batch: FunnelBatch::new(), copies, copied: 0 }
@@ -54,17 +54,17 @@ impl Parcel {
     }
 }
 
-/// Where a shard leaves its parcels. Clones are the same.
+/// Where a shard leaves its handovers. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct ParcelBox(Arc<Mutex<Parcel>>);
+pub(crate) struct HandoverSlot(Arc<Mutex<ShardHandover>>);
 
-impl ParcelBox {
+impl HandoverSlot {
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(Parcel::new())))
+        Self(Arc::new(Mutex::new(ShardHandover::new())))
     }
 
     /// To take what is in it, at once: the shard leaves nothing meanwhile.
-    pub fn open(&self) -> MutexGuard<'_, Parcel> {
+    pub fn open(&self) -> MutexGuard<'_, ShardHandover> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,22 +72,22 @@ impl ParcelBox {
 /// What one shard counts.
 #[derive(Debug)]
 pub(super) struct Counting {
-    tray: FunnelTray,
+    buffer: FunnelBuffer,
     copies: Vec<Vec<u8>>,
     copied: usize,
     is_copy_due: bool,
     copy_at: Tick,
     hand_over_at: Tick,
-    to: ParcelBox,
+    to: HandoverSlot,
     /// As they were exposed last.
     totals: [u64; FunnelStep::ALL.len()],
 }
 
 impl Counting {
-    pub fn new(to: ParcelBox) -> Self {
-        let Parcel { copies, copied, .. } = Parcel::new();
+    pub fn new(to: HandoverSlot) -> Self {
+        let ShardHandover { copies, copied, .. } = ShardHandover::new();
         Self {
-            tray: FunnelTray::default(),
+            buffer: FunnelBuffer::default(),
             copies,
             copied,
             is_copy_due: true,
@@ -99,19 +99,19 @@ impl Counting {
     }
 
     pub fn offer(&mut self, impressions: u32) {
-        self.tray.offer(impressions);
+        self.buffer.offer(impressions);
     }
 
     pub fn count(&mut self, of: (Slot, &mut u32), step: FunnelStep) {
-        self.tray.count(of, step);
+        self.buffer.count(of, step);
     }
 
     pub fn fall_short(&mut self, of: (Slot, &mut u32), shortfall: impl FnOnce() -> Shortfall) {
-        self.tray.fall_short(of, shortfall);
+        self.buffer.fall_short(of, shortfall);
     }
 
     pub fn bill(&mut self, of: (Slot, &mut u32), price: Nanos) {
-        self.tray.bill(of, price);
+        self.buffer.bill(of, price);
     }
 
     /// Copies a request's body, if it is time for one.
@@ -136,16 +136,16 @@ impl Counting {
             return;
         }
         for (step, counter) in FunnelStep::ALL.into_iter().zip(&metrics.funnel) {
-            let total = self.tray.totals()[step as usize];
+            let total = self.buffer.totals()[step as usize];
             counter.add(total - std::mem::replace(&mut self.totals[step as usize], total));
         }
         // Whoever holds it is taking the one before.
-        let Ok(mut parcel) = self.to.0.try_lock() else { return };
-        if !parcel.is_empty() {
+        let Ok(mut handover) = self.to.0.try_lock() else { return };
+        if !handover.is_empty() {
             return;
         }
-        let Parcel { batch, copies, copied } = &mut *parcel;
-        self.tray.hand_over(batch);
+        let ShardHandover { batch, copies, copied } = &mut *handover;
+        self.buffer.hand_over(batch);
         std::mem::swap(copies, &mut self.copies);
         *copied = std::mem::take(&mut self.copied);
         self.hand_over_at = now.after(HANDED_EVERY);
@@ -158,11 +158,11 @@ mod tests {
 
     #[test]
     fn nothing_of_a_copy_stays_once_it_was_taken() {
-        let mut parcel = Parcel::new();
-        parcel.copies[0].extend_from_slice(b"of a user");
-        parcel.copied = 1;
-        parcel.clear();
-        assert!(parcel.copies().is_empty() && parcel.copies.iter().all(Vec::is_empty));
-        assert!(parcel.copies.iter().all(|copy| copy.capacity() >= COPY_BYTES_MAX));
+        let mut handover = ShardHandover::new();
+        handover.copies[0].extend_from_slice(b"of a user");
+        handover.copied = 1;
+        handover.clear();
+        assert!(handover.copies().is_empty() && handover.copies.iter().all(Vec::is_empty));
+        assert!(handover.copies.iter().all(|copy| copy.capacity() >= COPY_BYTES_MAX));
     }
 }

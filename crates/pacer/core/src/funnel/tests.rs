@@ -1,4 +1,4 @@
-//! Trays, packing and the book, against sums that are made the simple way.
+//! Buffers, packing and the book, against sums that are made the simple way.
 
 use proptest::prelude::*;
 
@@ -16,14 +16,14 @@ fn cpm(micros: u64) -> Cpm {
 
 /// What a shard hands over that has counted these.
 fn batch(offered: u32, counts: &[(Slot, FunnelStep, u32)]) -> FunnelBatch {
-    let mut tray = FunnelTray::default();
-    tray.offer(offered);
+    let mut buffer = FunnelBuffer::default();
+    buffer.offer(offered);
     for (slot, step, times) in counts {
         let mut place = 0;
-        (0..*times).for_each(|_| tray.count((*slot, &mut place), *step));
+        (0..*times).for_each(|_| buffer.count((*slot, &mut place), *step));
     }
     let mut taken = FunnelBatch::new();
-    tray.hand_over(&mut taken);
+    buffer.hand_over(&mut taken);
     taken
 }
 
@@ -39,20 +39,20 @@ fn steps_are_listed_in_order_with_labels_of_their_own() {
 }
 
 #[test]
-fn a_tray_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
-    let mut tray = FunnelTray::default();
+fn a_buffer_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
+    let mut buffer = FunnelBuffer::default();
     let mut places = [0, 0];
-    tray.offer(5);
+    buffer.offer(5);
     for _ in 0..2 {
         for (slot, place) in (0..).zip(&mut places) {
-            tray.count((Slot(slot), place), FunnelStep::Matched);
+            buffer.count((Slot(slot), place), FunnelStep::Matched);
         }
     }
-    tray.fall_short((Slot(1), &mut places[1]), || Shortfall { bid: cpm(1), floor: cpm(2) });
-    tray.fall_short((Slot(1), &mut places[1]), || panic!("one is enough"));
-    tray.bill((Slot(0), &mut places[0]), Nanos::new(7));
+    buffer.fall_short((Slot(1), &mut places[1]), || Shortfall { bid: cpm(1), floor: cpm(2) });
+    buffer.fall_short((Slot(1), &mut places[1]), || panic!("one is enough"));
+    buffer.bill((Slot(0), &mut places[0]), Nanos::new(7));
     let mut taken = FunnelBatch::new();
-    tray.hand_over(&mut taken);
+    buffer.hand_over(&mut taken);
     let got = |row: &FunnelRow| {
         let of = |step| row.counts.get(step);
         (row.slot.0, of(FunnelStep::Matched), of(FunnelStep::BelowFloor), row.counts.spent.get())
@@ -62,31 +62,31 @@ fn a_tray_counts_by_campaign_and_starts_anew_when_it_is_handed_over() {
     assert_eq!((taken.offered, taken.dropped), (5, 0));
     taken.clear();
     // The place of before is another campaign's now, or nobody's.
-    tray.count((Slot(1), &mut places[1]), FunnelStep::Won);
-    tray.count((Slot(0), &mut places[0]), FunnelStep::Won);
-    tray.hand_over(&mut taken);
+    buffer.count((Slot(1), &mut places[1]), FunnelStep::Won);
+    buffer.count((Slot(0), &mut places[0]), FunnelStep::Won);
+    buffer.hand_over(&mut taken);
     assert_eq!(taken.rows.iter().map(|row| row.slot.0).collect::<Vec<_>>(), [1, 0]);
-    let totals = FunnelStep::ALL.map(|step| tray.totals()[step as usize]);
+    let totals = FunnelStep::ALL.map(|step| buffer.totals()[step as usize]);
     assert_eq!(totals, [5, 4, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 2, 1]);
 }
 
 #[test]
 fn a_row_without_room_is_dropped_and_counted_and_every_batch_after_has_more() {
-    let mut tray = FunnelTray::default();
+    let mut buffer = FunnelBuffer::default();
     let many = u32::try_from(ROWS_MIN).unwrap() + 3;
-    let count = |tray: &mut FunnelTray| {
-        (0..many).for_each(|slot| tray.count((Slot(slot), &mut 0), FunnelStep::Matched));
+    let count = |buffer: &mut FunnelBuffer| {
+        (0..many).for_each(|slot| buffer.count((Slot(slot), &mut 0), FunnelStep::Matched));
     };
-    count(&mut tray);
+    count(&mut buffer);
     let mut taken = FunnelBatch::new();
-    tray.hand_over(&mut taken);
+    buffer.hand_over(&mut taken);
     assert_eq!((taken.rows.len(), taken.dropped), (ROWS_MIN, 3));
-    assert_eq!(tray.totals()[FunnelStep::Matched as usize], u64::from(many), "totals have all");
+    assert_eq!(buffer.totals()[FunnelStep::Matched as usize], u64::from(many), "totals have all");
     // Two batches take turns: both have grown.
     for after in 1..=4 {
         taken.clear();
-        count(&mut tray);
-        tray.hand_over(&mut taken);
+        count(&mut buffer);
+        buffer.hand_over(&mut taken);
         assert_eq!((taken.rows.len(), taken.dropped), (many as usize, 0), "{after}");
     }
 }
@@ -197,11 +197,11 @@ fn what_is_recent_is_of_the_last_minutes() {
 fn bids_below_the_floor_are_told_by_the_highest_and_the_median_floor() {
     let mut book = FunnelBook::new(START);
     let mut fall_short = |bid, floor| {
-        let mut tray = FunnelTray::default();
+        let mut buffer = FunnelBuffer::default();
         let shortfall = Shortfall { bid: cpm(bid), floor: cpm(floor) };
-        tray.fall_short((SLOT, &mut 0), || shortfall);
+        buffer.fall_short((SLOT, &mut 0), || shortfall);
         let mut taken = FunnelBatch::new();
-        tray.hand_over(&mut taken);
+        buffer.hand_over(&mut taken);
         book.take(&mut taken);
     };
     [(4, 12), (3, 90), (2, 11)].into_iter().for_each(|(bid, floor)| fall_short(bid, floor));
@@ -211,9 +211,9 @@ fn bids_below_the_floor_are_told_by_the_highest_and_the_median_floor() {
     assert!(told(&book).is_some());
     // Those of the last hour alone: the highest bid was before.
     let mut later = FunnelBatch::new();
-    let mut tray = FunnelTray::default();
-    tray.fall_short((SLOT, &mut 0), || Shortfall { bid: cpm(1), floor: cpm(2) });
-    tray.hand_over(&mut later);
+    let mut buffer = FunnelBuffer::default();
+    buffer.fall_short((SLOT, &mut 0), || Shortfall { bid: cpm(1), floor: cpm(2) });
+    buffer.hand_over(&mut later);
     book.take(&mut later);
     book.advance(START + 60 * MINUTE);
     assert_eq!(told(&book), Some(Shortfall { bid: cpm(1), floor: cpm(2) }));

@@ -4,7 +4,7 @@
 use units::Nanos;
 
 use super::Pacing;
-use super::plan::{Outer, Plan};
+use super::plan::{Plan, ReportedFlight};
 use crate::ledger::Span;
 use crate::strategy::{Flight, Pace, State};
 
@@ -60,15 +60,15 @@ pub(super) struct Series {
 }
 
 /// By what a curve is drawn.
-pub(super) struct Drawn<'d> {
+pub(super) struct CurveSource<'d> {
     pub(super) plan: &'d Plan,
-    pub(super) outer: Option<&'d Outer>,
+    pub(super) reported: Option<&'d ReportedFlight>,
 }
 
-impl Drawn<'_> {
+impl CurveSource<'_> {
     const fn span(&self) -> (Span, Flight) {
-        match self.outer {
-            Some(outer) => (outer.span, outer.flight),
+        match self.reported {
+            Some(reported) => (reported.span, reported.flight),
             None => (self.plan.span, self.plan.nominal),
         }
     }
@@ -110,13 +110,13 @@ impl Series {
         &self,
         pacing: &Pacing,
         state: &State,
-        drawn: &Drawn<'_>,
+        drawn: &CurveSource<'_>,
         now_ms: u64,
     ) -> Curve {
         let (span, flight) = drawn.span();
         let spent = self.points.last().map_or(Nanos::ZERO, |(_, spent)| Nanos::new(*spent));
-        let planned = |at_ms| match drawn.outer {
-            Some(outer) => outer.planned_from((now_ms, spent), self.limit(), at_ms),
+        let planned = |at_ms| match drawn.reported {
+            Some(reported) => reported.planned_from((now_ms, spent), self.limit(), at_ms),
             None => drawn.plan.planned(state, at_ms),
         };
         let end_of = |part: u64| (self.start_ms + (part + 1) * self.every_ms).min(flight.end_ms);

@@ -321,16 +321,16 @@ impl Paced {
         let plan = Plan::new((kept.span, kept.nominal), target, kept.before, kept.base);
         self.plan = Some(Plan { shared: kept.shared, ..plan });
         (self.choose_ms, self.chosen_for) = (kept.choose_ms, kept.chosen_for);
-        self.lacks_outer = kept.span == Span::Hour;
+        self.lacks_reported = kept.span == Span::Hour;
         self.series.begin(kept.nominal);
     }
 
     /// Works out again by which longer flight a campaign is looked at that goes on within an hour's.
     pub(super) fn complete_resumed(&mut self, hour: &Hour<'_>, funds: &Funds) {
-        let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_outer) else { return };
+        let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_reported) else { return };
         let shape = self.shape(&pacing);
-        let outer = plan::choose(&shape, hour, funds).outer;
-        self.look_by((&shape, outer), hour, funds);
+        let reported = plan::choose(&shape, hour, funds).reported;
+        self.report_by((&shape, reported), hour, funds);
     }
 }
 

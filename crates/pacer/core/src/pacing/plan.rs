@@ -25,19 +25,19 @@ pub(super) struct Choice {
     pub(super) followed: Option<(Span, Flight)>,
     /// Of a campaign that follows an hour, the longer flight that it would follow without the hour's
     /// limit: what it comes to is looked at by that.
-    pub(super) outer: Option<(Span, Flight)>,
+    pub(super) reported: Option<(Span, Flight)>,
     /// When to choose anew.
     pub(super) until_ms: u64,
 }
 
 /// A longer flight than the hour that is followed, by which a campaign is looked at.
-pub(super) struct Outer {
+pub(super) struct ReportedFlight {
     pub(super) span: Span,
     pub(super) flight: Flight,
     target: Target,
 }
 
-impl Outer {
+impl ReportedFlight {
     pub(super) const fn new((span, flight): (Span, Flight), target: Target) -> Self {
         Self { span, flight, target }
     }
@@ -88,7 +88,7 @@ pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
     let clock = calendar.at(now_ms).map(|hour| within((hour.start_unix_ms, hour.end_unix_ms)));
     let mut until_ms = day.map_or(flight.end_ms, |day| day.end_ms);
     let mut chosen: Option<(Span, Flight, Target, u64)> = None;
-    let mut outer = None;
+    let mut reported = None;
     for (span, bounds) in [(Span::Life, Some(flight)), (Span::Day, day), (Span::Hour, clock)] {
         let (Some(bounds), Some(limit)) = (bounds, funds.of(span).limit()) else { continue };
         until_ms = until_ms.min(bounds.end_ms);
@@ -100,12 +100,12 @@ pub(super) fn choose(shape: &Shape, hour: &Hour<'_>, funds: &Funds) -> Choice {
         });
         if is_tighter {
             let before = chosen.take().map(|(span, bounds, ..)| (span, bounds));
-            outer = before.filter(|_| span == Span::Hour);
+            reported = before.filter(|_| span == Span::Hour);
             chosen = Some((span, bounds, target, left));
         }
     }
     let followed = chosen.map(|(span, bounds, ..)| (span, bounds));
-    Choice { followed, outer, until_ms }
+    Choice { followed, reported, until_ms }
 }
 
 /// From when to when it is the same day on the wall.

@@ -26,7 +26,7 @@ pub(super) struct Cause {
 }
 
 /// What is known of a campaign.
-pub(super) struct Known<'k> {
+pub(super) struct CauseInputs<'k> {
     pub(super) standing: &'k CampaignStanding,
     pub(super) exchange: &'k dyn ExchangeView,
     pub(super) windows: Option<&'k [FunnelWindow; 2]>,
@@ -44,8 +44,8 @@ impl Cause {
     }
 
     /// The first that holds.
-    pub(super) fn of(known: &Known<'_>) -> Self {
-        let Known { standing, exchange, windows, mismatches, progress } = known;
+    pub(super) fn of(known: &CauseInputs<'_>) -> Self {
+        let CauseInputs { standing, exchange, windows, mismatches, progress } = known;
         let refusal = standing.why.refusal;
         let is_early = |refusal: &Refusal| *refusal < Refusal::Throttled;
         own(standing)
@@ -112,13 +112,13 @@ fn of_refusal(refusal: Refusal, standing: &CampaignStanding) -> Cause {
         Refusal::Paused if is_outside => Refusal::OutOfFlight,
         refusal => refusal,
     };
-    let about = About {
+    let text_of = RefusalText {
         refusal: Some(refusal),
         levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
         flight_unix_ms: Some(why.flight_unix_ms),
         is_store_failing: why.is_store_failing,
     };
-    let (mut words, mut remedy) = (about.words(*currency), about.remedy());
+    let (mut words, mut remedy) = (text_of.words(*currency), text_of.remedy());
     match (refusal, paused_account) {
         (Refusal::Paused, Some(account)) => {
             words = format!("its account `{account}` is paused");
@@ -140,7 +140,7 @@ pub(super) fn nothing() -> String {
 }
 
 /// What words are made of.
-pub(super) struct About<'w> {
+pub(super) struct RefusalText<'w> {
     pub(super) refusal: Option<Refusal>,
     pub(super) levels: &'w [Level],
     /// Of campaigns.
@@ -148,7 +148,7 @@ pub(super) struct About<'w> {
     pub(super) is_store_failing: bool,
 }
 
-impl About<'_> {
+impl RefusalText<'_> {
     /// Of an account as a whole: the ledger's reason, else what keeps all of its campaigns from winning.
     pub(super) fn cause(&self, currency: Option<Currency>, exchange: &dyn ExchangeView) -> Cause {
         let ledger = self.refusal.map(|refusal| Cause {

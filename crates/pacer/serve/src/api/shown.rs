@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use units::{Currency, Nanos};
 
 use super::asked::wrong;
-use super::cause::{About, Cause, Known, nothing};
+use super::cause::{Cause, CauseInputs, RefusalText, nothing};
 use super::exchange::ExchangeView;
 use super::funnel::Progress;
 use super::{funnel, pace};
@@ -180,7 +180,7 @@ pub(super) fn why(
     let progress =
         delivery.and_then(|it| Some(Progress { spent: it.spent, expected: it.expected? }));
     let (windows, mismatches) = (windows.as_ref(), mismatches.as_ref());
-    let known = Known { standing, exchange, windows, mismatches, progress };
+    let known = CauseInputs { standing, exchange, windows, mismatches, progress };
     let Cause { reason, words, remedy } = Cause::of(&known);
     json!({
         "id": id,
@@ -209,7 +209,7 @@ pub(super) fn why_account(
 ) -> Value {
     let AccountStanding { why, seats, campaigns, currency } = standing;
     let code = currency.map(|currency| currency.code().to_owned());
-    let about = About {
+    let text_of = RefusalText {
         refusal: why.refusal,
         levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
         flight_unix_ms: None,
@@ -219,7 +219,7 @@ pub(super) fn why_account(
         let words = refusal.map_or_else(nothing, |refusal| refusal.to_string());
         json!({ "refusal": refusal.map(Refusal::label), "words": words })
     };
-    let Cause { reason, words, remedy } = about.cause(*currency, exchange);
+    let Cause { reason, words, remedy } = text_of.cause(*currency, exchange);
     let campaigns = campaigns.iter().map(|(refusal, count)| {
         let mut shown = plain(*refusal);
         shown["count"] = (*count).into();
@@ -233,7 +233,7 @@ pub(super) fn why_account(
         "remedy": remedy,
         "currency": code,
         "hour": hour(why.hour.as_ref()),
-        "levels": about.levels.iter().map(level).collect::<Value>(),
+        "levels": text_of.levels.iter().map(level).collect::<Value>(),
         "seats": seats.map(plain),
         "campaigns": campaigns.collect::<Value>(),
         "at_shards": money(why.at_shards),

@@ -45,21 +45,21 @@ impl FunnelBatch {
 
 /// What one shard counts.
 #[derive(Debug)]
-pub struct FunnelTray {
+pub struct FunnelBuffer {
     batch: FunnelBatch,
     /// Rows that every batch is to have room for.
     room: usize,
     totals: [u64; FunnelStep::ALL.len()],
 }
 
-impl Default for FunnelTray {
+impl Default for FunnelBuffer {
     fn default() -> Self {
         let totals = [0; FunnelStep::ALL.len()];
         Self { batch: FunnelBatch::new(), room: ROWS_MIN, totals }
     }
 }
 
-impl FunnelTray {
+impl FunnelBuffer {
     /// So many impressions were offered to campaigns.
     pub fn offer(&mut self, impressions: u32) {
         self.batch.offered += u64::from(impressions);
