@@ -29,7 +29,7 @@ use pacer_serve::{
     BudgetsConfig, Feed, Handle, Keyring, LedgerFault, LedgerThread, ShardLine, StartError, Started,
 };
 use runtime::admin::{Api, CampaignFiles, Readiness};
-use runtime::config::{Problem, Section};
+use runtime::config::{Problem, Quantity, Section};
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 use tracing::{error, info, warn};
@@ -405,51 +405,25 @@ fn warn_of_room(catalogue: &Published<Shown>, campaigns_max: usize) {
 /// What is to be known where beacons count for longer than their reservations last: late wins are booked
 /// beside what is reserved. `None` where no beacon does.
 pub(crate) fn short_reservations(budgets: &BudgetsConfig, lifetimes: &Lifetimes) -> Option<String> {
-    let Lifetimes {
-        dooh_s,
-        stitched_s,
-        interstitial_s,
-        app_native_s,
-        app_banner_s,
-        web_s,
-        exp_max_s,
-    } = *lifetimes;
-    let longer = [
-        ("web", web_s),
-        ("app_banner", app_banner_s),
-        ("app_native", app_native_s),
-        ("interstitial", interstitial_s),
-        ("stitched", stitched_s),
-        ("dooh", dooh_s),
-        ("exp_max", exp_max_s),
-    ]
-    .map(|(name, seconds)| (name, Duration::from_secs(seconds.into())))
-    .into_iter()
-    .filter(|(_, lifetime)| budgets.reservation_max < *lifetime);
-    let longer: Vec<_> = longer.map(|(name, lifetime)| format!("{name} {lifetime:?}")).collect();
+    let written = |span: Duration| {
+        Quantity::Duration.write(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    };
+    let longer = lifetimes.named().into_iter();
+    let longer = longer.filter(|(_, lifetime)| budgets.reservation_max < *lifetime);
+    let longer: Vec<_> =
+        longer.map(|(name, lifetime)| format!("{name} {}", written(lifetime))).collect();
     (!longer.is_empty()).then(|| {
         format!(
-            "budgets.reservation_max = {:?} is below exchange.notices.lifetimes ({}): wins billed later may \
+            "budgets.reservation_max = {} is below exchange.notices.lifetimes ({}): wins billed later may \
              exceed limits; raise it, or set late_holdback on accounts",
-            budgets.reservation_max,
+            written(budgets.reservation_max),
             longer.join(", ")
         )
     })
 }
 
 fn this_line(config: &BudgetsConfig, lifetimes: &Lifetimes, line: ShardLine) -> Line {
-    let Lifetimes {
-        dooh_s,
-        stitched_s,
-        interstitial_s,
-        app_native_s,
-        app_banner_s,
-        web_s,
-        exp_max_s,
-    } = *lifetimes;
-    let lifetimes =
-        [dooh_s, stitched_s, interstitial_s, app_native_s, app_banner_s, web_s, exp_max_s];
-    let lifetimes = lifetimes.map(|seconds| Duration::from_secs(seconds.into()));
+    let lifetimes = lifetimes.named().map(|(_, lifetime)| lifetime);
     let ShardLine { origin, from_ledger, to_ledger, .. } = line;
     Line { from_ledger, to_ledger, options: config.shard_options(origin, &lifetimes) }
 }

@@ -14,7 +14,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use audit::{Corruption, Directory, Filter, OpenError, Place, Problems, ReadError};
+use audit::{
+    Corruption, Directory, Filter, Lane, OpenError, Place, Problems, ReadError, Room, Segment,
+    Walked,
+};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::config::load_tracked;
@@ -193,6 +196,24 @@ pub(crate) fn run(command: &LogCommand) -> anyhow::Result<Exit> {
     let exit = exit?;
     flushed?;
     Ok(exit)
+}
+
+/// Shows a record of some kind.
+type Show<'s> = dyn FnMut(&Place, u8, &[u8]) -> anyhow::Result<()> + 's;
+
+/// Shows every record of a segment, until one cannot be shown.
+fn walk(
+    lane: &Lane<'_>,
+    (segment, room): (&Segment, &mut Room),
+    show: &mut Show<'_>,
+) -> anyhow::Result<Walked> {
+    let mut failed = None;
+    let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
+        failed = show(place, kind, payload).err();
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let walked = lane.walk(segment, (0, room), &mut visit).map_err(cannot_read)?;
+    failed.map_or(Ok(walked), Err)
 }
 
 /// Says on stderr what is wrong with the record, as it is come upon.

@@ -197,8 +197,8 @@ fn what_may_not_be_meant_is_warned_of() {
         assert!(out.contains(&format!("warning: account `acme` {seat}")), "no {seat} in {out}");
     }
     assert!(out.contains("warning: exchange.notices.url"), "{out}");
-    let late = "budgets.reservation_max = 1800s is below exchange.notices.lifetimes (stitched 86400s, \
-                dooh 86400s, exp_max 86400s): wins billed later may exceed limits; raise it, or set \
+    let late = "budgets.reservation_max = 30m is below exchange.notices.lifetimes (stitched 24h, \
+                dooh 24h, exp_max 24h): wins billed later may exceed limits; raise it, or set \
                 late_holdback on accounts";
     assert!(out.contains(&format!("warning: {late}")), "{out}");
     assert_eq!(out.matches("warning").count(), 4, "{out}");

@@ -109,6 +109,18 @@ mod tests {
         Curve { name: name.to_owned(), points: points.to_vec() }
     }
 
+    /// Up to the last of what was spent.
+    fn of_a_day(target: &[(u64, f64)], spent: &[(u64, f64)]) -> Drawing {
+        Drawing {
+            title: "spend".to_owned(),
+            start_ms: 0,
+            end_ms: 86_400_000,
+            target: Some(curve("target", target)),
+            lines: vec![curve("asap", spent)],
+            now_ms: spent.last().map(|(ms, _)| *ms),
+        }
+    }
+
     #[test]
     fn a_line_beside_its_target() {
         let drawing = Drawing {
@@ -136,14 +148,7 @@ spend\u{fffd}[2J
 
     #[test]
     fn nothing_is_drawn_of_the_future_but_the_plan() {
-        let drawing = Drawing {
-            title: "spend".to_owned(),
-            start_ms: 0,
-            end_ms: 86_400_000,
-            target: Some(curve("target", &[(0, 0.0), (86_400_000, 1.0)])),
-            lines: vec![curve("asap", &[(0, 0.0), (43_200_000, 0.25)])],
-            now_ms: Some(43_200_000),
-        };
+        let drawing = of_a_day(&[(0, 0.0), (86_400_000, 1.0)], &[(0, 0.0), (43_200_000, 0.25)]);
         let want = "\
 spend
  100 % ┤              ---
@@ -161,14 +166,10 @@ spend
 
     #[test]
     fn what_was_before_the_first_point_is_not_made_up() {
-        let drawing = Drawing {
-            title: "spend".to_owned(),
-            start_ms: 0,
-            end_ms: 86_400_000,
-            target: Some(curve("target", &[(43_200_000, 0.5), (86_400_000, 1.0)])),
-            lines: vec![curve("asap", &[(43_200_000, 0.25), (64_800_000, 0.5)])],
-            now_ms: Some(64_800_000),
-        };
+        let drawing = of_a_day(
+            &[(43_200_000, 0.5), (86_400_000, 1.0)],
+            &[(43_200_000, 0.25), (64_800_000, 0.5)],
+        );
         let want = "\
 spend
  100 % ┤              ---

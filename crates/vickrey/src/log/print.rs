@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use audit::{
 use clap::Args;
 
 use crate::exit::Exit;
-use crate::log::{Complaints, Source, Wanted, cannot_read, line, settlements};
+use crate::log::{Complaints, Source, Wanted, cannot_read, line, settlements, walk};
 
 /// How often a log that is followed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -67,21 +66,11 @@ pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     lane.foreign().iter().for_each(|corruption| printer.complaints.corrupt(corruption));
     let mut room = Room::default();
     for segment in lane.within(filter.window()) {
-        let mut failed = None;
-        let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
-            let line = printer.line((place, kind, payload));
-            match line.and_then(|line| Ok(printer.write(out, place.time_ms, line)?)) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
+        let mut show = |place: &Place, kind: u8, payload: &[u8]| {
+            let line = printer.line((place, kind, payload))?;
+            Ok(printer.write(out, place.time_ms, line)?)
         };
-        let walked = lane.walk(&segment, (0, &mut room), &mut visit).map_err(cannot_read)?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let walked = walk(&lane, (&segment, &mut room), &mut show)?;
         walked.damage.corruptions.iter().for_each(|corrupt| printer.complaints.corrupt(corrupt));
     }
     printer.finish(out)?;
@@ -128,24 +117,19 @@ fn last(
         if !is_first && (lines.len() >= wanted || !is_wanted) {
             continue;
         }
-        let (mut here, mut failed) = (VecDeque::new(), None);
+        let mut here = VecDeque::new();
         let missing = wanted.saturating_sub(lines.len());
         next = next.max(segment.identity().first);
-        let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
+        let mut show = |place: &Place, kind: u8, payload: &[u8]| {
             next = next.max(place.sequence + 1);
-            match printer.line((place, kind, payload)) {
-                Ok(line) => here.extend(line.map(|line| (place.time_ms, line))),
-                Err(error) => failed = Some(error),
-            }
+            let line = printer.line((place, kind, payload))?;
+            here.extend(line.map(|line| (place.time_ms, line)));
             if here.len() > missing {
                 here.pop_front();
             }
-            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            Ok(())
         };
-        let walked = lane.walk(segment, (0, &mut room), &mut visit).map_err(cannot_read)?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let walked = walk(&lane, (segment, &mut room), &mut show)?;
         walked.damage.corruptions.iter().for_each(|corrupt| printer.complaints.corrupt(corrupt));
         here.extend(lines);
         lines = here;

@@ -1,12 +1,11 @@
 //! `vickrey log cat --settlements`: what the durable lane bills to accounts, by the line.
 
 use std::io::Write;
-use std::ops::ControlFlow;
 
 use audit::{Filter, LaneKind, Moment, Place, Room, Settlement, SettlementRow};
 
 use crate::exit::{Exit, Failure};
-use crate::log::{Complaints, Source, Wanted, cannot_read, line};
+use crate::log::{Complaints, Source, Wanted, cannot_read, line, walk};
 
 /// The filter of settlements, which are chosen by their time alone.
 pub(super) fn filter(wanted: &Wanted) -> anyhow::Result<Filter> {
@@ -39,23 +38,12 @@ pub(super) fn cat(
     lane.foreign().iter().for_each(|corruption| complaints.corrupt(corruption));
     let mut room = Room::default();
     for segment in lane.within(filter.window()) {
-        let mut failed = None;
-        let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
-            let Some(row) = row(&filter, (place, kind, payload)) else {
-                return ControlFlow::Continue(());
+        let mut show =
+            |place: &Place, kind: u8, payload: &[u8]| match row(&filter, (place, kind, payload)) {
+                Some(row) => write(&row, is_json, out),
+                None => Ok(()),
             };
-            match write(&row, is_json, out) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        };
-        let walked = lane.walk(&segment, (0, &mut room), &mut visit).map_err(cannot_read)?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let walked = walk(&lane, (&segment, &mut room), &mut show)?;
         walked.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
     }
     Ok(complaints.exit())

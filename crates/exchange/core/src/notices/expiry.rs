@@ -3,6 +3,8 @@
 //! `bid.exp`, the delay that a bidder puts up with, is advisory and not applied: by 7.2 a later
 //! impression may be billed all the same, and what is agreed about it is no matter of the protocol.
 
+use std::time::Duration;
+
 use openrtb::codes::MediaType;
 use openrtb::{BidRequest, Imp};
 
@@ -41,6 +43,29 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
+    /// Each with the name of its key.
+    pub fn named(&self) -> [(&'static str, Duration); 7] {
+        let Self {
+            dooh_s,
+            stitched_s,
+            interstitial_s,
+            app_native_s,
+            app_banner_s,
+            web_s,
+            exp_max_s,
+        } = *self;
+        [
+            ("web", web_s),
+            ("app_banner", app_banner_s),
+            ("app_native", app_native_s),
+            ("interstitial", interstitial_s),
+            ("stitched", stitched_s),
+            ("dooh", dooh_s),
+            ("exp_max", exp_max_s),
+        ]
+        .map(|(name, seconds)| (name, Duration::from_secs(seconds.into())))
+    }
+
     /// For an ad of one of `formats`, a set of [`MediaType::bit`], on `imp`: `imp.exp` where the
     /// caller says it, at most the cap; else the longest that the formats have.
     pub(crate) fn seconds(&self, request: &BidRequest<'_>, imp: &Imp<'_>, formats: u8) -> u32 {
