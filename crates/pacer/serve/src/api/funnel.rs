@@ -89,21 +89,12 @@ pub(super) fn cause(
     if let Some(words) = progress.and_then(|progress| on_plan(progress, currency)) {
         return Some(Cause { reason: None, words, remedy: None });
     }
-    let of = |loss: (Loss, u32), counts: &FunnelCounts, span| {
-        let matched = counts.get(FunnelStep::Matched);
-        let (loss, count) = loss;
-        let percent = u64::from(count) * 100 / u64::from(matched.max(1));
-        loss.cause((percent, matched, span), hour, currency)
-    };
-    if let Some(loss) = largest(&hour.counts).filter(|loss| is_much(*loss, &hour.counts)) {
-        return Some(of(loss, &hour.counts, span));
+    if let Some(lost) = Lost::most(&hour.counts).filter(|lost| lost.is_much(&hour.counts)) {
+        return Some(lost.cause(span, hour, currency));
     }
-    let recent = &hour.recent;
     // What is won in the last minutes may be billed yet.
-    let is_most =
-        |loss: &(Loss, u32)| u64::from(loss.1) * 2 > u64::from(recent.get(FunnelStep::Matched));
-    if let Some(loss) = largest(recent).filter(is_most) {
-        return Some(of(loss, recent, "in the last minutes"));
+    if let Some(lost) = Lost::most(&hour.recent).filter(Lost::is_most) {
+        return Some(lost.cause("in the last minutes", hour, currency));
     }
     (hour.counts.get(FunnelStep::Billed) == 0).then(|| {
         let (bids, won) = (hour.counts.get(FunnelStep::Bid), hour.counts.get(FunnelStep::Won));
@@ -148,34 +139,76 @@ fn on_plan(progress: Progress, currency: Option<Currency>) -> Option<String> {
     Some(format!("it is on plan: {spent} are spent of {expected} that were planned by now"))
 }
 
-/// What most impressions that it matched were lost by. None if none was.
-fn largest(counts: &FunnelCounts) -> Option<(Loss, u32)> {
-    use FunnelStep::{
-        BelowFloor, Budget, Hours, Ledger, Outbid, Pace, Refused, Rejected, Returned,
-    };
-    let of = |step| counts.get(step);
-    let losses = [
-        (Loss::Hours, of(Hours)),
-        (Loss::Budget, of(Budget)),
-        (Loss::Pace, of(Pace)),
-        (Loss::Ledger, of(Ledger)),
-        (Loss::BelowFloor, of(BelowFloor)),
-        (Loss::Outranked, counts.outranked()),
-        (Loss::Outbid, of(Outbid)),
-        (Loss::Rejected, of(Rejected)),
-        (Loss::Refused, of(Refused)),
-        (Loss::Returned, of(Returned)),
-        (Loss::Abandoned, counts.abandoned()),
-    ];
-    // Of those that are as large the first is named.
-    losses.into_iter().rev().max_by_key(|(_, count)| *count).filter(|(_, count)| *count > 0)
+/// Impressions that were lost in the same way.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    by: Loss,
+    count: u32,
+    /// Of how many.
+    whole: u32,
+    /// Whether `whole` is what its pace let through, instead of all that it matched.
+    is_past_pace: bool,
 }
 
-/// Whether a loss is worth naming: it is most of what was matched, or little of that was won and billed.
-fn is_much((_, lost): (Loss, u32), counts: &FunnelCounts) -> bool {
-    let of = |step| u64::from(counts.get(step));
-    let matched = of(FunnelStep::Matched);
-    u64::from(lost) * 2 > matched || of(FunnelStep::Billed).max(of(FunnelStep::Won)) * 4 < matched
+impl Lost {
+    /// The most of what it matched. If its pace let some through and nearly all of them were lost in one
+    /// way, then that: at a faster pace it would win no more. None if none was lost.
+    fn most(counts: &FunnelCounts) -> Option<Self> {
+        let matched = counts.get(FunnelStep::Matched);
+        let most = Self::most_of(counts, matched, |_| true)?;
+        if !matches!(most.by, Loss::Pace) {
+            return Some(most);
+        }
+        let let_through = matched.saturating_sub(most.count);
+        let past =
+            Self::most_of(counts, let_through, |by| !matches!(by, Loss::Pace | Loss::Ledger));
+        let past = past.map(|lost| Self { is_past_pace: true, ..lost });
+        past.filter(|lost| u64::from(lost.count) * 10 >= u64::from(lost.whole) * 9).or(Some(most))
+    }
+
+    fn most_of(counts: &FunnelCounts, whole: u32, among: impl Fn(Loss) -> bool) -> Option<Self> {
+        use FunnelStep::{
+            BelowFloor, Budget, Hours, Ledger, Outbid, Pace, Refused, Rejected, Returned,
+        };
+        let of = |step| counts.get(step);
+        let losses = [
+            (Loss::Hours, of(Hours)),
+            (Loss::Budget, of(Budget)),
+            (Loss::Pace, of(Pace)),
+            (Loss::Ledger, of(Ledger)),
+            (Loss::BelowFloor, of(BelowFloor)),
+            (Loss::Outranked, counts.outranked()),
+            (Loss::Outbid, of(Outbid)),
+            (Loss::Rejected, of(Rejected)),
+            (Loss::Refused, of(Refused)),
+            (Loss::Returned, of(Returned)),
+            (Loss::Abandoned, counts.abandoned()),
+        ];
+        let losses = losses.into_iter().filter(|(by, count)| *count > 0 && among(*by));
+        // Of those that are as large the first is named.
+        let (by, count) = losses.rev().max_by_key(|(_, count)| *count)?;
+        Some(Self { by, count, whole, is_past_pace: false })
+    }
+
+    fn is_most(&self) -> bool {
+        u64::from(self.count) * 2 > u64::from(self.whole)
+    }
+
+    /// Whether it is worth naming: it is most of all, or little of what was matched was won and billed.
+    fn is_much(&self, counts: &FunnelCounts) -> bool {
+        let of = |step| u64::from(counts.get(step));
+        let won = of(FunnelStep::Billed).max(of(FunnelStep::Won));
+        self.is_most() || won * 4 < of(FunnelStep::Matched)
+    }
+
+    fn cause(&self, span: &str, hour: &FunnelWindow, currency: Option<Currency>) -> Cause {
+        let Self { by, count, whole, is_past_pace } = *self;
+        let percent = u64::from(count) * 100 / u64::from(whole.max(1));
+        let which = if is_past_pace { "its pace let through" } else { "it matched" };
+        let whole = grouped(whole.into());
+        let share = format!("{percent} % of the {whole} impressions that {which} {span}");
+        by.cause(&share, hour, currency)
+    }
 }
 
 fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>) -> Cause {
@@ -217,66 +250,55 @@ enum Loss {
 }
 
 impl Loss {
-    /// In words: `percent` of the `whole` impressions that it matched, or won.
-    fn cause(
-        self,
-        (percent, matched, span): (u64, u32, &str),
-        hour: &FunnelWindow,
-        currency: Option<Currency>,
-    ) -> Cause {
-        let matched = format!(
-            "{percent} % of the {} impressions that it matched {span}",
-            grouped(matched.into())
-        );
+    /// In words: of this `share` of impressions.
+    fn cause(self, share: &str, hour: &FunnelWindow, currency: Option<Currency>) -> Cause {
         let (reason, words, remedy) = match self {
-            Self::Hours => {
-                ("hours", format!("{matched} came outside of its hours"), "widen `hours`")
-            }
+            Self::Hours => ("hours", format!("{share} came outside of its hours"), "widen `hours`"),
             Self::Budget => (
                 "budget",
-                format!("of {matched}, a limit was used up"),
+                format!("of {share}, a limit was used up"),
                 "raise the limit that `levels` shows as used up",
             ),
             Self::Pace => (
                 "pace",
-                format!("{matched} were passed by, for its strategy spreads what it may spend"),
-                "raise its limits, or choose the strategy `asap`",
+                format!("{share} were passed by, for its strategy spreads what it may spend"),
+                "raise its limits or those of its account, or choose the strategy `asap`",
             ),
             Self::Ledger => (
                 "ledger",
-                format!("for {matched} its shard had no rights to spend"),
+                format!("for {share} its shard had no rights to spend"),
                 "just after a start or a definition that passes; else see /health/ready and the log",
             ),
             Self::BelowFloor => (
                 "below_floor",
-                below_floor(&matched, hour, currency),
+                below_floor(share, hour, currency),
                 "raise `bid`, or target where floors are lower",
             ),
             Self::Outranked => (
                 "outranked",
-                format!("for {matched} other campaigns here bid more, of its account or of others"),
+                format!("for {share} other campaigns here bid more, of its account or of others"),
                 "raise `bid`, or lower that of its account's other campaigns: of an account only the \
                  best bid for an impression counts, and of others as many as exchange.house.bids_max",
             ),
-            Self::Outbid => ("outbid", format!("{matched} were lost to other bids"), "raise `bid`"),
+            Self::Outbid => ("outbid", format!("{share} were lost to other bids"), "raise `bid`"),
             Self::Rejected => (
                 "rejected",
-                format!("its bids for {matched} failed a check of the auction"),
+                format!("its bids for {share} failed a check of the auction"),
                 "`vickrey explain` names the check for each bid",
             ),
             Self::Refused => (
                 "refused",
-                format!("its bids for {matched} would have won, and its account did not pay"),
+                format!("its bids for {share} would have won, and its account did not pay"),
                 "see its limits; many auctions at once may bid the same money",
             ),
             Self::Returned => (
                 "returned",
-                format!("its bids for {matched} were returned beside the winner"),
+                format!("its bids for {share} were returned beside the winner"),
                 "the caller's own auction chose others: raise `bid`",
             ),
             Self::Abandoned => (
                 "abandoned",
-                format!("the auctions of its bids for {matched} were abandoned, or go on"),
+                format!("the auctions of its bids for {share} were abandoned, or go on"),
                 "callers leave before they are answered: see vickrey_exchange_auctions_total, and tmax",
             ),
         };
@@ -284,8 +306,8 @@ impl Loss {
     }
 }
 
-fn below_floor(matched: &str, hour: &FunnelWindow, currency: Option<Currency>) -> String {
-    let words = format!("its bids for {matched} were below the floor");
+fn below_floor(share: &str, hour: &FunnelWindow, currency: Option<Currency>) -> String {
+    let words = format!("its bids for {share} were below the floor");
     let (Some(shortfall), Some(currency)) = (hour.shortfall, currency) else { return words };
     let shown = |price| Amount::of_thousand(price, currency);
     let [bid, floor] = shown(shortfall.bid).compared(shown(shortfall.floor));

@@ -109,7 +109,7 @@ fn counted(steps: &[(FunnelStep, u32)]) -> FunnelCounts {
 
 #[test]
 fn why_names_a_loss_wherever_little_is_billed() {
-    use FunnelStep::{Bid, Billed, Matched, Outbid, Pace as Passed, Returned, Won};
+    use FunnelStep::{BelowFloor, Bid, Billed, Matched, Outbid, Pace as Passed, Returned, Won};
     let fixture = Fixture::new();
     let nothing = "nothing keeps it from spending";
     let check = |steps: &[(FunnelStep, u32)], recent: &[(FunnelStep, u32)], want: (&str, &str)| {
@@ -124,6 +124,10 @@ fn why_names_a_loss_wherever_little_is_billed() {
     let passed = format!("45 {of} were passed by, for its strategy spreads what it may spend");
     let steps = [matched, (Passed, 450), (Bid, 550), (Outbid, 449), (Won, 101), (Billed, 101)];
     check(&steps, &[], ("pace", &passed));
+    // At another pace it would win no more.
+    let steps = [matched, (Passed, 800), (BelowFloor, 200)];
+    let floor = "its bids for 100 % of the 200 impressions that its pace let through in the last hour were below the floor";
+    check(&steps, &[], ("below_floor", floor));
     let steps = [matched, (Passed, 350), (Bid, 650), (Outbid, 349), (Won, 301), (Billed, 301)];
     check(&steps, &[], ("", nothing));
     // A floor rose just now: most of the last minutes is lost.
