@@ -80,7 +80,7 @@ impl Settlement {
     }
 }
 
-/// One that is looked for among auctions.
+/// A billed beacon whose auction is looked for.
 #[derive(Debug)]
 struct BilledSale {
     bid: u32,

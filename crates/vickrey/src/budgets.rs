@@ -287,7 +287,7 @@ impl Spent {
 fn ended(fault: LedgerFault) -> anyhow::Result<()> {
     match fault {
         LedgerFault::Store(cause) => {
-            error!(%cause, "the ledger's store was not closed well: the next start takes longer");
+            error!(%cause, "the ledger's store was not closed cleanly: the next start takes longer");
             Ok(())
         }
         LedgerFault::Fenced => Err(Failure::unavailable(fault)),
@@ -385,7 +385,9 @@ fn currencies(catalogue: &Published<Shown>) -> Vec<(Arc<str>, Currency)> {
 
 /// What comes of an account whose currency has no rate.
 pub(crate) fn without_rate(currency: Currency) -> String {
-    format!("{currency} has no rate: its campaigns and seats win nothing; add it to currency.rates")
+    format!(
+        "{currency} has no rate, so the account's campaigns and seats win nothing: add {currency} to currency.rates"
+    )
 }
 
 /// Says so where shards have no room for all that is defined: what finds none wins nothing.

@@ -69,7 +69,7 @@ pub(crate) struct DemoArgs {
     /// removed at the end
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// As JSON: what it came to, and nothing before its end
+    /// Print only the final result, as JSON
     #[arg(long)]
     json: bool,
     /// Print a configuration like the demo's, with fixed ports and directories, and stop

@@ -345,7 +345,7 @@ fn a_sealed_end_is_verified() {
 
 /// A firehose that lacks what the durable lane knows that it had, and was not stopped cleanly.
 #[test]
-fn what_a_crash_lost_is_told() {
+fn records_lost_in_a_crash_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = SampleLog::of(folder.path(), &samples());
     log.watermark(START_MS + 5000, 9);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_hour_what_one_leaves_is_the_next_ones() {
+    fn money_that_an_hour_leaves_goes_to_the_next_hour() {
         const HOUR_MS: u64 = 3_600_000;
         let flight = Flight { start_ms: 0, end_ms: 3 * HOUR_MS };
         let target = Target::uniform(flight).expect("it has a length");

@@ -320,7 +320,7 @@ fn an_older_file_of_the_end_breaks_no_chain() {
 
 /// What is known from elsewhere is not given again.
 #[test]
-fn what_is_proven_elsewhere_is_missing() {
+fn records_known_from_elsewhere_and_not_found_are_missing() {
     let disk = FaultDisk::new(4);
     let (mut writer, ..) = open(&disk);
     write(&mut writer, 12);
@@ -404,7 +404,7 @@ fn run(seed: u64) -> Result<(), String> {
         is_empty &= records == 0;
         let seals = chance.once_in(2);
         if seals {
-            let pending = chance.once_in(2) && plant_is_on();
+            let pending = chance.once_in(2) && seal_before_sync_is_planted();
             if pending {
                 writer.append(1, 0, b"pending").map_err(|error| error.to_string())?;
             }
@@ -420,7 +420,7 @@ fn run(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn plant_is_on() -> bool {
+fn seal_before_sync_is_planted() -> bool {
     planted(Bug::SealBeforeSync)
 }
 

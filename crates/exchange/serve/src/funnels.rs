@@ -81,7 +81,7 @@ impl Funnels {
         let funnels = self.clone();
         std::thread::Builder::new().name("funnels".to_owned()).spawn(move || {
             if let Err(error) = runtime::process::stand_back() {
-                warn!(%error, "counting for campaigns may hold up auctions");
+                warn!(%error, "the funnels thread keeps its normal priority and may delay auctions");
             }
             while stopped.recv_timeout(TAKEN_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
                 funnels.take(unix_ms());

@@ -11,7 +11,7 @@ mod tests;
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use eventlog::lane::{
     CloseError, Gap, GapFormat, Lane, LaneFormats, LaneKind, Log, LogError, LogThread, Recoveries,
@@ -19,6 +19,7 @@ use eventlog::lane::{
 };
 use eventlog::{FoundEnd, Item, ReadError, Recovery};
 use events::Kind;
+use runtime::admin::rfc3339;
 use tracing::{error, info, warn};
 
 use crate::config::RecordConfig;
@@ -182,11 +183,8 @@ fn report_start(directory: &Path, recoveries: &Recoveries) {
     }
     if let (Some(known), FoundEnd::Open { .. }) = (recoveries.watermark, recoveries.firehose.end) {
         warn!(
-            reaches = known.watermark.sequence,
-            ends = recoveries.firehose.last,
-            known_at_ms = known.time_ms,
-            "auctions are known to be recorded up to `reaches`, and the record ends at `ends`: records \
-             written after `known_at_ms` may be missing without a report"
+            known_at = %rfc3339(UNIX_EPOCH + Duration::from_millis(known.time_ms)),
+            "the record was not stopped cleanly: auctions recorded after known_at may be missing without a report"
         );
     }
     if is_durable_lane_lost(recoveries) {
@@ -232,7 +230,7 @@ fn report_end(lane: LaneKind, recovery: &Recovery) {
             "the file `end` of the record is damaged: it is not known how far the record reached"
         ),
         FoundEnd::Sealed(end) => info!(
-            lane, last, records = end.chain.records, hash = %end.chain.hash, "the record is what it was at its clean stop"
+            lane, last, records = end.chain.records, hash = %end.chain.hash, "the end of the record is unchanged since its clean stop"
         ),
         FoundEnd::Altered { sealed, found } => error!(
             lane,

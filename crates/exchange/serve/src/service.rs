@@ -259,7 +259,7 @@ impl Exchange {
         self.funnels.as_ref()?.probe(slot, &self.generation())
     }
 
-    /// Whether prices in `currency` can be compared with others: else whoever is paid in it wins nothing.
+    /// Whether prices in `currency` can be compared with others: if not, accounts in that currency win nothing.
     pub fn has_rate(&self, currency: Currency) -> bool {
         let generation = self.generation();
         let market = &generation.config.market;

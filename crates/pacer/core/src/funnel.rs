@@ -36,7 +36,7 @@ pub enum FunnelStep {
     Budget,
     /// Its strategy passed it by.
     Pace,
-    /// The shard had no rights to spend: none were granted yet, or none can be.
+    /// Nothing was granted to the shard: not yet, or nothing can be.
     Ledger,
     /// What it would have bid is below the floor.
     BelowFloor,
@@ -46,7 +46,7 @@ pub enum FunnelStep {
     Outbid,
     /// The bid failed a check of the auction.
     Rejected,
-    /// The bid would have won, and its account did not pay.
+    /// The bid would have won, but its account refused it.
     Refused,
     /// Returned beside the winner: the caller's auction decides.
     Returned,

@@ -326,8 +326,8 @@ impl Pacer {
         Some(self.campaigns.get(index(slot))?.as_deref()?.plan.as_ref()?.span)
     }
 
-    /// By which limit a campaign is looked at, as [`Self::curve`] is drawn, and what of it should be spent by now. `None` without a strategy or
-    /// a limit.
+    /// The limit that a campaign's progress is measured against, as in [`Self::curve`], and how much of it
+    /// should be spent by now. `None` without a strategy or a limit.
     pub fn planned(&self, slot: Slot, now_ms: u64) -> Option<(Span, Nanos)> {
         let paced = self.campaigns.get(index(slot))?.as_deref()?;
         let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);

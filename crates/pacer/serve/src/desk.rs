@@ -380,8 +380,9 @@ impl Desk {
         let is_late = closing_at + END_PATIENCE <= now;
         if is_late && !is_quiet {
             warn!(
-                "the ledger ends before all it knows is durable: settlements are booked again from the \
-                 record; what was to be given back stays frozen for up to budgets.reservation_max"
+                "the ledger ends before all that it knows is durable: the next start books settlements again \
+                 from the record, and money that was to be given back stays frozen for up to \
+                 budgets.reservation_max"
             );
         }
         is_quiet || is_late

@@ -135,7 +135,9 @@ fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
             needs_restart,
         }) => refused(&problems, generation, (&differences, &needs_restart)),
         Ok(ReloadSummary { campaigns: Some(CampaignFiles::Unavailable(why)), .. }) => {
-            let message = format!("the configuration is in force; the files of campaigns: {why}");
+            let message = format!(
+                "the configuration is in force; the files of accounts and campaigns are not: {why}"
+            );
             Reply::error(ErrorCode::Unavailable, &message)
         }
         Ok(summary) => Reply::json(&json!({

@@ -32,10 +32,10 @@ pub(crate) struct Apply {
 pub(crate) struct Update {
     /// Its id
     id: String,
-    /// Keys that change, in TOML or JSON; - reads stdin
+    /// File with the keys to change, in TOML or JSON; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// A key that changes, as daily_budget=5.00 or targeting.countries=["USA"]; null takes it away
+    /// A key to change, for example daily_budget=5.00 or targeting.countries=["USA"]; null removes it
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     set: Vec<(String, Value)>,
     /// Change it only if it is at this version
@@ -65,7 +65,7 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
     let is_key = !key.is_empty() && key.split('.').all(|part| !part.is_empty());
     if !is_key {
-        return Err(format!("`{key}` is no key: write one such as daily_budget"));
+        return Err(format!("`{key}` is not a valid key: write one such as daily_budget"));
     }
     let is_json = value.starts_with(['[', '{', '"']) || matches!(value, "null" | "true" | "false");
     let value = match is_json {
@@ -96,7 +96,11 @@ pub(super) fn update(kind: Kind, args: &Update, out: &mut dyn Write) -> anyhow::
         None => Map::new(),
         Some(path) => match &mut file::read(kind, path)?[..] {
             [one] => std::mem::take(one),
-            _ => return Err(Failure::usage("the file defines several: give one")),
+            _ => {
+                return Err(Failure::usage(
+                    "the file has several definitions: give a file with one",
+                ));
+            }
         },
     };
     set.iter().for_each(|(key, value)| put(&mut patch, key, value.clone()));
@@ -206,7 +210,7 @@ impl Planned {
         if before.is_some() && lines.is_empty() && !is_revived {
             return match asking.json {
                 true => print_json(&after, out).map(drop),
-                false => Ok(writeln!(out, "{name} is as it is to be")?),
+                false => Ok(writeln!(out, "{name} is unchanged: it already matches")?),
             };
         }
         let view = if is_dry_run {

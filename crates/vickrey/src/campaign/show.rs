@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Kind;
 use super::table::Column::{Figures, Text};
-use super::table::{amount, obeyed_by_none, table, text, visible};
+use super::table::{amount, table, text, visible, without_controls};
 
 /// Keys of definitions that are amounts.
 const AMOUNTS: [&str; 5] = ["budget", "daily_budget", "hourly_budget", "bid.value", "bid.price"];
@@ -112,7 +112,7 @@ pub(super) fn refused_files(problems: &Value, out: &mut dyn Write) -> io::Result
         let file = problem["file"].as_str().unwrap_or_default();
         let (key, remedy) = (text(&problem["key"]), text(&problem["remedy"]));
         let value = problem["value"].as_str().map(|it| format!(" = {it}")).unwrap_or_default();
-        writeln!(out, "  {}", obeyed_by_none(&format!("{file}{line}: {key}{value}: {remedy}")))?;
+        writeln!(out, "  {}", without_controls(&format!("{file}{line}: {key}{value}: {remedy}")))?;
     }
     Ok(())
 }

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use serde_json::Value;
 use units::{Amount, Currency, Decimal, Nanos, grouped};
 
-/// No line gets longer than so many letters by one cell.
+/// A cell is cut after this many characters.
 const LETTERS_MAX: usize = 100;
 
-/// How a column stands.
+/// A column's name and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     /// Text, to the left.
@@ -79,7 +79,7 @@ pub(super) fn text(value: &Value) -> String {
 
 /// No control characters reach a terminal, and no line gets too long.
 pub(super) fn visible(text: &str) -> String {
-    let mut shown = obeyed_by_none(&text.chars().take(LETTERS_MAX).collect::<String>());
+    let mut shown = without_controls(&text.chars().take(LETTERS_MAX).collect::<String>());
     if text.chars().nth(LETTERS_MAX).is_some() {
         shown.push('…');
     }
@@ -87,7 +87,7 @@ pub(super) fn visible(text: &str) -> String {
 }
 
 /// A sentence of the exchange's, whole, without what a terminal would obey.
-pub(super) fn obeyed_by_none(text: &str) -> String {
+pub(super) fn without_controls(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::table::Column::{Figures, Text};
-use super::table::{amount, count, obeyed_by_none, table, text};
+use super::table::{amount, count, table, text, without_controls};
 
 /// Steps of a funnel: the key, its name, and whether it is shown where it is 0.
 const STEPS: [(&str, &str, bool); 16] = [
@@ -14,14 +14,14 @@ const STEPS: [(&str, &str, bool); 16] = [
     ("matched", "matched", true),
     ("hours", "  outside of its hours", false),
     ("budget", "  a limit used up", false),
-    ("pace", "  passed by, for its pace", false),
-    ("ledger", "  no rights at the shard", false),
+    ("pace", "  skipped to keep its pace", false),
+    ("ledger", "  nothing granted to the shard", false),
     ("below_floor", "  below the floor", false),
-    ("outranked", "  behind others here", false),
+    ("outranked", "  outranked by other campaigns", false),
     ("bid", "bid for", true),
     ("outbid", "  lost to other bids", false),
     ("rejected", "  failed a check", false),
-    ("refused", "  its account did not pay", false),
+    ("refused", "  refused by its account", false),
     ("returned", "  returned beside the winner", false),
     ("abandoned", "  abandoned, or not over yet", false),
     ("won", "won", true),
@@ -50,7 +50,7 @@ pub(super) fn why(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
         table(&head, &levels.iter().map(row).collect::<Vec<_>>(), out)?;
     }
     if let Some(words) = answer["pace"]["words"].as_str() {
-        writeln!(out, "how it bids: {}", obeyed_by_none(words))?;
+        writeln!(out, "how it bids: {}", without_controls(words))?;
     }
     funnel(answer, out)?;
     on_its_way(answer, out)
@@ -131,7 +131,7 @@ pub(super) fn why_account(answer: &Value, out: &mut dyn Write) -> io::Result<()>
 fn headline(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", text(&answer["id"]), reason(answer))?;
     if let Some(remedy) = answer["remedy"].as_str() {
-        writeln!(out, "what to do: {}", obeyed_by_none(remedy))?;
+        writeln!(out, "what to do: {}", without_controls(remedy))?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ fn headline(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
 fn reason(of: &Value) -> String {
     let label = of["reason"].as_str().or_else(|| of["refusal"].as_str());
     let label = label.map(|label| format!(" ({label})")).unwrap_or_default();
-    obeyed_by_none(&format!("{}{label}", text(&of["words"])))
+    without_controls(&format!("{}{label}", text(&of["words"])))
 }
 
 fn on_its_way(answer: &Value, out: &mut dyn Write) -> io::Result<()> {

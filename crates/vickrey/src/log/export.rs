@@ -38,7 +38,7 @@ pub(crate) struct ExportArgs {
     /// `time` alone
     #[arg(long)]
     settlements: bool,
-    /// As JSON what the export came to, and not its rows
+    /// Print a summary of the export as JSON (its rows are in the files)
     #[arg(long)]
     json: bool,
     /// The folder to write to; an export before goes on, of the same format and filter

@@ -15,7 +15,7 @@ use crate::log::{Complaints, Progress, Source, Wanted, cannot_read, line};
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
     source: Source,
-    /// As JSON: a difference by line, then what the replay came to
+    /// As JSON: one difference per line, then a summary
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -128,7 +128,7 @@ fn write_summary(replays: &Replays, out: &mut dyn Write) -> std::io::Result<()> 
         let auctions = line::count(*auctions, "auction", "auctions");
         writeln!(
             out,
-            "NO GENERATION {number} to replay {auctions} by, from {id} on ({first}, {when})"
+            "NO GENERATION {number}: {auctions} not replayed, the first is {id} ({first}, {when})"
         )?;
     }
     let auctions = line::count(replays.auctions, "auction", "auctions");

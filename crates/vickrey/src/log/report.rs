@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     Ok(if is_whole { complaints.exit() } else { Exit::Missed })
 }
 
-/// What can be asked for, to who asks for nothing.
+/// Usage text for a report without `--by`.
 fn without_columns() -> String {
     let columns: Vec<_> = Column::ALL.iter().map(|column| column.label()).collect();
     format!(
@@ -84,8 +84,8 @@ fn as_text(report: &Report) -> String {
     }
     let mut text = line::table(&rows, texts);
     text.push_str(
-        "\nspend: what DSPs owe for what was cleared. fee: what of it is ours. billed: what they owe for\n\
-         what was billed by its beacon. ",
+        "\nspend: what DSPs owe for cleared impressions. fee: our part of it. billed: what they owe for\n\
+         impressions whose beacon was called. ",
     );
     text.push_str(if report.columns.are_of_bids() {
         "Latency is of DSPs' answers, in the total of auctions."
@@ -164,7 +164,7 @@ fn billing_notes(report: &Report) -> Vec<String> {
             false => format!("{} to accounts", amounts.join(", ")),
         };
         notes.push(format!(
-            "{beacons} billed whose auction is not in the record: the report falls short by them ({amounts})"
+            "{beacons} billed for auctions that are not in the record, and not included here ({amounts})"
         ));
     }
     if let Some(known) = report.known {

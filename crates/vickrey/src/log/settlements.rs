@@ -56,8 +56,10 @@ fn write(row: &SettlementRow, is_json: bool, out: &mut dyn Write) -> anyhow::Res
     }
     let SettlementRow { time_us, auction, bid, amount_nanos, currency, .. } = row;
     let amount = line::money(*amount_nanos, 6);
-    let told =
-        row.dsp.as_ref().map_or_else(String::new, |dsp| format!("  tells {}", line::visible(dsp)));
+    let told = row
+        .dsp
+        .as_ref()
+        .map_or_else(String::new, |dsp| format!("  notifies {}", line::visible(dsp)));
     writeln!(out, "{}  {auction}  bid {bid}  {amount} {currency}{told}", Moment(*time_us))?;
     Ok(())
 }

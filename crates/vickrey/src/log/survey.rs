@@ -131,7 +131,7 @@ fn write_survey(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
             let (through, time) = (known.watermark.sequence, line::time(known.time_ms));
             writeln!(
                 out,
-                "  known      through record {through}, by the durable lane at {time}: at most what was recorded after that may be missing unnoticed"
+                "  known      through record {through}, by the durable lane at {time}: only later records can be missing without a report"
             )?;
         }
     }
@@ -161,7 +161,7 @@ fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
     for segment in &chain.broken {
         writeln!(
             out,
-            "  DAMAGED    {segment} is not what was written: its hash is not the one in the chain"
+            "  DAMAGED    {segment} was changed after it was written: the chain holds another hash"
         )?;
     }
     let sealed_at = |end: &LogEnd| format!("{}, at a clean stop", line::time(end.time_ms));
@@ -175,7 +175,7 @@ fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
         ),
         LaneEnd::LaneMissing => writeln!(
             out,
-            "  DAMAGED    all of this lane is missing: auctions are recorded only after a record here"
+            "  DAMAGED    all of this lane is missing: auctions are never recorded before this lane has a record"
         ),
         LaneEnd::Damaged => {
             writeln!(out, "  DAMAGED    the file `end`, which says how far this reached")
@@ -188,7 +188,7 @@ fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
             let (records, hash) = (counted(end.chain, end.last), end.chain.hash);
             writeln!(
                 out,
-                "  DAMAGED    the end: sealed {} with {records}, hash {hash}",
+                "  DAMAGED    the end differs from what was sealed {}: {records}, hash {hash}",
                 sealed_at(&end)
             )
         }
@@ -203,13 +203,13 @@ fn write_chain(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// What may look like damage and is none.
-const COPIED: &str = "it is lost, or this is a copy of a running record that was made without taking each file `end` first";
+const COPIED: &str = "it is lost, or this is a copy of a running record that was made without copying each file `end` before its segments";
 
 /// The records of the chain, and a hash to keep.
 fn write_links(chain: &Chain, out: &mut dyn Write) -> std::io::Result<()> {
     let Some(found) = chain.found else { return writeln!(out, "  chain      ends in damage") };
     let begins = chain.begins.filter(|begins| *begins > 1);
-    let here = begins.map(|begins| format!("; of them from {begins} on are here"));
+    let here = begins.map(|begins| format!("; only those from {begins} on are here"));
     let torn = if chain.is_torn { "; ends in an unfinished write" } else { "" };
     let hash = match chain.complete {
         Some((point, last)) if last == chain.last => format!(", hash {}", point.hash),

@@ -17,7 +17,12 @@ fn what_a_file_says_is_applied_and_the_difference_shown() {
     server.run(&[&apply[..], &["--dry-run"]].concat(), 0, &would, &[]);
     server.run(&["campaign", "list"], 0, &["no campaigns yet"], &[]);
     server.run(&apply, 0, &["campaign summer is created, at version 1"], &[]);
-    server.run(&apply, 0, &["campaign summer is as it is to be", "campaign winter is as"], &[]);
+    server.run(
+        &apply,
+        0,
+        &["campaign summer is unchanged: it already matches", "campaign winter is as"],
+        &[],
+    );
     both(&CAMPAIGN.replace("'5'", "'6'"), &other);
     let changed = ["campaign summer would be changed", "  ~ budget: 5 → 6"];
     let said = server.run(&[&apply[..], &["--dry-run"]].concat(), 0, &changed, &[]);
@@ -53,7 +58,7 @@ fn keys_are_updated_and_the_difference_shown() {
     let would = ["campaign summer would be changed", "  + daily_budget: 2.50"];
     server.run(&[&update[..], &["--dry-run"]].concat(), 0, &would, &[]);
     server.run(&update, 0, &["campaign summer is changed, at version 2"], &[]);
-    server.run(&update, 0, &["campaign summer is as it is to be"], &[]);
+    server.run(&update, 0, &["campaign summer is unchanged: it already matches"], &[]);
     let several = ["--set", "budget=null", "--set", "bid.value=3", "--set", "hours=[\"mon\"]"];
     let lines = ["  - budget: 5", "  ~ bid.value: 2.50 → 3", "  + hours: [\"mon\"]", "version 3"];
     server.run(&[&update[..3], &several].concat(), 0, &lines, &[]);

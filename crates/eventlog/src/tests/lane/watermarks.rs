@@ -47,7 +47,7 @@ fn told(rig: &Rig) -> Vec<u64> {
 }
 
 #[test]
-fn it_is_told_once_a_second_while_the_firehose_grows() {
+fn a_watermark_is_written_once_a_second_while_the_firehose_grows() {
     let mut rig = rig();
     let mut ring = rig.keeper.firehose_ring(0, 10_000);
     assert_eq!(rig.step(), Next::Woken);
@@ -70,7 +70,7 @@ fn it_is_told_once_a_second_while_the_firehose_grows() {
 }
 
 #[test]
-fn one_that_is_lost_is_told_once_more() {
+fn a_lost_watermark_is_written_again() {
     let mut rig = rig();
     let mut ring = rig.keeper.firehose_ring(0, 10_000);
     rig.step();
@@ -88,7 +88,7 @@ fn one_that_is_lost_is_told_once_more() {
 }
 
 #[test]
-fn the_last_is_told_at_the_end() {
+fn the_last_watermark_is_written_at_the_close() {
     let mut rig = rig();
     let mut ring = rig.keeper.firehose_ring(0, 10_000);
     rig.step();
@@ -104,7 +104,7 @@ fn the_last_is_told_at_the_end() {
 }
 
 #[test]
-fn what_is_not_durable_is_not_told() {
+fn a_watermark_never_passes_what_is_durable() {
     let ahead = || {
         let mut rig = rig();
         let mut ring = rig.keeper.firehose_ring(0, 10_000);

@@ -72,7 +72,7 @@ pub(super) fn expose(shards: &PerShard<ExchangeMetrics>, page: &mut Page<'_>) ->
         let counters = all().map(|purse| &purse.refused[refusal as usize]);
         refused.sum(&[("reason", refusal.label())], counters)?;
     }
-    let help = "Impressions offered to campaigns, and of all campaigns by how far they came.";
+    let help = "Impressions offered to campaigns, and for all campaigns together the impressions that reached each step.";
     let mut funnel = page.counters("exchange_house_impressions", help)?;
     for (at, step) in FunnelStep::ALL.into_iter().enumerate() {
         funnel.sum(&[("step", step.label())], all().map(|purse| &purse.funnel[at]))?;

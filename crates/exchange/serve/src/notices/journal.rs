@@ -67,7 +67,7 @@ impl Journal {
         Ok(Self::connect((lane, found), |tell| log.durable_ring(ring_bytes, Some(tell))))
     }
 
-    /// By a ring that `make` makes into a lane in which so much was found.
+    /// Connects to `lane`, in which the start found records through `found`, by a ring that `make` creates.
     pub(super) fn connect(
         (lane, found): (Lane, u64),
         make: impl FnOnce(Tell) -> DurableRing,

@@ -1,5 +1,5 @@
-//! What a shard counts of campaigns' funnels, and requests that it copies, on their way to who explains
-//! why a campaign does not spend.
+//! What a shard counts of campaigns' funnels, and requests that it copies, on their way to the thread that
+//! explains why a campaign does not spend.
 //!
 //! Nothing here allocates on the auctions' path, and no lock is waited for.
 

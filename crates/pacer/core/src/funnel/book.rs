@@ -31,7 +31,7 @@ const SHORTFALLS_MAX: usize = 9;
 /// How far back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunnelSpan {
-    /// The ten minutes that it is in, and the five before them.
+    /// The current ten minutes, and the five periods of ten minutes before.
     Hour,
     /// The hour that it is in, by UTC, and the 23 before it.
     Day,

@@ -30,7 +30,7 @@ pub(super) struct Choice {
     pub(super) until_ms: u64,
 }
 
-/// A longer flight than the hour that is followed, by which a campaign is looked at.
+/// The longer flight that progress is measured by while an hour's limit is followed.
 pub(super) struct ReportedFlight {
     pub(super) span: Span,
     pub(super) flight: Flight,

@@ -31,7 +31,7 @@ impl Denial {
 /// Why an amount could not be reserved, and how much could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// As a reservation would be refused.
+    /// Why the reservation was refused.
     pub refusal: Refusal,
     /// The last of a budget, of which the ledger has no more to give. Nothing while more is on its way,
     /// or when the campaign may not spend.

@@ -10,7 +10,7 @@ pub struct Life {
     /// it lasted at least so long.
     pub lasted_ms: u64,
     /// Milliseconds after the epoch's end in which a win of one of its reservations may still be in
-    /// time, and come here by the log.
+    /// time and reach the ledger through the log.
     pub horizon_ms: u64,
 }
 

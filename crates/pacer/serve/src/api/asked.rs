@@ -52,7 +52,7 @@ impl<'c> Asked<'c> {
         self.judged_body(media_types, |_| Vec::new())
     }
 
-    /// The same; where names stand twice, what else is wrong with it, by `problems`, is told at once.
+    /// As [`Self::body`], but duplicate names are reported together with the problems that `problems` finds.
     pub(super) fn judged_body(
         self,
         media_types: &[&str],
@@ -135,7 +135,8 @@ impl<'c> Asked<'c> {
                 && actor.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         };
         if actor.is_some_and(|actor| !fits(actor)) {
-            let message = format!("the actor needs 1 to {ACTOR_BYTES_MAX} letters");
+            let message =
+                format!("the actor needs 1 to {ACTOR_BYTES_MAX} printable ASCII characters");
             return Err(bad("vickrey-actor", &message));
         }
         Ok(ChangeOptions { key: None, expected, actor, is_dry_run: self.flag("dry_run")? })

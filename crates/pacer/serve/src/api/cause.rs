@@ -70,8 +70,8 @@ fn own(standing: &CampaignStanding) -> Option<Cause> {
             "what it has spent still counts; to bring it back PUT it, or define it in a file again";
         return Some(Cause::new("removed", "it is removed".to_owned(), remedy));
     }
-    let words = "its definition is kept in a form that this program cannot read, so it rests";
-    let remedy = "the log of the start names what is wrong; PUT it again";
+    let words = "its stored definition cannot be read by this release, so it does not bid";
+    let remedy = "the log of the last start names the problem; PUT the definition again";
     standing.is_unread.then(|| Cause::new("definition_refused", words.to_owned(), remedy))
 }
 
@@ -86,11 +86,12 @@ fn refused_file(standing: &CampaignStanding, windows: Option<&[FunnelWindow; 2]>
     if windows.is_some_and(|[hour, _]| hour.counts.get(FunnelStep::Billed) > 0) {
         return None;
     }
-    let words = format!("{file} is refused as it is now: what it said of it before is in force");
+    let words =
+        format!("{file} is refused as it is now: the definition that it had before stays in force");
     Some(Cause::new(
         "definition_refused",
         words,
-        "mend the file: `vickrey config check` names what is wrong",
+        "correct the file: `vickrey config check` names every problem",
     ))
 }
 
@@ -176,7 +177,7 @@ impl RefusalText<'_> {
                 self.exhausted(currency).map_or(text.clone(), |why| format!("{text}: {why}"))
             }
             (Refusal::LedgerUnavailable, _) if self.is_store_failing => {
-                format!("{text}: its store takes nothing; the log says why")
+                format!("{text}: its store cannot be written; the log says why")
             }
             _ => text,
         }
@@ -242,6 +243,6 @@ impl RefusalText<'_> {
             kept => format!(", and {} are kept back for late wins", shown(kept)),
         };
         let used = shown(level.exposure());
-        Some(format!("of the {whose}'s {limit}, {used} are spent or on their way{kept}"))
+        Some(format!("of the {whose}'s {limit}, {used} are spent or leased{kept}"))
     }
 }

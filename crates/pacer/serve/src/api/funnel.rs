@@ -92,9 +92,9 @@ pub(super) fn cause(
     if let Some(lost) = Lost::most(&hour.counts).filter(|lost| lost.is_much(&hour.counts)) {
         return Some(lost.cause(span, hour, currency));
     }
-    // What is won in the last minutes may be billed yet.
+    // What is won in the last 10 to 20 minutes may be billed yet.
     if let Some(lost) = Lost::most(&hour.recent).filter(Lost::is_most) {
-        return Some(lost.cause("in the last minutes", hour, currency));
+        return Some(lost.cause("in the last 10 to 20 minutes", hour, currency));
     }
     (hour.counts.get(FunnelStep::Billed) == 0).then(|| {
         let (bids, won) = (hour.counts.get(FunnelStep::Bid), hour.counts.get(FunnelStep::Won));
@@ -136,7 +136,7 @@ fn on_plan(progress: Progress, currency: Option<Currency>) -> Option<String> {
         None => amount.to_string(),
     };
     let (spent, expected) = (shown(spent), shown(expected));
-    Some(format!("it is on plan: {spent} are spent of {expected} that were planned by now"))
+    Some(format!("it is on plan: {spent} spent of {expected} planned by now"))
 }
 
 /// Impressions that were lost in the same way.
@@ -220,7 +220,9 @@ fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>
     let sampled = mismatches.map_or(0, |found| found.impressions);
     if let Some(found) = mismatches.filter(|found| found.matched > 0) {
         let (matched, sampled) = (grouped(found.matched), grouped(sampled));
-        let words = format!("{none}, though {matched} of {sampled} sampled do: they were left out");
+        let words = format!(
+            "{none}, though {matched} of {sampled} sampled impressions match: it was left out of auctions with too many matches"
+        );
         let remedy = "raise `exchange.house.matches_max`, or ask again";
         return Cause::new("left_out", words, remedy);
     }
@@ -229,7 +231,7 @@ fn no_match((hour, span): (&FunnelWindow, &str), mismatches: Option<&Mismatches>
         return Cause::new("no_match", none, remedy);
     }
     let words = format!("{none}: of {} sampled, {}", grouped(sampled), failed.join(", "));
-    let remedy = "widen what most fail, or remove it from the campaign";
+    let remedy = "widen the criterion that most impressions fail, or remove it from the campaign";
     Cause::new("no_match", words, remedy)
 }
 
@@ -261,13 +263,13 @@ impl Loss {
             ),
             Self::Pace => (
                 "pace",
-                format!("{share} were passed by, for its strategy spreads what it may spend"),
+                format!("{share} were skipped, because its strategy spreads what it may spend"),
                 "raise its limits or those of its account, or choose the strategy `asap`",
             ),
             Self::Ledger => (
                 "ledger",
-                format!("for {share} its shard had no rights to spend"),
-                "just after a start or a definition that passes; else see /health/ready and the log",
+                format!("for {share} its shard had been granted nothing to spend"),
+                "wait, if the exchange has just started or the campaign is new; else see /health/ready and the log",
             ),
             Self::BelowFloor => (
                 "below_floor",
@@ -288,8 +290,8 @@ impl Loss {
             ),
             Self::Refused => (
                 "refused",
-                format!("its bids for {share} would have won, and its account did not pay"),
-                "see its limits; many auctions at once may bid the same money",
+                format!("its bids for {share} would have won, but its account refused them"),
+                "see its limits; auctions at the same time may bid the same money",
             ),
             Self::Returned => (
                 "returned",
@@ -298,8 +300,10 @@ impl Loss {
             ),
             Self::Abandoned => (
                 "abandoned",
-                format!("the auctions of its bids for {share} were abandoned, or go on"),
-                "callers leave before they are answered: see vickrey_exchange_auctions_total, and tmax",
+                format!(
+                    "its bids for {share} were in auctions that were abandoned or are not over yet"
+                ),
+                "callers disconnect before they are answered: compare tmax with the latency, and see vickrey_exchange_auctions_total",
             ),
         };
         Cause::new(reason, words, remedy)

@@ -56,7 +56,7 @@ pub struct ChangeOptions<'o> {
     pub expected: Option<u64>,
     /// Who asks, as they say themselves.
     pub actor: Option<&'o str>,
-    /// Nothing is changed: what would be is judged, and answered.
+    /// Judge the change and answer what it would result in, but change nothing.
     pub is_dry_run: bool,
 }
 
@@ -302,7 +302,7 @@ impl<R: Rules> Inner<R> {
                 let shown = |nanos| Amount::new(nanos, spend.currency);
                 let [limit, spent] = shown(limit).compared(shown(spent));
                 format!(
-                    "{key}: {limit} is below what is spent {when}, {spent}: nothing more is spent"
+                    "{key}: {limit} is below the {spent} spent {when}: nothing more will be spent"
                 )
             })
         });

@@ -127,7 +127,7 @@ impl<R: Rules> Registry<R> {
             let Reading { is_failed, succeeded_unix_ms, .. } = &*reading;
             let problems = i64::try_from(reading.problems().len()).unwrap_or(i64::MAX);
             let help =
-                "Problems of the files of campaigns that are refused; 0 if they are in force.";
+                "Problems in the refused files of accounts and campaigns; 0 if the files are in force.";
             page.gauges("campaign_files_problems", help)?.value(&[], problems)?;
             let help = "Whether the last attempt to read the files of campaigns succeeded.";
             page.gauges("campaign_files_last_reload_successful", help)?

@@ -206,7 +206,7 @@ fn budgets_that_changed_meanwhile_are_followed_at_once() {
 }
 
 #[test]
-fn who_follows_an_hour_is_looked_at_by_its_day_over_a_restart() {
+fn a_campaign_that_follows_an_hour_is_measured_by_its_day_after_a_restart() {
     // Within a slot, and once several were missed.
     for down_ms in [0, 5 * 60_000] {
         let pacing = pacing(Settings::default());

@@ -121,7 +121,7 @@ fn why_names_a_loss_wherever_little_is_billed() {
     let matched = (Matched, 1000);
     let of = "% of the 1,000 impressions that it matched in the last hour";
     // None of the losses is most of them, and a tenth is billed; then much is.
-    let passed = format!("45 {of} were passed by, for its strategy spreads what it may spend");
+    let passed = format!("45 {of} were skipped, because its strategy spreads what it may spend");
     let steps = [matched, (Passed, 450), (Bid, 550), (Outbid, 449), (Won, 101), (Billed, 101)];
     check(&steps, &[], ("pace", &passed));
     // At another pace it would win no more.
@@ -131,8 +131,7 @@ fn why_names_a_loss_wherever_little_is_billed() {
     let steps = [matched, (Passed, 350), (Bid, 650), (Outbid, 349), (Won, 301), (Billed, 301)];
     check(&steps, &[], ("", nothing));
     // A floor rose just now: most of the last minutes is lost.
-    let outbid =
-        "90 % of the 10 impressions that it matched in the last minutes were lost to other bids";
+    let outbid = "90 % of the 10 impressions that it matched in the last 10 to 20 minutes were lost to other bids";
     check(&steps, &[(Matched, 10), (Bid, 10), (Outbid, 9), (Won, 1)], ("outbid", outbid));
     // Wins are billed but for a few, or nearly none of those that could be.
     let won = |billed| [matched, (Bid, 1000), (Won, 1000), (Billed, billed)];
@@ -143,7 +142,8 @@ fn why_names_a_loss_wherever_little_is_billed() {
     let pending = "it bid for 3 impressions in the last hour and won 3, and none is billed yet";
     check(&few, &few, ("pending", pending));
     // What callers abandon and return adds up with the rest to what was bid for.
-    let abandoned = format!("the auctions of its bids for 100 {of} were abandoned, or go on");
+    let abandoned =
+        format!("its bids for 100 {of} were in auctions that were abandoned or are not over yet");
     check(&[matched, (Bid, 1000)], &[], ("abandoned", &abandoned));
     let shown = fixture.get("/v1/campaigns/filed/why");
     assert_eq!(shown["funnel"]["hour"]["abandoned"], 1000, "{shown}");
