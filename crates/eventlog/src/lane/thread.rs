@@ -107,8 +107,6 @@ impl KnownReach {
 pub struct Log {
     keeper: Keeper<Timed<Folder>>,
     park_max: Duration,
-    /// The last sequences that were found, of the durable lane and of the firehose.
-    found: (u64, u64),
 }
 
 impl Log {
@@ -143,23 +141,13 @@ impl Log {
         let proven = watermark.map_or(0, |known| known.watermark.sequence);
         let (firehose, of_firehose) = lane(LaneKind::Firehose, options.firehose, proven)?;
         let keeper = Keeper::new(durable, firehose, formats, report);
-        let found = (of_durable.last, of_firehose.last);
         let recoveries = Recoveries { durable: of_durable, firehose: of_firehose, watermark };
-        Ok((Self { keeper, park_max: options.park_max, found }, recoveries))
+        Ok((Self { keeper, park_max: options.park_max }, recoveries))
     }
 
     /// A handle to a lane.
     pub fn lane(&self, kind: LaneKind) -> Lane {
         self.keeper.lane(kind)
-    }
-
-    /// The last sequence that the start found in a lane: less than its [`Lane::sequence`] if records at
-    /// the end are lost.
-    pub fn found(&self, kind: LaneKind) -> u64 {
-        match kind {
-            LaneKind::Durable => self.found.0,
-            LaneKind::Firehose => self.found.1,
-        }
     }
 
     /// See [`Keeper::durable_ring`].

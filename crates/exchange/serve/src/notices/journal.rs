@@ -29,16 +29,6 @@ pub struct Journal {
     is_told: bool,
     handed: Handed,
     kept_from: u64,
-    at_start: AtStart,
-}
-
-/// Where the log was when it was opened.
-#[derive(Clone, Copy, Debug)]
-struct AtStart {
-    /// The last sequence that was found.
-    found: u64,
-    /// The last that had been durable: records between are lost.
-    durable: u64,
 }
 
 impl Journal {
@@ -63,22 +53,18 @@ impl Journal {
             notices = read.notices,
             "the log was read for notices"
         );
-        let (lane, found) = (log.lane(LaneKind::Durable), log.found(LaneKind::Durable));
-        Ok(Self::connect((lane, found), |tell| log.durable_ring(ring_bytes, Some(tell))))
+        let lane = log.lane(LaneKind::Durable);
+        Ok(Self::connect(lane, |tell| log.durable_ring(ring_bytes, Some(tell))))
     }
 
-    /// Connects to `lane`, in which the start found records through `found`, by a ring that `make` creates.
-    pub(super) fn connect(
-        (lane, found): (Lane, u64),
-        make: impl FnOnce(Tell) -> DurableRing,
-    ) -> Self {
-        let at_start = AtStart { found, durable: lane.sequence() };
+    /// Connects to `lane` by a ring that `make` creates.
+    pub(super) fn connect(lane: Lane, make: impl FnOnce(Tell) -> DurableRing) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let ring = make(Box::new(move |told| {
             // Who has ended need not know.
             let _unheard = tell.send(told);
         }));
-        Self { ring, lane, told, is_told: true, handed: Handed::default(), kept_from: 0, at_start }
+        Self { ring, lane, told, is_told: true, handed: Handed::default(), kept_from: 0 }
     }
 
     /// Hands over a record; what it tells is that this was refused.
@@ -97,12 +83,9 @@ impl Journal {
         }
     }
 
-    /// How far the log has come; not past records that are lost before it is written again. To be told
-    /// before anything more is handed over.
+    /// How far the log has come. To be told before anything more is handed over.
     pub fn reached(&self) -> Event {
-        let AtStart { found, durable } = self.at_start;
-        let sequence = self.lane.sequence();
-        Event::JournalReached(if sequence <= durable { found } else { sequence })
+        Event::JournalReached(self.lane.sequence())
     }
 
     /// Waits for news; there are none any more once the log thread has ended.
@@ -187,7 +170,8 @@ fn read<D: Disk>(
             Item::Corruption(corruption) => {
                 error!(
                     %corruption,
-                    "the log is damaged: notices may be lost or sent twice, and what is spent not booked"
+                    "the log is damaged: notices may be lost or sent twice, and what was billed there is not booked, \
+                     even if it is brought back later"
                 );
             }
             // It was never promised.

@@ -43,8 +43,8 @@ pub fn replay(
     settlements: &mut dyn Settlements,
 ) -> Result<(Replay, Journal), ReplayError> {
     let applied_seq = settlements.applied_seq();
-    // What was durable and is lost does not count: its settlements can still be booked once it is brought back.
-    let end = log.found(LaneKind::Durable);
+    // Records at the end that are lost count, for none will have their numbers.
+    let end = log.lane(LaneKind::Durable).sequence();
     if end < applied_seq && applied_seq < u64::MAX {
         return Err(ReplayError::OtherLog { end, applied_seq });
     }

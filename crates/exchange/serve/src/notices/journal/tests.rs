@@ -45,9 +45,7 @@ impl LogByHand {
         let [durable, firehose] = lanes;
         let mut keeper = Keeper::new(durable, firehose, gaps, Box::new(|_| ()));
         let lane = keeper.lane(LaneKind::Durable);
-        let journal = Journal::connect((lane.clone(), lane.sequence()), |tell| {
-            keeper.durable_ring(4 << 20, Some(tell))
-        });
+        let journal = Journal::connect(lane, |tell| keeper.durable_ring(4 << 20, Some(tell)));
         let others = keeper.durable_ring(1 << 20, None);
         let (disk, elapsed) = (disk.clone(), Duration::ZERO);
         (Self { disk, keeper, others, elapsed }, journal)
