@@ -243,8 +243,8 @@ impl<'d> Lane<'d> {
             walked.hashed = frames.hash().map(|hash| (next - identity.first, hash));
         }
         self.walk_damaged(segment, next.max(from), &mut walked, visit)?;
-        // Behind the last record an unfinished write is no damage.
-        walked.hashed = walked.hashed.filter(|_| walked.damage.is_only_torn());
+        // Behind the last record an unfinished write is no damage, nor is one that a writer has finished meanwhile.
+        walked.hashed = walked.hashed.filter(|_| !walked.damage.is_corrupt());
         Ok(walked)
     }
 
@@ -310,11 +310,6 @@ impl Damage {
     /// Whether anything that was durable is lost.
     pub const fn is_corrupt(&self) -> bool {
         !self.corruptions.is_empty()
-    }
-
-    /// Whether nothing is wrong but an unfinished write.
-    const fn is_only_torn(&self) -> bool {
-        self.torn.is_some() && self.corruptions.is_empty()
     }
 
     /// Adds what is wrong in a later segment.

@@ -108,18 +108,18 @@ impl EndFile {
         }
     }
 
-    /// As [`Self::read`], for those who must not go on if a later release wrote it.
+    /// As [`Self::read`], for those who must not go on if a later release wrote it. One that cannot be
+    /// read keeps nobody from reading segments, and a writer replaces it.
     ///
     /// # Errors
-    /// [`ReadError::Version`] then, and those of the file system.
+    /// [`ReadError::Version`] then.
     pub fn read_known<D: Disk>(disk: &D) -> Result<Self, ReadError> {
-        let name = END_NAME.to_owned();
         match Self::read(disk) {
             Ok(Self::Version(version)) => {
-                Err(ReadError::Version { name, version, known: END_VERSION })
+                Err(ReadError::Version { name: END_NAME.to_owned(), version, known: END_VERSION })
             }
             Ok(file) => Ok(file),
-            Err(source) => Err(ReadError::Io { name, source }),
+            Err(error) => Ok(Self::Unreadable(error.kind())),
         }
     }
 

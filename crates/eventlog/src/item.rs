@@ -62,7 +62,7 @@ fn missing(from: u64, through: u64) -> String {
     // A start leaves so many sequences out behind a segment that is gone.
     if through - from + 1 >= segment::SEGMENT_RECORDS_MAX {
         format!(
-            "a segment is missing: its records began at {from}, and their number is not known (the log goes on behind {through})"
+            "whole segments are missing: records from {from} on, at most those through {through}"
         )
     } else {
         format!("records {from} to {through} are missing")

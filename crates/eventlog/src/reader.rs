@@ -156,7 +156,7 @@ impl<'a, D: Disk> Reader<'a, D> {
         node: u32,
         (window_bytes, index_every_bytes): (usize, usize),
     ) -> Result<Self, ReadError> {
-        let end = read_end_to_replace(disk)?;
+        let end = EndFile::read_known(disk)?;
         let listed = list(disk)?;
         let names = sorted(&listed, Identity::from_file_name);
         match names.last() {
@@ -511,14 +511,6 @@ impl<F: DiskFile> Current<F> {
             }
         }
         Ok(*self.proven.insert(proven))
-    }
-}
-
-/// The file of the end, for a writer: one that cannot be read must not stop it, for it is written anew.
-fn read_end_to_replace<D: Disk>(disk: &D) -> Result<EndFile, ReadError> {
-    match EndFile::read_known(disk) {
-        Err(ReadError::Io { source, .. }) => Ok(EndFile::Unreadable(source.kind())),
-        file => file,
     }
 }
 

@@ -121,7 +121,9 @@ impl Identity {
             first: first.parse().ok()?,
             node: node.parse().ok()?,
         };
-        (identity.first > 0 && identity.name(suffix) == name).then_some(identity)
+        let is_in_range =
+            identity.epoch <= SEQUENCE_MAX && (1..=SEQUENCE_MAX).contains(&identity.first);
+        (is_in_range && identity.name(suffix) == name).then_some(identity)
     }
 
     /// Beginning of the checks of its frames.

@@ -387,12 +387,12 @@ impl<D: Disk> Writer<D> {
         }
         // On a nearly full disk the file of the end needs the room that this frees.
         self.sweep(header.keep_from);
-        let first_in = self.newest.replace((identity, false));
-        if !(planted(Bug::KeepSeal) && first_in.is_some_and(|(_, is_sealed)| is_sealed))
+        // Whether or not its end is written now: the file stands there, and a clean stop seals behind it.
+        let before = self.newest.replace((identity, false));
+        if !(planted(Bug::KeepSeal) && before.is_some_and(|(_, is_sealed)| is_sealed))
             && let Err(error) = self.end_at_begin(identity).write(&self.disk)
         {
             // Its name is durable, so it serves the next try.
-            self.newest = first_in;
             self.spare = Some(Spare { file, identity, durable_header });
             return Err(error);
         }

@@ -114,7 +114,7 @@ impl Shutdown {
                 _ = terminate.recv() => (),
             }
             if self.is_started() {
-                warn!("second signal: ending at once");
+                warn!("second signal: the drain ends; what is in memory is still written");
             } else {
                 info!(limit = ?self.drain, "draining; a second signal ends the drain");
             }

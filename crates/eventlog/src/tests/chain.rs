@@ -382,7 +382,9 @@ fn run(seed: u64) -> Result<(), String> {
         let opened = Writer::open_at_end(disk.clone(), OPTIONS, |_| ());
         let (mut writer, recovery) = opened.map_err(|error| error.to_string())?;
         let is_sealed = matches!(recovery.end, FoundEnd::Sealed(_));
-        if is_sealed != was_sealed || !is_sealed && !is_empty && recovery.end == FoundEnd::Unknown {
+        let is_unknown =
+            matches!(recovery.end, FoundEnd::Unknown | FoundEnd::Missing | FoundEnd::Damaged);
+        if is_sealed != was_sealed || !is_sealed && !is_empty && is_unknown {
             return Err(format!("sealed: {was_sealed}, found {:?}", recovery.end));
         }
         if matches!(recovery.end, FoundEnd::Altered { .. } | FoundEnd::Open { is_gone: true, .. }) {

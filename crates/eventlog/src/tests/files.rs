@@ -206,7 +206,7 @@ fn a_file_of_the_end_that_cannot_be_read_is_written_anew() {
     let path = temporary.path().join(END_NAME);
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(END_NAME, &path).unwrap();
-    assert!(matches!(Reader::new(&folder), Err(ReadError::Io { .. })), "a reader fails");
+    assert_eq!(Reader::new(&folder).unwrap().count(), 1, "a reader reads all the same");
     let (mut writer, recovery) = Writer::open(folder.clone(), OPTIONS, |_| ()).unwrap();
     assert!(matches!(recovery.end, FoundEnd::Unreadable(_)), "{:?}", recovery.end);
     writer.append(1, 0, b"two").unwrap();

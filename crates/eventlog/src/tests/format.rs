@@ -80,8 +80,13 @@ fn names_say_which_segment_it_is() {
     check("+000000003-00000000000000000007-0000000002.segment", None);
     check("0000000003-00000000000000000007-0000000002-1.segment", None);
     check("lock", None);
-    let far = Identity { epoch: u64::MAX, first: u64::MAX, node: u32::MAX };
+    let far = Identity { epoch: SEQUENCE_MAX, first: SEQUENCE_MAX, node: u32::MAX };
     assert_eq!(Identity::from_file_name(&far.file_name()), Some(far));
+    // The next one would wrap.
+    for beyond in [Identity { epoch: u64::MAX, ..far }, Identity { first: SEQUENCE_MAX + 1, ..far }]
+    {
+        assert_eq!(Identity::from_file_name(&beyond.file_name()), None);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use exchange_core::house::{Campaign, Catalogue, Probe, ProbeCounts};
+use exchange_core::house::{Campaign, Probe, ProbeCounts};
 use exchange_core::{Auction, eligible_house};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};
@@ -119,13 +119,13 @@ impl Funnels {
     }
 
     /// Campaigns of a generation, which may bid from now on; not those of one before.
-    pub fn follow(&self, house: &Catalogue, generation: u64) {
+    pub fn follow(&self, campaigns: impl Iterator<Item = Slot>, generation: u64) {
         let mut book = self.book();
         if self.0.followed.fetch_max(generation, Ordering::Relaxed) > generation {
             return;
         }
         book.advance(unix_ms());
-        book.follow(house.campaigns().iter().map(|campaign| campaign.slot));
+        book.follow(campaigns);
     }
 
     /// The last hour and the last day of a campaign.
@@ -188,16 +188,17 @@ impl Copies {
         self.kept.push_back((now_ms, body.into()));
     }
 
+    /// Forgets those that are too old, and those of a clock that was put back since.
     fn forget_old(&mut self, now_ms: u64) {
         let oldest = now_ms.saturating_sub(COPY_MS_MAX);
-        while self.kept.front().is_some_and(|(at, _)| *at < oldest) {
-            self.kept.pop_front();
-        }
+        self.kept.retain(|(at, _)| (oldest..=now_ms).contains(at));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pacer_core::funnel::FunnelBatch;
+
     use super::*;
 
     #[test]
@@ -227,13 +228,19 @@ mod tests {
         assert_eq!(funnels.copies().kept.len(), 1);
         funnels.take(now + COPY_MS_MAX + 1);
         assert_eq!(funnels.copies().kept.len(), 0);
+        // A clock that was put back makes none of them stay longer.
+        funnels.copies().keep(now, b"{}");
+        funnels.take(now - 1);
+        assert_eq!(funnels.copies().kept.len(), 0);
     }
 
     #[test]
     fn campaigns_of_a_generation_before_are_not_followed() {
         let funnels = Funnels::new(1);
-        funnels.follow(&Catalogue::default(), 7);
-        funnels.follow(&Catalogue::default(), 3);
-        assert_eq!(funnels.0.followed.load(Ordering::Relaxed), 7);
+        funnels.follow([Slot(4)].into_iter(), 7);
+        funnels.follow([].into_iter(), 3);
+        funnels.book().take(&mut FunnelBatch { offered: 5, ..FunnelBatch::new() });
+        let [hour, _] = funnels.windows(Slot(4), (0, u64::MAX));
+        assert_eq!(hour.offered, 5, "it is followed still");
     }
 }

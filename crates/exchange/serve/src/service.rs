@@ -17,7 +17,7 @@ use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 use tokio::net::TcpStream;
-use tokio::sync::{Barrier, watch};
+use tokio::sync::watch;
 use tracing::{debug, error};
 use units::Currency;
 
@@ -143,7 +143,8 @@ impl Exchange {
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {
-            funnels.follow(&current.borrow().campaigns.house, 0);
+            let generation = current.borrow();
+            funnels.follow(generation.campaigns.house.campaigns().iter().map(|it| it.slot), 0);
         }
         let funnelling = funnels.as_ref().map(Funnels::start).transpose();
         let funnelling = funnelling.map_err(ExchangeError::Thread)?;
@@ -154,17 +155,20 @@ impl Exchange {
             let sockets_max = options.outbound_max / options.shards.max(1);
             let counter = office.as_ref().map(|office| office.counter.clone());
             let to_nodes = office.as_ref().map(|office| office.to_nodes.clone());
+            // Closed once no shard holds its end, whether it has drained or failed.
+            let (undrained, end) = watch::channel(());
+            let undrained = Arc::new(undrained);
             let seats = lines.into_iter().zip(recorders).zip(purses);
-            let seats: Vec<_> = seats.map(|seat| Mutex::new(Some(seat))).collect();
-            let drained = Arc::new(Barrier::new(options.shards));
+            let seats = seats.map(|seat| Mutex::new(Some((seat, end.clone()))));
+            let seats: Vec<_> = seats.collect();
             move |context: ShardContext| {
                 let counters = metrics.shard(context.index());
                 let seat = seats[context.index()].lock().expect("nothing panics with it").take();
-                let ((line, recorder), purse) = seat.expect("a shard starts once");
+                let (((line, recorder), purse), end) = seat.expect("a shard starts once");
                 let (purse, errands) = purse.unzip();
                 let mut generations = current.clone();
                 let (office, tracer) = (counter.clone(), tracer.clone());
-                let (to_nodes, drained) = (to_nodes.clone(), Arc::clone(&drained));
+                let (to_nodes, undrained) = (to_nodes.clone(), Arc::clone(&undrained));
                 async move {
                     match Reactor::start(Arc::clone(&counters), sockets_max, context.shutdown()) {
                         Ok(reactor) => {
@@ -185,7 +189,8 @@ impl Exchange {
                             };
                             let shard = Shard::new(identity, parts, first, counters, reactor);
                             let shard = Rc::new(shard);
-                            run_shard(context, shard, (generations, errands), &drained).await;
+                            run_shard(context, shard, (generations, errands), (&undrained, end))
+                                .await;
                         }
                         Err(error) => {
                             error!(%error, "a shard cannot wait for DSPs; shutting down");
@@ -242,7 +247,7 @@ impl Exchange {
         };
         // Who waits for a generation does not wait for this as well.
         if let Some(funnels) = &self.funnels {
-            funnels.follow(&house, number);
+            funnels.follow(house.campaigns().iter().map(|it| it.slot), number);
         }
         Ok(number)
     }
@@ -429,7 +434,7 @@ async fn run_shard(
     mut context: ShardContext,
     shard: Rc<Shard>,
     (generations, errands): (watch::Receiver<Arc<Generation>>, Option<Errands>),
-    drained: &Barrier,
+    (undrained, end): (&watch::Sender<()>, watch::Receiver<()>),
 ) {
     tokio::task::spawn_local(Rc::clone(&shard).sweep());
     tokio::task::spawn_local(Rc::clone(&shard).spend());
@@ -458,8 +463,9 @@ async fn run_shard(
     }
     context.drained().await;
     // Until the last has drained, it settles and releases what others are told of, and is granted money.
+    drop(end);
     tokio::select! {
-        _ = drained.wait() => (),
+        () = undrained.closed() => (),
         () = context.shutdown().ended() => (),
     }
     if let Some(purse) = shard.purse() {

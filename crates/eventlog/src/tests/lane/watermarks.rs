@@ -164,9 +164,17 @@ fn what_is_gone_after_a_crash_is_missing() {
     let durable = Folder::read_only(root.join("durable"));
     let known = KnownReach::read(&durable, KIND, decode).expect("it is read").expect("it is told");
     assert_eq!(known.watermark.sequence, 20);
-    let (_log, recoveries, problems) = open();
+    let (log, recoveries, problems) = open();
     let (last, durable) = (recoveries.firehose.last, recoveries.firehose.durable);
     assert!(last < 20 && durable == 20, "{recoveries:?}");
     assert_eq!(problems, [Problem::Missing { from: last + 1, through: 20 }]);
     assert_eq!((recoveries.watermark, recoveries.firehose.end), (Some(known), FoundEnd::Missing));
+    drop(log);
+    // Where the durable lane ends cannot be read: all else of it can.
+    let end = root.join("durable/end");
+    std::fs::remove_file(&end).expect("it is there");
+    std::os::unix::fs::symlink("end", &end).expect("a link to itself");
+    let (_log, recoveries, _) = open();
+    assert!(matches!(recoveries.durable.end, FoundEnd::Unreadable(_)), "{recoveries:?}");
+    assert_eq!(recoveries.watermark, Some(known));
 }

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_copy_stays_once_it_was_taken() {
+    fn what_was_taken_is_empty_and_keeps_its_room() {
         let mut handover = ShardHandover::new();
         handover.copies[0].extend_from_slice(b"of a user");
         handover.copied = 1;

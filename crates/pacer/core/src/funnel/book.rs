@@ -6,7 +6,7 @@
 //! if bids of it were below the floor within the hour, and about 20 for each part of its past, of which
 //! there are 29 at most; all pasts together take [`PAST_BYTES_MAX`]. A test counts it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use units::Cpm;
 
@@ -77,7 +77,7 @@ pub struct FunnelBook {
     /// By slot: since which minute it is open, 0 if it is not.
     opened: Vec<u32>,
     /// Closed in this minute: what was offered in it is counted already.
-    closed: Vec<u32>,
+    closed: HashSet<u32>,
     /// Of these ten minutes.
     current: HashMap<u32, FunnelCounts>,
     /// Of ten minutes that are over, as far as it is not moved to the past yet, and which these are.
@@ -102,7 +102,7 @@ impl FunnelBook {
             now,
             offered: VecDeque::from([0]),
             opened: Vec::new(),
-            closed: Vec::new(),
+            closed: HashSet::new(),
             current: HashMap::new(),
             over: HashMap::new(),
             over_part: 0,
@@ -189,7 +189,7 @@ impl FunnelBook {
         let now = self.offered_in(since.max(part * PART_MINUTES), self.now + 1);
         let offered = u32::try_from(now).unwrap_or(u32::MAX);
         self.current.entry(slot).or_default().count(FunnelStep::Offered, offered);
-        self.closed.push(slot);
+        self.closed.insert(slot);
     }
 
     /// What was offered from the minute `from` until `until`.
