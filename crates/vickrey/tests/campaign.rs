@@ -201,7 +201,7 @@ fn a_campaign_from_its_file_to_its_end() {
     let budget =
         ["campaign", "budget", "summer", "--budget", "3", "--daily", "2", "--hourly", "none"];
     let note =
-        "note: budget: 3.00 USD is below what is spent in all, 3.50 USD: nothing more is spent";
+        "note: budget: 3.00 USD is below the 3.50 USD spent in all: nothing more will be spent";
     server.run(&budget, 0, &["at version 4", note], &[]);
     server.run(
         &["campaign", "show", "summer"],
@@ -392,8 +392,8 @@ fn an_account_as_a_whole() {
         is_store_failing: false,
     };
     server.desk.told().account_whys.insert(0, why);
-    let words = "acme: its budget is spent: of the account's 100.00 USD, 100.00 USD are spent or on \
-                 their way";
+    let words = "acme: its budget is spent: of the account's 100.00 USD, 100.00 USD are spent or \
+                 leased";
     let said = server.run(
         &["account", "why", "acme"],
         0,

@@ -254,7 +254,7 @@ fn a_currency_without_a_rate_is_warned_of() {
     let place = Place::new();
     place.write("a.toml", "[[account]]\nid = 'acme'\ncurrency = 'USD'\n");
     place.write("b.toml", "[[account]]\nid = 'berlin'\ncurrency = 'EUR'\n");
-    let warning = "EUR has no rate: its campaigns and seats win nothing; add it to currency.rates";
+    let warning = "EUR has no rate, so the account's campaigns and seats win nothing: add EUR to currency.rates";
     let (code, out, err) = place.check();
     assert_eq!((code, &*err), (Some(0), ""), "{out}");
     assert!(out.contains(&format!("warning: account `berlin`: {warning}")), "{out}");

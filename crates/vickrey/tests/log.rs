@@ -201,8 +201,8 @@ hour           publisher  auctions  bids  wins  fill %  spend USD   fee USD  bil
 2026-11-22T09  films             1     2     1   100.0   0.000556  0.000056    0.000000    47.3    47.3
 total                            5     8     4    80.0   0.004786  0.000479    0.000000    44.2    47.3
 
-spend: what DSPs owe for what was cleared. fee: what of it is ours. billed: what they owe for
-what was billed by its beacon. Latency is of auctions.
+spend: what DSPs owe for cleared impressions. fee: our part of it. billed: what they owe for
+impressions whose beacon was called. Latency is of auctions.
 An auction counts once in every group that it is in, and once in the total.
 1 test auction, which is not counted
 5 auctions were not recorded (gaps)
@@ -231,7 +231,7 @@ fn what_is_billed_is_reported_listed_and_exported() {
     log.settle(START_MS + 9_000, (1, 0), 1_510_000);
     log.settle(START_MS + 3_700_000, (77, 3), 2_000_000);
     drop(log);
-    let short = "1 beacon was billed whose auction is not in the record: the report falls short by them \
+    let short = "1 beacon was billed for auctions that are not in the record, and not included here \
                  (0.002000 USD to accounts)";
     let out = check(&["report", "--by", "day"], dir, 0, &["billed USD", short], &[]);
     assert!(out.contains("0.004786  0.000479    0.001510"), "{out}");
@@ -284,7 +284,7 @@ fn auctions_without_their_generation_are_one_line() {
     let samples = (1..=60).map(|number| Sample { generation: 9, ..Sample::new(number, &bids) });
     SampleLog::of(folder.path(), &samples.collect::<Vec<_>>());
     let out = check(&["replay"], folder.path(), 1, &[], &[]);
-    let want = "NO GENERATION 9 to replay 60 auctions by, from 00000000000000000000000000000001 on (node 7, \
+    let want = "NO GENERATION 9: 60 auctions not replayed, the first is 00000000000000000000000000000001 (node 7, \
                 epoch 1, record 1, 2026-11-22T08:00:01.000Z)\n";
     assert!(out.starts_with(want) && out.matches("NO GENERATION").count() == 1, "{out}");
     let out = check(&["replay", "--json"], folder.path(), 1, &[], &[]);

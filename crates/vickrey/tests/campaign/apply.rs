@@ -20,7 +20,7 @@ fn what_a_file_says_is_applied_and_the_difference_shown() {
     server.run(
         &apply,
         0,
-        &["campaign summer is unchanged: it already matches", "campaign winter is as"],
+        &["campaign summer is unchanged: it already matches", "campaign winter is unchanged"],
         &[],
     );
     both(&CAMPAIGN.replace("'5'", "'6'"), &other);

@@ -376,8 +376,8 @@ fn how_it_stands() {
     assert_eq!(shown["refusal"], "day_exhausted");
     assert_eq!(
         shown["words"],
-        "its budget of the day is spent: of the campaign's 10.00 USD, 9.60 USD are spent or on their \
-         way, and 0.50 USD are kept back for late wins"
+        "its budget of the day is spent: of the campaign's 10.00 USD, 9.60 USD are spent or leased, \
+         and 0.50 USD are kept back for late wins"
     );
     assert_eq!(
         shown["levels"][1],
@@ -560,8 +560,7 @@ fn an_account_as_a_whole() {
     assert_eq!((&shown["refusal"], &shown["at_shards"]), (&json!("day_exhausted"), &json!("0.05")));
     assert_eq!(
         shown["words"],
-        "its budget of the day is spent: of the account's 10.00 USD, 10.00 USD are spent or on \
-         their way"
+        "its budget of the day is spent: of the account's 10.00 USD, 10.00 USD are spent or leased"
     );
     let levels = shown["levels"].as_array().expect("levels");
     let spans: Vec<_> = levels.iter().map(|it| (&it["owner"], &it["span"], &it["limit"])).collect();
@@ -624,7 +623,7 @@ fn the_audit_tells_who_changed_what() {
     fixture.ask("PATCH /v1/campaigns/x", by, &body);
     fixture.ask("DELETE /v1/campaigns/x", "", "");
     let answer = fixture.ask("PUT /v1/campaigns/x/pause", "vickrey-actor: a\tb", "");
-    fixture.check(&answer, (400, "bad_request", "vickrey-actor", "1 to 64 letters"));
+    fixture.check(&answer, (400, "bad_request", "vickrey-actor", "1 to 64 printable ASCII"));
     let entries = fixture.get("/v1/audit?most=1000")["entries"].clone();
     let of = |key: &str| {
         let entries = entries.as_array().expect("entries");

@@ -161,7 +161,7 @@ fn matches_that_were_left_out_are_not_blamed_on_criteria() {
     let found = Mismatches { impressions: 256, matched: 6, failed };
     *fixture.view.mismatches.lock().expect("nothing panics") = Some(found);
     let words = "none of the 19 impressions that were offered in the last hour matched, though 6 of 256 \
-                 sampled do: they were left out";
+                 sampled impressions match: it was left out of auctions with too many matches";
     check_cause(&fixture, "left_out", words, "raise `exchange.house.matches_max`, or ask again");
     // One of few is a tenth: criteria are tried below that.
     let tried = |offered, matched| {
@@ -231,7 +231,7 @@ fn a_campaign_on_plan_says_so_before_it_is_told_to_bid_more() {
         "90 % of the 1,000 impressions that it matched in the last hour were lost to other bids";
     check_cause(&fixture, "outbid", outbid, "raise `bid`");
     spend_of_a_day(&fixture, slot);
-    let on = "it is on plan: 0.40 USD are spent of 0.44 USD that were planned by now";
+    let on = "it is on plan: 0.40 USD spent of 0.44 USD planned by now";
     for (expected, reason, words) in [(44, "", on), (45, "outbid", outbid)] {
         fixture.desk.told().curves.insert(slot, curve_of_a_day(cents(expected)));
         check_cause(&fixture, reason, words, "");

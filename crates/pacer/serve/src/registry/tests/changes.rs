@@ -108,9 +108,8 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
     assert_eq!(
         answered.view["warnings"],
         json!([
-            "budget: 6.50 USD is below what is spent in all, 7.00 USD: nothing more is spent",
-            "hourly_budget: 0.50 USD is below what is spent in this hour, 1.00 USD: nothing more is \
-             spent",
+            "budget: 6.50 USD is below the 7.00 USD spent in all: nothing more will be spent",
+            "hourly_budget: 0.50 USD is below the 1.00 USD spent in this hour: nothing more will be spent",
         ])
     );
     let limits = fixture.desk.told().campaigns[&slot].definition.limits;
@@ -126,7 +125,7 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     fixture.desk.told().account_spends.insert(0, spend);
     let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
     let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, None);
-    let want = "budget: 6.50 USD is below what is spent in all, 7.00 USD: nothing more is spent";
+    let want = "budget: 6.50 USD is below the 7.00 USD spent in all: nothing more will be spent";
     assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
 }
 
