@@ -3,6 +3,7 @@
 //! It must not show a secret, nor know any service's keys, but that tables are told apart by
 //! their `id` where they have one.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -185,7 +186,7 @@ fn says_anything(setting: &Setting) -> bool {
     }
 }
 
-fn find<'s>(keys: &'s [(String, Setting)], name: &str) -> Option<&'s Setting> {
+fn find<'s>(keys: &'s [(Cow<'static, str>, Setting)], name: &str) -> Option<&'s Setting> {
     keys.iter().find(|(other, _)| other == name).map(|(_, setting)| setting)
 }
 

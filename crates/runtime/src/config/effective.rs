@@ -3,6 +3,8 @@
 //!
 //! It must not show a secret.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::describe::Form;
@@ -32,7 +34,7 @@ pub(super) enum Setting {
     },
     Secret(Secret),
     /// Keys in the order of their declarations; or names of the reader's choice.
-    Table(Vec<(String, Setting)>),
+    Table(Vec<(Cow<'static, str>, Setting)>),
     Tables(Vec<Setting>),
 }
 
@@ -63,16 +65,42 @@ impl Setting {
             }
             Self::Value { .. } | Self::Url { .. } | Self::Secret(_) => self.shown(),
             Self::Table(keys) => {
-                let given = |(name, setting): &(String, Self)| {
+                let given = |(name, setting): &(Cow<'static, str>, Self)| {
                     let value = setting.given_json()?;
                     let is_empty = value.as_object().is_some_and(Map::is_empty);
-                    (!is_empty).then(|| (name.clone(), value))
+                    (!is_empty).then(|| (name.clone().into_owned(), value))
                 };
                 Some(keys.iter().filter_map(given).collect::<Map<_, _>>().into())
             }
             Self::Tables(tables) if tables.is_empty() => None,
             Self::Tables(tables) => Some(tables.iter().filter_map(Self::given_json).collect()),
         }
+    }
+
+    /// Writes what [`given_json`](Self::given_json) gives, as text; false where that is nothing, or an
+    /// empty object. The names of a table come in their order.
+    fn write_given(&self, text: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Absent | Self::Value { given: false, .. } | Self::Url { given: false, .. } => {
+                return false;
+            }
+            Self::Value { value, .. } => write_value(text, value),
+            Self::Url { url, .. } => write_text(text, &values::masked_url(url)),
+            Self::Secret(_) => write_text(text, MASK),
+            Self::Table(keys) => return write_table(text, keys),
+            Self::Tables(tables) => {
+                text.push(b'[');
+                for (index, table) in tables.iter().enumerate() {
+                    if index > 0 {
+                        text.push(b',');
+                    }
+                    table.write_given(text);
+                }
+                text.push(b']');
+                return !tables.is_empty();
+            }
+        }
+        true
     }
 
     fn to_json(&self) -> Value {
@@ -82,12 +110,41 @@ impl Setting {
             }
             Self::Table(keys) => keys
                 .iter()
-                .map(|(name, setting)| (name.clone(), setting.to_json()))
+                .map(|(name, setting)| (name.clone().into_owned(), setting.to_json()))
                 .collect::<Map<_, _>>()
                 .into(),
             Self::Tables(tables) => tables.iter().map(Self::to_json).collect(),
         }
     }
+}
+
+fn write_table(text: &mut Vec<u8>, keys: &[(Cow<'static, str>, Setting)]) -> bool {
+    let mut sorted: Vec<_> = keys.iter().collect();
+    sorted.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    text.push(b'{');
+    let first = text.len();
+    for (name, setting) in sorted {
+        let before = text.len();
+        if before > first {
+            text.push(b',');
+        }
+        write_text(text, name);
+        text.push(b':');
+        if !setting.write_given(text) {
+            text.truncate(before);
+        }
+    }
+    let is_any = text.len() > first;
+    text.push(b'}');
+    is_any
+}
+
+fn write_value(text: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(text, value).expect("a vector takes all of it");
+}
+
+fn write_text(text: &mut Vec<u8>, value: &str) {
+    serde_json::to_writer(text, value).expect("a vector takes all of it");
 }
 
 fn canonical(form: &Form, given: &Given<'_>) -> Value {
@@ -131,6 +188,20 @@ impl Effective {
         self.root.given_json().unwrap_or_default()
     }
 
+    /// Calls `each` with every table that files give under a key of the root, as the text of what
+    /// [`given_json`](Self::given_json) has of it.
+    pub fn given_tables(&self, key: &str, mut each: impl FnMut(&str)) {
+        let Setting::Table(keys) = &self.root else { return };
+        let found = keys.iter().find(|(name, _)| name == key);
+        let Some((_, Setting::Tables(tables))) = found else { return };
+        let mut text = Vec::new();
+        for table in tables {
+            text.clear();
+            table.write_given(&mut text);
+            each(str::from_utf8(&text).expect("JSON is UTF-8"));
+        }
+    }
+
     /// As TOML, in the order of the declarations, without what is absent; `"***"` for secrets,
     /// so it is for reading, not for loading.
     pub fn to_toml(&self) -> String {
@@ -143,7 +214,7 @@ impl Effective {
 }
 
 /// The keys of a table; its own values come before the tables within it.
-fn table(text: &mut String, path: &str, keys: &[(String, Setting)]) {
+fn table(text: &mut String, path: &str, keys: &[(Cow<'static, str>, Setting)]) {
     for (name, setting) in keys {
         let Some(value) = setting.shown() else { continue };
         text.push_str(&format!("{} = {}\n", toml_key(name), toml_value(&value)));

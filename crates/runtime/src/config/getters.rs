@@ -15,7 +15,7 @@ use super::given::{Fault, Given, Wrong};
 use super::presence::{NoDefault, Presence};
 use super::quantity::{Bounds, Quantity, Whole};
 use super::secret::{self, Secret};
-use super::section::Section;
+use super::section::{KeyKind, Section};
 use super::values::{self, HttpUrl};
 
 impl Section<'_> {
@@ -176,10 +176,11 @@ impl Section<'_> {
             };
             secret.map_err(|wrong| vec![Fault { element: None, wrong }])
         });
-        self.describe(key, doc, Role::Value { form: Form::Secret, need: P::NEED, written });
+        let role = || Role::Value { form: Form::Secret, need: P::NEED, written };
+        self.describe((key, doc), KeyKind::Secret, role);
         self.record(key, found.clone().map_or(Setting::Absent, Setting::Secret));
         // What stands in for a missing one is never used: the configuration is refused.
-        found.map_or_else(|| P::absent(Secret::new("")), P::found)
+        found.map_or_else(|| P::absent(|| Secret::new("")), P::found)
     }
 
     /// One of several words, each with the value that it stands for.

@@ -15,9 +15,9 @@ use super::merge::{merge, moved};
 use super::outside::{Outside, Sources, Variables};
 use super::pattern::{INCLUDES_MAX, Pattern};
 use super::presence::Written;
-use super::problem::{Log, Problem, Problems};
+use super::problem::{Log, Problem, Problems, Recording};
 use super::quantity::Quantity;
-use super::section::Section;
+use super::section::{KeyKind, Section, TablePath};
 use super::source::{MAIN, Place, Source};
 
 /// Largest configuration file that is read: 16 MiB.
@@ -70,10 +70,26 @@ pub fn load_tracked<T>(
     load_with(path, &|name| std::env::var_os(name), read)
 }
 
+/// Like [`load_tracked`], for many large files: `effective` has what the files give, and no defaults.
+pub fn load_given<T>(
+    path: &Path,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> (Result<Loaded<T>, Problems>, Sources) {
+    load_as(path, (&|name| std::env::var_os(name), Recording::Given), read)
+}
+
 /// Like [`load_tracked`], with variables looked up by `variables` instead of in the environment.
 pub fn load_with<T>(
     path: &Path,
     variables: Variables<'_>,
+    read: impl Fn(&mut Section<'_>) -> T,
+) -> (Result<Loaded<T>, Problems>, Sources) {
+    load_as(path, (variables, Recording::All), read)
+}
+
+fn load_as<T>(
+    path: &Path,
+    (variables, recording): (Variables<'_>, Recording),
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> (Result<Loaded<T>, Problems>, Sources) {
     let outside = Outside::new(variables);
@@ -81,7 +97,7 @@ pub fn load_with<T>(
     let folder = path.parent().unwrap_or(Path::new(""));
     // The main file may be a pipe, as a shell makes one of a command's output.
     let loaded = match read_text(path, &outside, true) {
-        Ok(text) => read_files((&name, folder, &text), Some(path), &outside, read),
+        Ok(text) => read_files((&name, folder, &text), Some(path), (&outside, recording), read),
         Err(unread) => {
             let (source, mut log) = (Source::new(&name, folder, ""), Log::default());
             let place = Some(Place { file: MAIN, line: unread.line });
@@ -127,7 +143,7 @@ pub fn parse_loaded<T>(
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<Loaded<T>, Problems> {
     let outside = Outside::closed();
-    read_files((name, Path::new(""), text), None, &outside, read)
+    read_files((name, Path::new(""), text), None, (&outside, Recording::All), read)
 }
 
 /// The files that `pattern` stands for, in the order of their names: a path, or one with `*` in its
@@ -157,7 +173,7 @@ pub fn describe<T>(read: impl Fn(&mut Section<'_>) -> T) -> Vec<KeyDoc> {
     let mut log = Log::describing();
     let mut root = Section::root((&source, &outside), None, &mut log);
     read(&mut root);
-    root.finish().keys
+    root.finish().docs
 }
 
 impl Section<'_> {
@@ -165,9 +181,9 @@ impl Section<'_> {
     /// in it. At the root only; where it is not declared, nothing can be included.
     pub fn includes(&mut self) {
         let role =
-            Role::Value { form: Form::Texts, need: Need::Optional, written: INCLUDE_EXAMPLE };
-        self.describe(INCLUDE, INCLUDE_DOC, role);
-        debug_assert!(self.path.is_empty(), "`{INCLUDE}` is a key of the root");
+            || Role::Value { form: Form::Texts, need: Need::Optional, written: INCLUDE_EXAMPLE };
+        self.describe((INCLUDE, INCLUDE_DOC), KeyKind::Plain, role);
+        debug_assert!(matches!(self.path, TablePath::Root), "`{INCLUDE}` is a key of the root");
         if let Some((place, value)) = self.given(INCLUDE)
             && self.outside.is_closed()
         {
@@ -182,10 +198,10 @@ impl Section<'_> {
 fn read_files<T>(
     (name, folder, text): (&str, &Path, &str),
     path: Option<&Path>,
-    outside: &Outside<'_>,
+    (outside, recording): (&Outside<'_>, Recording),
     read: impl Fn(&mut Section<'_>) -> T,
 ) -> Result<Loaded<T>, Problems> {
-    let mut log = Log::default();
+    let mut log = Log::recording(recording);
     let mut source = Source::new(name, folder, text);
     let main = parse_file((MAIN, 0), text, &source, &mut log);
     // After a syntax error, it may not be what it names.

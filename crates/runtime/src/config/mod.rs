@@ -53,12 +53,14 @@ pub use describe::{Form, KeyDoc, Need, Nesting, Role};
 pub use difference::{Change, Difference};
 pub use effective::Effective;
 pub use load::{
-    FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_tracked,
-    load_with, matching, parse, parse_loaded,
+    FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_given,
+    load_tracked, load_with, matching, parse, parse_loaded,
 };
 pub use outside::{Sources, Variables};
 pub use pattern::INCLUDES_MAX;
-pub use presence::{Item, Literal, NoDefault, Optional, Presence, Required, Written};
+pub use presence::{
+    Item, Literal, NoDefault, Optional, Presence, Required, RequiredOption, Written,
+};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use quantity::{Bounds, Quantity, Whole};
 pub use render::{default_toml, reference_markdown};

@@ -10,7 +10,7 @@ use super::describe::{Nesting, Role};
 use super::effective::Setting;
 use super::presence::Written;
 use super::secret::{self, MASK, Secret};
-use super::section::{Declared, Section, joined, shown_secret};
+use super::section::{Declared, KeyKind, Section, TablePath, joined, shown_secret};
 use super::source::{Place, key_text};
 
 impl Section<'_> {
@@ -22,11 +22,13 @@ impl Section<'_> {
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> T {
         let (value, within) = match self.single_table(key) {
-            Some((place, table)) => self.visit(key, (Some(place), Some(table)), read),
-            None => self.visit(key, (self.place, None), read),
+            Some((place, table)) => self.visit((key, None), (Some(place), Some(table)), read),
+            None => self.visit((key, None), (self.place, None), read),
         };
-        self.describe(key, doc, Role::Tables { nesting: Nesting::Section, keys: within.keys });
-        self.record(key, Setting::Table(within.settings));
+        let Declared { docs: keys, settings, .. } = within;
+        let nesting = Nesting::Section;
+        self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
+        self.record(key, Setting::Table(settings));
         value
     }
 
@@ -60,21 +62,22 @@ impl Section<'_> {
         let (mut values, mut keys, mut settings) = (Vec::new(), Vec::new(), Vec::new());
         let merged = self.file;
         for (index, (place, table)) in self.repeated_tables(key).into_iter().enumerate() {
-            let name = format!("{key}[{index}]");
             // Tables of several files append: each is all in one of them.
             self.file = Some(place.file);
-            let (value, within) = self.visit(&name, (Some(place), Some(table)), &read);
+            let at = (Some(place), Some(table));
+            let (value, within) = self.visit((key, Some(index)), at, &read);
             values.push(value);
-            keys = within.keys;
+            keys = within.docs;
             settings.push(Setting::Table(within.settings));
         }
         self.file = merged;
         if self.log.is_describing() {
-            let (value, within) = self.visit(key, (None, None), &read);
+            let (value, within) = self.visit((key, None), (None, None), &read);
             values.push(value);
-            keys = within.keys;
+            keys = within.docs;
         }
-        self.describe(key, doc, Role::Tables { nesting: Nesting::Tables, keys });
+        let nesting = Nesting::Tables;
+        self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
         self.record(key, Setting::Tables(settings));
         values
     }
@@ -105,7 +108,7 @@ impl Section<'_> {
                 Ok(parsed) => {
                     values.push(parsed);
                     let value = value.get_ref().as_str().into();
-                    let name = name.get_ref().clone().into_owned();
+                    let name = name.get_ref().clone().into_owned().into();
                     settings.push((name, Setting::Value { value, given: true }));
                 }
                 Err(remedy) => {
@@ -115,7 +118,7 @@ impl Section<'_> {
                 }
             }
         }
-        self.describe(key, doc, Role::Map(Written::Pairs(example)));
+        self.describe((key, doc), KeyKind::Plain, || Role::Map(Written::Pairs(example)));
         self.record(key, Setting::Table(settings));
         values
     }
@@ -148,7 +151,7 @@ impl Section<'_> {
             match parsed {
                 Ok((value, secret)) => {
                     values.push(value);
-                    settings.push((name.clone().into_owned(), Setting::Secret(secret)));
+                    settings.push((name.clone().into_owned().into(), Setting::Secret(secret)));
                 }
                 Err(remedy) => {
                     let path = joined(&self.path_of(key), &key_text(name));
@@ -156,7 +159,7 @@ impl Section<'_> {
                 }
             }
         }
-        self.describe(key, doc, Role::Secrets(Written::Pairs(example)));
+        self.describe((key, doc), KeyKind::Secret, || Role::Secrets(Written::Pairs(example)));
         self.record(key, Setting::Table(settings));
         values
     }
@@ -168,29 +171,33 @@ impl Section<'_> {
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> Option<T> {
         let found = match self.single_table(key) {
-            Some((place, table)) => Some(self.visit(key, (Some(place), Some(table)), read)),
-            None if self.log.is_describing() => Some(self.visit(key, (None, None), read)),
+            Some((place, table)) => Some(self.visit((key, None), (Some(place), Some(table)), read)),
+            None if self.log.is_describing() => Some(self.visit((key, None), (None, None), read)),
             None => None,
         };
         let (value, keys, setting) = match found {
-            Some((value, within)) => (Some(value), within.keys, Setting::Table(within.settings)),
+            Some((value, within)) => (Some(value), within.docs, Setting::Table(within.settings)),
             None => (None, Vec::new(), Setting::Absent),
         };
-        self.describe(key, doc, Role::Tables { nesting, keys });
+        self.describe((key, doc), KeyKind::Plain, || Role::Tables { nesting, keys });
         self.record(key, setting);
         value
     }
 
-    /// Reads a nested table as a section of its own.
+    /// Reads a nested table as a section of its own: the only one under a key, or one of several.
     fn visit<T>(
         &mut self,
-        name: &str,
+        (key, index): (&'static str, Option<usize>),
         (place, table): (Option<Place>, Option<&DeTable<'_>>),
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> (T, Declared) {
+        let path = match index {
+            None => TablePath::Key(&self.path, key),
+            Some(index) => TablePath::Item(&self.path, key, index),
+        };
         let mut nested = Section {
             table,
-            path: joined(&self.path, name),
+            path,
             place,
             file: self.file,
             source: self.source,

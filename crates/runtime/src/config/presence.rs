@@ -148,9 +148,9 @@ pub trait Presence {
     fn written(self) -> Written;
     /// A value that was given.
     fn found<T>(value: T) -> Self::Out<T>;
-    /// What stands in for a value that is absent or bad: `fallback` is read from
+    /// What stands in for a value that is absent or bad: `fallback` reads
     /// [`written`](Self::written).
-    fn absent<T>(fallback: T) -> Self::Out<T>;
+    fn absent<T>(fallback: impl FnOnce() -> T) -> Self::Out<T>;
 }
 
 impl<L: Literal> Presence for L {
@@ -167,8 +167,8 @@ impl<L: Literal> Presence for L {
         value
     }
 
-    fn absent<T>(fallback: T) -> T {
-        fallback
+    fn absent<T>(fallback: impl FnOnce() -> T) -> T {
+        fallback()
     }
 }
 
@@ -190,12 +190,36 @@ impl<L: Literal> Presence for Optional<L> {
         Some(value)
     }
 
-    fn absent<T>(_: T) -> Option<T> {
+    fn absent<T>(_: impl FnOnce() -> T) -> Option<T> {
         None
     }
 }
 
 impl<L: Literal> NoDefault for Optional<L> {}
+
+/// A key that must be given, like [`Required`], but nothing stands in where it is missing or bad: the
+/// getter returns an `Option`. For values that are judged beside others. Holds an example.
+#[derive(Clone, Copy, Debug)]
+pub struct RequiredOption<L>(pub L);
+
+impl<L: Literal> Presence for RequiredOption<L> {
+    type Literal = L::As;
+    type Out<T> = Option<T>;
+
+    const NEED: super::Need = super::Need::Required;
+
+    fn written(self) -> Written {
+        Literal::written(self.0)
+    }
+
+    fn found<T>(value: T) -> Option<T> {
+        Some(value)
+    }
+
+    fn absent<T>(_: impl FnOnce() -> T) -> Option<T> {
+        None
+    }
+}
 
 /// A key that must be given. Holds an example, which stands in where the key is missing so that
 /// reading goes on.
@@ -216,8 +240,8 @@ impl<L: Literal> Presence for Required<L> {
         value
     }
 
-    fn absent<T>(fallback: T) -> T {
-        fallback
+    fn absent<T>(fallback: impl FnOnce() -> T) -> T {
+        fallback()
     }
 }
 

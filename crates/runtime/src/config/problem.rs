@@ -131,12 +131,33 @@ pub(super) struct Log {
     /// Some file's tables may not be known, so that what others say of them cannot be judged.
     incomplete: bool,
     describing: bool,
+    recording: Recording,
+}
+
+/// Which settings a reading records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Recording {
+    /// Those of all declared keys.
+    #[default]
+    All,
+    /// Those that files give.
+    Given,
 }
 
 impl Log {
     /// A log for a run without a file, in which tables that may be absent are visited.
     pub(super) fn describing() -> Self {
         Self { describing: true, ..Self::default() }
+    }
+
+    /// A log of a reading that records no more than that.
+    pub(super) fn recording(recording: Recording) -> Self {
+        Self { recording, ..Self::default() }
+    }
+
+    /// Whether keys are recorded that no file gives.
+    pub(super) fn records_all(&self) -> bool {
+        self.recording == Recording::All
     }
 
     pub(super) fn is_describing(&self) -> bool {

@@ -4,6 +4,7 @@
 //! It must not know any service's keys, nor the forms of values, which are getters.rs's, nor how
 //! many tables stand under a key, which is nested.rs's.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use toml::Spanned;
@@ -28,16 +29,16 @@ use super::values;
 /// bad value the getter notes the problem and returns the default, so that reading goes on and
 /// every problem is found.
 ///
-/// All getters panic when the declared literal itself is not accepted, which any test that reads
-/// or describes the declaration finds.
+/// All getters panic when the declared literal itself is not accepted: where declarations are described,
+/// so that any test that describes one finds it, and where the literal stands in for a value.
 ///
 /// [`Optional`]: super::Optional
 /// [`Required`]: super::Required
 pub struct Section<'a> {
     /// `None` where no file has such a table: all keys are absent.
     pub(super) table: Option<&'a DeTable<'a>>,
-    /// Dotted key of the table, empty at the root.
-    pub(super) path: String,
+    /// Where the table stands below the root.
+    pub(super) path: TablePath<'a>,
     /// Where the table's header stands first, if anywhere.
     pub(super) place: Option<Place>,
     /// The only file that can have keys of this table; `None` where tables of several merge.
@@ -48,13 +49,52 @@ pub struct Section<'a> {
     pub(super) declared: Declared,
 }
 
+/// The dotted key of a table, written out only where a message needs it.
+#[derive(Clone, Copy)]
+pub(super) enum TablePath<'a> {
+    Root,
+    /// The only table under a key.
+    Key(&'a Self, &'static str),
+    /// One of several under a key.
+    Item(&'a Self, &'static str, usize),
+}
+
+impl TablePath<'_> {
+    fn dotted(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Key(table, key) => joined(&table.dotted(), key),
+            Self::Item(table, key, index) => joined(&table.dotted(), &format!("{key}[{index}]")),
+        }
+    }
+}
+
 /// What a section's service asked for.
 #[derive(Default)]
 pub(super) struct Declared {
     /// The keys asked for so far; all others are unknown.
-    pub(super) keys: Vec<KeyDoc>,
+    known: Vec<KnownKey>,
+    /// What is said of them; empty unless declarations are described.
+    pub(super) docs: Vec<KeyDoc>,
     /// What is in force under each, names of the past apart.
-    pub(super) settings: Vec<(String, Setting)>,
+    pub(super) settings: Vec<(Cow<'static, str>, Setting)>,
+}
+
+/// A key that was asked for.
+struct KnownKey {
+    name: &'static str,
+    kind: KeyKind,
+}
+
+/// What messages must know of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    /// Its value may be shown.
+    Plain,
+    /// Its value is never shown.
+    Secret,
+    /// It is of the past, and no message proposes it.
+    Renamed,
 }
 
 impl<'a> Section<'a> {
@@ -64,7 +104,8 @@ impl<'a> Section<'a> {
         log: &'a mut Log,
     ) -> Self {
         let declared = Declared::default();
-        Self { table, path: String::new(), place: None, file: None, source, outside, log, declared }
+        let path = TablePath::Root;
+        Self { table, path, place: None, file: None, source, outside, log, declared }
     }
 
     /// A key of the past, which is refused with the name of its successor.
@@ -84,7 +125,7 @@ impl<'a> Section<'a> {
     }
 
     fn refuse(&mut self, old: &'static str, new: &'static str, remedy: impl FnOnce() -> String) {
-        self.describe(old, "", Role::Renamed(new));
+        self.describe((old, ""), KeyKind::Renamed, || Role::Renamed(new));
         if let Some((place, value)) = self.given(old) {
             let shown = self.shown_unread(value);
             self.note(Some(place), self.path_of(old), shown, remedy);
@@ -99,7 +140,7 @@ impl<'a> Section<'a> {
             // It may be about keys that are not known.
             return;
         }
-        let secret = is_secret(&self.declared.keys, key);
+        let secret = is_secret(&self.declared.known, key);
         let (place, value) = match self.given(key) {
             Some((place, given)) if secret => (Some(place), shown_secret(given)),
             Some((place, given)) => (Some(place), self.shown(given)),
@@ -117,27 +158,32 @@ impl<'a> Section<'a> {
         read: impl Fn(&Given<'_>) -> Result<T, Vec<Fault>>,
     ) -> P::Out<T> {
         let written = presence.written();
-        let fallback = read(&written.into()).unwrap_or_else(|faults| {
-            let wrong = faults.first().map(|fault| &fault.wrong);
-            panic!("key `{key}` is declared with {}, which is bad: {wrong:?}", written.to_toml())
-        });
-        let in_force = match P::NEED {
-            Need::Default => Setting::of(&form, &written.into(), false),
-            Need::Optional | Need::Required => Setting::Absent,
+        let fallback = || {
+            read(&written.into()).unwrap_or_else(|faults| {
+                let (wrong, written) =
+                    (faults.first().map(|fault| &fault.wrong), written.to_toml());
+                panic!("key `{key}` is declared with {written}, which is bad: {wrong:?}")
+            })
         };
+        if self.log.is_describing() {
+            drop(fallback());
+        }
         let recorded = |given: &Given<'_>| Ok((read(given)?, Setting::of(&form, given, true)));
         let found = self.read::<_, P>(key, (&form, written), recorded);
-        self.describe(key, doc, Role::Value { form, need: P::NEED, written });
-        match found {
+        let out = match found {
             Some((value, setting)) => {
                 self.record(key, setting);
                 P::found(value)
             }
             None => {
-                self.record(key, in_force);
+                if self.log.records_all() {
+                    self.record(key, stand_in::<P>(&form, written));
+                }
                 P::absent(fallback)
             }
-        }
+        };
+        self.describe((key, doc), KeyKind::Plain, || Role::Value { form, need: P::NEED, written });
+        out
     }
 
     /// Reads a key; notes what is wrong, also that it is missing, and returns nothing then.
@@ -186,16 +232,29 @@ impl<'a> Section<'a> {
         self.note(Some(place), path, shown, remedy);
     }
 
-    /// Notes a key as declared.
-    pub(super) fn describe(&mut self, name: &'static str, doc: &'static str, role: Role) {
-        let fresh = self.declared.keys.iter().all(|key| key.name != name);
-        debug_assert!(fresh, "key `{name}` is declared twice");
-        self.declared.keys.push(KeyDoc { name, doc, role });
+    /// Notes a key as declared; `role` is asked for where declarations are described.
+    pub(super) fn describe(
+        &mut self,
+        (name, doc): (&'static str, &'static str),
+        kind: KeyKind,
+        role: impl FnOnce() -> Role,
+    ) {
+        let declared = &mut self.declared;
+        debug_assert!(
+            declared.known.iter().all(|key| key.name != name),
+            "key `{name}` is declared twice"
+        );
+        declared.known.push(KnownKey { name, kind });
+        if self.log.is_describing() {
+            declared.docs.push(KeyDoc { name, doc, role: role() });
+        }
     }
 
     /// Notes what is in force under a key.
     pub(super) fn record(&mut self, name: &'static str, setting: Setting) {
-        self.declared.settings.push((name.to_owned(), setting));
+        if self.log.records_all() || !matches!(setting, Setting::Absent) {
+            self.declared.settings.push((Cow::Borrowed(name), setting));
+        }
     }
 
     /// What the files give for a key, and the key's place.
@@ -217,7 +276,7 @@ impl<'a> Section<'a> {
 
     /// The dotted key of a name in this table.
     pub(super) fn path_of(&self, name: &str) -> String {
-        joined(&self.path, &key_text(name))
+        joined(&self.path.dotted(), &key_text(name))
     }
 
     pub(super) fn note(
@@ -234,17 +293,18 @@ impl<'a> Section<'a> {
     pub(super) fn finish(mut self) -> Declared {
         let declared = std::mem::take(&mut self.declared);
         let known = || {
-            let current = declared.keys.iter().filter(|key| !matches!(key.role, Role::Renamed(_)));
+            let current = declared.known.iter().filter(|key| key.kind != KeyKind::Renamed);
             current.map(|key| key.name)
         };
         for (name, value) in self.table.into_iter().flat_map(DeTable::iter) {
-            let (name, place) = (name.get_ref(), self.source.place(name.span().start));
-            if declared.keys.iter().any(|key| key.name == name) {
+            let (name, at) = (name.get_ref(), name.span().start);
+            if declared.known.iter().any(|key| key.name == name) {
                 continue;
             }
+            let place = self.source.place(at);
             let meant = values::nearest(name, known());
             let shown = match meant {
-                Some(meant) if is_secret(&declared.keys, meant) => None,
+                Some(meant) if is_secret(&declared.known, meant) => None,
                 _ => self.shown_unread(value),
             };
             self.note(Some(place), self.path_of(name), shown, || match meant {
@@ -257,13 +317,16 @@ impl<'a> Section<'a> {
 }
 
 /// Whether a declared key is that of a secret.
-fn is_secret(keys: &[KeyDoc], name: &str) -> bool {
-    let of_secrets = |role: &Role| match role {
-        Role::Value { form, .. } => *form == Form::Secret,
-        Role::Secrets(_) => true,
-        Role::Map(_) | Role::Tables { .. } | Role::Renamed(_) => false,
-    };
-    keys.iter().any(|key| key.name == name && of_secrets(&key.role))
+fn is_secret(keys: &[KnownKey], name: &str) -> bool {
+    keys.iter().any(|key| key.name == name && key.kind == KeyKind::Secret)
+}
+
+/// What is in force under a key that is not given.
+fn stand_in<P: Presence>(form: &Form, written: Written) -> Setting {
+    match P::NEED {
+        Need::Default => Setting::of(form, &written.into(), false),
+        Need::Optional | Need::Required => Setting::Absent,
+    }
 }
 
 /// A secret as messages show it: where it is, or not at all.

@@ -2,17 +2,22 @@
 //!
 //! Owns that order, and the audit record. What a change says was judged before.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::books::{Books, Entry, view};
 use super::definition::{Account, Campaign};
 use super::desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
-use super::difference::differences;
+use super::difference::{Difference, differences};
 use super::keys::Keyed;
+use super::packed::Unpacker;
+use super::record::{Origin, Record};
 use pacer_core::store::{
     AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Kind, Put,
 };
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
 /// the audit, with room for the largest that a file may have.
@@ -83,32 +88,77 @@ impl<R> Step<R> {
         }
     }
 
-    fn put(&self) -> Put {
-        let (version, body) = match &self.becomes {
-            Becomes::Account(entry) => (entry.version, entry.record.to_bytes()),
-            Becomes::Campaign(entry) => (entry.version, entry.record.to_bytes()),
-        };
-        let key = DefinitionKey { kind: self.kind(), id: self.id.to_string() };
-        let expected = Some(version - 1);
-        Put { key, expected, definition: Definition { version, body } }
+    fn entry(&self) -> (u64, &Record) {
+        match &self.becomes {
+            Becomes::Account(entry) => (entry.version, &entry.record),
+            Becomes::Campaign(entry) => (entry.version, &entry.record),
+        }
     }
 
-    /// `before` is the definition that was in force, if there was one.
-    fn audit(&self, at_unix_ms: u64, before: Option<&Map<String, Value>>) -> AuditEntry {
-        let mut body = self.answer();
-        body["action"] = self.action.label().into();
-        body["kind"] = label(self.kind()).into();
-        body["actor"] = self.actor.as_deref().unwrap_or("files").into();
-        let changes = match (before, &body["definition"]) {
-            (Some(before), Value::Object(after)) => differences(before, after),
-            _ => json!([]),
-        };
-        body["changes"] = changes;
-        if let Some(keyed) = &self.keyed {
-            body["idempotency"] = json!({ "key": keyed.key, "body": keyed.body });
-        }
-        AuditEntry { at_unix_ms, body: body.to_string().into_bytes() }
+    /// `given` is what the record's origin says.
+    fn put(&self, given: &str) -> Put {
+        let (version, record) = self.entry();
+        let key = DefinitionKey { kind: self.kind(), id: self.id.to_string() };
+        let expected = Some(version - 1);
+        Put { key, expected, definition: Definition { version, body: record.to_bytes(given) } }
     }
+
+    /// What is answered, and what was done by whom. `before` is the definition that was in force, if
+    /// there was one, and `after` the one that is.
+    fn audit(&self, at_unix_ms: u64, (before, after): (Option<&str>, &str)) -> AuditEntry {
+        let (version, record) = self.entry();
+        let body = AuditBody {
+            action: self.action.label(),
+            actor: self.actor.as_deref().unwrap_or("files"),
+            changes: before.map(|before| differences(before, after)).unwrap_or_default(),
+            definition: serde_json::from_str(after).expect("it was written as an object"),
+            file: match &record.origin {
+                Origin::Api => None,
+                Origin::File(path) => Some(path.to_string_lossy()),
+            },
+            held: record.held.keys().collect(),
+            id: &self.id,
+            idempotency: self.keyed.as_ref().map(|Keyed { key, body }| AuditKeyed { body, key }),
+            kind: label(self.kind()),
+            removed: record.is_removed,
+            slot: record.slot.map(|slot| slot.0),
+            version,
+            warnings: &self.warnings,
+        };
+        // The differences are short, and few.
+        let mut text = Vec::with_capacity(after.len() + AUDIT_BYTES_LIKELY);
+        serde_json::to_writer(&mut text, &body).expect("it is JSON, and a vector takes all of it");
+        AuditEntry { at_unix_ms, body: text }
+    }
+}
+
+/// Bytes that most audit entries have beside the definition.
+const AUDIT_BYTES_LIKELY: usize = 400;
+
+/// What the audit has of a step, in the order of its keys: what is shown of the definition, and what was
+/// done.
+#[derive(Serialize)]
+struct AuditBody<'s> {
+    action: &'s str,
+    actor: &'s str,
+    changes: Vec<Difference>,
+    definition: &'s RawValue,
+    file: Option<Cow<'s, str>>,
+    held: Vec<&'s str>,
+    id: &'s str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency: Option<AuditKeyed<'s>>,
+    kind: &'s str,
+    removed: bool,
+    slot: Option<u32>,
+    version: u64,
+    warnings: &'s [String],
+}
+
+#[derive(Serialize)]
+struct AuditKeyed<'s> {
+    body: &'s str,
+    key: &'s str,
 }
 
 /// As the audit and paths have it.
@@ -176,12 +226,12 @@ pub(super) struct Unkept<R> {
 }
 
 /// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part. `before` is
-/// the definition that a step changes, while it is in force.
+/// the record that a step changes, while that is in force.
 pub(super) fn keep<R>(
     desk: &dyn LedgerDesk,
     steps: Vec<Step<R>>,
     at_unix_ms: u64,
-    before: impl Fn(&Step<R>) -> Option<Map<String, Value>>,
+    before: impl Fn(&Step<R>) -> Option<Record>,
     mut kept: impl FnMut(Vec<Step<R>>),
 ) -> Result<(), Unkept<R>> {
     let mut submit = |change, part| match desk.change(change) {
@@ -192,8 +242,15 @@ pub(super) fn keep<R>(
         Err(error) => Err(Unkept { part, error }),
     };
     let (mut part, mut change, mut bytes) = (Vec::new(), Change::default(), 0);
+    let mut unpacker = Unpacker::new();
+    let (mut given, mut given_before) = (String::new(), String::new());
     for step in steps {
-        let (put, audit) = (step.put(), step.audit(at_unix_ms, before(&step).as_ref()));
+        let (_, record) = step.entry();
+        unpacker.unpack(&record.given, &mut given);
+        let before = before(&step).inspect(|it| unpacker.unpack(&it.given, &mut given_before));
+        let in_force_before = before.as_ref().map(|record| record.in_force_text(&given_before));
+        let in_force = (in_force_before.as_deref(), &*record.in_force_text(&given));
+        let (put, audit) = (step.put(&given), step.audit(at_unix_ms, in_force));
         let size = put.definition.body.len() + audit.body.len();
         if !part.is_empty() && (bytes + size > PART_BYTES || part.len() >= CHANGE_ITEMS_MAX) {
             submit(std::mem::take(&mut change), std::mem::take(&mut part))?;

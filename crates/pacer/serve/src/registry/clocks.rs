@@ -47,7 +47,7 @@ fn distance(wanted: &str, known: &str) -> usize {
 }
 
 /// An instant, and what is to be told of how its text was understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Instant {
     pub(super) unix_ms: u64,
     pub(super) note: Option<String>,

@@ -5,14 +5,13 @@
 //! told where they come together. The exchange's part of a campaign, its [`Rules`], is read from the
 //! same table, by who knows it.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use pacer_core::ledger::{Daypart, Holdback, Limits, Money};
 use pacer_core::pacing::Pacing;
-use runtime::config::{Optional, Required, Section};
+use runtime::config::{Optional, Required, RequiredOption, Section};
 use units::{Cpm, Currency};
 
 use super::amounts;
@@ -177,22 +176,14 @@ fn account(
     s: &mut Section<'_>,
     facts: impl Fn(&str) -> Result<AccountFacts, String>,
 ) -> (String, AccountFacts) {
-    // The declaration's own example is read too.
-    let read = Cell::new(0);
     let account = s.parsed(
         "account",
-        Required("acme"),
-        |text| {
-            let account = id(text)?;
-            read.set(read.get() + 1);
-            Ok(account)
-        },
+        RequiredOption("acme"),
+        id,
         "Who pays: the id of an account; it does not change.",
     );
     let unknown = AccountFacts::unknown();
-    if read.get() < 2 {
-        return (account, unknown);
-    }
+    let Some(account) = account else { return (String::new(), unknown) };
     match facts(&account) {
         Ok(facts) => (account, facts),
         Err(remedy) => {
@@ -203,25 +194,25 @@ fn account(
 }
 
 fn flight(s: &mut Section<'_>, zone: &TimeZone) -> (Instant, Instant) {
-    // The declaration's own example is read too, once for each key.
-    let read = Cell::new(0);
-    let instant = |text: &str| {
-        let instant = clocks::instant(text, zone)?;
-        read.set(read.get() + 1);
-        Ok(instant)
-    };
+    let instant = |text: &str| clocks::instant(text, zone);
     let start = s.parsed(
         "start",
-        Required("2026-11-01T00:00:00"),
+        RequiredOption("2026-11-01T00:00:00"),
         instant,
         "Start of the flight, on the account's clocks, or with an offset.",
     );
-    let end =
-        s.parsed("end", Required("2026-12-01T00:00:00"), instant, "End of the flight, exclusive.");
-    if end.unix_ms <= start.unix_ms && read.get() == 4 {
+    let end = s.parsed(
+        "end",
+        RequiredOption("2026-12-01T00:00:00"),
+        instant,
+        "End of the flight, exclusive.",
+    );
+    if let (Some(start), Some(end)) = (&start, &end)
+        && end.unix_ms <= start.unix_ms
+    {
         s.problem("end", "", "is not after `start`: give a later end");
     }
-    (start, end)
+    (start.unwrap_or_default(), end.unwrap_or_default())
 }
 
 fn limits(s: &mut Section<'_>, currency: Currency) -> Limits {

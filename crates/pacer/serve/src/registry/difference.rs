@@ -3,65 +3,142 @@
 //! Owns how deep keys go: into tables and lists of tables; other lists are one value. Long values are
 //! shortened, for the definition stands beside them.
 
-use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Letters of a text that are shown.
 const LETTERS_MAX: usize = 200;
 
-/// The keys in which two definitions differ, in order; null for a key that is not there.
-pub(super) fn differences(before: &Map<String, Value>, after: &Map<String, Value>) -> Value {
+/// A key in which two definitions differ; null for a key that is not there.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Difference {
+    after: Value,
+    before: Value,
+    key: String,
+}
+
+/// The keys in which two definitions differ, in order. Both are objects as JSON text, written in the one
+/// way that equal values share: only what differs as text is looked into.
+pub(super) fn differences(before: &str, after: &str) -> Vec<Difference> {
     let mut found = Vec::new();
-    tables("", (before, after), &mut found);
-    found.into()
+    if before != after {
+        tables("", (&members(before), &members(after)), &mut found);
+    }
+    found
 }
 
-fn tables(
-    path: &str,
-    (before, after): (&Map<String, Value>, &Map<String, Value>),
-    found: &mut Vec<Value>,
+/// The members of an object, in their order.
+#[derive(Default)]
+struct Members<'t>(Vec<(Cow<'t, str>, &'t RawValue)>);
+
+impl<'t> Members<'t> {
+    fn get(&self, key: &str) -> Option<&'t RawValue> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+    }
+}
+
+impl<'t> Deserialize<'t> for Members<'t> {
+    fn deserialize<D: Deserializer<'t>>(reader: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'t> Visitor<'t> for Reader {
+            type Value = Members<'t>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'t>>(self, mut members: A) -> Result<Members<'t>, A::Error> {
+                let mut read = Vec::with_capacity(MEMBERS_LIKELY);
+                while let Some((name, value)) = members.next_entry::<&RawValue, _>()? {
+                    let name = text(name).ok_or_else(|| A::Error::custom("a name is text"))?;
+                    read.push((name, value));
+                }
+                Ok(Members(read))
+            }
+        }
+
+        reader.deserialize_map(Reader)
+    }
+}
+
+/// Members of most tables of a definition.
+const MEMBERS_LIKELY: usize = 16;
+
+/// A text, borrowed if it has no escapes.
+fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+    let quoted = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    match quoted.contains('\\') {
+        false => Some(Cow::Borrowed(quoted)),
+        true => serde_json::from_str(value.get()).ok().map(Cow::Owned),
+    }
+}
+
+fn members(object: &str) -> Members<'_> {
+    serde_json::from_str(object).expect("it was written as an object")
+}
+
+fn tables(path: &str, (before, after): (&Members<'_>, &Members<'_>), found: &mut Vec<Difference>) {
+    let added = after.0.iter().filter(|(key, _)| before.get(key).is_none());
+    for (key, _) in before.0.iter().chain(added) {
+        let (was, is) = (before.get(key), after.get(key));
+        if was.map(RawValue::get) != is.map(RawValue::get) {
+            let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+            values(path, (was, is), found);
+        }
+    }
+}
+
+/// Of values that differ.
+fn values(
+    path: String,
+    (before, after): (Option<&RawValue>, Option<&RawValue>),
+    found: &mut Vec<Difference>,
 ) {
-    let added = after.keys().filter(|key| !before.contains_key(*key));
-    for key in before.keys().chain(added) {
-        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        let of = |table: &Map<String, Value>| table.get(key).cloned().unwrap_or_default();
-        values(&path, (&of(before), &of(after)), found);
+    let begins = |with: &str| [before, after].iter().flatten().any(|it| it.get().starts_with(with));
+    if begins("{") {
+        return tables(&path, (&table(before), &table(after)), found);
     }
-}
-
-fn values(path: &str, (before, after): (&Value, &Value), found: &mut Vec<Value>) {
-    let empty = Map::new();
-    let table = |value: &Value| matches!(value, Value::Object(_));
-    let tables_of = |value: &Value| match value {
-        Value::Array(items) => !items.is_empty() && items.iter().all(table),
-        _ => false,
-    };
-    if before == after {
-        return;
-    }
-    if table(before) || table(after) {
-        let of = |value: &'_ Value| value.as_object().cloned().unwrap_or_else(|| empty.clone());
-        return tables(path, (&of(before), &of(after)), found);
-    }
-    if tables_of(before) || tables_of(after) {
-        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    if begins("[{") {
         let (before, after) = (items(before), items(after));
         for index in 0..before.len().max(after.len()) {
-            let of = |items: &[Value]| items.get(index).cloned().unwrap_or_default();
-            values(&format!("{path}[{index}]"), (&of(&before), &of(&after)), found);
+            let (was, is) = (before.get(index).copied(), after.get(index).copied());
+            if was.map(RawValue::get) != is.map(RawValue::get) {
+                values(format!("{path}[{index}]"), (was, is), found);
+            }
         }
         return;
     }
-    found.push(json!({ "key": path, "before": shortened(before), "after": shortened(after) }));
+    found.push(Difference { after: shortened(after), before: shortened(before), key: path });
 }
 
-fn shortened(value: &Value) -> Value {
-    let text = match value {
+fn table(value: Option<&RawValue>) -> Members<'_> {
+    let value = value.map(RawValue::get).filter(|text| text.starts_with('{'));
+    value.map(members).unwrap_or_default()
+}
+
+fn items(list: Option<&RawValue>) -> Vec<&RawValue> {
+    let list = list.filter(|list| list.get().starts_with('['));
+    list.map_or_else(Vec::new, |list| {
+        serde_json::from_str(list.get()).expect("it was written as a list")
+    })
+}
+
+fn shortened(value: Option<&RawValue>) -> Value {
+    let Some(value) = value else { return Value::Null };
+    let value: Value = serde_json::from_str(value.get()).expect("it was written as a value");
+    let text = match &value {
         Value::String(text) => text.clone(),
         Value::Array(_) => value.to_string(),
-        other => return other.clone(),
+        _ => return value,
     };
     if text.chars().count() <= LETTERS_MAX {
-        return value.clone();
+        return value;
     }
     let kept: String = text.chars().take(LETTERS_MAX).collect();
     format!("{kept}…").into()
@@ -69,21 +146,23 @@ fn shortened(value: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
-    fn check(before: Value, after: Value, want: &Value) {
-        let of = |value: Value| value.as_object().cloned().expect("a table");
-        assert_eq!(differences(&of(before), &of(after)), *want);
+    fn check(before: &Value, after: &Value, want: &Value) {
+        let found = differences(&before.to_string(), &after.to_string());
+        assert_eq!(serde_json::to_value(found).expect("JSON"), *want);
     }
 
     #[test]
     fn each_key_that_differs_is_told_before_and_after() {
         let told = |key: &str, before: Value, after: Value| json!({ "key": key, "before": before, "after": after });
-        check(json!({ "a": 1 }), json!({ "a": 1 }), &json!([]));
+        check(&json!({ "a": 1 }), &json!({ "a": 1 }), &json!([]));
         check(
-            json!({ "a": 1, "b": "x" }),
-            json!({ "b": "y", "c": ["z"] }),
+            &json!({ "a": 1, "b": "x" }),
+            &json!({ "b": "y", "c": ["z"] }),
             &json!([
                 told("a", json!(1), Value::Null),
                 told("b", json!("x"), json!("y")),
@@ -92,8 +171,8 @@ mod tests {
         );
         let creative = |id: &str| json!({ "id": id, "size": "1x1" });
         check(
-            json!({ "bid": { "value": "1" }, "creative": [creative("a"), creative("b")] }),
-            json!({ "bid": { "price": "1" }, "creative": [creative("c")] }),
+            &json!({ "bid": { "value": "1" }, "creative": [creative("a"), creative("b")] }),
+            &json!({ "bid": { "price": "1" }, "creative": [creative("c")] }),
             &json!([
                 told("bid.value", json!("1"), Value::Null),
                 told("bid.price", Value::Null, json!("1")),
@@ -102,8 +181,17 @@ mod tests {
                 told("creative[1].size", json!("1x1"), Value::Null),
             ]),
         );
+        // Names and values with escapes, and lists of other things than tables.
+        check(
+            &json!({ "a\"b": { "\u{1}": 1 }, "l": [1, [2]], "t": [] }),
+            &json!({ "a\"b": { "\u{1}": "\\" }, "l": [1, [3]], "t": [{}] }),
+            &json!([
+                told("a\"b.\u{1}", json!(1), json!("\\")),
+                told("l", json!([1, [2]]), json!([1, [3]])),
+            ]),
+        );
         let long = "x".repeat(300);
         let short = format!("{}…", "x".repeat(200));
-        check(json!({}), json!({ "m": long }), &json!([told("m", Value::Null, json!(short))]));
+        check(&json!({}), &json!({ "m": long }), &json!([told("m", Value::Null, json!(short))]));
     }
 }

@@ -25,13 +25,32 @@ pub struct Packed {
 impl Packed {
     /// The text.
     pub fn text(&self) -> String {
-        let mut inflate = Decompress::new_with_window_bits(false, WINDOW_BITS);
+        let mut text = String::new();
+        Unpacker::new().unpack(self, &mut text);
+        text
+    }
+}
+
+/// What makes texts of what is packed: one for many of them, for it takes some kilobytes.
+pub(super) struct Unpacker(Decompress);
+
+impl Unpacker {
+    pub(super) fn new() -> Self {
+        Self(Decompress::new_with_window_bits(false, WINDOW_BITS))
+    }
+
+    /// Puts the text in the place of what `text` says, in its room.
+    pub(super) fn unpack(&mut self, packed: &Packed, text: &mut String) {
+        let Self(inflate) = self;
+        inflate.reset(false);
         inflate.set_dictionary(LIKELY).expect("a dictionary comes before the text");
+        let mut bytes = std::mem::take(text).into_bytes();
+        bytes.clear();
         // One more byte, so that the end of the text is seen too.
-        let mut text = Vec::with_capacity(self.len + 1);
-        let status = inflate.decompress_vec(&self.bytes, &mut text, FlushDecompress::Finish);
+        bytes.reserve(packed.len + 1);
+        let status = inflate.decompress_vec(&packed.bytes, &mut bytes, FlushDecompress::Finish);
         assert_eq!(status.ok(), Some(Status::StreamEnd), "what was packed is whole");
-        String::from_utf8(text).expect("text was packed")
+        *text = String::from_utf8(bytes).expect("text was packed");
     }
 }
 
@@ -91,9 +110,12 @@ mod tests {
         })
         .take(50_000)
         .collect();
-        for text in ["", "{}", r#"{"id":"summer"}"#, &long, &noise] {
+        let (mut unpacker, mut unpacked) = (Unpacker::new(), String::new());
+        for text in ["", "{}", r#"{"id":"summer"}"#, &long, &noise, "{}"] {
             let packed = packer.pack(text);
             assert_eq!(packed.text(), text);
+            unpacker.unpack(&packed, &mut unpacked);
+            assert_eq!(unpacked, text, "whatever was unpacked before");
             assert_eq!(packed, pack(text), "whatever was packed before");
             assert_ne!(packed, packer.pack(&format!("{text} ")));
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pacer_core::store::Kind;
-use runtime::config::{Problem, Problems, Section, Sources, load_tracked, matching, parse_loaded};
+use runtime::config::{Problem, Problems, Section, Sources, load_given, matching, parse_loaded};
 use serde_json::{Map, Value};
 
 use super::changes::label;
@@ -283,15 +283,21 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         }
         (accounts, campaigns)
     };
-    let (loaded, sources) = load_tracked(path, read);
+    let (loaded, sources) = load_given(path, read);
     let read = match loaded {
         Ok(loaded) => {
-            let mut given = loaded.effective.given_json();
+            let mut packer = Packer::new();
+            let mut packed = |kind| {
+                let mut given = Vec::new();
+                loaded.effective.given_tables(label(kind), |text| given.push(packer.pack(text)));
+                given
+            };
+            let given = (packed(Kind::Account), packed(Kind::Campaign));
             let (accounts, campaigns) = loaded.value;
             Ok(ReadFile {
                 sources: sources.clone(),
-                accounts: placed(accounts, given["account"].take(), &file),
-                campaigns: placed(campaigns, given["campaign"].take(), &file),
+                accounts: placed(accounts, given.0, &file),
+                campaigns: placed(campaigns, given.1, &file),
                 told: asked.take(),
                 supposed: supposed.take(),
             })
@@ -312,15 +318,10 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
     Outcome { read, sources, facts, is_unresolved, names: names.into_inner() }
 }
 
-fn placed<T>(read: Vec<(Option<usize>, T)>, given: Value, file: &Arc<Path>) -> Vec<Found<T>> {
-    let given = match given {
-        Value::Array(given) => given,
-        _ => Vec::new(),
-    };
-    let mut packer = Packer::new();
-    let found = |(index, ((line, value), given)): (usize, ((Option<usize>, T), Value))| Found {
+fn placed<T>(read: Vec<(Option<usize>, T)>, given: Vec<Packed>, file: &Arc<Path>) -> Vec<Found<T>> {
+    let found = |(index, ((line, value), given)): (usize, ((Option<usize>, T), Packed))| Found {
         value: Arc::new(value),
-        given: packer.pack(&given.to_string()),
+        given,
         file: Arc::clone(file),
         line,
         index,

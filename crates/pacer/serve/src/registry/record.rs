@@ -3,6 +3,7 @@
 //!
 //! Owns the form, which is JSON. What a definition means is not known here.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -95,15 +96,22 @@ impl Record {
         given
     }
 
-    /// As the store keeps it.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    /// What is in force, as JSON text: `given` is what its origin says.
+    pub(super) fn in_force_text<'g>(&self, given: &'g str) -> Cow<'g, str> {
+        if self.held.is_empty() {
+            return given.into();
+        }
+        Value::from(self.in_force()).to_string().into()
+    }
+
+    /// As the store keeps it: `given` is what its origin says.
+    pub(super) fn to_bytes(&self, given: &str) -> Vec<u8> {
         let file = match &self.origin {
             Origin::Api => None,
             Origin::File(path) => Some(path.display().to_string()),
         };
         let (slot, file) = (Value::from(self.slot.map(|slot| slot.0)), Value::from(file));
         let (is_removed, held) = (self.is_removed, Value::from(self.held.0.clone()));
-        let given = self.given.text();
         let record = format!(
             r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
         );

@@ -10,7 +10,6 @@ use tracing::{error, info, warn};
 
 use super::changes::{self, Becomes, Step, Unkept};
 use super::desk::DeskError;
-use super::record::Record;
 use super::refused::Refused;
 use super::{Changing, Inner, Rules};
 
@@ -83,7 +82,7 @@ impl<R: Rules> Inner<R> {
                 Kind::Account => books.accounts.get(&step.id).map(|entry| &entry.record),
                 Kind::Campaign => books.campaigns.get(&step.id).map(|entry| &entry.record),
             };
-            record.filter(|record| !record.is_removed).map(Record::in_force)
+            record.filter(|record| !record.is_removed).cloned()
         };
         changes::keep(&*self.desk, steps, at_unix_ms, before, |part| {
             let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::super::{Effective, Optional, Required, Section, load_with, ms, secs};
+use super::super::{
+    Effective, Optional, Required, Section, load_given, load_tracked, load_with, ms, secs,
+};
 use super::Folder;
 
 fn read(s: &mut Section<'_>) {
@@ -308,4 +310,42 @@ fn what_was_given_alone() {
         "dsp": [{ "id": "a" }, { "id": "b", "qps": 100, "tls": { "ca": "own" } }],
     });
     assert_eq!(given(text), want);
+}
+
+/// As [`given_tables`](Effective::given_tables) writes them.
+fn given_tables(effective: &Effective, key: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    effective.given_tables(key, |text| texts.push(text.to_owned()));
+    texts
+}
+
+#[test]
+fn tables_are_written_as_what_files_give_of_them() {
+    let texts = |effective: &Effective, key: &str| -> Vec<String> {
+        let given = effective.given_json();
+        given[key].as_array().into_iter().flatten().map(ToString::to_string).collect()
+    };
+    let full = effective(FULL);
+    for key in ["dsp", "rule"] {
+        let want = texts(&full, key);
+        assert!(!want.is_empty());
+        assert_eq!(given_tables(&full, key), want, "{key}");
+    }
+    assert!(given_tables(&full, "exchange").is_empty() && given_tables(&full, "none").is_empty());
+    let bare = effective("[[rule]]\n[[rule]]\nmatch = {}\n");
+    assert_eq!(given_tables(&bare, "rule"), ["{}", "{}"]);
+    assert!(given_tables(&bare, "dsp").is_empty());
+}
+
+#[test]
+fn what_files_give_is_recorded_without_defaults() {
+    let folder = Folder::of(&[("vickrey.toml", FULL), ("key", "from-file")]);
+    let text = FULL.replace("token = \"env:TOKEN\"\n", "");
+    std::fs::write(folder.main(), text).expect("it is written");
+    let full = load_tracked(&folder.main(), read).0.expect("it is good").effective;
+    let given = load_given(&folder.main(), read).0.expect("it is good").effective;
+    assert_eq!(given.given_json(), full.given_json());
+    assert_eq!(given.to_json()["exchange"]["body_max"], full.to_json()["exchange"]["body_max"]);
+    assert!(full.to_json()["strict"] == json!(true) && given.to_json().get("strict").is_none());
+    assert_eq!(given_tables(&given, "dsp"), given_tables(&full, "dsp"));
 }
