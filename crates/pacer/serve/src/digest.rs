@@ -2,7 +2,7 @@
 //!
 //! Owns the digest. What is done with a change that came before is not known here.
 
-use std::hash::Hasher as _;
+use std::hash::{Hash as _, Hasher as _};
 
 use pacer_core::store::Change;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
@@ -18,8 +18,10 @@ impl Digest {
         let mut hasher = SipHasher13::new();
         hasher.write_usize(change.puts.len());
         for put in &change.puts {
-            let version = put.definition.version;
-            hasher.write(format!("{:?} {:?} {version}", put.key, put.expected).as_bytes());
+            hasher.write_u8(put.key.kind as u8);
+            part(&mut hasher, put.key.id.as_bytes());
+            put.expected.hash(&mut hasher);
+            hasher.write_u64(put.definition.version);
             part(&mut hasher, &put.definition.body);
         }
         for entry in &change.audit {

@@ -202,8 +202,8 @@ impl Section<'_> {
             file: self.file,
             source: self.source,
             outside: self.outside,
+            declared: Declared::begin(self.log),
             log: self.log,
-            declared: Declared::default(),
         };
         let value = read(&mut nested);
         (value, nested.finish())

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use super::section::KnownKey;
 use super::source::{MAIN, Place, Source};
 
 /// Most problems that are kept of one configuration; the rest are counted.
@@ -132,6 +133,8 @@ pub(super) struct Log {
     incomplete: bool,
     describing: bool,
     recording: Recording,
+    /// Room for the keys of tables that are read next: thousands of tables are read in turn.
+    pub(super) unused_keys: Vec<Vec<KnownKey>>,
 }
 
 /// Which settings a reading records.

@@ -80,8 +80,16 @@ pub(super) struct Declared {
     pub(super) settings: Vec<(Cow<'static, str>, Setting)>,
 }
 
+impl Declared {
+    /// In the room of a table that was read before, if there is one.
+    pub(super) fn begin(log: &mut Log) -> Self {
+        Self { known: log.unused_keys.pop().unwrap_or_default(), ..Self::default() }
+    }
+}
+
 /// A key that was asked for.
-struct KnownKey {
+#[derive(Clone, Copy)]
+pub(super) struct KnownKey {
     name: &'static str,
     kind: KeyKind,
 }
@@ -103,8 +111,7 @@ impl<'a> Section<'a> {
         table: Option<&'a DeTable<'a>>,
         log: &'a mut Log,
     ) -> Self {
-        let declared = Declared::default();
-        let path = TablePath::Root;
+        let (declared, path) = (Declared::begin(log), TablePath::Root);
         Self { table, path, place: None, file: None, source, outside, log, declared }
     }
 
@@ -291,7 +298,7 @@ impl<'a> Section<'a> {
 
     /// Notes the keys that were never asked for, and returns what was.
     pub(super) fn finish(mut self) -> Declared {
-        let declared = std::mem::take(&mut self.declared);
+        let mut declared = std::mem::take(&mut self.declared);
         let known = || {
             let current = declared.known.iter().filter(|key| key.kind != KeyKind::Renamed);
             current.map(|key| key.name)
@@ -312,6 +319,9 @@ impl<'a> Section<'a> {
                 None => "unknown key, remove it".to_owned(),
             });
         }
+        let mut unused = std::mem::take(&mut declared.known);
+        unused.clear();
+        self.log.unused_keys.push(unused);
         declared
     }
 }

@@ -10,7 +10,6 @@ use super::definition::{Account, Campaign};
 use super::desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
 use super::difference::{Difference, differences};
 use super::keys::Keyed;
-use super::packed::Unpacker;
 use super::record::{Origin, Record};
 use pacer_core::store::{
     AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Kind, Put,
@@ -242,12 +241,11 @@ pub(super) fn keep<R>(
         Err(error) => Err(Unkept { part, error }),
     };
     let (mut part, mut change, mut bytes) = (Vec::new(), Change::default(), 0);
-    let mut unpacker = Unpacker::new();
     let (mut given, mut given_before) = (String::new(), String::new());
     for step in steps {
         let (_, record) = step.entry();
-        unpacker.unpack(&record.given, &mut given);
-        let before = before(&step).inspect(|it| unpacker.unpack(&it.given, &mut given_before));
+        record.given.unpack(&mut given);
+        let before = before(&step).inspect(|it| it.given.unpack(&mut given_before));
         let in_force_before = before.as_ref().map(|record| record.in_force_text(&given_before));
         let in_force = (in_force_before.as_deref(), &*record.in_force_text(&given));
         let (put, audit) = (step.put(&given), step.audit(at_unix_ms, in_force));

@@ -313,6 +313,7 @@ impl<'p, R: Rules> Plan<'p, R> {
     }
 
     fn campaigns(&mut self) {
+        let first = self.steps.len();
         for found in &self.set.campaigns {
             let id = Arc::clone(&found.value.id);
             let before = self.books.campaigns.get(&id);
@@ -349,6 +350,8 @@ impl<'p, R: Rules> Plan<'p, R> {
                 }
             }
         }
+        // As the store keeps them: files may be by account, and each page is then written once.
+        self.steps[first..].sort_unstable_by(|one, other| one.id.cmp(&other.id));
     }
 
     /// What files had, and no file has any more. Campaigns go before their accounts.

@@ -6,50 +6,40 @@
 use std::fmt;
 use std::sync::Arc;
 
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use lz4_flex::block::{
+    compress_into_with_dict, decompress_into_with_dict, get_maximum_output_size,
+};
 
 /// Text that definitions are likely to have, what is likeliest last: a text that has it refers to it.
 const LIKELY: &[u8] = br#"{"app_bundles":[""],"attributes":[],"budget":"","categories":["IAB"],"category_taxonomy":,"currency":"EUR","deals":[""],"device_types":["mobile","pc","tv"],"duration_s":,"key_values":["="],"language":"en","late_holdback":"","paused":true,"regions":["USA/CA"],"seats":["/"],"time_zone":"Europe/","audio","native","video","markup":"<?xml version=\"1.0\"?><VAST version=\"4.0\"><Ad id=\"\"><InLine><Impression><![CDATA[https://]]></Impression><Creatives><Creative><Linear><Duration>00:00:15</Duration></Linear></Creative></Creatives></InLine></Ad></VAST>","size":"320x50","160x600","970x250"{"account":"","bid":{"price":"","value":""},"creative":[{"app_bundle":"com.","domains":["www..com"],"format":"banner","id":"","markup":"<a href=\"https://www..com/\"><script src=\"https://</script><img src=\"https://cdn..com/.png\" width=\"\" height=\"\"></a>","size":"728x90"},{"domains":[""],"format":"banner","id":"","markup":"<a href='https:///'><img src='https://.png'></a>","size":"300x250"}],"daily_budget":"100.00","hourly_budget":"","hours":["mon-fri 08-20"],"end":"2026-12-01T00:00:00Z","id":"","start":"2026-11-01T00:00:00Z","strategy":{"name":"","start":""},"targeting":{"countries":["USA"],"formats":[""],"sizes":["300x250"],"publishers":[""]}}"#;
 
-/// How far back a text refers, as the power of two: further than most are long.
-const WINDOW_BITS: u8 = 12;
-
 /// A text, packed. Clones share it; two are equal when their texts are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packed {
+    /// The length of the text, and the text.
     bytes: Arc<[u8]>,
-    /// Of the text.
-    len: usize,
 }
+
+/// Of the length.
+type Prefix = [u8; size_of::<u32>()];
 
 impl Packed {
     /// The text.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        Unpacker::new().unpack(self, &mut text);
+        self.unpack(&mut text);
         text
-    }
-}
-
-/// What makes texts of what is packed: one for many of them, for it takes some kilobytes.
-pub(super) struct Unpacker(Decompress);
-
-impl Unpacker {
-    pub(super) fn new() -> Self {
-        Self(Decompress::new_with_window_bits(false, WINDOW_BITS))
     }
 
     /// Puts the text in the place of what `text` says, in its room.
-    pub(super) fn unpack(&mut self, packed: &Packed, text: &mut String) {
-        let Self(inflate) = self;
-        inflate.reset(false);
-        inflate.set_dictionary(LIKELY).expect("a dictionary comes before the text");
+    pub(super) fn unpack(&self, text: &mut String) {
+        let (length, packed) = self.bytes.split_first_chunk().expect("a length comes first");
+        let length = usize::try_from(u32::from_le_bytes(*length)).expect("it was a length");
         let mut bytes = std::mem::take(text).into_bytes();
         bytes.clear();
-        // One more byte, so that the end of the text is seen too.
-        bytes.reserve(packed.len + 1);
-        let status = inflate.decompress_vec(&packed.bytes, &mut bytes, FlushDecompress::Finish);
-        assert_eq!(status.ok(), Some(Status::StreamEnd), "what was packed is whole");
+        bytes.resize(length, 0);
+        let unpacked = decompress_into_with_dict(packed, &mut bytes, LIKELY);
+        assert_eq!(unpacked.ok(), Some(length), "what was packed is whole");
         *text = String::from_utf8(bytes).expect("text was packed");
     }
 }
@@ -60,38 +50,31 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// What packs texts. It takes some hundred kilobytes: one for many of them.
-pub(super) struct Packer {
-    deflate: Compress,
-    spare: Vec<u8>,
-}
+/// What packs texts: one for many of them, which share its room.
+#[derive(Default)]
+pub(super) struct Packer(Vec<u8>);
 
 impl Packer {
-    pub(super) fn new() -> Self {
-        let deflate = Compress::new_with_window_bits(Compression::default(), false, WINDOW_BITS);
-        Self { deflate, spare: Vec::new() }
-    }
-
     pub(super) fn pack(&mut self, text: &str) -> Packed {
-        self.deflate.reset();
-        self.deflate.set_dictionary(LIKELY).expect("a dictionary comes before the text");
-        self.spare.clear();
-        loop {
-            // What cannot be packed grows a little.
-            self.spare.reserve(text.len() + 64);
-            let taken = usize::try_from(self.deflate.total_in()).expect("it is of a text");
-            let rest = &text.as_bytes()[taken..];
-            let status = self.deflate.compress_vec(rest, &mut self.spare, FlushCompress::Finish);
-            if status.expect("deflating has no errors") == Status::StreamEnd {
-                return Packed { bytes: self.spare.as_slice().into(), len: text.len() };
-            }
+        let Self(room) = self;
+        let length = u32::try_from(text.len()).expect("no file is as large");
+        // What cannot be packed grows a little.
+        let most = size_of::<Prefix>() + get_maximum_output_size(text.len());
+        if room.len() < most {
+            room.resize(most, 0);
         }
+        let (prefix, rest) =
+            room.split_first_chunk_mut::<{ size_of::<Prefix>() }>().expect("it has room");
+        *prefix = length.to_le_bytes();
+        let packed = compress_into_with_dict(text.as_bytes(), rest, LIKELY);
+        let packed = packed.expect("there is room for the most that it may take");
+        Packed { bytes: room[..size_of::<Prefix>() + packed].into() }
     }
 }
 
 /// Packs one text.
 pub(super) fn pack(text: &str) -> Packed {
-    Packer::new().pack(text)
+    Packer::default().pack(text)
 }
 
 #[cfg(test)]
@@ -100,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_text_comes_out_as_it_went_in() {
-        let mut packer = Packer::new();
+        let mut packer = Packer::default();
         let long = format!(r#"{{"id":"{}"}}"#, "ä\\n'\"".repeat(20_000));
         // What nothing repeats in: bytes grow, and are read all the same.
         let mut state = 1u32;
@@ -110,11 +93,11 @@ mod tests {
         })
         .take(50_000)
         .collect();
-        let (mut unpacker, mut unpacked) = (Unpacker::new(), String::new());
+        let mut unpacked = String::new();
         for text in ["", "{}", r#"{"id":"summer"}"#, &long, &noise, "{}"] {
             let packed = packer.pack(text);
             assert_eq!(packed.text(), text);
-            unpacker.unpack(&packed, &mut unpacked);
+            packed.unpack(&mut unpacked);
             assert_eq!(unpacked, text, "whatever was unpacked before");
             assert_eq!(packed, pack(text), "whatever was packed before");
             assert_ne!(packed, packer.pack(&format!("{text} ")));
@@ -123,7 +106,7 @@ mod tests {
 
     /// Of a campaign with two banners and ids of their own.
     #[test]
-    fn a_campaign_takes_a_quarter_of_its_text() {
+    fn a_campaign_takes_a_third_of_its_text() {
         let creative = |size| {
             format!(
                 r#"{{"domains":["shop-81.example"],"format":"banner","id":"spring-81-{size}","markup":"<a href='https://shop-81.example/'><img src='https://cdn.example/spring-81/{size}.png'></a>","size":"{size}"}}"#
@@ -135,6 +118,6 @@ mod tests {
             creative("728x90"),
         );
         let packed = pack(&text);
-        assert!(4 * packed.bytes.len() <= text.len(), "{} of {}", packed.bytes.len(), text.len());
+        assert!(3 * packed.bytes.len() <= text.len(), "{} of {}", packed.bytes.len(), text.len());
     }
 }

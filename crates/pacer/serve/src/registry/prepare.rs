@@ -101,7 +101,7 @@ pub fn check_files<R: Rules>(
 fn kept<R: Rules>(
     mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, DeskError>,
 ) -> Result<Books<R>, StartError> {
-    let (mut books, mut packer) = (Books::default(), Packer::new());
+    let (mut books, mut packer) = (Books::default(), Packer::default());
     for (key, definition) in definitions(Kind::Account)? {
         let (id, version, record) = record_of(key, &definition, &mut packer)?;
         let in_force = record.in_force();

@@ -286,7 +286,7 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
     let (loaded, sources) = load_given(path, read);
     let read = match loaded {
         Ok(loaded) => {
-            let mut packer = Packer::new();
+            let mut packer = Packer::default();
             let mut packed = |kind| {
                 let mut given = Vec::new();
                 loaded.effective.given_tables(label(kind), |text| given.push(packer.pack(text)));
