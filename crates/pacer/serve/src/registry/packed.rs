@@ -3,6 +3,7 @@
 //!
 //! Owns the form, which is for memory alone: nothing of it is kept or told. Knows no keys but as text.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,12 +15,13 @@ const LIKELY: &[u8] = br#"{"app_bundles":[""],"attributes":[],"budget":"","categ
 /// How far back a text refers, as the power of two: further than most are long.
 const WINDOW_BITS: u8 = 12;
 
+/// The most bytes of room for texts that a thread keeps.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
 /// A text, packed. Clones share it; two are equal when their texts are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packed {
     bytes: Arc<[u8]>,
-    /// Of the text.
-    len: usize,
 }
 
 impl Packed {
@@ -27,11 +29,20 @@ impl Packed {
     pub fn text(&self) -> String {
         let mut inflate = Decompress::new_with_window_bits(false, WINDOW_BITS);
         inflate.set_dictionary(LIKELY).expect("a dictionary comes before the text");
-        // One more byte, so that the end of the text is seen too.
-        let mut text = Vec::with_capacity(self.len + 1);
-        let status = inflate.decompress_vec(&self.bytes, &mut text, FlushDecompress::Finish);
-        assert_eq!(status.ok(), Some(Status::StreamEnd), "what was packed is whole");
-        String::from_utf8(text).expect("text was packed")
+        let mut text = Vec::with_capacity(8 * self.bytes.len());
+        loop {
+            // At least a byte more, so that the end of the text is seen too.
+            text.reserve(256);
+            let taken = usize::try_from(inflate.total_in()).expect("it is of a text");
+            let rest = &self.bytes[taken..];
+            let status = inflate.decompress_vec(rest, &mut text, FlushDecompress::Finish);
+            match status.expect("what was packed is whole") {
+                Status::StreamEnd => return String::from_utf8(text).expect("text was packed"),
+                Status::Ok | Status::BufError => {
+                    assert!(text.len() == text.capacity(), "what was packed is whole");
+                }
+            }
+        }
     }
 }
 
@@ -41,19 +52,47 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// What packs texts. It takes some hundred kilobytes: one for many of them.
+/// What packs texts. It takes some hundred kilobytes, and its thread keeps them for the next one: with a room
+/// for each file, the memory between those rooms was filled with what stays, and theirs was left empty.
 pub(super) struct Packer {
+    /// None once it is dropped.
+    room: Option<Box<PackerRoom>>,
+}
+
+struct PackerRoom {
     deflate: Compress,
     spare: Vec<u8>,
 }
 
+thread_local! {
+    static UNUSED: Cell<Option<Box<PackerRoom>>> = const { Cell::new(None) };
+}
+
 impl Packer {
     pub(super) fn new() -> Self {
-        let deflate = Compress::new_with_window_bits(Compression::default(), false, WINDOW_BITS);
-        Self { deflate, spare: Vec::new() }
+        let unused = UNUSED.try_with(Cell::take).ok().flatten();
+        Self { room: Some(unused.unwrap_or_else(PackerRoom::new)) }
     }
 
     pub(super) fn pack(&mut self, text: &str) -> Packed {
+        self.room.as_mut().expect("it is there until the drop").pack(text)
+    }
+}
+
+impl Drop for Packer {
+    fn drop(&mut self) {
+        // A thread that ends keeps nothing.
+        let _ended = UNUSED.try_with(|unused| unused.set(self.room.take()));
+    }
+}
+
+impl PackerRoom {
+    fn new() -> Box<Self> {
+        let deflate = Compress::new_with_window_bits(Compression::default(), false, WINDOW_BITS);
+        Box::new(Self { deflate, spare: Vec::new() })
+    }
+
+    fn pack(&mut self, text: &str) -> Packed {
         self.deflate.reset();
         self.deflate.set_dictionary(LIKELY).expect("a dictionary comes before the text");
         self.spare.clear();
@@ -64,7 +103,10 @@ impl Packer {
             let rest = &text.as_bytes()[taken..];
             let status = self.deflate.compress_vec(rest, &mut self.spare, FlushCompress::Finish);
             if status.expect("deflating has no errors") == Status::StreamEnd {
-                return Packed { bytes: self.spare.as_slice().into(), len: text.len() };
+                let packed = Packed { bytes: self.spare.as_slice().into() };
+                // A long text is rare: its room is not kept.
+                self.spare.shrink_to(SPARE_BYTES_MAX);
+                return packed;
             }
         }
     }
