@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use exchange_core::house::{Campaign, Catalogue, ProbeCounts};
+use exchange_core::house::{Campaign, Catalogue, Interner, ProbeCounts};
 use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{
@@ -44,11 +44,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The exchange's part of a campaign.
+#[derive(Clone)]
 struct Shown(HouseRules);
 
 impl Rules for Shown {
+    type Shared = Interner;
+
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
         Self(HouseRules::read(s, account.currency))
+    }
+
+    fn share(&mut self, shared: &mut Interner) {
+        self.0.intern(shared);
     }
 
     fn is_fixed_price(&self) -> bool {

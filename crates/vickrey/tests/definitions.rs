@@ -14,12 +14,17 @@ use serde_json::{Value, json};
 use units::{Cpm, Currency};
 
 /// The exchange's part of a campaign, as the binary joins it to the ledger's.
+#[derive(Clone)]
 struct HousePart(HouseRules);
 
 impl Rules for HousePart {
+    type Shared = ();
+
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
         Self(HouseRules::read(s, account.currency))
     }
+
+    fn share(&mut self, (): &mut ()) {}
 
     fn is_fixed_price(&self) -> bool {
         self.0.is_fixed_price()

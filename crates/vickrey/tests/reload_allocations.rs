@@ -8,6 +8,7 @@ use std::alloc::System;
 use std::path::Path;
 use std::sync::Arc;
 
+use exchange_core::house::Interner;
 use exchange_serve::HouseRules;
 use pacer_serve::registry::testing::StoreDesk;
 use pacer_serve::registry::{AccountFacts, FilesRead, Registry, RegistryOptions, Rules};
@@ -22,11 +23,18 @@ const FILES: usize = 10;
 const CAMPAIGNS: usize = 1_000;
 
 /// The exchange's part of a campaign, as the binary joins it to the ledger's.
+#[derive(Clone)]
 struct HousePart(HouseRules);
 
 impl Rules for HousePart {
+    type Shared = Interner;
+
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
         Self(HouseRules::read(s, account.currency))
+    }
+
+    fn share(&mut self, shared: &mut Interner) {
+        self.0.intern(shared);
     }
 
     fn is_fixed_price(&self) -> bool {

@@ -12,6 +12,7 @@ mod bidding;
 mod catalogue;
 mod creative;
 mod index;
+mod interner;
 mod matching;
 mod offers;
 mod probe;
@@ -28,6 +29,7 @@ use units::{Cpm, Currency, Multiplier};
 
 pub use catalogue::Catalogue;
 pub use creative::{Creative, CreativeProblem, CreativeSpec, MARKUP_BYTES_MAX};
+pub use interner::Interner;
 pub use offers::ACCOUNTS_MAX;
 pub use probe::{Criterion, Probe, ProbeCounts};
 pub use room::Room;
@@ -53,8 +55,8 @@ pub struct Campaign {
 pub struct Rules {
     /// What it bids.
     pub price: Price,
-    /// For what.
-    pub targeting: CampaignTargeting,
+    /// For what. An [`Interner`] has campaigns that are alike in it share it.
+    pub targeting: Arc<CampaignTargeting>,
     /// What it shows: one that fits, by chance, where several do.
     pub creatives: Vec<Creative>,
 }

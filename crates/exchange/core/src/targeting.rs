@@ -38,7 +38,7 @@ impl Default for Targeting {
 }
 
 /// A part of a country.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
     /// ISO 3166-1 alpha-3.
     pub country: Box<str>,

@@ -64,7 +64,8 @@ fn campaign(number: u32) -> Campaign {
         slot: Slot(number),
         account: format!("account-{}", number % 7).into(),
         currency: Currency::parse(code).expect("it is a code"),
-        rules: Rules { price: Price::Value(price), targeting: targeting(number), creatives }.into(),
+        rules: Rules { price: Price::Value(price), targeting: targeting(number).into(), creatives }
+            .into(),
     }
 }
 

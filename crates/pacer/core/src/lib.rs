@@ -9,6 +9,7 @@
 pub mod calendar;
 mod encoding;
 pub mod funnel;
+mod leb128;
 pub mod ledger;
 pub mod messages;
 pub mod pacing;

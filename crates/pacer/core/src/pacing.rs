@@ -20,9 +20,11 @@ mod curve;
 mod kept;
 mod plan;
 mod sums;
+mod weeks;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
 use crate::calendar::Calendar;
 use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span, ZoneId};
@@ -36,6 +38,7 @@ use units::Nanos;
 use curve::{CurveSource, Series};
 use plan::{Choice, Plan, ReportedFlight, Shape};
 use sums::Sums;
+use weeks::Weeks;
 
 pub use crate::encoding::DecodeError;
 pub use books::{Books, Funds, Purse};
@@ -149,7 +152,7 @@ struct Paced {
     flight: Flight,
     daypart: Daypart,
     /// None where it has no strategy.
-    pacing: Option<Pacing>,
+    pacing: Option<Arc<Pacing>>,
     week: Week,
     learner: Option<Box<Learner>>,
     /// Of what its state is made by.
@@ -182,6 +185,7 @@ pub struct Pacer {
     /// What the process before kept of campaigns that have not been looked at since.
     restored: BTreeMap<Slot, Kept>,
     uniform: Week,
+    weeks: Weeks,
     campaigns_known: u64,
     looked: u64,
 }
@@ -198,6 +202,7 @@ impl Pacer {
             due: BinaryHeap::new(),
             restored: BTreeMap::new(),
             uniform: Week::uniform(),
+            weeks: Weeks::default(),
             campaigns_known: 0,
             looked: 0,
         }
@@ -222,17 +227,18 @@ impl Pacer {
     pub fn define(
         &mut self,
         definition: &CampaignDefinition,
-        pacing: Option<&Pacing>,
+        pacing: Option<&Arc<Pacing>>,
         now_ms: u64,
     ) -> Result<(), PacingError> {
-        let week = self.week_of(definition.daypart, pacing)?;
+        let week = self.week_of(definition.daypart, pacing.map(|pacing| &**pacing))?;
         let (slot, at) = (definition.slot, index(definition.slot));
         let flight = Flight { start_ms: definition.start_unix_ms, end_ms: definition.end_unix_ms };
         if self.campaigns.len() <= at {
             self.campaigns.resize_with(at + 1, || None);
         }
         self.campaigns_known += u64::from(self.campaigns[at].is_none());
-        let known = self.campaigns[at].get_or_insert_with(|| Paced::new(definition, flight).into());
+        let new = || Paced::new(definition, flight, week.clone()).into();
+        let known = self.campaigns[at].get_or_insert_with(new);
         if definition.version <= known.version {
             return Ok(());
         }
@@ -244,17 +250,19 @@ impl Pacer {
         Ok(())
     }
 
-    fn week_of(&self, daypart: Daypart, pacing: Option<&Pacing>) -> Result<Week, PacingError> {
+    fn week_of(&mut self, daypart: Daypart, pacing: Option<&Pacing>) -> Result<Week, PacingError> {
         let Some(pacing) = pacing else { return Ok(self.uniform.clone()) };
         if let Some(problem) = pacing.problems().first() {
             return Err(*problem);
         }
         let week = match &pacing.forecast {
-            Expected::Weekly(week) => opened(week, daypart),
+            Expected::Weekly(week) => self.weeks.share(opened(week, daypart)),
             Expected::Uniform | Expected::Learned if daypart == Daypart::ALWAYS => {
                 self.uniform.clone()
             }
-            Expected::Uniform | Expected::Learned => opened(&self.uniform, daypart),
+            Expected::Uniform | Expected::Learned => {
+                self.weeks.share(opened(&self.uniform, daypart))
+            }
         };
         let is_open = (0..crate::strategy::HOURS).any(|hour| week.weight(hour) > 0);
         is_open.then_some(week).ok_or(PacingError::NeverOpen)
@@ -401,14 +409,14 @@ struct Hour<'a> {
 }
 
 impl Paced {
-    fn new(definition: &CampaignDefinition, flight: Flight) -> Self {
+    fn new(definition: &CampaignDefinition, flight: Flight, week: Week) -> Self {
         Self {
             version: 0,
             account: definition.account,
             flight,
             daypart: definition.daypart,
             pacing: None,
-            week: Week::uniform(),
+            week,
             learner: None,
             terms: 0,
             sums: Sums::default(),
@@ -425,10 +433,16 @@ impl Paced {
     }
 
     /// Another definition: unless the curve is another one, its strategy goes on along it.
-    fn redefine(&mut self, flight: Flight, daypart: Daypart, pacing: Option<&Pacing>, week: Week) {
+    fn redefine(
+        &mut self,
+        flight: Flight,
+        daypart: Daypart,
+        pacing: Option<&Arc<Pacing>>,
+        week: Week,
+    ) {
         let shape = |pacing: &Pacing| (pacing.ahead.to_bits(), pacing.forecast.clone());
-        let was = self.pacing.as_ref().map(shape);
-        if (self.flight, self.daypart, was) != (flight, daypart, pacing.map(shape)) {
+        let was = self.pacing.as_deref().map(shape);
+        if (self.flight, self.daypart, was) != (flight, daypart, pacing.map(|it| shape(it))) {
             self.plan = None;
         }
         (self.flight, self.daypart, self.week) = (flight, daypart, week);

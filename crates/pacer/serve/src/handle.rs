@@ -1,5 +1,6 @@
 //! How others ask the ledger's thread: they wait for its answer, and not for ever.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub struct CampaignTerms {
     /// Its money.
     pub definition: CampaignDefinition,
     /// By which strategy; without one it bids at value as long as it has money.
-    pub pacing: Option<Pacing>,
+    pub pacing: Option<Arc<Pacing>>,
 }
 
 /// What became of definitions.

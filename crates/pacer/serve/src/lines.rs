@@ -110,6 +110,9 @@ impl LedgerLine {
             self.latest.remove(subject);
             self.order.pop_front();
         }
+        // At a start all campaigns wait, and seldom any later: the room for them is not kept.
+        self.order.shrink_to(LINE_MESSAGES_MAX);
+        self.latest.shrink_to(LINE_MESSAGES_MAX);
     }
 
     /// How many wait.
@@ -167,6 +170,20 @@ mod tests {
         own.flush();
         assert_eq!(taken(&mut line), [grant(2, 7, 1)]);
         assert_eq!(own.waiting(), 0);
+    }
+
+    #[test]
+    fn the_room_for_those_that_waited_is_given_back() {
+        let origin = Origin { node: 1, epoch: Epoch(1), shard: 0 };
+        let (mut own, mut line) = LedgerLine::new(origin, Halted::default(), 2);
+        let many = 4 * u32::try_from(LINE_MESSAGES_MAX).unwrap();
+        (0..many).for_each(|slot| own.send(gate(slot, 1)));
+        while own.waiting() > 0 {
+            drop(taken(&mut line));
+            own.flush();
+        }
+        let room = own.order.capacity().max(own.latest.capacity());
+        assert!(room <= 2 * LINE_MESSAGES_MAX, "room for {room} is kept");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the auction to say.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use openrtb::codes::MediaType;
 use openrtb::{BID_LIST_MAX, escaped, is_json, parse_bid};
@@ -109,13 +110,10 @@ const _: () = assert!(BID_LIST_MAX == 32, "what problems say is so");
 pub struct Creative {
     pub(super) format: MediaType,
     pub(super) size: Option<(u32, u32)>,
-    pub(super) domains: Box<[Box<str>]>,
-    pub(super) bundle: Option<Box<str>>,
-    pub(super) categories: Box<[Box<str>]>,
-    pub(super) taxonomy: u32,
+    /// The same for most creatives of a campaign, which then share it.
+    pub(super) metadata: Arc<AdMetadata>,
     /// Code n is bit n.
     pub(super) attributes: u64,
-    pub(super) language: Option<Box<str>>,
     pub(super) duration_s: Option<u32>,
     /// Whether it loads anything over plain HTTP.
     pub(super) is_insecure: bool,
@@ -125,6 +123,18 @@ pub struct Creative {
     /// The members of every bid with it, as JSON text.
     pub(super) members: Box<str>,
 }
+
+/// What an ad says of its advertiser, and its language: what a request may block it by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AdMetadata {
+    pub(super) domains: Box<[Box<str>]>,
+    pub(super) bundle: Option<Box<str>>,
+    pub(super) categories: Box<[Box<str>]>,
+    pub(super) taxonomy: u32,
+    pub(super) language: Option<Box<str>>,
+}
+
+const _: () = assert!(size_of::<Creative>() <= 56, "two hundred thousand creatives are 11 MB");
 
 impl Creative {
     /// Checks what it is made of.
@@ -141,12 +151,14 @@ impl Creative {
             has_iframe: has_tag(&markup, "iframe"),
             format: spec.format,
             size: spec.size,
-            domains: spec.domains.into(),
-            bundle: spec.bundle,
-            categories: spec.categories.into(),
-            taxonomy: spec.taxonomy,
+            metadata: Arc::new(AdMetadata {
+                domains: spec.domains.into(),
+                bundle: spec.bundle,
+                categories: spec.categories.into(),
+                taxonomy: spec.taxonomy,
+                language: spec.language,
+            }),
             attributes: spec.attributes.iter().fold(0, |set, code| set | 1 << code),
-            language: spec.language,
             duration_s: spec.duration_s,
             members: members.into(),
         })

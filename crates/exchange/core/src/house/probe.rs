@@ -3,6 +3,8 @@
 //! Owns which criteria there are. Whether a request meets one is asked of the same indexes that auctions
 //! search, built over the campaign alone, so that the answer is what an auction finds.
 
+use std::sync::Arc;
+
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
 use units::{Cpm, Multiplier};
@@ -135,17 +137,19 @@ impl Probe {
     /// Of this campaign.
     pub fn new(campaign: &Campaign) -> Self {
         let targeting = &campaign.rules.targeting;
-        let catalogue = |targeting| {
+        let catalogue = |targeting: Arc<CampaignTargeting>| {
             let Rules { price, creatives, .. } = &*campaign.rules;
             let rules = Rules { price: *price, targeting, creatives: creatives.clone() };
             Catalogue::new(vec![Campaign { rules: rules.into(), ..campaign.clone() }])
         };
         let asked = Criterion::ALL.into_iter().filter(|criterion| criterion.is_asked(targeting));
-        let each = asked.map(|criterion| (criterion, criterion.alone(targeting).map(catalogue)));
+        let each = asked.map(|criterion| {
+            (criterion, criterion.alone(targeting).map(|alone| catalogue(alone.into())))
+        });
         let each: Vec<_> = each.collect();
         let failed = each.iter().map(|(criterion, _)| (*criterion, 0)).collect();
         Self {
-            all: catalogue(targeting.clone()),
+            all: catalogue(Arc::clone(targeting)),
             each,
             counts: ProbeCounts { failed, ..ProbeCounts::default() },
             room: Room::default(),

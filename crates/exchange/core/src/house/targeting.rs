@@ -11,7 +11,7 @@ const DIRECTORY_BYTES_MAX: usize = 256;
 
 /// For what a campaign bids. By default anything its creatives fit. What a request does not tell is
 /// not among what is listed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CampaignTargeting {
     /// Formats, as a set of [`openrtb::codes::MediaType::bit`]; 0: any.
     pub formats: u8,
@@ -49,7 +49,7 @@ impl CampaignTargeting {
 }
 
 /// What is wanted and what is not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Listed {
     /// These only; empty: any.
     pub allowed: Vec<Box<str>>,
@@ -59,7 +59,7 @@ pub struct Listed {
 
 /// A key, and the values of which one is wanted. Compared as they are written; of keywords the key
 /// is `keywords`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KeyValues {
     /// As it stands in `ext.data`.
     pub key: Box<str>,
@@ -68,7 +68,7 @@ pub struct KeyValues {
 }
 
 /// Pages on one host, whose paths begin alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Page {
     /// In small letters; `None`: any.
     scheme: Option<Box<str>>,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use openrtb::{BidRequest, Text};
 
-use super::creative::Creative;
+use super::creative::{AdMetadata, Creative};
 use super::index::Bits;
 use crate::blocks::TAXONOMY_WITH_CHILDREN;
 use crate::domains::{normal_domain, suffixes};
@@ -105,7 +105,7 @@ pub(super) struct Blocked {
 impl AdTerms {
     /// Notes what `creative` tells, for [`told`](Self::told).
     pub(super) fn note(&mut self, creative: &Creative) -> u32 {
-        let told = self.numbered(creative);
+        let told = self.numbered(&creative.metadata);
         if self.told.last() != Some(&told) {
             self.told.push(told);
         }
@@ -125,16 +125,16 @@ impl AdTerms {
         }
     }
 
-    fn numbered(&mut self, creative: &Creative) -> Told {
+    fn numbered(&mut self, metadata: &AdMetadata) -> Told {
         let mut domain = |domain: &str| {
             let domain = normal_domain(domain);
             self.domains.number(&domain, suffixes(&domain))
         };
-        let domains = creative.domains.iter().map(|text| domain(text)).collect();
+        let domains = metadata.domains.iter().map(|text| domain(text)).collect();
         let mut category = |category: &str| self.categories.number(category, prefixes(category));
-        let categories = creative.categories.iter().map(|text| category(text)).collect();
-        let bundle = creative.bundle.as_ref().map(|bundle| self.bundles.number(bundle.trim()));
-        let language = creative.language.as_ref().map(|told| {
+        let categories = metadata.categories.iter().map(|text| category(text)).collect();
+        let bundle = metadata.bundle.as_ref().map(|bundle| self.bundles.number(bundle.trim()));
+        let language = metadata.language.as_ref().map(|told| {
             let known = self.languages.iter().position(|known| known == told);
             let at = known.unwrap_or_else(|| {
                 self.languages.push(told.clone());
@@ -142,7 +142,7 @@ impl AdTerms {
             });
             u32::try_from(at).expect("languages are few")
         });
-        Told { domains, categories, taxonomy: creative.taxonomy, bundle, language }
+        Told { domains, categories, taxonomy: metadata.taxonomy, bundle, language }
     }
 
     /// Which of it `request` blocks, by its `lists`.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use exchange_core::Region;
 use exchange_core::house::{
-    ACCOUNTS_MAX, CampaignTargeting, Creative, CreativeProblem, CreativeSpec, KeyValues, Limits,
-    Listed, Page, Price, Rules,
+    ACCOUNTS_MAX, CampaignTargeting, Creative, CreativeProblem, CreativeSpec, Interner, KeyValues,
+    Limits, Listed, Page, Price, Rules,
 };
 use openrtb::codes::MediaType;
 use runtime::config::{Optional, Required, Section};
@@ -49,12 +49,19 @@ impl HouseRules {
         let mut creatives: Vec<_> = read.into_iter().filter_map(|(_, creative)| creative).collect();
         // They stay for as long as the campaign does: without the room in which they were read.
         creatives.shrink_to_fit();
-        let rules = Rules { price, targeting, creatives };
+        let rules = Rules { price, targeting: targeting.into(), creatives };
         if is_whole && !rules.creatives.is_empty() && !rules.can_show() {
             let remedy = "leaves nothing to show: no creative is of a format and size listed here";
             s.problem("targeting", "…", remedy);
         }
         Self(rules.into())
+    }
+
+    /// Has them share what rules before them had too. Rules that have clones stay as they are.
+    pub fn intern(&mut self, interner: &mut Interner) {
+        if let Some(rules) = Arc::get_mut(&mut self.0) {
+            interner.intern(rules);
+        }
     }
 
     /// Whether its price is not for a strategy to change.

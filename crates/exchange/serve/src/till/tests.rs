@@ -151,7 +151,7 @@ fn with_house(
 
 fn campaign(slot: Slot) -> Campaign {
     let price = exchange_core::house::Price::Fixed(Cpm::ZERO);
-    let (targeting, creatives) = (CampaignTargeting::default(), Vec::new());
+    let (targeting, creatives) = (CampaignTargeting::default().into(), Vec::new());
     Campaign {
         id: format!("{}", slot.0).into(),
         slot,

@@ -32,7 +32,7 @@ fn campaign(slot: u32) -> Campaign {
         slot: Slot(slot),
         account: format!("account-{slot}").into(),
         currency: Currency::USD,
-        rules: Rules { price, targeting: CampaignTargeting::default(), creatives }.into(),
+        rules: Rules { price, targeting: CampaignTargeting::default().into(), creatives }.into(),
     }
 }
 

@@ -7,6 +7,7 @@
 use units::Nanos;
 
 use super::{FunnelCounts, FunnelStep};
+use crate::leb128::{put, take};
 
 /// Counts of ten minutes, or of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,25 +61,4 @@ pub(super) fn unpack(mut bytes: &[u8]) -> Vec<PastPart> {
         parts.push(PastPart { part: before, is_hour: begin & 1 == 1, counts });
     }
     parts
-}
-
-fn put(bytes: &mut Vec<u8>, mut word: u64) {
-    while word > 0x7f {
-        bytes.push(0x80 | u8::try_from(word & 0x7f).expect("seven bits"));
-        word >>= 7;
-    }
-    bytes.push(u8::try_from(word).expect("seven bits"));
-}
-
-fn take(bytes: &mut &[u8]) -> u64 {
-    let (mut word, mut shift) = (0, 0);
-    loop {
-        let (first, rest) = bytes.split_first().expect("it was packed whole");
-        *bytes = rest;
-        word |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return word;
-        }
-        shift += 7;
-    }
 }

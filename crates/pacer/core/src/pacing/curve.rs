@@ -5,10 +5,12 @@ use units::Nanos;
 
 use super::Pacing;
 use super::plan::{Plan, ReportedFlight};
+use crate::leb128::{put_difference, take_difference};
 use crate::ledger::Span;
 use crate::strategy::{Flight, Pace, State};
 
-/// Points of a curve at most: one for every ten minutes of a day. They take 16 bytes each.
+/// Points of a curve at most: one for every ten minutes of a day. Of a campaign that spends nothing they
+/// take 2 or 3 bytes each, of one that spends as a rule less than 8.
 pub const CURVE_POINTS: u64 = 144;
 
 /// What should have been spent and what was, in the flight that a campaign follows.
@@ -39,7 +41,8 @@ pub struct Curve {
 pub struct CurvePoint {
     /// When, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// What should have been spent by then.
+    /// What should have been spent by then. In the past it is rounded down, by less than a millionth of
+    /// the limit that the flight began with.
     pub target: Nanos,
     /// What was; `None` in the future.
     pub spent: Option<Nanos>,
@@ -51,13 +54,31 @@ pub(super) struct Series {
     start_ms: u64,
     every_ms: u64,
     /// The part of the first point.
-    first: u64,
-    /// What was planned, and what was spent.
-    points: Vec<(u64, u64)>,
+    first: u8,
+    /// How many points there are.
+    count: u8,
+    /// Bits of what was planned that are not kept of earlier points.
+    dropped_bits: u8,
+    /// All points but the last, packed.
+    earlier: Box<[u8]>,
+    last: Point,
     last_ms: u64,
     /// Of the flight; 0 before it is known.
     limit: u64,
 }
+
+/// What was planned and what was spent, in nanos.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Point {
+    planned: u64,
+    spent: u64,
+}
+
+/// So many bits of the limit say what was planned: a millionth of it.
+const PLANNED_BITS: u32 = 20;
+
+const _: () = assert!(CURVE_POINTS < 256, "parts are numbered by a byte");
+const _: () = assert!(size_of::<Series>() <= 72, "a hundred thousand series are 7 MB");
 
 /// By what a curve is drawn.
 pub(super) struct CurveSource<'d> {
@@ -94,16 +115,30 @@ impl Series {
 
     pub(super) fn note(&mut self, now_ms: u64, planned: Nanos, spent: Nanos) {
         let part = now_ms.saturating_sub(self.start_ms) / self.every_ms.max(1);
-        let part = part.min(CURVE_POINTS - 1);
-        if self.points.is_empty() {
-            self.first = part;
+        let part = u8::try_from(part.min(CURVE_POINTS - 1)).expect("parts are few");
+        if self.count == 0 {
+            let limit_bits = u64::BITS - self.limit.leading_zeros();
+            let dropped = limit_bits.saturating_sub(PLANNED_BITS);
+            self.dropped_bits = u8::try_from(dropped).expect("a word has few bits");
+            (self.first, self.count) = (part, 1);
         }
         self.last_ms = now_ms;
-        let at = usize::try_from(part.saturating_sub(self.first)).expect("parts are few");
-        // Where no slot ended nothing was noted: it was as before.
-        let before = self.points.last().copied().unwrap_or_default();
-        self.points.resize(self.points.len().max(at + 1), before);
-        self.points[at] = (planned.get(), spent.get());
+        let count = part.saturating_sub(self.first) + 1;
+        if self.count < count {
+            let mut points = self.points();
+            // Where no slot ended nothing was noted: it was as before.
+            points.resize(usize::from(count) - 1, self.last);
+            self.earlier = pack(&points, self.dropped_bits);
+            self.count = count;
+        }
+        self.last = Point { planned: planned.get(), spent: spent.get() };
+    }
+
+    /// In order of time.
+    fn points(&self) -> Vec<Point> {
+        let mut points = unpack(&self.earlier, self.dropped_bits);
+        points.extend((self.count > 0).then_some(self.last));
+        points
     }
 
     pub(super) fn curve(
@@ -114,16 +149,16 @@ impl Series {
         now_ms: u64,
     ) -> Curve {
         let (span, flight) = drawn.span();
-        let spent = self.points.last().map_or(Nanos::ZERO, |(_, spent)| Nanos::new(*spent));
+        let spent = Nanos::new(self.last.spent);
         let planned = |at_ms| match drawn.reported {
             Some(reported) => reported.planned_from((now_ms, spent), self.limit(), at_ms),
             None => drawn.plan.planned(state, at_ms),
         };
         let end_of = |part: u64| (self.start_ms + (part + 1) * self.every_ms).min(flight.end_ms);
-        let past = (self.first..).zip(&self.points).map(|(part, (planned, spent))| CurvePoint {
+        let past = (u64::from(self.first)..).zip(self.points()).map(|(part, point)| CurvePoint {
             at_unix_ms: end_of(part).min(self.last_ms),
-            target: Nanos::new(*planned),
-            spent: Some(Nanos::new(*spent)),
+            target: Nanos::new(point.planned),
+            spent: Some(Nanos::new(point.spent)),
         });
         let coming = (0..CURVE_POINTS).map(end_of).filter(|at_ms| now_ms < *at_ms);
         let mut points: Vec<_> = past.collect();
@@ -145,3 +180,33 @@ impl Series {
         }
     }
 }
+
+/// What was planned grows evenly as a rule, and what was spent little or not at all: of the first the change of its
+/// growth is kept, of the second its growth.
+fn pack(points: &[Point], dropped_bits: u8) -> Box<[u8]> {
+    let mut bytes = Vec::with_capacity(points.len() * 8);
+    let (mut growth, mut before) = (0, Point::default());
+    for point in points {
+        let planned = point.planned >> dropped_bits;
+        put_difference(&mut bytes, growth, planned.wrapping_sub(before.planned));
+        put_difference(&mut bytes, before.spent, point.spent);
+        growth = planned.wrapping_sub(before.planned);
+        before = Point { planned, spent: point.spent };
+    }
+    bytes.into()
+}
+
+fn unpack(mut bytes: &[u8], dropped_bits: u8) -> Vec<Point> {
+    let mut points = Vec::new();
+    let (mut growth, mut before) = (0, Point::default());
+    while !bytes.is_empty() {
+        growth = take_difference(&mut bytes, growth);
+        let planned = before.planned.wrapping_add(growth);
+        before = Point { planned, spent: take_difference(&mut bytes, before.spent) };
+        points.push(Point { planned: planned << dropped_bits, spent: before.spent });
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests;

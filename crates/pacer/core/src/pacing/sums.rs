@@ -8,11 +8,17 @@ use crate::strategy::Observed;
 /// a clock put in between.
 const PERIODS: usize = 3;
 
-/// Cumulative figures of one campaign, by shard.
+/// Cumulative figures of one campaign.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     /// Of the processes before.
     carried: Observed,
+    /// Of this one. None until a shard has seen it: most campaigns of many come to no request.
+    by_shard: Option<Box<ShardSums>>,
+}
+
+#[derive(Debug, Default)]
+struct ShardSums {
     seen: Vec<Seen>,
     wins: Vec<(u16, Period, u64)>,
     /// Won in periods that are not kept apart any more, and the last of these.
@@ -22,13 +28,34 @@ pub(super) struct Sums {
 
 impl Sums {
     pub(super) fn see(&mut self, shard: u16, seen: Seen, shards: u16) {
+        self.by_shard.get_or_insert_default().see(shard, seen, shards);
+    }
+
+    pub(super) fn report(&mut self, shard: u16, report: &Report, shards: u16) {
+        self.by_shard.get_or_insert_default().report(shard, report, shards);
+    }
+
+    /// Goes on from what processes before came to.
+    pub(super) const fn carry(&mut self, totals: Observed) {
+        self.carried = totals;
+    }
+
+    /// Since the campaign was paced first; what is spent is the ledger's.
+    pub(super) fn totals(&self) -> Observed {
+        let own = self.by_shard.as_ref().map(|sums| sums.totals());
+        self.carried.plus(own.unwrap_or_default())
+    }
+}
+
+impl ShardSums {
+    fn see(&mut self, shard: u16, seen: Seen, shards: u16) {
         self.seen.resize(usize::from(shards), Seen::default());
         let known = &mut self.seen[usize::from(shard)];
         known.requests = known.requests.max(seen.requests);
         known.bids = known.bids.max(seen.bids);
     }
 
-    pub(super) fn report(&mut self, shard: u16, report: &Report, shards: u16) {
+    fn report(&mut self, shard: u16, report: &Report, shards: u16) {
         if self.over.is_some_and(|over| report.period <= over) {
             return; // What is won so late is counted by nobody but the ledger.
         }
@@ -47,18 +74,12 @@ impl Sums {
         }
     }
 
-    /// Goes on from what processes before came to.
-    pub(super) const fn carry(&mut self, totals: Observed) {
-        self.carried = totals;
-    }
-
-    /// Since the campaign was paced first; what is spent is the ledger's.
-    pub(super) fn totals(&self) -> Observed {
-        self.carried.plus(Observed {
+    fn totals(&self) -> Observed {
+        Observed {
             requests: self.seen.iter().map(|seen| seen.requests).sum(),
             bids: self.seen.iter().map(|seen| seen.bids).sum(),
             wins: self.won_before + self.wins.iter().map(|(_, _, won)| won).sum::<u64>(),
             spent: 0,
-        })
+        }
     }
 }

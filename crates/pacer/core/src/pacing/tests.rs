@@ -119,7 +119,9 @@ impl Market {
 
     fn define(&mut self, version: u64, flight: (u64, u64), pacing: &Pacing) {
         let definition = campaign(0, version, flight);
-        self.pacer.define(&definition, Some(pacing), self.now_ms).expect("it can be paced");
+        self.pacer
+            .define(&definition, Some(&pacing.clone().into()), self.now_ms)
+            .expect("it can be paced");
     }
 
     /// Two requests a second, each worth 1,000 and sold for 0 to 999 to the next best, until then.
@@ -226,7 +228,7 @@ fn whoever_has_no_limit_or_no_strategy_bids_at_value() {
     purses.set(1, |funds| funds.life = limited(5, 0));
     let flight = (START_MS, START_MS + DAY_MS);
     let dual = pacing(Settings::default());
-    pacer.define(&campaign(0, 1, flight), Some(&dual), START_MS).unwrap();
+    pacer.define(&campaign(0, 1, flight), Some(&dual.clone().into()), START_MS).unwrap();
     pacer.define(&campaign(1, 1, flight), None, START_MS).unwrap();
     let mut told = Vec::new();
     for at in 0..100 {
@@ -235,7 +237,7 @@ fn whoever_has_no_limit_or_no_strategy_bids_at_value() {
     assert_eq!(told, [(Slot(0), Pace::FULL)]);
     // A strategy that is taken away leaves nothing behind.
     purses.set(0, |funds| funds.day = limited(0, 0));
-    pacer.define(&campaign(0, 2, flight), Some(&dual), START_MS + 100_000).unwrap();
+    pacer.define(&campaign(0, 2, flight), Some(&dual.clone().into()), START_MS + 100_000).unwrap();
     (100..200).for_each(|at| pacer.turn(START_MS + at * 1_000, &purses, 10, &mut told));
     assert_eq!(told.last(), Some(&(Slot(0), Pace::NONE)));
     assert_eq!(pacer.pace(Slot(0)), Some(Pace::NONE));
@@ -354,7 +356,11 @@ fn what_comes_twice_late_or_out_of_order_changes_nothing() {
         purses.set(0, |funds| funds.day = limited(1_000_000, 0));
         let adaptive = pacing(Settings::SlotDual(SlotDual { follow: 1.0, ..SlotDual::default() }));
         pacer
-            .define(&campaign(0, 1, (START_MS, START_MS + DAY_MS)), Some(&adaptive), START_MS)
+            .define(
+                &campaign(0, 1, (START_MS, START_MS + DAY_MS)),
+                Some(&adaptive.clone().into()),
+                START_MS,
+            )
             .unwrap();
         for at in 1..500_u64 {
             let period = 100 + u32::try_from(at / 50).unwrap();
@@ -407,7 +413,9 @@ fn work_is_bounded_and_spread_over_the_slot() {
     for slot in 0..COUNT {
         purses.set(slot, |funds| funds.day = limited(1_000_000, 0));
         let flight = (START_MS, START_MS + 10 * DAY_MS);
-        pacer.define(&campaign(slot, 1, flight), Some(&pacing(Settings::Asap)), START_MS).unwrap();
+        pacer
+            .define(&campaign(slot, 1, flight), Some(&pacing(Settings::Asap).into()), START_MS)
+            .unwrap();
     }
     let mut told = Vec::new();
     // A turn looks at so many and no more, though all are due.
@@ -450,7 +458,7 @@ fn hours_that_are_closed_are_not_planned_for() {
     let mut definition = campaign(0, 1, (START_MS, START_MS + 10 * DAY_MS));
     definition.daypart = (6..12).fold(Daypart::NEVER, Daypart::with);
     let asap = pacing(Settings::Asap);
-    market.pacer.define(&definition, Some(&asap), START_MS).unwrap();
+    market.pacer.define(&definition, Some(&asap.clone().into()), START_MS).unwrap();
     market.run(START_MS + 60_000);
     let target = |market: &Market, hour: u64| {
         let points = market.curve().points;
@@ -474,7 +482,7 @@ fn what_was_learned_of_the_day_before_makes_the_curve_of_the_next() {
     purses.set(0, |funds| funds.day = limited(1_000_000, 0));
     let learned = Pacing { forecast: Expected::Learned, ..pacing(Settings::Asap) };
     let flight = (START_MS, START_MS + 10 * DAY_MS);
-    pacer.define(&campaign(0, 1, flight), Some(&learned), START_MS).unwrap();
+    pacer.define(&campaign(0, 1, flight), Some(&learned.clone().into()), START_MS).unwrap();
     let (mut requests, mut told) = (0, Vec::new());
     let target = |pacer: &Pacer, at_ms: u64| {
         let curve = pacer.curve(Slot(0), at_ms).expect("it follows one");
@@ -523,7 +531,7 @@ fn each_way_in_which_pacing_is_refused() {
         change(&mut pacing);
         let mut pacer = pacer(1);
         let flight = (START_MS, START_MS + DAY_MS);
-        let refused = pacer.define(&campaign(0, 1, flight), Some(&pacing), START_MS);
+        let refused = pacer.define(&campaign(0, 1, flight), Some(&pacing.clone().into()), START_MS);
         assert_eq!(refused.map_err(|error| error.to_string()), Err(want.to_owned()));
         assert_eq!(pacer.counts(), (1, 0), "nothing is changed");
     };
@@ -544,7 +552,7 @@ fn each_way_in_which_pacing_is_refused() {
     }
     let mut closed = campaign(0, 1, (START_MS, START_MS + DAY_MS));
     closed.daypart = Daypart::NEVER;
-    let refused = pacer(1).define(&closed, Some(&pacing(Settings::Asap)), START_MS);
+    let refused = pacer(1).define(&closed, Some(&pacing(Settings::Asap).into()), START_MS);
     assert_eq!(refused, Err(PacingError::NeverOpen));
 }
 

@@ -18,7 +18,7 @@ const EPOCH_HOUR: u64 = 3 * 24;
 /// A weight for each hour of the week: 0 while the campaign is closed, else in proportion to the
 /// traffic that is expected. Hour 0 is Monday, midnight to one, in the account's zone. Shared by
 /// all campaigns that have the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Week {
     /// What all hours before each weigh, and last the whole week.
     before: Arc<[u64; HOURS + 1]>,
@@ -49,6 +49,17 @@ impl Week {
             *weight = if is_open(hour) { (*weight).max(1) } else { 0 };
         }
         Self::weighted(&weights)
+    }
+
+    /// Whether it has clones.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.before) > 1
+    }
+
+    /// Whether it is a clone of the other.
+    #[cfg(test)]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.before, &other.before)
     }
 
     /// What an hour weighs.

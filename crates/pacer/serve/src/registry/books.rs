@@ -122,7 +122,10 @@ impl<R> Books<R> {
     }
 
     /// All that the exchange is told.
-    pub(super) fn published(&self, number: u64) -> Published<R> {
+    pub(super) fn published(&self, number: u64) -> Published<R>
+    where
+        R: Clone,
+    {
         let live = self.accounts.iter().filter(|(_, entry)| !entry.record.is_removed);
         let accounts = live.filter_map(|(id, entry)| {
             let account = entry.value.as_ref()?;
@@ -143,7 +146,7 @@ impl<R> Books<R> {
                 slot: entry.record.slot?,
                 version: entry.version,
                 account: Arc::clone(account),
-                rules: Arc::clone(&campaign.rules),
+                rules: campaign.rules.clone(),
                 is_open: is_account_open && !campaign.is_paused && !of.record.is_removed,
             })
         });
@@ -198,7 +201,7 @@ impl<R> Books<R> {
             late_holdback: campaign.late_holdback,
             is_paused: campaign.is_paused,
         };
-        Some(CampaignOrder { definition, pacing: Some(campaign.pacing.clone()) })
+        Some(CampaignOrder { definition, pacing: Some(Arc::clone(&campaign.pacing)) })
     }
 
     /// What is shown of a definition.

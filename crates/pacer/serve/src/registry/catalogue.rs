@@ -45,7 +45,7 @@ pub struct PublishedCampaign<R> {
     /// Its account's id.
     pub account: Arc<str>,
     /// The exchange's part.
-    pub rules: Arc<R>,
+    pub rules: R,
     /// Whether neither it nor its account is paused.
     pub is_open: bool,
 }

@@ -40,9 +40,15 @@ impl AccountFacts {
 }
 
 /// The exchange's part of a campaign: whom it is for, what it shows, what it bids.
-pub trait Rules: Send + Sync + Sized + 'static {
+pub trait Rules: Clone + Send + Sync + Sized + 'static {
+    /// What rules that are read together share.
+    type Shared: Default;
+
     /// Declares and reads its keys of a campaign's table, beside the money's.
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self;
+
+    /// Has it share what rules before it had too: many campaigns of a file differ in little.
+    fn share(&mut self, shared: &mut Self::Shared);
 
     /// Whether its price is not for a strategy to change.
     fn is_fixed_price(&self) -> bool;
@@ -89,12 +95,12 @@ pub struct Campaign<R> {
     pub late_holdback: Holdback,
     /// Whether it may not spend.
     pub is_paused: bool,
-    /// How it spends.
-    pub pacing: Pacing,
+    /// How it spends. Campaigns of a file that spend alike share it.
+    pub pacing: Arc<Pacing>,
     /// The rest.
-    pub rules: Arc<R>,
+    pub rules: R,
     /// What is to be told of how it was understood.
-    pub notes: Vec<String>,
+    pub notes: Box<[String]>,
 }
 
 impl Account {
@@ -164,8 +170,8 @@ impl<R: Rules> Campaign<R> {
             daypart: dayparts.and_then(always).unwrap_or(Daypart::ALWAYS),
             late_holdback,
             is_paused,
-            pacing,
-            rules: Arc::new(rules),
+            pacing: pacing.into(),
+            rules,
             notes: [("start", &start), ("end", &end)].into_iter().filter_map(noted).collect(),
         }
     }

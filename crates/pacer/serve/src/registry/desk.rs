@@ -3,6 +3,8 @@
 //!
 //! Owns the words of it. Who answers is not known here.
 
+use std::sync::Arc;
+
 use pacer_core::ledger::{AccountId, AccountWhy, CampaignDefinition, Holdback, Limits, Spend, Why};
 use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Curve, Pacing};
@@ -52,7 +54,7 @@ pub struct CampaignOrder {
     /// Its money.
     pub definition: CampaignDefinition,
     /// How it spends; `None` for seats, which bid what they like.
-    pub pacing: Option<Pacing>,
+    pub pacing: Option<Arc<Pacing>>,
 }
 
 /// The ledger's thread and its store. Callers are blocked until it answers, or a few seconds.

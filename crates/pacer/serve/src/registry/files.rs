@@ -337,7 +337,7 @@ impl<'p, R: Rules> Plan<'p, R> {
                 }
                 before => {
                     let (version, action) = next(before);
-                    let warnings = value.notes.clone();
+                    let warnings = value.notes.to_vec();
                     let becomes = Becomes::Campaign(Entry { version, record, value: Some(value) });
                     self.steps.push(Step {
                         id,

@@ -4,6 +4,8 @@
 //! Owns the keys, and what is refused in them. What they mean, and what the strategies do, is
 //! pacer-core's.
 
+use std::sync::Arc;
+
 use pacer_core::pacing::{Expected, Pacing};
 use pacer_core::strategy::{HOURS, Pricing, Settings, Week};
 use runtime::config::{Optional, Section};
@@ -25,6 +27,24 @@ const GAINS: [(&str, &str); 12] = [
     ("step", "Of adaptive: what the step size is scaled by, 0.01 to 100."),
     ("ahead", "How far the curve runs ahead of the traffic, 0 to 1."),
 ];
+
+/// How the campaigns of a file spend: most in one of few ways.
+#[derive(Debug, Default)]
+pub(super) struct Pacings(Vec<Arc<Pacing>>);
+
+/// Ways that are compared with at the most: each campaign of a file is.
+const PACINGS_MAX: usize = 64;
+
+impl Pacings {
+    /// Has a campaign share its pacing with one before it that had the same.
+    pub(super) fn share(&mut self, own: &mut Arc<Pacing>) {
+        match self.0.iter().find(|known| *known == own) {
+            Some(same) => *own = Arc::clone(same),
+            None if self.0.len() < PACINGS_MAX => self.0.push(Arc::clone(own)),
+            None => (),
+        }
+    }
+}
 
 /// Declares and reads a campaign's table `strategy`.
 pub(super) fn read(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {

@@ -15,6 +15,7 @@ use super::changes::label;
 use super::definition::{Account, AccountFacts, Campaign, Rules};
 use super::json::{problem, toml_of};
 use super::nearest::nearest;
+use super::pacing::Pacings;
 use super::packed::{Packed, Packer};
 use super::{RegistryOptions, cross};
 
@@ -274,9 +275,12 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
         of.enumerate().for_each(|it| name(Kind::Account, it));
         let of = campaigns.iter().map(|(line, campaign)| (&*campaign.id, *line));
         of.enumerate().for_each(|it| name(Kind::Campaign, it));
-        // All of an account's campaigns have its name once.
+        // All of an account's campaigns have its name once, and what else many of them say.
         let own = own.borrow();
+        let (mut shared, mut pacings) = (R::Shared::default(), Pacings::default());
         for (_, campaign) in &mut campaigns {
+            campaign.rules.share(&mut shared);
+            pacings.share(&mut campaign.pacing);
             if let Some((name, _)) = own.get_key_value(&campaign.account) {
                 campaign.account = Arc::clone(name);
             }

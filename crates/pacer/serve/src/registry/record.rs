@@ -38,9 +38,9 @@ pub struct Record {
 }
 
 /// What the API says over a file, until the file says something else: by key, both as they were.
-/// `null` stands for a key that is not given.
+/// `null` stands for a key that is not given. None if nothing is held, as of most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held(Map<String, Value>);
+pub struct Held(Option<Box<Map<String, Value>>>);
 
 /// The keys that the API may hold over a file.
 pub(super) const HOLDABLE: [&str; 4] = ["paused", "budget", "daily_budget", "hourly_budget"];
@@ -50,12 +50,23 @@ impl Held {
     pub(super) fn hold(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {
         for (key, is) in changes {
             let was = given.get(key).cloned().unwrap_or_default();
+            let held = self.0.get_or_insert_default();
             if *is == was {
-                self.0.remove(key);
+                held.remove(key);
             } else {
-                self.0.insert(key.clone(), json!({ "is": is, "was": was }));
+                held.insert(key.clone(), json!({ "is": is, "was": was }));
             }
         }
+        self.0.take_if(|held| held.is_empty());
+    }
+
+    /// None if `held` is empty.
+    fn of(held: Map<String, Value>) -> Self {
+        Self((!held.is_empty()).then(|| Box::new(held)))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.iter().flat_map(|held| held.iter())
     }
 
     /// What still holds, now that the file gives something else: a key that it has changed is the
@@ -64,22 +75,22 @@ impl Held {
     pub(super) fn over(&self, given: &Map<String, Value>) -> Self {
         let stands =
             |key: &str, held: &Value| held["was"] == given.get(key).cloned().unwrap_or_default();
-        let kept = self.0.iter().filter(|(key, held)| stands(key, held));
-        Self(kept.map(|(key, held)| (key.clone(), held.clone())).collect())
+        let kept = self.iter().filter(|(key, held)| stands(key, held));
+        Self::of(kept.map(|(key, held)| (key.clone(), held.clone())).collect())
     }
 
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 
     /// The keys that are held.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.iter().map(|(key, _)| key.as_str())
     }
 
     fn patch(&self) -> Map<String, Value> {
-        self.0.iter().map(|(key, held)| (key.clone(), held["is"].clone())).collect()
+        self.iter().map(|(key, held)| (key.clone(), held["is"].clone())).collect()
     }
 }
 
@@ -111,7 +122,8 @@ impl Record {
             Origin::File(path) => Some(path.display().to_string()),
         };
         let (slot, file) = (Value::from(self.slot.map(|slot| slot.0)), Value::from(file));
-        let (is_removed, held) = (self.is_removed, Value::from(self.held.0.clone()));
+        let (is_removed, held) =
+            (self.is_removed, Value::from(self.held.0.as_deref().cloned().unwrap_or_default()));
         let record = format!(
             r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
         );
@@ -126,7 +138,7 @@ impl Record {
             _ => None,
         };
         let given = packer.pack(&Value::from(object("definition")?).to_string());
-        let held = Held(object("held")?);
+        let held = Held::of(object("held")?);
         let slot = match &record["slot"] {
             Value::Null => None,
             slot => Some(Slot(u32::try_from(slot.as_u64()?).ok()?)),

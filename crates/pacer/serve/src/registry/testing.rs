@@ -293,6 +293,8 @@ pub struct PriceRules {
 }
 
 impl Rules for PriceRules {
+    type Shared = ();
+
     fn read(s: &mut Section<'_>, account: &AccountFacts) -> Self {
         let (value, price) = s.section("bid", "What it bids.", |s| {
             let value = s.text("value", Optional("2.50"), "The most.");
@@ -304,6 +306,8 @@ impl Rules for PriceRules {
         });
         Self { value, price, currency: account.currency.to_string() }
     }
+
+    fn share(&mut self, (): &mut ()) {}
 
     fn is_fixed_price(&self) -> bool {
         self.price.is_some()

@@ -296,8 +296,8 @@ fn who_may_pay_more_in_a_higher_class_goes_first() {
     let under = |slot: u32, account: &str, deals: &[&str]| {
         let deals = deals.iter().map(|deal| Box::from(*deal)).collect();
         let mut campaign = usual(slot, account, "2");
-        let rules =
-            Rules { targeting: CampaignTargeting { deals, ..any() }, ..(*campaign.rules).clone() };
+        let targeting = CampaignTargeting { deals, ..any() }.into();
+        let rules = Rules { targeting, ..(*campaign.rules).clone() };
         campaign.rules = rules.into();
         campaign
     };
@@ -455,8 +455,11 @@ fn a_catalogue_that_is_renewed_is_as_one_that_is_new() {
         change(&mut campaigns);
         campaigns
     };
-    let with =
-        |rules: &Rules, targeting, creatives| Rules { targeting, creatives, ..rules.clone() };
+    let with = |rules: &Rules, targeting: CampaignTargeting, creatives| Rules {
+        targeting: targeting.into(),
+        creatives,
+        ..rules.clone()
+    };
     let changes = [
         change(|all| all[0] = usual(0, "a", "0.7")),
         change(|all| all[0].id = "another".into()),

@@ -26,7 +26,7 @@ pub(super) fn banner() -> CreativeSpec {
 /// Worth 2.00, with that creative.
 pub(super) fn rules(targeting: CampaignTargeting, creatives: Vec<CreativeSpec>) -> Rules {
     let creatives = creatives.into_iter().map(|spec| Creative::new(spec).unwrap()).collect();
-    Rules { price: Price::Value(cpm("2")), targeting, creatives }
+    Rules { price: Price::Value(cpm("2")), targeting: targeting.into(), creatives }
 }
 
 /// Number `slot`, in US dollars.

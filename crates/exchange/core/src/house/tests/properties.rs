@@ -149,7 +149,7 @@ fn campaigns(draws: &mut Draws<'_>) -> (Vec<Campaign>, Specs) {
             slot: pacer_core::messages::Slot(slot * 3),
             account: draws.pick(&ACCOUNTS).into(),
             currency: currency(draws.pick(&["USD", "USD", "EUR", "JPY", "CHF"])),
-            rules: Rules { price, targeting: targeting(draws), creatives }.into(),
+            rules: Rules { price, targeting: targeting(draws).into(), creatives }.into(),
         }
     };
     ((0..count).map(&mut campaign).collect(), specs)

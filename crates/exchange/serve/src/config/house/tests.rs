@@ -109,7 +109,7 @@ duration_s = 15
     let video = CreativeSpec { duration_s: Some(15), ..video };
     let creatives = [banner, video].map(|spec| Creative::new(spec).unwrap()).into();
     let price = Price::Fixed(Cpm::new(2_500_000).unwrap());
-    assert_eq!(*rules.0, Rules { price, targeting, creatives });
+    assert_eq!(*rules.0, Rules { price, targeting: targeting.into(), creatives });
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_is_described_is_read() {
     let least = format!("[bid]\nvalue = \"1\"\n{CREATIVE}");
     check(&least, &[]);
     let rules = parse("campaign.toml", &least, read).unwrap();
-    assert_eq!(rules.0.targeting, CampaignTargeting::default());
+    assert_eq!(*rules.0.targeting, CampaignTargeting::default());
     assert!(!rules.is_fixed_price());
 }
 

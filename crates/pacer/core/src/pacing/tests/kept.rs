@@ -1,5 +1,7 @@
 //! A pacer that is given what another kept goes on as that one would have.
 
+use std::sync::Arc;
+
 use super::super::kept::tests::encoded;
 use super::*;
 use crate::strategy::Pid;
@@ -29,7 +31,8 @@ impl Market {
         for kept in kept(&self.pacer) {
             next.restore(Kept::decode(&encoded(&kept)).expect("it was written"));
         }
-        next.define(definition, Some(pacing), self.now_ms).expect("it can be paced");
+        next.define(definition, Some(&pacing.clone().into()), self.now_ms)
+            .expect("it can be paced");
         self.pacer = next;
         self.seen_before = self.requests;
         self.pace = Pace::FULL;
@@ -245,7 +248,7 @@ fn all_are_kept_once_in_parts_and_those_without_a_strategy_not() {
     let purses = Purses::default();
     let mut first = pacer(1);
     let flight = (START_MS, START_MS + DAY_MS);
-    let even = pacing(Settings::Even);
+    let even = Arc::new(pacing(Settings::Even));
     for slot in [0, 1, 5, 8, 9, 20] {
         let paced = (slot != 8).then_some(&even);
         first.define(&campaign(slot, 1, flight), paced, START_MS).unwrap();
@@ -297,7 +300,7 @@ fn whatever_can_be_read_can_be_gone_on_from() {
         resumed += 1;
         let mut next = pacer(1);
         next.restore(kept);
-        next.define(&campaign(0, 1, MONTH), Some(&learned), market.now_ms).unwrap();
+        next.define(&campaign(0, 1, MONTH), Some(&learned.clone().into()), market.now_ms).unwrap();
         for ahead_ms in [0, SLOT_MS / 2, SLOT_MS, 3 * SLOT_MS, HOUR_MS, DAY_MS, 3 * DAY_MS] {
             let now_ms = market.now_ms + ahead_ms;
             next.seen(0, Slot(0), seen(ahead_ms));

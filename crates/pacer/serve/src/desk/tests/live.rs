@@ -200,7 +200,8 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     let folder = tempfile::tempdir().unwrap();
     let mut till = Till::first(folder.path(), 2);
     let pacing = |settings, is_fixed_price| {
-        Some(Pacing { settings, ahead: 0.0, forecast: Expected::Uniform, is_fixed_price })
+        let forecast = Expected::Uniform;
+        Some(Pacing { settings, ahead: 0.0, forecast, is_fixed_price }.into())
     };
     let mut even = campaign(0, 1_000_000_000_000);
     even.definition.limits.day = Some(money(5_000));

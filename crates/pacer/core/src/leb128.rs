@@ -1,0 +1,66 @@
+//! Numbers in as few bytes as they need (LEB128), for what is kept in memory alone: nothing of it is stored.
+
+/// Appends a number: seven bits a byte, the lowest first.
+pub(crate) fn put(bytes: &mut Vec<u8>, mut word: u64) {
+    while word > 0x7f {
+        bytes.push(0x80 | u8::try_from(word & 0x7f).expect("seven bits"));
+        word >>= 7;
+    }
+    bytes.push(u8::try_from(word).expect("seven bits"));
+}
+
+/// Takes the first number of those that were put there.
+pub(crate) fn take(bytes: &mut &[u8]) -> u64 {
+    let (mut word, mut shift) = (0, 0);
+    loop {
+        let (first, rest) = bytes.split_first().expect("it was packed whole");
+        *bytes = rest;
+        word |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return word;
+        }
+        shift += 7;
+    }
+}
+
+/// Appends how much more `to` is than `from`, modulo 2^64: few bytes where they are close, either way.
+pub(crate) fn put_difference(bytes: &mut Vec<u8>, from: u64, to: u64) {
+    let difference = to.wrapping_sub(from);
+    let is_negative = difference >> 63;
+    put(bytes, difference << 1 ^ is_negative.wrapping_neg());
+}
+
+/// What is so much more than `from`.
+pub(crate) fn take_difference(bytes: &mut &[u8], from: u64) -> u64 {
+    let folded = take(bytes);
+    from.wrapping_add(folded >> 1 ^ (folded & 1).wrapping_neg())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn differences_come_out_as_they_went_in(pairs in prop::collection::vec(any::<(u64, u64)>(), 0..20)) {
+            let mut bytes = Vec::new();
+            pairs.iter().for_each(|(from, to)| put_difference(&mut bytes, *from, *to));
+            let mut rest = bytes.as_slice();
+            for (from, to) in pairs {
+                prop_assert_eq!(take_difference(&mut rest, from), to);
+            }
+            prop_assert!(rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_close_takes_a_byte() {
+        for (from, to) in [(7, 7), (7, 70), (70, 7), (u64::MAX, 3), (3, u64::MAX)] {
+            let mut bytes = Vec::new();
+            put_difference(&mut bytes, from, to);
+            assert_eq!(bytes.len(), 1, "{from} {to}");
+        }
+    }
+}
