@@ -9,12 +9,14 @@
 
 mod gap;
 mod kind;
+mod plain;
 mod reader;
 mod watermark;
 mod writer;
 
 pub use gap::Gap;
 pub use kind::Kind;
+pub use plain::{MessageFields, PlainFields, PlainValue};
 pub use reader::{Bytes, Fixed64, Malformed, Reader, Value, Varint, check_version};
 pub use watermark::Watermark;
 pub use writer::Writer;

@@ -38,13 +38,13 @@ pub trait Value<'b>: Sized {
 /// A number, as most are.
 #[derive(Clone, Copy, Debug)]
 pub struct Varint {
-    number: u32,
-    value: u64,
+    pub(crate) number: u32,
+    pub(crate) value: u64,
 }
 
 /// A number of always the same length.
 #[derive(Clone, Copy, Debug)]
-pub struct Fixed64(u64);
+pub struct Fixed64(pub(crate) u64);
 
 /// The same of four bytes: only what ends a record.
 struct Fixed32(u32);
@@ -52,8 +52,8 @@ struct Fixed32(u32);
 /// Text, bytes, a message, or packed numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'b> {
-    number: u32,
-    bytes: &'b [u8],
+    pub(crate) number: u32,
+    pub(crate) bytes: &'b [u8],
 }
 
 /// Why bytes are no record.
@@ -271,6 +271,11 @@ impl<'b> Reader<'b> {
             }
         }
         Err(Malformed::Varint(number))
+    }
+
+    /// What has not been read.
+    pub(crate) const fn rest(&self) -> &'b [u8] {
+        self.rest
     }
 
     fn array<const N: usize>(&mut self, number: u32) -> Result<[u8; N], Malformed> {

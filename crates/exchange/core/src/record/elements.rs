@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use events::{Bytes, Fixed64, Malformed, Reader, Varint, fields};
+use events::{Bytes, Fixed64, Malformed, MessageFields, Reader, Varint, fields};
 use openrtb::{DealMask, IMPS_MAX};
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
@@ -14,51 +14,51 @@ use crate::record::{
 };
 use crate::{Ask, Fate, NotAsked, ResponseFate};
 
-pub(super) fn moments(mut reader: Reader<'_>) -> Result<Moments, Malformed> {
+pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Moments, Malformed> {
     use fields::moments as number;
     let moments = Moments {
-        parsed: reader.take(number::PARSED_US, duration)?,
-        asked: reader.take(number::ASKED_US, duration)?,
-        closed: reader.take(number::CLOSED_US, duration)?,
-        cleared: reader.take(number::CLEARED_US, duration)?,
-        answered: reader.take(number::ANSWERED_US, duration)?,
-        left_us: reader.take(number::LEFT_US, Varint::sint)?.unwrap_or(0),
+        parsed: message.take(number::PARSED_US, duration)?,
+        asked: message.take(number::ASKED_US, duration)?,
+        closed: message.take(number::CLOSED_US, duration)?,
+        cleared: message.take(number::CLEARED_US, duration)?,
+        answered: message.take(number::ANSWERED_US, duration)?,
+        left_us: message.take(number::LEFT_US, Varint::sint)?.unwrap_or(0),
     };
-    reader.finish()?;
+    message.finish()?;
     Ok(moments)
 }
 
-pub(super) fn terms(mut reader: Reader<'_>) -> Result<TermsRecord, Malformed> {
+pub(super) fn terms<'b>(mut message: impl MessageFields<'b>) -> Result<TermsRecord, Malformed> {
     use fields::terms as number;
-    let currency = reader.take(number::CURRENCY, currency)?;
+    let currency = message.take(number::CURRENCY, currency)?;
     let terms = TermsRecord {
         currency: currency.ok_or(Malformed::Value(number::CURRENCY))?,
-        auction_type: code(&mut reader, number::AUCTION_TYPE)?,
-        increment: reader.take(number::INCREMENT_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
-        notices: code(&mut reader, number::NOTICES)?,
-        bids_returned: code(&mut reader, number::BIDS_RETURNED)?,
+        auction_type: code(&mut message, number::AUCTION_TYPE)?,
+        increment: message.take(number::INCREMENT_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        notices: code(&mut message, number::NOTICES)?,
+        bids_returned: code(&mut message, number::BIDS_RETURNED)?,
     };
-    reader.finish()?;
+    message.finish()?;
     Ok(terms)
 }
 
-pub(super) fn imp(mut reader: Reader<'_>) -> Result<ImpRecord<'_>, Malformed> {
+pub(super) fn imp<'b>(mut message: impl MessageFields<'b>) -> Result<ImpRecord<'b>, Malformed> {
     use fields::imp as number;
     let formats = |field: Varint| field.known(|set| u8::try_from(set).ok());
-    let id = reader.take(number::ID, Bytes::text)?.unwrap_or("");
-    let formats = reader.take(number::FORMATS, formats)?.unwrap_or(0);
-    let is_private = reader.take(number::IS_PRIVATE, Varint::flag)?.unwrap_or(false);
-    let bidfloor = reader.take(number::BIDFLOOR_MICROS, cpm)?.unwrap_or(Cpm::ZERO);
-    let shown_floor = reader.take(number::SHOWN_FLOOR_MICROS, cpm)?.unwrap_or(bidfloor);
-    let fee = reader.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO);
+    let id = message.take(number::ID, Bytes::text)?.unwrap_or("");
+    let formats = message.take(number::FORMATS, formats)?.unwrap_or(0);
+    let is_private = message.take(number::IS_PRIVATE, Varint::flag)?.unwrap_or(false);
+    let bidfloor = message.take(number::BIDFLOOR_MICROS, cpm)?.unwrap_or(Cpm::ZERO);
+    let shown_floor = message.take(number::SHOWN_FLOOR_MICROS, cpm)?.unwrap_or(bidfloor);
+    let fee = message.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO);
     let multiplier = |field: Varint| field.known(multiplier);
-    let multiplier = reader.take(number::MULTIPLIER_MILLIONTHS, multiplier)?;
+    let multiplier = message.take(number::MULTIPLIER_MILLIONTHS, multiplier)?;
     let multiplier = multiplier.unwrap_or(Multiplier::ONE);
-    let net = reader.take(number::BIDFLOOR_NET_MICROS, cpm)?;
-    let of = reader.take(number::BIDFLOOR_CURRENCY, currency)?;
+    let net = message.take(number::BIDFLOOR_NET_MICROS, cpm)?;
+    let of = message.take(number::BIDFLOOR_CURRENCY, currency)?;
     let bidfloor_net = net.zip(of).map(|(amount, currency)| Price { amount, currency });
-    let is_floor_plain = reader.take(number::IS_FLOOR_PLAIN, Varint::flag)?.unwrap_or(false);
-    reader.finish()?;
+    let is_floor_plain = message.take(number::IS_FLOOR_PLAIN, Varint::flag)?.unwrap_or(false);
+    message.finish()?;
     Ok(ImpRecord {
         id,
         formats,
@@ -72,76 +72,89 @@ pub(super) fn imp(mut reader: Reader<'_>) -> Result<ImpRecord<'_>, Malformed> {
     })
 }
 
-pub(super) fn deal(mut reader: Reader<'_>) -> Result<DealRecord<'_>, Malformed> {
+pub(super) fn deal<'b>(mut message: impl MessageFields<'b>) -> Result<DealRecord<'b>, Malformed> {
     use fields::deal as number;
     let class = |field: Varint| field.known(|class| u8::try_from(class).ok());
     let deal = DealRecord {
-        imp: reader.take(number::IMP, Varint::position)?.unwrap_or(0),
-        id: reader.take(number::ID, Bytes::text)?.unwrap_or(""),
-        auction_type: code(&mut reader, number::AUCTION_TYPE)?,
-        class: reader.take(number::CLASS, class)?.unwrap_or(0),
-        fee: reader.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO),
-        discount: reader.take(number::DISCOUNT_PPM, ppm)?.unwrap_or(Ppm::ZERO),
-        floor: reader.take(number::FLOOR_MICROS, cpm)?,
-        is_floor_plain: reader.take(number::IS_FLOOR_PLAIN, Varint::flag)?.unwrap_or(false),
+        imp: message.take(number::IMP, Varint::position)?.unwrap_or(0),
+        id: message.take(number::ID, Bytes::text)?.unwrap_or(""),
+        auction_type: code(&mut message, number::AUCTION_TYPE)?,
+        class: message.take(number::CLASS, class)?.unwrap_or(0),
+        fee: message.take(number::FEE_PPM, ppm)?.unwrap_or(Ppm::ZERO),
+        discount: message.take(number::DISCOUNT_PPM, ppm)?.unwrap_or(Ppm::ZERO),
+        floor: message.take(number::FLOOR_MICROS, cpm)?,
+        is_floor_plain: message.take(number::IS_FLOOR_PLAIN, Varint::flag)?.unwrap_or(false),
     };
-    reader.finish()?;
+    message.finish()?;
     Ok(deal)
 }
 
-pub(super) fn not_asked(mut reader: Reader<'_>) -> Result<(usize, NotAsked), Malformed> {
+pub(super) fn not_asked<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<(usize, NotAsked), Malformed> {
     use fields::not_asked as number;
-    let dsp = reader.take(number::DSP, Varint::position)?.unwrap_or(0);
-    let reason = code(&mut reader, number::REASON)?;
-    reader.finish()?;
+    let dsp = message.take(number::DSP, Varint::position)?.unwrap_or(0);
+    let reason = code(&mut message, number::REASON)?;
+    message.finish()?;
     Ok((dsp, reason))
 }
 
 /// `imps` are all there are.
-pub(super) fn call(mut reader: Reader<'_>, imps: u64) -> Result<CallRecord, Malformed> {
+pub(super) fn call(message: Reader<'_>, imps: u64) -> Result<CallRecord, Malformed> {
+    message.read_message(|plain| call_of(plain, imps), |any| call_of(any, imps))
+}
+
+fn call_of<'b>(mut message: impl MessageFields<'b>, imps: u64) -> Result<CallRecord, Malformed> {
     use fields::call as number;
     let ask = Ask {
-        dsp: reader.take(number::DSP, Varint::position)?.unwrap_or(0),
-        imps: reader.take(number::IMPS, Varint::uint)?.unwrap_or(imps),
-        deals: reader.take(number::DEALS, deals)?.unwrap_or(0),
+        dsp: message.take(number::DSP, Varint::position)?.unwrap_or(0),
+        imps: message.take(number::IMPS, Varint::uint)?.unwrap_or(imps),
+        deals: message.take(number::DEALS, deals)?.unwrap_or(0),
     };
     let call = Call {
         ask,
-        tmax_ms: reader.take(number::TMAX_MS, Varint::uint32)?.unwrap_or(0),
-        outcome: code(&mut reader, number::OUTCOME)?,
-        sent: reader.take(number::SENT_US, duration)?,
-        latency: reader.take(number::LATENCY_US, duration)?,
+        tmax_ms: message.take(number::TMAX_MS, Varint::uint32)?.unwrap_or(0),
+        outcome: code(&mut message, number::OUTCOME)?,
+        sent: message.take(number::SENT_US, duration)?,
+        latency: message.take(number::LATENCY_US, duration)?,
     };
-    let response = reader.take(number::RESPONSE, ResponseFate::read)?;
-    reader.finish()?;
+    let response = message.take(number::RESPONSE, ResponseFate::read)?;
+    message.finish()?;
     Ok(CallRecord { call, response })
 }
 
 /// `auction` is the currency of one that does not say.
-pub(super) fn bid(mut reader: Reader<'_>, auction: Currency) -> Result<BidRecord<'_>, Malformed> {
+pub(super) fn bid(message: Reader<'_>, auction: Currency) -> Result<BidRecord<'_>, Malformed> {
+    message.read_message(|plain| bid_of(plain, auction), |any| bid_of(any, auction))
+}
+
+fn bid_of<'b>(
+    mut message: impl MessageFields<'b>,
+    auction: Currency,
+) -> Result<BidRecord<'b>, Malformed> {
     use fields::bid as number;
     let bid = BidRecord {
-        dsp: reader.take(number::DSP, Varint::position)?.unwrap_or(0),
-        seat: reader.take(number::SEAT, Varint::position)?,
-        imp: reader.take(number::IMP, Varint::position)?,
-        id: reader.take(number::ID, Bytes::text)?.unwrap_or(""),
-        currency: reader.take(number::CURRENCY, currency)?.unwrap_or(auction),
-        price: reader.take(number::PRICE_MICROS, cpm)?,
-        deal: reader.take(number::DEAL, Varint::position)?,
-        floor: reader.take(number::FLOOR_MICROS, cpm)?,
-        worth: reader.take(number::WORTH_MICROS, cpm)?,
-        tie: reader.take(number::TIE, Fixed64::uint)?.unwrap_or(0),
-        group: reader.take(number::GROUP, Varint::position)?,
-        barred: reader.take(number::BARRED, Fate::read)?,
-        is_out_of_reach: reader.take(number::IS_OUT_OF_REACH, Varint::flag)?.unwrap_or(false),
-        fate: code(&mut reader, number::FATE)?,
-        campaign: reader.take(number::CAMPAIGN, Bytes::text)?.unwrap_or(""),
+        dsp: message.take(number::DSP, Varint::position)?.unwrap_or(0),
+        seat: message.take(number::SEAT, Varint::position)?,
+        imp: message.take(number::IMP, Varint::position)?,
+        id: message.take(number::ID, Bytes::text)?.unwrap_or(""),
+        currency: message.take(number::CURRENCY, currency)?.unwrap_or(auction),
+        price: message.take(number::PRICE_MICROS, cpm)?,
+        deal: message.take(number::DEAL, Varint::position)?,
+        floor: message.take(number::FLOOR_MICROS, cpm)?,
+        worth: message.take(number::WORTH_MICROS, cpm)?,
+        tie: message.take(number::TIE, Fixed64::uint)?.unwrap_or(0),
+        group: message.take(number::GROUP, Varint::position)?,
+        barred: message.take(number::BARRED, Fate::read)?,
+        is_out_of_reach: message.take(number::IS_OUT_OF_REACH, Varint::flag)?.unwrap_or(false),
+        fate: code(&mut message, number::FATE)?,
+        campaign: message.take(number::CAMPAIGN, Bytes::text)?.unwrap_or(""),
     };
-    reader.finish()?;
+    message.finish()?;
     Ok(bid)
 }
 
-pub(super) fn group(mut reader: Reader<'_>) -> Result<GroupRecord, Malformed> {
+pub(super) fn group<'b>(mut message: impl MessageFields<'b>) -> Result<GroupRecord, Malformed> {
     use fields::group as number;
     let imps = |field: Bytes<'_>| {
         let mut imps = Vec::new();
@@ -154,49 +167,55 @@ pub(super) fn group(mut reader: Reader<'_>) -> Result<GroupRecord, Malformed> {
         })?;
         Ok(imps)
     };
-    let imps = reader.take(number::IMPS, imps)?.unwrap_or_default();
-    let is_possible = reader.take(number::IS_POSSIBLE, Varint::flag)?.unwrap_or(false);
-    reader.finish()?;
+    let imps = message.take(number::IMPS, imps)?.unwrap_or_default();
+    let is_possible = message.take(number::IS_POSSIBLE, Varint::flag)?.unwrap_or(false);
+    message.finish()?;
     Ok(GroupRecord { imps, is_possible })
 }
 
-pub(super) fn refusal(mut reader: Reader<'_>) -> Result<RefusalRecord, Malformed> {
+pub(super) fn refusal<'b>(mut message: impl MessageFields<'b>) -> Result<RefusalRecord, Malformed> {
     use fields::refusal as number;
     let refusal = RefusalRecord {
-        question: reader.take(number::QUESTION, Varint::position)?.unwrap_or(0),
-        bid: reader.take(number::BID, Varint::position)?.unwrap_or(0),
-        price: reader.take(number::PRICE_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
-        fate: code(&mut reader, number::FATE)?,
+        question: message.take(number::QUESTION, Varint::position)?.unwrap_or(0),
+        bid: message.take(number::BID, Varint::position)?.unwrap_or(0),
+        price: message.take(number::PRICE_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        fate: code(&mut message, number::FATE)?,
     };
-    reader.finish()?;
+    message.finish()?;
     Ok(refusal)
 }
 
-pub(super) fn sale(mut reader: Reader<'_>) -> Result<SaleRecord, Malformed> {
+pub(super) fn sale<'b>(mut message: impl MessageFields<'b>) -> Result<SaleRecord, Malformed> {
     use fields::sale as number;
     let sale = SaleRecord {
-        bid: reader.take(number::BID, Varint::position)?.unwrap_or(0),
-        price: reader.take(number::PRICE_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
-        net: reader.take(number::NET_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
-        paid: reader.take(number::PAID_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
-        min_to_win: reader.take(number::MIN_TO_WIN_MICROS, cpm)?,
-        revenue: Nanos::new(reader.take(number::REVENUE_NANOS, Varint::uint)?.unwrap_or(0)),
+        bid: message.take(number::BID, Varint::position)?.unwrap_or(0),
+        price: message.take(number::PRICE_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        net: message.take(number::NET_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        paid: message.take(number::PAID_MICROS, cpm)?.unwrap_or(Cpm::ZERO),
+        min_to_win: message.take(number::MIN_TO_WIN_MICROS, cpm)?,
+        revenue: Nanos::new(message.take(number::REVENUE_NANOS, Varint::uint)?.unwrap_or(0)),
     };
-    reader.finish()?;
+    message.finish()?;
     Ok(sale)
 }
 
-pub(super) fn answer(mut reader: Reader<'_>) -> Result<(usize, &[u8]), Malformed> {
+pub(super) fn answer<'b>(
+    mut message: impl MessageFields<'b>,
+) -> Result<(usize, &'b [u8]), Malformed> {
     use fields::answer as number;
-    let dsp = reader.take(number::DSP, Varint::position)?.unwrap_or(0);
-    let body = reader.take(number::BODY, Bytes::bytes)?.unwrap_or(&[]);
-    reader.finish()?;
+    let dsp = message.take(number::DSP, Varint::position)?.unwrap_or(0);
+    let body = message.take(number::BODY, Bytes::bytes)?.unwrap_or(&[]);
+    message.finish()?;
     Ok((dsp, body))
 }
 
 /// An enumeration, which is never left out.
-pub(super) fn code<T: Coded>(reader: &mut Reader<'_>, number: u32) -> Result<T, Malformed> {
-    reader.take(number, T::read)?.ok_or(Malformed::Range { number, value: 0 })
+#[inline(always)]
+pub(super) fn code<'b, T: Coded>(
+    message: &mut impl MessageFields<'b>,
+    number: u32,
+) -> Result<T, Malformed> {
+    message.take(number, T::read)?.ok_or(Malformed::Range { number, value: 0 })
 }
 
 pub(super) fn currency(field: Bytes<'_>) -> Result<Currency, Malformed> {
