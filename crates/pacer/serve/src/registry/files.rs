@@ -301,14 +301,7 @@ impl<'p, R: Rules> Plan<'p, R> {
             }
             let (version, action) = next(before);
             let becomes = Becomes::Account(Entry { version, record, value: Some(value) });
-            self.steps.push(Step {
-                id,
-                becomes,
-                action,
-                warnings: Vec::new(),
-                keyed: None,
-                actor: None,
-            });
+            self.push((id, action), becomes, Vec::new());
         }
     }
 
@@ -339,14 +332,7 @@ impl<'p, R: Rules> Plan<'p, R> {
                     let (version, action) = next(before);
                     let warnings = value.notes.to_vec();
                     let becomes = Becomes::Campaign(Entry { version, record, value: Some(value) });
-                    self.steps.push(Step {
-                        id,
-                        becomes,
-                        action,
-                        warnings,
-                        keyed: None,
-                        actor: None,
-                    });
+                    self.push((id, action), becomes, warnings);
                 }
             }
         }
@@ -379,16 +365,19 @@ impl<'p, R: Rules> Plan<'p, R> {
         }
     }
 
+    /// A step that files ask for.
+    fn push(
+        &mut self,
+        (id, action): (Arc<str>, Action),
+        becomes: Becomes<R>,
+        warnings: Vec<String>,
+    ) {
+        self.steps.push(Step { id, becomes, action, warnings, keyed: None, actor: None });
+    }
+
     fn remove(&mut self, id: &Arc<str>, becomes: Becomes<R>) {
         let (id, action) = (Arc::clone(id), Action::Remove);
-        self.steps.push(Step {
-            id,
-            becomes,
-            action,
-            warnings: Vec::new(),
-            keyed: None,
-            actor: None,
-        });
+        self.push((id, action), becomes, Vec::new());
     }
 }
 
