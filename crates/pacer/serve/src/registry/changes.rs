@@ -3,7 +3,7 @@
 //! Owns that order, and the audit record. What a change says was judged before.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::books::{Books, Entry, view};
 use super::definition::{Account, Campaign};
@@ -19,8 +19,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
-/// the audit, with room for the largest that a file may have.
-const PART_BYTES: usize = CHANGE_BYTES_MAX / 4;
+/// the audit. Small, for the threads that a change goes through each keep the memory of its copy; one
+/// definition may be larger, up to what a change may have.
+const PART_BYTES: usize = CHANGE_BYTES_MAX / 16;
 
 /// What was done. As the audit has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,30 +173,38 @@ pub(super) const fn label(kind: Kind) -> &'static str {
 /// is made.
 const TOLD_MAX: usize = 4_096;
 
-/// What the ledger is still to be told of.
+/// The ids of what the ledger is still to be told of. It is told what they are by then.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
-    accounts: Vec<AccountOrder>,
-    campaigns: Vec<CampaignOrder>,
+    accounts: Vec<Arc<str>>,
+    campaigns: Vec<Arc<str>>,
 }
 
 impl Owed {
-    pub(super) fn account<R>(&mut self, books: &mut Books<R>, id: &Arc<str>) {
-        if let Some((account, seats)) = books.account_orders(id) {
-            self.accounts.push(account);
-            self.campaigns.extend(seats);
+    /// All that is known.
+    pub(super) fn all<R>(books: &Books<R>) -> Self {
+        Self {
+            accounts: books.accounts.keys().cloned().collect(),
+            campaigns: books.campaigns.keys().cloned().collect(),
         }
     }
 
-    pub(super) fn campaign<R>(&mut self, books: &mut Books<R>, id: &str) {
-        self.campaigns.extend(books.campaign_order(id));
+    pub(super) fn account(&mut self, id: &Arc<str>) {
+        self.accounts.push(Arc::clone(id));
+    }
+
+    pub(super) fn campaign(&mut self, id: &Arc<str>) {
+        self.campaigns.push(Arc::clone(id));
     }
 
     /// Tells the ledger. What it cannot be told now is told with the next change; what it does not take
     /// is owed no more.
-    pub(super) fn tell(&mut self, desk: &dyn LedgerDesk) -> Result<(), DeskError> {
+    pub(super) fn tell<R>(
+        &mut self,
+        books: &RwLock<Books<R>>,
+        desk: &dyn LedgerDesk,
+    ) -> Result<(), DeskError> {
         let mut untaken = None;
-        // The last first: of two orders for one campaign the newer wins, in whatever order they come.
         // Accounts come before all campaigns.
         while !self.accounts.is_empty() || !self.campaigns.is_empty() {
             let accounts = self.accounts.len().saturating_sub(TOLD_MAX);
@@ -203,7 +212,7 @@ impl Owed {
                 0 => self.campaigns.len().saturating_sub(TOLD_MAX),
                 _ => self.campaigns.len(),
             };
-            let told = (self.accounts[accounts..].to_vec(), self.campaigns[campaigns..].to_vec());
+            let told = orders(books, &self.accounts[accounts..], &self.campaigns[campaigns..]);
             match desk.define(told.0, told.1) {
                 Ok(()) => (),
                 Err(error @ DeskError::Untaken(_)) => untaken = untaken.or(Some(error)),
@@ -216,6 +225,20 @@ impl Owed {
         *self = Self::default();
         untaken.map_or(Ok(()), Err)
     }
+}
+
+/// What the ledger is told of these, and of the seats of the accounts.
+fn orders<R>(
+    books: &RwLock<Books<R>>,
+    accounts: &[Arc<str>],
+    campaigns: &[Arc<str>],
+) -> (Vec<AccountOrder>, Vec<CampaignOrder>) {
+    let mut books = books.write().unwrap_or_else(PoisonError::into_inner);
+    let of_accounts = accounts.iter().filter_map(|id| books.account_orders(id));
+    let (accounts, seats): (Vec<_>, Vec<_>) = of_accounts.unzip();
+    let mut told: Vec<_> = seats.into_iter().flatten().collect();
+    told.extend(campaigns.iter().filter_map(|id| books.campaign_order(id)));
+    (accounts, told)
 }
 
 /// The first part that was not kept, and why. Those behind it were not asked for.
@@ -264,53 +287,53 @@ pub(super) fn keep<R>(
 
 #[cfg(test)]
 mod tests {
-    use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits};
     use pacer_core::messages::Slot;
-    use units::Currency;
+    use serde_json::json;
 
-    use super::super::testing::StoreDesk;
+    use super::super::definition::AccountFacts;
+    use super::super::packed::pack;
+    use super::super::record::{Held, Origin, Record};
+    use super::super::testing::{PriceRules, StoreDesk};
     use super::*;
 
-    fn account(number: u32) -> AccountOrder {
-        AccountOrder {
-            id: AccountId(number),
-            version: 1,
-            currency: Currency::USD,
-            time_zone: "UTC".to_owned(),
-            late_holdback: Holdback::default(),
-            limits: Limits::default(),
-            is_paused: false,
-        }
+    fn record(slot: Option<Slot>, account: &str) -> Record {
+        let given = pack(&json!({ "account": account }).to_string());
+        Record { slot, origin: Origin::Api, is_removed: false, given, held: Held::default() }
     }
 
-    fn campaign(slot: usize) -> CampaignOrder {
-        let definition = CampaignDefinition {
-            slot: Slot(u32::try_from(slot).expect("few")),
-            version: 1,
-            account: AccountId(0),
-            limits: Limits::default(),
-            start_unix_ms: 0,
-            end_unix_ms: 1,
-            daypart: Daypart::ALWAYS,
-            late_holdback: Holdback::default(),
+    fn account(id: &str) -> Entry<Account> {
+        let value = Account {
+            id: id.to_owned(),
+            facts: AccountFacts::unknown(),
+            time_zone: "UTC".to_owned(),
+            limits: Default::default(),
+            late_holdback: Default::default(),
             is_paused: false,
+            seats: Vec::new(),
         };
-        CampaignOrder { definition, pacing: None }
+        Entry { version: 1, record: record(None, ""), value: Some(value.into()) }
     }
 
     #[test]
     fn however_many_are_owed_all_are_told_and_never_too_many_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let desk = StoreDesk::open(folder.path()).unwrap();
+        let mut books: Books<PriceRules> = Books::default();
+        for number in 0..=TOLD_MAX {
+            let id = format!("account-{number}");
+            books.put_account(id.as_str().into(), account(&id));
+        }
         let many = 2 * TOLD_MAX + 1;
-        let mut owed = Owed {
-            accounts: (0..u32::try_from(TOLD_MAX).unwrap() + 1).map(account).collect(),
-            campaigns: (0..many).map(campaign).collect(),
-        };
+        for slot in 0..u32::try_from(many).unwrap() {
+            let record = record(Some(Slot(slot)), "account-0");
+            let id = format!("campaign-{slot}");
+            books.put_campaign(id.into(), Entry { version: 1, record, value: None });
+        }
+        let (mut owed, books) = (Owed::all(&books), RwLock::new(books));
         desk.told().is_deaf = true;
-        assert!(owed.tell(&desk).is_err());
+        assert!(owed.tell(&books, &desk).is_err());
         desk.told().is_deaf = false;
-        assert_eq!(owed.tell(&desk), Ok(()));
+        assert_eq!(owed.tell(&books, &desk), Ok(()));
         let told = desk.told();
         assert_eq!((told.accounts.len(), told.campaigns.len()), (TOLD_MAX + 1, many));
         assert!(told.at_once <= 2 * TOLD_MAX, "{} came at once", told.at_once);

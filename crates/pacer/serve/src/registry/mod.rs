@@ -241,15 +241,8 @@ impl<R: Rules> Inner<R> {
             other => StartError::NotKept(other),
         })?;
         // Also of what has not changed, and was not told before.
-        let mut owed = Owed::default();
-        let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
-        let accounts: Vec<_> = books.accounts.keys().cloned().collect();
-        accounts.iter().for_each(|id| owed.account(&mut books, id));
-        let campaigns: Vec<_> = books.campaigns.keys().cloned().collect();
-        campaigns.iter().for_each(|id| owed.campaign(&mut books, id));
-        drop(books);
-        changing.owed = owed;
-        match changing.owed.tell(&*self.desk) {
+        changing.owed = Owed::all(&self.books());
+        match changing.owed.tell(&self.books, &*self.desk) {
             // It was logged, and the rest goes on: what the ledger does not know spends nothing.
             Ok(()) | Err(DeskError::Untaken(_)) => Ok(()),
             Err(error) => Err(error.into()),

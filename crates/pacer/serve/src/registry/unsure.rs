@@ -29,7 +29,7 @@ impl<R: Rules> Inner<R> {
     ) -> Result<(), Refused> {
         let at_unix_ms = (self.clock)();
         let kept = self.keep(changing, Unsure { steps, at_unix_ms });
-        let told = changing.owed.tell(&*self.desk);
+        let told = changing.owed.tell(&self.books, &*self.desk);
         self.bell.ring();
         kept.map_err(|Unkept { part, error }| {
             if matches!(error, DeskError::Unavailable(_)) {
@@ -67,7 +67,7 @@ impl<R: Rules> Inner<R> {
             }
         }
         // What it cannot be told now is told with the change that is to come.
-        let _told = changing.owed.tell(&*self.desk);
+        let _told = changing.owed.tell(&self.books, &*self.desk);
         self.bell.ring();
         Ok(())
     }
@@ -94,11 +94,11 @@ impl<R: Rules> Inner<R> {
                 match becomes {
                     Becomes::Account(entry) => {
                         books.put_account(Arc::clone(&id), entry);
-                        owed.account(&mut books, &id);
+                        owed.account(&id);
                     }
                     Becomes::Campaign(entry) => {
                         books.put_campaign(Arc::clone(&id), entry);
-                        owed.campaign(&mut books, &id);
+                        owed.campaign(&id);
                     }
                 }
             }
