@@ -14,6 +14,7 @@ mod books;
 mod catalogue;
 mod changes;
 mod clocks;
+mod cores;
 mod cross;
 mod definition;
 mod desk;

@@ -12,12 +12,16 @@ use runtime::config::{Problem, Problems, Section, Sources, load_given, matching,
 use serde_json::{Map, Value};
 
 use super::changes::label;
+use super::cores::in_order;
 use super::definition::{Account, AccountFacts, Campaign, Rules};
 use super::json::{problem, toml_of};
 use super::nearest::nearest;
 use super::pacing::Pacings;
 use super::packed::{Packed, Packer};
 use super::{RegistryOptions, cross};
+
+/// Files that are read at once. Those behind them know their accounts.
+const BATCH_FILES: usize = 32;
 
 /// What is known of accounts, by their ids.
 pub(super) type Facts = BTreeMap<Arc<str>, AccountFacts>;
@@ -145,22 +149,19 @@ impl<R: Rules> Files<R> {
         let paths = paths.map_err(|remedy| vec![problem(&self.pattern, None, remedy)])?;
         let mut facts = others.clone();
         let mut outcomes: Vec<(PathBuf, Outcome<R>)> = Vec::with_capacity(paths.len());
-        for path in paths {
-            let outcome = match self.known.remove(&path) {
-                Some(kept) if kept.is_current(&facts) => kept.into_outcome(),
-                _ => read_file(&path, &facts, false),
-            };
-            facts.extend(outcome.facts.clone());
-            outcomes.push((path, outcome));
-        }
-        for (_, outcome) in &mut outcomes {
-            outcome.is_unresolved |= outcome.is_outdated(&facts);
+        for batch in paths.chunks(BATCH_FILES) {
+            let read = self.read_batch(batch, &facts);
+            read.iter().for_each(|outcome| facts.extend(outcome.facts.clone()));
+            outcomes.extend(batch.iter().cloned().zip(read));
         }
         // An account may stand in a file behind the one that names it.
-        for (path, outcome) in &mut outcomes {
-            if outcome.is_unresolved {
-                *outcome = read_file(path, &facts, self.is_supposing);
-            }
+        let is_to_be_read =
+            |(_, it): &&mut (_, Outcome<R>)| it.is_unresolved || it.is_outdated(&facts);
+        let mut again: Vec<_> = outcomes.iter_mut().filter(is_to_be_read).collect();
+        let paths: Vec<&Path> = again.iter().map(|(path, _)| path.as_path()).collect();
+        let read = in_order(&paths, |path| read_file(path, &facts, self.is_supposing));
+        for ((_, outcome), read) in again.iter_mut().zip(read) {
+            *outcome = read;
         }
         self.known.clear();
         let mut set = FileSet { accounts: Vec::new(), campaigns: Vec::new() };
@@ -182,6 +183,18 @@ impl<R: Rules> Files<R> {
         }
         problems.extend(cross::named_twice(&names));
         Err(problems)
+    }
+
+    /// Reads those of a few files that have changed. Accounts of one may be unknown to the others.
+    fn read_batch(&mut self, paths: &[PathBuf], facts: &Facts) -> Vec<Outcome<R>> {
+        let current = |kept: &ReadFile<R>| kept.is_current(facts);
+        let kept: Vec<_> =
+            paths.iter().map(|path| self.known.remove(path).filter(current)).collect();
+        let changed = paths.iter().zip(&kept).filter(|(_, kept)| kept.is_none());
+        let changed: Vec<&Path> = changed.map(|(path, _)| path.as_path()).collect();
+        let mut read = in_order(&changed, |path| read_file(path, facts, false)).into_iter();
+        let mut next = || read.next().expect("all that have changed were read");
+        kept.into_iter().map(|kept| kept.map_or_else(&mut next, ReadFile::into_outcome)).collect()
     }
 }
 
