@@ -161,6 +161,51 @@ class Instructions(unittest.TestCase):
         with self.assertRaises(Failed):
             counted.instructions("==9== D refs: 7")
 
+    def test_they_are_split_by_who_spends_them(self) -> None:
+        text = """desc: I1 cache: 32768 B
+fl=/w/crates/exchange/core/src/house/bidding.rs
+fn=exchange_core::house::bidding::Bidding::ad
+12 100
+fl=/rustc/1/library/core/src/slice/mod.rs
+fn=<exchange_serve::purse::Deciding as exchange_core::house::Desk>::decide
+1 20
+2 3
+fn=exchange_core::judge::Judging::proceed
+7 50
+fn=hyper::proto
+8 1000
+fl=/w/crates/pacer/core/src/funnel/buffer.rs
+fn=exchange_serve::purse::Open::count
+9 7
+fl=/w/crates/pacer/core/src/ledger/book.rs
+fn=pacer_core::ledger::book::Book::pool
+9 4
+fl=/w/crates/exchange/serve/src/till.rs
+fn=exchange_serve::till::Till::authorise
+9 6
+"""
+        parts = dict.fromkeys(counted.PARTS, 0)
+        want = {"search": 100, "decide": 23, "judging": 50, "funnels": 7, "ledger": 4}
+        want |= {"reserve, settle": 6}
+        self.assertEqual(counted.of_parts(text.splitlines(keepends=True)), parts | want)
+
+    def test_what_is_any_bids_is_not_the_campaigns_own(self) -> None:
+        def row(instructions: int, bids: int, **parts: int) -> dict:
+            parts = dict.fromkeys(counted.PARTS, 0) | parts
+            low = counted.Counted(0, 0, 0, 0, 0, 0, dict.fromkeys(parts, 0))
+            high = counted.Counted(instructions, 1, 50, 1, 0, bids, parts)
+            return counted.row_of("row", low, high) | {"more": 0.0}
+
+        off = row(10_000, 15, judging=100)
+        seats = row(10_300, 15, judging=100, ledger=200)
+        campaigns = row(11_300, 19, judging=500, ledger=200, search=150, decide=50)
+        self.assertAlmostEqual(counted.own_share(seats, off), 0.02)
+        self.assertAlmostEqual(counted.own_share(campaigns, off), 0.04)
+        self.assertEqual(house.by_bid(campaigns, [off, seats, campaigns]), "200")
+        self.assertEqual(house.by_bid(seats, [off, seats, campaigns]), "–")
+        text = page(house.conclude(500, rounds_of({}), [off, seats, campaigns]))
+        self.assertIn("| 4.0% | +4.00 | 200 |", text)
+
     def test_they_are_written_down_where_there_are_any(self) -> None:
         low, high = counted.Counted(0, 0, 0, 0, 0), counted.Counted(1000, 10, 500, 9, 1)
         row = counted.row_of("seats", low, high) | {"more": 0.024}

@@ -2,13 +2,16 @@
 
 Times of equal rounds differ by more than what budgets cost; counts do not, whatever else the machine
 does. Owns how they are made: two loads of one length, so that what a program does by the clock, which
-runs on while valgrind is slow, is in both. The kernel's instructions are not counted.
+runs on while valgrind is slow, is in both; and by which functions they are split into what accounts
+and campaigns do. The kernel's instructions are not counted.
 """
 
 import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from driver import figures
 from driver.programs import (
@@ -40,6 +43,23 @@ UNBROKEN = "breaker = false\n"
 
 COUNTING: Argv = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--fair-sched=yes"]
 
+# What accounts and campaigns do, by the file and the function that do it: the first that is found in
+# either. Of the standard library's functions only those count that were inlined there.
+PARTS = {
+    "funnels": r"funnel|purse/counting|purse::counting",
+    "decide": r"purse::Deciding|pacer_core::strategy|pacer/core/src/strategy",
+    "search": r"exchange/core/src/house|exchange_core::house|Purse::bid",
+    "reserve, settle": (
+        r"serve/src/purse|exchange_serve::purse|serve/src/till|exchange_serve::till"
+        r"|pacer_core::shard|pacer/core/src/shard|pacer_core::token|pacer/core/src/token"
+        r"|exchange_core::owed|exchange/core/src/owed"
+    ),
+    "ledger": r"pacer_core|pacer/core|pacer_serve|pacer/serve|redb",
+    "judging": r"exchange_core::judge|exchange/core/src/judge|exchange_core::blocks|openrtb::response",
+}
+# Any bid's, whoever makes it.
+OF_ANY_BID = "judging"
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -50,6 +70,8 @@ class Counted:
     calls: int
     reserved: int
     refused: int
+    bids: int = 0
+    parts: dict[str, int] = field(default_factory=dict)
 
 
 def is_possible() -> bool:
@@ -79,7 +101,41 @@ def row_of(name: str, low: Counted, high: Counted) -> dict:
         "calls": (high.calls - low.calls) / auctions,
         "reserved": reserved / auctions,
         "refused": refused / auctions,
+        "bids": (high.bids - low.bids) / auctions,
+        "parts": {name: (high.parts[name] - low.parts[name]) / auctions for name in low.parts},
     }
+
+
+def own_share(row: dict, base: dict) -> float:
+    """What accounts and campaigns do by themselves, of an auction without them. What they share with
+    all bids, as their judging, is not in it, nor what the standard library does for them."""
+    own = sum(
+        row["parts"][name] - base["parts"][name] for name in row["parts"] if name != OF_ANY_BID
+    )
+    return own / base["instructions"]
+
+
+def of_parts(lines: Iterable[str]) -> dict[str, int]:
+    """Instructions by part, of a file that cachegrind has written."""
+    patterns = {name: re.compile(pattern) for name, pattern in PARTS.items()}
+    known: dict[tuple[str, str], str | None] = {}
+    counts: Counter[str] = Counter()
+    file = function = ""
+    for line in lines:
+        if line.startswith("fl="):
+            file = line[3:].strip()
+        elif line.startswith("fn="):
+            function = line[3:].strip()
+        elif line[:1].isdigit():
+            place = (file, function)
+            if place not in known:
+                found = (
+                    name for name, pattern in patterns.items() if pattern.search(" ".join(place))
+                )
+                known[place] = next(found, None)
+            if known[place] is not None:
+                counts[known[place]] += int(line.split()[1])
+    return {name: counts[name] for name in PARTS}
 
 
 def problems(rows: Sequence[dict], dsps: int) -> list[str]:
@@ -98,7 +154,8 @@ def one(bench: Bench, variant: Variant, load: Load) -> Counted:
         file = bench.folder / "counted.toml"
         text = configuration(bench, [dsps], variant.terms)
         file.write_text(text.replace("[[dsp]]\n", "[[dsp]]\n" + UNBROKEN))
-        out = f"--cachegrind-out-file={bench.folder / 'counted.out'}"
+        counts = bench.folder / "counted.cachegrind"
+        out = f"--cachegrind-out-file={counts}"
         serve: Argv = [bench.programs / "vickrey", "serve", "--shards", "1", "--config", file]
         argv: Argv = [*COUNTING, out, *serve]
         with Child(bench, "counted", argv, bench.server_core) as child:
@@ -120,7 +177,15 @@ def one(bench: Bench, variant: Variant, load: Load) -> Counted:
         calls=calls.get("answered", 0) + calls.get("no_bid", 0),
         reserved=outcomes.get("reserved", 0),
         refused=int(figures.total(page, "vickrey_exchange_wins_refused_total")),
+        bids=int(figures.total(page, "vickrey_exchange_bids_total")),
+        parts=parts_of(counts),
     )
+
+
+def parts_of(file: Path) -> dict[str, int]:
+    """Instructions by part, of the file that valgrind has left."""
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        return of_parts(lines)
 
 
 def instructions(said: str) -> int:

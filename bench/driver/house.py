@@ -297,4 +297,31 @@ def write_instructions(entry: dict, table: Table) -> list[str]:
         ]
         for row in entry["instructions"]
     ]
-    return [about, table(head, rows)]
+    base = entry["instructions"][0]
+    parts_head = ["row", *base["parts"], "own, of an auction", "bids", "more by a bid, at most"]
+    parts = [
+        [
+            row["name"],
+            *(f"{row['parts'][name] - base['parts'][name]:+.0f}" for name in base["parts"]),
+            f"{counted.own_share(row, base):.1%}",
+            f"{row['bids'] - base['bids']:+.2f}",
+            by_bid(row, entry["instructions"]),
+        ]
+        for row in entry["instructions"][1:]
+    ]
+    split = (
+        "Of these, by the functions that do it, beside the first row. *Own* is all but *judging*, which "
+        "is any bid's. *More by a bid* is what a row of campaigns takes beyond the row of seats, but for "
+        "what is its own, divided by the bids that it has more.\n"
+    )
+    return [about, table(head, rows), split, table(parts_head, parts)]
+
+
+def by_bid(row: dict, rows: Sequence[dict]) -> str:
+    """What a bid of the house costs as any bid does: judging, clearing, its part of the record."""
+    base, seats = rows[0], rows[1]
+    bids = row["bids"] - seats["bids"]
+    if row is seats or bids <= 0:
+        return "–"
+    own = (counted.own_share(row, base) - counted.own_share(seats, base)) * base["instructions"]
+    return f"{(row['instructions'] - seats['instructions'] - own) / bids:.0f}"
