@@ -1,14 +1,16 @@
 """Tests of the scenarios of the log: `python3 bench/test_log.py`."""
 
 import json
+import os
 import tempfile
 import threading
+import time
 import tomllib
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from driver import log, record, report
+from driver import log, record, report, stalls
 from driver.programs import Bench, Failed, Terms, configuration
 
 
@@ -171,8 +173,54 @@ def measured(program: str, number: int, shards_s: float, **changes: object) -> d
 def run_of(name: str, p999: int, **changes: object) -> dict:
     """A run of the slow disk."""
     times = {"p50": 900, "p99": 1000, "p999": p999, "max": 3000}
+    seen = {"looks": 9, "blocked_ms": {}, "ready_ms": 4.0, "looker_late_ms": 1.0}
     found = {"name": name, "latency_us": times, "errors": 0, "testbed_core_busy": 0.5}
+    found["stalls"] = seen
     return found | {"void": False, "syncs_held_up": 5 if "slow" in name else 0} | changes
+
+
+class ThreadStalls(unittest.TestCase):
+    def looks(self, *calls: str | None) -> list[stalls.Look]:
+        return [stalls.Look(stalls.EVERY_S * at, call, 0.0) for at, call in enumerate(calls)]
+
+    def test_a_thread_is_blocked_while_every_look_finds_it_in_the_same_call(self) -> None:
+        looks = self.looks("futex", *["fdatasync"] * 7, None, *["fdatasync"] * 3, "epoll")
+        seen = stalls.stalls_of(looks)
+        self.assertEqual(list(seen.blocked_ms), ["fdatasync"])
+        self.assertAlmostEqual(seen.blocked_ms["fdatasync"], 30.0)
+
+    def test_who_waits_for_requests_is_not_blocked(self) -> None:
+        seen = stalls.stalls_of(self.looks(*["epoll"] * 50, *[None] * 50))
+        self.assertEqual((seen.blocked_ms, seen.looks), ({}, 100))
+
+    def test_waiting_for_a_core_and_a_late_looker_are_told_apart(self) -> None:
+        looks = [stalls.Look(at_s, "epoll", ready_s) for at_s, ready_s in
+                 [(0.0, 7.0), (0.005, 7.15), (0.105, 7.16)]]
+        seen = stalls.stalls_of(looks)
+        self.assertAlmostEqual(seen.ready_ms, 150.0)
+        self.assertAlmostEqual(seen.looker_late_ms, 95.0)
+        self.assertEqual(stalls.stalls_of([]).as_dict()["looks"], 0)
+
+    def test_a_call_is_read_by_its_number(self) -> None:
+        #  line, and the call
+        table = [("running\n", None), ("-1 0x7f 0x7f\n", None), ("99999 0x1\n", "call 99999")]
+        for text, want in table:
+            self.assertEqual(stalls.call_of(text), want)
+
+    def test_a_thread_of_this_process_is_seen(self) -> None:
+        is_over = threading.Event()
+        sleeper = threading.Thread(target=is_over.wait)
+        sleeper.start()
+        thread, deadline = sleeper.native_id or 0, time.monotonic() + 30
+        task = Path(f"/proc/{os.getpid()}/task/{thread}")
+        try:
+            with stalls.watched(os.getpid(), thread):
+                while stalls.look_at(task).call is None and time.monotonic() < deadline:
+                    os.sched_yield()
+            self.assertEqual(stalls.look_at(task).call, "futex")
+        finally:
+            is_over.set()
+            sleeper.join()
 
 
 class Record(unittest.TestCase):

@@ -138,9 +138,20 @@ def record(entry: dict, table: Table, verdict: Callable[[bool, bool], str]) -> s
                 run["syncs_held_up"],
                 run["errors"],
                 f"{100 * run['testbed_core_busy']:.0f} %",
+                ", ".join(f"{call} {ms:.0f}" for call, ms in run["stalls"]["blocked_ms"].items())
+                or "–",
+                f"{run['stalls']['ready_ms']:.0f}",
+                f"{run['stalls']['looker_late_ms']:.0f}",
             ]
             for run in entry["runs"]
         ]
         head = ["run", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "syncs held up", "failed"]
-        parts.append(table([*head, "testbed core"], runs))
+        head += ["testbed core", "shard blocked, ms", "without a core, ms", "looker late, ms"]
+        parts.append(table(head, runs))
+        parts.append(
+            "The shard's thread is looked at every 5 ms: the longest that it was *blocked* in a system call "
+            "other than that in which it waits for requests (20 ms or more), the longest that it was ready "
+            "between two looks and had no core, and by how much whoever looked came late, on the other core. "
+            "Who waits for the disk is blocked; where only the last two are long it was the machine.\n"
+        )
     return "\n".join(parts + [f"Skipped: {text}.\n" for text in entry["skipped"]])

@@ -3,7 +3,8 @@
 Rounds with and without a record alternate, off, on, on, off, at one rate, and each is told as a
 share of its neighbour: what the machine does meanwhile is in both. The log's own thread is told
 apart from the shards. A disk is made slow for that thread alone, by strace, which holds up each of
-its syncs: the shards' system calls are not traced.
+its syncs: the shards' system calls are not traced. In every run the shard's thread is looked at, to tell
+a stall of the exchange from one of the machine.
 """
 
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from driver import figures, variants
+from driver import figures, stalls, variants
 from driver.programs import (
     Argv,
     Bench,
@@ -44,6 +45,7 @@ SLOW_MS = 200
 UNCHANGED = 0.10
 
 LOG_THREAD = "log"
+SHARD_THREAD = "shard-0"
 RECORD = Terms(record=True)
 
 OFF = Variant("off", "off", FleetOptions(DSPS))
@@ -81,8 +83,12 @@ def one_run(bench: Bench, name: str, load: tuple[int, int]) -> dict:
         hammer(bench, server.url, Load(WARM_UP_S))
         before = server.metrics()
 
+        shard = thread_of(server.child.pid, SHARD_THREAD)
+
         def loaded() -> dict:
-            return measure(bench, server, dsps, Load(seconds, rate_per_s, TMAX_MS))
+            with stalls.watched(server.child.pid, shard) as seen:
+                measured = measure(bench, server, dsps, Load(seconds, rate_per_s, TMAX_MS))
+            return measured | {"stalls": seen.as_dict()}
 
         if name == "on, slow disk":
             with slowed(bench, server) as syncs:
@@ -116,7 +122,7 @@ def thread_of(pid: int, name: str) -> int:
     for task in Path(f"/proc/{pid}/task").iterdir():
         if (task / "comm").read_text().strip() == name:
             return int(task.name)
-    raise Failed(f"no thread of the exchange is called `{name}`: it does not record")
+    raise Failed(f"no thread of the exchange is called `{name}`")
 
 
 def conclude(pace: int, rate_per_s: int, measured: list[dict], runs: list[dict]) -> dict:
@@ -204,5 +210,17 @@ def run_line(run: dict) -> str:
     times = run["latency_us"]
     return (
         f"{run['name']:<14} p50 {times['p50']} µs, p99 {times['p99']} µs, p99.9 {times['p999']} µs; "
-        f"{run['syncs_held_up']} syncs held up; testbed core {run['testbed_core_busy']:.0%}"
+        f"{run['syncs_held_up']} syncs held up; testbed core {run['testbed_core_busy']:.0%}; "
+        f"shard {stalls_text(run)}"
+    )
+
+
+def stalls_text(run: dict) -> str:
+    """What the shard's thread waited for, but for requests."""
+    seen = run["stalls"]
+    blocked = [f"{call} {ms:.0f} ms" for call, ms in seen["blocked_ms"].items()]
+    blocked_text = f"blocked in {', '.join(blocked)}" if blocked else "never blocked"
+    return (
+        f"{blocked_text}, without a core for {seen['ready_ms']:.0f} ms; "
+        f"the looker late by {seen['looker_late_ms']:.0f} ms"
     )
