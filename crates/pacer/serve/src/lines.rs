@@ -111,8 +111,10 @@ impl LedgerLine {
             self.order.pop_front();
         }
         // At a start all campaigns wait, and seldom any later: the room for them is not kept.
-        self.order.shrink_to(LINE_MESSAGES_MAX);
-        self.latest.shrink_to(LINE_MESSAGES_MAX);
+        if self.order.len() <= LINE_MESSAGES_MAX {
+            self.order.shrink_to(LINE_MESSAGES_MAX);
+            self.latest.shrink_to(LINE_MESSAGES_MAX);
+        }
     }
 
     /// How many wait.
