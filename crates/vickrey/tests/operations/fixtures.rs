@@ -170,6 +170,18 @@ impl Server {
         assert!(sent.unwrap().success());
     }
 
+    /// Stops all threads, until `SIGCONT`: the signal is sent before they are stopped.
+    pub fn stop(&self) {
+        self.signal("-STOP");
+        let threads = format!("/proc/{}/task", self.child.id());
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+            // The state stands behind the name.
+            stat.rsplit_once(") ").unwrap().1.starts_with('T')
+        };
+        until("all threads are stopped", || std::fs::read_dir(&threads).unwrap().all(is_stopped));
+    }
+
     /// Asks as an operator does, with more lines of the head.
     pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
         self.ask_as(&format!("authorization: Bearer {TOKEN}\r\n{headers}"), method, path)

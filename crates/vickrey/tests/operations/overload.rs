@@ -8,7 +8,7 @@ use crate::fixtures::{Server, answer, ask_for_bids, connect, dsp, table, until};
 /// The answers to so many requests that arrive while the process is stopped, and stays so for 110 ms.
 fn asked_while_stopped<const N: usize>(server: &Server, tmax_ms: u64) -> [u16; N] {
     let mut callers = [(); N].map(|()| connect(server.callers()));
-    server.signal("-STOP");
+    server.stop();
     for caller in &mut callers {
         ask_for_bids(caller, &format!(r#","tmax":{tmax_ms}"#));
     }
