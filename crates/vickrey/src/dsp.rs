@@ -157,6 +157,9 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     if let Some(file) = &args.write_urls {
         write_file(file, &(urls.join("\n") + "\n"))?;
     }
+    // Whoever reads that they listen may stop them at once.
+    let shutdown = Shutdown::new(Duration::ZERO);
+    shutdown.on_signals()?;
     let (count, first) = (urls.len(), urls.first().map_or("", |url| url));
     let listening = match count {
         1 => format!("1 DSP listens at {first}"),
@@ -166,8 +169,6 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         true => writeln!(std::io::stdout(), "{}", json!({ "urls": urls }))?,
         false => writeln!(std::io::stdout(), "{listening}; stop with Ctrl-C")?,
     }
-    let shutdown = Shutdown::new(Duration::ZERO);
-    shutdown.on_signals()?;
     let mut watch = Watch::new();
     while !shutdown.is_started() {
         std::thread::park_timeout(Duration::from_millis(100));
