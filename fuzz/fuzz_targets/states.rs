@@ -63,7 +63,7 @@ fn pacer(kept: Option<Kept>) -> Pacer {
         forecast: Expected::Learned,
         is_fixed_price: false,
     };
-    pacer.define(&definition, Some(&pacing), START_MS).expect("it can be paced");
+    pacer.define(&definition, Some(&pacing.into()), START_MS).expect("it can be paced");
     pacer
 }
 
