@@ -57,7 +57,7 @@ pub struct LogEnd {
     pub time_ms: u64,
 }
 
-/// What stands beside the segments.
+/// What was found in the place of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndFile {
     /// No file: an empty log, or one of an earlier release.
@@ -77,7 +77,7 @@ impl EndFile {
     /// listed.
     ///
     /// # Errors
-    /// Those of the file system; that there is no file is none.
+    /// Those of the file system. A missing file is [`Self::Absent`], and no error.
     pub fn read<D: Disk>(disk: &D) -> io::Result<Self> {
         let file = match disk.open(END_NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),

@@ -231,8 +231,8 @@ impl<'a, D: Disk> Reader<'a, D> {
         }
     }
 
-    /// Reads the end of the log as `end` tells it: what stands before that and is not there is
-    /// missing, and not an unfinished write.
+    /// Takes the end of the log from `end`: records up to it that are not found are reported as missing,
+    /// not as an unfinished write.
     fn knowing(mut self, end: EndFile) -> Self {
         let node = self.names.back().map(|newest| newest.node);
         let reaches = end.of_node(node).filter(|_| !planted(Bug::IgnoreEnd));

@@ -254,8 +254,8 @@ impl SegmentHeader {
 }
 
 /// Where the first frame of a segment stands, by its first [`HEADER_BYTES`] or all of a shorter
-/// file. Where the header is damaged, a frame that stands behind a header of version 2 says that it
-/// was one.
+/// file. If the header is damaged, a frame at the offset where version 2 puts its first one shows
+/// that the header was of version 2.
 pub fn frames_at(bytes: &[u8], identity: Identity) -> usize {
     match read_header(bytes, identity) {
         Header::Good { before: None, .. } => HEADER_BYTES_MIN,

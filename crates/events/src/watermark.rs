@@ -25,11 +25,11 @@ impl Watermark {
         record.finish();
     }
 
-    /// Reads it again.
+    /// Decodes what [`Self::encode`] wrote.
     ///
     /// # Errors
     ///
-    /// When it is none, or of a later version.
+    /// The bytes are no watermark, or one of a later version.
     pub fn decode(record: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::of_record(record)?;
         check_version(reader.take(field::VERSION, Varint::uint)?.unwrap_or(0))?;

@@ -464,7 +464,7 @@ impl FaultFile {
     /// Asks for room for the first `bytes`, which is kept until the length is set.
     ///
     /// # Errors
-    /// By chance, or for want of room.
+    /// By chance, or if the disk is full.
     pub fn allocate(&self, bytes: u64) -> io::Result<()> {
         let state = &mut *self.disk.state();
         state.enter(self.boot, state.faults.other)?;
@@ -480,7 +480,7 @@ impl FaultFile {
     /// Cuts the file to `bytes`, or fills it up with zeros.
     ///
     /// # Errors
-    /// By chance, or for want of room.
+    /// By chance, or if the disk is full.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
         let state = &mut *self.disk.state();
         state.enter(self.boot, state.faults.other)?;

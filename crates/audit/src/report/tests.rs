@@ -169,8 +169,8 @@ fn columns_are_read_or_refused() {
     assert_eq!(error("buyer"), format!("there is no column `buyer`: {known}"));
 }
 
-/// What is billed stands beside what was cleared, each beacon once; of an auction that is not in the
-/// record it is told how much is missing.
+/// Billed amounts are shown beside cleared ones, each beacon once. If its auction is not in the record,
+/// the report says how much is missing.
 #[test]
 fn billed_amounts_stand_beside_cleared_ones() {
     let folder = tempfile::tempdir().unwrap();

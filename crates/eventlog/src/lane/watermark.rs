@@ -27,7 +27,7 @@ pub struct WatermarkFormat {
     pub kind: u8,
     /// Appends its payload.
     pub encode: fn(&Watermark, &mut Vec<u8>),
-    /// From its payload. None if that is none.
+    /// Decodes a payload. None if it is not a watermark.
     pub decode: fn(&[u8]) -> Option<Watermark>,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct Watermarks {
     pub format: WatermarkFormat,
     /// How far the firehose is.
     reached: Watermark,
-    /// What the last durable watermark says.
+    /// The sequence of the last durable watermark.
     durable_mark: u64,
-    /// What the watermark in the batch says; 0 if there is none.
+    /// The sequence of the watermark in the batch; 0 if the batch has no watermark.
     pending_mark: u64,
     due_at: Duration,
 }

@@ -317,7 +317,7 @@ impl Bidding<'_, '_> {
     /// A floor of the auction's beside what was decided, in the account's currency.
     fn shortfall(&self, (bid, floor): (Cpm, Cpm), own: Currency) -> Shortfall {
         let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
-        // Where there is none, it is the least amount there is.
+        // Without a floor, the smallest amount takes its place.
         let floor = floor.max(Cpm::new(1).expect("it is small"));
         let floor = rates.convert(floor, currency, own, Round::Up).unwrap_or(Cpm::MAX);
         Shortfall { bid, floor }

@@ -61,7 +61,7 @@ impl Criterion {
         Self::Deals,
     ];
 
-    /// The key of a campaign's table that it is about, or what it is called where there is none.
+    /// The key of the campaign's table that this criterion judges, or a name of its own if it has no key.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Creatives => "creative",
