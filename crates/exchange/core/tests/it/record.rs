@@ -1,8 +1,7 @@
 //! What the record of a typical auction costs: its bytes, and no allocation.
 //!
-//! Counts, never times. One test, so that nothing else allocates while it counts.
+//! Counts, never times, in a process in which nothing else allocates.
 
-use std::alloc::System;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -14,12 +13,12 @@ use exchange_core::{
     Answer, Auction, Cleared, DealTerms, Dsp, Market, NotAsked, Publishers, Rates, Targeting,
     TieKey, TrackingSignals, clear, eligible, judge, sales,
 };
+use faults::process::isolated;
 use serde_json::{Value, json};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use stats_alloc::Region;
 use units::{Currency, Ppm, Price, Ratio, Round};
 
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use crate::ALLOCATOR;
 
 const DSPS: usize = 50;
 const BIDS: usize = 15;
@@ -129,71 +128,78 @@ fn moments() -> Moments {
 
 #[test]
 fn a_typical_record_is_short_and_allocates_nothing() {
-    let (market, text) = (market(), request());
-    let request = openrtb::parse_request(&text).expect("it is valid");
-    let auction = Auction::new(ID, &request, &market).expect("it can be held");
-    let bodies: Vec<String> = (0..DSPS).map(body).collect();
-    let call = |index: usize| {
-        let (ask, outcome) = (eligible(&auction, index).expect("it is asked"), outcome(index));
-        let micros = u64::try_from(index).expect("few") * 2_311;
-        let answered = matches!(outcome, CallOutcome::Answered | CallOutcome::NoBid);
-        let latency = answered.then(|| Duration::from_micros(9_000 + micros));
-        Call { ask, tmax_ms: 110, outcome, sent: Some(Duration::from_micros(430)), latency }
-    };
-    let calls: Vec<Call> = (0..DSPS).map(call).collect();
-    let answered = calls.iter().filter(|call| call.outcome == CallOutcome::Answered);
-    let answer = |call: &Call| Answer { ask: call.ask, body: bodies[call.ask.dsp].as_bytes() };
-    let answers: Vec<Answer<'_>> = answered.map(answer).collect();
-    let judgement = judge(&auction, &answers);
-    assert_eq!(judgement.bids.len(), BIDS);
-    let mut refusals = Refusals::default();
-    let (entries, groups) = (&judgement.entries, &judgement.groups);
-    let clearing = clear(entries, groups, auction.imps_len(), auction.increment, |win| {
-        refusals.note(win, Ok(()))
+    isolated(|| {
+        let (market, text) = (market(), request());
+        let request = openrtb::parse_request(&text).expect("it is valid");
+        let auction = Auction::new(ID, &request, &market).expect("it can be held");
+        let bodies: Vec<String> = (0..DSPS).map(body).collect();
+        let call = |index: usize| {
+            let (ask, outcome) = (eligible(&auction, index).expect("it is asked"), outcome(index));
+            let micros = u64::try_from(index).expect("few") * 2_311;
+            let answered = matches!(outcome, CallOutcome::Answered | CallOutcome::NoBid);
+            let latency = answered.then(|| Duration::from_micros(9_000 + micros));
+            Call { ask, tmax_ms: 110, outcome, sent: Some(Duration::from_micros(430)), latency }
+        };
+        let calls: Vec<Call> = (0..DSPS).map(call).collect();
+        let answered = calls.iter().filter(|call| call.outcome == CallOutcome::Answered);
+        let answer = |call: &Call| Answer { ask: call.ask, body: bodies[call.ask.dsp].as_bytes() };
+        let answers: Vec<Answer<'_>> = answered.map(answer).collect();
+        let judgement = judge(&auction, &answers);
+        assert_eq!(judgement.bids.len(), BIDS);
+        let mut refusals = Refusals::default();
+        let (entries, groups) = (&judgement.entries, &judgement.groups);
+        let clearing = clear(entries, groups, auction.imps_len(), auction.increment, |win| {
+            refusals.note(win, Ok(()))
+        });
+        let sales = sales(&auction, &judgement, &clearing);
+        assert_eq!(sales.len(), 2);
+        let cleared = Cleared {
+            answers: &answers,
+            judgement: &judgement,
+            clearing: &clearing,
+            sales: &sales,
+        };
+        let proceedings = Proceedings {
+            id: ID,
+            request: &request,
+            generation: 1234,
+            arrival_unix_us: 1_780_000_000_123_456,
+            moments: moments(),
+            ending: Ending::Filled,
+            no_bid: None,
+            auction: Some(&auction),
+            judged: Some(Judged { cleared, refusals: refusals.refused() }),
+            full: Full::default(),
+        };
+        let none: [(usize, NotAsked); 0] = [];
+        let mut record = Vec::new();
+        let write =
+            |record: &mut Vec<u8>| encode(&proceedings, none, calls.iter().copied(), record);
+        assert_eq!(write(&mut record), Some(Kept::Whole));
+        assert!(record.len() <= BYTES_MAX, "{} bytes", record.len());
+        assert!(record.len() > BYTES_MAX / 2, "{} bytes: this is no typical auction", record.len());
+        // Into the same room once more.
+        record.clear();
+        let region = Region::new(ALLOCATOR);
+        let kept = write(&mut record);
+        let change = region.change();
+        assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
+        assert_eq!(kept, Some(Kept::Whole));
+        // And what was counted is a record.
+        let rates = [(euro(), "1.08")];
+        let mut generation = Vec::new();
+        let in_force = InForce {
+            number: 1234,
+            since_unix_ms: 1,
+            market: &market,
+            rates: &rates,
+            toml: b"",
+            campaigns: 0,
+        };
+        encode_generation(&in_force, &mut generation).expect("it can be recorded");
+        let generation = GenerationFacts::decode(&generation).expect("it was just written");
+        let decoded = AuctionRecord::decode(&record).expect("it was just written");
+        assert_eq!((decoded.bids.len(), decoded.calls.len()), (BIDS, DSPS));
+        assert_eq!(replay(&decoded, &generation), Ok(Replayed::Same));
     });
-    let sales = sales(&auction, &judgement, &clearing);
-    assert_eq!(sales.len(), 2);
-    let cleared =
-        Cleared { answers: &answers, judgement: &judgement, clearing: &clearing, sales: &sales };
-    let proceedings = Proceedings {
-        id: ID,
-        request: &request,
-        generation: 1234,
-        arrival_unix_us: 1_780_000_000_123_456,
-        moments: moments(),
-        ending: Ending::Filled,
-        no_bid: None,
-        auction: Some(&auction),
-        judged: Some(Judged { cleared, refusals: refusals.refused() }),
-        full: Full::default(),
-    };
-    let none: [(usize, NotAsked); 0] = [];
-    let mut record = Vec::new();
-    let write = |record: &mut Vec<u8>| encode(&proceedings, none, calls.iter().copied(), record);
-    assert_eq!(write(&mut record), Some(Kept::Whole));
-    assert!(record.len() <= BYTES_MAX, "{} bytes", record.len());
-    assert!(record.len() > BYTES_MAX / 2, "{} bytes: this is no typical auction", record.len());
-    // Into the same room once more.
-    record.clear();
-    let region = Region::new(ALLOCATOR);
-    let kept = write(&mut record);
-    let change = region.change();
-    assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
-    assert_eq!(kept, Some(Kept::Whole));
-    // And what was counted is a record.
-    let rates = [(euro(), "1.08")];
-    let mut generation = Vec::new();
-    let in_force = InForce {
-        number: 1234,
-        since_unix_ms: 1,
-        market: &market,
-        rates: &rates,
-        toml: b"",
-        campaigns: 0,
-    };
-    encode_generation(&in_force, &mut generation).expect("it can be recorded");
-    let generation = GenerationFacts::decode(&generation).expect("it was just written");
-    let decoded = AuctionRecord::decode(&record).expect("it was just written");
-    assert_eq!((decoded.bids.len(), decoded.calls.len()), (BIDS, DSPS));
-    assert_eq!(replay(&decoded, &generation), Ok(Replayed::Same));
 }

@@ -53,7 +53,7 @@ fn clients_read_what_was_exported() {
         let aside = "_export-node-007/node-007-epoch-000003-from-000000000101.parquet.tmp";
         std::fs::write(folder.join(aside), b"PAR1 half of a file").unwrap();
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/auctions/clients.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients.py");
     let output = Command::new(python)
         .arg(script)
         .args([parquet.path(), jsonl.path()])

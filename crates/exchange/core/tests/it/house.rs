@@ -1,8 +1,7 @@
 //! What the bids of house campaigns cost: no allocation, once their room is warm.
 //!
-//! Counts, never times. One test, so that nothing else allocates while it counts.
+//! Counts, never times, in a process in which nothing else allocates.
 
-use std::alloc::System;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -14,15 +13,15 @@ use exchange_core::{
     Answer, Ask, Auction, Dsp, Market, Publishers, Rates, Region as Part, Targeting, TieKey,
     TrackingSignals, eligible_house, judge,
 };
+use faults::process::isolated;
 use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
 use serde_json::json;
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use stats_alloc::Region;
 use units::{Cpm, Currency, Multiplier, Ratio, Round};
 
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use crate::ALLOCATOR;
 
 fn boxed(texts: &[&str]) -> Vec<Box<str>> {
     texts.iter().map(|text| Box::from(*text)).collect()
@@ -136,28 +135,30 @@ impl Desk for Count {
 
 #[test]
 fn bidding_allocates_nothing() {
-    let text = request();
-    let request = openrtb::parse_request(&text).expect("it is valid");
-    let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
-    let limits = Limits { matches_max: 20_000, bids_max: ACCOUNTS_MAX };
-    for campaigns in [100, 10_000] {
-        let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
-        let market = market(&catalogue);
-        let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
-        let ask: Ask = eligible_house(&auction, 0).expect("it is asked");
-        let mut desk = Count(0);
-        catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
-        let (once, body) = (std::mem::take(&mut desk.0), answer.body.clone());
-        let region = Region::new(ALLOCATOR);
-        catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
-        let change = region.change();
-        assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
-        // And what was counted is bidding, of all that are wanted here, in both impressions.
-        assert_eq!(answer.body, body);
-        let wanted = (0..campaigns).filter(|number| number % 9 != 8);
-        let under_deals = (0..campaigns).filter(|number| number % 9 == 4).count();
-        assert_eq!((once, desk.0), (desk.0, 2 * wanted.count() - under_deals));
-        let judgement = judge(&auction, &[Answer { ask, body: answer.body.as_bytes() }]);
-        assert_eq!((answer.bids.len(), judgement.entries.len()), (6, 6));
-    }
+    isolated(|| {
+        let text = request();
+        let request = openrtb::parse_request(&text).expect("it is valid");
+        let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
+        let limits = Limits { matches_max: 20_000, bids_max: ACCOUNTS_MAX };
+        for campaigns in [100, 10_000] {
+            let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
+            let market = market(&catalogue);
+            let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
+            let ask: Ask = eligible_house(&auction, 0).expect("it is asked");
+            let mut desk = Count(0);
+            catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
+            let (once, body) = (std::mem::take(&mut desk.0), answer.body.clone());
+            let region = Region::new(ALLOCATOR);
+            catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
+            let change = region.change();
+            assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
+            // And what was counted is bidding, of all that are wanted here, in both impressions.
+            assert_eq!(answer.body, body);
+            let wanted = (0..campaigns).filter(|number| number % 9 != 8);
+            let under_deals = (0..campaigns).filter(|number| number % 9 == 4).count();
+            assert_eq!((once, desk.0), (desk.0, 2 * wanted.count() - under_deals));
+            let judgement = judge(&auction, &[Answer { ask, body: answer.body.as_bytes() }]);
+            assert_eq!((answer.bids.len(), judgement.entries.len()), (6, 6));
+        }
+    });
 }

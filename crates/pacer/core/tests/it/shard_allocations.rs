@@ -1,18 +1,17 @@
 //! What a shard costs: the memory that its options say, and no allocation from then on.
 //!
-//! Counts, never times. One test, so that nothing else allocates while it counts.
+//! Counts, never times, in a process in which nothing else allocates.
 
-use std::alloc::System;
 use std::time::Duration;
 
+use faults::process::isolated;
 use pacer_core::messages::{Epoch, Gate, Grant, Period, Slot};
 use pacer_core::shard::{Claim, Moment, Options, Rejection, Shard};
 use pacer_core::token::{Origin, Token, TokenKey, TokenText, TtlClass};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use stats_alloc::Region;
 use units::{Nanos, Tick};
 
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use crate::ALLOCATOR;
 
 const CAMPAIGNS: u32 = 10_000;
 const ROUNDS: u64 = 40;
@@ -92,23 +91,25 @@ fn open(shard: &mut Shard, token: &Token, now: Tick) -> Claim {
 
 #[test]
 fn a_shard_takes_its_memory_at_the_start_and_no_more() {
-    let options = options();
-    let key = TokenKey::new([7; 16]);
-    let region = Region::new(ALLOCATOR);
-    let mut shard = Shard::new(&options).expect("options are within range");
-    let taken = region.change().bytes_allocated;
-    let said = options.bytes().expect("options are within range");
-    // Besides the lists of lanes.
-    assert!(taken >= said && taken <= said + 4096, "{taken} bytes, not {said}");
+    isolated(|| {
+        let options = options();
+        let key = TokenKey::new([7; 16]);
+        let region = Region::new(ALLOCATOR);
+        let mut shard = Shard::new(&options).expect("options are within range");
+        let taken = region.change().bytes_allocated;
+        let said = options.bytes().expect("options are within range");
+        // Besides the lists of lanes.
+        assert!(taken >= said && taken <= said + 4096, "{taken} bytes, not {said}");
 
-    let region = Region::new(ALLOCATOR);
-    let told: u64 = (0..ROUNDS).map(|number| round(&mut shard, number, &key)).sum();
-    let change = region.change();
-    assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
-    // And what was counted is a life.
-    let counts = *shard.counts();
-    assert!(told > 30_000, "{told} reports and wants");
-    assert!(counts.reserved > 20_000 && counts.won > 3_000, "{counts:?}");
-    assert!(counts.released > 3_000 && counts.over > 3_000, "{counts:?}");
-    assert_eq!((counts.full, counts.untaken, counts.pending), (0, 0, 0));
+        let region = Region::new(ALLOCATOR);
+        let told: u64 = (0..ROUNDS).map(|number| round(&mut shard, number, &key)).sum();
+        let change = region.change();
+        assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
+        // And what was counted is a life.
+        let counts = *shard.counts();
+        assert!(told > 30_000, "{told} reports and wants");
+        assert!(counts.reserved > 20_000 && counts.won > 3_000, "{counts:?}");
+        assert!(counts.released > 3_000 && counts.over > 3_000, "{counts:?}");
+        assert_eq!((counts.full, counts.untaken, counts.pending), (0, 0, 0));
+    });
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::dsp::{DspProfile, Fleet, NoticeAnswer, NoticeOptions, NoticeStats, RECENT_MAX};
 
-use crate::fixture::{
+use super::fixture::{
     BODY, answer, assert_silent, bidding, connect, field, fleet_of, post, raw_answer, status_of,
     until,
 };

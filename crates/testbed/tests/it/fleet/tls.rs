@@ -12,7 +12,7 @@ use rustls::{
 };
 use testbed::dsp::{self, Act, Behaviour, Cut, DspProfile, Fleet, FleetOptions, Tls};
 
-use crate::fixture::{BODY, answer, ask, assert_bid, assert_closed, bidding, connect, post, until};
+use super::fixture::{BODY, answer, ask, assert_bid, assert_closed, bidding, connect, post, until};
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 

@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use testbed::dsp::{Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, Garble};
 
-use crate::fixture::{
+use super::fixture::{
     BODY, answer, ask, assert_bid, assert_closed, assert_silent, bidding, connect, field, fleet_of,
     head, post, raw_answer, sick, status_of, until,
 };

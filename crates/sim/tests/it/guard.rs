@@ -2,8 +2,6 @@
 //!
 //! `SIM_SEEDS` sets how many seeds each kind of scenario is run with.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
-
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

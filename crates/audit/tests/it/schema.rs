@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-const SOURCE: &str = include_str!("../src/row.rs");
-const PAGE: &str = include_str!("../../../docs/log.md");
+const SOURCE: &str = include_str!("../../src/row.rs");
+const PAGE: &str = include_str!("../../../../docs/log.md");
 
 /// The type of a column, as formats call it.
 fn kind(rust: &str) -> String {

@@ -1,8 +1,6 @@
 //! Whole records, as an exchange writes them, read from the outside: replay, surveys, generations,
 //! rows, and a lane that grows.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
-
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;

@@ -1,15 +1,10 @@
 //! The fleet on real sockets: well-behaved clients, and every way a client can be odd. Beside it,
 //! in modules: DSPs that are odd themselves, their schedules, notices, and TLS.
 
-#[path = "fleet/fixture.rs"]
 mod fixture;
-#[path = "fleet/hostile.rs"]
 mod hostile;
-#[path = "fleet/notices.rs"]
 mod notices;
-#[path = "fleet/schedules.rs"]
 mod schedules;
-#[path = "fleet/tls.rs"]
 mod tls;
 
 use std::io::{self, Read, Write};
@@ -18,7 +13,9 @@ use std::time::Duration;
 
 use testbed::dsp::{self, DspProfile, FleetOptions, LatencySpread};
 
-use fixture::{BODY, answer, assert_bid, assert_closed, bidding, connect, fleet_of, post, until};
+use self::fixture::{
+    BODY, answer, assert_bid, assert_closed, bidding, connect, fleet_of, post, until,
+};
 
 #[test]
 fn a_connection_is_kept_for_many_requests_however_they_are_cut() {

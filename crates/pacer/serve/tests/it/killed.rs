@@ -111,7 +111,7 @@ fn live(root: &Path, behind: u64, until: u64) -> (u64, u64) {
 
 fn start(root: &Path, behind: u64) -> Once {
     let behind = behind.to_string();
-    Once::more("child", &[(ROOT, root.as_os_str()), (BEHIND, behind.as_ref())])
+    Once::more("killed::child", &[(ROOT, root.as_os_str()), (BEHIND, behind.as_ref())])
 }
 
 #[test]

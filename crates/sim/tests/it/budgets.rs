@@ -2,8 +2,6 @@
 //!
 //! `SIM_SEEDS` sets how many seeds are run.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
-
 use pacer_core::{ledger, shard, store};
 use sim::budgets::{Bug, Options, Wiring, command, run};
 

@@ -5,6 +5,7 @@ mod bad_input;
 mod browser;
 mod budgets;
 mod callers;
+mod ceilings;
 mod deadline;
 mod fixtures;
 mod fleet;
@@ -24,3 +25,11 @@ mod reuse;
 mod strangers;
 mod tls;
 mod traces;
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts what is allocated, for the tests that run in a process of their own.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

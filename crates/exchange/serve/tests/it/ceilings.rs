@@ -3,26 +3,21 @@
 //! Counts, never times. The DSPs and the caller of this test allocate nothing while it measures,
 //! so what the allocator counts is the exchange's; system calls are counted by strace.
 
-use std::alloc::System;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use exchange_serve::{Exchange, ExchangeConfig};
+use faults::process::isolated;
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
+use stats_alloc::{Region, Stats};
 
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
-
-/// One at a time, so that one measurement does not count another's.
-static ALONE: Mutex<()> = Mutex::new(());
+use crate::ALLOCATOR;
 
 const DSPS: usize = 10;
 const BIDDERS: usize = 3;
@@ -199,19 +194,21 @@ impl Rig {
 /// A record is written into a buffer that is used again, and waits in a ring.
 #[test]
 fn a_record_allocates_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let directory = tempfile::tempdir().expect("a directory");
-    let without = allocated(None);
-    let with = allocated(Some(directory.path()));
-    // What the log's thread needs for its groups is shared by many auctions.
-    assert!(with - without < 0.5, "{with} allocations with a record, {without} without");
+    isolated(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let without = allocated(None);
+        let with = allocated(Some(directory.path()));
+        // What the log's thread needs for its groups is shared by many auctions.
+        assert!(with - without < 0.5, "{with} allocations with a record, {without} without");
+    });
 }
 
 #[test]
 fn allocations() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let allocations = allocated(None);
-    assert!(allocations <= ALLOCATIONS_MAX, "{allocations} allocations");
+    isolated(|| {
+        let allocations = allocated(None);
+        assert!(allocations <= ALLOCATIONS_MAX, "{allocations} allocations");
+    });
 }
 
 /// Allocations of one auction.
@@ -247,7 +244,6 @@ const AUCTIONS_KEY: &str = "CEILINGS_AUCTIONS";
 #[expect(clippy::print_stderr, reason = "says that it has not run")]
 #[expect(clippy::cast_precision_loss, reason = "small counts")]
 fn system_calls() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if Command::new("strace").arg("-V").output().is_err() {
         eprintln!("SKIPPED: strace is not on the PATH, no system calls were counted");
         return;
@@ -268,7 +264,7 @@ fn traced(auctions: usize) -> usize {
         .args(["-ff", "-qq", "-e", "signal=none", "-o"])
         .arg(folder.join("trace"))
         .arg(std::env::current_exe().expect("a test binary"))
-        .args(["--ignored", "--exact", "hold_auctions", "--nocapture"])
+        .args(["--ignored", "--exact", "ceilings::hold_auctions", "--nocapture"])
         .env(AUCTIONS_KEY, auctions.to_string())
         .output()
         .expect("strace runs");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use testbed::dsp::{self, Act, Behaviour, DspProfile, Fleet, FleetOptions, Phase, Schedule};
 
-use crate::fixture::{answer, ask, assert_bid, bidding, connect, fleet_of, sick};
+use super::fixture::{answer, ask, assert_bid, bidding, connect, fleet_of, sick};
 
 fn status(code: u16) -> Behaviour {
     Act::Status { code, body: String::new() }.into()

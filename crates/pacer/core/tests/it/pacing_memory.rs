@@ -1,20 +1,20 @@
 //! What pacing holds of a campaign, once it is defined and after a day of slots.
 //!
-//! Counts, never times. One test, so that nothing else allocates while it counts.
+//! Counts, never times, in a process in which nothing else allocates.
 
 use std::alloc::System;
 use std::sync::Arc;
 
+use faults::process::isolated;
 use pacer_core::calendar::{Calendar, Hour};
 use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits, ZoneId};
 use pacer_core::messages::{Period, Slot};
 use pacer_core::pacing::{Books, Expected, Funds, Pacer, PacerOptions, Pacing, Purse};
 use pacer_core::strategy::{Settings, Zone};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use stats_alloc::Region;
 use units::Nanos;
 
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use crate::ALLOCATOR;
 
 const CAMPAIGNS: u32 = 1_000;
 const HOUR_MS: u64 = 3_600_000;
@@ -81,29 +81,34 @@ fn held(region: &Region<'_, System>) -> usize {
 
 #[test]
 fn a_campaign_takes_so_much_at_first_and_after_a_day() {
-    let settings = Settings::default();
-    let pacing =
-        Pacing { settings, ahead: 0.0, forecast: Expected::Uniform, is_fixed_price: false };
-    let pacing = Arc::new(pacing);
-    let mut pacer = Pacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
-    pacer.take_zone(ZoneId(1), "UTC", hours(), Zone::utc());
-    pacer.take_account(AccountId(1), ZoneId(1), 1);
+    isolated(|| {
+        let settings = Settings::default();
+        let pacing =
+            Pacing { settings, ahead: 0.0, forecast: Expected::Uniform, is_fixed_price: false };
+        let pacing = Arc::new(pacing);
+        let mut pacer = Pacer::new(PacerOptions { shards: 1, slot_ms: SLOT_MS });
+        pacer.take_zone(ZoneId(1), "UTC", hours(), Zone::utc());
+        pacer.take_account(AccountId(1), ZoneId(1), 1);
 
-    let region = Region::new(ALLOCATOR);
-    for slot in 0..CAMPAIGNS {
-        pacer.define(&definition(slot), Some(&pacing), START_MS).expect("it can be paced");
-    }
-    let defined = held(&region);
-    let (mut books, mut told) = (Steady { now_ms: START_MS }, Vec::new());
-    while books.now_ms < START_MS + DAY_MS - 1_000 {
-        pacer.turn(books.now_ms, &books, usize::MAX, &mut told);
-        told.clear();
-        books.now_ms += 10_007;
-    }
-    drop(told);
-    let day = held(&region);
-    let points = pacer.curve(Slot(0), books.now_ms).expect("it follows one").points;
-    assert!(points.iter().filter(|point| point.spent.is_some()).count() > 140, "a day was noted");
-    assert!(defined <= 620, "{defined} bytes of a campaign once it is defined");
-    assert!(day <= 1_400, "{day} bytes of a campaign after a day");
+        let region = Region::new(ALLOCATOR);
+        for slot in 0..CAMPAIGNS {
+            pacer.define(&definition(slot), Some(&pacing), START_MS).expect("it can be paced");
+        }
+        let defined = held(&region);
+        let (mut books, mut told) = (Steady { now_ms: START_MS }, Vec::new());
+        while books.now_ms < START_MS + DAY_MS - 1_000 {
+            pacer.turn(books.now_ms, &books, usize::MAX, &mut told);
+            told.clear();
+            books.now_ms += 10_007;
+        }
+        drop(told);
+        let day = held(&region);
+        let points = pacer.curve(Slot(0), books.now_ms).expect("it follows one").points;
+        assert!(
+            points.iter().filter(|point| point.spent.is_some()).count() > 140,
+            "a day was noted"
+        );
+        assert!(defined <= 620, "{defined} bytes of a campaign once it is defined");
+        assert!(day <= 1_400, "{day} bytes of a campaign after a day");
+    });
 }

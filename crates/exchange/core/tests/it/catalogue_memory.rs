@@ -1,6 +1,6 @@
 //! What campaigns cost in memory: their rules, a catalogue, and one that differs in its prices alone.
 //!
-//! Counts, never times. One test, so that nothing else allocates while it counts.
+//! Counts, never times, in a process in which nothing else allocates.
 
 use std::alloc::System;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use exchange_core::house::{
     Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Interner, Listed, Price, Rules,
 };
+use faults::process::isolated;
 use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use stats_alloc::Region;
 use units::{Cpm, Currency};
 
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use crate::ALLOCATOR;
 
 const CAMPAIGNS: u32 = 10_000;
 
@@ -65,24 +65,26 @@ fn campaigns(rules: &[Arc<Rules>], ids: &[Arc<str>]) -> Vec<Campaign> {
 
 #[test]
 fn campaigns_take_so_much_and_those_with_other_prices_no_second_index() {
-    let ids: Vec<Arc<str>> = (0..CAMPAIGNS).map(|at| format!("campaign-{at}").into()).collect();
-    let region = Region::new(ALLOCATOR);
-    let mut interner = Interner::default();
-    let mut all: Vec<_> = (0..CAMPAIGNS).map(|number| rules(number, &mut interner)).collect();
-    drop(interner);
-    let of_rules = held(&region);
-    assert!(of_rules <= 720, "rules of a campaign hold {of_rules} bytes");
+    isolated(|| {
+        let ids: Vec<Arc<str>> = (0..CAMPAIGNS).map(|at| format!("campaign-{at}").into()).collect();
+        let region = Region::new(ALLOCATOR);
+        let mut interner = Interner::default();
+        let mut all: Vec<_> = (0..CAMPAIGNS).map(|number| rules(number, &mut interner)).collect();
+        drop(interner);
+        let of_rules = held(&region);
+        assert!(of_rules <= 720, "rules of a campaign hold {of_rules} bytes");
 
-    let region = Region::new(ALLOCATOR);
-    let catalogue = Catalogue::new(campaigns(&all, &ids));
-    let of_catalogue = held(&region);
-    assert!(of_catalogue <= 480, "a catalogue holds {of_catalogue} bytes a campaign");
+        let region = Region::new(ALLOCATOR);
+        let catalogue = Catalogue::new(campaigns(&all, &ids));
+        let of_catalogue = held(&region);
+        assert!(of_catalogue <= 480, "a catalogue holds {of_catalogue} bytes a campaign");
 
-    // Read anew, with another price.
-    all[7] = Arc::new(Rules { price: Price::Value(cpm(2_000_000)), ..(*all[7]).clone() });
-    let region = Region::new(ALLOCATOR);
-    let renewed = catalogue.renewed(campaigns(&all, &ids));
-    let of_prices = held(&region);
-    assert_eq!(renewed.campaigns()[7].rules.price, Price::Value(cpm(2_000_000)));
-    assert!(of_prices <= 80, "prices hold {of_prices} bytes a campaign");
+        // Read anew, with another price.
+        all[7] = Arc::new(Rules { price: Price::Value(cpm(2_000_000)), ..(*all[7]).clone() });
+        let region = Region::new(ALLOCATOR);
+        let renewed = catalogue.renewed(campaigns(&all, &ids));
+        let of_prices = held(&region);
+        assert_eq!(renewed.campaigns()[7].rules.price, Price::Value(cpm(2_000_000)));
+        assert!(of_prices <= 80, "prices hold {of_prices} bytes a campaign");
+    });
 }
