@@ -50,7 +50,7 @@ fn counting_allocates_nothing_and_a_campaign_s_day_takes_so_much() {
                         (0..200).for_each(|_| buffer.count((Slot(*slot), &mut place), step));
                     }
                     (0..9).for_each(|_| {
-                        buffer.count((Slot(*slot), &mut place), FunnelStep::BelowFloor)
+                        buffer.count((Slot(*slot), &mut place), FunnelStep::BelowFloor);
                     });
                     buffer.bill((Slot(*slot), &mut place), Nanos::new(2_000_000));
                 }
