@@ -4,10 +4,12 @@
 CARGO ?= cargo
 # Seconds of fuzzing each target in the tests; raise it to look for something.
 FUZZ_SECONDS ?= 5
+# Tests at once: most of them wait for a socket, a disk or another process.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 # What `make test` runs, in this order.
 STEPS = format lint unit bench-tests docs deny readme fuzz-smoke
 
-.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny readme pictures tools clean
+.PHONY: help demo test check bench bench-tests format lint unit unit-changed fuzz-smoke docs deny readme pictures tools clean
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -17,6 +19,9 @@ demo: ## An exchange, 50 simulated DSPs and traffic: watch auctions clear
 
 test: ## Everything that must hold before a change lands, with the time of each step
 	scripts/steps $(STEPS)
+
+check: ## After a small change: formatting, lints, and unit tests of the packages that differ from main
+	scripts/steps format lint unit-changed
 
 format: ## Formatting
 	$(CARGO) fmt --all --check
@@ -29,6 +34,9 @@ tools: ## What tests use beside the toolchain
 
 unit: tools ## Unit, property, integration and simulation tests, with fixed seeds
 	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked
+
+unit-changed: ## Unit tests of the packages that differ from main
+	scripts/unit-changed
 
 bench-tests: ## Tests of the driver, of the pictures and of the Go peer, where Python and Go are installed
 	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 bench/test_pacing.py && python3 scripts/test_pictures.py; fi

@@ -1,5 +1,5 @@
-//! The script that runs the README's commands, on documents with planted mistakes, and the one that
-//! times the steps of the gate.
+//! The scripts of the gate: the one that runs the README's commands, on documents with planted mistakes,
+//! the one that times the steps, and the one that tests what changed.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -84,6 +84,51 @@ fn the_gate_prints_the_time_of_each_step() {
     assert_eq!(steps(&["good"]), (true, 2));
     assert_eq!(steps(&["good", "good"]), (true, 4));
     assert_eq!(steps(&["bad", "good"]), (false, 2));
+}
+
+#[test]
+fn unit_tests_of_what_changed_run_alone() {
+    let folder = beside("unit-changed");
+    let write = |file: &str, text: &str| {
+        let file = folder.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    let command = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(folder.path()).env_remove("CARGO_TARGET_DIR");
+        let output = command.output().unwrap();
+        (output.status.success(), said(&output))
+    };
+    write(".gitignore", "target\n");
+    write("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"3\"\n");
+    for name in ["left-hand", "right-hand"] {
+        let package = format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n");
+        write(&format!("crates/{name}/Cargo.toml"), &package);
+        write(&format!("crates/{name}/src/lib.rs"), "#[test]\nfn holds() {}\n");
+    }
+    let lock = command("cargo", &["generate-lockfile", "--offline"]);
+    assert!(lock.0, "{}", lock.1);
+    let author = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+    let commit = [&author[..], &["commit", "--quiet", "--message", "first"]].concat();
+    for args in [&["init", "--quiet", "--initial-branch", "main"][..], &["add", "."], &commit] {
+        let (is_good, said) = command("git", args);
+        assert!(is_good, "{said}");
+    }
+    let (is_good, said) = command("scripts/unit-changed", &[]);
+    assert!(is_good && said.contains("no package differs"), "{said}");
+    // A file that git does not have yet counts.
+    write("crates/right-hand/src/new.rs", "");
+    let (is_good, said) = command("scripts/unit-changed", &[]);
+    assert!(is_good && said.contains("unit tests of right-hand:"), "{said}");
+    assert_eq!(
+        (said.matches("1 passed").count(), said.contains("left-hand:")),
+        (1, false),
+        "{said}"
+    );
+    write("crates/right-hand/src/lib.rs", "#[test]\nfn fails() { panic!() }\n");
+    let (is_good, said) = command("scripts/unit-changed", &[]);
+    assert!(!is_good && said.contains("1 failed"), "{said}");
 }
 
 /// A page that loads them is not kept waiting, nor is a clone.
