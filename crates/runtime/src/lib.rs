@@ -12,7 +12,6 @@ pub mod logging;
 pub mod metrics;
 pub mod process;
 pub mod reload;
-pub mod request;
 pub mod shards;
 pub mod shutdown;
 pub mod traces;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use exchange_core::no_bid;
 use http_body_util::{BodyExt as _, Full};
+use http_kit::head::check_head;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
@@ -22,7 +23,6 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use openrtb::codes::NoBidReason;
 use runtime::arrival::{ArrivalClock, StampedStream};
-use runtime::request::check_head;
 use runtime::shards::{ActiveStream, Activity};
 use socket2::SockRef;
 use tokio::net::TcpStream;
