@@ -12,6 +12,7 @@ pub mod logging;
 pub mod metrics;
 pub mod process;
 pub mod reload;
+pub mod service;
 pub mod shards;
 pub mod shutdown;
 pub mod traces;
