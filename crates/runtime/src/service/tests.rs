@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{
     Port, Service, ServiceError, Services, Shell, ShellConfig, ShellError, ShellOptions, Startup,
@@ -71,6 +71,15 @@ impl Rig {
     }
 
     fn stop(self) {
+        let started = Instant::now();
+        let page = loop {
+            let page = ask(self.shell.admin_address(), "GET /metrics HTTP/1.1", "");
+            if page.contains("vickrey_connections_open 0") {
+                break page;
+            }
+            assert!(started.elapsed() < PATIENCE, "a connection stays open: {page}");
+        };
+        assert!(page.contains("vickrey_task_panics_total 0"), "{page}");
         self.shutdown.begin();
         self.shell.join().expect("it ends well");
     }
