@@ -4,6 +4,10 @@
 //! It must not know threads, configuration, or what is served. The fan-out to DSPs has a client of
 //! its own.
 
+pub mod address;
 pub mod body;
+pub mod client;
+pub mod dns;
 pub mod head;
 pub mod server;
+pub mod tls;

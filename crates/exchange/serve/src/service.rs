@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use eventlog::lane::{Log, State};
 use exchange_core::guard::Status;
 use exchange_core::house::ProbeCounts;
+use http_kit::dns::SystemNames;
+use http_kit::tls::client_config;
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::Slot;
 use pacer_core::shard::OptionsError;
@@ -20,6 +22,7 @@ use runtime::service::{
 };
 use runtime::shards::ShardContext;
 use runtime::traces::Tracer;
+use rustls::ClientConfig;
 use tokio::sync::watch;
 use tracing::warn;
 use units::Currency;
@@ -27,8 +30,8 @@ use units::Currency;
 use crate::api;
 use crate::campaigns::Campaigns;
 use crate::config::{ExchangeConfig, NoticesConfig};
-use crate::dns::{Resolver, SystemNames};
-use crate::fanout::{Reactor, Tls};
+use crate::dns::Resolver;
+use crate::fanout::Reactor;
 use crate::funnels::{Funnels, FunnelsThread};
 use crate::generation::{Generation, Generations, Reloaded};
 use crate::guards::{GuardId, Guards, GuardsThread, ShardLine};
@@ -82,7 +85,7 @@ struct ShardSeat {
     purse: Option<(Purse, Errands)>,
     office: Option<Counter>,
     /// What calls other nodes.
-    to_nodes: Option<(Arc<NoticesConfig>, Tls)>,
+    to_nodes: Option<(Arc<NoticesConfig>, Arc<ClientConfig>)>,
 }
 
 /// What ends with the exchange, in this order.
@@ -379,7 +382,7 @@ impl Exchange {
         let first = Arc::clone(&generations.borrow_and_update());
         let identity = ShardIdentity { index, line, id_key: self.id_key };
         let nodes = to_nodes
-            .map(|(notices, tls)| NodeClient::new(&notices, Box::new(SystemNames::new()), tls));
+            .map(|(notices, tls)| NodeClient::new(&notices, Arc::new(SystemNames::new()), tls));
         let parts = ShardParts {
             admission: context.admission().clone(),
             office,
@@ -504,7 +507,7 @@ struct OpenOffice {
     window: Window,
     own_key: [u8; 32],
     /// What shards call other nodes by.
-    to_nodes: (Arc<NoticesConfig>, Tls),
+    to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
 /// What the shards' purses are made of.
@@ -564,12 +567,9 @@ fn open_office(
     let (replay, journal) = replay(ring, directory, notices.policy, &mut *settlements)?;
     let own_key = own_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
-    let tls = Tls::trusting(notices.authorities.as_ref());
-    let to_nodes = (Arc::new(notices.clone()), tls.clone());
-    let client = move || {
-        let resolver = SystemNames::new();
-        Client::new(calls, Box::new(resolver), tls)
-    };
+    let tls = Arc::new(client_config(notices.authorities.as_deref()));
+    let to_nodes = (Arc::new(notices.clone()), Arc::clone(&tls));
+    let client = move || Client::new(&calls, calls.public(), Arc::new(SystemNames::new()), tls);
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
     let times = Times { clock, linger: notices.linger, answer_timeout };
