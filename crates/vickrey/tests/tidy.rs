@@ -47,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "exchange-core",
             "exchange-serve",
             "export",
+            "http-kit",
             "openrtb",
             "pacer-core",
             "pacer-serve",

@@ -67,7 +67,7 @@ async fn follow(mut told: mpsc::UnboundedReceiver<(Vec<Name>, DnsLimits)>) {
         if resolver.is_none() {
             let made = system_resolver();
             let warn = |error: &String| {
-                warn!(error, "no resolver: DSPs with host names cannot be reached")
+                warn!(error, "no resolver: DSPs with host names cannot be reached");
             };
             resolver = made.inspect_err(warn).ok();
         }
