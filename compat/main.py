@@ -36,7 +36,9 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep all answers of both in this directory")
     parser.add_argument("--only", choices=PARTS, action="append", help="compare this part; may be repeated")
     parser.add_argument("--accepted", type=Path, default=ACCEPTED, help="the list of accepted differences")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    options.binaries = [options.before, options.after]
+    return options
 
 
 def answers(binaries: list[Binary], folder: Path, parts: list[str]) -> list[dict[str, Cases]]:
@@ -55,6 +57,13 @@ def answers(binaries: list[Binary], folder: Path, parts: list[str]) -> list[dict
             of_side |= upgrade.read(binary, written, folder / side / "upgrade")
             print(f"{side}: upgrade in {time.monotonic() - started:.1f} s", file=sys.stderr)
     return found
+
+
+def named(folder: Path, binary: Path) -> Path:
+    """The binary by the name that it has for users: its help shows it."""
+    folder.mkdir()
+    (folder / "vickrey").symlink_to(binary.resolve(strict=True))
+    return folder / "vickrey"
 
 
 def keep(folder: Path, verdicts: dict[str, Verdict]) -> None:
@@ -93,9 +102,10 @@ def main(argv: list[str]) -> int:
                 text = each.replaced(text)[0] if each.input else text
             return text
 
-        before, after = (path.resolve(strict=True) for path in (options.before, options.after))
-        with tempfile.TemporaryDirectory(prefix="vickrey-compare-") as folder:
-            found = answers([Binary(before), Binary(after, given)], Path(folder), parts)
+        with tempfile.TemporaryDirectory(prefix="vickrey-compare-") as name:
+            folder = Path(name)
+            before, after = (named(folder / side, path) for side, path in zip(SIDES, options.binaries, strict=True))
+            found = answers([Binary(before), Binary(after, given)], folder, parts)
     except (Broken, OSError, ValueError, TypeError, KeyError) as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

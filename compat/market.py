@@ -10,6 +10,8 @@ from compat.dsps import Call, Dsps
 from compat.exchange import CORPUS, ROOT, Answer, Binary, Exchange, Request, serving, settle, until
 
 BEACON = re.compile(r"https://exchange\.example(/n/[A-Za-z0-9_-]+)")
+# The dearest impression of the corpus that is paid from an account costs this: 4.00 CPM.
+IMPRESSION = 0.004
 # Metrics whose values follow from the corpus alone; of the others names, types and labels count.
 COUNTED = re.compile(
     r"#|content-type|vickrey_exchange_(auctions|bids|dsp_calls|dsp_not_asked|invalid_requests|impressions|seat_revenue"
@@ -80,9 +82,11 @@ class MarketSession:
         return json.loads(self.exchange.get(path).body)
 
     def funded(self, owner: str) -> None:
-        """Waits until the shard has money of a campaign or an account, which an auction asked for."""
+        """Waits until the shard has the price of an impression of a campaign's or an account's money,
+        which an auction asked for.
+        """
         path = f"/v1/{owner}/why"
-        until(f"money of {owner}", lambda: float(self.page(path)["at_shards"]) > 0)
+        until(f"money of {owner}", lambda: float(self.page(path)["at_shards"]) >= IMPRESSION)
 
     def at_rest(self) -> None:
         """Waits until no notice is owed or waiting."""
