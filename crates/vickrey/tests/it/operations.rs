@@ -8,6 +8,7 @@ mod document;
 mod fixtures;
 mod names;
 mod overload;
+mod pacer_alone;
 mod pause;
 mod promtool;
 mod record;

@@ -12,12 +12,22 @@ const LINES_MAX: usize = 800;
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("openrtb", &["units"]),
-    ("runtime", &["units"]),
+    ("http-kit", &[]),
+    ("runtime", &["http-kit", "units"]),
     ("events", &[]),
     ("exchange-core", &["events", "openrtb", "pacer-core", "units"]),
     (
         "exchange-serve",
-        &["eventlog", "events", "exchange-core", "openrtb", "pacer-core", "runtime", "units"],
+        &[
+            "eventlog",
+            "events",
+            "exchange-core",
+            "http-kit",
+            "openrtb",
+            "pacer-core",
+            "runtime",
+            "units",
+        ],
     ),
     // The other side shares no protocol code with what it tests.
     ("eventlog", &["faults"]),
@@ -37,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "exchange-core",
             "exchange-serve",
             "export",
+            "http-kit",
             "openrtb",
             "pacer-core",
             "pacer-serve",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use exchange_core::record::{AuctionRecord, GenerationFacts, Replayed, replay};
 use exchange_core::{Fate, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
-use exchange_serve::{Bank, Budgets, BudgetsError, ExchangeError, Line, Settlements};
+use exchange_serve::{Bank, Budgets, BudgetsError, Line, Settlements};
 use pacer_core::messages::{Epoch, FromShard, Gate, Grant, Period, Report, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::Options;
@@ -80,7 +80,8 @@ impl Ledger {
         let quarter = u32::try_from(since.as_secs() / 900).expect("32 bits");
         let period = Period(quarter);
         let ledger = Self { to_shard, from_shard, is_halted, period, report: None };
-        (ledger, Budgets { bank, lines, campaigns, settlements: Box::new(Nobody) })
+        let (settlements, on_start) = (Box::new(Nobody), Box::new(|_: &_| Ok(())));
+        (ledger, Budgets { bank, lines, campaigns, settlements, on_start })
     }
 
     /// Rights to so much in all.
@@ -301,5 +302,6 @@ fn what_is_passed_through_counts_as_billed_when_it_is_sold() {
 fn accounts_need_a_record_and_notices() {
     let (_ledger, budgets) = Ledger::new();
     let started = Running::with_budgets(listener(), &Setup::default(), Some(budgets));
-    assert!(matches!(started, Err(ExchangeError::Budgets(BudgetsError::Unbilled))), "{started:?}");
+    let refused = started.expect_err("nothing would be billed");
+    assert_eq!(refused.to_string(), BudgetsError::Unbilled.to_string());
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use exchange_serve::{Exchange, ExchangeConfig};
 use faults::process::isolated;
+use runtime::service::{LoneOptions, LoneService, Ports};
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
@@ -136,7 +137,7 @@ struct Rig {
     caller: TcpStream,
     request: Vec<u8>,
     buffer: Vec<u8>,
-    exchange: Exchange,
+    exchange: LoneService<Exchange>,
     shutdown: Shutdown,
     dsps: Dsps,
 }
@@ -164,9 +165,14 @@ impl Rig {
         let address = listener.local_addr().expect("an address");
         let shutdown = Shutdown::new(Duration::from_secs(20));
         let options = ShardsOptions { connections_max: 10, ..ShardsOptions::default() };
-        let exchange =
-            Exchange::start(config, &options, listener, &shutdown, (Tracer::off(), None))
-                .expect("it starts");
+        let options = LoneOptions {
+            shards: options,
+            listeners: vec![listener],
+            shutdown: shutdown.clone(),
+            tracer: Tracer::off(),
+            ports: Ports::default(),
+        };
+        let exchange = LoneService::start(config, options).expect("it starts");
         let caller = TcpStream::connect(address).expect("it listens");
         caller.set_nodelay(true).expect("a socket option");
         let head = "POST /openrtb2/auction HTTP/1.1\r\nhost: x\r\ncontent-type: application/json";

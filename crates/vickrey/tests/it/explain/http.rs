@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use exchange_core::explain::Explanation;
 use exchange_serve::{Exchange, ExchangeConfig};
+use runtime::service::{LoneOptions, LoneService, Ports};
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
@@ -108,7 +109,7 @@ fn the_real_dsps_are_asked_once() {
 /// An exchange of this process.
 struct Running {
     address: SocketAddr,
-    exchange: Option<Exchange>,
+    exchange: Option<LoneService<Exchange>>,
     shutdown: Shutdown,
 }
 
@@ -120,13 +121,14 @@ impl Running {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::new(PATIENCE);
-        let exchange = Exchange::start(
-            config,
-            &ShardsOptions::default(),
-            listener,
-            &shutdown,
-            (Tracer::off(), None),
-        );
+        let options = LoneOptions {
+            shards: ShardsOptions::default(),
+            listeners: vec![listener],
+            shutdown: shutdown.clone(),
+            tracer: Tracer::off(),
+            ports: Ports::default(),
+        };
+        let exchange = LoneService::start(config, options);
         Self { address, exchange: Some(exchange.unwrap()), shutdown }
     }
 
@@ -206,7 +208,7 @@ fn without_a_bid_too_and_with_what_the_guards_say() {
     // Both are asked until one is paused: with breakers, theirs would be open by then.
     let toml = toml(&[("gone", nowhere()), ("paused", nowhere())], "");
     let exchange = Running::start(&toml.replace("[[dsp]]\n", "[[dsp]]\nbreaker = false\n"));
-    assert!(exchange.exchange.as_ref().unwrap().pause("paused", true));
+    assert!(exchange.exchange.as_ref().unwrap().service().pause("paused", true));
     // The shard hears of it within a few turns of the governors.
     let started = std::time::Instant::now();
     let (answer, told) = loop {

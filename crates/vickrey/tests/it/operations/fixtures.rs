@@ -72,6 +72,14 @@ impl Server {
         Self::start_with("", tables)
     }
 
+    /// Without an exchange: with `[admin]` and these tables.
+    pub fn start_without_exchange(tables: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
+        std::fs::write(folder.path().join("vickrey.toml"), format!("{admin}{tables}")).unwrap();
+        Self::spawn(folder, Command::new(env!("CARGO_BIN_EXE_vickrey")))
+    }
+
     /// With more keys of `[runtime]` too.
     pub fn start_with(runtime: &str, tables: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -91,8 +99,15 @@ impl Server {
         Self::run(folder, shell)
     }
 
-    /// By a command that takes the arguments of `vickrey`.
-    fn run(folder: tempfile::TempDir, mut command: Command) -> Self {
+    /// An exchange, by a command that takes the arguments of `vickrey`.
+    fn run(folder: tempfile::TempDir, command: Command) -> Self {
+        let mut server = Self::spawn(folder, command);
+        server.callers = server.logged("taking bid requests at http://");
+        server
+    }
+
+    /// Returns once operators can ask.
+    fn spawn(folder: tempfile::TempDir, mut command: Command) -> Self {
         let path = folder.path().join("vickrey.toml");
         let mut child = command
             .args(["serve", "--config"])
@@ -112,7 +127,6 @@ impl Server {
             }
         });
         let mut server = Self { child, folder, log, admin: String::new(), callers: String::new() };
-        server.callers = server.logged("taking bid requests at http://");
         server.admin = server.logged("metrics and health at http://");
         server
     }
@@ -140,6 +154,11 @@ impl Server {
         let next = self.folder.path().join("next.toml");
         std::fs::write(&next, text(runtime, tables)).unwrap();
         std::fs::rename(next, self.config_file()).unwrap();
+    }
+
+    /// Waits for its end; whether it ended well.
+    pub fn ends_well(&mut self) -> bool {
+        self.child.wait().unwrap().success()
     }
 
     pub fn signal(&self, signal: &str) {

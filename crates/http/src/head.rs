@@ -1,6 +1,4 @@
 //! What RFC 9112 has a server refuse in the head of a request, and hyper lets pass.
-//!
-//! It must not know what is served.
 
 use hyper::Version;
 use hyper::header::{HOST, TRANSFER_ENCODING};
@@ -29,7 +27,8 @@ pub enum MalformedHead {
 pub fn check_head(head: &Parts) -> Result<(), MalformedHead> {
     let mut hosts = head.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (None, _) if head.version == Version::HTTP_10 => (),
+        // HTTP/2 has the authority beside the headers (RFC 9113, section 8.3.1).
+        (None, _) if matches!(head.version, Version::HTTP_10 | Version::HTTP_2) => (),
         (None, _) | (_, Some(_)) => return Err(MalformedHead::HostCount),
         (Some(host), None) if !is_host(host.as_bytes()) => return Err(MalformedHead::Host),
         (Some(_), None) => (),
@@ -84,8 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn http_1_0_needs_no_host() {
+    fn http_1_0_and_http_2_need_no_host() {
         check(Version::HTTP_10, &[], Ok(()));
+        check(Version::HTTP_2, &[], Ok(()));
         check(Version::HTTP_10, &[("host", "a")], Ok(()));
         let two = [("host", "a"), ("host", "b")];
         check(Version::HTTP_10, &two, Err(MalformedHead::HostCount));

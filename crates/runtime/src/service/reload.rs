@@ -6,16 +6,16 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use exchange_serve::{Exchange, ExchangeConfig, Reloaded};
-use runtime::admin::{Configuration, InForce, ReloadError, ReloadSummary};
-use runtime::config::{Difference, Effective, Loaded};
-use runtime::logging::Logging;
-use runtime::metrics::Exposition;
-use runtime::reload::{Reload, ReloadBell};
-use runtime::traces::Tracer;
 use tracing::{error, info, warn};
 
-use crate::config::Config;
+use super::shell::ShellConfig;
+use super::{RunningService, ServiceReload};
+use crate::admin::{Configuration, InForce, ReloadError, ReloadSummary};
+use crate::config::{Difference, Effective, Loaded, Section};
+use crate::logging::Logging;
+use crate::metrics::Exposition;
+use crate::reload::{Reload, ReloadBell};
+use crate::traces::Tracer;
 
 /// Longest that an operator waits for files to be read.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -23,38 +23,33 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 /// Differences that are logged one by one; more are counted.
 const DIFFERENCES_LOGGED: usize = 20;
 
-/// Tables that are read at the start only, and keys of theirs that are taken over all the same.
-const FIXED: [&str; 5] = ["runtime", "admin", "log", "tracing", "budgets"];
+/// Tables of the shell, which are read at the start only, and keys of theirs that are taken over all
+/// the same.
+const FIXED: [&str; 4] = ["runtime", "admin", "log", "tracing"];
 const TAKEN_OVER: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
 
-/// Whoever waits for the configuration to be read.
+/// Waits for the configuration to be read.
 type Asker = SyncSender<Result<ReloadSummary, ReloadError>>;
-
-/// What the process was started with.
-pub(crate) struct StartedWith<'s> {
-    pub(crate) file: &'s Path,
-    pub(crate) effective: Effective,
-    /// See [`Loaded::digest`].
-    pub(crate) digest: u64,
-    pub(crate) generation: u64,
-}
 
 /// The configuration in force. Clones are one.
 #[derive(Clone)]
-pub(crate) struct Live(Arc<Held>);
+pub(super) struct LiveConfiguration(Arc<LiveState>);
 
-struct Held {
+struct LiveState {
     file: PathBuf,
     /// What the process was started with.
     first: Effective,
-    now: Mutex<Now>,
+    now: Mutex<ConfigurationNow>,
     askers: Mutex<Vec<Asker>>,
     bell: ReloadBell,
     logging: Logging,
     tracer: Tracer,
+    services: Vec<Arc<dyn RunningService>>,
+    /// Tables of services that are read at the start only.
+    fixed: Vec<&'static str>,
 }
 
-struct Now {
+struct ConfigurationNow {
     generation: u64,
     loaded_at: SystemTime,
     effective: Effective,
@@ -65,7 +60,16 @@ struct Now {
     is_reload_failed: bool,
 }
 
-impl Configuration for Live {
+/// What takes a new configuration over.
+pub(super) struct TakenOverBy {
+    pub(super) services: Vec<Arc<dyn RunningService>>,
+    /// See [`LiveState::fixed`].
+    pub(super) fixed: Vec<&'static str>,
+    pub(super) logging: Logging,
+    pub(super) tracer: Tracer,
+}
+
+impl Configuration for LiveConfiguration {
     fn in_force(&self) -> InForce {
         let now = self.now();
         InForce {
@@ -77,6 +81,7 @@ impl Configuration for Live {
         }
     }
 
+    /// The files of services too.
     fn reload(&self) -> Result<ReloadSummary, ReloadError> {
         let (asker, answer) = sync_channel(1);
         self.askers().push(asker);
@@ -85,19 +90,21 @@ impl Configuration for Live {
             let why = "the configuration was not read in time, or the process comes to its end";
             Err(ReloadError::Unavailable(why.to_owned()))
         };
-        answer.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(late)
+        let summary = answer.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(late)?;
+        let campaigns = self.0.services.iter().find_map(|service| service.reload_files());
+        Ok(ReloadSummary { campaigns, ..summary })
     }
 }
 
-impl Live {
-    /// The configuration that the process was started with.
-    pub(crate) fn new(
-        started: StartedWith<'_>,
+impl LiveConfiguration {
+    /// The configuration that the process was started with, from `file`, as `generation`.
+    pub(super) fn new(
+        file: &Path,
+        (effective, digest, generation): (Effective, u64, u64),
         bell: ReloadBell,
-        (logging, tracer): (Logging, Tracer),
+        by: TakenOverBy,
     ) -> Self {
-        let StartedWith { file, effective, digest, generation } = started;
-        let now = Now {
+        let now = ConfigurationNow {
             generation,
             loaded_at: SystemTime::now(),
             effective: effective.clone(),
@@ -105,7 +112,8 @@ impl Live {
             needs_restart: Vec::new(),
             is_reload_failed: false,
         };
-        Self(Arc::new(Held {
+        let TakenOverBy { services, fixed, logging, tracer } = by;
+        Self(Arc::new(LiveState {
             file: file.to_owned(),
             first: effective,
             now: Mutex::new(now),
@@ -113,11 +121,13 @@ impl Live {
             bell,
             logging,
             tracer,
+            services,
+            fixed,
         }))
     }
 
     /// Adds the outcome of reloads to the metrics page, by the names that Prometheus has for its own.
-    pub(crate) fn expose(&self, exposition: &mut Exposition) {
+    pub(super) fn expose(&self, exposition: &mut Exposition) {
         let live = self.clone();
         exposition.add(move |page| {
             let now = live.now();
@@ -130,7 +140,7 @@ impl Live {
         });
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, ConfigurationNow> {
         self.0.now.lock().expect("nothing panics while it holds what is in force")
     }
 
@@ -139,19 +149,18 @@ impl Live {
     }
 
     /// Reads the configuration whenever there is a reason to, until the drain begins. The calling
-    /// thread stands back for good: to build a thousand DSPs takes a core 40 ms, and auctions come
-    /// first.
-    pub(crate) fn follow(&self, reload: &Reload, exchange: &Exchange) {
-        if let Err(error) = runtime::process::stand_back() {
-            warn!(%error, "reading the configuration may hold up auctions");
+    /// thread lowers its priority for good: to build a thousand DSPs takes a core 40 ms, and requests
+    /// come first.
+    pub(super) fn follow(&self, reload: &Reload, read: fn(&mut Section<'_>) -> ShellConfig) {
+        if let Err(error) = crate::process::stand_back() {
+            warn!(%error, "reading the configuration may hold up requests");
         }
         while let Some(trigger) = reload.wait() {
             // Who asks from here on may ask for something newer than what is read now.
             let askers = std::mem::take(&mut *self.askers());
-            let watch = |config: &Config| config.watch;
-            let read = reload.load(trigger, &self.0.file, Config::read, watch).outcome;
-            let outcome = match read {
-                Ok(loaded) => self.take_over(loaded, exchange),
+            let watch = |config: &ShellConfig| config.watch;
+            let outcome = match reload.load(trigger, &self.0.file, read, watch).outcome {
+                Ok(loaded) => self.take_over(loaded),
                 Err(problems) => Err(problems.into()),
             };
             self.now().is_reload_failed = outcome.is_err();
@@ -162,12 +171,8 @@ impl Live {
         }
     }
 
-    fn take_over(
-        &self,
-        loaded: Loaded<Config>,
-        exchange: &Exchange,
-    ) -> Result<ReloadSummary, ReloadError> {
-        let Loaded { value: config, effective, digest } = loaded;
+    fn take_over(&self, loaded: Loaded<ShellConfig>) -> Result<ReloadSummary, ReloadError> {
+        let Loaded { value: mut config, effective, digest } = loaded;
         let mut now = self.now();
         if now.digest == digest {
             info!("the files have not changed; the configuration stays as it is");
@@ -175,30 +180,33 @@ impl Live {
             let (generation, needs_restart) = (now.generation, now.needs_restart.clone());
             return Ok(ReloadSummary { generation, needs_restart, ..ReloadSummary::default() });
         }
+        let former = now.generation;
         drop(now);
-        let mut needs_restart = fixed(&self.0.first.differences(&effective));
-        let reloaded = match config.exchange {
-            Some(config) => {
-                let config = ExchangeConfig { text: effective.to_toml(), ..config };
-                exchange.reload(config).map_err(|error| {
-                    error!(%error, "the configuration is not taken over");
-                    ReloadError::Unavailable(error.to_string())
-                })?
-            }
-            None => {
-                needs_restart.push("exchange".to_owned());
-                Reloaded { number: self.now().generation, ..Reloaded::default() }
-            }
-        };
+        let mut needs_restart = self.needs_restart(&effective);
+        let mut all = ServiceReload::default();
+        for service in &self.0.services {
+            let section = config.services.take(service.name());
+            let reloaded = service.reload(section, &effective).map_err(|error| {
+                error!(%error, "the configuration is not taken over");
+                ReloadError::Unavailable(error.to_string())
+            })?;
+            all.generation = all.generation.max(reloaded.generation);
+            all.added.extend(reloaded.added);
+            all.removed.extend(reloaded.removed);
+            needs_restart.extend(reloaded.needs_restart);
+        }
+        // Sections of services that do not run.
+        needs_restart.extend(config.services.names().map(str::to_owned));
+        needs_restart.dedup();
         self.0.logging.filter(config.logging.filter);
         if let Some(tracing) = &config.tracing {
             self.0.tracer.set_sample(tracing.sample);
         }
-        needs_restart.extend(reloaded.needs_restart.iter().map(|key| (*key).to_owned()));
+        let generation = all.generation.unwrap_or(former + 1);
         let mut now = self.now();
         let differences = now.effective.differences(&effective);
-        *now = Now {
-            generation: reloaded.number,
+        *now = ConfigurationNow {
+            generation,
             loaded_at: SystemTime::now(),
             effective,
             digest,
@@ -206,26 +214,27 @@ impl Live {
             is_reload_failed: false,
         };
         drop(now);
-        log(&reloaded, &differences, &needs_restart);
-        let generation = reloaded.number;
+        log(generation, &all, &differences, &needs_restart);
         Ok(ReloadSummary { generation, differences, needs_restart, campaigns: None })
+    }
+
+    /// The keys that differ from the start's and that only a start takes over.
+    fn needs_restart(&self, effective: &Effective) -> Vec<String> {
+        let differences = self.0.first.differences(effective);
+        let keys = differences.iter().map(|difference| difference.key.as_str());
+        let fixed = keys.filter(|key| {
+            let table = key.split('.').next().unwrap_or_default();
+            let is_fixed = FIXED.contains(&table) || self.0.fixed.contains(&table);
+            is_fixed && !TAKEN_OVER.contains(key)
+        });
+        fixed.map(str::to_owned).collect()
     }
 }
 
-/// The keys among differences that only a start takes over.
-fn fixed(differences: &[Difference]) -> Vec<String> {
-    let keys = differences.iter().map(|difference| difference.key.as_str());
-    let fixed = keys.filter(|key| {
-        let table = key.split('.').next().unwrap_or_default();
-        FIXED.contains(&table) && !TAKEN_OVER.contains(key)
-    });
-    fixed.map(str::to_owned).collect()
-}
-
-fn log(reloaded: &Reloaded, differences: &[Difference], needs_restart: &[String]) {
-    let Reloaded { number, added, removed, .. } = reloaded;
+fn log(generation: u64, all: &ServiceReload, differences: &[Difference], needs_restart: &[String]) {
+    let ServiceReload { added, removed, .. } = all;
     let changes = differences.len();
-    info!(generation = number, changes, ?added, ?removed, "the configuration is taken over");
+    info!(generation, changes, ?added, ?removed, "the configuration is taken over");
     for difference in differences.iter().take(DIFFERENCES_LOGGED) {
         info!("{difference}");
     }

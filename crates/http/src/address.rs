@@ -1,5 +1,5 @@
-//! Which addresses notices may be sent to: a DSP names the URL, so without this it could have the
-//! exchange call anything that the exchange can reach.
+//! Which addresses are of the public internet, and ranges of addresses: whoever lets others name a URL
+//! must not connect to whatever they name.
 //!
 //! It must not know names or URLs.
 
