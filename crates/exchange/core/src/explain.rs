@@ -21,6 +21,7 @@ use openrtb::{BidRequest, Invalid};
 use crate::clear::Clearing as Cleared;
 use crate::guard::GuardLimits;
 use crate::judge::Judgement;
+use crate::record::CallOutcome;
 use crate::{
     Answer as Answered, Ask, Auction, BeaconBase, Fate, Lifetimes, Market, NotAsked as Reason,
     Refusal, Sale, clear, judge, offer_others, sales,
@@ -73,8 +74,8 @@ pub struct Call<'h> {
     pub ask: Ask,
     /// The `tmax` it was told.
     pub tmax_ms: u32,
-    /// The metric label of what became of it.
-    pub outcome: &'h str,
+    /// What became of it.
+    pub outcome: CallOutcome,
     /// The same in a sentence.
     pub why: &'h str,
     /// From question to answer, where it was measured.

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use exchange_core::explain::{Call, Came, Explanation, Hearing, explain};
+use exchange_core::record::CallOutcome;
 use exchange_core::{Answer, Ask, Auction, NotAsked, Refusal, Schedule, eligible};
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
@@ -15,7 +16,7 @@ use units::Tick;
 
 use crate::auction::why_nothing;
 use crate::config::ExchangeConfig;
-use crate::fanout::{Outcome, Outcomes};
+use crate::fanout::Outcomes;
 use crate::till::House;
 
 /// Largest `ext.debug`.
@@ -28,7 +29,7 @@ pub(crate) struct Record(RefCell<Vec<(usize, Heard)>>);
 #[derive(Debug)]
 enum Heard {
     NotAsked(NotAsked),
-    Asked { ask: Ask, tmax_ms: u32, outcome: Outcome, latency: Option<Duration>, body: Vec<u8> },
+    Asked { ask: Ask, tmax_ms: u32, outcome: CallOutcome, latency: Option<Duration>, body: Vec<u8> },
 }
 
 impl Record {
@@ -60,7 +61,7 @@ impl Record {
     /// What campaigns of our own answered.
     pub(crate) fn house(&self, house: Option<&House<'_>>) {
         let Some(Answer { ask, body }) = house.map(House::answer) else { return };
-        let heard = Heard::asked((ask, 0), Outcome::Answered, None, body);
+        let heard = Heard::asked((ask, 0), CallOutcome::Answered, None, body);
         self.0.borrow_mut().push((ask.dsp, heard));
     }
 
@@ -89,7 +90,7 @@ impl Record {
 impl Heard {
     fn asked(
         (ask, tmax_ms): (Ask, u32),
-        outcome: Outcome,
+        outcome: CallOutcome,
         latency: Option<Duration>,
         body: &[u8],
     ) -> Self {
@@ -102,32 +103,34 @@ impl Heard {
             Self::Asked { ask, tmax_ms, outcome, latency, body } => Came::Asked(Call {
                 ask: *ask,
                 tmax_ms: *tmax_ms,
-                outcome: outcome.label(),
+                outcome: *outcome,
                 why: sentence(*outcome),
                 latency: *latency,
-                body: (*outcome == Outcome::Answered).then_some(body.as_slice()),
+                body: (*outcome == CallOutcome::Answered).then_some(body.as_slice()),
             }),
         }
     }
 }
 
 /// What an outcome means.
-fn sentence(outcome: Outcome) -> &'static str {
+fn sentence(outcome: CallOutcome) -> &'static str {
     match outcome {
-        Outcome::Answered => "200 with a body",
-        Outcome::NoBid => "204, or 200 without a body",
-        Outcome::Late => "not all there when the auction closed, or its own timeout was over",
-        Outcome::Status => "a status other than 200 and 204",
-        Outcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
-        Outcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
-        Outcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
-        Outcome::Trickle => "it trickled in",
-        Outcome::Reset => "the connection broke before the answer began",
-        Outcome::Unreachable => "no connection could be opened",
-        Outcome::Unresolved => "its name has no address",
-        Outcome::Saturated => "as many connections are in use, or calls wait for one, as may be",
-        Outcome::Unsent => "its time was up before a connection was free",
-        Outcome::Abandoned => "the caller went away before the auction closed",
+        CallOutcome::Answered => "200 with a body",
+        CallOutcome::NoBid => "204, or 200 without a body",
+        CallOutcome::Late => "not all there when the auction closed, or its own timeout was over",
+        CallOutcome::Status => "a status other than 200 and 204",
+        CallOutcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
+        CallOutcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
+        CallOutcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
+        CallOutcome::Trickle => "it trickled in",
+        CallOutcome::Reset => "the connection broke before the answer began",
+        CallOutcome::Unreachable => "no connection could be opened",
+        CallOutcome::Unresolved => "its name has no address",
+        CallOutcome::Saturated => {
+            "as many connections are in use, or calls wait for one, as may be"
+        }
+        CallOutcome::Unsent => "its time was up before a connection was free",
+        CallOutcome::Abandoned => "the caller went away before the auction closed",
     }
 }
 
@@ -149,7 +152,7 @@ pub(crate) fn with_debug(mut response: String, mut explanation: Explanation) -> 
 }
 
 /// Explains the auction of `body` that would be held by `config` if each DSP that is asked answered
-/// as `answer` says: what becomes of the call and, where it is [`Outcome::Answered`], with what
+/// as `answer` says: what becomes of the call and, where it is [`CallOutcome::Answered`], with what
 /// body. No time passes, and no limit on calls is reached.
 ///
 /// # Errors
@@ -159,7 +162,7 @@ pub fn rehearse<'d>(
     config: &ExchangeConfig,
     body: &str,
     id: &str,
-    answer: impl Fn(&str) -> (Outcome, &'d [u8]),
+    answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
 ) -> Result<Explanation, Invalid> {
     let request = parse_request(body)?;
     let record = Record::default();
@@ -175,7 +178,7 @@ fn ask<'d>(
     config: &ExchangeConfig,
     (id, request): (&str, &BidRequest<'_>),
     record: &Record,
-    answer: impl Fn(&str) -> (Outcome, &'d [u8]),
+    answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
 ) -> Result<NoBidReason, Refusal> {
     let tmax = request.tmax.as_ref().map(|tmax| **tmax);
     let schedule = Schedule::new(Tick::ZERO, tmax, &config.limits)
@@ -209,7 +212,7 @@ mod tests {
         let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
         let config = config.unwrap_or_else(|problems| panic!("{problems}")).expect("it is on");
         let body = r#"{"id":"r","imp":[{"id":"1","banner":{}}]}"#;
-        rehearse(&config, body, "a1", |_| (Outcome::Late, b"")).expect("the request is right")
+        rehearse(&config, body, "a1", |_| (CallOutcome::Late, b"")).expect("the request is right")
     }
 
     /// What of `ext.debug` is left.
@@ -242,8 +245,9 @@ mod tests {
 
     #[test]
     fn every_outcome_has_a_sentence_of_its_own() {
-        for outcome in Outcome::ALL {
-            let same = Outcome::ALL.iter().filter(|other| sentence(**other) == sentence(outcome));
+        for outcome in CallOutcome::ALL {
+            let same =
+                CallOutcome::ALL.iter().filter(|other| sentence(**other) == sentence(outcome));
             assert_eq!(same.count(), 1, "{outcome:?}");
         }
     }

@@ -13,27 +13,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exchange_core::guard::{State, Status};
+use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, NotAsked, NotSent, ResponseFate, TokenError, Unmarked};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
 
 use crate::campaigns::HOUSE;
-use crate::fanout::Outcome;
 use crate::generation::{DspInForce, Generation};
 use crate::guards::Guards;
 use crate::notices::Window;
 use crate::recording::Lanes;
 
 pub use purse::PurseMetrics;
-
-/// What may be in an answer's body, in declaration order, with the metric label.
-pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
-    (ResponseFate::Malformed, "malformed"),
-    (ResponseFate::TooManyBids, "too_many_bids"),
-    (ResponseFate::NoBid, "no_bid"),
-    (ResponseFate::Bids, "bids"),
-];
 
 /// How complete an auction's record is. The log counts records by this class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +118,7 @@ pub struct ExchangeMetrics {
     /// By how much an answer's bytes missed arrival + `tmax`; nothing is recorded when in time.
     pub overshoot: Histogram,
     /// Bids by fate.
-    pub fates: [Counter; Fate::ALL.len()],
+    pub fates: [Counter; 1 + Fate::ALL.len()],
     /// Accounts.
     pub purse: PurseMetrics,
 }
@@ -135,13 +127,13 @@ pub struct ExchangeMetrics {
 #[derive(Debug, Default)]
 pub struct DspMetrics {
     /// Calls by outcome.
-    pub outcomes: [Counter; Outcome::ALL.len()],
-    /// Bodies of 200 answers, by what was in them; unreadable ones are [`Outcome::Malformed`].
-    pub responses: [Counter; RESPONSES.len()],
+    pub outcomes: [Counter; 1 + CallOutcome::ALL.len()],
+    /// Bodies of 200 answers, by what was in them; unreadable ones are [`CallOutcome::Malformed`].
+    pub responses: [Counter; 1 + ResponseFate::ALL.len()],
     /// Bids that were ignored because their response had more than [`exchange_core::BIDS_MAX`].
     pub surplus_bids: Counter,
     /// Requests for which it was not asked, by reason.
-    pub not_asked: [Counter; NotAsked::ALL.len()],
+    pub not_asked: [Counter; 1 + NotAsked::ALL.len()],
     /// Calls sent again after the DSP had closed an idle connection.
     pub retries: Counter,
     /// Answers that came after their auction had closed, and were drained.
@@ -250,8 +242,7 @@ impl Default for ExchangeMetrics {
 impl ExchangeMetrics {
     /// Counts an answer without a sale.
     pub(crate) fn count_no_bid(&self, reason: NoBidReason) {
-        let index = NoBidReason::ALL.iter().position(|known| *known == reason);
-        self.no_bids[index.expect("every reason is listed")].increment();
+        self.no_bids[reason as usize].increment();
     }
 }
 
@@ -452,7 +443,7 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     };
     let mut calls = page.counters("exchange_dsp_calls", "Calls to DSPs by outcome.")?;
     for (id, shards) in dsps() {
-        for outcome in Outcome::ALL {
+        for outcome in CallOutcome::ALL {
             let labels = [("dsp", id), ("outcome", outcome.label())];
             calls.sum(&labels, shards.iter().map(|dsp| &dsp.outcomes[outcome as usize]))?;
         }
@@ -460,8 +451,8 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     let mut responses =
         page.counters("exchange_dsp_responses", "Answers with a body, by what was in it.")?;
     for (id, shards) in dsps() {
-        for (fate, label) in RESPONSES {
-            let labels = [("dsp", id), ("content", label)];
+        for fate in ResponseFate::ALL {
+            let labels = [("dsp", id), ("content", fate.label())];
             responses.sum(&labels, shards.iter().map(|dsp| &dsp.responses[fate as usize]))?;
         }
     }

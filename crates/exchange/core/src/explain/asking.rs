@@ -4,10 +4,10 @@ use openrtb::codes::MediaType;
 use openrtb::{BidRequest, bid_texts};
 
 use super::document::{Answer, Asked, Dsp, NotAsked};
-use super::terms::format_name;
 use super::{Call, Came, Held, list, shown};
 use crate::guard::GuardLimits;
 use crate::judge::{BIDS_MAX, ResponseFate};
+use crate::record::CallOutcome;
 use crate::{Dsp as Rules, NotAsked as Reason, Region, Targeting};
 
 impl Held<'_> {
@@ -48,12 +48,12 @@ impl Held<'_> {
 
     fn answer(&self, call: &Call<'_>) -> Answer {
         let index = self.answers.iter().position(|answer| answer.ask.dsp == call.ask.dsp);
-        let mut outcome = call.outcome;
+        let mut outcome = call.outcome.label();
         let why = match (index, call.body) {
             (Some(index), Some(body)) => {
                 let fate = self.judgement.responses[index];
                 if fate == ResponseFate::Malformed {
-                    outcome = "malformed"; // The metric label of such a call.
+                    outcome = CallOutcome::Malformed.label();
                 }
                 response_content(fate, body)
             }
@@ -112,8 +112,7 @@ impl Held<'_> {
     }
 
     fn impressions(&self, dsp: &Rules) -> String {
-        let bought = MediaType::ALL.into_iter().filter(|format| dsp.formats & format.bit() != 0);
-        let bought = list(bought.map(format_name));
+        let bought = list(MediaType::members(dsp.formats).map(MediaType::label));
         let sizes = dsp.sizes.iter().map(|(w, h)| format!("{w}x{h}"));
         let sizes = match dsp.sizes.as_slice() {
             [] => String::new(),

@@ -22,7 +22,11 @@ fn explained(market: &Market, request: &str, bodies: &[(usize, String)]) -> Expl
                 Ok(ask) => Came::Asked(Call {
                     ask,
                     tmax_ms: 100,
-                    outcome: if body.is_some() { "answered" } else { "no_bid" },
+                    outcome: if body.is_some() {
+                        CallOutcome::Answered
+                    } else {
+                        CallOutcome::NoBid
+                    },
                     why: "as the test says",
                     latency: None,
                     body,
@@ -475,7 +479,8 @@ fn a_notice_that_is_called_for_its_ad_is_told_once() {
     let ask = eligible(&auction, 0).expect("it is asked");
     let body = response(&[noticed("alpha", json!({ "adm": null, "adid": "7" }))], json!({}));
     let body = Some(body.as_bytes());
-    let call = Call { ask, tmax_ms: 1, outcome: "answered", why: "", latency: None, body };
+    let call =
+        Call { ask, tmax_ms: 1, outcome: CallOutcome::Answered, why: "", latency: None, body };
     let (base, lifetimes) =
         (BeaconBase::parse(BASE).expect("the base is right"), Lifetimes::default());
     let dsps = [(0, Came::Asked(call))];
@@ -498,7 +503,7 @@ fn tokens_are_named_and_open_nothing() {
     let ask = eligible(&auction, 0).expect("it is asked");
     let body = response(&[noticed("alpha", json!({}))], json!({}));
     let body = Some(body.as_bytes());
-    let (outcome, why) = ("answered", "");
+    let (outcome, why) = (CallOutcome::Answered, "");
     let call = Call { ask, tmax_ms: 1, outcome, why, latency: None, body };
     let (base, lifetimes) =
         (BeaconBase::parse(BASE).expect("the base is right"), Lifetimes::default());

@@ -167,7 +167,7 @@ pub(crate) fn calls(
     asks.iter().zip(questions).enumerate().map(move |(call, (ask, question))| Call {
         ask: *ask,
         tmax_ms: outcomes.tmax_ms(call).unwrap_or(question.tmax_ms),
-        outcome: outcomes.calls[call].recorded(),
+        outcome: outcomes.calls[call],
         sent: outcomes.sent_at(call).map(|sent| sent.saturating_duration_since(arrival)),
         latency: outcomes.latency(call),
     })
