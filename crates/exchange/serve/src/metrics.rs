@@ -17,7 +17,7 @@ use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, NotAsked, NotSent, ResponseFate, TokenError, Unmarked};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
-use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
+use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, Page, PerShard};
 
 use crate::campaigns::HOUSE;
 use crate::generation::{DspInForce, Generation};
@@ -27,33 +27,8 @@ use crate::recording::Lanes;
 
 pub use purse::PurseMetrics;
 
-/// How complete an auction's record is. The log counts records by this class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
-    /// All of it.
-    Whole,
-    /// All but sampled bodies, with which it would have been too long.
-    WithoutBodies,
-    /// Of bids only those that were sold: with all of them it would have been too long.
-    SoldBidsOnly,
-}
-
-impl Recorded {
-    /// Every one, in declaration order.
-    pub const ALL: [Self; 3] = [Self::Whole, Self::WithoutBodies, Self::SoldBidsOnly];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::WithoutBodies => "without_bodies",
-            Self::SoldBidsOnly => "sold_bids_only",
-        }
-    }
-}
-
 /// What one shard counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ExchangeMetrics {
     /// Answers with at least one sale.
     pub filled: Counter,
@@ -118,7 +93,7 @@ pub struct ExchangeMetrics {
     /// By how much an answer's bytes missed arrival + `tmax`; nothing is recorded when in time.
     pub overshoot: Histogram,
     /// Bids by fate.
-    pub fates: [Counter; 1 + Fate::ALL.len()],
+    pub fates: CounterArray<{ 1 + Fate::ALL.len() }>,
     /// Accounts.
     pub purse: PurseMetrics,
 }
@@ -198,45 +173,6 @@ pub struct SeatMetrics {
     pub wins: Counter,
     /// What it owes for them, in thousand-millionths of the exchange's currency.
     pub revenue_nanos: Counter,
-}
-
-impl Default for ExchangeMetrics {
-    fn default() -> Self {
-        Self {
-            filled: Counter::default(),
-            tests: Counter::default(),
-            impressions: Counter::default(),
-            mistyped: Counter::default(),
-            unpriced: Counter::default(),
-            sold: Counter::default(),
-            house_left_out: Counter::default(),
-            no_bids: Default::default(),
-            invalid: Default::default(),
-            turned_away: Counter::default(),
-            abandoned: Counter::default(),
-            reactor_panics: Counter::default(),
-            handshakes_failed: Counter::default(),
-            notices_refused: Counter::default(),
-            beacons_untold: Counter::default(),
-            beacons_passed_on: Counter::default(),
-            beacons_not_passed_on: Counter::default(),
-            beacons_foreign: Counter::default(),
-            upstream_nanos: Counter::default(),
-            upstream_told: Counter::default(),
-            upstream_unreadable: Counter::default(),
-            beacons_refused: Default::default(),
-            receive: Histogram::default(),
-            parse: Histogram::default(),
-            ask: Histogram::default(),
-            collect: Histogram::default(),
-            clear: Histogram::default(),
-            answer: Histogram::default(),
-            total: Histogram::default(),
-            overshoot: Histogram::default(),
-            fates: std::array::from_fn(|_| Counter::default()),
-            purse: PurseMetrics::default(),
-        }
-    }
 }
 
 impl ExchangeMetrics {
