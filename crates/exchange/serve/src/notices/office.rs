@@ -12,10 +12,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exchange_core::delivery::{
-    Attempt, Beacon, Counters, Delivery, Effect, Event, Kind, LaneView, Notice, Now, Outcome,
-    Refusal,
+    Attempt, Beacon, Counters, Delivery, Effect, Event, LaneView, Notice, Now, Outcome, Refusal,
 };
-use exchange_core::{NoticeTarget, TokenId};
+use exchange_core::{NoticeKind, NoticeTarget, TokenId};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -371,10 +370,10 @@ impl<C: Fn(Call)> Desk<C> {
         let _ = self.waiting.remove(&call).map(|answer| answer.send(acknowledged));
     }
 
-    fn send(&self, attempt: Attempt, kind: Kind, notice: &Notice) {
+    fn send(&self, attempt: Attempt, kind: NoticeKind, notice: &Notice) {
         let (done, answered) = oneshot::channel();
         // A billing notice that is sent twice may be billed twice.
-        let pipelined = kind != Kind::Billing;
+        let pipelined = kind != NoticeKind::Billing;
         let Some(call) = call(notice, (pipelined, 0), done) else {
             let outcome = Outcome::Forbidden;
             return drop(self.events.send(Event::Sent { attempt, outcome }));
