@@ -5,11 +5,10 @@
 //! It makes no decision about money: those are `exchange-core`'s.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
-use exchange_core::explain::{Call, Came, Explanation, Hearing, explain};
-use exchange_core::record::CallOutcome;
-use exchange_core::{Answer, Ask, Auction, NotAsked, Refusal, Schedule, eligible};
+use exchange_core::explain::{Came, Explanation, Hearing, explain};
+use exchange_core::record::{Call, CallOutcome};
+use exchange_core::{Answer, Auction, NotAsked, Refusal, Schedule, eligible};
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
 use units::Tick;
@@ -29,7 +28,7 @@ pub(crate) struct Record(RefCell<Vec<(usize, Heard)>>);
 #[derive(Debug)]
 enum Heard {
     NotAsked(NotAsked),
-    Asked { ask: Ask, tmax_ms: u32, outcome: CallOutcome, latency: Option<Duration>, body: Vec<u8> },
+    Asked { call: Call, body: Vec<u8> },
 }
 
 impl Record {
@@ -46,23 +45,19 @@ impl Record {
     }
 
     /// `calls` are in the order of `outcomes`.
-    pub(crate) fn answered(
-        &self,
-        calls: impl Iterator<Item = exchange_core::record::Call>,
-        outcomes: &Outcomes,
-    ) {
-        let heard = calls.enumerate().map(|(index, call)| {
-            let (outcome, body) = (outcomes.calls[index], outcomes.body(index));
-            (call.ask.dsp, Heard::asked((call.ask, call.tmax_ms), outcome, call.latency, body))
-        });
+    pub(crate) fn answered(&self, calls: impl Iterator<Item = Call>, outcomes: &Outcomes) {
+        let heard = calls.enumerate();
+        let heard = heard.map(|(at, call)| (call.ask.dsp, Heard::asked(call, outcomes.body(at))));
         self.0.borrow_mut().extend(heard);
     }
 
     /// What campaigns of our own answered.
     pub(crate) fn house(&self, house: Option<&House<'_>>) {
-        let Some(Answer { ask, body }) = house.map(House::answer) else { return };
-        let heard = Heard::asked((ask, 0), CallOutcome::Answered, None, body);
-        self.0.borrow_mut().push((ask.dsp, heard));
+        let Some((call, Answer { body, .. })) = house.map(|house| (house.call(), house.answer()))
+        else {
+            return;
+        };
+        self.0.borrow_mut().push((call.ask.dsp, Heard::asked(call, body)));
     }
 
     /// The explanation of the auction `id`; `no_bid` is why nothing was sold, if nothing was.
@@ -88,49 +83,18 @@ impl Record {
 }
 
 impl Heard {
-    fn asked(
-        (ask, tmax_ms): (Ask, u32),
-        outcome: CallOutcome,
-        latency: Option<Duration>,
-        body: &[u8],
-    ) -> Self {
-        Self::Asked { ask, tmax_ms, outcome, latency, body: body.to_vec() }
+    fn asked(call: Call, body: &[u8]) -> Self {
+        Self::Asked { call, body: body.to_vec() }
     }
 
     fn came(&self) -> Came<'_> {
         match self {
             Self::NotAsked(reason) => Came::NotAsked(*reason),
-            Self::Asked { ask, tmax_ms, outcome, latency, body } => Came::Asked(Call {
-                ask: *ask,
-                tmax_ms: *tmax_ms,
-                outcome: *outcome,
-                why: sentence(*outcome),
-                latency: *latency,
-                body: (*outcome == CallOutcome::Answered).then_some(body.as_slice()),
-            }),
+            Self::Asked { call, body } => Came::Asked {
+                call: *call,
+                body: (call.outcome == CallOutcome::Answered).then_some(body.as_slice()),
+            },
         }
-    }
-}
-
-/// What an outcome means.
-fn sentence(outcome: CallOutcome) -> &'static str {
-    match outcome {
-        CallOutcome::Answered => "200 with a body",
-        CallOutcome::NoBid => "204, or 200 without a body",
-        CallOutcome::Late => "not all there when the auction closed, or its own timeout was over",
-        CallOutcome::Status => "a status other than 200 and 204",
-        CallOutcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
-        CallOutcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
-        CallOutcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
-        CallOutcome::Trickle => "it trickled in",
-        CallOutcome::Reset => "the connection broke before the answer began",
-        CallOutcome::Unreachable => "no connection could be opened",
-        CallOutcome::Unresolved => "its name has no address",
-        CallOutcome::Saturated => {
-            "as many connections are in use, or calls wait for one, as may be"
-        }
-        CallOutcome::Unsent => "its time was up before a connection was free",
-        CallOutcome::Abandoned => "the caller went away before the auction closed",
     }
 }
 
@@ -191,8 +155,8 @@ fn ask<'d>(
             Ok(ask) => {
                 let (outcome, body) = answer(&dsp.id);
                 let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout, dsp.network_margin);
-                let heard = Heard::asked((ask, tmax_ms), outcome, None, body);
-                record.0.borrow_mut().push((index, heard));
+                let call = Call { ask, tmax_ms, outcome, sent: None, latency: None };
+                record.0.borrow_mut().push((index, Heard::asked(call, body)));
                 outcomes.push(outcome);
             }
         }
@@ -241,14 +205,5 @@ mod tests {
         let too_large = debug(told);
         assert_eq!(too_large["format"], 1);
         assert!(too_large["too_large"].as_u64() > Some(DEBUG_BYTES_MAX as u64), "{too_large}");
-    }
-
-    #[test]
-    fn every_outcome_has_a_sentence_of_its_own() {
-        for outcome in CallOutcome::ALL {
-            let same =
-                CallOutcome::ALL.iter().filter(|other| sentence(**other) == sentence(outcome));
-            assert_eq!(same.count(), 1, "{outcome:?}");
-        }
     }
 }
