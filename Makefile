@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 5
 # What `make test` runs, in this order.
 STEPS = format lint unit bench-tests docs deny readme fuzz-smoke
 
-.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny readme pictures tools clean
+.PHONY: help demo test bench bench-tests format lint unit fuzz-smoke docs deny readme pictures tools compare clean
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -30,8 +30,8 @@ tools: ## What tests use beside the toolchain
 unit: tools ## Unit, property, integration and simulation tests, with fixed seeds
 	PROPTEST_RNG_SEED=1 $(CARGO) test --workspace --locked
 
-bench-tests: ## Tests of the driver, of the pictures and of the Go peer, where Python and Go are installed
-	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 bench/test_pacing.py && python3 scripts/test_pictures.py; fi
+bench-tests: ## Tests of the driver, of the pictures, of the comparison and of the Go peer, where Python and Go are installed
+	if command -v python3 >/dev/null; then python3 bench/test_run.py && python3 bench/test_log.py && python3 bench/test_budgets.py && python3 bench/test_pacing.py && python3 scripts/test_pictures.py && python3 compat/test_compare.py; fi
 	if command -v go >/dev/null; then cd bench/peers/go-exchange && go vet ./... && go test ./...; fi
 
 docs: ## Documentation builds without warnings
@@ -52,6 +52,9 @@ pictures: ## The pictures of README.md, from a run of the demo under Prometheus
 
 bench: ## Every figure, with floor and peers beside it, into bench/runs/
 	python3 bench/run.py
+
+compare: ## What users see of the binaries BEFORE=path and AFTER=path that differs: compat/README.md
+	scripts/compare "$(BEFORE)" "$(AFTER)"
 
 clean: ## Removes what was built
 	$(CARGO) clean

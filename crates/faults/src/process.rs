@@ -1,6 +1,7 @@
-//! Processes that are killed: a test starts the program that it is in once more, at a test that is
-//! ignored otherwise and goes on until its end comes.
+//! Tests in processes of their own: those that need one to themselves, and those that start the program
+//! that they are in once more, at a test that is ignored otherwise, and kill it.
 
+use std::any::type_name;
 use std::env;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
@@ -11,6 +12,33 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 const KILLS: &str = "KILLS";
 /// The signal that nobody can do anything about.
 const SIGKILL: i32 = 9;
+
+/// Set in a process that runs one test: the name of that test.
+const ISOLATED: &str = "ISOLATED_TEST";
+
+/// Runs a test in a process of its own: one that counts what the whole process allocates, or changes
+/// what holds for all of it. The test's function calls this with its whole body.
+///
+/// # Panics
+/// If the test fails in that process, or is not what runs there.
+#[expect(clippy::print_stdout, reason = "what the test says, as if it had run here")]
+pub fn isolated<F: FnOnce()>(test: F) {
+    // The closure is named after the function that it is in: `it::house::bidding::{{closure}}`.
+    let (path, _) = type_name::<F>().split_once("::{{closure}}").expect("a closure of a test");
+    let (_, name) = path.split_once("::").expect("a test is in a crate");
+    if env::var(ISOLATED).is_ok_and(|isolated| isolated == name) {
+        return test();
+    }
+    let mut command = Command::new(env::current_exe().expect("it runs"));
+    // In its only thread: another would allocate what it needs to wait for the test.
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    command.env(ISOLATED, name).stdin(Stdio::null());
+    let output = command.output().expect("it runs once more");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(" 1 passed;"), "{said}{problem}");
+    print!("{said}");
+}
 
 /// How often a test kills: as the variable `KILLS` says, or so often.
 pub fn kills(usual: u64) -> u64 {
@@ -87,6 +115,8 @@ impl Drop for Once {
 #[cfg(test)]
 mod tests {
     use std::io::{Write as _, stdout};
+    use std::panic::{catch_unwind, resume_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -105,6 +135,34 @@ mod tests {
         assert!(heard.len() >= 3, "{heard:?}");
         let want: Vec<u64> = (7..).take(heard.len()).collect();
         assert_eq!(heard, want, "from where it was told, each once, with none left out");
+    }
+
+    static HAS_RUN: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn an_isolated_test_runs_in_another_process() {
+        isolated(|| HAS_RUN.store(true, Ordering::Relaxed));
+        assert_eq!(HAS_RUN.load(Ordering::Relaxed), env::var_os(ISOLATED).is_some());
+    }
+
+    #[test]
+    fn an_isolated_test_that_fails_there_fails_here() {
+        let end = catch_unwind(|| isolated(|| panic!("it fails")));
+        let panic = end.unwrap_err();
+        if env::var_os(ISOLATED).is_some() {
+            resume_unwind(panic);
+        }
+        assert!(panic.downcast_ref::<String>().unwrap().contains("it fails"));
+    }
+
+    fn no_test() {
+        isolated(|| ());
+    }
+
+    #[test]
+    #[should_panic = "0 passed"]
+    fn what_is_no_test_is_not_isolated() {
+        no_test();
     }
 
     #[test]

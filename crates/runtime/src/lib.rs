@@ -12,7 +12,7 @@ pub mod logging;
 pub mod metrics;
 pub mod process;
 pub mod reload;
-pub mod request;
+pub mod service;
 pub mod shards;
 pub mod shutdown;
 pub mod traces;

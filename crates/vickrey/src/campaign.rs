@@ -10,7 +10,6 @@ mod curve;
 mod file;
 mod show;
 mod table;
-mod tls;
 mod why;
 
 use std::io::{self, Write};

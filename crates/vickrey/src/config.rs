@@ -6,77 +6,41 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use exchange_core::{Dsp, Market};
-use exchange_serve::ExchangeConfig;
+use exchange_serve::Exchange;
 use exchange_serve::campaigns::is_strange;
-use pacer_serve::BudgetsConfig;
+use pacer_serve::check_files;
 use pacer_serve::registry::CheckedFiles;
-use runtime::admin::AdminOptions;
 use runtime::config::{
     Difference, Loaded, Problem, Section, Sources, default_toml, describe, json_schema,
-    load_tracked, ms, reference_markdown, secs,
+    load_tracked, reference_markdown,
 };
-use runtime::logging::LoggingOptions;
-use runtime::shards::ShardsOptions;
-use runtime::traces::TracingOptions;
+use runtime::service::{Services, ShellConfig};
 use serde_json::json;
 
-use crate::budgets;
+use crate::budgets::{self, Budgeting, Shown};
 use crate::exit::{Exit, Failure};
 
-/// Everything in `vickrey.toml`.
-#[derive(Debug)]
-pub(crate) struct Config {
-    pub(crate) shards: ShardsOptions,
-    /// Longest drain after the first signal.
-    pub(crate) drain: Duration,
-    /// How often the files are looked at for changes; zero for never.
-    pub(crate) watch: Duration,
-    pub(crate) admin: AdminOptions,
-    pub(crate) logging: LoggingOptions,
-    /// `None`: nothing is traced.
-    pub(crate) tracing: Option<TracingOptions>,
-    /// `None`: the service is off.
-    pub(crate) exchange: Option<ExchangeConfig>,
-    /// `None`: nobody keeps accounts.
-    pub(crate) budgets: Option<BudgetsConfig>,
+/// The services of this binary.
+pub(crate) fn services() -> Services {
+    Services::default().with::<Exchange>().with::<Budgeting>().link::<Exchange>(budgets::link)
 }
 
-impl Config {
-    /// Declares and reads the whole file.
-    pub(crate) fn read(s: &mut Section<'_>) -> Self {
-        s.includes();
-        let about = "Threads, the end of the process, and changes of these files.";
-        let (shards, drain, watch) = s.section("runtime", about, |s| {
-            let drain = s.duration(
-                "drain",
-                "10s",
-                ms(0)..=secs(3600),
-                "Longest wait for what is under way after the first signal; a second one ends it.",
-            );
-            let watch = s.duration(
-                "watch",
-                "1s",
-                ms(0)..=secs(3600),
-                "How often these files, those of secrets included, are checked; a change is \
-                 loaded once two checks agree. 0s: only SIGHUP reloads them.",
-            );
-            (ShardsOptions::read(s), drain, watch)
-        });
-        let about = "Health, metrics and the API for operators.";
-        let admin = s.section("admin", about, AdminOptions::read);
-        let logging = s.section("log", "Log lines, on stderr.", LoggingOptions::read);
-        let about = "Traces of a sample of auctions, for an OpenTelemetry collector.";
-        let tracing = s.table("tracing", about, TracingOptions::read);
-        let exchange = ExchangeConfig::read(s);
-        let about = "Accounts and campaigns, and what they may spend: see `vickrey campaign`.";
-        let budgets = s.table("budgets", about, BudgetsConfig::read);
-        let has_notices = exchange.as_ref().is_some_and(|exchange| exchange.notices.is_some());
-        if budgets.is_some() && exchange.is_some() && !has_notices {
+/// Declares and reads everything in `vickrey.toml`.
+pub(crate) fn read_config(s: &mut Section<'_>) -> ShellConfig {
+    let mut config = ShellConfig::read(&services(), s);
+    let exchange = config.service::<Exchange>();
+    let is_exchange = exchange.is_some();
+    let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
+    let lifetimes = notices.map(|notices| notices.lifetimes);
+    match (config.service_mut::<Budgeting>(), lifetimes) {
+        (Some(budgets), Some(lifetimes)) => budgets::bill_within(budgets, &lifetimes),
+        (Some(_), None) if is_exchange => {
             let remedy = "needs [record] and [exchange.notices]: what is billed is told by beacons";
             s.problem("budgets", "…", remedy);
         }
-        Self { shards, drain, watch, admin, logging, tracing, exchange, budgets }
+        _ => (),
     }
+    config
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,26 +96,26 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
             }
         }
         ConfigCommand::Diff { old, new, json } => return diff((old, new), *json, &mut out),
-        ConfigCommand::Default => write!(out, "{}", default_toml(&describe(Config::read)))?,
+        ConfigCommand::Default => write!(out, "{}", default_toml(&describe(read_config)))?,
         ConfigCommand::Schema => {
-            let schema = json_schema(&describe(Config::read));
+            let schema = json_schema(&describe(read_config));
             writeln!(out, "{}", serde_json::to_string_pretty(&schema)?)?;
         }
         ConfigCommand::Reference => {
-            write!(out, "{}", reference_markdown(&describe(Config::read)))?;
+            write!(out, "{}", reference_markdown(&describe(read_config)))?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn loaded(file: &Path) -> anyhow::Result<(Loaded<Config>, Sources)> {
-    let (loaded, sources) = load_tracked(file, Config::read);
+fn loaded(file: &Path) -> anyhow::Result<(Loaded<ShellConfig>, Sources)> {
+    let (loaded, sources) = load_tracked(file, read_config);
     Ok((loaded.map_err(Failure::usage)?, sources))
 }
 
 /// What a sound configuration comes to, beside its warnings.
 fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
-    let (loaded, sources) = load_tracked(file, Config::read);
+    let (loaded, sources) = load_tracked(file, read_config);
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(problems) => {
@@ -176,7 +140,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
     write_warnings(&loaded.value, campaigns.as_ref(), &mut warnings)?;
     let warnings = String::from_utf8_lossy(&warnings);
     let warnings = warnings.lines().map(|line| line.trim_start_matches("warning: "));
-    let exchange = loaded.value.exchange.as_ref();
+    let exchange = loaded.value.service::<Exchange>();
     let found = json!({
         "file": file.display().to_string(),
         "ok": true,
@@ -193,16 +157,18 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
 }
 
 /// Accounts and campaigns in files. None without [budgets].
-fn checked_campaigns(file: &Path, config: &Config) -> anyhow::Result<Option<CheckedFiles>> {
+fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<CheckedFiles>> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    config.budgets.as_ref().map(|budgets| budgets::check(budgets, folder)).transpose()
+    let budgets = config.service::<Budgeting>();
+    let check = |budgets| check_files::<Shown>(budgets, folder).map_err(Failure::of_service);
+    budgets.map(check).transpose()
 }
 
 fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let (loaded, sources) = loaded(file)?;
-    let Config { exchange, .. } = &loaded.value;
+    let exchange = loaded.value.service::<Exchange>();
     let campaigns = checked_campaigns(file, &loaded.value)?;
-    let dsps = exchange.as_ref().map(|exchange| &exchange.market.dsps[..]);
+    let dsps = exchange.map(|exchange| &exchange.market.dsps[..]);
     let exchange = match dsps {
         Some([_]) => "exchange with 1 DSP".to_owned(),
         Some(dsps) => format!("exchange with {} DSPs", dsps.len()),
@@ -226,11 +192,12 @@ fn check(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
 
 /// What is no problem, and may not be meant, by the line.
 fn write_warnings(
-    config: &Config,
+    config: &ShellConfig,
     campaigns: Option<&CheckedFiles>,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let market = config.exchange.as_ref().map(|exchange| &exchange.market);
+    let exchange = config.service::<Exchange>();
+    let market = exchange.map(|exchange| &exchange.market);
     let dsps = market.map(|market| &market.dsps[..]);
     if dsps.is_some_and(<[Dsp]>::is_empty) {
         warn_of_no_bidder(campaigns.map(|checked| checked.campaigns), out)?;
@@ -246,9 +213,8 @@ fn write_warnings(
             }
         }
     }
-    let notices = config.exchange.as_ref().and_then(|exchange| exchange.notices.as_ref());
-    let both = config.budgets.as_ref().zip(notices);
-    let short = both.and_then(|(budgets, of)| budgets::short_reservations(budgets, &of.lifetimes));
+    let notices = exchange.and_then(|exchange| exchange.notices.as_ref());
+    let short = config.service::<Budgeting>().and_then(|budgets| budgets.late_wins.as_ref());
     if let Some(warning) = short {
         writeln!(out, "warning: {warning}")?;
     }

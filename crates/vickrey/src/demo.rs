@@ -17,19 +17,20 @@ use std::time::Duration;
 use audit::LaneKind;
 use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange};
+use runtime::admin::document;
 use runtime::listen::listen;
+use runtime::service::{Shell, ShellOptions};
 use runtime::shutdown::Shutdown;
-use runtime::traces::Tracer;
 use serde_json::{Value, json};
 use testbed::dsp::{DspProfile, FleetOptions, LatencySpread, PriceSpread};
 use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
 
-use crate::budgets::{Kept, Spent};
-use crate::config::Config;
+use crate::budgets::Budgeting;
+use crate::config::{read_config, services};
 use crate::exit::{Exit, Failure};
 use crate::hammer::{parse_duration, stop_on_signal};
-use crate::serve::{Operated, sole};
+use crate::serve::OPENAPI;
 use summary::{Callers, Summary, Totals};
 use watch::{Load, Watched};
 
@@ -122,22 +123,24 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         record: &record,
     };
     let text = configuration(args, &places);
-    let mut config = runtime::config::parse("the demo's configuration", &text, Config::read)?;
+    let loaded = runtime::config::parse_loaded("the demo's configuration", &text, read_config)?;
+    let config = loaded.value;
     runtime::logging::start(config.logging.clone())?;
-    let exchange = config.exchange.take().expect("the demo configures an exchange");
     let shutdown = Shutdown::new(config.drain);
     campaigns::define(&folder.path().join("campaigns.d"), args)?;
-    let operators = listen(config.admin.listen).map_err(Failure::unavailable)?;
     let url = format!("http://{}{AUCTION_PATH}", places.callers);
-    let metrics_url = format!("http://{}/metrics", operators.local_addr()?);
-    let (kept, budgets) = Kept::open((&config, &exchange), folder.path(), &shutdown)?.unzip();
-    let beside = (Tracer::off(), budgets);
-    let exchange = Exchange::start(exchange, &config.shards, callers, &shutdown, beside);
-    let exchange = Arc::new(exchange.map_err(Failure::unavailable)?);
-    let spent = kept.map(|kept| kept.follow(&exchange, &config, &shutdown)).transpose()?;
-    let (tracer, budgets) = (Tracer::off(), spent.as_ref());
-    let operated = Operated { exchange: &exchange, tracer: &tracer, live: None, budgets };
-    let admin = operated.start(&config, operators, &shutdown)?;
+    let options = ShellOptions {
+        effective: loaded.effective,
+        file: None,
+        folder: folder.path(),
+        listeners: vec![callers],
+        apis: vec![document(OPENAPI)],
+        shutdown: shutdown.clone(),
+    };
+    let shell = Shell::start(&services(), config, options).map_err(Failure::of_shell)?;
+    let metrics_url = format!("http://{}/metrics", shell.admin_address());
+    let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
+    let budgets = shell.service::<Budgeting>();
     let mut out: Box<dyn Write> = match args.json {
         // What it came to is all that is wanted.
         true => Box::new(std::io::sink()),
@@ -146,7 +149,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "exchange at {url}, {} simulated DSPs, {} requests/s", args.dsps, args.rate)?;
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
     let beacons = beacons_at(places.callers);
-    let watched = Watched { args, exchange: &exchange, spent: spent.as_ref(), url: &url };
+    let budgets = budgets.as_deref();
+    let watched = Watched { args, exchange: &exchange, budgets, url: &url };
     let report = drive(&watched, (&url, &beacons), &mut *out)?;
     let totals = Totals::of(&exchange);
     let callers = Callers { latency: report.latency_us, late: report.counts.after_tmax };
@@ -156,16 +160,14 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "{summary}")?;
     let summed = summary.as_json();
     drop(generation);
-    if let Some(spent) = &spent {
-        writeln!(out, "{}", campaigns::lines(spent, args).join("\n"))?;
+    if let Some(budgets) = budgets {
+        writeln!(out, "{}", campaigns::lines(budgets, args).join("\n"))?;
     }
     writeln!(out, "\nseen by the callers\n{report}")?;
     shutdown.begin();
-    sole(exchange).join()?;
-    admin.stop();
-    let closed = spent.map_or(Ok(()), Spent::close);
+    let ended = shell.join();
     fleet.stop()?;
-    closed?;
+    ended.map_err(Failure::of_shell)?;
     writeln!(out, "\nreplayed from the record")?;
     if args.json {
         let mut replayed = Vec::new();

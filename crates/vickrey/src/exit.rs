@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use runtime::service::{ServiceError, ShellError};
+
 use crate::aside;
 
 /// How a command ended.
@@ -72,6 +74,27 @@ impl Failure {
     pub(crate) fn unavailable(message: impl fmt::Display) -> anyhow::Error {
         Self::with_exit(Exit::Unavailable, message)
     }
+
+    /// A service does not start, or did not end well.
+    pub(crate) fn of_service(error: ServiceError) -> anyhow::Error {
+        match error {
+            ServiceError::Configuration(_) => Self::usage(error),
+            ServiceError::Unavailable(_) => Self::unavailable(error),
+            ServiceError::Defect(_) => Self::with_exit(Exit::Defect, error),
+        }
+    }
+
+    /// The process does not start, or did not end well.
+    pub(crate) fn of_shell(error: ShellError) -> anyhow::Error {
+        match error {
+            ShellError::Service(error) => Self::of_service(error),
+            ShellError::NoService(_) => Self::usage(error),
+            ShellError::Descriptors(_) | ShellError::Listen(_) | ShellError::Shards(_) => {
+                Self::unavailable(error)
+            }
+            ShellError::Io(_) | ShellError::Panicked(_) => Self::with_exit(Exit::Defect, error),
+        }
+    }
 }
 
 /// Writes a file that the user asked for, whole or not at all.
@@ -106,6 +129,17 @@ pub(crate) fn code(ended: anyhow::Result<Exit>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_that_fails_is_told_by_the_exit_code() {
+        let check = |error: ServiceError, want: u8| {
+            let ended = code(Err(Failure::of_shell(error.into())));
+            assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(want)));
+        };
+        check(ServiceError::configuration("a"), 64);
+        check(ServiceError::unavailable("a"), 69);
+        check(ServiceError::Defect("a".into()), 70);
+    }
 
     #[test]
     fn every_exit_code_is_in_the_table_of_the_document() {

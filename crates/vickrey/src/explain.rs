@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use exchange_core::explain::Explanation;
-use exchange_serve::ExchangeConfig;
 use exchange_serve::explain::rehearse;
+use exchange_serve::{Exchange, ExchangeConfig};
 use openrtb::{BidRequest, Invalid, parse_request};
 
-use crate::config::Config;
+use crate::config::read_config;
 use crate::exit::{Exit, Failure};
 
 /// Our id of an auction that nobody is asked for.
@@ -52,8 +52,8 @@ fn auction_id(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
-    let config = runtime::config::load(&args.config, Config::read).map_err(Failure::usage)?;
-    let Some(exchange) = config.exchange else {
+    let mut config = runtime::config::load(&args.config, read_config).map_err(Failure::usage)?;
+    let Some(exchange) = config.take_service::<Exchange>() else {
         let file = args.config.display();
         return Err(Failure::usage(format!("{file} has no [exchange] to explain auctions of")));
     };

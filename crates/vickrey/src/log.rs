@@ -19,10 +19,11 @@ use audit::{
     Walked,
 };
 use clap::{Args, Subcommand};
+use exchange_serve::Exchange;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::config::load_tracked;
 
-use crate::config::Config;
+use crate::config::read_config;
 use crate::exit::{Exit, Failure};
 
 const FILTERS: &str = "\
@@ -120,8 +121,8 @@ pub(crate) fn replay_all(path: &Path, is_json: bool, out: &mut dyn Write) -> any
 
 /// Where the exchange of a configuration records.
 fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
-    let (loaded, _) = load_tracked(config, Config::read);
-    let exchange = loaded.map_err(Failure::usage)?.value.exchange;
+    let (loaded, _) = load_tracked(config, read_config);
+    let exchange = loaded.map_err(Failure::usage)?.value.take_service::<Exchange>();
     exchange.and_then(|exchange| exchange.record).map(|record| record.directory).ok_or_else(|| {
         let file = config.display();
         Failure::usage(format!("{file} has no [record]: nothing is recorded by it"))

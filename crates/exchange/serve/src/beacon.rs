@@ -186,7 +186,7 @@ impl Called<'_> {
     }
 
     /// Who called: as the last proxy that is not trusted says, if a trusted one did.
-    fn device(&self, trusted: &[crate::notices::Network]) -> IpAddr {
+    fn device(&self, trusted: &[http_kit::address::Network]) -> IpAddr {
         let is_trusted = |ip: &IpAddr| trusted.iter().any(|network| network.contains(*ip));
         let mut device = self.peer;
         let lines = self.headers.get_all("x-forwarded-for").iter();

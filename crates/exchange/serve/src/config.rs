@@ -19,6 +19,7 @@ use exchange_core::guard::{GuardLimits, Rate};
 use exchange_core::{
     Limits, Market, PublisherTerms, Publishers, Rates, SupplyChainNode, TieKey, TrackingSignals,
 };
+use http_kit::body::BodyLimits;
 use runtime::config::{Optional, Secret, Section, ms, secs};
 use runtime::shards::ConnectionTimeouts;
 use units::{Currency, Ppm, Price, Ratio};
@@ -112,6 +113,13 @@ pub struct InboundLimits {
     pub head_max: usize,
     /// Longest wait for a caller to take any more of its answer.
     pub write_timeout: Duration,
+}
+
+impl InboundLimits {
+    /// On bodies.
+    pub(crate) fn body(&self) -> BodyLimits {
+        BodyLimits { bytes_max: self.body_max, timeout: self.body_timeout }
+    }
 }
 
 /// Bounds of how long a resolved name is trusted.

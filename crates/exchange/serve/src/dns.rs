@@ -4,17 +4,16 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use hickory_resolver::{ResolverBuilder, TokioResolver};
+use hickory_resolver::TokioResolver;
+use http_kit::dns::system_resolver;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
 use crate::config::DnsLimits;
 use crate::fanout::Addresses;
-use crate::notices::Resolve;
 
 /// A name to keep resolved.
 #[derive(Clone, Debug)]
@@ -56,29 +55,6 @@ impl Resolver {
     }
 }
 
-/// Names as the system resolves them, one at a time; answers are kept for their TTL.
-pub struct SystemNames(Option<TokioResolver>);
-
-impl SystemNames {
-    /// Within a runtime.
-    pub fn new() -> Self {
-        Self(system_resolver())
-    }
-}
-
-impl Resolve for SystemNames {
-    fn resolve<'r>(
-        &'r self,
-        host: &'r str,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, String>> + 'r>> {
-        Box::pin(async move {
-            let resolver = self.0.as_ref().ok_or("the system has no resolver")?;
-            let found = resolver.lookup_ip(host).await.map_err(|error| error.to_string())?;
-            Ok(found.iter().collect())
-        })
-    }
-}
-
 /// Each list replaces the one before.
 async fn follow(mut told: mpsc::UnboundedReceiver<(Vec<Name>, DnsLimits)>) {
     let mut running = JoinSet::new();
@@ -89,21 +65,15 @@ async fn follow(mut told: mpsc::UnboundedReceiver<(Vec<Name>, DnsLimits)>) {
             continue;
         }
         if resolver.is_none() {
-            resolver = system_resolver();
+            let made = system_resolver();
+            let warn = |error: &String| {
+                warn!(error, "no resolver: DSPs with host names cannot be reached");
+            };
+            resolver = made.inspect_err(warn).ok();
         }
         let Some(resolver) = &resolver else { continue };
         for (host, names) in by_host(names) {
             running.spawn(keep(resolver.clone(), host, names, limits));
-        }
-    }
-}
-
-fn system_resolver() -> Option<TokioResolver> {
-    match TokioResolver::builder_tokio().and_then(ResolverBuilder::build) {
-        Ok(resolver) => Some(resolver),
-        Err(error) => {
-            warn!(%error, "no resolver: DSPs with host names cannot be reached");
-            None
         }
     }
 }

@@ -25,7 +25,7 @@ pub use pool::{Pool, PoolLimits};
 pub use reactor::Reactor;
 pub use round::{Question, ask_all};
 pub use standing::Backoff;
-pub use tls::{Authorities, Tls, TlsOptions};
+pub use tls::{Authorities, TlsOptions};
 
 #[cfg(test)]
 mod tests;

@@ -1,34 +1,21 @@
 //! Callers' HTTP: reads a request within its limits, holds the auction, writes the answer.
 
-use std::convert::Infallible;
-use std::io::Read as _;
-use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use exchange_core::no_bid;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body as _, Incoming};
+use http_body_util::Full;
+use http_kit::head::MalformedHead;
+use hyper::body::Incoming;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
-    RETRY_AFTER, VARY,
+    ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, VARY,
 };
 use hyper::http::request::Parts;
-use hyper::rt::{Read, Write};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, Response, StatusCode};
 use openrtb::codes::NoBidReason;
-use runtime::arrival::{ArrivalClock, StampedStream};
-use runtime::request::check_head;
-use runtime::shards::{ActiveStream, Activity};
-use socket2::SockRef;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
-use tracing::debug;
+use runtime::service::{
+    Connection, ConnectionOptions, HeadLimits, HttpRequest, HttpService, LocalFuture, ServiceShard,
+};
 
 use crate::auction::{self, Presented, Reply};
 use crate::beacon::{BEACON_PATH, Called};
@@ -62,119 +49,57 @@ impl TurnedAway {
     }
 }
 
-/// The other end of a connection.
-#[derive(Debug)]
-pub struct Peer {
-    /// Where it is.
-    pub address: IpAddr,
-    /// What the connection is doing.
-    pub activity: Activity,
-}
-
-/// Serves one connection until it ends, or until `drain` completes and it is idle.
-pub async fn serve(
-    (stream, peer): (TcpStream, Peer),
-    shard: Rc<Shard>,
-    drain: impl Future<Output = ()>,
-) {
-    let snapshot = shard.snapshot();
-    let InboundLimits { timeouts, write_timeout, .. } = snapshot.config().inbound;
-    // A caller that stops reading would hold its connection for ever: hyper waits to write without
-    // a timer, the kernel does not.
-    let socket = SockRef::from(&stream);
-    if let Err(error) = socket.set_tcp_user_timeout(Some(write_timeout)) {
-        debug!(%error, "no write timeout on a connection");
+impl ServiceShard for Shard {
+    fn connection_options(&self, _listener: usize) -> ConnectionOptions {
+        let snapshot = self.snapshot();
+        let config = snapshot.config();
+        let InboundLimits { timeouts, write_timeout, .. } = config.inbound;
+        ConnectionOptions { tls: config.tls.clone(), timeouts, write_timeout }
     }
-    let stream = StampedStream::new(stream);
-    let caller = Caller { shard: Rc::clone(&shard), peer, clock: stream.clock() };
-    let activity = &caller.peer.activity;
-    let stream = ActiveStream::new(stream, activity.clone());
-    let Some(tls) = &snapshot.config().tls else {
-        drop(snapshot);
-        return converse(TokioIo::new(stream), caller, drain).await;
-    };
-    let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
-    match activity.limited(&timeouts, handshake).await {
-        Ok(Ok(stream)) => {
-            drop(snapshot);
-            activity.set_idle();
-            converse(TokioIo::new(stream), caller, drain).await;
-        }
-        Ok(Err(error)) => {
-            shard.metrics.handshakes_failed.increment();
-            debug!(%error, "no TLS with a caller");
-        }
-        Err(end) => {
-            shard.metrics.handshakes_failed.increment();
-            debug!(%end, "no TLS with a caller");
-        }
+
+    fn serve(self: Rc<Self>, connection: Connection) -> LocalFuture<'static, ()> {
+        let heads = HeadLimits {
+            bytes_max: self.snapshot().config().inbound.head_max,
+            fields_max: HEADERS_MAX,
+        };
+        Box::pin(connection.serve_http(heads, Callers(self)))
     }
-}
 
-/// Who is at the other end of a connection.
-struct Caller {
-    shard: Rc<Shard>,
-    peer: Peer,
-    /// When its requests were received.
-    clock: ArrivalClock,
-}
+    fn count_failed_handshake(&self) {
+        self.metrics.handshakes_failed.increment();
+    }
 
-/// Answers request after request on an open connection.
-async fn converse<S: Read + Write + Unpin>(
-    stream: S,
-    caller: Caller,
-    drain: impl Future<Output = ()>,
-) {
-    let inbound = caller.shard.snapshot().config().inbound;
-    let caller = &caller;
-    let service = service_fn(|request| {
-        let under_way = caller.peer.activity.request();
-        async move {
-            let _under_way = under_way;
-            let answer = handle(request, caller).await;
-            // What was read of this request says nothing of the next one's arrival.
-            caller.clock.reset();
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    let connection = http1::Builder::new()
-        // The activity has its own: hyper's head timeout begins when the connection is idle.
-        .header_read_timeout(None)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(inbound.head_max)
-        .serve_connection(stream, service);
-    let mut connection = std::pin::pin!(connection);
-    let served = caller.peer.activity.limited(&inbound.timeouts, async {
-        tokio::select! {
-            served = connection.as_mut() => served,
-            () = drain => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+    fn close(self: Rc<Self>) -> LocalFuture<'static, ()> {
+        Box::pin(async move {
+            if let Some(purse) = self.purse() {
+                purse.close().await;
             }
-        }
-    });
-    match served.await {
-        Ok(Ok(())) => (),
-        Ok(Err(error)) => debug!(%error, "connection ended"),
-        Err(end) => debug!(%end, "connection closed"),
+        })
     }
 }
 
-async fn handle(request: Request<Incoming>, caller: &Caller) -> Response<Full<Bytes>> {
-    let Caller { shard, peer, clock } = caller;
-    let arrival = clock.take();
-    let snapshot = shard.snapshot();
-    let (head, body) = request.into_parts();
-    if let Err(malformed) = check_head(&head) {
-        shard.metrics.turned_away.increment();
-        let problem = TurnedAway::with(StatusCode::BAD_REQUEST, malformed.to_string());
-        let mut response = refuse(&problem);
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        return response;
+/// Answers callers' requests.
+struct Callers(Rc<Shard>);
+
+impl HttpService for Callers {
+    type Body = Full<Bytes>;
+
+    async fn answer(&self, request: HttpRequest) -> Response<Full<Bytes>> {
+        handle(request, &self.0).await
     }
+
+    fn malformed(&self, problem: &MalformedHead) -> Response<Full<Bytes>> {
+        self.0.metrics.turned_away.increment();
+        refuse(&TurnedAway::with(StatusCode::BAD_REQUEST, problem.to_string()))
+    }
+}
+
+async fn handle(request: HttpRequest, shard: &Rc<Shard>) -> Response<Full<Bytes>> {
+    let HttpRequest { head, body, arrival, peer, .. } = request;
+    let snapshot = shard.snapshot();
     if head.uri.path().starts_with(BEACON_PATH) && head.method == Method::GET {
         let (uri, headers) = (&head.uri, &head.headers);
-        let called = Called { shard, snapshot: &snapshot, uri, headers, peer: peer.address };
+        let called = Called { shard, snapshot: &snapshot, uri, headers, peer };
         return called.answer().await;
     }
     let config = snapshot.config();
@@ -186,14 +111,18 @@ async fn handle(request: Request<Incoming>, caller: &Caller) -> Response<Full<By
                 shard.metrics.count_no_bid(NoBidReason::Overloaded);
                 return overloaded(&head.headers, body, config).await;
             }
-            Ok(_in_flight) => match read(&head.headers, body, &config.inbound).await {
-                Err(turned_away) => Err(turned_away),
-                Ok(body) => {
-                    let traceparent = head.headers.get("traceparent").map(HeaderValue::as_bytes);
-                    let presented = Presented { key: presented_key(&head.headers), traceparent };
-                    Ok(auction::hold(shard, &snapshot, (&body, presented), arrival).await)
+            Ok(_in_flight) => {
+                match http_kit::body::read(&head.headers, body, config.inbound.body()).await {
+                    Err(error) => Err(TurnedAway::with(error.status(), error.to_string())),
+                    Ok(body) => {
+                        let traceparent =
+                            head.headers.get("traceparent").map(HeaderValue::as_bytes);
+                        let presented =
+                            Presented { key: presented_key(&head.headers), traceparent };
+                        Ok(auction::hold(shard, &snapshot, (&body, presented), arrival).await)
+                    }
                 }
-            },
+            }
         },
     };
     match reply {
@@ -233,11 +162,11 @@ async fn overloaded(
     config: &ExchangeConfig,
 ) -> Response<Full<Bytes>> {
     let is_explained = config.overload_answer == OverloadAnswer::NoBid && config.explain_no_bid;
+    let limits = config.inbound.body();
     let body = if is_explained {
-        read(headers, body, &config.inbound).await.unwrap_or_default()
+        http_kit::body::read(headers, body, limits).await.unwrap_or_default()
     } else {
-        let InboundLimits { body_timeout, body_max, .. } = config.inbound;
-        let _ = timeout(body_timeout, collect(body, body_max)).await;
+        let _ = http_kit::body::read_encoded(body, limits).await;
         Bytes::new()
     };
     match config.overload_answer {
@@ -343,80 +272,4 @@ fn is_json(headers: &HeaderMap) -> bool {
     let media_type = media_type.trim_ascii();
     media_type.eq_ignore_ascii_case(b"application/json")
         || media_type.eq_ignore_ascii_case(b"text/plain")
-}
-
-/// The body, decompressed; never more than `body_max` bytes of it are held.
-async fn read(
-    headers: &HeaderMap,
-    body: Incoming,
-    inbound: &InboundLimits,
-) -> Result<Bytes, TurnedAway> {
-    let gzipped = match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
-        None => false,
-        Some(coding) if coding.eq_ignore_ascii_case(b"identity") => false,
-        Some(coding) if coding.eq_ignore_ascii_case(b"gzip") => true,
-        Some(_) => {
-            let problem = "content-encoding is gzip, identity or absent";
-            return Err(TurnedAway::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
-        }
-    };
-    let collected = match timeout(inbound.body_timeout, collect(body, inbound.body_max)).await {
-        Ok(collected) => collected?,
-        Err(_) => {
-            let problem = format!("the body did not come within {:?}", inbound.body_timeout);
-            return Err(TurnedAway::with(StatusCode::REQUEST_TIMEOUT, problem));
-        }
-    };
-    if gzipped { gunzip(&collected, inbound.body_max) } else { Ok(collected) }
-}
-
-async fn collect(mut body: Incoming, body_max: usize) -> Result<Bytes, TurnedAway> {
-    if body.size_hint().lower() > body_max as u64 {
-        return Err(too_large(body_max));
-    }
-    let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
-    let length = length.unwrap_or(body_max);
-    let mut joined: Option<BytesMut> = None;
-    let mut first: Option<Bytes> = None;
-    while let Some(frame) = body.frame().await {
-        let broken = |_| TurnedAway::with(StatusCode::BAD_REQUEST, "the body is broken off");
-        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-        let held = joined.as_ref().map_or(0, BytesMut::len) + first.as_ref().map_or(0, Bytes::len);
-        if held + data.len() > body_max {
-            return Err(too_large(body_max));
-        }
-        // The usual body comes in one piece and is not copied.
-        match (&mut joined, first.take()) {
-            (Some(joined), _) => joined.extend_from_slice(&data),
-            (None, None) => first = Some(data),
-            (None, Some(earlier)) => {
-                // Its final size at once: growing would take twice the cap.
-                let mut both = BytesMut::with_capacity(length);
-                both.extend_from_slice(&earlier);
-                both.extend_from_slice(&data);
-                joined = Some(both);
-            }
-        }
-    }
-    Ok(joined.map(BytesMut::freeze).or(first).unwrap_or_default())
-}
-
-fn gunzip(compressed: &[u8], body_max: usize) -> Result<Bytes, TurnedAway> {
-    // One byte beyond the cap tells a body that is too large from one that just fits. Reserved at
-    // once, or growing would take twice the cap.
-    let mut body = Vec::with_capacity(body_max + 1);
-    let mut decoder = flate2::read::MultiGzDecoder::new(compressed).take(body_max as u64 + 1);
-    if decoder.read_to_end(&mut body).is_err() {
-        return Err(TurnedAway::with(StatusCode::BAD_REQUEST, "the body is not gzip"));
-    }
-    if body.len() > body_max {
-        let problem = format!("the body is larger than {body_max} bytes once decompressed");
-        return Err(TurnedAway::with(StatusCode::BAD_REQUEST, problem));
-    }
-    Ok(body.into())
-}
-
-fn too_large(body_max: usize) -> TurnedAway {
-    let problem = format!("the body is larger than {body_max} bytes");
-    TurnedAway::with(StatusCode::PAYLOAD_TOO_LARGE, problem)
 }

@@ -36,4 +36,4 @@ pub use metrics::{DspMetrics, ExchangeMetrics, PurseMetrics, SeatMetrics};
 pub use notices::{Settlements, View as NoticesView};
 pub use purse::{Bank, Line};
 pub use recording::{RecordError, Unrecorded};
-pub use service::{Budgets, BudgetsError, Exchange, ExchangeError};
+pub use service::{BUDGETS, Budgets, BudgetsError, Exchange, ExchangeError, OnStart};

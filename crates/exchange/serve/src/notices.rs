@@ -2,16 +2,13 @@
 
 mod client;
 mod journal;
-mod network;
 mod nodes;
 mod office;
 mod sealer;
 mod settlements;
 mod start;
-mod wire;
 
-pub use client::{Answered, CallError, CallLimits, Client, Resolve};
-pub use network::Network;
+pub use client::{Answered, CallError, CallLimits, Client};
 pub use nodes::{ForeignBeacon, NodeClient};
 pub use office::{
     Acknowledged, Clock, Counter, Fetch, Office, Order, Times, View, Window, unix_ms,

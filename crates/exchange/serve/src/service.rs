@@ -1,61 +1,99 @@
 //! The exchange as a service: configured, started on shards, observed, drained.
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use eventlog::lane::{Log, State};
 use exchange_core::guard::Status;
 use exchange_core::house::ProbeCounts;
+use http_kit::dns::SystemNames;
+use http_kit::tls::client_config;
 use pacer_core::funnel::FunnelWindow;
 use pacer_core::messages::Slot;
 use pacer_core::shard::OptionsError;
+use runtime::admin::{Api, ChangeAllowance, Readiness};
+use runtime::config::{Effective, Section};
 use runtime::metrics::{Exposition, PerShard};
-use runtime::shards::{ShardContext, Shards, ShardsOptions, StartError};
-use runtime::shutdown::Shutdown;
+use runtime::service::{
+    BoxError, DescriptorNeeds, LocalFuture, Port, Service, ServiceError, ServiceReload,
+    ServiceShard, Startup,
+};
+use runtime::shards::ShardContext;
 use runtime::traces::Tracer;
-use tokio::net::TcpStream;
+use rustls::ClientConfig;
 use tokio::sync::watch;
-use tracing::{debug, error};
+use tracing::warn;
 use units::Currency;
 
+use crate::api;
 use crate::campaigns::Campaigns;
 use crate::config::{ExchangeConfig, NoticesConfig};
-use crate::dns::{Resolver, SystemNames};
-use crate::fanout::{Reactor, Tls};
+use crate::dns::Resolver;
+use crate::fanout::Reactor;
 use crate::funnels::{Funnels, FunnelsThread};
 use crate::generation::{Generation, Generations, Reloaded};
-use crate::guards::{GuardId, Guards, GuardsThread};
-use crate::http;
+use crate::guards::{GuardId, Guards, GuardsThread, ShardLine};
+use crate::http::AUCTION_PATH;
 use crate::metrics::{Beside, ExchangeMetrics, expose};
 use crate::notices::{
     Client, Clock, Counter, NodeClient, Office, ReplayError, Settlements, Times, Unbudgeted, View,
     Window, own_key, replay,
 };
 use crate::purse::{Bank, Errands, HandoverSlot, Line, Peers, Purse, Spent};
-use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
+use crate::recording::{Lanes, OpenLog, Opened, RecordError, Recorder, Recording, Unrecorded};
 use crate::shard::{Shard, ShardIdentity, ShardParts};
 
-/// How long readiness tells of a request that was refused for overload.
-const OVERLOAD_TOLD: Duration = Duration::from_secs(10);
+/// Where the ledger is taken from, if there is one.
+pub const BUDGETS: Port<Budgets> = Port::new("budgets");
+
+/// Fewest connections to DSPs that a start is worth; each shard needs at least one for each DSP.
+const OUTBOUND_MIN: u64 = 16;
 
 /// A running exchange.
 #[derive(Debug)]
 pub struct Exchange {
-    shards: Shards,
+    listening: SocketAddr,
     metrics: PerShard<ExchangeMetrics>,
-    generations: Mutex<Generations>,
+    /// None once the exchange is closed.
+    generations: Mutex<Option<Generations>>,
     current: watch::Receiver<Arc<Generation>>,
     guards: Guards,
-    /// `None` when the first configuration had no notices.
-    office: Option<OpenOffice>,
-    /// `None` when the first configuration had no record.
-    recording: Option<Recording>,
-    /// `None` where nobody keeps accounts.
+    /// None when the first configuration had no notices.
+    notices: Option<Window>,
+    /// None when the first configuration had no record.
+    lanes: Option<Lanes>,
+    /// None where nobody keeps accounts.
     funnels: Option<Funnels>,
-    /// Parcels are taken as long as this lives.
+    tracer: Tracer,
+    /// Makes auction ids.
+    id_key: [u8; 16],
+    /// Connections to DSPs that a shard may open.
+    outbound_max: usize,
+    /// What each shard takes when it starts.
+    seats: Vec<Mutex<Option<ShardSeat>>>,
+    /// What ends with the exchange. None once it is closed.
+    closing: Mutex<Option<Closing>>,
+}
+
+/// What one shard alone holds.
+#[derive(Debug)]
+struct ShardSeat {
+    line: ShardLine,
+    recorder: Option<Recorder>,
+    purse: Option<(Purse, Errands)>,
+    office: Option<Counter>,
+    /// What calls other nodes.
+    to_nodes: Option<(Arc<NoticesConfig>, Arc<ClientConfig>)>,
+}
+
+/// What ends with the exchange, in this order.
+#[derive(Debug)]
+struct Closing {
+    office: Option<Office>,
+    recording: Option<Recording>,
+    /// Handovers are taken as long as this lives.
     _funnelling: Option<FunnelsThread>,
     /// Rights are renewed as long as this lives.
     _renewal: GuardsThread,
@@ -64,9 +102,6 @@ pub struct Exchange {
 /// Why the exchange could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// Its threads could not.
-    #[error(transparent)]
-    Start(#[from] StartError),
     /// A thread beside the shards could not.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -82,6 +117,9 @@ pub enum ExchangeError {
     /// Accounts cannot be kept.
     #[error(transparent)]
     Budgets(#[from] BudgetsError),
+    /// Who looks at the exchange from elsewhere cannot.
+    #[error("cannot follow campaigns: {0}")]
+    Follow(std::io::Error),
 }
 
 /// Why accounts cannot be kept.
@@ -107,30 +145,179 @@ pub struct Budgets {
     pub campaigns: Campaigns,
     /// Who is told what is billed.
     pub settlements: Box<dyn Settlements>,
+    /// Called with the exchange once it is there: to hand it other campaigns, and to look at it.
+    pub on_start: OnStart,
+}
+
+/// See [`Budgets::on_start`].
+pub type OnStart = Box<dyn FnOnce(&Arc<Exchange>) -> std::io::Result<()> + Send>;
+
+impl Service for Exchange {
+    const NAME: &'static str = "exchange";
+    /// The ledger: without it nobody keeps accounts.
+    const USES: &'static [&'static str] = &["ledger"];
+
+    type Config = ExchangeConfig;
+
+    fn read(s: &mut Section<'_>) -> Option<ExchangeConfig> {
+        ExchangeConfig::read(s)
+    }
+
+    fn addresses(config: &ExchangeConfig) -> Vec<SocketAddr> {
+        vec![config.listen]
+    }
+
+    fn descriptors(config: &ExchangeConfig, shards: usize) -> DescriptorNeeds {
+        let shards = shards as u64;
+        // A reload may bring the first DSP.
+        let dsps = config.market.dsps.len().max(1) as u64;
+        let of_notices = config.notices.as_ref().zip(config.record.as_ref());
+        let notices = of_notices.map_or(0, |(notices, record)| {
+            let nodes = notices.nodes.keys().filter(|node| **node != record.node).count() as u64;
+            dsps * notices.calls.connections_max as u64
+                + shards * nodes * notices.node_connections_max as u64
+        });
+        DescriptorNeeds {
+            fixed: notices,
+            fixed_keys: "`connections_max` or `node_connections_max` of `exchange.notices`",
+            outbound: shards * dsps * config.pool.connections_max as u64,
+            outbound_min: OUTBOUND_MIN.max(shards * dsps),
+            outbound_to: "DSPs",
+            outbound_key: "exchange.pool.connections_max",
+        }
+    }
+
+    fn start(config: ExchangeConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
+        let budgets = startup.ports.take(&BUDGETS);
+        let config = match startup.effective {
+            Some(effective) => ExchangeConfig { text: effective.to_toml(), ..config },
+            None => config,
+        };
+        warn_of_open_directory(&config);
+        if config.market.dsps.is_empty() {
+            let only =
+                if budgets.is_some() { "campaigns of the house alone bid" } else { "nobody bids" };
+            warn!("no [[dsp]] is configured: {only}");
+        }
+        Self::open(config, startup, budgets).map_err(ServiceError::unavailable)
+    }
+
+    fn start_shard<'s>(
+        self: Arc<Self>,
+        context: &'s ShardContext,
+    ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>> {
+        Box::pin(async move { Ok(Some(self.shard(context)? as Rc<dyn ServiceShard>)) })
+    }
+
+    fn announcement(&self) -> Option<String> {
+        let (dsps, shards) = (self.generation().dsps.len(), self.seats.len());
+        let counted =
+            |count: usize, noun| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        Some(format!(
+            "taking bid requests at http://{}{AUCTION_PATH}, {}, {}",
+            self.listening,
+            counted(dsps, "DSP"),
+            counted(shards, "shard")
+        ))
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation().number)
+    }
+
+    fn reload(
+        &self,
+        config: Option<ExchangeConfig>,
+        effective: &Effective,
+    ) -> Result<ServiceReload, BoxError> {
+        let Some(config) = config else {
+            return Ok(ServiceReload {
+                generation: Some(self.generation().number),
+                needs_restart: vec![Self::NAME.to_owned()],
+                ..ServiceReload::default()
+            });
+        };
+        let reloaded = self.replace(ExchangeConfig { text: effective.to_toml(), ..config })?;
+        Ok(ServiceReload {
+            generation: Some(reloaded.number),
+            added: reloaded.added,
+            removed: reloaded.removed,
+            needs_restart: reloaded.needs_restart.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
+        let (current, metrics) = (self.current.clone(), self.metrics.clone());
+        let (office, record) = (self.notices.clone(), self.lanes.clone());
+        let beside = Beside { guards: self.guards.clone(), office, record };
+        if let Some(funnels) = self.funnels.clone() {
+            exposition.add(move |page| funnels.expose(page));
+        }
+        exposition.add(move |page| {
+            let generation = Arc::clone(&current.borrow());
+            expose(&generation, &metrics, &beside, page)
+        });
+    }
+
+    fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
+        readiness.add("names of DSPs", api::names_are_known(self));
+    }
+
+    fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
+        vec![api::api(self)]
+    }
+
+    fn close(&self) -> Result<(), ServiceError> {
+        let closing = self.closing.lock().expect("nothing panics while it closes").take();
+        let Some(Closing { office, recording, .. }) = closing else { return Ok(()) };
+        // Of shards that never started.
+        for seat in &self.seats {
+            seat.lock().expect("nothing panics with it").take();
+        }
+        if let Some(office) = office {
+            office.join();
+        }
+        // Whoever hands over records has ended.
+        drop(self.generations().take());
+        if let Some(recording) = recording {
+            recording.close();
+        }
+        Ok(())
+    }
+}
+
+/// What is created is private; what was created before may not be.
+fn warn_of_open_directory(config: &ExchangeConfig) {
+    let Some(record) = &config.record else { return };
+    if let Some(mode) = runtime::process::open_to_others(&record.directory) {
+        warn!(
+            "record.directory: other users have rights to {} (mode {mode:o}): chmod 700",
+            record.directory.display()
+        );
+    }
 }
 
 impl Exchange {
-    /// Starts shards that serve callers on `listener`.
-    pub fn start(
+    /// Opens what the exchange has once in a process.
+    fn open(
         config: ExchangeConfig,
-        options: &ShardsOptions,
-        listener: TcpListener,
-        shutdown: &Shutdown,
-        (tracer, budgets): (Tracer, Option<Budgets>),
-    ) -> Result<Self, ExchangeError> {
+        startup: &Startup<'_>,
+        budgets: Option<Budgets>,
+    ) -> Result<Arc<Self>, ExchangeError> {
+        let shards = startup.shards;
         let resolver = Resolver::start().map_err(ExchangeError::Thread)?;
-        let (guards, lines) = Guards::new(options.shards);
-        let renewal = guards.start(shutdown).map_err(ExchangeError::Thread)?;
+        let (guards, lines) = Guards::new(shards);
+        let renewal = guards.start(startup.shutdown).map_err(ExchangeError::Thread)?;
         let mut log = config.record.as_ref().map(OpenLog::open).transpose()?;
-        let (accounts, campaigns, settlements) = Accounts::of(budgets);
+        let (accounts, campaigns, settlements, on_start) = Accounts::of(budgets);
         let office = open_office(&config, log.as_mut().map(|log| &mut log.log), settlements)?;
-        let Opened { recording, recorders, generations: log } = Opened::of(log, options.shards)?;
-        let funnels = accounts.is_some().then(|| Funnels::new(options.shards));
+        let Opened { recording, recorders, generations: log } = Opened::of(log, shards)?;
+        let funnels = accounts.is_some().then(|| Funnels::new(shards));
         let purses = match (accounts, &funnels) {
             (Some(accounts), Some(funnels)) => {
                 accounts.purses((recording.as_ref(), office.is_some()), funnels)?
             }
-            _ => (0..options.shards).map(|_| None).collect(),
+            _ => (0..shards).map(|_| None).collect(),
         };
         if let (Some(recording), None) = (&recording, &office) {
             // Nobody needs anything of it at the next start but its last generation.
@@ -138,8 +325,7 @@ impl Exchange {
         }
         let own_key = office.as_ref().map(|office| office.own_key);
         let beside = (resolver, guards.clone());
-        let generations =
-            Generations::new((config, campaigns), options.shards, beside, (own_key, log));
+        let generations = Generations::new((config, campaigns), shards, beside, (own_key, log));
         let generations = generations.map_err(RecordError::from)?;
         let current = generations.subscribe();
         if let Some(funnels) = &funnels {
@@ -148,71 +334,77 @@ impl Exchange {
         }
         let funnelling = funnels.as_ref().map(Funnels::start).transpose();
         let funnelling = funnelling.map_err(ExchangeError::Thread)?;
-        let metrics = PerShard::new(options.shards);
-        let id_key: [u8; 16] = rand::random();
-        let body = {
-            let (current, metrics) = (current.clone(), metrics.clone());
-            let sockets_max = options.outbound_max / options.shards.max(1);
+        let seat = |((line, recorder), purse)| {
             let counter = office.as_ref().map(|office| office.counter.clone());
             let to_nodes = office.as_ref().map(|office| office.to_nodes.clone());
-            // Closed once no shard holds its end, whether it has drained or failed.
-            let (undrained, end) = watch::channel(());
-            let undrained = Arc::new(undrained);
-            let seats = lines.into_iter().zip(recorders).zip(purses);
-            let seats = seats.map(|seat| Mutex::new(Some((seat, end.clone()))));
-            let seats: Vec<_> = seats.collect();
-            move |context: ShardContext| {
-                let counters = metrics.shard(context.index());
-                let seat = seats[context.index()].lock().expect("nothing panics with it").take();
-                let (((line, recorder), purse), end) = seat.expect("a shard starts once");
-                let (purse, errands) = purse.unzip();
-                let mut generations = current.clone();
-                let (office, tracer) = (counter.clone(), tracer.clone());
-                let (to_nodes, undrained) = (to_nodes.clone(), Arc::clone(&undrained));
-                async move {
-                    match Reactor::start(Arc::clone(&counters), sockets_max, context.shutdown()) {
-                        Ok(reactor) => {
-                            let first = Arc::clone(&generations.borrow_and_update());
-                            let index = context.index();
-                            let identity = ShardIdentity { index, line, id_key };
-                            let nodes = to_nodes.map(|(notices, tls)| {
-                                NodeClient::new(&notices, Box::new(SystemNames::new()), tls)
-                            });
-                            let parts = ShardParts {
-                                admission: context.admission().clone(),
-                                office,
-                                nodes,
-                                recorder,
-                                purse,
-                                tracer,
-                                tasks: context.tasks().clone(),
-                            };
-                            let shard = Shard::new(identity, parts, first, counters, reactor);
-                            let shard = Rc::new(shard);
-                            run_shard(context, shard, (generations, errands), (&undrained, end))
-                                .await;
-                        }
-                        Err(error) => {
-                            error!(%error, "a shard cannot wait for DSPs; shutting down");
-                            context.shutdown().begin();
-                        }
-                    }
-                }
-            }
+            Mutex::new(Some(ShardSeat { line, recorder, purse, office: counter, to_nodes }))
         };
-        let shards = Shards::start(options, vec![listener], shutdown, body)?;
-        Ok(Self {
-            shards,
-            metrics,
-            generations: Mutex::new(generations),
+        let seats = lines.into_iter().zip(recorders).zip(purses).map(seat).collect();
+        let (office, notices) = office.map(|it| (it.office, it.window)).unzip();
+        let lanes = recording.as_ref().map(|recording| recording.lanes().clone());
+        let exchange = Arc::new(Self {
+            listening: startup.listening[0],
+            metrics: PerShard::new(shards),
+            generations: Mutex::new(Some(generations)),
             current,
             guards,
-            _renewal: renewal,
-            office,
-            recording,
+            notices,
+            lanes,
             funnels,
-            _funnelling: funnelling,
-        })
+            tracer: startup.tracer.clone(),
+            id_key: rand::random(),
+            outbound_max: startup.outbound_max / shards.max(1),
+            seats,
+            closing: Mutex::new(Some(Closing {
+                office,
+                recording,
+                _funnelling: funnelling,
+                _renewal: renewal,
+            })),
+        });
+        if let Some(on_start) = on_start {
+            on_start(&exchange).map_err(ExchangeError::Follow)?;
+        }
+        Ok(exchange)
+    }
+
+    /// Its part of a shard, made on the shard's own thread.
+    fn shard(&self, context: &ShardContext) -> Result<Rc<Shard>, BoxError> {
+        let index = context.index();
+        let counters = self.metrics.shard(index);
+        let reactor = Reactor::start(Arc::clone(&counters), self.outbound_max, context.shutdown())
+            .map_err(|error| format!("cannot wait for DSPs: {error}"))?;
+        let seat = self.seats[index].lock().expect("nothing panics with it").take();
+        let ShardSeat { line, recorder, purse, office, to_nodes } =
+            seat.expect("a shard starts once");
+        let (purse, errands) = purse.unzip();
+        let mut generations = self.current.clone();
+        let first = Arc::clone(&generations.borrow_and_update());
+        let identity = ShardIdentity { index, line, id_key: self.id_key };
+        let nodes = to_nodes
+            .map(|(notices, tls)| NodeClient::new(&notices, Arc::new(SystemNames::new()), tls));
+        let parts = ShardParts {
+            admission: context.admission().clone(),
+            office,
+            nodes,
+            recorder,
+            purse,
+            tracer: self.tracer.clone(),
+            tasks: context.tasks().clone(),
+        };
+        let shard = Rc::new(Shard::new(identity, parts, first, counters, reactor));
+        tokio::task::spawn_local(Rc::clone(&shard).sweep());
+        tokio::task::spawn_local(Rc::clone(&shard).spend());
+        tokio::task::spawn_local(Rc::clone(&shard).book());
+        if let Some(errands) = errands {
+            tokio::task::spawn_local(Rc::clone(&shard).run_errands(errands));
+        }
+        tokio::task::spawn_local(Rc::clone(&shard).follow(generations));
+        Ok(shard)
+    }
+
+    fn generations(&self) -> MutexGuard<'_, Option<Generations>> {
+        self.generations.lock().expect("nothing panics while it builds")
     }
 
     /// What it counts, by shard.
@@ -230,8 +422,8 @@ impl Exchange {
     ///
     /// # Errors
     /// It cannot be recorded: the one before stays in force.
-    pub fn reload(&self, config: ExchangeConfig) -> Result<Reloaded, Unrecorded> {
-        self.generations.lock().expect("nothing panics while it builds").replace(config)
+    pub fn replace(&self, config: ExchangeConfig) -> Result<Reloaded, Unrecorded> {
+        self.generations().as_mut().ok_or(Unrecorded::Closed)?.replace(config)
     }
 
     /// Puts other campaigns in force, and other accounts of seats: auctions that have begun end by
@@ -242,7 +434,8 @@ impl Exchange {
     pub fn set_campaigns(&self, campaigns: Campaigns) -> Result<u64, Unrecorded> {
         let house = campaigns.house.clone();
         let number = {
-            let mut generations = self.generations.lock().expect("nothing panics while it builds");
+            let mut generations = self.generations();
+            let generations = generations.as_mut().ok_or(Unrecorded::Closed)?;
             generations.set_campaigns(Arc::new(campaigns))?
         };
         // Who waits for a generation does not wait for this as well.
@@ -273,7 +466,7 @@ impl Exchange {
 
     /// Why nothing can be won from accounts, for what is billed does not become durable. `None` if it does.
     pub fn unrecorded(&self) -> Option<String> {
-        match self.recording.as_ref()?.lanes().durable.state() {
+        match self.lanes.as_ref()?.durable.state() {
             State::Writing => None,
             State::Full => Some("the durable lane of the record is full".to_owned()),
             State::Failing { cause, .. } => {
@@ -286,7 +479,7 @@ impl Exchange {
     /// Stops asking a DSP, or asks it again, until the process ends; `false` when there is none of
     /// this id.
     pub fn pause(&self, dsp: &str, paused: bool) -> bool {
-        self.generations.lock().expect("nothing panics while it builds").pause(dsp, paused)
+        self.generations().as_mut().is_some_and(|generations| generations.pause(dsp, paused))
     }
 
     /// What a DSP may be asked, and how it fares.
@@ -296,57 +489,13 @@ impl Exchange {
 
     /// What has become of notices; `None` when there is no office for them.
     pub fn notices(&self) -> Option<View> {
-        self.office.as_ref().map(|office| office.window.view())
+        self.notices.as_ref().map(Window::view)
     }
 
     fn guard_of(&self, dsp: &str) -> Option<GuardId> {
         let generation = self.generation();
         let index = generation.dsp_ids().position(|known| known == dsp)?;
         Some(generation.dsps[index].guard)
-    }
-
-    /// Adds its metrics to the page that is scraped.
-    pub fn expose(&self, exposition: &mut Exposition) {
-        let (current, metrics) = (self.current.clone(), self.metrics.clone());
-        let office = self.office.as_ref().map(|office| office.window.clone());
-        let record = self.recording.as_ref().map(|recording| recording.lanes().clone());
-        let beside = Beside { guards: self.guards.clone(), office, record };
-        if let Some(funnels) = self.funnels.clone() {
-            exposition.add(move |page| funnels.expose(page));
-        }
-        exposition.add(move |page| {
-            let generation = Arc::clone(&current.borrow());
-            expose(&generation, &metrics, &beside, page)
-        });
-        let connections = self.shards.metrics();
-        exposition.add(move |page| connections.expose(page));
-    }
-
-    /// What operators are told after shards refused requests for overload. None if none did.
-    pub fn overload(&self) -> Option<String> {
-        let shards = self.shards.metrics().overloaded(OVERLOAD_TOLD);
-        let told = || {
-            let period_s = OVERLOAD_TOLD.as_secs();
-            format!(
-                "shards that refused requests within {period_s} s: {shards}; see vickrey_requests_refused_total"
-            )
-        };
-        (shards > 0).then(told)
-    }
-
-    /// Waits for the shutdown and the drain.
-    pub fn join(self) -> Result<(), runtime::shards::ShardsPanicked> {
-        let ended = self.shards.join();
-        if let Some(OpenOffice { office, counter, .. }) = self.office {
-            drop(counter);
-            office.join();
-        }
-        // Whoever hands over records has ended.
-        drop(self.generations);
-        if let Some(recording) = self.recording {
-            recording.close();
-        }
-        ended
     }
 }
 
@@ -358,7 +507,7 @@ struct OpenOffice {
     window: Window,
     own_key: [u8; 32],
     /// What shards call other nodes by.
-    to_nodes: (Arc<NoticesConfig>, Tls),
+    to_nodes: (Arc<NoticesConfig>, Arc<ClientConfig>),
 }
 
 /// What the shards' purses are made of.
@@ -372,13 +521,15 @@ struct Accounts {
 impl Accounts {
     /// With what is sold from the first auction on, and who is told what is billed. Without budgets
     /// nobody keeps accounts, and nobody is told.
-    fn of(budgets: Option<Budgets>) -> (Option<Self>, Campaigns, Box<dyn Settlements>) {
-        let Some(Budgets { bank, lines, campaigns, settlements }) = budgets else {
-            return (None, Campaigns::default(), Box::new(Unbudgeted));
+    fn of(
+        budgets: Option<Budgets>,
+    ) -> (Option<Self>, Campaigns, Box<dyn Settlements>, Option<OnStart>) {
+        let Some(Budgets { bank, lines, campaigns, settlements, on_start }) = budgets else {
+            return (None, Campaigns::default(), Box::new(Unbudgeted), None);
         };
         let (peers, errands) = Peers::new(bank.key, &lines);
         let spent = Spent { books: settlements, peers: peers.clone() };
-        (Some(Self { bank, lines, peers, errands }), campaigns, Box::new(spent))
+        (Some(Self { bank, lines, peers, errands }), campaigns, Box::new(spent), Some(on_start))
     }
 
     /// The shards' purses, and where each hears of its errands.
@@ -416,59 +567,13 @@ fn open_office(
     let (replay, journal) = replay(ring, directory, notices.policy, &mut *settlements)?;
     let own_key = own_key(directory).map_err(ExchangeError::Key)?;
     let calls = notices.calls.clone();
-    let tls = Tls::trusting(notices.authorities.as_ref());
-    let to_nodes = (Arc::new(notices.clone()), tls.clone());
-    let client = move || {
-        let resolver = SystemNames::new();
-        Client::new(calls, Box::new(resolver), tls)
-    };
+    let tls = Arc::new(client_config(notices.authorities.as_deref()));
+    let to_nodes = (Arc::new(notices.clone()), Arc::clone(&tls));
+    let client = move || Client::new(&calls, calls.public(), Arc::new(SystemNames::new()), tls);
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
     let times = Times { clock, linger: notices.linger, answer_timeout };
     let started = Office::start(delivery, journal, client, settlements, times);
     let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
     Ok(Some(OpenOffice { office, counter, window, own_key, to_nodes }))
-}
-
-async fn run_shard(
-    mut context: ShardContext,
-    shard: Rc<Shard>,
-    (generations, errands): (watch::Receiver<Arc<Generation>>, Option<Errands>),
-    (undrained, end): (&watch::Sender<()>, watch::Receiver<()>),
-) {
-    tokio::task::spawn_local(Rc::clone(&shard).sweep());
-    tokio::task::spawn_local(Rc::clone(&shard).spend());
-    tokio::task::spawn_local(Rc::clone(&shard).book());
-    if let Some(errands) = errands {
-        tokio::task::spawn_local(Rc::clone(&shard).run_errands(errands));
-    }
-    tokio::task::spawn_local(Rc::clone(&shard).follow(generations));
-    while let Some(accepted) = context.accept().await {
-        let shard = Rc::clone(&shard);
-        let shutdown = context.shutdown().clone();
-        context.tasks().spawn_isolated(async move {
-            let open = accepted.open;
-            let activity = open.activity().clone();
-            let peer = http::Peer { address: accepted.peer.ip(), activity };
-            match TcpStream::from_std(accepted.stream) {
-                Ok(stream) => {
-                    let drain = async move {
-                        shutdown.started().await;
-                    };
-                    http::serve((stream, peer), shard, drain).await;
-                }
-                Err(error) => debug!(%error, "accepted socket is unusable"),
-            }
-        });
-    }
-    context.drained().await;
-    // Until the last has drained, it settles and releases what others are told of, and is granted money.
-    drop(end);
-    tokio::select! {
-        () = undrained.closed() => (),
-        () = context.shutdown().ended() => (),
-    }
-    if let Some(purse) = shard.purse() {
-        purse.close().await;
-    }
 }

@@ -52,6 +52,12 @@ pub struct BudgetsConfig {
     token_key: Option<Key>,
     /// What requests draw by; absent: what is kept in the directory.
     draw_key: Option<Key>,
+    /// How long after they are sold impressions may be billed, as the exchange beside it is
+    /// configured. Empty without one.
+    pub lifetimes: Vec<Duration>,
+    /// The warning that impressions may be billed after their reservations have expired. None if they
+    /// are not.
+    pub late_wins: Option<String>,
 }
 
 /// A key that was given: it is not shown.
@@ -116,6 +122,8 @@ impl BudgetsConfig {
             campaigns: None,
             token_key: None,
             draw_key: None,
+            lifetimes: Vec::new(),
+            late_wins: None,
             lease_period: s.duration(
                 "lease_period",
                 "1s",

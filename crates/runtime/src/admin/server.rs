@@ -28,10 +28,10 @@ use super::pages::Pages;
 use super::reply::{ErrorCode, Reply};
 use super::route::{Api, find};
 use crate::config::Secret;
-use crate::request::check_head;
 use crate::shards::{
     ActiveStream, Activity, ConnectionLimits, ConnectionTable, ConnectionTimeouts,
 };
+use http_kit::head::check_head;
 
 /// Longest life of a connection, whatever its client does or leaves undone.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);

@@ -1,4 +1,4 @@
-//! Real files, and looks that are taken by hand. Signals are tests/sighup.rs's, in a process of its own.
+//! Real files, and looks that are taken by hand. Signals are tests/it/sighup.rs's, in a process of its own.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

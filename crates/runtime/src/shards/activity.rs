@@ -56,6 +56,8 @@ pub struct Activity(Rc<ActivityState>);
 struct ActivityState {
     entry: TableEntry,
     phase: Cell<ConnectionPhase>,
+    /// Requests under way: HTTP/2 has several at once.
+    requests: Cell<u32>,
 }
 
 /// A request is under way until this is dropped.
@@ -64,20 +66,25 @@ pub struct RequestActivity(Activity);
 
 impl Drop for RequestActivity {
     fn drop(&mut self) {
-        self.0.set_idle();
+        let left = self.0.0.requests.get() - 1;
+        self.0.0.requests.set(left);
+        if left == 0 {
+            self.0.set_idle();
+        }
     }
 }
 
 impl Activity {
     pub(crate) fn new(entry: TableEntry) -> Self {
         let phase = Cell::new(ConnectionPhase::Idle(Instant::now()));
-        Self(Rc::new(ActivityState { entry, phase }))
+        Self(Rc::new(ActivityState { entry, phase, requests: Cell::new(0) }))
     }
 
     /// A request's head is complete: until what is returned is dropped, the connection is neither
     /// evicted nor timed out.
     #[must_use = "the request is over once it is dropped"]
     pub fn request(&self) -> RequestActivity {
+        self.0.requests.set(self.0.requests.get() + 1);
         self.0.entry.set_busy();
         self.0.phase.set(ConnectionPhase::Request);
         RequestActivity(self.clone())

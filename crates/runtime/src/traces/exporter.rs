@@ -48,9 +48,10 @@ pub(super) fn run(
         Ok(runtime) => runtime,
         Err(error) => return warn!(%error, "no runtime for traces: none will be sent"),
     };
-    let client = Client::new(&options);
-    let mut exporter = Exporter { shared, client, service_name: options.service_name, well: true };
     runtime.block_on(async {
+        let client = Client::new(&options);
+        let service_name = options.service_name;
+        let mut exporter = Exporter { shared, client, service_name, well: true };
         let mut batch = Vec::new();
         loop {
             tokio::select! {

@@ -1,18 +1,26 @@
-//! Asks an admin listener: one request, one connection, JSON both ways.
+//! Asks an admin listener, with JSON both ways.
 //!
-//! Owns what a refusal is to a person. Knows no paths. The listener speaks HTTP/1.1 and closes the
-//! connection when it is asked to; a proxy in front of it may add TLS and send its answer in chunks.
+//! Owns what a refusal is to a person. Knows no paths.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use http_kit::client::{AddressRule, ClientOptions, HttpClient, RequestError};
+use http_kit::dns::SystemNames;
+use http_kit::tls::client_config;
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE};
+use hyper::{Request, Response};
 use runtime::config::masked_url;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
 
 use super::Asking;
-use super::tls::Tls;
 use crate::exit::{Exit, Failure};
 
 /// Longest wait for an answer: longer than the ledger's.
@@ -20,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Most that is read of an answer: a thousand definitions of the largest size would be more, and are
 /// asked for in smaller pages.
-const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The variable that has the admin token.
 const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
@@ -32,9 +40,8 @@ const ACTOR: &str = "VICKREY_ACTOR";
 pub(super) struct Client {
     /// As it was given.
     url: String,
-    authority: String,
-    /// `None` if the URL begins with `http:`.
-    tls: Option<Tls>,
+    http: HttpClient,
+    runtime: Runtime,
     token: Option<String>,
     /// Who asks, for the audit.
     actor: Option<String>,
@@ -98,23 +105,28 @@ impl Client {
             );
             return Err(Failure::usage(message));
         }
-        let port = rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
-        let host = port.map_or(rest, |(host, _)| host);
-        let authority = match (port, is_tls) {
-            (Some(_), _) => rest.to_owned(),
-            (None, true) => format!("{rest}:443"),
-            (None, false) => format!("{rest}:80"),
-        };
-        let ca = asking.ca.as_deref();
-        if ca.is_some() && !is_tls {
+        if asking.ca.is_some() && !is_tls {
             return Err(Failure::usage(format!("--ca goes with https, but --admin is {url}")));
         }
-        let tls = is_tls.then(|| Tls::new(host, ca)).transpose()?;
+        let authorities = asking.ca.as_deref().map(read_authorities).transpose()?;
         let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         if token.as_ref().is_some_and(|token| !token.bytes().all(|b| b.is_ascii_graphic())) {
             return Err(Failure::usage(format!("{TOKEN} has letters that no header can bear")));
         }
-        Ok(Self { url: url.to_owned(), authority, tls, token, actor: actor() })
+        let options = ClientOptions {
+            timeout: PATIENCE,
+            idle_timeout: PATIENCE,
+            idle_per_host_max: 1,
+            connections_max: 2,
+            addresses: AddressRule::Any,
+            tls: Arc::new(client_config(authorities.as_deref())),
+        };
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let http = {
+            let _within = runtime.enter();
+            HttpClient::new(options, Arc::new(SystemNames::new()))
+        };
+        Ok(Self { url: url.to_owned(), http, runtime, token, actor: actor() })
     }
 
     /// What stands at a path.
@@ -130,21 +142,19 @@ impl Client {
         body: Option<&Value>,
     ) -> anyhow::Result<Result<Value, Refusal>> {
         let body = body.map(ToString::to_string).unwrap_or_default();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.authority);
-        head.push_str("connection: close\r\n");
-        let mut put = |name: &str, value: &str| {
-            writeln!(head, "{name}: {value}\r").expect("a String takes any text");
-        };
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        // A command asks once or a few times.
+        request = request.header(CONNECTION, "close");
         if let Some(token) = &self.token {
-            put("authorization", &format!("Bearer {token}"));
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         if !body.is_empty() {
-            put("content-type", "application/json");
+            request = request.header(CONTENT_TYPE, "application/json");
         }
         if method != "GET"
             && let Some(actor) = &self.actor
         {
-            put("vickrey-actor", actor);
+            request = request.header("vickrey-actor", actor);
         }
         for (name, value) in headers {
             if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
@@ -152,39 +162,23 @@ impl Client {
                     "{value:?} has letters that no header can bear"
                 )));
             }
-            put(name, value);
+            request = request.header(*name, value);
         }
-        put("content-length", &body.len().to_string());
-        head.push_str("\r\n");
-        let answer = self.exchange(&[head.as_bytes(), body.as_bytes()].concat());
-        let answer = answer.map_err(|error| {
-            Failure::unavailable(format!(
+        let request = request.body(Full::from(body)).map_err(|error| {
+            Failure::usage(format!("--admin {}: {error}", masked_url(&self.url)))
+        })?;
+        let answer = self.runtime.block_on(self.http.request(request, ANSWER_BYTES_MAX));
+        let answer = answer.map_err(|error| match error {
+            RequestError::Broken(cause) => {
+                Failure::unavailable(format!("this is no admin listener: {cause}"))
+            }
+            error => Failure::unavailable(format!(
                 "the admin listener at {} does not answer: {error}; is the exchange running? \
                  --admin names another",
                 self.url
-            ))
+            )),
         })?;
         parsed(&answer, self.token.is_some())
-    }
-
-    fn exchange(&self, request: &[u8]) -> std::io::Result<Vec<u8>> {
-        let mut last = std::io::Error::other("the name has no address");
-        for address in self.authority.to_socket_addrs()? {
-            let stream = match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => stream,
-                Err(error) => {
-                    last = error;
-                    continue;
-                }
-            };
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            return match &self.tls {
-                Some(tls) => answer_of(tls.over(stream)?, request),
-                None => answer_of(stream, request),
-            };
-        }
-        Err(last)
     }
 }
 
@@ -196,34 +190,25 @@ fn actor() -> Option<String> {
     Some(letters).filter(|letters: &String| !letters.is_empty())
 }
 
-/// Sends a request and reads until the other side closes.
-fn answer_of(mut stream: impl Read + Write, request: &[u8]) -> std::io::Result<Vec<u8>> {
-    stream.write_all(request)?;
-    stream.flush()?;
-    let mut answer = Vec::new();
-    match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
-        // A proxy may close without the alert that ends TLS. Whether the JSON is whole shows in itself.
-        Err(error) if error.kind() != ErrorKind::UnexpectedEof || answer.is_empty() => Err(error),
-        _ => Ok(answer),
+/// The authorities in a PEM file.
+fn read_authorities(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let wrong =
+        |why: &dyn std::fmt::Display| Failure::usage(format!("--ca {}: {why}", file.display()));
+    let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let authorities = read.map_err(|error| wrong(&error))?;
+    if authorities.is_empty() {
+        return Err(wrong(&"holds no certificate in PEM"));
     }
+    Ok(authorities)
 }
 
 /// `has_token` says whether the request had one.
-fn parsed(answer: &[u8], has_token: bool) -> anyhow::Result<Result<Value, Refusal>> {
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
-    let (head, body) = answer.split_at(end.unwrap_or(answer.len()));
-    let (head, body) = (String::from_utf8_lossy(head), body.get(4..).unwrap_or_default());
-    let line = head.lines().next().unwrap_or_default();
-    let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
-    let is_chunked = head.lines().any(|line| {
-        let line = line.to_ascii_lowercase();
-        line.strip_prefix("transfer-encoding:").is_some_and(|value| value.contains("chunked"))
-    });
-    let body = if is_chunked { joined(body) } else { Some(body.to_vec()) };
-    let body = body.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
-    let (Some(status), Some(body)) = (status, body) else {
+fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Value, Refusal>> {
+    let status = answer.status().as_u16();
+    let Ok(body) = serde_json::from_slice::<Value>(answer.body()) else {
         return Err(Failure::unavailable(format!(
-            "this is no admin listener: it answers `{line}`"
+            "this is no admin listener: it answers {status} without JSON"
         )));
     };
     if (200..300).contains(&status) {
@@ -239,22 +224,6 @@ fn parsed(answer: &[u8], has_token: bool) -> anyhow::Result<Result<Value, Refusa
         _ => message(error),
     };
     Ok(Err(Refusal { status, code, message }))
-}
-
-/// A body without its chunks (RFC 9112, section 7.1); `None` if it is cut short.
-fn joined(mut chunks: &[u8]) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
-    loop {
-        let end = chunks.windows(2).position(|window| window == b"\r\n")?;
-        let size = str::from_utf8(&chunks[..end]).ok()?.split(';').next()?.trim();
-        let size = usize::from_str_radix(size, 16).ok()?;
-        if size == 0 {
-            return Some(body);
-        }
-        let (chunk, rest) = chunks[end + 2..].split_at_checked(size)?;
-        body.extend_from_slice(chunk);
-        chunks = rest.strip_prefix(b"\r\n")?;
-    }
 }
 
 /// What was refused, and every field that is wrong with its remedy.
@@ -281,24 +250,4 @@ pub(super) fn encoded(text: &str) -> String {
         }
     }
     encoded
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_are_joined() {
-        let check = |chunks: &str, want: Option<&str>| {
-            let found = joined(chunks.as_bytes());
-            assert_eq!(found.as_deref(), want.map(str::as_bytes), "{chunks:?}");
-        };
-        check("0\r\n\r\n", Some(""));
-        check("3\r\nabc\r\nA;x=1\r\n0123456789\r\n0\r\n\r\n", Some("abc0123456789"));
-        for cut in
-            ["", "3\r\nab", "3\r\nabc\r\n", "3\r\nabcd\r\n0\r\n", "x\r\n", "ffffffffffffffff\r\na"]
-        {
-            check(cut, None);
-        }
-    }
 }

@@ -9,7 +9,7 @@ use console::style;
 use units::Nanos;
 
 use super::DemoArgs;
-use crate::budgets::Spent;
+use crate::budgets::{Budgeting, standing};
 
 /// Widest bar, in characters.
 const BAR: u64 = 24;
@@ -65,13 +65,13 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
 }
 
 /// What each has spent, beside what it should have by now and what it may: a heading and a line each.
-pub(super) fn lines(spent: &Spent, args: &DemoArgs) -> Vec<String> {
+pub(super) fn lines(budgets: &Budgeting, args: &DemoArgs) -> Vec<String> {
     let heading =
         format!("{:<17} {:>9} {:>9} {:>9}", "campaigns (USD)", "spent", "target", "budget");
     let mut lines = vec![style(heading).bold().to_string()];
     for plan in &PLANS {
         let budget = plan.budget(args).get();
-        let (of, target) = spent.standing(plan.id);
+        let (of, target) = standing(budgets, plan.id);
         let of = of.unwrap_or(Nanos::ZERO).get();
         let target = target.map_or_else(|| "–".to_owned(), |target| decimal(target.get(), 9));
         let width = of.saturating_mul(BAR).checked_div(budget).unwrap_or(0).min(BAR);
@@ -84,9 +84,9 @@ pub(super) fn lines(spent: &Spent, args: &DemoArgs) -> Vec<String> {
 }
 
 /// The same in a few words, for a line of a log.
-pub(super) fn brief(spent: &Spent) -> String {
+pub(super) fn brief(budgets: &Budgeting) -> String {
     let of = |plan: &Plan| {
-        let spent = spent.standing(plan.id).0.unwrap_or(Nanos::ZERO);
+        let spent = standing(budgets, plan.id).0.unwrap_or(Nanos::ZERO);
         format!(" {} {}", plan.id, decimal(spent.get(), 9))
     };
     format!("  campaigns{}", PLANS.iter().map(of).collect::<String>())

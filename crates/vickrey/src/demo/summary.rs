@@ -331,13 +331,13 @@ fn as_float(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
 
     #[test]
     fn a_summary_tells_fill_and_late_answers_and_fits_a_screen() {
         let text = "[exchange]\n[[dsp]]\nid = \"d\"\nurl = \"http://127.0.0.1:9/\"\nseats = [\"northwind-1\"]\n";
-        let config = runtime::config::parse("demo.toml", text, Config::read).expect("sound");
-        let config = config.exchange.expect("an exchange");
+        let config =
+            runtime::config::parse("demo.toml", text, ExchangeConfig::read).expect("sound");
+        let config = config.expect("an exchange");
         let totals = Totals {
             filled: 3,
             no_bid: 1,

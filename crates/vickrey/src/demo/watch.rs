@@ -13,7 +13,7 @@ use testbed::hammer::Progress;
 use super::screen::{Screen, Size};
 use super::summary::{Callers, Rate, Summary, Totals};
 use super::{DemoArgs, campaigns};
-use crate::budgets::Spent;
+use crate::budgets::Budgeting;
 
 /// How often a page is drawn on a terminal, and a line printed elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ pub(super) struct Load {
 pub(super) struct Watched<'w> {
     pub(super) args: &'w DemoArgs,
     pub(super) exchange: &'w Exchange,
-    pub(super) spent: Option<&'w Spent>,
+    pub(super) budgets: Option<&'w Budgeting>,
     /// Where the exchange takes requests.
     pub(super) url: &'w str,
 }
@@ -89,13 +89,13 @@ pub(super) fn watch(
 fn line(watched: &Watched<'_>, moment: &Moment) -> String {
     let generation = watched.exchange.generation();
     let summary = Summary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
-    let campaigns = watched.spent.map(campaigns::brief).unwrap_or_default();
+    let campaigns = watched.budgets.map(campaigns::brief).unwrap_or_default();
     format!("{}{campaigns}", summary.line(moment.elapsed))
 }
 
 /// A page that fills a screen of this size, and no more.
 fn page(watched: &Watched<'_>, moment: &Moment, size: Size) -> String {
-    let Watched { args, exchange, spent, url } = *watched;
+    let Watched { args, exchange, budgets, url } = *watched;
     let left = args.duration.saturating_sub(moment.elapsed).as_secs();
     let in_flight = moment.progress.map_or(0, |progress| progress.in_flight);
     let title = format!(
@@ -106,9 +106,9 @@ fn page(watched: &Watched<'_>, moment: &Moment, size: Size) -> String {
     let generation = exchange.generation();
     let summary = Summary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
     page.push_str(&summary.head());
-    if let Some(spent) = spent {
+    if let Some(budgets) = budgets {
         page.push('\n');
-        for line in campaigns::lines(spent, args) {
+        for line in campaigns::lines(budgets, args) {
             writeln!(page, "{line}").expect("a String takes any text");
         }
     }

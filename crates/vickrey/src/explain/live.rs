@@ -3,20 +3,19 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use exchange_core::explain::Explanation;
 use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig, api};
 use openrtb::members;
 use runtime::listen::listen;
+use runtime::service::{LoneOptions, LoneService, Ports};
 use runtime::shards::ShardsOptions;
 use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 
 use super::json;
 use crate::exit::Failure;
-use crate::serve::sole;
 
 /// Longest drain: nothing but the one auction is under way.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -42,21 +41,21 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
     let callers = listen(config.listen).map_err(Failure::unavailable)?;
     let address = callers.local_addr()?;
     let shutdown = Shutdown::new(DRAIN);
-    let exchange = Exchange::start(
-        config,
-        &ShardsOptions::default(),
-        callers,
-        &shutdown,
-        (Tracer::off(), None),
-    )?;
-    let exchange = Arc::new(exchange);
-    let names_are_known = api::names_are_known(&exchange);
+    let options = LoneOptions {
+        shards: ShardsOptions::default(),
+        listeners: vec![callers],
+        shutdown: shutdown.clone(),
+        tracer: Tracer::off(),
+        ports: Ports::default(),
+    };
+    let exchange = LoneService::<Exchange>::start(config, options).map_err(Failure::of_service)?;
+    let names_are_known = api::names_are_known(exchange.service());
     while !names_are_known() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let answer = post(address, &body, patience);
     shutdown.begin();
-    sole(exchange).join()?;
+    exchange.join().map_err(Failure::of_service)?;
     explanation(&answer?)
 }
 

@@ -10,7 +10,9 @@ use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 
 use super::dsp::read_authorities;
 use crate::fanout::Authorities;
-use crate::notices::{CallLimits, Network};
+use http_kit::address::Network;
+
+use crate::notices::CallLimits;
 
 /// All of it.
 #[derive(Clone, Debug)]
@@ -192,19 +194,13 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
             "connections_max",
             8,
             1..=1024_usize,
-            "Most connections to one notice host.",
+            "Most connections to one notice host over HTTP/1.1, each with one call; over HTTP/2 one connection has up to 100 calls.",
         ),
         idle_timeout: s.duration(
             "idle_timeout",
             "60s",
             ms(100)..=secs(3600),
             "An idle connection to one is closed after this long.",
-        ),
-        pipeline_max: s.integer(
-            "pipeline_max",
-            8,
-            1..=64_usize,
-            "Most win and loss notices on a connection that wait for their answers; 1 for hosts that cannot.",
         ),
         networks_allowed: s.texts(
             "networks_allowed",

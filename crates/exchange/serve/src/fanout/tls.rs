@@ -7,12 +7,10 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::crypto::aws_lc_rs;
+use http_kit::tls::client_config;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{ClientConfig, ClientConnection};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 /// Certificate authorities, as DER.
 pub type Authorities = Arc<[CertificateDer<'static>]>;
@@ -51,29 +49,10 @@ pub(super) struct TlsPeer {
 impl Tls {
     /// Trusts `authorities`; absent, those whom the system trusts.
     pub fn trusting(authorities: Option<&Authorities>) -> Self {
-        let mut roots = RootCertStore::empty();
-        let native = || rustls_native_certs::load_native_certs().certs.into();
-        let authorities: Authorities = authorities.cloned().unwrap_or_else(native);
         // Those that cannot be read are trusted by nobody; the configuration checked our own.
-        roots.add_parsable_certificates(authorities.iter().cloned());
-        let mut config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .expect("the provider has the default versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut config = client_config(authorities.map(|authorities| &authorities[..]));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Self(Arc::new(config))
-    }
-
-    /// Shakes hands with `host`.
-    ///
-    /// # Errors
-    ///
-    /// When its certificate is not good, or the connection breaks.
-    pub async fn connect(&self, socket: TcpStream, host: &str) -> io::Result<TlsStream<TcpStream>> {
-        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let server_name = ServerName::try_from(host.to_owned()).map_err(invalid)?;
-        TlsConnector::from(Arc::clone(&self.0)).connect(server_name, socket).await
     }
 }
 

@@ -5,18 +5,21 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use exchange_core::{BeaconBase, NoticeTarget};
+use http_kit::client::{AddressRule, RequestError};
+use http_kit::dns::Resolve;
+use hyper::header::{HeaderValue, USER_AGENT};
+use rustls::ClientConfig;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::client::{Answered, Call, CallError, CallLimits, Client, Resolve};
-use super::network::Network;
-use super::office::{opening, origin};
+use super::client::{Answered, Call, CallError, CallLimits, Client};
+use super::office::get;
 use crate::beacon::RELAYED_WITHIN;
 use crate::config::NoticesConfig;
-use crate::fanout::Tls;
 use crate::fanout::answer::NODE_HEADER;
 
 /// Calls other nodes from one shard.
@@ -53,19 +56,19 @@ impl std::fmt::Debug for NodeClient {
 
 impl NodeClient {
     /// Nodes are the operator's own, at whatever address.
-    pub fn new(notices: &NoticesConfig, resolver: Box<dyn Resolve>, tls: Tls) -> Self {
-        let anywhere = |range| Network::parse(range).expect("a range");
+    pub fn new(
+        notices: &NoticesConfig,
+        resolver: Arc<dyn Resolve>,
+        tls: Arc<ClientConfig>,
+    ) -> Self {
         // The node may wait as long itself for an ad; the rest is for the way to it.
         let within = RELAYED_WITHIN + notices.calls.timeout;
         let limits = CallLimits {
             connections_max: notices.node_connections_max,
-            // A node answers the calls on a connection one after the other.
-            pipeline_max: 1,
-            networks_allowed: ["0.0.0.0/0", "::/0"].map(anywhere).to_vec(),
             timeout: within,
             ..notices.calls.clone()
         };
-        Self { client: Client::new(limits, resolver, tls), within }
+        Self { client: Client::new(&limits, AddressRule::Any, resolver, tls), within }
     }
 
     /// Calls the beacon where it belongs; an error means that there is no answer.
@@ -78,19 +81,19 @@ impl NodeClient {
         if let Some(query) = beacon.query {
             path.extend(["?", query]);
         }
-        let mut head = opening(&base, &path);
-        head.extend([NODE_HEADER, ": ", &beacon.node.to_string(), "\r\n"]);
-        head.extend(["x-forwarded-for: ", &beacon.device.to_string(), "\r\n"]);
-        if let Some(agent) = beacon.user_agent {
-            head.extend(["user-agent: ", agent, "\r\n"]);
+        let mut request = get(&base, &path).expect("a base and a token are short");
+        let headers = request.headers_mut();
+        headers.insert(NODE_HEADER, beacon.node.into());
+        let device = HeaderValue::try_from(beacon.device.to_string());
+        headers.insert("x-forwarded-for", device.expect("an address is printable"));
+        if let Some(agent) = beacon.user_agent.and_then(|agent| agent.parse().ok()) {
+            headers.insert(USER_AGENT, agent);
         }
-        head.push_str("\r\n");
         let (done, answered) = oneshot::channel();
-        let body_max = beacon.body_max;
-        self.client.call(Call { origin: origin(&base), head, pipelined: false, body_max, done });
+        self.client.call(Call { request, body_max: beacon.body_max, done });
         let within = self.within;
         async move {
-            let answered = timeout(within, answered).await.map_err(|_| CallError::TimedOut)?;
+            let answered = timeout(within, answered).await.map_err(|_| RequestError::TimedOut)?;
             answered.unwrap_or(Err(CallError::Saturated))
         }
     }

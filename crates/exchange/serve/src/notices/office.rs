@@ -11,17 +11,22 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use exchange_core::delivery::{
     Attempt, Beacon, Counters, Delivery, Effect, Event, LaneView, Notice, Now, Outcome, Refusal,
 };
 use exchange_core::{NoticeKind, NoticeTarget, TokenId};
+use http_body_util::Full;
+use http_kit::client::RequestError;
+use hyper::Request;
+use hyper::header::{ACCEPT, HeaderName, HeaderValue, USER_AGENT};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{debug, error};
 use units::Tick;
 
-use super::client::{Answered, Call, CallError, Client, Origin};
+use super::client::{Answered, Call, CallError, Client};
 use super::journal::Journal;
 use super::settlements::Settlements;
 
@@ -330,7 +335,7 @@ impl<C: Fn(Call)> Desk<C> {
         if once.is_some_and(|(id, expires_ms)| !self.relayed.is_first(id, expires_ms, now)) {
             return; // A repeated call gets no answer: `done` is dropped.
         }
-        if let Some(call) = call(&notice, (false, body_max), done) {
+        if let Some(call) = call(&notice, body_max, done) {
             (self.call)(call);
         }
     }
@@ -372,9 +377,7 @@ impl<C: Fn(Call)> Desk<C> {
 
     fn send(&self, attempt: Attempt, kind: NoticeKind, notice: &Notice) {
         let (done, answered) = oneshot::channel();
-        // A billing notice that is sent twice may be billed twice.
-        let pipelined = kind != NoticeKind::Billing;
-        let Some(call) = call(notice, (pipelined, 0), done) else {
+        let Some(call) = call(notice, 0, done) else {
             let outcome = Outcome::Forbidden;
             return drop(self.events.send(Event::Sent { attempt, outcome }));
         };
@@ -384,10 +387,13 @@ impl<C: Fn(Call)> Desk<C> {
         tokio::task::spawn_local(async move {
             // One that is still queued then is not made: nobody waits for it.
             let answered = tokio::time::timeout(patience, answered).await;
-            let outcome = match answered.unwrap_or(Ok(Err(CallError::TimedOut))) {
+            let outcome = match answered.unwrap_or(Ok(Err(RequestError::TimedOut.into()))) {
                 Ok(Ok(answered)) => Outcome::Status(answered.status),
-                Ok(Err(CallError::Forbidden(address))) => {
-                    debug!(%dsp, %address, "a notice's host is not to be called");
+                Ok(Err(CallError::Request(RequestError::Forbidden(address)))) => {
+                    debug!(
+                        %dsp, %address,
+                        "a notice's host is not public; exchange.notices.networks_allowed allows it"
+                    );
                     Outcome::Forbidden
                 }
                 Ok(Err(error)) => {
@@ -449,45 +455,46 @@ impl Relayed {
     }
 }
 
-/// The call of a notice; `None` where its URL cannot be called.
+/// The call of a notice. None if its URL cannot be called.
 fn call(
     notice: &Notice,
-    (pipelined, body_max): (bool, usize),
+    body_max: usize,
     done: oneshot::Sender<Result<Answered, CallError>>,
 ) -> Option<Call> {
     let target = NoticeTarget::parse(notice.url())?;
-    let mut head = opening(&target, target.path_and_query);
-    head.push_str("user-agent: vickrey\r\n");
+    let mut request = get(&target, target.path_and_query)?;
+    let headers = request.headers_mut();
+    headers.insert(USER_AGENT, HeaderValue::from_static("vickrey"));
     for (name, value) in notice.forwarded().headers() {
-        head.extend([name, ": ", value, "\r\n"]);
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).ok()?);
     }
-    head.push_str("\r\n");
-    Some(Call { origin: origin(&target), head, pipelined, body_max, done })
+    Some(Call { request, body_max, done })
 }
 
-/// Whom a URL calls.
-pub(super) fn origin(target: &NoticeTarget<'_>) -> Origin {
-    Origin { is_tls: target.is_tls, host: target.host.to_ascii_lowercase(), port: target.port }
-}
-
-/// The first lines of a request for `path_and_query` at the host of `target`.
-pub(super) fn opening(target: &NoticeTarget<'_>, path_and_query: &str) -> String {
-    let mut head = String::with_capacity(path_and_query.len() + 256);
-    head.push_str("GET ");
+/// A request for `path_and_query` at the host of `target`. None if it is too long.
+pub(super) fn get(target: &NoticeTarget<'_>, path_and_query: &str) -> Option<Request<Full<Bytes>>> {
+    let mut uri = String::with_capacity(path_and_query.len() + 256);
+    let (scheme, usual) = if target.is_tls { ("https", 443) } else { ("http", 80) };
+    let host = target.host.to_ascii_lowercase();
+    let is_v6 = host.contains(':');
+    let _ =
+        if is_v6 { write!(uri, "{scheme}://[{host}]") } else { write!(uri, "{scheme}://{host}") };
+    if target.port != usual {
+        let _ = write!(uri, ":{}", target.port);
+    }
     if !path_and_query.starts_with('/') {
-        head.push('/');
+        uri.push('/');
     }
-    let host = if target.host.contains(':') {
-        format!("[{}]", target.host)
-    } else {
-        target.host.to_owned()
-    };
-    head.extend([path_and_query, " HTTP/1.1\r\nhost: ", &host]);
-    if target.port != if target.is_tls { 443 } else { 80 } {
-        let _ = write!(head, ":{}", target.port);
+    for letter in path_and_query.chars() {
+        // A URI has none of these (RFC 3986, appendix A), and the client takes none.
+        if "\"<>`".contains(letter) {
+            let _ = write!(uri, "%{:02X}", u32::from(letter));
+        } else {
+            uri.push(letter);
+        }
     }
-    head.push_str("\r\naccept: */*\r\n");
-    head
+    let request = Request::get(uri).header(ACCEPT, HeaderValue::from_static("*/*"));
+    request.body(Full::default()).ok()
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use exchange_core::{BeaconBase, KeyRing, Lifetimes};
 
-use super::network::Network;
 use crate::config::{ExchangeConfig, RecordConfig, parse_key};
+use http_kit::address::Network;
 
 /// The file beside the log that holds the key.
 const KEY_NAME: &str = "notices.key";

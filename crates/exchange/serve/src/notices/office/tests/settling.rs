@@ -10,14 +10,15 @@ use eventlog::lane::{
 };
 use events::Kind as RecordKind;
 use exchange_core::Reservation;
+use http_kit::dns::{Resolve, Resolved};
+use http_kit::tls::client_config;
 use pacer_core::messages::FromShard;
 use pacer_core::shard::Rejection;
 use pacer_core::token::{TOKEN_BYTES, TokenText};
 use units::{Currency, Nanos};
 
 use super::*;
-use crate::fanout::Tls;
-use crate::notices::{CallLimits, ReplayError, Resolve, replay};
+use crate::notices::{CallLimits, ReplayError, replay};
 use crate::purse::tests::{SLOT, rights_of, sealed, seats};
 
 fn reservation(number: u8) -> Reservation {
@@ -250,10 +251,7 @@ async fn the_log_stays_until_it_is_booked() {
 struct Nobody;
 
 impl Resolve for Nobody {
-    fn resolve<'r>(
-        &'r self,
-        host: &'r str,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Vec<std::net::IpAddr>, String>> + 'r>> {
+    fn resolve<'r>(&'r self, host: &'r str) -> Resolved<'r> {
         panic!("{host} is called")
     }
 }
@@ -296,10 +294,14 @@ impl Life {
                 timeout: Duration::from_secs(1),
                 connections_max: 1,
                 idle_timeout: Duration::from_secs(1),
-                pipeline_max: 1,
                 networks_allowed: Vec::new(),
             };
-            Client::new(limits, Box::new(Nobody), Tls::trusting(Some(&[].into())))
+            Client::new(
+                &limits,
+                limits.public(),
+                Arc::new(Nobody),
+                Arc::new(client_config(Some(&[]))),
+            )
         };
         let others = log.durable_ring(1 << 20, None);
         let log = log.start().expect("a thread");

@@ -1,0 +1,165 @@
+"""What is compared: texts by part and case. What must vary is taken out of them, accepted
+differences are made in those of before, and the rest is shown as a diff.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+# Lines of a diff that are shown of one case.
+SHOWN_MAX = 60
+
+# Ids and tokens that are drawn at random, hashes, and moments.
+DRAWN = [
+    (re.compile(r"/n/[A-Za-z0-9_-]{24,}"), lambda it: f"/n/<token of {len(it[0]) - 3}>"),
+    (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "<id>"),
+    (re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?"), "<time>"),
+    (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"), "<time>"),
+    (re.compile(r"\b1[789]\d{14}\b"), "<unix us>"),
+    (re.compile(r"\b1[789]\d{11}\b"), "<unix ms>"),
+    (re.compile(r"\b1[789]\d{8}\b"), "<unix s>"),
+]
+# `tmax` that DSPs are told is what is left: to a second, upwards.
+TMAX = (re.compile(r'"(tmax|tmax_ms)": ?(\d+)'), lambda it: f'"{it[1]}": <≤{-(-int(it[2]) // 1000) * 1000}>')
+# Members of JSON, one by line, that tell moments and durations, and what follows from them.
+MEMBERS = re.compile(
+    r'("(?:[a-z_]*_us|since|until|timestamp|epoch|hash|tie|at_shards|ready|held|exposure|headroom|target|expected|generation|good|p\d+(?:_\d)?)": )'
+    r'(-?[\d.]+|"[^"]*")(,?)$'
+)
+TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def json_lines(text: str) -> str:
+    """JSON with a line for each member and item; tokens stay as they are. Other text unchanged."""
+    if not text.startswith(("{", "[")):
+        return text
+    lines, depth, line, before = [], 0, "", ""
+    for token in TOKENS.findall(text):
+        if token in "}]":
+            depth -= 1
+            if before not in "{[":
+                lines.append(line)
+                line = "  " * depth
+        elif before in ("{", "[", ",") and before:
+            lines.append(line)
+            line = "  " * depth
+        line += token + (" " if token == ":" else "")
+        depth += token in "{["
+        before = token
+    return "\n".join([*lines, line])
+
+
+def plain(text: str, names: dict[str, str], tmax: bool = False) -> str:
+    """The text without what must vary; `names` are texts of this run, by what stands for them."""
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, f"<{names[name]}>")
+    for pattern, instead in DRAWN + ([TMAX] if tmax else []):
+        text = pattern.sub(instead, text)
+    return "\n".join(MEMBERS.sub(r"\1<…>\3", line.rstrip()) for line in text.splitlines())
+
+
+@dataclass
+class Case:
+    """What came of one case."""
+
+    text: str
+    # Of a set, order is no difference.
+    is_set: bool = False
+    # Lines of a set whose last word, a value, counts. If there is none, all of it counts.
+    counted: re.Pattern[str] | None = None
+
+    def lines(self) -> list[str]:
+        """As they are compared; a value that does not count is `…`."""
+        lines = self.text.splitlines()
+        if self.counted:
+            lines = [line if self.counted.match(line) else without_value(line) for line in lines]
+        return sorted(lines) if self.is_set else lines
+
+    def lines_like(self, others: list[str]) -> list[str]:
+        """Its lines, without values where the others have none: its names may be other ones."""
+        if not self.counted:
+            return self.lines()
+        known = set(others)
+        lines = self.text.splitlines()
+        return sorted(without_value(line) if without_value(line) in known else line for line in lines)
+
+
+def without_value(line: str) -> str:
+    return line.rsplit(" ", 1)[0] + " …"
+
+
+# Cases by name, in the order in which they ran.
+Cases = dict[str, Case]
+
+
+@dataclass
+class AcceptedDifference:
+    """A reviewed difference: `old` before is `new` after, in the cases that match."""
+
+    old: str
+    new: str
+    reason: str
+    part: str = "*"
+    case: str = "*"
+    # Whether the corpus is to say `new` to the binary of after: a key of a file, a flag.
+    input: bool = False
+    used: int = field(default=0, compare=False)
+
+    def replaced(self, text: str) -> tuple[str, int]:
+        """The text with `new`, and how often; a name is met whole: `bids` is not in `bids_max`."""
+        start = r"(?<![A-Za-z0-9_])" if re.match(r"\w", self.old) else ""
+        end = r"(?![A-Za-z0-9_])" if re.search(r"\w$", self.old) else ""
+        return re.subn(start + re.escape(self.old) + end, lambda _: self.new, text)
+
+    def apply(self, part: str, name: str, text: str) -> str:
+        if not (fnmatchcase(part, self.part) and fnmatchcase(name, self.case)):
+            return text
+        text, count = self.replaced(text)
+        self.used += count
+        return text
+
+
+def read_accepted(path: Path) -> list[AcceptedDifference]:
+    """The list of accepted differences. A `ValueError` or `TypeError` names what is wrong with it."""
+    entries = tomllib.loads(path.read_text()).get("accepted", [])
+    accepted = [AcceptedDifference(**entry) for entry in entries]
+    for each in accepted:
+        if not each.reason.strip() or not each.old or each.old == each.new:
+            raise ValueError(f"{path.name}: `{each.old}` needs a reason, and a `new` that differs")
+    return accepted
+
+
+@dataclass
+class Verdict:
+    """The lines of before and of after by case, accepted differences apart."""
+
+    lines: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+
+    def differing(self) -> list[str]:
+        return [name for name, (old, new) in self.lines.items() if old != new]
+
+
+def compare(part: str, before: Cases, after: Cases, accepted: list[AcceptedDifference]) -> Verdict:
+    """Holds the cases of a part against each other."""
+    verdict = Verdict()
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name, Case("")), after.get(name, Case(""))
+        text = "\n".join(old.lines())
+        for each in accepted:
+            text = each.apply(part, name, text)
+        lines = Case(text, old.is_set).lines()
+        verdict.lines[name] = lines, new.lines_like(lines)
+    return verdict
+
+
+def diff(title: str, old: list[str], new: list[str]) -> Iterator[str]:
+    lines = list(difflib.unified_diff(old, new, "before", "after", n=2, lineterm=""))[2:]
+    yield f"--- {title}"
+    yield from lines[:SHOWN_MAX]
+    if len(lines) > SHOWN_MAX:
+        yield f"… {len(lines) - SHOWN_MAX} lines more: see --keep"

@@ -1,0 +1,128 @@
+"""What a binary has kept, read by another: a record, a ledger, and beacons that were sealed but not
+called. Both read copies of what the one of before wrote, so that moments and ids are the same too.
+"""
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat.commands import text_of
+from compat.comparison import Case, Cases, plain
+from compat.dsps import Dsps
+from compat.exchange import CORPUS, Binary, run, serving, settle, until
+from compat.market import MarketSession, of_answer, requests
+from compat.operators import OWNERS, operate, operations, spent
+
+# Cases whose beacons are called only after the restart: of every mode, of campaigns and of seats.
+OPEN = (
+    "final, second price", "final, two impressions", "final, video", "upstream, all bids",
+    "upstream, second price", "house outbid", "house, film",
+)
+TOOK = re.compile(r"in \d+\.\d s, [\d.]+ \w+/s|(?<=\"took_ms\": )\d+")
+SEQUENCE = re.compile(r'("sequence": ?)\d+')
+# Steps of operators that are taken before the restart, and what they are asked after it.
+DEFINED = ("account created", "campaign created", "patched", "PUT /v1/campaigns/autumn/pause")
+ASKED = (
+    "account created, same key", "key of another body", "GET /v1/accounts", "GET /v1/campaigns",
+    "GET /v1/campaigns/autumn", "GET /v1/audit", "$ campaign list", "$ campaign spend film", "$ account why api",
+    "$ campaign audit", "$ account spend buyer", "$ audit --limit 100",
+    "GET /v1/campaigns/summer/why", "GET /v1/campaigns/film/why",
+)
+
+
+def steps(binary: Binary, names: tuple[str, ...]) -> list[dict]:
+    found = {step["name"]: step for step in operations(binary)}
+    return [found[name] for name in names]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a binary has stored."""
+
+    folder: Path
+    # Paths of beacons that are still to be called, by case.
+    beacons: dict[str, list[str]]
+    # Where the DSPs took notices: beacons name it.
+    port: int
+
+
+def write(binary: Binary, folder: Path) -> StoredRun:
+    """Keeps all auctions of the corpus, and what they spent."""
+    settle(binary, folder, "market")
+    beacons: dict[str, list[str]] = {}
+    with Dsps().running() as dsps, serving(binary, folder, dsps.address) as exchange:
+        market = MarketSession(exchange, dsps)
+        for step in steps(binary, DEFINED):
+            operate(market, step)
+        for case in requests():
+            _, paths = market.auction(case)
+            if case["name"] in OPEN:
+                beacons[case["name"]] = paths
+            else:
+                for path in paths:
+                    market.call(path)
+            if "funds" in case:
+                market.funded(case["funds"])
+        market.at_rest()
+        for owner in ("campaigns/summer", "accounts/buyer"):
+            until(f"spend of {owner}", lambda: spent(market, owner) > 0)
+    if missing := [name for name in OPEN if not beacons.get(name)]:
+        raise ValueError(f"no beacon came of {missing}")
+    return StoredRun(folder, beacons, dsps.port)
+
+
+def of_record(binary: Binary, folder: Path, when: str, same: bool) -> Cases:
+    """What the commands on the record say, and the files that they write. If it is the `same` record,
+    even moments are: only how long a command took is not.
+    """
+
+    def shown(text: str) -> str:
+        text = TOOK.sub("…", text)
+        # Between settlements stand notices that were delivered, as soon as they were.
+        return text if same else plain(SEQUENCE.sub(r"\1…", text), {str(folder): "folder"})
+
+    cases = {}
+    for at, line in enumerate((CORPUS / "record.txt").read_text().splitlines()):
+        if not line.startswith("#"):
+            text = text_of(run(binary, folder, *shlex.split(binary.given(line))))
+            cases[f"{when}: {at} $ {line}"] = Case(shown(text))
+    for path in sorted(folder.glob("out-*/**/*.*")):
+        name = plain(f"{when}: {path.relative_to(folder)}", {})
+        if path.suffix == ".jsonl":
+            cases[name] = Case(shown(path.read_text()))
+        elif path.is_file():
+            cases[name] = Case(hashlib.sha256(path.read_bytes()).hexdigest() if same else "")
+    for path in folder.glob("out-*"):
+        shutil.rmtree(path)
+    return cases
+
+
+def read(binary: Binary, stored: StoredRun, folder: Path) -> dict[str, Cases]:
+    """Part `upgrade`: the record as it is; the ledger after a start; beacons, twice; the record after it."""
+    shutil.copytree(stored.folder, folder)
+    settle(binary, folder, "market")
+    cases = of_record(binary, folder, "as it was", same=True)
+    with Dsps(stored.port).running() as dsps, serving(binary, folder, dsps.address) as exchange:
+        market = MarketSession(exchange, dsps)
+        for step in steps(binary, ASKED):
+            cases[step["name"]] = operate(market, step)
+        for owner in OWNERS:
+            cases[f"spend of {owner}, resumed"] = Case(str(spent(market, owner)))
+        for name, paths in stored.beacons.items():
+            for at, path in enumerate(paths):
+                for turn in ("first", "again"):
+                    cases[f"beacon {at} of {name}, {turn}"] = Case(market.plain(of_answer(market.call(path))))
+            altered = paths[0][:-5] + ("AAAAA" if paths[0][-5:] != "AAAAA" else "BBBBB")
+            cases[f"beacon of {name}, altered"] = Case(market.plain(of_answer(market.call(altered))))
+        market.at_rest()
+        until("spend of film", lambda: spent(market, "campaigns/film") > 0)
+        cases["notices"] = Case("\n".join(sorted(set(dsps.notices))))
+        for owner in OWNERS:
+            body = json.dumps(market.page(f"/v1/{owner}/spend")["life"])
+            cases[f"spend of {owner}, billed"] = Case(body)
+    cases |= of_record(binary, folder, "billed", same=False)
+    return {"upgrade": cases}

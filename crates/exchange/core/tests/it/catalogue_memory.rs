@@ -1,0 +1,90 @@
+//! What campaigns cost in memory: their rules, a catalogue, and one that differs in its prices alone.
+//!
+//! Counts, never times, in a process in which nothing else allocates.
+
+use std::alloc::System;
+use std::sync::Arc;
+
+use exchange_core::house::{
+    Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Interner, Listed, Price, Rules,
+};
+use faults::process::isolated;
+use openrtb::codes::MediaType;
+use pacer_core::messages::Slot;
+use stats_alloc::Region;
+use units::{Cpm, Currency};
+
+use crate::ALLOCATOR;
+
+const CAMPAIGNS: u32 = 10_000;
+
+/// Bytes that are held since then, for each campaign.
+fn held(since: &Region<'_, System>) -> usize {
+    let change = since.change();
+    (change.bytes_allocated - change.bytes_deallocated) / CAMPAIGNS as usize
+}
+
+fn cpm(micros: u64) -> Cpm {
+    Cpm::new(micros).expect("it is a price")
+}
+
+/// For a country and a publisher, with two banners that lead to a domain of its own.
+fn rules(number: u32, interner: &mut Interner) -> Arc<Rules> {
+    let creative = |size: (u32, u32)| {
+        let id = format!("campaign-{number}-{}x{}", size.0, size.1);
+        let markup =
+            format!("<a href='https://campaign-{number}.example/'><img src='/{id}.png'></a>");
+        let mut spec = CreativeSpec::new(&id, MediaType::Banner, &markup);
+        spec.size = Some(size);
+        spec.domains = vec![format!("campaign-{number}.example").into()];
+        Creative::new(spec).expect("it is sound")
+    };
+    let listed = |text: String| Listed { allowed: vec![text.into()], blocked: Vec::new() };
+    let targeting = CampaignTargeting {
+        countries: listed("USA".to_owned()),
+        publishers: listed(format!("publisher-{}", number % 100)),
+        ..CampaignTargeting::default()
+    };
+    let creatives = vec![creative((300, 250)), creative((728, 90))];
+    let price = Price::Value(cpm(1_000_000));
+    let mut rules = Rules { price, targeting: targeting.into(), creatives };
+    interner.intern(&mut rules);
+    Arc::new(rules)
+}
+
+fn campaigns(rules: &[Arc<Rules>], ids: &[Arc<str>]) -> Vec<Campaign> {
+    let campaign = |((slot, rules), id): ((u32, &Arc<Rules>), &Arc<str>)| Campaign {
+        id: Arc::clone(id),
+        slot: Slot(slot),
+        account: Arc::clone(&ids[slot as usize % 50]),
+        currency: Currency::USD,
+        rules: Arc::clone(rules),
+    };
+    (0..).zip(rules).zip(ids).map(campaign).collect()
+}
+
+#[test]
+fn campaigns_take_so_much_and_those_with_other_prices_no_second_index() {
+    isolated(|| {
+        let ids: Vec<Arc<str>> = (0..CAMPAIGNS).map(|at| format!("campaign-{at}").into()).collect();
+        let region = Region::new(ALLOCATOR);
+        let mut interner = Interner::default();
+        let mut all: Vec<_> = (0..CAMPAIGNS).map(|number| rules(number, &mut interner)).collect();
+        drop(interner);
+        let of_rules = held(&region);
+        assert!(of_rules <= 720, "rules of a campaign hold {of_rules} bytes");
+
+        let region = Region::new(ALLOCATOR);
+        let catalogue = Catalogue::new(campaigns(&all, &ids));
+        let of_catalogue = held(&region);
+        assert!(of_catalogue <= 480, "a catalogue holds {of_catalogue} bytes a campaign");
+
+        // Read anew, with another price.
+        all[7] = Arc::new(Rules { price: Price::Value(cpm(2_000_000)), ..(*all[7]).clone() });
+        let region = Region::new(ALLOCATOR);
+        let renewed = catalogue.renewed(campaigns(&all, &ids));
+        let of_prices = held(&region);
+        assert_eq!(renewed.campaigns()[7].rules.price, Price::Value(cpm(2_000_000)));
+        assert!(of_prices <= 80, "prices hold {of_prices} bytes a campaign");
+    });
+}

@@ -1,0 +1,164 @@
+//! What the bids of house campaigns cost: no allocation, once their room is warm.
+//!
+//! Counts, never times, in a process in which nothing else allocates.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use exchange_core::house::{
+    ACCOUNTS_MAX, Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk,
+    HouseAnswer, KeyValues, Limits, Listed, Page, Price, Room, Rules,
+};
+use exchange_core::{
+    Answer, Ask, Auction, Dsp, Market, Publishers, Rates, Region as Part, Targeting, TieKey,
+    TrackingSignals, eligible_house, judge,
+};
+use faults::process::isolated;
+use openrtb::codes::MediaType;
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
+use serde_json::json;
+use stats_alloc::Region;
+use units::{Cpm, Currency, Multiplier, Ratio, Round};
+
+use crate::ALLOCATOR;
+
+fn boxed(texts: &[&str]) -> Vec<Box<str>> {
+    texts.iter().map(|text| Box::from(*text)).collect()
+}
+
+/// Something of every kind that a campaign may want.
+fn targeting(number: u32) -> CampaignTargeting {
+    let listed = |allowed: &[&str]| Listed { allowed: boxed(allowed), blocked: Vec::new() };
+    let mut targeting = CampaignTargeting::default();
+    match number % 9 {
+        0 => targeting.countries = listed(&["USA", "DEU"]),
+        1 => targeting.publishers = listed(&["p1"]),
+        2 => targeting.domains = listed(&["news.example"]),
+        3 => targeting.pages = Page::parse("news.example/sport/").into_iter().collect(),
+        4 => targeting.deals = boxed(&["d1", "d2"]),
+        5 => targeting.regions = vec![Part { country: "USA".into(), region: "CA".into() }],
+        6 => targeting.device_types = 1 << 4,
+        7 => {
+            let values = boxed(&["sport", "news"]);
+            targeting.key_values = vec![KeyValues { key: "section".into(), values }];
+        }
+        _ => targeting.countries = listed(&["FRA"]),
+    }
+    targeting
+}
+
+fn campaign(number: u32) -> Campaign {
+    let creative = |id: &str, size| {
+        let spec = CreativeSpec::new(id, MediaType::Banner, "<a href=\"x\">${AUCTION_PRICE}</a>");
+        let (domains, categories) = (boxed(&["acme.example"]), boxed(&["IAB1-2"]));
+        let spec = CreativeSpec { size: Some(size), domains, categories, ..spec };
+        Creative::new(spec).expect("it is sound")
+    };
+    let code = ["USD", "EUR"][number as usize % 2];
+    let price = Cpm::new(2_000_000 + u64::from(number % 5)).expect("it is a price");
+    let creatives = vec![creative("a", (300, 250)), creative("b", (300, 250))];
+    Campaign {
+        id: format!("campaign-{number}").into(),
+        slot: Slot(number),
+        account: format!("account-{}", number % 7).into(),
+        currency: Currency::parse(code).expect("it is a code"),
+        rules: Rules { price: Price::Value(price), targeting: targeting(number).into(), creatives }
+            .into(),
+    }
+}
+
+fn market(catalogue: &Catalogue) -> Market {
+    let house = Dsp {
+        id: "house".into(),
+        seats: catalogue.seats().into(),
+        formats: 0b1111,
+        sizes: Vec::new(),
+        countries: Vec::new(),
+        publishers_allowed: Vec::new(),
+        publishers_blocked: Vec::new(),
+        currencies: vec![Currency::USD],
+        timeout: Duration::from_millis(100),
+        network_margin: None,
+        targeting: Targeting::default(),
+        privacy: TrackingSignals::default(),
+        notice_hosts: Vec::new(),
+    };
+    let euro = Currency::parse("EUR").expect("it is a code");
+    let worth = [(Currency::USD, "1"), (euro, "1.08")];
+    let worth = worth.map(|(code, ratio)| (code, Ratio::parse(ratio).expect("it is a rate")));
+    Market {
+        dsps: vec![house],
+        publishers: Publishers::default(),
+        deals: HashMap::new(),
+        floors: Vec::new(),
+        rates: Rates::new(worth),
+        currency: Currency::USD,
+        increment: units::Price::parse("0.01 USD", Round::Up).expect("it is a price"),
+        deals_first: false,
+        creative_id_required: true,
+        bid_macros_max: 1000,
+        tie_key: TieKey::new([7; 16]),
+        supply_chain: None,
+    }
+}
+
+fn request() -> String {
+    let banner = json!({ "w": 300, "h": 250, "battr": [1, 2], "btype": [4] });
+    let deals = json!({ "deals": [{ "id": "d1", "wadomain": ["acme.example"] }, { "id": "d3" }] });
+    let request = json!({
+        "id": "8f4f2a7e-3c1d-4b5a-9e6f-0a1b2c3d4e5f",
+        "imp": [
+            { "id": "1", "banner": banner, "bidfloor": 0.5, "pmp": deals, "secure": 1 },
+            { "id": "2", "banner": banner, "ext": { "data": { "pbadslot": "/1/home" } } },
+        ],
+        "site": {
+            "domain": "www.news.example", "page": "https://news.example/sport/1.html",
+            "publisher": { "id": "p1" }, "keywords": "a,b",
+            "ext": { "data": { "section": ["sport"] } },
+        },
+        "device": { "devicetype": 4, "geo": { "country": "USA", "region": "CA" } },
+        "badv": ["bad.example", "worse.example"], "bcat": ["IAB7"], "wlang": ["en"],
+    });
+    request.to_string()
+}
+
+/// Lets every campaign bid, and counts them.
+struct Count(usize);
+
+impl Desk for Count {
+    fn decide(&mut self, _: Slot, price: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+        self.0 += 1;
+        Ok(price.amount())
+    }
+}
+
+#[test]
+fn bidding_allocates_nothing() {
+    isolated(|| {
+        let text = request();
+        let request = openrtb::parse_request(&text).expect("it is valid");
+        let (mut room, mut answer) = (Room::default(), HouseAnswer::default());
+        let limits = Limits { matches_max: 20_000, bids_max: ACCOUNTS_MAX };
+        for campaigns in [100, 10_000] {
+            let catalogue = Catalogue::new((0..campaigns).map(campaign).collect());
+            let market = market(&catalogue);
+            let auction = Auction::new("auction-1", &request, &market).expect("it can be held");
+            let ask: Ask = eligible_house(&auction, 0).expect("it is asked");
+            let mut desk = Count(0);
+            catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
+            let (once, body) = (std::mem::take(&mut desk.0), answer.body.clone());
+            let region = Region::new(ALLOCATOR);
+            catalogue.bid((&auction, &ask, &limits), &mut desk, &mut room, &mut answer);
+            let change = region.change();
+            assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
+            // And what was counted is bidding, of all that are wanted here, in both impressions.
+            assert_eq!(answer.body, body);
+            let wanted = (0..campaigns).filter(|number| number % 9 != 8);
+            let under_deals = (0..campaigns).filter(|number| number % 9 == 4).count();
+            assert_eq!((once, desk.0), (desk.0, 2 * wanted.count() - under_deals));
+            let judgement = judge(&auction, &[Answer { ask, body: answer.body.as_bytes() }]);
+            assert_eq!((answer.bids.len(), judgement.entries.len()), (6, 6));
+        }
+    });
+}

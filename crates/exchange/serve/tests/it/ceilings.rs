@@ -1,0 +1,310 @@
+//! What one auction over ten DSPs may cost: allocations, and system calls of the shard's thread.
+//!
+//! Counts, never times. The DSPs and the caller of this test allocate nothing while it measures,
+//! so what the allocator counts is the exchange's; system calls are counted by strace.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use exchange_serve::{Exchange, ExchangeConfig};
+use faults::process::isolated;
+use runtime::service::{LoneOptions, LoneService, Ports};
+use runtime::shards::ShardsOptions;
+use runtime::shutdown::Shutdown;
+use runtime::traces::Tracer;
+use stats_alloc::{Region, Stats};
+
+use crate::ALLOCATOR;
+
+const DSPS: usize = 10;
+const BIDDERS: usize = 3;
+/// Before anything is counted: connections are open, buffers have grown.
+const WARM_UP: usize = 50;
+
+/// Allocations, reallocations included, of one auction.
+const ALLOCATIONS_MAX: f64 = 88.0;
+/// Bytes allocated for one auction.
+const BYTES_MAX: f64 = 45_000.0;
+/// System calls of one auction: a write and a read for each DSP and the caller, and at worst a
+/// wait before each read.
+const CALLS_MAX: f64 = 36.0;
+
+/// Ten DSPs on one thread: all are asked before the first answers.
+struct Dsps {
+    addresses: Vec<SocketAddr>,
+    thread: JoinHandle<()>,
+}
+
+impl Dsps {
+    fn start(request: &serde_json::Value) -> Self {
+        let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let listeners: Vec<_> = (0..DSPS).map(bind).collect();
+        let address = |listener: &TcpListener| listener.local_addr().expect("an address");
+        let addresses = listeners.iter().map(address).collect();
+        let answers: Vec<_> = (0..DSPS).map(|dsp| Answer::new(request, dsp)).collect();
+        let thread = std::thread::spawn(move || answer_all(&listeners, answers));
+        Self { addresses, thread }
+    }
+}
+
+/// An answer with room for the auction's id.
+struct Answer {
+    bytes: Vec<u8>,
+    id_at: Option<usize>,
+}
+
+const ID_BYTES: usize = 32;
+
+impl Answer {
+    fn new(request: &serde_json::Value, dsp: usize) -> Self {
+        if BIDDERS <= dsp {
+            return Self { bytes: b"HTTP/1.1 204 No Content\r\n\r\n".into(), id_at: None };
+        }
+        let imp = &request["imp"][0];
+        let (id, blank) = (&imp["id"], "-".repeat(ID_BYTES));
+        let size = &imp["banner"]["format"][0];
+        let (w, h) = (&size["w"], &size["h"]);
+        let price = 20 + dsp;
+        let markup = "m".repeat(900);
+        let bid = format!(
+            r#"{{"id":"b{dsp}","impid":{id},"price":{price}.5,"adm":"{markup}","crid":"c","w":{w},"h":{h},"mtype":1,"adomain":["advertiser.example"]}}"#
+        );
+        let body = format!(r#"{{"id":"{blank}","seatbid":[{{"bid":[{bid}]}}]}}"#);
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        let id_at = head.len() + r#"{"id":""#.len();
+        Self { bytes: (head + &body).into_bytes(), id_at: Some(id_at) }
+    }
+}
+
+fn answer_all(listeners: &[TcpListener], mut answers: Vec<Answer>) {
+    let accept = |listener: &TcpListener| listener.accept().expect("a connection").0;
+    let mut streams: Vec<_> = listeners.iter().map(accept).collect();
+    for stream in &streams {
+        stream.set_nodelay(true).expect("a socket option");
+    }
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        for (stream, answer) in streams.iter_mut().zip(&mut answers) {
+            let Some((body, end)) = read_message(stream, &mut buffer) else { return };
+            if let Some(at) = answer.id_at {
+                let key = b"\"id\":\"";
+                let found =
+                    find(&buffer[body..end], key).expect("a request has an id, and it comes first");
+                let id = body + found + key.len();
+                answer.bytes[at..at + ID_BYTES].copy_from_slice(&buffer[id..id + ID_BYTES]);
+            }
+        }
+        for (stream, answer) in streams.iter_mut().zip(&answers) {
+            if stream.write_all(&answer.bytes).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// Reads one message with a content length; where its body begins and ends. Allocates nothing.
+fn read_message(stream: &mut TcpStream, buffer: &mut [u8]) -> Option<(usize, usize)> {
+    let mut filled = 0;
+    loop {
+        if let Some(body) = find(&buffer[..filled], b"\r\n\r\n").map(|end| end + 4) {
+            let head = &buffer[..body];
+            let length = find(head, b"content-length: ").map_or(0, |at| {
+                let digits = head[at + 16..].iter().take_while(|byte| byte.is_ascii_digit());
+                digits.fold(0, |length, digit| length * 10 + usize::from(digit - b'0'))
+            });
+            if body + length <= filled {
+                assert_eq!(filled, body + length, "one message at a time");
+                return Some((body, filled));
+            }
+        }
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => filled += read,
+        }
+    }
+}
+
+/// An exchange, its DSPs and its caller.
+struct Rig {
+    caller: TcpStream,
+    request: Vec<u8>,
+    buffer: Vec<u8>,
+    exchange: LoneService<Exchange>,
+    shutdown: Shutdown,
+    dsps: Dsps,
+}
+
+impl Rig {
+    /// With a record there, or without one.
+    fn start(record: Option<&Path>) -> Self {
+        let body = testbed::traffic::reference_request();
+        let dsps = Dsps::start(&serde_json::from_slice(&body).expect("JSON"));
+        // Under strace everything takes long.
+        let body = String::from_utf8(body).expect("UTF-8");
+        let body = body.replacen("\"tmax\":250", "\"tmax\":20000", 1);
+        let mut text =
+            "[exchange]\ntmax_max = \"20s\"\n[currency]\nrates = { EUR = \"1.08\" }\n".to_owned();
+        if let Some(directory) = record {
+            text.push_str(&format!("[record]\ndirectory = {directory:?}\n"));
+        }
+        for (index, address) in dsps.addresses.iter().enumerate() {
+            text.push_str(&format!("[[dsp]]\nid = \"d{index}\"\nurl = \"http://{address}/bid\"\n"));
+        }
+        let config = runtime::config::parse("test.toml", &text, ExchangeConfig::read);
+        let config = config.expect("a sound configuration").expect("the service is on");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("a socket option");
+        let address = listener.local_addr().expect("an address");
+        let shutdown = Shutdown::new(Duration::from_secs(20));
+        let options = ShardsOptions { connections_max: 10, ..ShardsOptions::default() };
+        let options = LoneOptions {
+            shards: options,
+            listeners: vec![listener],
+            shutdown: shutdown.clone(),
+            tracer: Tracer::off(),
+            ports: Ports::default(),
+        };
+        let exchange = LoneService::start(config, options).expect("it starts");
+        let caller = TcpStream::connect(address).expect("it listens");
+        caller.set_nodelay(true).expect("a socket option");
+        let head = "POST /openrtb2/auction HTTP/1.1\r\nhost: x\r\ncontent-type: application/json";
+        let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let (request, buffer) = (request.into_bytes(), vec![0; 64 * 1024]);
+        Self { caller, request, buffer, exchange, shutdown, dsps }
+    }
+
+    fn auctions(&mut self, count: usize) {
+        for _ in 0..count {
+            self.caller.write_all(&self.request).expect("an open connection");
+            read_message(&mut self.caller, &mut self.buffer).expect("an answer");
+            assert!(self.buffer.starts_with(b"HTTP/1.1 200"), "it is sold");
+        }
+    }
+
+    fn finish(self) {
+        drop(self.caller);
+        self.shutdown.begin();
+        self.exchange.join().expect("no shard panics");
+        self.dsps.thread.join().expect("the DSPs end with their connections");
+    }
+}
+
+/// A record is written into a buffer that is used again, and waits in a ring.
+#[test]
+fn a_record_allocates_nothing() {
+    isolated(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let without = allocated(None);
+        let with = allocated(Some(directory.path()));
+        // What the log's thread needs for its groups is shared by many auctions.
+        assert!(with - without < 0.5, "{with} allocations with a record, {without} without");
+    });
+}
+
+#[test]
+fn allocations() {
+    isolated(|| {
+        let allocations = allocated(None);
+        assert!(allocations <= ALLOCATIONS_MAX, "{allocations} allocations");
+    });
+}
+
+/// Allocations of one auction.
+#[expect(clippy::print_stdout, reason = "the measured numbers")]
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
+fn allocated(record: Option<&Path>) -> f64 {
+    const AUCTIONS: usize = 2000;
+    let mut rig = Rig::start(record);
+    rig.auctions(WARM_UP);
+    // The log's buffer grows once, whenever the disk pauses; what auctions leave behind comes in
+    // every round.
+    let kept = |counted: &Stats| counted.bytes_allocated as f64 - counted.bytes_deallocated as f64;
+    let mut rounds = (0..3).map(|_| {
+        let region = Region::new(ALLOCATOR);
+        rig.auctions(AUCTIONS);
+        region.change()
+    });
+    let is_steady = |counted: &Stats| kept(counted) / (AUCTIONS as f64) < 16.0;
+    let counted = rounds.find(is_steady).expect("auctions leave nothing behind");
+    rig.finish();
+    let allocations = (counted.allocations + counted.reallocations) as f64 / AUCTIONS as f64;
+    let bytes = counted.bytes_allocated as f64 / AUCTIONS as f64;
+    println!("one auction over {DSPS} DSPs: {allocations:.1} allocations, {bytes:.0} bytes");
+    assert!(bytes <= BYTES_MAX, "{bytes} bytes allocated");
+    allocations
+}
+
+/// Where the traced process finds how many auctions to hold.
+const AUCTIONS_KEY: &str = "CEILINGS_AUCTIONS";
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the measured numbers")]
+#[expect(clippy::print_stderr, reason = "says that it has not run")]
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
+fn system_calls() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("SKIPPED: strace is not on the PATH, no system calls were counted");
+        return;
+    }
+    // The difference of two runs leaves out start, warm-up and end.
+    const FEW: usize = 100;
+    const MANY: usize = 300;
+    let calls = (traced(MANY) as f64 - traced(FEW) as f64) / (MANY - FEW) as f64;
+    println!("one auction over {DSPS} DSPs: {calls:.1} system calls");
+    assert!(calls <= CALLS_MAX, "{calls} system calls");
+}
+
+/// System calls of the shard's thread in a process that holds so many auctions.
+fn traced(auctions: usize) -> usize {
+    let folder = std::env::temp_dir().join(format!("ceilings-{}-{auctions}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the trace");
+    let output = Command::new("strace")
+        .args(["-ff", "-qq", "-e", "signal=none", "-o"])
+        .arg(folder.join("trace"))
+        .arg(std::env::current_exe().expect("a test binary"))
+        .args(["--ignored", "--exact", "ceilings::hold_auctions", "--nocapture"])
+        .env(AUCTIONS_KEY, auctions.to_string())
+        .output()
+        .expect("strace runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let thread = text.lines().find_map(|line| line.split_once("shard thread ")).map(|(_, id)| id);
+    let thread = thread.unwrap_or_else(|| panic!("strace cannot trace here: {output:?}"));
+    let calls = lines_of(&folder.join(format!("trace.{thread}")));
+    std::fs::remove_dir_all(&folder).expect("our own folder");
+    calls
+}
+
+fn lines_of(path: &Path) -> usize {
+    std::fs::read_to_string(path).expect("a trace").lines().count()
+}
+
+/// The traced process: not a test of its own.
+#[test]
+#[ignore = "run under strace by `system_calls`"]
+#[expect(clippy::print_stdout, reason = "tells the tracer which thread is the shard's")]
+fn hold_auctions() {
+    let auctions = std::env::var(AUCTIONS_KEY).expect("set by the tracer");
+    let mut rig = Rig::start(None);
+    rig.auctions(WARM_UP + auctions.parse::<usize>().expect("a number"));
+    println!("shard thread {}", shard_thread());
+    rig.finish();
+}
+
+/// The shard's thread id.
+fn shard_thread() -> String {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
+    let is_shard = |path: &Path| {
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "shard-0")
+    };
+    let mut paths = tasks.map(|task| task.expect("a task").path());
+    let path = paths.find(|path| is_shard(path)).expect("the shard runs");
+    path.file_name().expect("a thread id").to_string_lossy().into_owned()
+}

@@ -1,0 +1,35 @@
+//! The exchange on real sockets: callers of every kind on one side, scripted DSPs on the other.
+
+mod answers;
+mod bad_input;
+mod browser;
+mod budgets;
+mod callers;
+mod ceilings;
+mod deadline;
+mod fixtures;
+mod fleet;
+mod guards;
+mod hostile;
+mod house;
+mod life_cycle;
+mod limits;
+mod misbehaviour;
+mod notices;
+mod outbound;
+mod overload;
+mod reconnect;
+mod record;
+mod reload;
+mod reuse;
+mod strangers;
+mod tls;
+mod traces;
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts what is allocated, for the tests that run in a process of their own.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -1,0 +1,346 @@
+//! Requests to servers that are not DSPs: notices, other nodes, collectors, operators' listeners. A
+//! pool of connections, over HTTP/1.1 or HTTP/2, plain or in TLS; addresses are judged right before
+//! they are connected to.
+//!
+//! It must not know what is asked for, nor when to try again.
+
+use std::cell::RefCell;
+use std::error::Error;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::{Request, Response, Uri};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tower_service::Service;
+
+use crate::address::{Network, is_public};
+use crate::dns::Resolve;
+
+/// Bodies that are not wanted are read up to here, so that their connection can be used again.
+const UNWANTED_BYTES_MAX: usize = 64 * 1024;
+
+/// The name that HTTP/2 has in the TLS handshake (RFC 9113, section 3.2).
+const HTTP2: &[u8] = b"h2";
+
+/// Which addresses may be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressRule {
+    /// All: the operator has named the host.
+    Any,
+    /// Those of the public internet, and these: somebody else has named the host.
+    PublicAnd(Vec<Network>),
+}
+
+impl AddressRule {
+    fn allows(&self, address: IpAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::PublicAnd(networks) => {
+                is_public(address) || networks.iter().any(|network| network.contains(address))
+            }
+        }
+    }
+}
+
+/// How requests are made.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// From the request to the end of its answer, the connection included.
+    pub timeout: Duration,
+    /// A connection without a request is closed after this long.
+    pub idle_timeout: Duration,
+    /// Most idle connections to one host.
+    pub idle_per_host_max: usize,
+    /// Most open connections. A request that would open another closes all idle ones.
+    pub connections_max: usize,
+    /// Which addresses may be connected to.
+    pub addresses: AddressRule,
+    /// Whom to trust.
+    pub tls: Arc<ClientConfig>,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// No address, and so nobody to ask.
+    #[error("the host cannot be resolved: {0}")]
+    Unresolved(String),
+    /// Its addresses are not of the public internet, nor otherwise allowed.
+    #[error("{0} is not a public address")]
+    Forbidden(IpAddr),
+    /// No connection.
+    #[error("cannot connect: {0}")]
+    Unreachable(String),
+    /// The time was up.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The answer broke off, is too large, or is not HTTP.
+    #[error("no usable answer: {0}")]
+    Broken(String),
+}
+
+/// Makes requests from one thread's runtime.
+pub struct HttpClient {
+    pool: RefCell<Pool>,
+    connector: Connector,
+    builder: legacy::Builder,
+    timeout: Duration,
+}
+
+type Pool = legacy::Client<Connector, Full<Bytes>>;
+
+impl HttpClient {
+    /// Looks names up by `resolver`.
+    pub fn new(options: ClientOptions, resolver: Arc<dyn Resolve>) -> Self {
+        let ClientOptions {
+            timeout,
+            idle_timeout,
+            idle_per_host_max,
+            connections_max,
+            addresses,
+            tls,
+        } = options;
+        let mut tls = (*tls).clone();
+        tls.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
+        let tls = TlsConnector::from(Arc::new(tls));
+        let open = Arc::default();
+        let options = ConnectorOptions { resolver, addresses, tls, timeout, connections_max, open };
+        let connector = Connector(Arc::new(options));
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder
+            .pool_idle_timeout(idle_timeout)
+            .pool_max_idle_per_host(idle_per_host_max)
+            .pool_timer(TokioTimer::new());
+        let pool = RefCell::new(builder.build(connector.clone()));
+        Self { pool, connector, builder, timeout }
+    }
+
+    /// The pool; a new one, so that the idle connections of the former close, if too many are open.
+    fn pool(&self) -> Pool {
+        if self.connector.0.connections_max <= self.connector.0.open.load(Ordering::Relaxed) {
+            *self.pool.borrow_mut() = self.builder.build(self.connector.clone());
+        }
+        self.pool.borrow().clone()
+    }
+
+    /// Makes a request for an absolute URI, and reads its answer. At most `body_max` bytes of the
+    /// body are wanted; with 0 it is dropped, and how it ends does not matter.
+    ///
+    /// # Errors
+    /// See [`RequestError`]. A request may have been received all the same.
+    pub async fn request(
+        &self,
+        request: Request<Full<Bytes>>,
+        body_max: usize,
+    ) -> Result<Response<Bytes>, RequestError> {
+        let until = Instant::now() + self.timeout;
+        let answered = timeout_at(until, self.pool().request(request)).await;
+        let answer =
+            answered.map_err(|_| RequestError::TimedOut)?.map_err(|error| cause(&error))?;
+        let (head, body) = answer.into_parts();
+        let is_wanted = body_max > 0;
+        let most = if is_wanted { body_max } else { UNWANTED_BYTES_MAX };
+        let read = timeout_at(until, Limited::new(body, most).collect()).await;
+        let body = match read {
+            _ if !is_wanted => Bytes::new(),
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(RequestError::Broken(format!("a body of more than {most} bytes")));
+            }
+            Ok(Err(error)) => return Err(RequestError::Broken(error.to_string())),
+            Err(_) => return Err(RequestError::TimedOut),
+        };
+        Ok(Response::from_parts(head, body))
+    }
+}
+
+/// What the pool says, in our terms: a connector's error is a cause of it.
+fn cause(error: &legacy::Error) -> RequestError {
+    let mut cause = error.source();
+    let mut innermost: &(dyn Error + 'static) = error;
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<RequestError>() {
+            return error.clone();
+        }
+        (innermost, cause) = (error, error.source());
+    }
+    RequestError::Broken(innermost.to_string())
+}
+
+/// Opens connections for the pool.
+#[derive(Clone)]
+struct Connector(Arc<ConnectorOptions>);
+
+struct ConnectorOptions {
+    resolver: Arc<dyn Resolve>,
+    addresses: AddressRule,
+    tls: TlsConnector,
+    timeout: Duration,
+    connections_max: usize,
+    open: Arc<AtomicUsize>,
+}
+
+/// Counts a connection as open until dropped.
+struct OpenConnection(Arc<AtomicUsize>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = ClientStream;
+    type Error = RequestError;
+    type Future = Pin<Box<dyn Future<Output = Result<ClientStream, RequestError>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let options = Arc::clone(&self.0);
+        Box::pin(async move {
+            let connected = timeout(options.timeout, options.connect(&uri)).await;
+            connected.unwrap_or(Err(RequestError::TimedOut))
+        })
+    }
+}
+
+impl ConnectorOptions {
+    async fn connect(&self, uri: &Uri) -> Result<ClientStream, RequestError> {
+        let open = OpenConnection(Arc::clone(&self.open));
+        // A pool that was replaced closes its connections at its next turn: there is room for both.
+        if 2 * self.connections_max <= self.open.fetch_add(1, Ordering::Relaxed) {
+            return Err(RequestError::Unreachable("too many connections are open".to_owned()));
+        }
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        let is_tls = uri.scheme_str() == Some("https");
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let name = is_tls.then(|| ServerName::try_from(host.to_owned())).transpose();
+        let name = name.map_err(|error| RequestError::Unreachable(error.to_string()))?;
+        let addresses = match host.parse() {
+            Ok(address) => vec![address],
+            Err(_) => self.resolver.resolve(host).await.map_err(RequestError::Unresolved)?,
+        };
+        let mut last = RequestError::Unresolved("it has no address".to_owned());
+        // Judged where it is used: a name may mean another address from one moment to the next.
+        let (allowed, forbidden): (Vec<_>, Vec<_>) =
+            addresses.into_iter().partition(|address| self.addresses.allows(*address));
+        if let Some(address) = forbidden.last() {
+            last = RequestError::Forbidden(*address);
+        }
+        let until = Instant::now() + self.timeout;
+        for (at, address) in allowed.iter().enumerate() {
+            // One that does not answer must leave time for those behind it.
+            let left = until.saturating_duration_since(Instant::now());
+            let share = if at + 1 < allowed.len() { left / 2 } else { left };
+            let connecting = self.connect_to(SocketAddr::new(*address, port), name.clone());
+            last = match timeout(share, connecting).await {
+                Ok(Ok(stream)) => return Ok(ClientStream { stream, _open: open }),
+                Ok(Err(error)) => RequestError::Unreachable(error.to_string()),
+                Err(_) => RequestError::TimedOut,
+            };
+        }
+        Err(last)
+    }
+
+    /// In TLS where the server has a `name` to certify.
+    async fn connect_to(
+        &self,
+        address: SocketAddr,
+        name: Option<ServerName<'static>>,
+    ) -> io::Result<TransportStream> {
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        Ok(match name {
+            None => TransportStream::Plain(TokioIo::new(socket)),
+            Some(name) => {
+                let stream = self.tls.connect(name, socket).await?;
+                TransportStream::Tls(Box::new(TokioIo::new(stream)))
+            }
+        })
+    }
+}
+
+/// An open connection.
+struct ClientStream {
+    stream: TransportStream,
+    _open: OpenConnection,
+}
+
+enum TransportStream {
+    Plain(TokioIo<TcpStream>),
+    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
+}
+
+impl Connection for ClientStream {
+    fn connected(&self) -> Connected {
+        let is_http2 = match &self.stream {
+            TransportStream::Plain(_) => false,
+            TransportStream::Tls(stream) => {
+                stream.inner().get_ref().1.alpn_protocol() == Some(HTTP2)
+            }
+        };
+        if is_http2 { Connected::new().negotiated_h2() } else { Connected::new() }
+    }
+}
+
+impl Read for ClientStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(stream) => Pin::new(stream).poll_read(cx, into),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_read(cx, into),
+        }
+    }
+}
+
+impl Write for ClientStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            TransportStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            TransportStream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! What RFC 9112 has a server refuse in the head of a request, and hyper lets pass.
+
+use hyper::Version;
+use hyper::header::{HOST, TRANSFER_ENCODING};
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
+
+/// Why a request is answered 400 and its connection closed: what follows it cannot be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedHead {
+    /// RFC 9112, section 3.2.
+    #[error("a request has exactly one host header; in HTTP/1.0 it may be absent")]
+    HostCount,
+    /// RFC 9110, section 7.2.
+    #[error("the host header is a host with an optional port")]
+    Host,
+    /// RFC 9112, section 6.1: chunked is applied once, and is the only coding that is read.
+    #[error("transfer-encoding is chunked, once, or absent")]
+    TransferEncoding,
+}
+
+/// Checks the head of a request that hyper has read.
+///
+/// # Errors
+///
+/// The first of [`MalformedHead`] that holds.
+pub fn check_head(head: &Parts) -> Result<(), MalformedHead> {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        // HTTP/2 has the authority beside the headers (RFC 9113, section 8.3.1).
+        (None, _) if matches!(head.version, Version::HTTP_10 | Version::HTTP_2) => (),
+        (None, _) | (_, Some(_)) => return Err(MalformedHead::HostCount),
+        (Some(host), None) if !is_host(host.as_bytes()) => return Err(MalformedHead::Host),
+        (Some(_), None) => (),
+    }
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        (Some(_), _) => Err(MalformedHead::TransferEncoding),
+    }
+}
+
+/// Whether a header's value is `uri-host [ ":" port ]`. It may be empty: a request for a target
+/// without an authority has it so.
+fn is_host(value: &[u8]) -> bool {
+    value.is_empty()
+        || Authority::try_from(value).is_ok_and(|authority| {
+            let after = authority.as_str().strip_prefix(authority.host());
+            let port = after.map(|after| after.strip_prefix(':').unwrap_or(after));
+            port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(version: Version, headers: &[(&str, &str)], want: Result<(), MalformedHead>) {
+        let mut request = Request::builder().version(version);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        assert_eq!(check_head(&head), want, "{version:?} {headers:?}");
+    }
+
+    #[test]
+    fn hosts() {
+        use MalformedHead::{Host, HostCount};
+        let check = |headers: &[(&str, &str)], want| check(Version::HTTP_11, headers, want);
+        check(&[], Err(HostCount));
+        check(&[("host", "a"), ("host", "a")], Err(HostCount));
+        for host in ["", "a", "a.example:8080", "192.0.2.1:80", "[::1]", "[::1]:80", "a:"] {
+            check(&[("host", host)], Ok(()));
+        }
+        for host in ["a b", "a@b", "a:b", "a, b", "a/b", "[::1", "http://a"] {
+            check(&[("host", host)], Err(Host));
+        }
+    }
+
+    #[test]
+    fn http_1_0_and_http_2_need_no_host() {
+        check(Version::HTTP_10, &[], Ok(()));
+        check(Version::HTTP_2, &[], Ok(()));
+        check(Version::HTTP_10, &[("host", "a")], Ok(()));
+        let two = [("host", "a"), ("host", "b")];
+        check(Version::HTTP_10, &two, Err(MalformedHead::HostCount));
+    }
+
+    #[test]
+    fn transfer_codings() {
+        let check = |codings: &[&str], want| {
+            let coded = codings.iter().map(|coding| ("transfer-encoding", *coding));
+            let headers: Vec<_> = [("host", "a")].into_iter().chain(coded).collect();
+            check(Version::HTTP_11, &headers, want);
+        };
+        check(&["Chunked"], Ok(()));
+        for refused in
+            [&["chunked", "chunked"][..], &["chunked, chunked"], &["gzip, chunked"], &[""]]
+        {
+            check(refused, Err(MalformedHead::TransferEncoding));
+        }
+    }
+}

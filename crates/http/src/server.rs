@@ -1,0 +1,204 @@
+//! Serves the requests of one connection, over HTTP/1.1 or HTTP/2, to its end.
+//!
+//! It must not know where the connection comes from, nor how long it may be idle: whoever calls it
+//! holds the connection to its limits.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::error::Error;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
+use hyper::rt::Executor;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+
+/// What an error of a connection or a body is.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Limits on the heads of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// Most bytes, request line included.
+    pub bytes_max: usize,
+    /// Most header fields.
+    pub fields_max: usize,
+}
+
+/// Requests that one HTTP/2 connection may have under way at once.
+const STREAMS_MAX: u32 = 128;
+
+/// Answers the requests of one connection.
+pub trait Handler: 'static {
+    /// Of answers. A streamed body is written as fast as the client takes it.
+    type Body: Body<Data = Bytes, Error: Into<BoxError>> + 'static;
+
+    /// Answers a request. Its body may be read piece by piece.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>>;
+}
+
+/// Serves HTTP/1.1 until the connection ends or, once `drain` completes, has no request under way.
+///
+/// # Errors
+/// When the client breaks the protocol or the connection.
+pub async fn serve_http1<S, H>(
+    stream: S,
+    limits: HeadLimits,
+    handler: &Rc<H>,
+    drain: impl Future<Output = ()>,
+) -> Result<(), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: Handler,
+{
+    let service =
+        service_fn(|request| async { Ok::<_, Infallible>(handler.answer(request).await) });
+    let mut connection =
+        pin!(http1_builder(limits).serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        served = connection.as_mut() => served,
+        () = drain => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    }
+}
+
+/// Serves HTTP/2 until the connection ends or, once `drain` completes, has no request under way.
+/// Requests that come together are answered together, on the calling thread's local tasks.
+///
+/// # Errors
+/// When the client breaks the protocol or the connection.
+pub async fn serve_http2<S, H>(
+    stream: S,
+    limits: HeadLimits,
+    handler: &Rc<H>,
+    drain: impl Future<Output = ()>,
+) -> Result<(), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    H: Handler,
+{
+    let service = service_fn(|request| {
+        let handler = Rc::clone(handler);
+        async move { Ok::<_, Infallible>(handler.answer(request).await) }
+    });
+    let bytes_max = u32::try_from(limits.bytes_max).unwrap_or(u32::MAX);
+    let mut connection = pin!(
+        http2::Builder::new(LocalTasks)
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(bytes_max)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    tokio::select! {
+        served = connection.as_mut() => served,
+        () = drain => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    }
+}
+
+/// A connection that speaks another protocol from now on (RFC 9110, section 7.8).
+pub struct Upgraded<S> {
+    /// The connection.
+    pub stream: S,
+    /// Bytes of the new protocol that came with the request.
+    pub read: Bytes,
+}
+
+/// What is done with an upgraded connection.
+type Upgrade<S> = Box<dyn FnOnce(Upgraded<S>) -> Pin<Box<dyn Future<Output = ()>>>>;
+
+/// Takes the connection over once the answer to a request is written.
+pub struct UpgradeSlot<S>(Rc<Cell<Option<Upgrade<S>>>>);
+
+impl<S> Clone for UpgradeSlot<S> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<S> Default for UpgradeSlot<S> {
+    fn default() -> Self {
+        Self(Rc::default())
+    }
+}
+
+impl<S: 'static> UpgradeSlot<S> {
+    /// Once the answer 101 is written, `run` has the connection until it ends. Any other answer
+    /// leaves the connection to HTTP, and `run` is dropped.
+    pub fn set<F: Future<Output = ()> + 'static>(
+        &self,
+        run: impl FnOnce(Upgraded<S>) -> F + 'static,
+    ) {
+        self.0.set(Some(Box::new(move |upgraded| Box::pin(run(upgraded)))));
+    }
+}
+
+/// Serves HTTP/1.1 as [`serve_http1`] does, to requests that may upgrade the connection by `slot`:
+/// it then runs to the end of the other protocol.
+///
+/// # Errors
+/// When the client breaks the protocol or the connection.
+pub async fn serve_upgradable<S, H>(
+    stream: S,
+    (limits, slot): (HeadLimits, &UpgradeSlot<S>),
+    handler: &Rc<H>,
+    drain: impl Future<Output = ()>,
+) -> Result<(), BoxError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    H: Handler,
+{
+    let service = service_fn(|request| {
+        let (handler, slot) = (Rc::clone(handler), slot.clone());
+        Box::pin(async move {
+            let response = handler.answer(request).await;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                slot.0.take();
+            }
+            Ok::<_, Infallible>(response)
+        })
+    });
+    let mut connection = http1_builder(limits).serve_connection(TokioIo::new(stream), service);
+    let mut drain = pin!(drain);
+    let mut is_draining = false;
+    std::future::poll_fn(|cx| {
+        if !is_draining && drain.as_mut().poll(cx).is_ready() {
+            is_draining = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        connection.poll_without_shutdown(cx)
+    })
+    .await?;
+    let parts = connection.into_parts();
+    let (mut stream, read) = (parts.io.into_inner(), parts.read_buf);
+    match slot.0.take() {
+        Some(run) => run(Upgraded { stream, read }).await,
+        None => stream.shutdown().await?,
+    }
+    Ok(())
+}
+
+fn http1_builder(limits: HeadLimits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // Whoever calls has a timeout of their own: hyper's begins when the connection is idle.
+    builder.header_read_timeout(None).max_headers(limits.fields_max).max_buf_size(limits.bytes_max);
+    builder
+}
+
+/// Runs hyper's tasks on the shard that the connection is on.
+#[derive(Clone, Copy, Debug)]
+struct LocalTasks;
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for LocalTasks {
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(task);
+    }
+}

@@ -1,0 +1,21 @@
+//! Whom a client trusts.
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+
+/// Trusts what `authorities` have signed. None if those that the system trusts are trusted. No
+/// protocol is asked for in the handshake.
+pub fn client_config(authorities: Option<&[CertificateDer<'static>]>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    // What cannot be read signs nothing that is trusted.
+    match authorities {
+        Some(authorities) => roots.add_parsable_certificates(authorities.iter().cloned()),
+        None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+    };
+    ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the default versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}

@@ -1,0 +1,13 @@
+//! What funnels, pacing and a shard cost, in bytes and allocations.
+
+mod funnel_memory;
+mod pacing_memory;
+mod shard_allocations;
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts what is allocated, for the tests that run in a process of their own.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -1,0 +1,115 @@
+//! What a shard costs: the memory that its options say, and no allocation from then on.
+//!
+//! Counts, never times, in a process in which nothing else allocates.
+
+use std::time::Duration;
+
+use faults::process::isolated;
+use pacer_core::messages::{Epoch, Gate, Grant, Period, Slot};
+use pacer_core::shard::{Claim, Moment, Options, Rejection, Shard};
+use pacer_core::token::{Origin, Token, TokenKey, TokenText, TtlClass};
+use stats_alloc::Region;
+use units::{Nanos, Tick};
+
+use crate::ALLOCATOR;
+
+const CAMPAIGNS: u32 = 10_000;
+const ROUNDS: u64 = 40;
+const SECOND: u64 = 1_000_000_000;
+
+/// Campaigns that share a round, and so a line each.
+const STRIDE: u32 = 97;
+
+fn options() -> Options {
+    Options {
+        origin: Origin { node: 1, epoch: Epoch(1), shard: 0 },
+        ttls: [15, 90].map(Duration::from_secs).to_vec(),
+        late_window: Duration::from_secs(300),
+        slots_max: CAMPAIGNS,
+        books_max: 3 * CAMPAIGNS,
+        reservations_max: 1 << 16,
+        lines_max: 1 << 16,
+    }
+}
+
+/// One period of 400 seconds after another; whatever a shard can do, it does in each round.
+fn round(shard: &mut Shard, round: u64, key: &TokenKey) -> u64 {
+    let period = u32::try_from(round / 10).expect("few");
+    let at = Moment { tick: Tick::from_nanos(round * 40 * SECOND), quarter: period };
+    let until = Tick::from_nanos(u64::from(period + 1) * 400 * SECOND);
+    let mut told = 0;
+    for slot in (0..CAMPAIGNS).map(Slot) {
+        let granted = Nanos::new((round % 10 + 1) * 100);
+        shard.take(&Grant { slot, period: Period(period), granted, until }).expect("there is room");
+        let is_recalled = (u64::from(slot.0) + round).is_multiple_of(50);
+        let gate = Gate { slot, version: round, closed: None, is_recalled };
+        shard.take_gate(&gate).expect("there is room");
+    }
+    for slot in (0..CAMPAIGNS).step_by(STRIDE as usize).map(Slot) {
+        for (class, fate) in [(0, 0), (0, 1), (1, 2), (1, 3), (1, 4), (1, 5)] {
+            let token = shard.reserve(slot, Nanos::new(10), TtlClass(class), at);
+            if let Ok(token) = token {
+                told += meet(shard, &token, (fate, at.tick), key);
+            }
+        }
+    }
+    shard.advance(at.tick);
+    told += u64::try_from(shard.report().count() + shard.want().count()).expect("few");
+    told
+}
+
+/// What becomes of a reservation.
+fn meet(shard: &mut Shard, token: &Token, (fate, now): (u32, Tick), key: &TokenKey) -> u64 {
+    let text: TokenText = key.seal(token);
+    let token = key.open(text.as_str().as_bytes()).expect("it was just sealed");
+    match fate {
+        0 | 1 => (),
+        2 => {
+            shard.release(&token, now).expect("it is open");
+        }
+        3 => {
+            let claim = open(shard, &token, now);
+            shard.unclaim(claim);
+        }
+        4 => {
+            let claim = open(shard, &token, now);
+            shard.settle(claim, Nanos::new(7));
+            assert!(shard.claim(&token, now).is_err_and(|why| why == Rejection::AlreadyWon));
+        }
+        _ => {
+            let late = now.after(Duration::from_secs(16));
+            let claim = open(shard, &token, late);
+            shard.settle(claim, Nanos::new(12));
+        }
+    }
+    shard.holdings(token.slot()).map(|holding| holding.free.get() & 1).sum()
+}
+
+fn open(shard: &mut Shard, token: &Token, now: Tick) -> Claim {
+    shard.claim(token, now).expect("it is open")
+}
+
+#[test]
+fn a_shard_takes_its_memory_at_the_start_and_no_more() {
+    isolated(|| {
+        let options = options();
+        let key = TokenKey::new([7; 16]);
+        let region = Region::new(ALLOCATOR);
+        let mut shard = Shard::new(&options).expect("options are within range");
+        let taken = region.change().bytes_allocated;
+        let said = options.bytes().expect("options are within range");
+        // Besides the lists of lanes.
+        assert!(taken >= said && taken <= said + 4096, "{taken} bytes, not {said}");
+
+        let region = Region::new(ALLOCATOR);
+        let told: u64 = (0..ROUNDS).map(|number| round(&mut shard, number, &key)).sum();
+        let change = region.change();
+        assert_eq!((change.allocations, change.reallocations, change.deallocations), (0, 0, 0));
+        // And what was counted is a life.
+        let counts = *shard.counts();
+        assert!(told > 30_000, "{told} reports and wants");
+        assert!(counts.reserved > 20_000 && counts.won > 3_000, "{counts:?}");
+        assert!(counts.released > 3_000 && counts.over > 3_000, "{counts:?}");
+        assert_eq!((counts.full, counts.untaken, counts.pending), (0, 0, 0));
+    });
+}

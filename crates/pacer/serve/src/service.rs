@@ -1,0 +1,318 @@
+//! The pacer as a service: the ledger and the registry of accounts and campaigns, started together,
+//! and what an exchange spends budgets by.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pacer_core::funnel::FunnelWindow;
+use pacer_core::messages::Slot;
+use pacer_core::shard::Options;
+use runtime::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
+use runtime::config::{Problem, Section};
+use runtime::metrics::Exposition;
+use runtime::service::{Port, Service, ServiceError, Startup};
+use tracing::{error, info, warn};
+use units::Currency;
+
+use crate::api::{self, ExchangeView, Mismatches, NoExchange};
+use crate::config::BudgetsConfig;
+use crate::feed::Feed;
+use crate::handle::Handle;
+use crate::keys::Keyring;
+use crate::lines::ShardLine;
+use crate::registry::{
+    self, CheckedFiles, FilesRead, Prepared, Published, Refused, Registry, RegistryOptions, Rules,
+};
+use crate::start::{LedgerFault, LedgerThread, StartError, Started};
+
+/// How long the first catalogue is waited for.
+const CATALOGUE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The name of the port that spends budgets.
+pub const LEDGER: &str = "ledger";
+
+/// A running pacer; its campaigns show what `R` reads.
+pub struct Pacer<R: Rules> {
+    handle: Handle,
+    exchange: ExchangeSlot,
+    /// What ends with the pacer. None once it is closed.
+    running: Mutex<Option<RunningPacer<R>>>,
+}
+
+struct RunningPacer<R: Rules> {
+    registry: Arc<Registry<R>>,
+    thread: LedgerThread,
+}
+
+/// What an exchange spends budgets by.
+pub struct LedgerPort<R> {
+    /// By shard: its end of the rings, and what its part of the ledger is made with.
+    pub shards: Vec<(ShardLine, Options)>,
+    /// Who is told what is billed.
+    pub feed: LogFeed,
+    /// Seals and opens reservations' tokens.
+    pub keys: Keyring,
+    /// From when ticks are counted.
+    pub origin: Instant,
+    /// The ledger.
+    pub handle: Handle,
+    /// What is defined at the start.
+    pub first: Published<R>,
+    /// What is defined from then on. It ends with the pacer.
+    pub published: Receiver<Published<R>>,
+    /// Campaigns that a shard has room for.
+    pub campaigns_max: usize,
+    /// Whom the API asks about requests.
+    pub exchange: ExchangeSlot,
+}
+
+impl<R> LedgerPort<R> {
+    /// Where it is offered.
+    pub const fn port() -> Port<Self> {
+        Port::new(LEDGER)
+    }
+}
+
+/// The exchange that spends budgets, once it has said so. Clones are one.
+#[derive(Clone, Default)]
+pub struct ExchangeSlot(Arc<OnceLock<Box<dyn ExchangeView>>>);
+
+impl ExchangeSlot {
+    /// From now on the API asks `exchange`. The first one counts.
+    pub fn set(&self, exchange: impl ExchangeView + 'static) {
+        let _ = self.0.set(Box::new(exchange));
+    }
+
+    fn get(&self) -> &dyn ExchangeView {
+        self.0.get().map_or(&NoExchange, |exchange| &**exchange)
+    }
+}
+
+impl ExchangeView for ExchangeSlot {
+    fn obstacle(&self) -> Option<String> {
+        self.get().obstacle()
+    }
+
+    fn has_rate(&self, currency: Currency) -> bool {
+        self.get().has_rate(currency)
+    }
+
+    fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
+        self.get().funnel(slot, flight_unix_ms)
+    }
+
+    fn mismatches(&self, slot: Slot) -> Option<Mismatches> {
+        self.get().mismatches(slot)
+    }
+}
+
+/// The feed of settlements, until the log takes it. Where no log does, nothing was settled that the
+/// ledger does not know.
+pub struct LogFeed(Option<Feed>);
+
+impl LogFeed {
+    /// For the log.
+    pub fn take(mut self) -> Feed {
+        self.0.take().expect("it is taken once")
+    }
+}
+
+impl Drop for LogFeed {
+    fn drop(&mut self) {
+        if let Some(feed) = self.0.take() {
+            feed.replayed();
+        }
+    }
+}
+
+impl<R: Rules> Service for Pacer<R> {
+    const NAME: &'static str = "budgets";
+    const OFFERS: &'static [&'static str] = &[LEDGER];
+    const FIXED_TABLES: &'static [&'static str] = &["budgets"];
+
+    type Config = BudgetsConfig;
+
+    fn read(s: &mut Section<'_>) -> Option<BudgetsConfig> {
+        let about = "Accounts and campaigns, and what they may spend: see `vickrey campaign`.";
+        s.table("budgets", about, BudgetsConfig::read)
+    }
+
+    fn absent() -> Vec<Api> {
+        vec![api::unconfigured()]
+    }
+
+    /// Opens the ledger, reads all accounts and campaigns, and tells the ledger of them.
+    fn start(config: BudgetsConfig, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError> {
+        let config = config.beside(startup.folder);
+        warn_of_open_directory(&config.directory);
+        if let Some(warning) = &config.late_wins {
+            warn!("{warning}");
+        }
+        let shards = u16::try_from(startup.shards).expect("runtime.shards is at most 1024");
+        let origin = Instant::now();
+        let keys = config.keys().map_err(ServiceError::unavailable)?;
+        let in_the_way =
+            |error: StartError| ServiceError::unavailable(format!("budgets.directory: {error}"));
+        let start = config.start(shards, origin, startup.shutdown);
+        let mut opened = start.open().map_err(in_the_way)?;
+        // Before the ledger begins an epoch: a start that ends here has used up nothing.
+        let options = registry_options(&config, startup.folder);
+        let prepared =
+            Prepared::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
+        let Started { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
+        let (publish, published) = channel();
+        let registry =
+            Registry::start_prepared(prepared, Arc::new(handle.clone()), move |catalogue| {
+                // Nobody follows any more at the end.
+                let _ended = publish.send(catalogue);
+            });
+        let registry = Arc::new(registry.map_err(refused)?);
+        let first = published.recv_timeout(CATALOGUE_PATIENCE).map_err(|error| {
+            ServiceError::unavailable(format!("the registry publishes no catalogue: {error}"))
+        })?;
+        let (campaigns, accounts) = (first.campaigns.len(), first.accounts.len());
+        info!(accounts, campaigns, "budgets are kept at {}", config.directory.display());
+        drop(registry.watch(startup.watch, startup.shutdown).map_err(ServiceError::unavailable)?);
+        let with_options = |line: ShardLine| {
+            let options = config.shard_options(line.origin, &config.lifetimes);
+            (line, options)
+        };
+        let exchange = ExchangeSlot::default();
+        let port = LedgerPort {
+            shards: lines.into_iter().map(with_options).collect(),
+            feed: LogFeed(Some(feed)),
+            keys,
+            origin,
+            handle: handle.clone(),
+            first,
+            published,
+            campaigns_max: usize::try_from(config.campaigns_max).unwrap_or(usize::MAX),
+            exchange: exchange.clone(),
+        };
+        startup.ports.offer(&LedgerPort::port(), port);
+        let running = Mutex::new(Some(RunningPacer { registry, thread }));
+        Ok(Arc::new(Self { handle, exchange, running }))
+    }
+
+    /// The files of accounts and campaigns.
+    fn reload_files(&self) -> Option<CampaignFiles> {
+        Some(match self.registry()?.reload() {
+            Ok(FilesRead { created, changed, removed }) => {
+                CampaignFiles::Taken { created, changed, removed }
+            }
+            Err(Refused::Invalid(problems)) => CampaignFiles::Refused(problems),
+            Err(refused) => CampaignFiles::Unavailable(refused.to_string()),
+        })
+    }
+
+    fn expose(self: &Arc<Self>, exposition: &mut Exposition) {
+        self.handle.expose(exposition);
+        if let Some(registry) = self.registry() {
+            registry.expose(exposition);
+        }
+    }
+
+    /// The process is ready once the ledger is. A store that fails is reported, and no hindrance.
+    fn add_readiness(self: &Arc<Self>, readiness: &mut Readiness) {
+        let (ready, failing) = (self.handle.clone(), self.handle.clone());
+        readiness.add("budgets", move || ready.is_ready());
+        readiness.remark("budgets", move || {
+            let cause = failing.status().failing?;
+            Some(format!("the ledger's store {cause}, and nothing new is granted"))
+        });
+        let pacer = Arc::clone(self);
+        readiness.remark("campaigns", move || refused_files(&pacer.registry()?.refused_files()));
+    }
+
+    fn admin_apis(self: &Arc<Self>, changes: &ChangeAllowance) -> Vec<Api> {
+        let Some(registry) = self.registry() else { return Vec::new() };
+        vec![api::api(registry, Arc::new(self.exchange.clone())).limited(changes)]
+    }
+
+    fn close(&self) -> Result<(), ServiceError> {
+        let running = self.running().take();
+        let Some(RunningPacer { registry, thread }) = running else { return Ok(()) };
+        drop(registry);
+        match thread.close() {
+            Ok(()) => Ok(()),
+            Err(LedgerFault::Store(cause)) => {
+                error!(%cause, "the ledger's store was not closed cleanly: the next start takes longer");
+                Ok(())
+            }
+            Err(fault @ LedgerFault::Fenced) => Err(ServiceError::unavailable(fault)),
+            Err(fault @ LedgerFault::Broken) => Err(ServiceError::Defect(fault.into())),
+        }
+    }
+}
+
+impl<R: Rules> Pacer<R> {
+    /// Accounts and campaigns. None once the pacer is closed.
+    pub fn registry(&self) -> Option<Arc<Registry<R>>> {
+        Some(Arc::clone(&self.running().as_ref()?.registry))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<RunningPacer<R>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Judges the files of accounts and campaigns as a start does, but without what the ledger keeps.
+///
+/// # Errors
+/// Every problem, with the text that a start ends with.
+pub fn check_files<R: Rules>(
+    config: &BudgetsConfig,
+    folder: &Path,
+) -> Result<CheckedFiles, ServiceError> {
+    registry::check_files::<R>(&registry_options(config, folder), config.has_begun())
+        .map_err(refused)
+}
+
+fn registry_options(config: &BudgetsConfig, folder: &Path) -> RegistryOptions {
+    RegistryOptions {
+        folder: folder.to_owned(),
+        campaigns: config.campaigns.as_ref().map(|files| files.display().to_string()),
+        clock: unix_ms,
+        late_wins: config.late_wins.clone(),
+    }
+}
+
+fn refused(error: registry::StartError) -> ServiceError {
+    match error {
+        registry::StartError::Invalid(_) => ServiceError::configuration(error),
+        error => ServiceError::unavailable(error),
+    }
+}
+
+/// What is created is private; what was created before may not be.
+fn warn_of_open_directory(directory: &Path) {
+    if let Some(mode) = runtime::process::open_to_others(directory) {
+        warn!(
+            "budgets.directory: other users have rights to {} (mode {mode:o}): chmod 700",
+            directory.display()
+        );
+    }
+}
+
+/// That files are refused, for readiness. None if they are in force.
+fn refused_files(problems: &[Problem]) -> Option<String> {
+    let files: BTreeSet<&str> = problems.iter().filter_map(|it| it.file.as_deref()).collect();
+    let files = if files.is_empty() {
+        "their files".to_owned()
+    } else {
+        files.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let count = problems.len();
+    (count > 0).then(|| {
+        let noun = if count == 1 { "problem" } else { "problems" };
+        format!("{count} {noun} in {files}; what was defined before stays in force")
+    })
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

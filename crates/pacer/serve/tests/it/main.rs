@@ -1,0 +1,3 @@
+//! The store among real processes.
+
+mod killed;

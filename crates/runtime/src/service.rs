@@ -1,0 +1,507 @@
+//! What a service is to the shell that runs it. The shell starts the shards once, for all services
+//! together, and gives each what all of them need: listeners within limits, reloads, the admin API,
+//! metrics, readiness, and an end in order.
+//!
+//! A service says all of it in one trait, [`Service`]; what it runs on each shard is a
+//! [`ServiceShard`]. It must not know which services there are: a binary lists them in [`Services`].
+
+mod connection;
+mod descriptors;
+mod ports;
+mod reload;
+mod shards;
+mod shell;
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::admin::{Api, CampaignFiles, ChangeAllowance, Readiness};
+use crate::config::{Effective, Section};
+use crate::metrics::Exposition;
+use crate::shards::ShardContext;
+use crate::shutdown::Shutdown;
+use crate::traces::Tracer;
+
+pub use connection::{
+    ConnectError, Connection, ConnectionOptions, ConnectionStream, HttpRequest, HttpService,
+};
+pub use descriptors::{DescriptorNeeds, TooFewDescriptors};
+pub use http_kit::server::{BoxError, HeadLimits, Upgraded};
+pub use ports::{Port, Ports};
+pub use shards::{LoneOptions, LoneService};
+pub use shell::{Shell, ShellConfig, ShellError, ShellFile, ShellOptions};
+
+/// A future of one shard.
+pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
+
+/// One service of the platform, from its section in the file to its end.
+///
+/// What is said of a service that does not run is static; all else is asked of the one that does.
+pub trait Service: Sized + Send + Sync + 'static {
+    /// Its name, which is that of its section in the configuration.
+    const NAME: &'static str;
+
+    /// Names of the ports that it offers to others: those start after it, and close before it.
+    const OFFERS: &'static [&'static str] = &[];
+
+    /// Names of the ports that it uses where another service of the file offers them.
+    const USES: &'static [&'static str] = &[];
+
+    /// Names of the ports without which it does not start.
+    const NEEDS: &'static [&'static str] = &[];
+
+    /// Tables of the configuration that it reads at a start only.
+    const FIXED_TABLES: &'static [&'static str] = &[];
+
+    /// Its section, read.
+    type Config: Send + 'static;
+
+    /// Declares and reads its section. None if the file does not have it.
+    fn read(s: &mut Section<'_>) -> Option<Self::Config>;
+
+    /// Where it listens, in the order that a [`Connection`] counts listeners by. The shell opens
+    /// all listeners before any service starts.
+    fn addresses(_config: &Self::Config) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
+    /// File descriptors that it needs, beside those of its clients' connections.
+    fn descriptors(_config: &Self::Config, _shards: usize) -> DescriptorNeeds {
+        DescriptorNeeds::default()
+    }
+
+    /// What its part of the admin API answers where the file does not have its section.
+    fn absent() -> Vec<Api> {
+        Vec::new()
+    }
+
+    /// Starts what it has once in a process: stores, threads, ports. No shard runs yet.
+    ///
+    /// # Errors
+    /// Why the process must not start.
+    fn start(config: Self::Config, startup: &mut Startup<'_>) -> Result<Arc<Self>, ServiceError>;
+
+    /// Starts its part of a shard, on the shard's thread. None if it has none.
+    ///
+    /// # Errors
+    /// Why it cannot run on this shard: the process then ends.
+    fn start_shard<'s>(
+        self: Arc<Self>,
+        _shard: &'s ShardContext,
+    ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// One line for the log once all services run: where it is reached, and what it has.
+    fn announcement(&self) -> Option<String> {
+        None
+    }
+
+    /// Takes another configuration over. None if the file no longer has its section. A service that
+    /// takes nothing over lists its tables in [`Self::FIXED_TABLES`].
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    fn reload(
+        &self,
+        _config: Option<Self::Config>,
+        _effective: &Effective,
+    ) -> Result<ServiceReload, BoxError> {
+        Ok(ServiceReload::default())
+    }
+
+    /// The number by which it has recorded the configuration it was started with. None if it does
+    /// not record it.
+    fn generation(&self) -> Option<u64> {
+        None
+    }
+
+    /// Reads files of its own anew because an operator asks for a reload. None if it has none.
+    fn reload_files(&self) -> Option<CampaignFiles> {
+        None
+    }
+
+    /// Adds its metrics to the page.
+    fn expose(self: &Arc<Self>, _exposition: &mut Exposition) {}
+
+    /// Adds its checks to `/health/ready`.
+    fn add_readiness(self: &Arc<Self>, _readiness: &mut Readiness) {}
+
+    /// Its part of the admin API. Routes that make it work share `changes` with reloads.
+    fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
+        Vec::new()
+    }
+
+    /// Ends what it has once in a process, after the last shard has ended.
+    ///
+    /// # Errors
+    /// What is lost, or why the process failed.
+    fn close(&self) -> Result<(), ServiceError> {
+        Ok(())
+    }
+}
+
+/// What a service runs on one shard.
+pub trait ServiceShard {
+    /// How connections of a listener are taken that come from now on.
+    fn connection_options(&self, listener: usize) -> ConnectionOptions;
+
+    /// Serves a connection to its end. A panic ends this connection alone.
+    fn serve(self: Rc<Self>, connection: Connection) -> LocalFuture<'static, ()>;
+
+    /// A socket was accepted that is no connection, for its handshake failed. Logged already.
+    fn count_failed_handshake(&self) {}
+
+    /// Called once the connections of all shards have ended, or the time for it is up.
+    fn close(self: Rc<Self>) -> LocalFuture<'static, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// What a service is started with, beside its configuration.
+pub struct Startup<'s> {
+    /// Number of shards.
+    pub shards: usize,
+    /// Where it listens, in the order of [`Service::addresses`]; ports are known.
+    pub listening: &'s [SocketAddr],
+    /// Most connections that it may open to others, on all shards together.
+    pub outbound_max: usize,
+    /// The folder of the configuration file, which files are relative to.
+    pub folder: &'s Path,
+    /// How often files are checked for changes. Zero if they are not.
+    pub watch: Duration,
+    /// The configuration in force, whole. None where a service runs without a file.
+    pub effective: Option<&'s Effective>,
+    /// The end of the process.
+    pub shutdown: &'s Shutdown,
+    /// Says what is traced.
+    pub tracer: &'s Tracer,
+    /// What other services offer.
+    pub ports: &'s mut Ports,
+}
+
+/// What a service has done about another configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceReload {
+    /// The number by which it records the configuration. None if it does not.
+    pub generation: Option<u64>,
+    /// What was not there before, for the log.
+    pub added: Vec<String>,
+    /// What is no longer there, for the log.
+    pub removed: Vec<String>,
+    /// Keys that differ from what is in force and take effect at the next start.
+    pub needs_restart: Vec<String>,
+}
+
+/// Why a service does not start or did not end well. Each has an exit code of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The configuration, or what it names, is wrong.
+    #[error(transparent)]
+    Configuration(BoxError),
+    /// Something outside the process is in the way.
+    #[error(transparent)]
+    Unavailable(BoxError),
+    /// The process is wrong.
+    #[error(transparent)]
+    Defect(BoxError),
+}
+
+impl ServiceError {
+    /// See [`Self::Configuration`].
+    pub fn configuration(error: impl Into<BoxError>) -> Self {
+        Self::Configuration(error.into())
+    }
+
+    /// See [`Self::Unavailable`].
+    pub fn unavailable(error: impl Into<BoxError>) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+/// The services that a binary has. Those start whose sections the file has.
+#[derive(Default)]
+pub struct Services {
+    kinds: Vec<Box<dyn ServiceKind>>,
+    links: Vec<(&'static str, Link)>,
+}
+
+/// Makes a port of the kind that one service uses of what another offers.
+pub type Link = fn(&mut Ports) -> Result<(), ServiceError>;
+
+impl Services {
+    /// With this one too. Sections are read, and documented, in this order.
+    #[must_use]
+    pub fn with<S: Service>(mut self) -> Self {
+        self.kinds.push(Box::new(Kind::<S>(PhantomData)));
+        self
+    }
+
+    /// Runs `link` right before `S` starts, where it does.
+    #[must_use]
+    pub fn link<S: Service>(mut self, link: Link) -> Self {
+        self.links.push((S::NAME, link));
+        self
+    }
+
+    /// Declares and reads the sections of all of them.
+    pub(super) fn read(&self, s: &mut Section<'_>) -> ServiceConfigs {
+        let read = |kind: &dyn ServiceKind| Some((kind.name(), kind.read(s)?));
+        ServiceConfigs(self.kinds.iter().map(AsRef::as_ref).filter_map(read).collect())
+    }
+
+    /// Those that `configs` has a section of, each after those whose ports it uses.
+    ///
+    /// # Errors
+    /// A port that is needed is offered by none of them.
+    fn in_start_order(
+        &self,
+        configs: &ServiceConfigs,
+    ) -> Result<Vec<&dyn ServiceKind>, ServiceError> {
+        let configured = self.kinds.iter().map(AsRef::as_ref);
+        let mut waiting: Vec<_> = configured.filter(|kind| configs.has(kind.name())).collect();
+        let offers = |kinds: &[&dyn ServiceKind], port: &str| {
+            kinds.iter().any(|kind| kind.offers().contains(&port))
+        };
+        for kind in &waiting {
+            if let Some(port) = kind.needs().iter().find(|port| !offers(&waiting, port)) {
+                let (name, by) = (kind.name(), self.offering(port));
+                let message = format!("[{name}] needs {port}: add {by}");
+                return Err(ServiceError::configuration(message));
+            }
+        }
+        let mut ordered = Vec::with_capacity(waiting.len());
+        while !waiting.is_empty() {
+            let is_free = |kind: &&dyn ServiceKind| {
+                let used = kind.needs().iter().chain(kind.uses());
+                let mut others = waiting.iter().filter(|other| other.name() != kind.name());
+                !used.into_iter().any(|port| others.any(|other| other.offers().contains(port)))
+            };
+            let free = waiting.iter().position(is_free);
+            ordered.push(
+                waiting
+                    .remove(free.expect("services of a binary do not use each other in a circle")),
+            );
+        }
+        Ok(ordered)
+    }
+
+    /// The sections that switch services on, for a message.
+    fn sections(&self) -> String {
+        let sections = self.kinds.iter().map(|kind| format!("[{}]", kind.name()));
+        sections.collect::<Vec<_>>().join(", ")
+    }
+
+    fn fixed_tables(&self) -> Vec<&'static str> {
+        self.kinds.iter().flat_map(|kind| kind.fixed_tables()).copied().collect()
+    }
+
+    /// What the admin API answers for services that do not run.
+    fn absent(&self, running: &[Arc<dyn RunningService>]) -> Vec<Api> {
+        let is_running = |name| running.iter().any(|service| service.name() == name);
+        let absent = self.kinds.iter().filter(|kind| !is_running(kind.name()));
+        absent.flat_map(|kind| kind.absent()).collect()
+    }
+
+    fn run_links(&self, service: &str, ports: &mut Ports) -> Result<(), ServiceError> {
+        let mut links = self.links.iter().filter(|(name, _)| *name == service);
+        links.try_for_each(|(_, link)| link(ports))
+    }
+
+    /// The section that offers a port, for a message.
+    fn offering(&self, port: &str) -> String {
+        let offering = self.kinds.iter().find(|kind| kind.offers().contains(&port));
+        offering.map_or_else(
+            || "a service that offers it".to_owned(),
+            |kind| format!("[{}]", kind.name()),
+        )
+    }
+}
+
+/// The sections of services, read.
+#[derive(Default)]
+pub(super) struct ServiceConfigs(Vec<(&'static str, Box<dyn Any + Send>)>);
+
+impl ServiceConfigs {
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
+    }
+
+    fn get(&self, name: &str) -> Option<&(dyn Any + Send)> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, config)| &**config)
+    }
+
+    fn get_mut(&mut self, name: &str) -> Option<&mut (dyn Any + Send)> {
+        self.0.iter_mut().find(|(known, _)| *known == name).map(|(_, config)| &mut **config)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
+    fn take(&mut self, name: &str) -> Option<Box<dyn Any + Send>> {
+        let at = self.0.iter().position(|(known, _)| *known == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+}
+
+/// A kind of service, whether or not one runs.
+trait ServiceKind: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn offers(&self) -> &'static [&'static str];
+    fn uses(&self) -> &'static [&'static str];
+    fn needs(&self) -> &'static [&'static str];
+    fn fixed_tables(&self) -> &'static [&'static str];
+    fn read(&self, s: &mut Section<'_>) -> Option<Box<dyn Any + Send>>;
+    fn addresses(&self, config: &(dyn Any + Send)) -> Vec<SocketAddr>;
+    fn descriptors(&self, config: &(dyn Any + Send), shards: usize) -> DescriptorNeeds;
+    fn absent(&self) -> Vec<Api>;
+    fn start(
+        &self,
+        config: Box<dyn Any + Send>,
+        startup: &mut Startup<'_>,
+    ) -> Result<Arc<dyn RunningService>, ServiceError>;
+}
+
+struct Kind<S>(PhantomData<fn() -> S>);
+
+fn config_of<S: Service>(config: &(dyn Any + Send)) -> &S::Config {
+    config.downcast_ref().expect("the section was read by this kind")
+}
+
+impl<S: Service> ServiceKind for Kind<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn offers(&self) -> &'static [&'static str] {
+        S::OFFERS
+    }
+
+    fn uses(&self) -> &'static [&'static str] {
+        S::USES
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        S::NEEDS
+    }
+
+    fn fixed_tables(&self) -> &'static [&'static str] {
+        S::FIXED_TABLES
+    }
+
+    fn read(&self, s: &mut Section<'_>) -> Option<Box<dyn Any + Send>> {
+        S::read(s).map(|config| Box::new(config) as _)
+    }
+
+    fn addresses(&self, config: &(dyn Any + Send)) -> Vec<SocketAddr> {
+        S::addresses(config_of::<S>(config))
+    }
+
+    fn descriptors(&self, config: &(dyn Any + Send), shards: usize) -> DescriptorNeeds {
+        S::descriptors(config_of::<S>(config), shards)
+    }
+
+    fn absent(&self) -> Vec<Api> {
+        S::absent()
+    }
+
+    fn start(
+        &self,
+        config: Box<dyn Any + Send>,
+        startup: &mut Startup<'_>,
+    ) -> Result<Arc<dyn RunningService>, ServiceError> {
+        let config = config.downcast().expect("the section was read by this kind");
+        Ok(S::start(*config, startup)?)
+    }
+}
+
+/// A service that runs, of whatever kind.
+trait RunningService: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn is_offering(&self) -> bool;
+    fn start_shard<'s>(
+        self: Arc<Self>,
+        shard: &'s ShardContext,
+    ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>>;
+    fn announcement(&self) -> Option<String>;
+    fn reload(
+        &self,
+        config: Option<Box<dyn Any + Send>>,
+        effective: &Effective,
+    ) -> Result<ServiceReload, BoxError>;
+    fn generation(&self) -> Option<u64>;
+    fn reload_files(&self) -> Option<CampaignFiles>;
+    fn expose(self: Arc<Self>, exposition: &mut Exposition);
+    fn add_readiness(self: Arc<Self>, readiness: &mut Readiness);
+    fn admin_apis(self: Arc<Self>, changes: &ChangeAllowance) -> Vec<Api>;
+    fn close(&self) -> Result<(), ServiceError>;
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<S: Service> RunningService for S {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn is_offering(&self) -> bool {
+        !S::OFFERS.is_empty()
+    }
+
+    fn start_shard<'s>(
+        self: Arc<Self>,
+        shard: &'s ShardContext,
+    ) -> LocalFuture<'s, Result<Option<Rc<dyn ServiceShard>>, BoxError>> {
+        S::start_shard(self, shard)
+    }
+
+    fn announcement(&self) -> Option<String> {
+        S::announcement(self)
+    }
+
+    fn reload(
+        &self,
+        config: Option<Box<dyn Any + Send>>,
+        effective: &Effective,
+    ) -> Result<ServiceReload, BoxError> {
+        let config = config.map(|it| *it.downcast().expect("the section was read by this kind"));
+        S::reload(self, config, effective)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        S::generation(self)
+    }
+
+    fn reload_files(&self) -> Option<CampaignFiles> {
+        S::reload_files(self)
+    }
+
+    fn expose(self: Arc<Self>, exposition: &mut Exposition) {
+        S::expose(&self, exposition);
+    }
+
+    fn add_readiness(self: Arc<Self>, readiness: &mut Readiness) {
+        S::add_readiness(&self, readiness);
+    }
+
+    fn admin_apis(self: Arc<Self>, changes: &ChangeAllowance) -> Vec<Api> {
+        S::admin_apis(&self, changes)
+    }
+
+    fn close(&self) -> Result<(), ServiceError> {
+        S::close(self)
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

@@ -1,0 +1,247 @@
+//! The configuration in force, and what takes its place: at SIGHUP, when its files change, and when
+//! an operator asks. A configuration with problems changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tracing::{error, info, warn};
+
+use super::shell::ShellConfig;
+use super::{RunningService, ServiceReload};
+use crate::admin::{Configuration, InForce, ReloadError, ReloadSummary};
+use crate::config::{Difference, Effective, Loaded, Section};
+use crate::logging::Logging;
+use crate::metrics::Exposition;
+use crate::reload::{Reload, ReloadBell};
+use crate::traces::Tracer;
+
+/// Longest that an operator waits for files to be read.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Differences that are logged one by one; more are counted.
+const DIFFERENCES_LOGGED: usize = 20;
+
+/// Tables of the shell, which are read at the start only, and keys of theirs that are taken over all
+/// the same.
+const FIXED: [&str; 4] = ["runtime", "admin", "log", "tracing"];
+const TAKEN_OVER: [&str; 3] = ["runtime.watch", "log.filter", "tracing.sample"];
+
+/// Waits for the configuration to be read.
+type Asker = SyncSender<Result<ReloadSummary, ReloadError>>;
+
+/// The configuration in force. Clones are one.
+#[derive(Clone)]
+pub(super) struct LiveConfiguration(Arc<LiveState>);
+
+struct LiveState {
+    file: PathBuf,
+    /// What the process was started with.
+    first: Effective,
+    now: Mutex<ConfigurationNow>,
+    askers: Mutex<Vec<Asker>>,
+    bell: ReloadBell,
+    logging: Logging,
+    tracer: Tracer,
+    services: Vec<Arc<dyn RunningService>>,
+    /// Tables of services that are read at the start only.
+    fixed: Vec<&'static str>,
+}
+
+struct ConfigurationNow {
+    generation: u64,
+    loaded_at: SystemTime,
+    effective: Effective,
+    /// Of the files' contents.
+    digest: u64,
+    needs_restart: Vec<String>,
+    /// Whether the last attempt to replace it failed.
+    is_reload_failed: bool,
+}
+
+/// What takes a new configuration over.
+pub(super) struct TakenOverBy {
+    pub(super) services: Vec<Arc<dyn RunningService>>,
+    /// See [`LiveState::fixed`].
+    pub(super) fixed: Vec<&'static str>,
+    pub(super) logging: Logging,
+    pub(super) tracer: Tracer,
+}
+
+impl Configuration for LiveConfiguration {
+    fn in_force(&self) -> InForce {
+        let now = self.now();
+        InForce {
+            generation: now.generation,
+            loaded_at: now.loaded_at,
+            file: self.0.file.display().to_string(),
+            effective: now.effective.to_json(),
+            needs_restart: now.needs_restart.clone(),
+        }
+    }
+
+    /// The files of services too.
+    fn reload(&self) -> Result<ReloadSummary, ReloadError> {
+        let (asker, answer) = sync_channel(1);
+        self.askers().push(asker);
+        self.0.bell.ring();
+        let late = |_| {
+            let why = "the configuration was not read in time, or the process comes to its end";
+            Err(ReloadError::Unavailable(why.to_owned()))
+        };
+        let summary = answer.recv_timeout(RELOAD_PATIENCE).unwrap_or_else(late)?;
+        let campaigns = self.0.services.iter().find_map(|service| service.reload_files());
+        Ok(ReloadSummary { campaigns, ..summary })
+    }
+}
+
+impl LiveConfiguration {
+    /// The configuration that the process was started with, from `file`, as `generation`.
+    pub(super) fn new(
+        file: &Path,
+        (effective, digest, generation): (Effective, u64, u64),
+        bell: ReloadBell,
+        by: TakenOverBy,
+    ) -> Self {
+        let now = ConfigurationNow {
+            generation,
+            loaded_at: SystemTime::now(),
+            effective: effective.clone(),
+            digest,
+            needs_restart: Vec::new(),
+            is_reload_failed: false,
+        };
+        let TakenOverBy { services, fixed, logging, tracer } = by;
+        Self(Arc::new(LiveState {
+            file: file.to_owned(),
+            first: effective,
+            now: Mutex::new(now),
+            askers: Mutex::default(),
+            bell,
+            logging,
+            tracer,
+            services,
+            fixed,
+        }))
+    }
+
+    /// Adds the outcome of reloads to the metrics page, by the names that Prometheus has for its own.
+    pub(super) fn expose(&self, exposition: &mut Exposition) {
+        let live = self.clone();
+        exposition.add(move |page| {
+            let now = live.now();
+            let help = "Whether the last attempt to read the configuration succeeded.";
+            page.gauges("config_last_reload_successful", help)?
+                .value(&[], i64::from(!now.is_reload_failed))?;
+            let help = "When the configuration was last read with success, since 1970.";
+            page.gauges("config_last_reload_success_timestamp_seconds", help)?
+                .seconds(&[], now.loaded_at.duration_since(UNIX_EPOCH).unwrap_or_default())
+        });
+    }
+
+    fn now(&self) -> MutexGuard<'_, ConfigurationNow> {
+        self.0.now.lock().expect("nothing panics while it holds what is in force")
+    }
+
+    fn askers(&self) -> MutexGuard<'_, Vec<Asker>> {
+        self.0.askers.lock().expect("nothing panics while it holds those who ask")
+    }
+
+    /// Reads the configuration whenever there is a reason to, until the drain begins. The calling
+    /// thread lowers its priority for good: to build a thousand DSPs takes a core 40 ms, and requests
+    /// come first.
+    pub(super) fn follow(&self, reload: &Reload, read: fn(&mut Section<'_>) -> ShellConfig) {
+        if let Err(error) = crate::process::stand_back() {
+            warn!(%error, "reading the configuration may hold up requests");
+        }
+        while let Some(trigger) = reload.wait() {
+            // Who asks from here on may ask for something newer than what is read now.
+            let askers = std::mem::take(&mut *self.askers());
+            let watch = |config: &ShellConfig| config.watch;
+            let outcome = match reload.load(trigger, &self.0.file, read, watch).outcome {
+                Ok(loaded) => self.take_over(loaded),
+                Err(problems) => Err(problems.into()),
+            };
+            self.now().is_reload_failed = outcome.is_err();
+            for asker in askers {
+                // Its patience may have ended.
+                let _ = asker.send(outcome.clone());
+            }
+        }
+    }
+
+    fn take_over(&self, loaded: Loaded<ShellConfig>) -> Result<ReloadSummary, ReloadError> {
+        let Loaded { value: mut config, effective, digest } = loaded;
+        let mut now = self.now();
+        if now.digest == digest {
+            info!("the files have not changed; the configuration stays as it is");
+            now.loaded_at = SystemTime::now();
+            let (generation, needs_restart) = (now.generation, now.needs_restart.clone());
+            return Ok(ReloadSummary { generation, needs_restart, ..ReloadSummary::default() });
+        }
+        let former = now.generation;
+        drop(now);
+        let mut needs_restart = self.needs_restart(&effective);
+        let mut all = ServiceReload::default();
+        for service in &self.0.services {
+            let section = config.services.take(service.name());
+            let reloaded = service.reload(section, &effective).map_err(|error| {
+                error!(%error, "the configuration is not taken over");
+                ReloadError::Unavailable(error.to_string())
+            })?;
+            all.generation = all.generation.max(reloaded.generation);
+            all.added.extend(reloaded.added);
+            all.removed.extend(reloaded.removed);
+            needs_restart.extend(reloaded.needs_restart);
+        }
+        // Sections of services that do not run.
+        needs_restart.extend(config.services.names().map(str::to_owned));
+        needs_restart.dedup();
+        self.0.logging.filter(config.logging.filter);
+        if let Some(tracing) = &config.tracing {
+            self.0.tracer.set_sample(tracing.sample);
+        }
+        let generation = all.generation.unwrap_or(former + 1);
+        let mut now = self.now();
+        let differences = now.effective.differences(&effective);
+        *now = ConfigurationNow {
+            generation,
+            loaded_at: SystemTime::now(),
+            effective,
+            digest,
+            needs_restart: needs_restart.clone(),
+            is_reload_failed: false,
+        };
+        drop(now);
+        log(generation, &all, &differences, &needs_restart);
+        Ok(ReloadSummary { generation, differences, needs_restart, campaigns: None })
+    }
+
+    /// The keys that differ from the start's and that only a start takes over.
+    fn needs_restart(&self, effective: &Effective) -> Vec<String> {
+        let differences = self.0.first.differences(effective);
+        let keys = differences.iter().map(|difference| difference.key.as_str());
+        let fixed = keys.filter(|key| {
+            let table = key.split('.').next().unwrap_or_default();
+            let is_fixed = FIXED.contains(&table) || self.0.fixed.contains(&table);
+            is_fixed && !TAKEN_OVER.contains(key)
+        });
+        fixed.map(str::to_owned).collect()
+    }
+}
+
+fn log(generation: u64, all: &ServiceReload, differences: &[Difference], needs_restart: &[String]) {
+    let ServiceReload { added, removed, .. } = all;
+    let changes = differences.len();
+    info!(generation, changes, ?added, ?removed, "the configuration is taken over");
+    for difference in differences.iter().take(DIFFERENCES_LOGGED) {
+        info!("{difference}");
+    }
+    if changes > DIFFERENCES_LOGGED {
+        info!("and {} more", changes - DIFFERENCES_LOGGED);
+    }
+    for key in needs_restart {
+        warn!(key, "a changed key takes effect at the next start only");
+    }
+}

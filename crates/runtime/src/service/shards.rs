@@ -1,0 +1,212 @@
+//! Runs services on shards: every shard has its part of each, and their listeners feed them.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::{debug, error};
+
+use super::connection::{ConnectError, Connection};
+use super::ports::Ports;
+use super::{BoxError, RunningService, Service, ServiceError, ServiceShard, Startup};
+use crate::metrics::Exposition;
+use crate::shards::{ShardContext, Shards, ShardsOptions, StartError};
+use crate::shutdown::Shutdown;
+use crate::traces::Tracer;
+
+/// A service that runs, and what it listens on.
+pub(super) struct Served {
+    pub(super) service: Arc<dyn RunningService>,
+    /// In the order of [`Service::addresses`].
+    pub(super) listeners: Vec<TcpListener>,
+}
+
+/// Starts shards that serve all of `served`, and returns once they run.
+///
+/// When the shutdown begins, listeners are closed, and connections drain. Once those of all shards
+/// have ended, or the time for it is up, each shard closes the services' parts, in the reverse order
+/// of `served`.
+///
+/// # Errors
+/// When a thread cannot be started, bound to its core, or given a runtime.
+pub(super) fn serve_on_shards(
+    served: Vec<Served>,
+    options: &ShardsOptions,
+    shutdown: &Shutdown,
+) -> Result<Shards, StartError> {
+    let mut listeners = Vec::new();
+    let mut services = Vec::with_capacity(served.len());
+    let mut routes = Vec::new();
+    for (index, served) in served.into_iter().enumerate() {
+        let count = served.listeners.len();
+        routes.extend((0..count).map(|listener| ListenerRoute { service: index, listener }));
+        listeners.extend(served.listeners);
+        services.push(served.service);
+    }
+    let (services, routes) = (Arc::new(services), Arc::new(routes));
+    // Closed once no shard holds its end, whether it has drained or failed.
+    let (undrained, end) = watch::channel(());
+    let undrained = Arc::new(undrained);
+    let ends = ShardEnds::new(&end, options.shards);
+    drop(end);
+    Shards::start(options, listeners, shutdown, move |context| {
+        let (services, routes) = (Arc::clone(&services), Arc::clone(&routes));
+        let (undrained, end) = (Arc::clone(&undrained), ends.take(context.index()));
+        async move {
+            match start_parts(&services, &context).await {
+                Ok(parts) => run(context, &parts, &routes, (&undrained, end)).await,
+                Err(error) => {
+                    error!(%error, "a service cannot run on a shard; shutting down");
+                    context.shutdown().begin();
+                }
+            }
+        }
+    })
+}
+
+/// One service on shards of its own, without an admin listener: for a command that needs it for a
+/// moment, and for tests.
+#[derive(Debug)]
+pub struct LoneService<S> {
+    service: Arc<S>,
+    shards: Shards,
+}
+
+/// What a lone service is started with, beside its configuration.
+pub struct LoneOptions {
+    /// Shards, and limits on their connections.
+    pub shards: ShardsOptions,
+    /// In the order of [`Service::addresses`].
+    pub listeners: Vec<TcpListener>,
+    /// The end of the service.
+    pub shutdown: Shutdown,
+    /// Says what is traced.
+    pub tracer: Tracer,
+    /// What other services would offer.
+    pub ports: Ports,
+}
+
+impl<S: Service> LoneService<S> {
+    /// Starts it, and returns once it runs.
+    ///
+    /// # Errors
+    /// Why it does not start.
+    pub fn start(config: S::Config, options: LoneOptions) -> Result<Self, ServiceError> {
+        let LoneOptions { shards, listeners, shutdown, tracer, mut ports } = options;
+        let listening =
+            listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>();
+        let service = S::start(
+            config,
+            &mut Startup {
+                shards: shards.shards,
+                listening: &listening.map_err(ServiceError::unavailable)?,
+                outbound_max: shards.outbound_max,
+                folder: Path::new(""),
+                watch: Duration::ZERO,
+                effective: None,
+                shutdown: &shutdown,
+                tracer: &tracer,
+                ports: &mut ports,
+            },
+        )?;
+        let served = Served { service: Arc::clone(&service) as _, listeners };
+        let shards = serve_on_shards(vec![served], &shards, &shutdown);
+        Ok(Self { service, shards: shards.map_err(ServiceError::unavailable)? })
+    }
+
+    /// The service.
+    pub fn service(&self) -> &Arc<S> {
+        &self.service
+    }
+
+    /// Adds its metrics, and those of its connections.
+    pub fn expose(&self, exposition: &mut Exposition) {
+        S::expose(&self.service, exposition);
+        let shards = self.shards.metrics();
+        exposition.add(move |page| shards.expose(page));
+    }
+
+    /// Waits for the shutdown and the drain, and closes the service.
+    ///
+    /// # Errors
+    /// How it failed.
+    pub fn join(self) -> Result<(), ServiceError> {
+        let ended = self.shards.join();
+        S::close(&self.service)?;
+        ended.map_err(|panicked| ServiceError::Defect(panicked.into()))
+    }
+}
+
+/// Which service has a listener, and which of its listeners it is.
+#[derive(Clone, Copy)]
+struct ListenerRoute {
+    service: usize,
+    listener: usize,
+}
+
+/// What each shard holds until it has drained.
+struct ShardEnds(Vec<Mutex<Option<watch::Receiver<()>>>>);
+
+impl ShardEnds {
+    fn new(end: &watch::Receiver<()>, shards: usize) -> Self {
+        Self((0..shards.max(1)).map(|_| Mutex::new(Some(end.clone()))).collect())
+    }
+
+    fn take(&self, shard: usize) -> watch::Receiver<()> {
+        let end = self.0[shard].lock().expect("nothing panics with it").take();
+        end.expect("a shard starts once")
+    }
+}
+
+/// Of each service, in their order. None if it has none on shards.
+type Parts = Vec<Option<Rc<dyn ServiceShard>>>;
+
+async fn start_parts(
+    services: &[Arc<dyn RunningService>],
+    context: &ShardContext,
+) -> Result<Parts, BoxError> {
+    let mut parts = Vec::with_capacity(services.len());
+    for service in services {
+        let part = Arc::clone(service).start_shard(context).await;
+        parts.push(part.map_err(|error| format!("[{}] {error}", service.name()))?);
+    }
+    Ok(parts)
+}
+
+async fn run(
+    mut context: ShardContext,
+    parts: &Parts,
+    routes: &[ListenerRoute],
+    (undrained, end): (&watch::Sender<()>, watch::Receiver<()>),
+) {
+    while let Some(accepted) = context.accept().await {
+        let ListenerRoute { service, listener } = routes[accepted.listener];
+        let part = parts[service].as_ref().expect("what listens has a part on each shard");
+        let (part, shutdown) = (Rc::clone(part), context.shutdown().clone());
+        context.tasks().spawn_isolated(async move {
+            let options = part.connection_options(listener);
+            match Connection::open(accepted, listener, options, shutdown).await {
+                Ok(connection) => part.serve(connection).await,
+                Err(error) => {
+                    debug!(%error, "a client has no connection");
+                    if matches!(error, ConnectError::Handshake(_)) {
+                        part.count_failed_handshake();
+                    }
+                }
+            }
+        });
+    }
+    context.drained().await;
+    // Until the last has drained, services settle what other shards must hear of.
+    drop(end);
+    tokio::select! {
+        () = undrained.closed() => (),
+        () = context.shutdown().ended() => (),
+    }
+    for part in parts.iter().rev().flatten() {
+        Rc::clone(part).close().await;
+    }
+}

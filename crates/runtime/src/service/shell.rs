@@ -1,0 +1,349 @@
+//! The process that services run in, from its configuration to its end: what `vickrey serve` does.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use tracing::info;
+
+use super::descriptors::{TooFewDescriptors, fit};
+use super::ports::Ports;
+use super::reload::{LiveConfiguration, TakenOverBy};
+use super::shards::{Served, serve_on_shards};
+use super::{
+    DescriptorNeeds, RunningService, Service, ServiceConfigs, ServiceError, ServiceKind, Services,
+    Startup,
+};
+use crate::admin::{Admin, AdminOptions, Api, ChangeAllowance, Pages, Readiness, configuration};
+use crate::config::{Effective, Section, Sources, ms, secs};
+use crate::listen::{ListenError, listen};
+use crate::logging::{Logging, LoggingOptions};
+use crate::metrics::Exposition;
+use crate::reload::Reload;
+use crate::shards::{Shards, ShardsOptions, ShardsPanicked, StartError};
+use crate::shutdown::Shutdown;
+use crate::traces::{self, Exporting, Tracer, TracingOptions};
+
+/// How long readiness tells of a request that was refused for overload.
+const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
+
+/// The configuration file as a whole: the shell's own sections, and those of services.
+pub struct ShellConfig {
+    /// Shards, and limits on their connections.
+    pub shards: ShardsOptions,
+    /// Longest drain after the first signal.
+    pub drain: Duration,
+    /// How often the files are checked for changes. Zero if they are not.
+    pub watch: Duration,
+    /// The admin listener.
+    pub admin: AdminOptions,
+    /// Log lines.
+    pub logging: LoggingOptions,
+    /// Traces. None if nothing is traced.
+    pub tracing: Option<TracingOptions>,
+    pub(super) services: ServiceConfigs,
+}
+
+impl ShellConfig {
+    /// Declares and reads the whole file, for a binary that has `services`.
+    pub fn read(services: &Services, s: &mut Section<'_>) -> Self {
+        s.includes();
+        let about = "Threads, the end of the process, and changes of these files.";
+        let (shards, drain, watch) = s.section("runtime", about, |s| {
+            let drain = s.duration(
+                "drain",
+                "10s",
+                ms(0)..=secs(3600),
+                "Longest wait for what is under way after the first signal; a second one ends it.",
+            );
+            let watch = s.duration(
+                "watch",
+                "1s",
+                ms(0)..=secs(3600),
+                "How often these files, those of secrets included, are checked; a change is \
+                 loaded once two checks agree. 0s: only SIGHUP reloads them.",
+            );
+            (ShardsOptions::read(s), drain, watch)
+        });
+        let about = "Health, metrics and the API for operators.";
+        let admin = s.section("admin", about, AdminOptions::read);
+        let logging = s.section("log", "Log lines, on stderr.", LoggingOptions::read);
+        let about = "Traces of a sample of auctions, for an OpenTelemetry collector.";
+        let tracing = s.table("tracing", about, TracingOptions::read);
+        let services = services.read(s);
+        Self { shards, drain, watch, admin, logging, tracing, services }
+    }
+
+    /// The section of a service. None if the file does not have it.
+    pub fn service<S: Service>(&self) -> Option<&S::Config> {
+        self.services.get(S::NAME)?.downcast_ref()
+    }
+
+    /// The section of a service, for what follows from another's. None if the file does not have it.
+    pub fn service_mut<S: Service>(&mut self) -> Option<&mut S::Config> {
+        self.services.get_mut(S::NAME)?.downcast_mut()
+    }
+
+    /// Takes the section of a service out, for who runs it alone.
+    pub fn take_service<S: Service>(&mut self) -> Option<S::Config> {
+        let config = self.services.take(S::NAME)?.downcast().ok()?;
+        Some(*config)
+    }
+}
+
+/// The file that a process was started with, and reads again.
+pub struct ShellFile<'f> {
+    /// Where it is.
+    pub path: &'f Path,
+    /// What was read from it, included files and secrets too.
+    pub sources: Sources,
+    /// See [`Loaded::digest`](crate::config::Loaded::digest).
+    pub digest: u64,
+    /// Reads it.
+    pub read: fn(&mut Section<'_>) -> ShellConfig,
+    /// Whose filter a reload changes.
+    pub logging: Logging,
+}
+
+/// What a shell is started with beside its configuration.
+pub struct ShellOptions<'o> {
+    /// The configuration, whole, with defaults.
+    pub effective: Effective,
+    /// Where it was read. None if it is not a file: then there are no reloads.
+    pub file: Option<ShellFile<'o>>,
+    /// What files that it names are relative to.
+    pub folder: &'o Path,
+    /// Listeners that are open already, by address, instead of those that the configuration names.
+    pub listeners: Vec<TcpListener>,
+    /// What the admin listener answers beside all else.
+    pub apis: Vec<Api>,
+    /// The end of the process.
+    pub shutdown: Shutdown,
+}
+
+/// Why the process does not start, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// No section of a service is in the file.
+    #[error("the configuration switches no service on: add one of {0}")]
+    NoService(String),
+    /// The process may open too few files.
+    #[error(transparent)]
+    Descriptors(#[from] TooFewDescriptors),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Something of the operating system is in the way.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// Shards do not start.
+    #[error(transparent)]
+    Shards(#[from] StartError),
+    /// Shards panicked.
+    #[error(transparent)]
+    Panicked(#[from] ShardsPanicked),
+    /// A service does not start, or did not end well.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+/// Services that run in this process.
+pub struct Shell {
+    running: Vec<Arc<dyn RunningService>>,
+    shards: Shards,
+    admin: Admin,
+    admin_address: SocketAddr,
+    exporting: Option<Exporting>,
+    live: Option<FollowedFile>,
+}
+
+/// The configuration of a file, and what reads it again.
+struct FollowedFile {
+    live: LiveConfiguration,
+    reload: Reload,
+    read: fn(&mut Section<'_>) -> ShellConfig,
+}
+
+impl Shell {
+    /// Starts the services whose sections `config` has, and returns once they run.
+    ///
+    /// # Errors
+    /// Why the process must not start. What was started is ended.
+    pub fn start(
+        services: &Services,
+        mut config: ShellConfig,
+        options: ShellOptions<'_>,
+    ) -> Result<Self, ShellError> {
+        let ShellOptions { effective, mut file, folder, listeners, mut apis, shutdown } = options;
+        let kinds = services.in_start_order(&config.services)?;
+        if kinds.is_empty() {
+            return Err(ShellError::NoService(services.sections()));
+        }
+        let outbound = share_descriptors(&kinds, &mut config)?;
+        let mut open = OpenListeners(listeners);
+        // Every port before any service: one that is in use stops the start, not a running service.
+        let mut bound = Vec::with_capacity(kinds.len());
+        for kind in &kinds {
+            let section = config.services.get(kind.name()).expect("it is configured");
+            let addresses = kind.addresses(section).into_iter();
+            bound.push(addresses.map(|address| open.take(address)).collect::<Result<Vec<_>, _>>()?);
+        }
+        let operators = open.take(config.admin.listen)?;
+        let admin_address = operators.local_addr()?;
+        let reload = file
+            .as_mut()
+            .map(|file| Reload::start(std::mem::take(&mut file.sources), config.watch, &shutdown));
+        let reload = reload.transpose()?;
+        let (tracer, exporting) = start_tracing(config.tracing.take())?;
+        let mut ports = Ports::default();
+        let mut running: Vec<Arc<dyn RunningService>> = Vec::with_capacity(kinds.len());
+        let mut served = Vec::with_capacity(kinds.len());
+        for ((kind, listeners), outbound_max) in kinds.iter().zip(bound).zip(outbound) {
+            services.run_links(kind.name(), &mut ports)?;
+            let section = config.services.take(kind.name()).expect("it is configured");
+            let listening = listeners.iter().map(TcpListener::local_addr);
+            let listening = listening.collect::<Result<Vec<_>, _>>()?;
+            let mut startup = Startup {
+                shards: config.shards.shards,
+                listening: &listening,
+                outbound_max,
+                folder,
+                watch: config.watch,
+                effective: Some(&effective),
+                shutdown: &shutdown,
+                tracer: &tracer,
+                ports: &mut ports,
+            };
+            let service = kind.start(section, &mut startup)?;
+            running.push(Arc::clone(&service));
+            served.push(Served { service, listeners });
+        }
+        let shards = serve_on_shards(served, &config.shards, &shutdown)?;
+        let live = reload.zip(file).map(|(reload, file)| {
+            let ShellFile { path, digest, read, logging, .. } = file;
+            let generation = running.iter().find_map(|service| service.generation()).unwrap_or(1);
+            let by = TakenOverBy {
+                services: running.clone(),
+                fixed: services.fixed_tables(),
+                logging,
+                tracer: tracer.clone(),
+            };
+            let started_with = (effective, digest, generation);
+            let live = LiveConfiguration::new(path, started_with, reload.bell(), by);
+            FollowedFile { live, reload, read }
+        });
+        let mut exposition = Exposition::default();
+        exposition.add_process();
+        if let Some(FollowedFile { live, .. }) = &live {
+            live.expose(&mut exposition);
+        }
+        let mut readiness = Readiness::default();
+        // Reloads and changes of services both make generations, so they share one limit.
+        let changes = ChangeAllowance::new(config.admin.changes);
+        let of_file = live.iter().map(|of| configuration(of.live.clone()).limited(&changes));
+        let mut own: Vec<Api> = of_file.collect();
+        for service in &running {
+            Arc::clone(service).expose(&mut exposition);
+            Arc::clone(service).add_readiness(&mut readiness);
+            own.extend(Arc::clone(service).admin_apis(&changes));
+        }
+        own.extend(services.absent(&running));
+        own.append(&mut apis);
+        tracer.expose(&mut exposition);
+        let metrics = shards.metrics();
+        let overloaded = metrics.clone();
+        exposition.add(move |page| metrics.expose(page));
+        readiness.remark("overload", move || {
+            let shards = overloaded.overloaded(OVERLOAD_SHOWN);
+            let period_s = OVERLOAD_SHOWN.as_secs();
+            (shards > 0).then(|| {
+                format!(
+                    "shards that refused requests within {period_s} s: {shards}; see vickrey_requests_refused_total"
+                )
+            })
+        });
+        let pages = Pages { exposition, readiness, shutdown: shutdown.clone(), apis: own };
+        let admin = Admin::start(&config.admin, operators, pages)?;
+        for line in running.iter().filter_map(|service| service.announcement()) {
+            info!("{line}");
+        }
+        info!("metrics and health at http://{admin_address}/metrics, /health/live, /health/ready");
+        Ok(Self { running, shards, admin, admin_address, exporting, live })
+    }
+
+    /// A service that runs. None if it does not.
+    pub fn service<S: Service>(&self) -> Option<Arc<S>> {
+        let running = self.running.iter().map(|service| Arc::clone(service).as_any());
+        running.map(Arc::downcast::<S>).find_map(Result::ok)
+    }
+
+    /// Where the admin listener is.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// Takes over what the configuration becomes, until the shutdown begins; then waits for the drain,
+    /// and closes all services: those last that others use.
+    ///
+    /// # Errors
+    /// How the process failed.
+    pub fn join(self) -> Result<(), ShellError> {
+        let Self { running, shards, admin, exporting, live, .. } = self;
+        if let Some(FollowedFile { live, reload, read }) = live {
+            let following = Builder::new().name("configuration".to_owned());
+            // It panics for a defect alone: nothing is reloaded then, and the process goes on.
+            let _ended = following.spawn(move || live.follow(&reload, read))?.join();
+        }
+        let ended = shards.join();
+        let (offering, others): (Vec<_>, Vec<_>) =
+            running.into_iter().rev().partition(|service| service.is_offering());
+        let mut closed: Vec<_> = others.iter().map(|service| service.close()).collect();
+        // It shows what these offer.
+        admin.stop();
+        closed.extend(offering.iter().map(|service| service.close()));
+        if let Some(exporting) = exporting {
+            exporting.stop();
+        }
+        ended?;
+        closed.into_iter().collect::<Result<(), _>>()?;
+        Ok(())
+    }
+}
+
+/// Lowers limits to what the process may open, and returns how many connections to others each
+/// service may have.
+fn share_descriptors(
+    kinds: &[&dyn ServiceKind],
+    config: &mut ShellConfig,
+) -> Result<Vec<usize>, TooFewDescriptors> {
+    let shards = config.shards.shards;
+    let needs = kinds.iter().map(|kind| {
+        let section = config.services.get(kind.name()).expect("it is configured");
+        kind.descriptors(section, shards)
+    });
+    let needs: Vec<DescriptorNeeds> = needs.collect();
+    let descriptors = crate::process::raise_descriptor_limit();
+    fit(&mut config.shards, config.admin.connections_max, &needs, descriptors)
+}
+
+fn start_tracing(options: Option<TracingOptions>) -> std::io::Result<(Tracer, Option<Exporting>)> {
+    let Some(options) = options else { return Ok((Tracer::off(), None)) };
+    let (tracer, exporting) = traces::start(options)?;
+    Ok((tracer, Some(exporting)))
+}
+
+/// Listeners that were opened before the shell.
+struct OpenListeners(Vec<TcpListener>);
+
+impl OpenListeners {
+    /// The listener at `address`, opened now unless it is open.
+    fn take(&mut self, address: SocketAddr) -> Result<TcpListener, ListenError> {
+        let is_there = |listener: &TcpListener| listener.local_addr().is_ok_and(|it| it == address);
+        match self.0.iter().position(is_there) {
+            Some(at) => Ok(self.0.swap_remove(at)),
+            None => listen(address),
+        }
+    }
+}

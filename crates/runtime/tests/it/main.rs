@@ -1,0 +1,4 @@
+//! What holds for a whole process: its limit of descriptors, and signals.
+
+mod descriptors;
+mod sighup;

@@ -1,0 +1,4 @@
+//! Simulated DSPs and the load generator on real sockets.
+
+mod fleet;
+mod hammer;

@@ -1,0 +1,240 @@
+//! A process that spends, from its start until it is killed; a DSP that it asks, and the words that are
+//! spoken with both.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Stdio};
+
+use faults::process::kill;
+use serde_json::Value;
+
+use crate::program::{PATIENCE, message, signal, vickrey};
+
+/// The seat of the DSP has an account of this name.
+pub const SEAT: &str = "buyer";
+
+/// A DSP that bids for its seat on every request, by turns these CPMs on each connection.
+pub fn dsp(prices: &'static [&'static str]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || bid(stream, prices));
+        }
+    });
+    address
+}
+
+fn bid(mut stream: TcpStream, prices: &[&str]) {
+    let mut prices = prices.iter().cycle();
+    while let Some((_, body)) = message(&mut stream) {
+        let request: Value = serde_json::from_str(&body).unwrap();
+        let price = prices.next().unwrap();
+        let bid = format!(
+            r#"{{"id":"b","impid":"1","price":{price},"adm":"<p>","crid":"c","w":300,"h":250}}"#
+        );
+        let id = request["id"].as_str().unwrap();
+        let body = format!(r#"{{"id":"{id}","seatbid":[{{"seat":"{SEAT}","bid":[{bid}]}}]}}"#);
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        if stream.write_all(format!("{head}{body}").as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The configuration of all lives: where it listens, whom it asks, where it writes, and with what else
+/// it keeps budgets.
+pub fn configure(folder: &Path, dsp: SocketAddr, budgets: &str) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let (record, directory) = (at("record"), at("budgets"));
+    std::fs::create_dir(folder.join("campaigns.d")).unwrap();
+    let text = format!(
+        "[runtime]\nshards = 2\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+         [record]\ndirectory = {record:?}\n\
+         [exchange]\nlisten = \"{port}\"\ntmax_max = \"5s\"\n\
+         [exchange.notices]\nurl = \"http://{port}/n/\"\n\
+         [budgets]\ndirectory = {directory:?}\ncampaigns = \"campaigns.d/*.toml\"\n{budgets}\n\
+         [[dsp]]\nid = \"d\"\nurl = \"http://{dsp}/bid\"\nseats = [{SEAT:?}]\ntimeout = \"5s\"\n"
+    );
+    std::fs::write(folder.join("vickrey.toml"), text).unwrap();
+}
+
+/// The accounts and campaigns, from the next start on.
+pub fn define(folder: &Path, text: &str) {
+    std::fs::write(folder.join("campaigns.d/all.toml"), text).unwrap();
+}
+
+/// A table of a campaign of `account`, as soon as may be, with these keys besides.
+pub fn campaign(id: &str, account: &str, keys: &str) -> String {
+    format!(
+        "[[campaign]]\nid = {id:?}\naccount = {account:?}\nstart = \"2026-01-01\"\nend = \"2126-01-01\"\n\
+         strategy = {{ name = \"asap\" }}\n{keys}\n\
+         creative = [{{ id = \"c\", format = \"banner\", size = \"300x250\", markup = \"<p>\", \
+         domains = [\"a.example\"] }}]\n"
+    )
+}
+
+/// A process that has been started, and says what it does.
+pub struct Starting {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStderr>>,
+}
+
+impl Starting {
+    pub fn new(folder: &Path) -> Self {
+        let mut command = vickrey(&["serve", "--config"]);
+        command.arg(folder.join("vickrey.toml"));
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Kills it once it has said so many lines, or that it takes requests.
+    pub fn kill_after(mut self, said: usize) {
+        for line in self.lines.by_ref().take(said) {
+            if line.unwrap().contains("http://") {
+                break;
+            }
+        }
+        kill(&mut self.child);
+    }
+
+    /// Until it takes requests.
+    #[expect(clippy::print_stderr, reason = "a test that fails is told why")]
+    pub fn ready(mut self) -> Life {
+        let mut log = Vec::new();
+        let mut after = |before: &str| {
+            for line in self.lines.by_ref().map_while(Result::ok) {
+                if let Some((_, after)) = line.split_once(before) {
+                    return after.split(['/', ',']).next().unwrap().to_owned();
+                }
+                log.push(line);
+            }
+            panic!("it has ended: {}", log.join("\n"));
+        };
+        let callers = after("taking bid requests at http://");
+        let admin = after("metrics and health at http://");
+        // What it says from here on is read, so that it may go on; what it complains of is shown.
+        let lines = self.lines;
+        std::thread::spawn(move || {
+            let complaints = lines.map_while(Result::ok).filter(|line| line.contains("ERROR"));
+            complaints.for_each(|line| eprintln!("{line}"));
+        });
+        Life { child: self.child, callers, admin }
+    }
+}
+
+/// A process that takes requests.
+pub struct Life {
+    child: Child,
+    callers: String,
+    admin: String,
+}
+
+impl Life {
+    pub fn begin(folder: &Path) -> Self {
+        Starting::new(folder).ready()
+    }
+
+    pub fn kill(mut self) {
+        kill(&mut self.child);
+    }
+
+    /// Ends it as whoever runs it does.
+    pub fn stop(mut self) {
+        signal(&self.child, "-TERM");
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// Another connection of a caller.
+    pub fn caller(&self) -> Caller {
+        Caller(TcpStream::connect(&self.callers).ok())
+    }
+
+    /// What the admin API says of it, of an account or of a campaign.
+    pub fn told(&self, kind: &str, of: &str, what: &str) -> Value {
+        let mut caller = Caller(TcpStream::connect(&self.admin).ok());
+        let request = format!("GET /v1/{kind}s/{of}/{what} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let (head, body) = caller.send(&request).expect("an answer");
+        assert!(head.starts_with("http/1.1 200"), "{head} {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ended = (self.child.kill(), self.child.wait());
+    }
+}
+
+/// Money as the API tells it.
+pub fn nanos(money: &Value) -> u64 {
+    let money = money.as_str().unwrap();
+    let (whole, part) = money.split_once('.').unwrap_or((money, ""));
+    let part: u64 = format!("{part:0<9}").parse().unwrap();
+    whole.parse::<u64>().unwrap() * 1_000_000_000 + part
+}
+
+/// The same as a file says it.
+pub fn money(nanos: u64) -> String {
+    format!("\"{}.{:09}\"", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+/// A win: the campaign, or the seat, what it pays, and where that is billed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sold {
+    pub winner: String,
+    pub nanos: u64,
+    pub beacon: String,
+}
+
+/// Whoever asks for ads, over one connection for as long as that holds.
+pub struct Caller(Option<TcpStream>);
+
+impl Caller {
+    /// `None` where nobody answers, any more.
+    fn send(&mut self, request: &str) -> Option<(String, String)> {
+        let answered = self.0.take().and_then(|mut stream| {
+            stream.set_read_timeout(Some(PATIENCE)).ok()?;
+            stream.write_all(request.as_bytes()).ok()?;
+            message(&mut stream).map(|answer| (answer, stream))
+        });
+        let (answer, stream) = answered?;
+        self.0 = Some(stream);
+        Some(answer)
+    }
+
+    /// Who wins an auction; nobody where nobody may spend. `None` where nobody answers.
+    pub fn auction(&mut self) -> Option<Option<Sold>> {
+        let body = r#"{"id":"r","at":1,"imp":[{"id":"1","banner":{"w":300,"h":250}}]}"#;
+        let head = format!(
+            "POST /openrtb2/auction HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        let (head, answer) = self.send(&format!("{head}{body}"))?;
+        if head.starts_with("http/1.1 204") {
+            return Some(None);
+        }
+        assert!(head.starts_with("http/1.1 200"), "{head} {answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let bid = &answer["seatbid"][0]["bid"][0];
+        let winner = bid["cid"].as_str().unwrap_or(SEAT).to_owned();
+        let cpm = units::Cpm::parse(&bid["price"].to_string(), units::Round::Up).unwrap();
+        let nanos = cpm.micros();
+        let (_, beacon) = bid["adm"].as_str().unwrap().split_once("/n/").unwrap();
+        let beacon = beacon.split(['"', '\\']).next().unwrap().to_owned();
+        Some(Some(Sold { winner, nanos, beacon }))
+    }
+
+    /// Calls a beacon; `None` where nobody answers.
+    pub fn bill(&mut self, beacon: &str) -> Option<()> {
+        let (head, _) = self.send(&format!("GET /n/{beacon} HTTP/1.1\r\nhost: x\r\n\r\n"))?;
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        Some(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Two campaigns of the house and a DSP's seat with an account, in a process that is killed in the
+//! middle: all that is there is spent, and no more. What is billed is counted here as well, by whoever
+//! calls the beacons.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::books::log;
+use super::life::{Life, SEAT, Sold, campaign, configure, define, dsp, nanos};
+use crate::program::PATIENCE;
+
+/// What each may spend, in nanos, of which a win costs 3 million, 2.5 and 2: all of it can be spent.
+const LIMITS: [(&str, u64); 3] = [(SEAT, 9_000_000), ("summer", 10_000_000), ("autumn", 6_000_000)];
+
+const ACCOUNTS: &str = r#"
+[[account]]
+id = "acme"
+currency = "USD"
+time_zone = "Asia/Kathmandu"
+budget = "0.016"
+
+[[account]]
+id = "buyer"
+currency = "USD"
+budget = "0.009"
+seats = ["d/buyer"]
+"#;
+
+fn spent(life: &Life, of: &str) -> u64 {
+    let kind = if of == SEAT { "account" } else { "campaign" };
+    nanos(&life.told(kind, of, "spend")["life"])
+}
+
+#[test]
+fn all_is_spent_and_no_more_whatever_happens_to_the_process() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
+    configure(folder, dsp(&["3.0"]), "lease_period = \"20ms\"\nreservation_max = \"2s\"");
+    let summer = campaign("summer", "acme", "budget = \"0.01\"\nbid = { value = \"2.5\" }");
+    let autumn = campaign("autumn", "acme", "budget = \"0.006\"\nbid = { price = \"2\" }");
+    define(folder, &format!("{ACCOUNTS}{summer}{autumn}"));
+    let mut life = Life::begin(folder);
+    let mut billed = BTreeMap::from(LIMITS.map(|(id, _)| (id.to_owned(), 0)));
+    let all = BTreeMap::from(LIMITS.map(|(id, all)| (id.to_owned(), all)));
+    let (mut unbilled, mut wins, began) = (Vec::new(), 0, Instant::now());
+    let bill = |life: &Life, sold: &Sold, billed: &mut BTreeMap<String, u64>| {
+        life.caller().bill(&sold.beacon).expect("an answer");
+        life.caller().bill(&sold.beacon).expect("an answer");
+        *billed.get_mut(&sold.winner).unwrap() += sold.nanos;
+    };
+    while billed != all {
+        assert!(began.elapsed() < PATIENCE, "{billed:?} of {wins} wins");
+        let Some(sold) = life.caller().auction().expect("an answer") else {
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        wins += 1;
+        // Some are never shown: what they hold comes back.
+        if wins % 4 == 1 {
+            unbilled.push(sold);
+            continue;
+        }
+        bill(&life, &sold, &mut billed);
+        if wins == 6 {
+            life.kill();
+            life = Life::begin(folder);
+            // Shown before the end, and told after it: once, however often.
+            bill(&life, &unbilled.remove(0), &mut billed);
+        }
+    }
+    assert!(wins > 10 && !unbilled.is_empty(), "{wins}");
+    for (id, all) in LIMITS {
+        while spent(&life, id) < all {
+            assert!(began.elapsed() < PATIENCE, "{id}: {} of {all}", spent(&life, id));
+        }
+        assert_eq!(spent(&life, id), all, "{id}");
+    }
+    assert_eq!(life.caller().auction(), Some(None), "nothing is left");
+    drop(life);
+    let told = log(folder, &["replay"]);
+    assert!(!told.starts_with("0 auctions"), "{told}");
+}

@@ -1,0 +1,27 @@
+//! The program as its users meet it, budgets from end to end, and the documents and rules of the repository.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod budgets;
+mod campaign;
+mod campaign_files;
+mod cli;
+mod definitions;
+mod docs;
+mod explain;
+mod log;
+mod operations;
+mod program;
+mod readme;
+mod reload_allocations;
+mod simulate;
+mod simulate_recorded;
+mod tidy;
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts what is allocated, for the tests that run in a process of their own.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

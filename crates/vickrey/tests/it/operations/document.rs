@@ -1,0 +1,228 @@
+//! `docs/openapi.json` against the running server: each says what the other does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jsonschema::Validator;
+use runtime::admin::{CONFIGURATION, DOCUMENT, VITALS};
+use serde_json::{Value, json};
+
+use super::fixtures::{Answer, Server, dsp, table};
+use crate::program::{PATIENCE, until};
+
+const ID: &str = "a/b é";
+const ID_IN_PATH: &str = "a%2Fb%20%C3%A9";
+
+/// A part of the document with its references followed.
+fn resolved<'d>(document: &'d Value, part: &'d Value) -> &'d Value {
+    match part.get("$ref").and_then(Value::as_str) {
+        Some(pointer) => document.pointer(pointer.trim_start_matches('#')).unwrap(),
+        None => part,
+    }
+}
+
+/// Every operation, as method and path.
+fn operations(document: &Value) -> BTreeMap<(String, String), &Value> {
+    let mut operations = BTreeMap::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            operations.insert((method.to_uppercase(), path.clone()), operation);
+        }
+    }
+    operations
+}
+
+/// Whether a path is answered only where there are budgets; tests/campaign.rs asks those.
+fn is_of_budgets(path: &str) -> bool {
+    pacer_serve::api::ROUTES.iter().any(|route| route.path == path)
+}
+
+/// What is wrong with an answer by the document; nothing if all is well.
+fn fault(document: &Value, operation: &Value, answer: &Answer) -> Option<String> {
+    let Some(response) = operation["responses"].get(answer.status.to_string()) else {
+        return Some(format!("status {} is not in the document", answer.status));
+    };
+    let Some(content) = resolved(document, response).get("content") else {
+        let empty = answer.body.is_empty() && answer.header("content-type").is_none();
+        return (!empty).then(|| "a body that is not in the document".to_owned());
+    };
+    let media_type = answer.header("content-type").unwrap_or_default();
+    let Some(content) = content.get(media_type) else {
+        return Some(format!("content-type {media_type} is not in the document"));
+    };
+    let body = match media_type {
+        "application/json" => answer.json(),
+        _ => Value::from(&*answer.body),
+    };
+    // The schema, with what it refers to beside it.
+    let mut schema = content["schema"].clone();
+    schema["components"] = document["components"].clone();
+    let errors =
+        validator(&schema).iter_errors(&body).map(|error| format!("{error}")).collect::<Vec<_>>();
+    (!errors.is_empty()).then(|| errors.join("; "))
+}
+
+fn validator(schema: &Value) -> Validator {
+    let options = jsonschema::draft202012::options().should_validate_formats(true);
+    options.build(schema).expect("the document's schemas are schemas")
+}
+
+/// Asks for every operation in every way that the document has an answer to, 503 apart.
+#[test]
+fn every_operation_is_answered_as_documented() {
+    let server = Server::start(&table(ID, &dsp().to_string(), "qps = 100\nin_flight_max = 10"));
+    assert_eq!(server.auction(), 204);
+    let document = server.get("/v1/openapi.json");
+    let broken = "[[dsp]]\nid = \"\"\nurl = 1\n";
+    let mut problems = Vec::new();
+    let of_all = |((_, path), _): &((String, String), &Value)| !is_of_budgets(path);
+    for ((method, path), operation) in operations(&document).into_iter().filter(of_all) {
+        let known = path.replace("{id}", ID_IN_PATH);
+        let unknown = path.replace("{id}", "nobody");
+        let mut seen = BTreeSet::new();
+        let mut check = |way: &str, want: u16, answer: &Answer| {
+            seen.insert(answer.status);
+            let fault = fault(&document, operation, answer);
+            if answer.status != want || fault.is_some() {
+                problems.push(format!("{method} {path} {way}: {fault:?} in {answer:?}"));
+            }
+        };
+        let done = if path.ends_with("/pause") { 204 } else { 200 };
+        check("as an operator", done, &server.ask(&method, &known, ""));
+        check("of two hosts", 400, &server.ask(&method, &known, "host: a\r\nhost: a\r\n"));
+        if path.starts_with("/health/") {
+            check("as anybody", 200, &server.ask_as("", &method, &path));
+        } else {
+            let answer = server.ask_as("", &method, &known);
+            check("as anybody", 401, &answer);
+            let refusal = &document["components"]["responses"]["Unauthorized"]["content"];
+            assert_eq!(refusal["application/json"]["example"], answer.json(), "the example");
+            check("of another host", 421, &server.ask(&method, &known, "host: x\r\n"));
+        }
+        if method != "GET" {
+            check("from a page", 403, &server.ask(&method, &known, "origin: http://x\r\n"));
+        }
+        if known != unknown {
+            check("of nobody", 404, &server.ask(&method, &unknown, ""));
+        }
+        if path == "/v1/reload" {
+            server.configure("", broken);
+            check("while the file is broken", 422, &server.ask(&method, &known, ""));
+            let mut answers = (0..10_000).map(|_| server.ask(&method, &known, ""));
+            let limited = answers.find(|answer| answer.status == 429).unwrap();
+            check("too often", 429, &limited);
+        }
+        let documented = operation["responses"].as_object().unwrap().keys();
+        let documented: BTreeSet<u16> = documented.map(|status| status.parse().unwrap()).collect();
+        let unseen: Vec<_> =
+            documented.difference(&seen).filter(|status| **status != 503).collect();
+        if !unseen.is_empty() {
+            problems.push(format!("{method} {path}: never answered {unseen:?}"));
+        }
+    }
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+/// Without `[budgets]` every path of budgets says that they are off, and how to switch them on.
+#[test]
+fn budgets_that_are_off_are_told_from_what_is_nowhere() {
+    let server = Server::start(&table(ID, &dsp().to_string(), ""));
+    let document = server.get("/v1/openapi.json");
+    let nowhere = server.ask("GET", "/v1/nowhere", "").json();
+    assert_eq!(nowhere["error"]["code"], "not_found");
+    let of_budgets = |((_, path), _): &((String, String), &Value)| is_of_budgets(path);
+    for ((method, path), operation) in operations(&document).into_iter().filter(of_budgets) {
+        let headers = "content-type: application/json\r\n";
+        let answer = server.ask(&method, &path.replace("{id}", "summer"), headers);
+        assert_eq!(fault(&document, operation, &answer), None, "{method} {path}");
+        let error = &answer.json()["error"];
+        assert_eq!((answer.status, &error["code"]), (404, &json!("not_configured")), "{path}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("budgets are off: add [budgets]"), "{message}");
+    }
+}
+
+/// Once the drain has begun and before it ends, which a DSP that hangs holds up.
+#[test]
+fn a_process_that_drains_is_not_ready() {
+    let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hung.local_addr().unwrap().to_string();
+    let server = Server::start(&table("hung", &address, ""));
+    let ready = || server.ask_as("", "GET", "/health/ready");
+    until("the exchange is ready", || ready().status == 200);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.auction());
+        // The request has come: the auction is under way.
+        let (connection, _) = hung.accept().unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.peek(&mut [0]).unwrap();
+        let document = server.get("/v1/openapi.json");
+        server.signal("-TERM");
+        until("it drains", || ready().status == 503);
+        let answer = ready();
+        let operation = &document["paths"]["/health/ready"]["get"];
+        assert_eq!((fault(&document, operation, &answer), &*answer.body), (None, "draining\n"));
+        let answer = server.ask("GET", "/v1/dsps", "");
+        assert_eq!(answer.status, 200, "operators see the exchange until the drain is over");
+        assert_eq!(fault(&document, &document["paths"]["/v1/dsps"]["get"], &answer), None);
+    });
+}
+
+/// The tables by which the server answers have what the document has, and no more.
+#[test]
+fn every_route_is_documented() {
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../../docs/openapi.json")).unwrap();
+    let documented: BTreeSet<_> = operations(&document).into_keys().collect();
+    let route =
+        |method: runtime::admin::Method, path: &str| (method.name().to_owned(), path.to_owned());
+    let vitals = VITALS.iter().map(|of| route(of.method, of.path));
+    let configuration = CONFIGURATION.iter().map(|of| route(of.method, of.path));
+    let own = DOCUMENT.iter().map(|of| route(of.method, of.path));
+    let exchange = exchange_serve::api::ROUTES.iter().map(|of| route(of.method, of.path));
+    let budgets = pacer_serve::api::ROUTES.iter().map(|of| route(of.method, of.path));
+    let routes = vitals.chain(configuration).chain(own).chain(exchange).chain(budgets);
+    let routes: BTreeSet<_> = routes.collect();
+    assert_eq!(routes, documented);
+}
+
+/// Over the wire: what a documented path allows is what the document has of it.
+#[test]
+fn no_method_is_hidden() {
+    let server = Server::start(&table(ID, &dsp().to_string(), ""));
+    let document = server.get("/v1/openapi.json");
+    let paths = document["paths"].as_object().unwrap().iter();
+    for (path, methods) in paths.filter(|(path, _)| !is_of_budgets(path)) {
+        let answer = server.ask("PATCH", &path.replace("{id}", ID_IN_PATH), "");
+        assert_eq!(answer.status, 405, "{path}");
+        let allowed =
+            answer.header("allow").unwrap().split(", ").filter(|method| *method != "HEAD");
+        let allowed: BTreeSet<_> = allowed.map(str::to_lowercase).collect();
+        let documented: BTreeSet<_> = methods.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(allowed, documented, "{path}");
+    }
+}
+
+/// The test above can fail: a body with too much, too little, or the wrong type is told.
+#[test]
+fn a_wrong_body_is_noticed() {
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../../docs/openapi.json")).unwrap();
+    let operation = &document["paths"]["/v1/reload"]["post"];
+    let answered = |status: u16, body: &Value| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json".replace("\r\n", "\n");
+        fault(&document, operation, &Answer { status, head, body: body.to_string() })
+    };
+    let good = json!({
+        "generation": 2, "differences": [], "needs_restart": [], "campaigns": null,
+    });
+    assert_eq!(answered(200, &good), None);
+    assert!(answered(201, &good).is_some());
+    assert!(answered(422, &good).is_some());
+    for (key, value) in
+        [("generation", json!("2")), ("needs_restart", Value::Null), ("more", json!(1))]
+    {
+        let mut bad = good.clone();
+        bad[key] = value;
+        assert!(answered(200, &bad).is_some(), "{key}");
+    }
+}

@@ -1,0 +1,255 @@
+//! The rules of the house that a machine can see. A rule that nothing executes is deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::program::root;
+
+/// Longest source file, tests included.
+const LINES_MAX: usize = 800;
+
+/// Which of our own packages each may depend on.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("units", &[]),
+    ("openrtb", &["units"]),
+    ("http-kit", &[]),
+    ("runtime", &["http-kit", "units"]),
+    ("events", &[]),
+    ("exchange-core", &["events", "openrtb", "pacer-core", "units"]),
+    (
+        "exchange-serve",
+        &[
+            "eventlog",
+            "events",
+            "exchange-core",
+            "http-kit",
+            "openrtb",
+            "pacer-core",
+            "runtime",
+            "units",
+        ],
+    ),
+    // The other side shares no protocol code with what it tests.
+    ("eventlog", &["faults"]),
+    ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
+    ("export", &[]),
+    // For tests: no binary has it.
+    ("faults", &["units"]),
+    ("pacer-core", &["faults", "units"]),
+    ("pacer-serve", &["eventlog", "pacer-core", "runtime", "units"]),
+    ("whatif", &["pacer-core", "units"]),
+    ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
+    ("testbed", &["runtime", "units"]),
+    (
+        "vickrey",
+        &[
+            "audit",
+            "exchange-core",
+            "exchange-serve",
+            "export",
+            "http-kit",
+            "openrtb",
+            "pacer-core",
+            "pacer-serve",
+            "runtime",
+            "testbed",
+            "units",
+            "whatif",
+        ],
+    ),
+    ("bench-floor", &[]),
+    ("bench-ledger", &["pacer-core", "pacer-serve", "units"]),
+    ("bench-log", &["eventlog"]),
+    ("bench-pacer", &["pacer-core", "units"]),
+];
+
+/// All that a core may be built from beside our own: pure code, no I/O, clock, thread or chance.
+const CORE_DEPENDENCIES: &[&str] = &[
+    "base64",
+    "chacha20poly1305",
+    // Tables of Unicode, compiled in.
+    "idna",
+    "libm",
+    "memchr",
+    "prost",
+    "serde",
+    "serde_json",
+    "serde_path_to_error",
+    "siphasher",
+    // Names of variants, derived when it is compiled.
+    "strum",
+    "thiserror",
+];
+
+/// What the text of a core must not contain: time, chance and the world are arguments.
+const CORE_FORBIDDEN: &[&str] = &[
+    "std::net",
+    "std::fs",
+    "std::thread",
+    "std::io",
+    "std::env",
+    "Instant",
+    "SystemTime",
+    "rand::",
+    "tokio",
+    "async ",
+    ".await",
+];
+
+/// Words that stand on unfinished work, put together so that this file does not hold them.
+fn unfinished() -> Vec<String> {
+    [["TO", "DO"], ["FIX", "ME"], ["todo", "!("], ["unimplemented", "!("]]
+        .map(|halves| halves.concat())
+        .to_vec()
+}
+
+/// Every file under `folder` with one of the extensions, build outputs apart.
+fn files(folder: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                files(&path, extensions, found);
+            }
+        } else if extensions.iter().any(|extension| name.ends_with(extension)) {
+            found.push(path);
+        }
+    }
+}
+
+fn sources(extensions: &[&str]) -> Vec<(String, String)> {
+    let root = root();
+    let mut paths = Vec::new();
+    files(&root, extensions, &mut paths);
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(&root).unwrap().to_string_lossy().into_owned(), text)
+    };
+    let mut sources: Vec<_> = paths.into_iter().map(read).collect();
+    sources.sort();
+    sources
+}
+
+fn none(problems: &[String]) {
+    assert!(problems.is_empty(), "\n  {}", problems.join("\n  "));
+}
+
+#[test]
+fn files_are_short_and_say_what_they_own() {
+    let mut problems = Vec::new();
+    for (path, text) in sources(&[".rs", ".py", ".go"]) {
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            problems.push(format!("{path}: {lines} lines, at most {LINES_MAX}"));
+        }
+        if path.ends_with(".rs") && !text.starts_with("//!") {
+            problems.push(format!("{path}: does not open with `//!`, what it owns"));
+        }
+    }
+    none(&problems);
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let words = unfinished();
+    let mut problems = Vec::new();
+    for (path, text) in sources(&[".rs", ".py", ".go", ".md", ".toml"]) {
+        for (number, line) in text.lines().enumerate() {
+            for word in words.iter().filter(|word| line.contains(word.as_str())) {
+                problems.push(format!("{path}:{}: {word}", number + 1));
+            }
+        }
+    }
+    none(&problems);
+}
+
+/// Direct dependencies of a package, those of its tests apart.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let table = toml::de::DeTable::parse(manifest).expect("a manifest is TOML").into_inner();
+    let dependencies = table.get("dependencies").and_then(|table| table.get_ref().as_table());
+    let names =
+        dependencies.map(|table| table.keys().map(|key| key.get_ref().to_string()).collect());
+    names.unwrap_or_default()
+}
+
+fn manifests() -> BTreeMap<String, BTreeSet<String>> {
+    let manifests = sources(&["Cargo.toml"]);
+    let named = manifests.into_iter().filter_map(|(path, text)| {
+        let table = toml::de::DeTable::parse(&text).expect("a manifest is TOML").into_inner();
+        let package =
+            table.get("package")?.get_ref().as_table()?.get("name")?.get_ref().as_str()?;
+        (path != "fuzz/Cargo.toml").then(|| (package.to_owned(), dependencies(&text)))
+    });
+    named.collect()
+}
+
+#[test]
+fn arrows_point_one_way() {
+    let manifests = manifests();
+    let own: BTreeSet<_> = manifests.keys().cloned().collect();
+    let known: BTreeSet<_> = ARROWS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(own, known, "every package has its arrows here");
+    let mut problems = Vec::new();
+    for (name, allowed) in ARROWS {
+        for dependency in manifests[*name].intersection(&own) {
+            if !allowed.contains(&dependency.as_str()) {
+                problems.push(format!("{name} must not depend on {dependency}"));
+            }
+        }
+    }
+    none(&problems);
+}
+
+#[test]
+fn cores_are_pure() {
+    let manifests = manifests();
+    let own: BTreeSet<_> = manifests.keys().cloned().collect();
+    let mut problems = Vec::new();
+    for core in ["units", "openrtb", "events", "exchange-core", "pacer-core"] {
+        for dependency in manifests[core].difference(&own) {
+            if !CORE_DEPENDENCIES.contains(&dependency.as_str()) {
+                problems
+                    .push(format!("{core}: {dependency} is not among what a core is built from"));
+            }
+        }
+    }
+    for (path, text) in sources(&[".rs"]) {
+        let core = [
+            "crates/units/src",
+            "crates/openrtb/src",
+            "crates/events/src",
+            "crates/exchange/core/src",
+            "crates/pacer/core/src",
+        ];
+        if !core.iter().any(|folder| path.starts_with(folder)) {
+            continue;
+        }
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for (line, word) in
+            code.flat_map(|line| CORE_FORBIDDEN.iter().map(move |word| (line, word)))
+        {
+            if line.contains(word) {
+                problems.push(format!("{path}: `{word}` in `{}`", line.trim()));
+            }
+        }
+    }
+    none(&problems);
+}
+
+#[test]
+fn every_dependency_is_explained() {
+    let page = std::fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let table = toml::de::DeTable::parse(&manifest).unwrap().into_inner();
+    let workspace = table.get("workspace").unwrap().get_ref().as_table().unwrap();
+    let listed = workspace.get("dependencies").unwrap().get_ref().as_table().unwrap();
+    let mut problems = Vec::new();
+    for (name, value) in listed {
+        let ours = value.get_ref().as_table().is_some_and(|table| table.contains_key("path"));
+        if !ours && !page.contains(&format!("| `{}` |", name.get_ref())) {
+            problems.push(format!("docs/dependencies.md does not explain `{}`", name.get_ref()));
+        }
+    }
+    none(&problems);
+}
