@@ -16,7 +16,7 @@ IMPRESSION = 0.004
 COUNTED = re.compile(
     r"#|content-type|vickrey_exchange_(auctions|bids|dsp_calls|dsp_not_asked|invalid_requests|impressions|seat_revenue"
     r"|beacons|dsp_surplus_bids|upstream_prices|upstream_payments|request_fields_dropped|reservations"
-    r"|wins_refused|house_matches_left_out|ads_unmarked|notices)(_total)?[{ ]"
+    r"|wins_refused|house_matches_left_out|ads_unmarked|notices|reservations_rejected)(_total)?[{ ]|vickrey_ledger_stray"
 )
 
 
