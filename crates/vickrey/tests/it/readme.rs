@@ -42,10 +42,11 @@ fn blocks_run_as_scripts_in_one_folder() {
     let document = "```sh\nmake test    # all of it\n```\n```toml\nnot = \"run\"\n```\n\
                     ```sh\ntest -f .gitignore && test -d target && test ! -d .git\n\
                     echo made > by-the-first\n```\n\
-                    ```sh\ncat by-the-first\nsleep 60 & pid=$!\nkill $pid && ! wait $pid\n```\n";
+                    ```sh\ncat by-the-first\nsleep 60 & pid=$!\nkill $pid && ! wait $pid\n```\n\
+                    ```sh\ntest target/release -ef target/debug\ncargo version --release\n```\n";
     let (is_good, said) = run(document, "");
     assert!(is_good, "{said}");
-    assert_eq!(said.matches(": ran in ").count(), 2, "{said}");
+    assert_eq!(said.matches(": ran in ").count(), 3, "{said}");
     assert!(said.contains("README.md:2: not run: it runs this script"), "{said}");
 }
 
