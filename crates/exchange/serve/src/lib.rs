@@ -28,7 +28,6 @@ mod till;
 mod trace;
 
 pub use config::{DnsLimits, ExchangeConfig, HouseRules, InboundLimits, RecordConfig};
-pub use exchange_core::record::CallOutcome as Outcome;
 pub use fanout::{PoolLimits, answer, inflate};
 pub use generation::{DspInForce, Generation, Reloaded};
 pub use http::AUCTION_PATH;
