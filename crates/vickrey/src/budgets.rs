@@ -260,8 +260,7 @@ impl Spent {
 
     /// Accounts and campaigns, for operators, with what `exchange` tells of them.
     pub(crate) fn api(&self, exchange: &Arc<Exchange>) -> Api {
-        let budgets = Arc::clone(&self.registry) as Arc<dyn api::Budgets>;
-        api::api(budgets, Arc::new(ExchangeLink(Arc::downgrade(exchange))))
+        api::api(Arc::clone(&self.registry), Arc::new(ExchangeLink(Arc::downgrade(exchange))))
     }
 
     /// Reads the files of accounts and campaigns anew, for whoever asks for a reload.
@@ -288,6 +287,11 @@ impl Spent {
         }
         thread.close().or_else(ended)
     }
+}
+
+/// The API of accounts and campaigns where nobody keeps them.
+pub(crate) fn unconfigured() -> Api {
+    api::unconfigured::<Shown>()
 }
 
 /// How the process ends for it.

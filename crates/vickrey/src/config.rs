@@ -12,8 +12,8 @@ use pacer_serve::BudgetsConfig;
 use pacer_serve::registry::CheckedFiles;
 use runtime::admin::AdminOptions;
 use runtime::config::{
-    Difference, Loaded, Problem, Section, Sources, default_toml, describe, json_schema,
-    load_tracked, ms, reference_markdown, secs,
+    Loaded, Problem, Section, Sources, default_toml, describe, json_schema, load_tracked, ms,
+    reference_markdown, secs,
 };
 use runtime::logging::LoggingOptions;
 use runtime::shards::ShardsOptions;
@@ -313,8 +313,7 @@ fn diff((old, new): (&Path, &Path), json: bool, out: &mut impl Write) -> anyhow:
     };
     let differences = old.differences(&new);
     if json {
-        let lines: Vec<_> = differences.iter().map(Difference::to_json).collect();
-        writeln!(out, "{}", serde_json::to_string_pretty(&lines)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&differences)?)?;
     } else {
         for difference in &differences {
             writeln!(out, "{difference}")?;

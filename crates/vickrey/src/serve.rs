@@ -11,7 +11,7 @@ use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange, ExchangeConfig, api};
 use runtime::admin::{
     Admin, CampaignFiles, ChangeAllowance, Configuration, InForce, Pages, Readiness, ReloadError,
-    ReloadSummary, configuration, document,
+    ReloadSummary, configuration,
 };
 use runtime::config::load_tracked;
 use runtime::listen::listen;
@@ -21,15 +21,12 @@ use runtime::shutdown::Shutdown;
 use runtime::traces::{self, Exporting, Tracer, TracingOptions};
 use tracing::{info, warn};
 
-use crate::budgets::{Kept, Spent};
+use crate::budgets::{self, Kept, Spent};
 use crate::config::Config;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::live::{Live, StartedWith};
 use crate::log::line::count;
-
-/// What the admin listener answers, as OpenAPI has it.
-pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -175,7 +172,7 @@ impl Operated<'_> {
         // Reloads and changes of campaigns both make generations, so they share one limit.
         let allowance = ChangeAllowance::new(config.admin.changes);
         let budgets = self.budgets.map(|budgets| budgets.api(self.exchange).limited(&allowance));
-        let budgets = budgets.unwrap_or_else(pacer_serve::api::unconfigured);
+        let budgets = budgets.unwrap_or_else(budgets::unconfigured);
         let reloader = self.budgets.map(|budgets| Box::new(budgets.reloader()) as _);
         let live = self.live.map(|live| {
             configuration(Reloading { live: live.clone(), campaigns: reloader }).limited(&allowance)
@@ -184,10 +181,7 @@ impl Operated<'_> {
             exposition,
             readiness,
             shutdown: shutdown.clone(),
-            apis: live
-                .into_iter()
-                .chain([budgets, api::api(self.exchange), document(OPENAPI)])
-                .collect(),
+            apis: live.into_iter().chain([budgets, api::api(self.exchange)]).collect(),
         };
         Admin::start(&config.admin, listener, pages)
     }

@@ -21,6 +21,7 @@
 mod allowance;
 mod configuration;
 mod host;
+mod openapi;
 mod pages;
 mod readiness;
 mod reply;
@@ -44,12 +45,12 @@ use server::Server;
 
 pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
-    CONFIGURATION, CampaignFiles, Configuration, DOCUMENT, InForce, ReloadError, ReloadSummary,
-    configuration, document,
+    CampaignFiles, Configuration, InForce, ReloadError, ReloadSummary, configuration,
 };
-pub use pages::{Pages, VITALS, Vitals};
+pub use openapi::{Operation, SchemaOf, openapi};
+pub use pages::Pages;
 pub use readiness::Readiness;
-pub use reply::{ErrorCode, Reply};
+pub use reply::{ErrorCode, ErrorField, Reply};
 pub use rfc3339::rfc3339;
 pub use route::{Api, Call, Method, Route};
 pub use server::VITALS_CONNECTIONS;
