@@ -38,6 +38,10 @@ use crate::purse::{Bank, Errands, HandoverSlot, Line, Peers, Purse, Spent};
 use crate::recording::{OpenLog, Opened, RecordError, Recording, Unrecorded};
 use crate::shard::{Shard, ShardIdentity, ShardParts};
 
+/// How long beacons and notices are gathered, to be journalled and sent together: one commit for all of
+/// them. A beacon is answered later by up to twice that, which no browser notices.
+const LINGER: Duration = Duration::from_millis(10);
+
 /// How long readiness tells of a request that was refused for overload.
 const OVERLOAD_TOLD: Duration = Duration::from_secs(10);
 
@@ -424,7 +428,7 @@ fn open_office(
     };
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
-    let times = Times { clock, linger: notices.linger, answer_timeout };
+    let times = Times { clock, linger: LINGER, answer_timeout };
     let started = Office::start(delivery, journal, client, settlements, times);
     let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
     Ok(Some(OpenOffice { office, counter, window, own_key, to_nodes }))

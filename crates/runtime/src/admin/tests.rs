@@ -23,8 +23,13 @@ struct Fixture {
 }
 
 fn start(config: &str) -> Fixture {
+    start_with(config, |_| ())
+}
+
+fn start_with(config: &str, change: impl FnOnce(&mut AdminOptions)) -> Fixture {
     let text = format!("listen = '127.0.0.1:0'\n{config}");
-    let options = parse("admin.toml", &text, AdminOptions::read).unwrap();
+    let mut options = parse("admin.toml", &text, AdminOptions::read).unwrap();
+    change(&mut options);
     let listener = listen(options.listen).unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::new(Duration::from_secs(3600));
@@ -263,7 +268,10 @@ fn a_kept_alive_connection_is_answered_again() {
 
 #[test]
 fn slow_headers_and_nonsense_are_ended() {
-    let fixture = start("header_timeout = '20ms'\nidle_timeout = '20ms'");
+    let fixture = start_with("", |options| {
+        let short = Duration::from_millis(20);
+        options.timeouts = ConnectionTimeouts { idle: short, head: short };
+    });
     // The server closes each of these by itself, or the client's patience would end the test.
     exchange(fixture.address, "GET /metrics HTTP/1.1\r\nhost:");
     exchange(fixture.address, "");
@@ -290,7 +298,7 @@ fn is_closed(mut client: &Client) -> bool {
 
 #[test]
 fn silent_connections_make_place() {
-    let fixture = start("connections_max = 2\nidle_timeout = '300s'");
+    let fixture = start("connections_max = 2");
     let silent = [connect(fixture.address), connect(fixture.address)];
     let (third, fourth) = (connect(fixture.address), connect(fixture.address));
     assert!(is_live(&third) && is_live(&fourth));
@@ -302,7 +310,7 @@ fn silent_connections_make_place() {
 /// A request under way keeps its connection; health and metrics are answered all the same.
 #[test]
 fn health_is_answered_when_all_connections_are_busy() {
-    let fixture = start("connections_max = 1\nidle_timeout = '300s'");
+    let fixture = start("connections_max = 1");
     let mut busy = connect(fixture.address);
     busy.write_all(b"PUT /v1/things/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n")
         .unwrap();
