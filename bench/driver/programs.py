@@ -39,7 +39,6 @@ listen = "127.0.0.1:0"
 PATIENT = """\
 [runtime.overload]
 wait_max = "10s"
-burst_wait_max = "10s"
 
 """
 

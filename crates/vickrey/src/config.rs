@@ -11,8 +11,8 @@ use exchange_serve::campaigns::is_strange;
 use pacer_serve::check_files;
 use pacer_serve::registry::CheckedFiles;
 use runtime::config::{
-    Difference, Loaded, Problem, Section, Sources, default_toml, describe, json_schema,
-    load_tracked, reference_markdown,
+    Loaded, Problem, Section, Sources, default_toml, describe, json_schema, load_tracked,
+    reference_markdown,
 };
 use runtime::service::{Services, ShellConfig};
 use serde_json::json;
@@ -279,8 +279,7 @@ fn diff((old, new): (&Path, &Path), json: bool, out: &mut impl Write) -> anyhow:
     };
     let differences = old.differences(&new);
     if json {
-        let lines: Vec<_> = differences.iter().map(Difference::to_json).collect();
-        writeln!(out, "{}", serde_json::to_string_pretty(&lines)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&differences)?)?;
     } else {
         for difference in &differences {
             writeln!(out, "{difference}")?;

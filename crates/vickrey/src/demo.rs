@@ -17,7 +17,6 @@ use std::time::Duration;
 use audit::LaneKind;
 use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange};
-use runtime::admin::document;
 use runtime::listen::listen;
 use runtime::service::{Shell, ShellOptions};
 use runtime::shutdown::Shutdown;
@@ -30,7 +29,6 @@ use crate::budgets::Budgeting;
 use crate::config::{read_config, services};
 use crate::exit::{Exit, Failure};
 use crate::hammer::{parse_duration, stop_on_signal};
-use crate::serve::OPENAPI;
 use summary::{Callers, Summary, Totals};
 use watch::{Load, Watched};
 
@@ -134,7 +132,6 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         file: None,
         folder: folder.path(),
         listeners: vec![callers],
-        apis: vec![document(OPENAPI)],
         shutdown: shutdown.clone(),
     };
     let shell = Shell::start(&services(), config, options).map_err(Failure::of_shell)?;

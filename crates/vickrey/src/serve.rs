@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use runtime::admin::document;
 use runtime::config::load_tracked;
 use runtime::service::{Shell, ShellFile, ShellOptions};
 use runtime::shutdown::Shutdown;
@@ -11,9 +10,6 @@ use tracing::info;
 
 use crate::config::{read_config, services};
 use crate::exit::{Exit, Failure};
-
-/// What the admin listener answers, as OpenAPI has it.
-pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -42,7 +38,6 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         file: Some(ShellFile { path, sources, digest, read: read_config, logging }),
         folder: args.config.parent().unwrap_or(Path::new("")),
         listeners: Vec::new(),
-        apis: vec![document(OPENAPI)],
         shutdown,
     };
     let shell = Shell::start(&services(), config, options).map_err(Failure::of_shell)?;

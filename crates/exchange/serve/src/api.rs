@@ -4,6 +4,7 @@
 //! It shows what is counted and granted elsewhere. The API does not keep the exchange alive: once
 //! it ends, what is asked of it is answered 503.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -12,10 +13,12 @@ use exchange_core::delivery::{Counters, LaneView};
 use exchange_core::guard::{GuardLimits, State, Status};
 use exchange_core::record::CallOutcome;
 use exchange_core::{NotAsked, ResponseFate};
-use runtime::admin::{Api, Call, ErrorCode, Method, Reply, Route, rfc3339};
+use runtime::admin::{Api, Call, ErrorCode, Method, Operation, Reply, Route, rfc3339};
 use runtime::config::masked_url;
 use runtime::metrics::{Counter, Snapshot};
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::{Map, json};
 use tracing::info;
 use units::Ppm;
 
@@ -30,41 +33,249 @@ const ERRORS_SHOWN: usize = 20;
 /// not resolve concerns one DSP.
 const NAMES_AWAITED: Duration = Duration::from_secs(10);
 
-/// Quantiles that are shown of latencies.
-const QUANTILES: [(&str, Ppm); 4] = [
-    ("p50", const { Ppm::new(500_000).expect("a share") }),
-    ("p90", const { Ppm::new(900_000).expect("a share") }),
-    ("p99", const { Ppm::new(990_000).expect("a share") }),
-    ("p99_9", const { Ppm::new(999_000).expect("a share") }),
-];
-
 /// The longest latency that is told from longer ones, in microseconds.
 const LATENCY_US_MAX: u64 = 1 << 24;
 
 /// What the exchange answers.
-pub static ROUTES: &[Route<Weak<Exchange>>] = &[
-    Route { method: Method::Get, path: "/v1/dsps", answer: |of, _| with(of, dsps) },
-    Route {
-        method: Method::Get,
-        path: "/v1/dsps/{id}",
-        answer: |of, call| with(of, |exchange| dsp(exchange, call.parameter("id"))),
-    },
-    Route {
-        method: Method::Put,
-        path: "/v1/dsps/{id}/pause",
-        answer: |of, call| with(of, |exchange| pause(exchange, call, true)),
-    },
-    Route {
-        method: Method::Delete,
-        path: "/v1/dsps/{id}/pause",
-        answer: |of, call| with(of, |exchange| pause(exchange, call, false)),
-    },
-    Route { method: Method::Get, path: "/v1/notices", answer: |of, _| with(of, notices) },
-];
+fn routes() -> Vec<Route<Weak<Exchange>>> {
+    let asked = |tag, id, summary| {
+        let ending = "The process is shutting down.";
+        Operation::new(tag, id, summary).error(ErrorCode::Unavailable, ending)
+    };
+    let of_one = |id, summary| {
+        asked("dsps", id, summary).error(ErrorCode::NotFound, "No configured DSP has this id.")
+    };
+    vec![
+        Route {
+            method: Method::Get,
+            path: "/v1/dsps",
+            answer: |of, _| with(of, dsps),
+            operation: asked("dsps", "dsps", "All DSPs.").json::<DspList>(200, "All DSPs."),
+        },
+        Route {
+            method: Method::Get,
+            path: "/v1/dsps/{id}",
+            answer: |of, call| with(of, |exchange| dsp(exchange, call.parameter("id"))),
+            operation: of_one("dsp", "One DSP.").json::<DspView>(200, "The DSP."),
+        },
+        Route {
+            method: Method::Put,
+            path: "/v1/dsps/{id}/pause",
+            answer: |of, call| with(of, |exchange| pause(exchange, call, true)),
+            operation: of_one(
+                "pause",
+                "Stops asking a DSP, until it is asked again or the process ends.",
+            )
+            .nothing("It is paused; it may have been before."),
+        },
+        Route {
+            method: Method::Delete,
+            path: "/v1/dsps/{id}/pause",
+            answer: |of, call| with(of, |exchange| pause(exchange, call, false)),
+            operation: of_one("resume", "Asks a DSP again.")
+                .nothing("It is asked; it may have been before."),
+        },
+        Route {
+            method: Method::Get,
+            path: "/v1/notices",
+            answer: |of, _| with(of, notices),
+            operation: asked("notices", "notices", "What has become of notices.")
+                .json::<NoticesView>(200, "Counts, and what is under way by DSP."),
+        },
+    ]
+}
+
+/// All DSPs, in the order of the configuration.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Dsps")]
+struct DspList {
+    generation: u64,
+    dsps: Vec<DspView>,
+}
+
+/// One DSP, over all shards. Counts are since the start, or since the DSP was configured.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Dsp")]
+struct DspView {
+    id: String,
+    url: String,
+    /// Whether an operator has paused it.
+    paused: bool,
+    breaker: BreakerView,
+    qps: QpsView,
+    in_flight: InFlightView,
+    connections: ConnectionsView,
+    latency_us: LatencyView,
+    /// Calls by outcome.
+    #[schemars(schema_with = "calls_schema")]
+    calls: CountsByLabel,
+    /// Answers with a body, by what was in it.
+    #[schemars(schema_with = "responses_schema")]
+    responses: CountsByLabel,
+    /// Requests for which it was not asked, by reason.
+    #[schemars(schema_with = "not_asked_schema")]
+    not_asked: CountsByLabel,
+    retries: u64,
+    /// Bids ignored because their response had more than are judged.
+    surplus_bids: u64,
+    late_answers: u64,
+    /// The latest first, at most 20.
+    last_errors: Vec<ErrorView>,
+}
+
+/// Whether a DSP is throttled for its errors.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Breaker")]
+struct BreakerView {
+    #[schemars(extend("enum" = ["closed", "throttled", "paused"]))]
+    state: &'static str,
+    /// Calls per second while it is throttled.
+    allowance_per_s: Option<u32>,
+    /// Above which it is throttled, in millionths; null: never.
+    error_share_max_ppm: Option<u32>,
+    /// Good results in the window.
+    good: u64,
+    /// Bad results in the window.
+    bad: u64,
+}
+
+/// Calls per second.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Qps")]
+struct QpsView {
+    /// Null: any number.
+    limit: Option<u32>,
+    /// Calls that may be made at once.
+    burst: Option<u32>,
+    /// Calls that may be made now and that no shard holds; null: calls need no token.
+    tokens_free: Option<u64>,
+    /// Those that shards hold, or have used a moment ago.
+    tokens_out: u64,
+}
+
+/// Calls under way, late ones that are still being read included.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InFlight")]
+struct InFlightView {
+    now: u64,
+    /// Null: any number.
+    max: Option<u32>,
+}
+
+/// Connections to a DSP.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Connections")]
+struct ConnectionsView {
+    open: i64,
+    opened: u64,
+}
+
+/// From request to answer, in microseconds, at most an eighth above the truth; null before the first
+/// answer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Latency")]
+struct LatencyView {
+    count: u64,
+    p50: Option<u64>,
+    p90: Option<u64>,
+    p99: Option<u64>,
+    p99_9: Option<u64>,
+}
+
+/// An error of a DSP.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DspError")]
+struct ErrorView {
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+    error: String,
+}
+
+/// What has become of notices.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Notices")]
+struct NoticesView {
+    /// Whether `[exchange.notices]` is on.
+    fired_by_us: bool,
+    counts: Option<NoticeCounts>,
+    dsps: Vec<LaneCounts>,
+}
+
+/// Notices since the start, and what there is now.
+#[derive(Serialize, JsonSchema)]
+struct NoticeCounts {
+    billing: BillingCounts,
+    best_effort: BestEffortCounts,
+    beacons: BeaconCounts,
+    tries_failed: u64,
+    in_flight: usize,
+    tokens_remembered: usize,
+}
+
+/// Billing notices.
+#[derive(Serialize, JsonSchema)]
+struct BillingCounts {
+    delivered: u64,
+    given_up: u64,
+    owed: usize,
+}
+
+/// Win and loss notices.
+#[derive(Serialize, JsonSchema)]
+struct BestEffortCounts {
+    delivered: u64,
+    failed: u64,
+    shed: u64,
+    waiting: usize,
+}
+
+/// Calls of our beacons.
+#[derive(Serialize, JsonSchema)]
+struct BeaconCounts {
+    accepted: u64,
+    duplicate: u64,
+    expired: u64,
+    busy: u64,
+    unjournalled: u64,
+}
+
+/// Notices to one DSP.
+#[derive(Serialize, JsonSchema)]
+struct LaneCounts {
+    dsp: String,
+    billing_owed: usize,
+    best_effort_waiting: usize,
+    in_flight: usize,
+    /// Since it last answered well.
+    failures: u32,
+    /// Whether it is only probed.
+    probed: bool,
+}
+
+/// Counts by label.
+type CountsByLabel = BTreeMap<&'static str, u64>;
+
+fn calls_schema(_: &mut SchemaGenerator) -> Schema {
+    counts_schema(&CallOutcome::ALL.map(CallOutcome::label))
+}
+
+fn responses_schema(_: &mut SchemaGenerator) -> Schema {
+    counts_schema(&ResponseFate::ALL.map(ResponseFate::label))
+}
+
+fn not_asked_schema(_: &mut SchemaGenerator) -> Schema {
+    counts_schema(&NotAsked::ALL.map(NotAsked::label))
+}
+
+fn counts_schema(labels: &[&str]) -> Schema {
+    let count = |label: &&str| ((*label).to_owned(), json!({ "type": "integer", "minimum": 0 }));
+    let counts: Map<_, _> = labels.iter().map(count).collect();
+    json_schema!({ "type": "object", "properties": counts, "required": labels })
+}
 
 /// Answers for `exchange` as long as it is there.
 pub fn api(exchange: &Arc<Exchange>) -> Api {
-    Api::new(Arc::downgrade(exchange), ROUTES)
+    Api::new(Arc::downgrade(exchange), routes())
 }
 
 /// A check of readiness: the names of all DSPs have been resolved once, or that has taken long
@@ -102,8 +313,8 @@ fn no_such_dsp(id: &str) -> Reply {
 fn dsps(exchange: &Exchange) -> Reply {
     let generation = exchange.generation();
     let all = 0..generation.dsps.len();
-    let dsps: Value = all.map(|index| view(exchange, &generation, index)).collect();
-    Reply::json(&json!({ "generation": generation.number, "dsps": dsps }))
+    let dsps = all.map(|index| view(exchange, &generation, index)).collect();
+    Reply::json(&DspList { generation: generation.number, dsps })
 }
 
 fn dsp(exchange: &Exchange, id: &str) -> Reply {
@@ -127,140 +338,137 @@ fn pause(exchange: &Exchange, call: &Call, paused: bool) -> Reply {
 }
 
 /// One DSP, with what all shards count of it.
-fn view(exchange: &Exchange, generation: &Generation, index: usize) -> Value {
+fn view(exchange: &Exchange, generation: &Generation, index: usize) -> DspView {
     let config = &generation.config;
     let (id, (_, _, endpoint)) = (&*config.market.dsps[index].id, &config.endpoints[index]);
     let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
     let status = exchange.guard_status(id);
+    let limits = &config.guards[index];
     let shards: Vec<&DspMetrics> = generation.dsps[index].metrics.iter().collect();
-    let mut view = json!({
-        "id": id,
-        "url": masked_url(&format!("{scheme}://{}{}", endpoint.authority, endpoint.path.expose())),
-        "connections": {
-            "open": shards.iter().map(|shard| shard.open.value()).sum::<i64>(),
-            "opened": sum(&shards, |shard| &shard.opened),
+    DspView {
+        id: id.to_owned(),
+        url: masked_url(&format!("{scheme}://{}{}", endpoint.authority, endpoint.path.expose())),
+        paused: status.map(|status| status.state) == Some(State::Paused),
+        breaker: breaker(limits, status),
+        qps: QpsView {
+            limit: limits.rate.map(|rate| rate.qps.get()),
+            burst: limits.rate.map(|rate| rate.burst.get()),
+            tokens_free: status.and_then(|status| status.level),
+            tokens_out: status.map_or(0, |status| status.outstanding),
         },
-        "latency_us": latency(&shards),
-        "calls": by_label(CallOutcome::ALL.map(|outcome| {
+        in_flight: InFlightView {
+            now: status.map_or(0, |status| status.in_flight),
+            max: limits.in_flight_max.map(std::num::NonZeroU32::get),
+        },
+        connections: ConnectionsView {
+            open: shards.iter().map(|shard| shard.open.value()).sum::<i64>(),
+            opened: sum(&shards, |shard| &shard.opened),
+        },
+        latency_us: latency(&shards),
+        calls: by_label(CallOutcome::ALL.map(|outcome| {
             (outcome.label(), sum(&shards, |shard| &shard.outcomes[outcome as usize]))
         })),
-        "responses": by_label(ResponseFate::ALL.map(|fate| {
-            (fate.label(), sum(&shards, |shard| &shard.responses[fate as usize]))
-        })),
-        "surplus_bids": sum(&shards, |shard| &shard.surplus_bids),
-        "not_asked": by_label(NotAsked::ALL.map(|reason| {
+        responses: by_label(
+            ResponseFate::ALL
+                .map(|fate| (fate.label(), sum(&shards, |shard| &shard.responses[fate as usize]))),
+        ),
+        not_asked: by_label(NotAsked::ALL.map(|reason| {
             (reason.label(), sum(&shards, |shard| &shard.not_asked[reason as usize]))
         })),
-        "retries": sum(&shards, |shard| &shard.retries),
-        "late_answers": sum(&shards, |shard| &shard.drained),
-        "last_errors": last_errors(&shards),
-    });
-    guard(&mut view, &config.guards[index], status);
-    view
+        retries: sum(&shards, |shard| &shard.retries),
+        surplus_bids: sum(&shards, |shard| &shard.surplus_bids),
+        late_answers: sum(&shards, |shard| &shard.drained),
+        last_errors: last_errors(&shards),
+    }
 }
 
-/// What it may be asked.
-fn guard(view: &mut Value, limits: &GuardLimits, status: Option<Status>) {
-    let state = status.map(|status| status.state);
-    let allowance = match state {
-        Some(State::Throttled { allowance }) => Some(allowance.get()),
-        Some(State::Closed | State::Paused) | None => None,
+fn breaker(limits: &GuardLimits, status: Option<Status>) -> BreakerView {
+    let (state, allowance_per_s) = match status.map(|status| status.state) {
+        Some(State::Closed) | None => ("closed", None),
+        Some(State::Throttled { allowance }) => ("throttled", Some(allowance.get())),
+        Some(State::Paused) => ("paused", None),
     };
-    view["paused"] = (state == Some(State::Paused)).into();
-    view["breaker"] = json!({
-        "state": match state {
-            Some(State::Closed) | None => "closed",
-            Some(State::Throttled { .. }) => "throttled",
-            Some(State::Paused) => "paused",
-        },
-        "allowance_per_s": allowance,
-        "error_share_max_ppm": limits.breaker.map(|breaker| breaker.error_share_max.get()),
-        "good": status.map_or(0, |status| status.good),
-        "bad": status.map_or(0, |status| status.bad),
-    });
-    view["qps"] = json!({
-        "limit": limits.rate.map(|rate| rate.qps.get()),
-        "burst": limits.rate.map(|rate| rate.burst.get()),
-        "tokens_free": status.and_then(|status| status.level),
-        "tokens_out": status.map_or(0, |status| status.outstanding),
-    });
-    view["in_flight"] = json!({
-        "now": status.map_or(0, |status| status.in_flight),
-        "max": limits.in_flight_max.map(std::num::NonZeroU32::get),
-    });
+    BreakerView {
+        state,
+        allowance_per_s,
+        error_share_max_ppm: limits.breaker.map(|breaker| breaker.error_share_max.get()),
+        good: status.map_or(0, |status| status.good),
+        bad: status.map_or(0, |status| status.bad),
+    }
 }
 
 fn sum(shards: &[&DspMetrics], counter: impl Fn(&DspMetrics) -> &Counter) -> u64 {
     shards.iter().fold(0, |sum, shard| sum.wrapping_add(counter(shard).value()))
 }
 
-/// Counts by label, in the order of the labels.
-fn by_label<const N: usize>(counts: [(&str, u64); N]) -> Value {
-    counts.map(|(label, count)| (label.to_owned(), Value::from(count))).into_iter().collect()
+fn by_label(counts: impl IntoIterator<Item = (&'static str, u64)>) -> CountsByLabel {
+    counts.into_iter().collect()
 }
 
-/// Quantiles in microseconds; `null` before the first answer.
-fn latency(shards: &[&DspMetrics]) -> Value {
+fn latency(shards: &[&DspMetrics]) -> LatencyView {
     let mut merged = Snapshot::default();
     shards.iter().for_each(|shard| merged.merge(&shard.latency.snapshot()));
-    let mut view = json!({ "count": merged.count() });
-    for (name, share) in QUANTILES {
-        view[name] = merged.quantile_us(share).map(|us| us.min(LATENCY_US_MAX)).into();
+    let quantile = |share| merged.quantile_us(share).map(|us| us.min(LATENCY_US_MAX));
+    LatencyView {
+        count: merged.count(),
+        p50: quantile(const { Ppm::new(500_000).expect("a share") }),
+        p90: quantile(const { Ppm::new(900_000).expect("a share") }),
+        p99: quantile(const { Ppm::new(990_000).expect("a share") }),
+        p99_9: quantile(const { Ppm::new(999_000).expect("a share") }),
     }
-    view
 }
 
 /// The last errors of all shards, the latest first.
-fn last_errors(shards: &[&DspMetrics]) -> Value {
+fn last_errors(shards: &[&DspMetrics]) -> Vec<ErrorView> {
     let mut errors: Vec<_> = shards.iter().flat_map(|shard| shard.errors.recent()).collect();
     errors.sort_by(|(one, _), (other, _)| other.cmp(one));
     let shown = errors.into_iter().take(ERRORS_SHOWN);
-    shown.map(|(at, error)| json!({ "at": rfc3339(at), "error": error })).collect()
+    shown.map(|(at, error)| ErrorView { at: rfc3339(at), error }).collect()
 }
 
 fn notices(exchange: &Exchange) -> Reply {
     let view = exchange.notices();
     let lanes = view.iter().flat_map(|view| &view.lanes);
-    Reply::json(&json!({
-        "fired_by_us": view.is_some(),
-        "counts": view.as_ref().map(|view| counts(&view.counters)),
-        "dsps": lanes.map(lane).collect::<Value>(),
-    }))
-}
-
-fn counts(counters: &Counters) -> Value {
-    json!({
-        "billing": {
-            "delivered": counters.billing_delivered,
-            "given_up": counters.billing_given_up,
-            "owed": counters.billing_owed,
-        },
-        "best_effort": {
-            "delivered": counters.best_effort_delivered,
-            "failed": counters.best_effort_failed,
-            "shed": counters.best_effort_shed,
-            "waiting": counters.best_effort_waiting,
-        },
-        "beacons": {
-            "accepted": counters.beacons_accepted,
-            "duplicate": counters.beacons_duplicate,
-            "expired": counters.beacons_expired,
-            "busy": counters.beacons_busy,
-            "unjournalled": counters.beacons_unjournalled,
-        },
-        "tries_failed": counters.tries_failed,
-        "in_flight": counters.in_flight,
-        "tokens_remembered": counters.remembered,
+    Reply::json(&NoticesView {
+        fired_by_us: view.is_some(),
+        counts: view.as_ref().map(|view| counts(&view.counters)),
+        dsps: lanes.map(lane).collect(),
     })
 }
 
-fn lane(lane: &LaneView) -> Value {
-    json!({
-        "dsp": *lane.dsp,
-        "billing_owed": lane.billing_owed,
-        "best_effort_waiting": lane.best_effort_waiting,
-        "in_flight": lane.in_flight,
-        "failures": lane.failures,
-        "probed": lane.probed,
-    })
+fn counts(counters: &Counters) -> NoticeCounts {
+    NoticeCounts {
+        billing: BillingCounts {
+            delivered: counters.billing_delivered,
+            given_up: counters.billing_given_up,
+            owed: counters.billing_owed,
+        },
+        best_effort: BestEffortCounts {
+            delivered: counters.best_effort_delivered,
+            failed: counters.best_effort_failed,
+            shed: counters.best_effort_shed,
+            waiting: counters.best_effort_waiting,
+        },
+        beacons: BeaconCounts {
+            accepted: counters.beacons_accepted,
+            duplicate: counters.beacons_duplicate,
+            expired: counters.beacons_expired,
+            busy: counters.beacons_busy,
+            unjournalled: counters.beacons_unjournalled,
+        },
+        tries_failed: counters.tries_failed,
+        in_flight: counters.in_flight,
+        tokens_remembered: counters.remembered,
+    }
+}
+
+fn lane(lane: &LaneView) -> LaneCounts {
+    LaneCounts {
+        dsp: lane.dsp.to_string(),
+        billing_owed: lane.billing_owed,
+        best_effort_waiting: lane.best_effort_waiting,
+        in_flight: lane.in_flight,
+        failures: lane.failures,
+        probed: lane.probed,
+    }
 }

@@ -51,14 +51,10 @@ pub struct ExchangeConfig {
     pub house: exchange_core::house::Limits,
     /// Limits on connections to DSPs.
     pub pool: PoolLimits,
-    /// How long what a name resolves to is trusted, whatever its own TTL says.
-    pub dns: DnsLimits,
     /// Whether no bid is answered with 200 and `nbr` instead of 204.
     pub explain_no_bid: bool,
     /// What a request is answered that the exchange has no time for.
     pub overload_answer: OverloadAnswer,
-    /// Smallest answer that is compressed for a caller that prefers that.
-    pub gzip_bytes_min: usize,
     /// Whether the market's tie key was drawn, for want of a configured one.
     pub tie_key_is_drawn: bool,
     /// What the rules need.
@@ -122,15 +118,6 @@ impl InboundLimits {
     }
 }
 
-/// Bounds of how long a resolved name is trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DnsLimits {
-    /// At least this long, and the pause after a failure.
-    pub ttl_min: Duration,
-    /// At most this long.
-    pub ttl_max: Duration,
-}
-
 /// What `[exchange]` itself holds.
 struct Own {
     listen: SocketAddr,
@@ -140,10 +127,8 @@ struct Own {
     inbound: InboundLimits,
     house: exchange_core::house::Limits,
     pool: PoolLimits,
-    dns: DnsLimits,
     explain_no_bid: bool,
     overload_answer: OverloadAnswer,
-    gzip_bytes_min: usize,
     pricing: terms::Pricing,
     tie_key: Option<TieKey>,
     supply_chain: Option<SupplyChainNode>,
@@ -186,10 +171,8 @@ impl ExchangeConfig {
             inbound: own.inbound,
             house: own.house,
             pool: own.pool,
-            dns: own.dns,
             explain_no_bid: own.explain_no_bid,
             overload_answer: own.overload_answer,
-            gzip_bytes_min: own.gzip_bytes_min,
             tie_key_is_drawn: own.tie_key.is_none(),
             market: Market {
                 dsps,
@@ -290,12 +273,6 @@ impl Own {
                 &[("unavailable", OverloadAnswer::Unavailable), ("no_bid", OverloadAnswer::NoBid)],
                 "How requests are refused under overload (see [runtime.overload]): unavailable (503) or no_bid.",
             ),
-            gzip_bytes_min: s.bytes(
-                "gzip_bytes_min",
-                "1KiB",
-                ..=1024 * 1024 * 1024,
-                "Smallest answer that is compressed for a caller whose `accept-encoding` prefers gzip.",
-            ),
             pricing: terms::Pricing::read(s, rates),
             tie_key: read_tie_key(s),
             supply_chain: s.table(
@@ -314,7 +291,6 @@ impl Own {
                 house::read_limits,
             ),
             pool: s.section("pool", "Connections to DSPs, by DSP and shard.", read_pool),
-            dns: s.section("dns", "Host names of DSPs.", read_dns),
             breaker: s.section(
                 "breaker",
                 "When a DSP that fails is only probed.",
@@ -395,13 +371,9 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             1..=65_536_usize,
             "Most connections to one DSP from one shard, and calls that wait for one; others are not made.",
         ),
-        opening_max: s.integer(
-            "opening_max",
-            8,
-            1..=65_536_usize,
-            "Most of them being opened at once, and one more for every four that are open.",
-        ),
-        handshake_share: read_handshake_share(s),
+        // And one more for every four that are open: a start does not flood a DSP, and a pool doubles soon.
+        opening_max: 8,
+        handshake_share: HANDSHAKE_SHARE,
         connect_timeout: s.duration(
             "connect_timeout",
             "1s",
@@ -414,72 +386,20 @@ fn read_pool(s: &mut Section<'_>) -> PoolLimits {
             ms(100)..=secs(3600),
             "Idle connections are closed after this long.",
         ),
-        drain_timeout: s.duration(
-            "drain_timeout",
-            "1s",
-            ms(0)..=secs(60),
-            "How long after its auction a late answer may come before its connection is closed.",
-        ),
-        backoff: read_backoff(s),
-        crumbs_max: s.integer(
-            "crumbs_max",
-            32,
-            0..=1_000_000_u32,
-            "How many reads of an unfinished answer may bring fewer than 256 bytes; with more it is \
-             cut off.",
-        ),
+        // An answer that is later still does not come: its connection is better opened anew.
+        drain_timeout: secs(1),
+        backoff: BACKOFF,
+        // Of fewer than 256 bytes each: an answer of 64 KiB comes in 45 packets, nearly all of them full.
+        crumbs_max: 32,
     }
 }
 
-fn read_handshake_share(s: &mut Section<'_>) -> Ppm {
-    const LEAST: Ppm = Ppm::new(10_000).expect("1 % is a share");
-    let share = s.ppm(
-        "handshake_share",
-        "25%",
-        "Most of a shard's time that TLS handshakes with DSPs may take, at least 1%; calls wait.",
-    );
-    if share < LEAST {
-        let value = format!("\"{}ppm\"", share.get());
-        s.problem("handshake_share", value, "leaves TLS no time to connect; 1% is the least");
-    }
-    share
-}
+/// What TLS handshakes with DSPs may take of a shard's time: a start opens connections soon, and three
+/// quarters are left for auctions meanwhile.
+const HANDSHAKE_SHARE: Ppm = Ppm::new(250_000).expect("25 % is a share");
 
-fn read_backoff(s: &mut Section<'_>) -> Backoff {
-    Backoff {
-        barren_max: s.integer(
-            "barren_max",
-            2,
-            0..=1_000_000_u32,
-            "Connections to an address that may end in a row without an answer; with one more it \
-             backs off, as if none could be opened.",
-        ),
-        min: s.duration(
-            "backoff_min",
-            "50ms",
-            ms(1)..=secs(60),
-            "Pause after a failed attempt to connect; it doubles with each further one.",
-        ),
-        max: s.duration("backoff_max", "5s", ms(1)..=secs(600), "Longest such pause."),
-    }
-}
-
-fn read_dns(s: &mut Section<'_>) -> DnsLimits {
-    DnsLimits {
-        ttl_min: s.duration(
-            "ttl_min",
-            "5s",
-            ms(100)..=secs(3600),
-            "A name is resolved again after its TTL, but not sooner than this.",
-        ),
-        ttl_max: s.duration(
-            "ttl_max",
-            "5m",
-            ms(100)..=secs(86_400),
-            "A name is resolved again at least this often.",
-        ),
-    }
-}
+/// A DSP that restarts is found within seconds, and one that is gone costs next to nothing.
+const BACKOFF: Backoff = Backoff { barren_max: 2, min: ms(50), max: secs(5) };
 
 fn read_supply_chain(s: &mut Section<'_>) -> SupplyChainNode {
     SupplyChainNode {

@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-use crate::config::DnsLimits;
 use crate::fanout::Addresses;
 
 /// A name to keep resolved.
@@ -26,10 +25,18 @@ pub struct Name {
     pub addresses: Addresses,
 }
 
+/// A name is resolved again after its TTL, but not sooner than this, nor after a failure: a TTL of
+/// nothing must not keep a name server busy.
+const TTL_MIN: Duration = Duration::from_secs(5);
+
+/// A name is resolved again at least this often: where a DSP moves in a hurry it is followed in minutes,
+/// whatever TTL it had said.
+const TTL_MAX: Duration = Duration::from_secs(300);
+
 /// The thread that resolves; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Resolver {
-    wanted: mpsc::UnboundedSender<(Vec<Name>, DnsLimits)>,
+    wanted: mpsc::UnboundedSender<Vec<Name>>,
 }
 
 impl Resolver {
@@ -49,17 +56,17 @@ impl Resolver {
 
     /// Keeps these names resolved, and no others any more. One reload sends one list, so the
     /// channel holds as many as an operator can write.
-    pub fn keep(&self, names: Vec<Name>, limits: DnsLimits) {
+    pub fn keep(&self, names: Vec<Name>) {
         // The thread ends only after this does.
-        let _ = self.wanted.send((names, limits));
+        let _ = self.wanted.send(names);
     }
 }
 
 /// Each list replaces the one before.
-async fn follow(mut told: mpsc::UnboundedReceiver<(Vec<Name>, DnsLimits)>) {
+async fn follow(mut told: mpsc::UnboundedReceiver<Vec<Name>>) {
     let mut running = JoinSet::new();
     let mut resolver = None;
-    while let Some((names, limits)) = told.recv().await {
+    while let Some(names) = told.recv().await {
         running.abort_all();
         if names.is_empty() {
             continue;
@@ -73,7 +80,7 @@ async fn follow(mut told: mpsc::UnboundedReceiver<(Vec<Name>, DnsLimits)>) {
         }
         let Some(resolver) = &resolver else { continue };
         for (host, names) in by_host(names) {
-            running.spawn(keep(resolver.clone(), host, names, limits));
+            running.spawn(keep(resolver.clone(), host, names));
         }
     }
 }
@@ -107,7 +114,7 @@ impl Lookup for TokioResolver {
 }
 
 /// Resolves one host for ever.
-async fn keep(mut resolver: impl Lookup, host: String, names: Vec<Name>, limits: DnsLimits) {
+async fn keep(mut resolver: impl Lookup, host: String, names: Vec<Name>) {
     let mut failed = false;
     loop {
         let pause = match resolver.lookup(&host).await {
@@ -133,7 +140,7 @@ async fn keep(mut resolver: impl Lookup, host: String, names: Vec<Name>, limits:
                 Duration::ZERO
             }
         };
-        tokio::time::sleep(pause.clamp(limits.ttl_min, limits.ttl_max.max(limits.ttl_min))).await;
+        tokio::time::sleep(pause.clamp(TTL_MIN, TTL_MAX)).await;
     }
 }
 
@@ -177,9 +184,7 @@ mod tests {
                 ],
                 asked,
             );
-            let second = Duration::from_secs(1);
-            let limits = DnsLimits { ttl_min: second, ttl_max: 60 * second };
-            tokio::spawn(keep(answers, name.host.clone(), vec![name], limits));
+            tokio::spawn(keep(answers, name.host.clone(), vec![name]));
             let mut after = Vec::new();
             for _ in 0..4 {
                 let before = tokio::time::Instant::now();
@@ -193,9 +198,9 @@ mod tests {
             }
             let want = [
                 (0, vec![ip(1)]),
-                (1, vec![ip(1)]), // The TTL of nothing is held to `ttl_min`; the failure keeps it.
-                (1, vec![ip(2), ip(3)]),
-                (60, vec![ip(2), ip(3)]), // An hour is held to `ttl_max`.
+                (5, vec![ip(1)]), // The TTL of nothing is held to the least; the failure keeps it.
+                (5, vec![ip(2), ip(3)]),
+                (300, vec![ip(2), ip(3)]), // An hour is held to the most.
             ];
             assert_eq!(after, want);
             assert_eq!(addresses.current()[0].port(), 443);

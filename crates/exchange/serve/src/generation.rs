@@ -307,7 +307,6 @@ impl Generations {
     }
 
     fn resolve(&self) {
-        let generation = self.current();
         let names = self.known.values().filter_map(|known| {
             let (host, port, _) = &known.reached;
             if host.parse::<std::net::IpAddr>().is_ok() {
@@ -316,7 +315,7 @@ impl Generations {
             let addresses = known.endpoint.addresses.clone();
             Some(Name { host: host.clone(), port: *port, addresses })
         });
-        self.resolver.keep(names.collect(), generation.config.dns);
+        self.resolver.keep(names.collect());
     }
 }
 
@@ -419,8 +418,7 @@ fn restart_of_notices(
 ) -> Option<&'static str> {
     let fixed = |notices: &NoticesConfig| {
         let trusted = notices.authorities.clone();
-        let of_nodes = notices.node_connections_max;
-        (notices.calls.clone(), trusted, notices.policy, (notices.linger, of_nodes))
+        (notices.calls.clone(), trusted, notices.policy, notices.node_connections_max)
     };
     (office.map(fixed) != after.map(fixed)).then_some("exchange.notices")
 }
@@ -530,9 +528,7 @@ mod tests {
             format!("[record]\n[exchange.notices]\nurl = \"https://exchange.example/n/\"\n{keys}\n")
         };
         let mut all = generations(&notices(""));
-        for keys in
-            ["linger = \"1ms\"", "retries = 9", "timeout = \"1s\"", "node_connections_max = 1"]
-        {
+        for keys in ["retries = 9", "timeout = \"1s\"", "node_connections_max = 1"] {
             assert_eq!(
                 all.replace(config(&notices(keys))).unwrap().needs_restart,
                 ["exchange.notices"],

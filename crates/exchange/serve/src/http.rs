@@ -191,13 +191,17 @@ fn no_content() -> Response<Full<Bytes>> {
     response
 }
 
+/// Smallest answer that is compressed for a caller that prefers that: a smaller one, with its head, fits
+/// one packet as it is.
+const GZIP_BYTES_MIN: usize = 1024;
+
 fn answer(
     reply: Reply,
     config: &ExchangeConfig,
     (shard, prefers_gzip): (&Rc<Shard>, bool),
 ) -> Response<Full<Bytes>> {
     let negotiated = |body: String| {
-        let is_compressed = prefers_gzip && body.len() >= config.gzip_bytes_min;
+        let is_compressed = prefers_gzip && body.len() >= GZIP_BYTES_MIN;
         negotiated(body, is_compressed)
     };
     match reply {

@@ -27,8 +27,8 @@ mod shard;
 mod till;
 mod trace;
 
-pub use config::{DnsLimits, ExchangeConfig, HouseRules, InboundLimits, RecordConfig};
-pub use fanout::{PoolLimits, answer, inflate};
+pub use config::{ExchangeConfig, HouseRules, InboundLimits, RecordConfig};
+pub use fanout::{Backoff, PoolLimits, answer, inflate};
 pub use generation::{DspInForce, Generation, Reloaded};
 pub use http::AUCTION_PATH;
 pub use metrics::{DspMetrics, ExchangeMetrics, PurseMetrics, SeatMetrics};

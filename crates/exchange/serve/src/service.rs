@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use eventlog::lane::{Log, State};
 use exchange_core::guard::Status;
@@ -50,6 +51,9 @@ pub const BUDGETS: Port<Budgets> = Port::new("budgets");
 
 /// Fewest connections to DSPs that a start is worth; each shard needs at least one for each DSP.
 const OUTBOUND_MIN: u64 = 16;
+/// How long beacons and notices are gathered, to be journalled and sent together: one commit for all of
+/// them. A beacon is answered later by up to twice that, which no browser notices.
+const LINGER: Duration = Duration::from_millis(10);
 
 /// A running exchange.
 #[derive(Debug)]
@@ -572,7 +576,7 @@ fn open_office(
     let client = move || Client::new(&calls, calls.public(), Arc::new(SystemNames::new()), tls);
     let delivery = replay.finish(clock.now());
     let answer_timeout = notices.policy.answer_timeout.mul_f64(0.9);
-    let times = Times { clock, linger: notices.linger, answer_timeout };
+    let times = Times { clock, linger: LINGER, answer_timeout };
     let started = Office::start(delivery, journal, client, settlements, times);
     let (office, counter, window) = started.map_err(ExchangeError::Thread)?;
     Ok(Some(OpenOffice { office, counter, window, own_key, to_nodes }))

@@ -141,7 +141,7 @@ impl<R: Rules> Service for Pacer<R> {
     }
 
     fn absent() -> Vec<Api> {
-        vec![api::unconfigured()]
+        vec![api::unconfigured::<R>()]
     }
 
     /// Opens the ledger, reads all accounts and campaigns, and tells the ledger of them.

@@ -1,16 +1,18 @@
-//! The configuration over HTTP: what is in force, and reading it anew. And the document that
-//! describes all of the API.
+//! The configuration over HTTP: what is in force, and reading it anew.
 //!
 //! It must not know what is configured: whoever holds the configuration is a [`Configuration`].
 
 use std::time::SystemTime;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
+use super::openapi::Operation;
 use super::reply::{ErrorCode, Reply};
 use super::rfc3339::rfc3339;
 use super::route::{Api, Method, Route};
-use crate::config::{Difference, Problem, Problems};
+use crate::config::{Difference, DifferenceView, Problem, Problems};
 
 /// Who holds the configuration.
 pub trait Configuration: Send + Sync {
@@ -85,118 +87,164 @@ pub enum ReloadError {
 }
 
 /// The configuration and its reload.
-pub static CONFIGURATION: &[Route<Box<dyn Configuration>>] = &[
-    Route {
-        method: Method::Get,
-        path: "/v1/config",
-        answer: |configuration, _| show(&configuration.in_force()),
-    },
-    Route {
-        method: Method::Post,
-        path: "/v1/reload",
-        answer: |configuration, _| reloaded(configuration.reload()),
-    },
-];
+fn routes() -> Vec<Route<Box<dyn Configuration>>> {
+    const TAG: &str = "configuration";
+    vec![
+        Route {
+            method: Method::Get,
+            path: "/v1/config",
+            answer: |configuration, _| show(configuration.in_force()),
+            operation: Operation::new(TAG, "config", "The configuration in force, secrets masked.")
+                .json::<ConfigurationView>(200, "The configuration in force."),
+        },
+        Route {
+            method: Method::Post,
+            path: "/v1/reload",
+            answer: |configuration, _| reloaded(configuration.reload()),
+            operation: Operation::new(
+                TAG,
+                "reload",
+                "Reads the configuration and the files of accounts and campaigns anew, and puts each in \
+                 force if something has changed and nothing is wrong with it.",
+            )
+            .json::<ReloadView>(
+                200,
+                "All is in force. Without a change of the configuration its generation is the same as \
+                 before.",
+            )
+            .error_with::<InvalidConfiguration>(
+                ErrorCode::InvalidConfiguration,
+                "The configuration has problems (`invalid_configuration`): nothing was changed.",
+            )
+            .error_with::<InvalidCampaignFiles>(
+                ErrorCode::InvalidCampaignFiles,
+                "The files of accounts and campaigns have (`invalid_campaign_files`): what they said \
+                 before stays in force, and the configuration is in force.",
+            )
+            .error(
+                ErrorCode::Unavailable,
+                "The process is shutting down, or what the files of campaigns say cannot be kept now.",
+            ),
+        },
+    ]
+}
 
-/// The document of the API.
-pub static DOCUMENT: &[Route<&'static str>] = &[Route {
-    method: Method::Get,
-    path: "/v1/openapi.json",
-    answer: |document, _| Reply::json_text(document),
-}];
+/// The configuration in force.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Configuration")]
+struct ConfigurationView {
+    /// Counts the configurations that were taken over, from 1.
+    generation: u64,
+    #[schemars(extend("format" = "date-time"))]
+    loaded_at: String,
+    /// The main file.
+    file: String,
+    /// Keys of it that take effect at the next start only.
+    needs_restart: Vec<String>,
+    /// Every key with its value, nested as in the file; null for what is absent and has no default,
+    /// `"***"` for secrets.
+    #[schemars(with = "Map<String, Value>")]
+    configuration: Value,
+}
+
+/// What was taken over.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Reloaded")]
+struct ReloadView {
+    #[serde(flatten)]
+    taken: ReloadChanges,
+    /// What reading the files of accounts and campaigns anew has done; null without `[budgets]`.
+    campaigns: Option<FileCounts>,
+}
+
+/// What reading the configuration has changed.
+#[derive(Serialize, JsonSchema)]
+struct ReloadChanges {
+    generation: u64,
+    #[schemars(with = "Vec<DifferenceView>")]
+    differences: Vec<Difference>,
+    /// Keys that differ from what the process was started with, and take effect at the next start
+    /// only.
+    needs_restart: Vec<String>,
+}
+
+/// How many definitions of files have changed.
+#[derive(Serialize, JsonSchema)]
+struct FileCounts {
+    created: usize,
+    changed: usize,
+    removed: usize,
+}
+
+/// Members of the error of a configuration with problems.
+#[derive(Serialize, JsonSchema)]
+struct InvalidConfiguration {
+    /// Problems, those that are not listed included.
+    count: usize,
+    problems: Vec<Problem>,
+}
+
+/// Members of the error of files of accounts and campaigns with problems.
+#[derive(Serialize, JsonSchema)]
+struct InvalidCampaignFiles {
+    #[serde(flatten)]
+    problems: InvalidConfiguration,
+    #[serde(flatten)]
+    taken: ReloadChanges,
+}
 
 /// Answers for `configuration`.
 pub fn configuration(configuration: impl Configuration + 'static) -> Api {
     let configuration: Box<dyn Configuration> = Box::new(configuration);
-    Api::new(configuration, CONFIGURATION)
+    Api::new(configuration, routes())
 }
 
-/// Shows an OpenAPI document, as JSON.
-pub fn document(document: &'static str) -> Api {
-    Api::new(document, DOCUMENT)
-}
-
-fn show(in_force: &InForce) -> Reply {
-    Reply::json(&json!({
-        "generation": in_force.generation,
-        "loaded_at": rfc3339(in_force.loaded_at),
-        "file": in_force.file,
-        "needs_restart": in_force.needs_restart,
-        "configuration": in_force.effective,
-    }))
+fn show(in_force: InForce) -> Reply {
+    let InForce { generation, loaded_at, file, effective, needs_restart } = in_force;
+    let (loaded_at, configuration) = (rfc3339(loaded_at), effective);
+    Reply::json(&ConfigurationView { generation, loaded_at, file, needs_restart, configuration })
 }
 
 fn reloaded(outcome: Result<ReloadSummary, ReloadError>) -> Reply {
-    match outcome {
-        Ok(ReloadSummary {
-            campaigns: Some(CampaignFiles::Refused(problems)),
-            generation,
-            differences,
-            needs_restart,
-        }) => refused(&problems, generation, (&differences, &needs_restart)),
-        Ok(ReloadSummary { campaigns: Some(CampaignFiles::Unavailable(why)), .. }) => {
+    let ReloadSummary { generation, differences, needs_restart, campaigns } = match outcome {
+        Ok(summary) => summary,
+        Err(ReloadError::Unavailable(why)) => return Reply::error(ErrorCode::Unavailable, &why),
+        Err(ReloadError::Invalid(problems)) => {
+            let (count, file) = (problems.count(), problems.file());
+            let found = counted(count);
+            let message = format!("{found} in {file}; the old configuration stays in force");
+            let problems = problems.iter().cloned().collect();
+            let members = InvalidConfiguration { count, problems };
+            return Reply::error_with(ErrorCode::InvalidConfiguration, &message, members);
+        }
+    };
+    let taken = ReloadChanges { generation, differences, needs_restart };
+    let campaigns = match campaigns {
+        None => None,
+        Some(CampaignFiles::Taken { created, changed, removed }) => {
+            Some(FileCounts { created, changed, removed })
+        }
+        Some(CampaignFiles::Refused(problems)) => {
+            let count = problems.len();
+            let message = format!(
+                "the configuration is in force, as generation {generation}; {} in the files of \
+                 accounts and campaigns; what they defined before stays in force",
+                counted(count)
+            );
+            let problems = InvalidConfiguration { count, problems };
+            let members = InvalidCampaignFiles { problems, taken };
+            return Reply::error_with(ErrorCode::InvalidCampaignFiles, &message, members);
+        }
+        Some(CampaignFiles::Unavailable(why)) => {
             let message = format!(
                 "the configuration is in force; the files of accounts and campaigns are not: {why}"
             );
-            Reply::error(ErrorCode::Unavailable, &message)
+            return Reply::error(ErrorCode::Unavailable, &message);
         }
-        Ok(summary) => Reply::json(&json!({
-            "generation": summary.generation,
-            "differences": summary.differences.iter().map(Difference::to_json).collect::<Value>(),
-            "needs_restart": summary.needs_restart,
-            "campaigns": summary.campaigns.as_ref().map(taken),
-        })),
-        Err(ReloadError::Unavailable(why)) => Reply::error(ErrorCode::Unavailable, &why),
-        Err(ReloadError::Invalid(problems)) => {
-            let (count, file) = (problems.count(), problems.file());
-            let noun = if count == 1 { "problem" } else { "problems" };
-            let message = format!("{count} {noun} in {file}; the old configuration stays in force");
-            let listed: Value = problems.iter().map(problem).collect();
-            let members = json!({ "count": count, "problems": listed });
-            Reply::error_with(ErrorCode::InvalidConfiguration, &message, members)
-        }
-    }
+    };
+    Reply::json(&ReloadView { taken, campaigns })
 }
 
-/// The reply where the files of accounts and campaigns are refused, though the configuration is not.
-fn refused(
-    problems: &[Problem],
-    generation: u64,
-    (differences, needs_restart): (&[Difference], &[String]),
-) -> Reply {
-    let count = problems.len();
-    let noun = if count == 1 { "problem" } else { "problems" };
-    let message = format!(
-        "the configuration is in force, as generation {generation}; {count} {noun} in the files of \
-         accounts and campaigns; what they defined before stays in force"
-    );
-    let listed: Value = problems.iter().map(problem).collect();
-    let members = json!({
-        "count": count,
-        "problems": listed,
-        "generation": generation,
-        "differences": differences.iter().map(Difference::to_json).collect::<Value>(),
-        "needs_restart": needs_restart,
-    });
-    Reply::error_with(ErrorCode::InvalidCampaignFiles, &message, members)
-}
-
-fn taken(files: &CampaignFiles) -> Value {
-    match files {
-        CampaignFiles::Taken { created, changed, removed } => {
-            json!({ "created": created, "changed": changed, "removed": removed })
-        }
-        CampaignFiles::Refused(_) | CampaignFiles::Unavailable(_) => Value::Null,
-    }
-}
-
-fn problem(problem: &Problem) -> Value {
-    json!({
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "key": problem.key,
-        "value": problem.value,
-        "remedy": problem.remedy,
-    })
+fn counted(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "problem" } else { "problems" })
 }

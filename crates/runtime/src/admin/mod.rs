@@ -21,6 +21,7 @@
 mod allowance;
 mod configuration;
 mod host;
+mod openapi;
 mod pages;
 mod readiness;
 mod reply;
@@ -38,24 +39,27 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use crate::config::{Optional, Secret, Section, ms, secs};
+use crate::config::{Optional, Secret, Section, secs};
 use crate::shards::ConnectionTimeouts;
 use server::Server;
 
 pub use allowance::{ChangeAllowance, ChangeLimits};
 pub use configuration::{
-    CONFIGURATION, CampaignFiles, Configuration, DOCUMENT, InForce, ReloadError, ReloadSummary,
-    configuration, document,
+    CampaignFiles, Configuration, InForce, ReloadError, ReloadSummary, configuration,
 };
-pub use pages::{Pages, VITALS, Vitals};
+pub use openapi::{Operation, SchemaOf, openapi};
+pub use pages::Pages;
 pub use readiness::Readiness;
-pub use reply::{ErrorCode, Reply};
+pub use reply::{ErrorCode, ErrorField, Reply};
 pub use rfc3339::rfc3339;
 pub use route::{Api, Call, Method, Route};
 pub use server::VITALS_CONNECTIONS;
 
 /// Least letters of a token: what is shorter is guessed.
 const TOKEN_BYTES_MIN: usize = 16;
+
+/// Between two requests a scraper's connection stays open; a head of operators comes at once.
+const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts { idle: secs(60), head: secs(10) };
 
 /// Where the admin listener is, and what it bears.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,20 +101,7 @@ impl AdminOptions {
                  that is idle for longest. Where all are busy, 8 more are taken for health and \
                  metrics alone.",
             ),
-            timeouts: ConnectionTimeouts {
-                idle: s.duration(
-                    "idle_timeout",
-                    "60s",
-                    ms(1)..=secs(300),
-                    "Longest wait for the next request on an open connection.",
-                ),
-                head: s.duration(
-                    "header_timeout",
-                    "10s",
-                    ms(1)..=secs(300),
-                    "Longest wait for the headers of a request from their first byte.",
-                ),
-            },
+            timeouts: TIMEOUTS,
             hosts: s
                 .texts(
                     "hosts",

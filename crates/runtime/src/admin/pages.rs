@@ -1,11 +1,15 @@
-//! What every process shows of itself: health and metrics.
+//! What every process shows of itself: health, metrics, and the document of all that it answers.
 //!
 //! It must not know any service: they add metrics and checks.
 
-use hyper::StatusCode;
+use std::sync::{Arc, OnceLock};
 
+use hyper::StatusCode;
+use serde_json::{Map, Value};
+
+use super::openapi::{Operation, openapi};
 use super::readiness::Readiness;
-use super::reply::Reply;
+use super::reply::{Reply, TEXT};
 use super::route::{Api, Call, Method, Route};
 use crate::metrics::{Exposition, Format};
 use crate::shutdown::Shutdown;
@@ -32,18 +36,64 @@ pub struct Vitals {
 }
 
 /// Health and metrics.
-pub static VITALS: &[Route<Vitals>] = &[
-    Route { method: Method::Get, path: "/health/live", answer: |_, _| ok("live") },
-    Route { method: Method::Get, path: "/health/ready", answer: |vitals, _| vitals.ready() },
-    Route { method: Method::Get, path: "/metrics", answer: |vitals, call| vitals.metrics(call) },
-];
+fn vitals() -> Vec<Route<Vitals>> {
+    vec![
+        Route {
+            method: Method::Get,
+            path: "/health/live",
+            answer: |_, _| ok("live"),
+            operation: Operation::new("health", "live", "Whether the process answers.").text(
+                200,
+                TEXT,
+                "The process is alive.",
+            ),
+        },
+        Route {
+            method: Method::Get,
+            path: "/health/ready",
+            answer: |vitals, _| vitals.ready(),
+            operation: Operation::new("health", "ready", "Whether the process may be sent traffic.")
+                .text(
+                    200,
+                    TEXT,
+                    "The process may be sent traffic. The text is `ready`, or `degraded` with what \
+                     operators should know, such as a disk that fails or files of campaigns that are \
+                     refused.",
+                )
+                .text(503, TEXT, "Not yet, or no longer. The text names the checks that fail."),
+        },
+        Route {
+            method: Method::Get,
+            path: "/metrics",
+            answer: |vitals, call| vitals.metrics(call),
+            operation: Operation::new("metrics", "metrics", "All metrics, for Prometheus.")
+                .text(200, Format::PrometheusText.media_type(), "Prometheus text,")
+                .text(200, Format::OpenMetrics.media_type(), "or OpenMetrics where `accept` prefers it."),
+        },
+    ]
+}
+
+/// The document of the API.
+fn document() -> Vec<Route<Arc<OnceLock<Value>>>> {
+    vec![Route {
+        method: Method::Get,
+        path: "/v1/openapi.json",
+        answer: |document, _| Reply::json(&document.get()),
+        operation: Operation::new("document", "openapi", "This document.")
+            .json::<Map<String, Value>>(200, "This document."),
+    }]
+}
 
 impl Pages {
-    /// All that is answered: health and metrics first.
+    /// All that is answered: health and metrics first, the document of all of it last.
     pub(super) fn into_apis(self) -> Vec<Api> {
         let Self { exposition, readiness, shutdown, apis } = self;
-        let vitals = Api::new(Vitals { exposition, readiness, shutdown }, VITALS);
-        [vitals].into_iter().chain(apis).collect()
+        let vitals = Api::new(Vitals { exposition, readiness, shutdown }, vitals());
+        let written = Arc::new(OnceLock::new());
+        let document = Api::new(Arc::clone(&written), document());
+        let apis: Vec<Api> = [vitals].into_iter().chain(apis).chain([document]).collect();
+        written.get_or_init(|| openapi(&apis));
+        apis
     }
 }
 

@@ -9,13 +9,15 @@ use hyper::header::{
     RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{Response, StatusCode};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// What is wrong, as programs tell it apart. In the order of precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// 421: the request is for a host that is not ours.
     MisdirectedRequest,
@@ -42,6 +44,7 @@ pub enum ErrorCode {
     /// 412: the resource is not at the version that was named.
     PreconditionFailed,
     /// 422: the key was sent before, with another body.
+    #[serde(rename = "idempotency_key_reused")]
     KeyReused,
     /// 422: what was sent has problems, all of which are told, and nothing was changed.
     InvalidDefinition,
@@ -59,31 +62,6 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// As answers have it.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::MisdirectedRequest => "misdirected_request",
-            Self::Unauthorized => "unauthorized",
-            Self::NotFound => "not_found",
-            Self::NotConfigured => "not_configured",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::BadRequest => "bad_request",
-            Self::CrossOrigin => "cross_origin",
-            Self::BodyTooLarge => "body_too_large",
-            Self::BodyTimeout => "body_timeout",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::Conflict => "conflict",
-            Self::PreconditionFailed => "precondition_failed",
-            Self::KeyReused => "idempotency_key_reused",
-            Self::InvalidDefinition => "invalid_definition",
-            Self::TooManyRequests => "too_many_requests",
-            Self::Unavailable => "unavailable",
-            Self::InvalidConfiguration => "invalid_configuration",
-            Self::InvalidCampaignFiles => "invalid_campaign_files",
-            Self::Defect => "defect",
-        }
-    }
-
     /// The status of an answer with it.
     pub const fn status(self) -> StatusCode {
         match self {
@@ -109,6 +87,40 @@ impl ErrorCode {
     }
 }
 
+/// What is wrong.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{M}")]
+pub(super) struct ErrorBody<M> {
+    error: ErrorDetail<M>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ErrorDetail<M> {
+    /// For programs.
+    code: ErrorCode,
+    /// For people.
+    message: String,
+    #[serde(flatten)]
+    members: M,
+}
+
+/// The members of most errors, beside code and message.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub struct ErrorField {
+    /// What of the request is wrong: a key of the body, a header, or a name of the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+}
+
+impl ErrorField {
+    /// Of a key of the body, a header, or a name of the query.
+    pub fn at(field: &str) -> Self {
+        Self { field: Some(field.to_owned()) }
+    }
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
@@ -119,15 +131,16 @@ pub struct Reply {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// JSON with its members in order of their names.
+fn line(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).expect("the names of members are text");
+    format!("{value}\n")
+}
+
 impl Reply {
     /// 200 with `value`.
-    pub fn json(value: &Value) -> Self {
-        Self::new(StatusCode::OK, JSON, format!("{value}\n"))
-    }
-
-    /// 200 with JSON that is written already.
-    pub fn json_text(text: &'static str) -> Self {
-        Self::new(StatusCode::OK, JSON, text)
+    pub fn json(value: &impl Serialize) -> Self {
+        Self::new(StatusCode::OK, JSON, line(value))
     }
 
     /// Text, a line of it.
@@ -147,15 +160,13 @@ impl Reply {
 
     /// `{"error": {"code": …, "message": …}}`. The message is for people.
     pub fn error(code: ErrorCode, message: &str) -> Self {
-        Self::error_with(code, message, json!({}))
+        Self::error_with(code, message, ErrorField::default())
     }
 
     /// The same with further members of `error`.
-    pub fn error_with(code: ErrorCode, message: &str, mut members: Value) -> Self {
-        members["code"] = code.label().into();
-        members["message"] = message.into();
-        let body = json!({ "error": members });
-        Self::new(code.status(), JSON, format!("{body}\n"))
+    pub fn error_with(code: ErrorCode, message: &str, members: impl Serialize) -> Self {
+        let error = ErrorDetail { code, message: message.to_owned(), members };
+        Self::new(code.status(), JSON, line(&ErrorBody { error }))
     }
 
     fn new(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Self {

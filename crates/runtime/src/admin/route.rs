@@ -3,13 +3,14 @@
 //! It must not know what a route does, nor who may ask: that is server.rs's.
 
 use std::fmt;
+use std::sync::Arc;
 
 use hyper::HeaderMap;
 use hyper::body::Bytes;
-use serde_json::json;
 
 use super::allowance::ChangeAllowance;
-use super::reply::{ErrorCode, Reply};
+use super::openapi::Operation;
+use super::reply::{ErrorCode, ErrorField, Reply};
 
 /// Most that is read of a body where a part of the API asks for no more: 64 KiB.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -63,6 +64,8 @@ pub struct Route<S> {
     /// Answers with the state of its part of the API. It may take a while, and may panic: then it
     /// is answered 500.
     pub answer: fn(&S, &Call) -> Reply,
+    /// What the API's document has of it.
+    pub operation: Operation,
 }
 
 /// A request that has found its route.
@@ -123,7 +126,7 @@ impl Call {
         let Some(value) = self.headers.get(name) else { return Ok(None) };
         value.to_str().map(Some).map_err(|_| {
             let message = format!("the header {name} is not ASCII: write it so");
-            Reply::error_with(ErrorCode::BadRequest, &message, json!({ "field": name }))
+            Reply::error_with(ErrorCode::BadRequest, &message, ErrorField::at(name))
         })
     }
 
@@ -143,13 +146,17 @@ impl Call {
     }
 }
 
-/// What a route's function answers with, by the route's place in its table.
-type Answer = Box<dyn Fn(usize, &Call) -> Reply + Send + Sync>;
+/// One route with the state that it answers from.
+struct Handler {
+    method: Method,
+    path: &'static str,
+    answer: Box<dyn Fn(&Call) -> Reply + Send + Sync>,
+    operation: Operation,
+}
 
-/// One part of the API: a table of routes and the state that they answer from.
+/// One part of the API: its routes, with the state that they answer from.
 pub struct Api {
-    routes: Vec<(Method, &'static str)>,
-    answer: Answer,
+    handlers: Vec<Handler>,
     body_bytes_max: usize,
     /// Of what is asked by other methods than GET; None if that has no limit.
     changes: Option<ChangeAllowance>,
@@ -157,24 +164,32 @@ pub struct Api {
 
 impl Api {
     /// Answers by `routes` from `state`.
-    pub fn new<S: Send + Sync + 'static>(state: S, routes: &'static [Route<S>]) -> Self {
-        Self {
-            routes: routes.iter().map(|route| (route.method, route.path)).collect(),
-            answer: Box::new(move |index, call| (routes[index].answer)(&state, call)),
-            body_bytes_max: BODY_BYTES_MAX,
-            changes: None,
-        }
+    pub fn new<S: Send + Sync + 'static>(state: S, routes: Vec<Route<S>>) -> Self {
+        let state = Arc::new(state);
+        Self::answering(routes, |answer| {
+            let state = Arc::clone(&state);
+            Box::new(move |call| answer(&state, call))
+        })
     }
 
     /// Answers every one of `routes` with the same error: the part of the product that they belong to
     /// is not configured.
-    pub fn unconfigured<S>(routes: &'static [Route<S>], message: &'static str) -> Self {
-        Self {
-            routes: routes.iter().map(|route| (route.method, route.path)).collect(),
-            answer: Box::new(move |_, _| Reply::error(ErrorCode::NotConfigured, message)),
-            body_bytes_max: BODY_BYTES_MAX,
-            changes: None,
-        }
+    pub fn unconfigured<S>(routes: Vec<Route<S>>, message: &'static str) -> Self {
+        Self::answering(routes, |_| {
+            Box::new(move |_| Reply::error(ErrorCode::NotConfigured, message))
+        })
+    }
+
+    fn answering<S>(
+        routes: Vec<Route<S>>,
+        by: impl Fn(fn(&S, &Call) -> Reply) -> Box<dyn Fn(&Call) -> Reply + Send + Sync>,
+    ) -> Self {
+        let handler = |Route { method, path, answer, operation }| {
+            let answer = by(answer);
+            Handler { method, path, answer, operation }
+        };
+        let handlers = routes.into_iter().map(handler).collect();
+        Self { handlers, body_bytes_max: BODY_BYTES_MAX, changes: None }
     }
 
     /// The same, with bodies of up to so many bytes instead of 64 KiB.
@@ -194,19 +209,30 @@ impl Api {
         self.body_bytes_max
     }
 
+    /// Whether changes are taken from an allowance.
+    pub(super) fn is_limited(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    /// Every route, as the API's document has it.
+    pub(super) fn operations(&self) -> impl Iterator<Item = (Method, &'static str, &Operation)> {
+        self.handlers.iter().map(|it| (it.method, it.path, &it.operation))
+    }
+
     /// Answers by the route at `index`.
     pub(super) fn answer(&self, index: usize, call: &Call) -> Reply {
-        let is_change = self.routes[index].0 != Method::Get;
+        let handler = &self.handlers[index];
+        let is_change = handler.method != Method::Get;
         match self.changes.as_ref().filter(|_| is_change).map(ChangeAllowance::take) {
             Some(Err(too_often)) => too_often,
-            Some(Ok(())) | None => (self.answer)(index, call),
+            Some(Ok(())) | None => (handler.answer)(call),
         }
     }
 }
 
 impl fmt::Debug for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.routes).finish()
+        f.debug_list().entries(self.handlers.iter().map(|it| (it.method, it.path))).finish()
     }
 }
 
@@ -230,11 +256,11 @@ pub(super) fn find<'a>(
     path: &str,
 ) -> Result<Found, Reply> {
     let mut allowed = Vec::new();
-    for (api, routes) in apis.map(|api| &api.routes).enumerate() {
-        for (route, (known, pattern)) in routes.iter().enumerate() {
-            match (matched(pattern, path), known.answers(method)) {
+    for (api, handlers) in apis.map(|api| &api.handlers).enumerate() {
+        for (route, known) in handlers.iter().enumerate() {
+            match (matched(known.path, path), known.method.answers(method)) {
                 (None, _) => (),
-                (Some(_), false) => allowed.push(known.allowed()),
+                (Some(_), false) => allowed.push(known.method.allowed()),
                 (Some(Ok(parameters)), true) => {
                     return Ok(Found { api, route, call: Call { parameters, ..Call::default() } });
                 }

@@ -24,6 +24,7 @@ use tracing::{debug, error, warn};
 
 use super::AdminOptions;
 use super::host::is_ours;
+use super::openapi::is_open;
 use super::pages::Pages;
 use super::reply::{ErrorCode, Reply};
 use super::route::{Api, find};
@@ -169,12 +170,12 @@ impl Server {
             return Reply::error(ErrorCode::BadRequest, &malformed.to_string()).and_close();
         }
         let path = head.uri.path();
-        if !path.starts_with("/health/") && !is_ours(&head, &self.hosts) {
+        if !is_open(path) && !is_ours(&head, &self.hosts) {
             let message = "name the listener by its address, as localhost, or as one of \
                            `admin.hosts`";
             return Reply::error(ErrorCode::MisdirectedRequest, message);
         }
-        if !path.starts_with("/health/") && !self.may_ask(&head.headers) {
+        if !is_open(path) && !self.may_ask(&head.headers) {
             let message = "send the configuration's `admin.token` as authorization: Bearer TOKEN";
             return Reply::error(ErrorCode::Unauthorized, message);
         }

@@ -7,13 +7,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::effective::{Effective, Setting, toml_key};
 use super::section::joined;
 
 /// One key, or one table, in which two configurations differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "DifferenceView")]
 pub struct Difference {
     /// Dotted key, as in `dsp["acme"].url`; tables without an `id` are counted from 0.
     pub key: String,
@@ -38,22 +41,29 @@ pub enum Change {
     },
 }
 
-impl Difference {
-    /// As JSON: `key`, `change` (`"added"`, `"removed"` or `"changed"`), and `old` and `new`
-    /// where there are such values.
-    pub fn to_json(&self) -> Value {
-        let (change, old, new) = match &self.change {
-            Change::Added(new) => ("added", None, new.as_ref()),
-            Change::Removed(old) => ("removed", old.as_ref(), None),
+/// A key, or a table, in which a configuration differs from the one before, as JSON has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Difference")]
+pub struct DifferenceView {
+    #[schemars(extend("enum" = ["added", "removed", "changed"]))]
+    change: &'static str,
+    key: String,
+    /// Absent where there is no value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<Value>,
+    /// Absent where there was no value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<Value>,
+}
+
+impl From<Difference> for DifferenceView {
+    fn from(Difference { key, change }: Difference) -> Self {
+        let (change, old, new) = match change {
+            Change::Added(new) => ("added", None, new),
+            Change::Removed(old) => ("removed", old, None),
             Change::Changed { old, new } => ("changed", Some(old), Some(new)),
         };
-        let mut line = json!({ "key": self.key, "change": change });
-        for (name, value) in [("old", old), ("new", new)] {
-            if let Some(value) = value {
-                line[name] = value.clone();
-            }
-        }
-        line
+        Self { change, key, new, old }
     }
 }
 

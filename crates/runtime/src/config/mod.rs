@@ -50,7 +50,7 @@ mod tests;
 use std::time::Duration;
 
 pub use describe::{Form, KeyDoc, Need, Nesting, Role};
-pub use difference::{Change, Difference};
+pub use difference::{Change, Difference, DifferenceView};
 pub use effective::Effective;
 pub use load::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, Loaded, RECOVERY_BYTES_MAX, describe, load, load_given,

@@ -5,6 +5,9 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::section::KnownKey;
 use super::source::{MAIN, Place, Source};
 
@@ -12,9 +15,9 @@ use super::source::{MAIN, Place, Source};
 pub const PROBLEMS_MAX: usize = 1000;
 
 /// One thing to mend in a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
-    /// The included file that has it; `None` for the one that [`Problems`] names.
+    /// The included file that has it; none for the main one.
     pub file: Option<String>,
     /// Line in the file, from 1, where known.
     pub line: Option<usize>,
@@ -22,8 +25,8 @@ pub struct Problem {
     pub column: Option<usize>,
     /// Dotted key, as in `exchange.dsp[3].url`; empty where the whole file is meant.
     pub key: String,
-    /// The offending value as the file has it, shortened; `None` for what is missing, and for
-    /// tables.
+    /// The offending value as the file has it, shortened, never a secret; none for what is missing,
+    /// and for tables.
     pub value: Option<String>,
     /// What is wrong and what to write instead, as a lower-case fragment.
     pub remedy: String,

@@ -117,8 +117,6 @@ pub struct ShellOptions<'o> {
     pub folder: &'o Path,
     /// Listeners that are open already, by address, instead of those that the configuration names.
     pub listeners: Vec<TcpListener>,
-    /// What the admin listener answers beside all else.
-    pub apis: Vec<Api>,
     /// The end of the process.
     pub shutdown: Shutdown,
 }
@@ -176,7 +174,7 @@ impl Shell {
         mut config: ShellConfig,
         options: ShellOptions<'_>,
     ) -> Result<Self, ShellError> {
-        let ShellOptions { effective, mut file, folder, listeners, mut apis, shutdown } = options;
+        let ShellOptions { effective, mut file, folder, listeners, shutdown } = options;
         let kinds = services.in_start_order(&config.services)?;
         if kinds.is_empty() {
             return Err(ShellError::NoService(services.sections()));
@@ -250,7 +248,6 @@ impl Shell {
             own.extend(Arc::clone(service).admin_apis(&changes));
         }
         own.extend(services.absent(&running));
-        own.append(&mut apis);
         tracer.expose(&mut exposition);
         let metrics = shards.metrics();
         let overloaded = metrics.clone();

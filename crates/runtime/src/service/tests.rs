@@ -51,7 +51,6 @@ fn start(
         file: None,
         folder: Path::new(""),
         listeners,
-        apis: Vec::new(),
         shutdown: shutdown.clone(),
     };
     Ok((Shell::start(services, loaded.value, options)?, shutdown))

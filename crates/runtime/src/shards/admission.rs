@@ -39,15 +39,18 @@ const TURN_MAX: Duration = Duration::from_millis(4);
 /// How long a request is taken to keep a shard busy before any has.
 const COST_GUESSED: Duration = Duration::from_micros(100);
 
+/// A shard that has not been idle once for this long is overloaded: the interval of CoDel (RFC 8289,
+/// section 4.2), longer than any burst that is not one.
+const OVERLOAD_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What a shard takes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
     /// Longest wait that an overloaded shard lets a request expect, from its receipt on.
     pub wait_max: Duration,
-    /// Longest queue that a shard which is not overloaded lets a request join, in time.
+    /// Longest queue that a shard which is not overloaded lets a request join, in time; two and a
+    /// half times `wait_max`, for bursts pass.
     pub burst_wait_max: Duration,
-    /// A shard that has not been idle for this long is overloaded.
-    pub interval: Duration,
     /// Most requests under way or waiting at once on a shard.
     pub in_flight_max: usize,
 }
@@ -57,7 +60,6 @@ impl Default for AdmissionLimits {
         Self {
             wait_max: Duration::from_millis(20),
             burst_wait_max: Duration::from_millis(50),
-            interval: Duration::from_millis(100),
             in_flight_max: 10_000,
         }
     }
@@ -66,40 +68,24 @@ impl Default for AdmissionLimits {
 impl AdmissionLimits {
     /// Declares and reads the keys of `[runtime.overload]`.
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let limits = Self {
-            wait_max: s.duration(
-                "wait_max",
-                "20ms",
-                ms(1)..=secs(10),
-                "An overloaded shard refuses requests that would wait longer than this for it.",
-            ),
-            burst_wait_max: s.duration(
-                "burst_wait_max",
-                "50ms",
-                ms(1)..=secs(10),
-                "A shard that is not overloaded refuses requests when its queue takes longer than this.",
-            ),
-            interval: s.duration(
-                "interval",
-                "100ms",
-                ms(1)..=secs(10),
-                "A shard is overloaded when it has not been idle once for this long.",
-            ),
+        let wait_max = s.duration(
+            "wait_max",
+            "20ms",
+            ms(1)..=secs(10),
+            "An overloaded shard, one that has not been idle once for 100ms, refuses requests that \
+             would wait longer than this for it; another one those that would wait two and a half \
+             times as long.",
+        );
+        Self {
+            wait_max,
+            burst_wait_max: wait_max * 5 / 2,
             in_flight_max: s.integer(
                 "in_flight_max",
                 10_000,
                 1..=1_000_000_usize,
                 "Most requests under way or waiting at once on a shard; those beyond are refused.",
             ),
-        };
-        if limits.burst_wait_max < limits.wait_max {
-            let value = format!("\"{}ms\"", limits.burst_wait_max.as_millis());
-            let wait_max = limits.wait_max.as_millis();
-            let remedy =
-                format!("is less than `wait_max` = {wait_max}ms: raise it, or lower `wait_max`");
-            s.problem("burst_wait_max", value, remedy);
         }
-        limits
     }
 }
 
@@ -265,7 +251,7 @@ impl Admission {
 
     /// Whether the shard has more to do than it has time for.
     fn is_overloaded(&self, now: Instant) -> bool {
-        self.0.busy.busy(now) > self.0.limits.interval
+        self.0.busy.busy(now) > OVERLOAD_INTERVAL
     }
 
     /// Lets requests that wait begin, turn by turn; never ends.

@@ -193,7 +193,7 @@ pub struct Exporting {
 }
 
 impl Exporting {
-    /// Sends what is finished, trying once and for no longer than `tracing.timeout`, and ends.
+    /// Sends what is finished, trying once and for 10 s at most, and ends.
     pub fn stop(self) {
         drop(self.stop);
         if self.thread.join().is_err() {

@@ -8,7 +8,7 @@ use hyper::header::{
 };
 use units::Ppm;
 
-use crate::config::{HttpUrl, Required, Secret, Section, ms, secs};
+use crate::config::{HttpUrl, Required, Secret, Section};
 
 /// Header fields that the exporter writes itself.
 const OWN_HEADERS: [HeaderName; 5] =
@@ -30,6 +30,9 @@ pub struct TracingOptions {
     /// Longest attempt to send a batch.
     pub timeout: Duration,
 }
+
+/// Longest attempt to send a batch, as the specification of OTLP exporters has it.
+const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 
 impl TracingOptions {
     /// Declares and reads the keys of `[tracing]`.
@@ -56,12 +59,7 @@ impl TracingOptions {
             ),
             service_name: s.text("service_name", "vickrey", "What this process is called there."),
             headers: headers.into_iter().collect(),
-            timeout: s.duration(
-                "timeout",
-                "10s",
-                ms(10)..=secs(300),
-                "Longest attempt to send a batch.",
-            ),
+            timeout: ATTEMPT_MAX,
         }
     }
 }

@@ -271,8 +271,9 @@ fn a_dead_collector() {
 #[test]
 fn a_collector_that_never_answers() {
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (tracer, exporting) =
-        start(options(deaf.local_addr().unwrap(), "timeout = \"20ms\"")).unwrap();
+    let options = options(deaf.local_addr().unwrap(), "");
+    let options = TracingOptions { timeout: Duration::from_millis(20), ..options };
+    let (tracer, exporting) = start(options).unwrap();
     trace_once(&tracer, ID);
     exporting.stop();
     assert_eq!(counted(&tracer), [0, 0, 0, 1, 0, 0]);

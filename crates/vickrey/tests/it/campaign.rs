@@ -1,5 +1,5 @@
 //! `vickrey campaign` and `vickrey account` against a real admin listener, and its answers against
-//! `docs/openapi.json`.
+//! its document.
 
 mod apply;
 
@@ -618,12 +618,8 @@ fn nobody_answers() {
 #[test]
 fn answers_are_as_documented() {
     let server = Server::start("");
-    let mut document: Value =
-        serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
-    // Campaigns of this registry show nothing.
-    let definition = &mut document["components"]["schemas"]["CampaignDefinition"];
-    definition["required"].as_array_mut().unwrap().retain(|key| key != "creative");
-    let document = document;
+    let (_, document) = exchange(server.address, "GET /v1/openapi.json", "", "");
+    let paths = document["paths"].as_object().unwrap();
     const TWO_HOSTS: &str = "host: b\r\n";
     let json = "content-type: application/json\r\n";
     let account = json!({ "id": "b", "currency": "EUR" });
@@ -644,9 +640,9 @@ fn answers_are_as_documented() {
     server.desk.told().biddings.insert(Slot(1), bidding);
     let own = |kind: &str| if kind == "accounts" { &account } else { &campaign };
     let mut problems = Vec::new();
-    let mut seen: BTreeMap<(String, &str), BTreeSet<u16>> = BTreeMap::new();
+    let mut seen: BTreeMap<(String, String), BTreeSet<u16>> = BTreeMap::new();
     let mut check =
-        |method: &str, (path, id): (&'static str, &str), head: &str, body: &Value, want: u16| {
+        |method: &str, (path, id): (&str, &str), head: &str, body: &Value, want: u16| {
             let body = if body.is_null() { String::new() } else { body.to_string() };
             let (status, answer) = exchange(
                 server.address,
@@ -654,7 +650,7 @@ fn answers_are_as_documented() {
                 head,
                 &body,
             );
-            seen.entry((method.to_lowercase(), path)).or_default().insert(status);
+            seen.entry((method.to_lowercase(), path.to_owned())).or_default().insert(status);
             let operation = &document["paths"][path][method.to_lowercase()];
             let fault = fault(&document, operation, status, &answer);
             if status != want || fault.is_some() {
@@ -664,9 +660,9 @@ fn answers_are_as_documented() {
         };
     let none = &Value::Null;
     for kind in ["accounts", "campaigns"] {
-        let path = |rest: &str| -> &'static str {
+        let path = |rest: &str| {
             let path = format!("/v1/{kind}{rest}");
-            pacer_serve::api::ROUTES.iter().find(|it| it.path == path).unwrap().path
+            &**paths.keys().find(|known| **known == path).unwrap()
         };
         let (all, one, id) = (path(""), path("/{id}"), own(kind)["id"].as_str().unwrap());
         check("POST", (all, id), json, own(kind), 201);
@@ -713,11 +709,14 @@ fn answers_are_as_documented() {
     check("DELETE", ("/v1/campaigns/{id}", "x"), "", none, 200);
     check("DELETE", ("/v1/campaigns/{id}/pause", "x"), "", none, 409);
     check("GET", ("/v1/audit", ""), "", none, 200);
-    for route in pacer_serve::api::ROUTES {
-        let asked = (route.method.name().to_lowercase(), route.path);
-        let is_answered =
-            seen.get(&asked).is_some_and(|seen| seen.iter().any(|status| *status < 300));
-        assert!(is_answered, "{asked:?} is never answered");
+    let of_budgets = ["/v1/accounts", "/v1/campaigns", "/v1/audit"];
+    let is_of_budgets = |path: &str| of_budgets.iter().any(|of| path.starts_with(of));
+    for (path, methods) in paths.iter().filter(|(path, _)| is_of_budgets(path)) {
+        for method in methods.as_object().unwrap().keys() {
+            let seen = seen.get(&(method.clone(), path.clone()));
+            let is_answered = seen.is_some_and(|seen| seen.iter().any(|status| *status < 300));
+            assert!(is_answered, "{method} {path} is never answered");
+        }
     }
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }

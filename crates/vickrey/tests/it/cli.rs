@@ -459,7 +459,7 @@ fn work_together(more: &[&str]) {
     BufReader::new(dsps.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("5 DSPs listen"), "{first}");
     // A busy machine refuses nothing here.
-    let text = "[runtime.overload]\nwait_max = \"10s\"\nburst_wait_max = \"10s\"\n\
+    let text = "[runtime.overload]\nwait_max = \"10s\"\n\
                 [exchange]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n"
         .to_owned()
         + &std::fs::read_to_string(&tables).unwrap();

@@ -5,6 +5,21 @@ use std::time::Duration;
 
 use exchange_core::guard::{BreakerLimits, GuardLimits, Rate};
 use runtime::config::{Optional, Section, ms, secs};
+use units::Ppm;
+
+/// What of a breaker is the same everywhere: 50 results tell 15 % from chance, and a DSP that has failed
+/// is back to all of its calls within seconds of being well, for good probes double them.
+const BREAKER: BreakerLimits = BreakerLimits {
+    error_share_max: Ppm::ONE,
+    window: secs(10),
+    calls_min: 50,
+    probe_qps: NonZeroU32::new(5).expect("5 is not 0"),
+    probe_interval: secs(1),
+};
+
+/// A timeout counts against a DSP only if it had at least this long: twice `exchange.dsp_time_min` as it
+/// is usually, so that an auction of little time blames nobody.
+const TIMEOUT_COUNTS_AFTER: Duration = ms(20);
 
 /// `[exchange.breaker]`: the same for all DSPs.
 #[derive(Clone, Copy, Debug)]
@@ -19,40 +34,12 @@ impl Breaker {
             error_share_max: s.ppm(
                 "error_share_max",
                 "15%",
-                "Share of errors and timeouts of a DSP above which it is only probed.",
+                "Share of errors and timeouts of a DSP above which it is only probed: of its last 10s, \
+                 where they have at least 50 results.",
             ),
-            window: s.duration(
-                "window",
-                "10s",
-                secs(1)..=secs(600),
-                "Over how long they are counted.",
-            ),
-            calls_min: s.integer(
-                "calls_min",
-                50,
-                1..=1_000_000_u32,
-                "With fewer results in the window the breaker does nothing.",
-            ),
-            probe_qps: at_least_one(s.integer(
-                "probe_qps",
-                5,
-                1..=1_000_000_u32,
-                "Calls per second while it is only probed.",
-            )),
-            probe_interval: s.duration(
-                "probe_interval",
-                "1s",
-                ms(200)..=secs(600),
-                "How long probes run before their results count; good ones double the calls.",
-            ),
+            ..BREAKER
         };
-        let timeout_counts_after = s.duration(
-            "timeout_counts_after",
-            "20ms",
-            ms(0)..=secs(60),
-            "A timeout counts against a DSP only if it had at least this long.",
-        );
-        Self { limits, timeout_counts_after }
+        Self { limits, timeout_counts_after: TIMEOUT_COUNTS_AFTER }
     }
 }
 

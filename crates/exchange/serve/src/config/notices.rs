@@ -27,8 +27,6 @@ pub struct NoticesConfig {
     pub mode: NoticeMode,
     /// How long tokens count.
     pub lifetimes: Lifetimes,
-    /// How long beacons and notices are gathered.
-    pub linger: Duration,
     /// What bounds calls to DSPs.
     pub calls: CallLimits,
     /// Who must have signed certificates of notice hosts; absent: those whom the system trusts.
@@ -61,7 +59,6 @@ impl NoticesConfig {
             base,
             "Where browsers and callers reach /n/ of this exchange; beacons are put behind it. Unless it is https, ads on secure impressions get no beacon, and are billed when they are sold.",
         );
-        s.moved("directory", "record.directory");
         let key = s.secret(
             "key",
             Optional("env:VICKREY_NOTICE_KEY"),
@@ -99,12 +96,6 @@ impl NoticesConfig {
                 "64KiB",
                 256..=16 * 1024 * 1024,
                 "Largest such ad.",
-            ),
-            linger: s.duration(
-                "linger",
-                "10ms",
-                ms(0)..=ms(500),
-                "How long beacons and notices are gathered, to be journalled and sent together; a beacon is answered later by up to twice that.",
             ),
             calls: read_calls(s),
             authorities: read_authorities(s),
@@ -196,12 +187,8 @@ fn read_calls(s: &mut Section<'_>) -> CallLimits {
             1..=1024_usize,
             "Most connections to one notice host over HTTP/1.1, each with one call; over HTTP/2 one connection has up to 100 calls.",
         ),
-        idle_timeout: s.duration(
-            "idle_timeout",
-            "60s",
-            ms(100)..=secs(3600),
-            "An idle connection to one is closed after this long.",
-        ),
+        // As long as many hosts keep one themselves.
+        idle_timeout: secs(60),
         networks_allowed: s.texts(
             "networks_allowed",
             &[],

@@ -20,7 +20,8 @@ const RING_MIN: usize = RECORD_BYTES_MAX + (64 << 10);
 struct Usual {
     ring: (&'static str, &'static str),
     commit_after: (&'static str, &'static str),
-    commit_bytes: &'static str,
+    /// So many bytes wait no longer.
+    commit_bytes: usize,
     keep_bytes: &'static str,
     keep_for: &'static str,
 }
@@ -31,7 +32,8 @@ const DURABLE: Usual = Usual {
         "What beacons wait in to be made durable; while it is full they are answered 503.",
     ),
     commit_after: ("1ms", "How long a record waits for others, to be made durable together."),
-    commit_bytes: "256KiB",
+    // Hundreds of billing notices: waiting for more gains nothing.
+    commit_bytes: 256 << 10,
     keep_bytes: "64GiB",
     keep_for: "720h",
 };
@@ -39,7 +41,8 @@ const DURABLE: Usual = Usual {
 const FIREHOSE: Usual = Usual {
     ring: ("8MiB", "What waits to be written, by shard; full, it leaves auctions out."),
     commit_after: ("1s", "How long after it was written a record is made durable."),
-    commit_bytes: "4MiB",
+    // Half of what waits in a shard's ring as it is usually: the disk is never waited for with it full.
+    commit_bytes: 4 << 20,
     keep_bytes: "20GiB",
     keep_for: "168h",
 };
@@ -145,12 +148,7 @@ fn read_lane(s: &mut Section<'_>, usual: &Usual) -> LaneConfig {
     let (after, about) = usual.commit_after;
     let commit = Pace {
         after: s.duration("commit_after", after, ms(0)..=secs(10), about),
-        bytes: s.bytes(
-            "commit_bytes",
-            usual.commit_bytes,
-            1024..=8 << 20,
-            "This many bytes wait no longer.",
-        ),
+        bytes: usual.commit_bytes,
     };
     let keep_bytes = s.bytes(
         "keep_bytes",

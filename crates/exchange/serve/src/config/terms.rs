@@ -192,10 +192,7 @@ pub(super) fn read_deals(s: &mut Section<'_>, dsps: &[Box<str>]) -> HashMap<Box<
 }
 
 pub(super) fn read_floors(s: &mut Section<'_>, rates: &Rates) -> Vec<FloorRule> {
-    s.tables("floor", "A floor for open bids, beside those in requests.", |s| {
-        s.moved("publisher", "publisher.floor");
-        read_floor(s, rates)
-    })
+    s.tables("floor", "A floor for open bids, beside those in requests.", |s| read_floor(s, rates))
 }
 
 /// A floor for all publishers.

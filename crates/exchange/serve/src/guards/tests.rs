@@ -1,5 +1,6 @@
 //! Governors on a simulated clock, while generations of DSPs come and go.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use exchange_core::guard::{End, Refusal, State};
@@ -16,13 +17,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// DSPs by id, with more keys of each.
 fn config(dsps: &[(&str, &str)]) -> ExchangeConfig {
     let mut text = "[exchange]\nlisten = \"127.0.0.1:0\"\n".to_owned();
-    text.push_str("[exchange.breaker]\nwindow = \"60s\"\ncalls_min = 5\nprobe_qps = 20\n");
     for (id, keys) in dsps {
         let url = "http://127.0.0.1:1/bid";
         text.push_str(&format!("[[dsp]]\nid = \"{id}\"\nurl = \"{url}\"\n{keys}\n"));
     }
     let config = runtime::config::parse("test.toml", &text, ExchangeConfig::read);
-    config.unwrap_or_else(|problems| panic!("{problems}")).expect("the service is on")
+    let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+    let mut config = config.expect("the service is on");
+    for breaker in config.guards.iter_mut().filter_map(|guard| guard.breaker.as_mut()) {
+        breaker.window = Duration::from_secs(60);
+        breaker.calls_min = 5;
+        breaker.probe_qps = NonZeroU32::new(20).expect("20 is not 0");
+    }
+    config
 }
 
 /// One shard and its governors.

@@ -1,11 +1,14 @@
 //! What protects DSPs from us and us from DSPs, as a DSP sees it: calls per second, calls under way,
 //! throttling while it fails, and the operator's pause.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use exchange_core::NotAsked;
-use exchange_core::guard::State;
+use exchange_core::guard::{BreakerLimits, State};
 use exchange_core::record::CallOutcome;
+use exchange_serve::ExchangeConfig;
+use runtime::config::{ms, secs};
 use testbed::dsp::{self, Act, Behaviour, DspProfile, Fleet, FleetOptions};
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
@@ -15,8 +18,17 @@ const GUARDED: usize = 0;
 const OTHER: usize = 1;
 
 /// Results count for a minute, and few of them are enough.
-const STRICT: &str = "[exchange.breaker]\nwindow = \"60s\"\ncalls_min = 5\nprobe_qps = 20\n\
-                      probe_interval = \"200ms\"\n";
+fn strict(config: &mut ExchangeConfig) {
+    for breaker in config.guards.iter_mut().filter_map(|guard| guard.breaker.as_mut()) {
+        *breaker = BreakerLimits {
+            window: secs(60),
+            calls_min: 5,
+            probe_qps: NonZeroU32::new(20).expect("20 is not 0"),
+            probe_interval: ms(200),
+            ..*breaker
+        };
+    }
+}
 
 /// Two DSPs that bid, of which the first has more keys.
 struct Two {
@@ -25,13 +37,13 @@ struct Two {
 }
 
 impl Two {
-    fn start(keys: &str, rest: &str) -> Self {
+    fn start(keys: &str, tune: fn(&mut ExchangeConfig)) -> Self {
         let profile = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
         let dsps = vec![profile; 3];
         let fleet = dsp::start(FleetOptions { dsps, ..FleetOptions::default() }).expect("a fleet");
         let exchange = Running::start(&Setup {
             dsps: &Self::dsps(&fleet, &keyed(GUARDED, keys), &keyed(OTHER, "")),
-            rest,
+            tune,
             ..Setup::default()
         });
         Self { fleet, exchange }
@@ -46,10 +58,10 @@ impl Two {
     }
 
     /// Other keys of the guarded one.
-    fn reload(&self, keys: &str, rest: &str) {
+    fn reload(&self, keys: &str, tune: fn(&mut ExchangeConfig)) {
         self.exchange.reload(&Setup {
             dsps: &Self::dsps(&self.fleet, &keyed(GUARDED, keys), &keyed(OTHER, "")),
-            rest,
+            tune,
             ..Setup::default()
         });
     }
@@ -159,8 +171,8 @@ fn a_late_call_is_under_way_until_it_is_drained() {
     let quick = Dsp::bidding("1.00");
     let keys = "in_flight_max = 1\nbreaker = false\ntimeout = \"50ms\"";
     let dsps = [(slow.address, keys), (quick.address, "")];
-    let pool = "drain_timeout = \"60s\"";
-    let exchange = Running::start(&Setup { pool, dsps: &dsps, ..Setup::default() });
+    let tune = |config: &mut ExchangeConfig| config.pool.drain_timeout = secs(60);
+    let exchange = Running::start(&Setup { tune, dsps: &dsps, ..Setup::default() });
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     assert_eq!(exchange.auction(&banner("")).price(), "1");
@@ -173,7 +185,7 @@ fn a_late_call_is_under_way_until_it_is_drained() {
 
 #[test]
 fn one_that_fails_is_throttled_probed_and_trusted_again() {
-    let two = Two::start("", STRICT);
+    let two = Two::start("", strict);
     two.auctions(5);
     two.behave(failing());
     until("it is throttled", || {
@@ -206,7 +218,7 @@ fn one_that_fails_is_throttled_probed_and_trusted_again() {
 #[test]
 fn what_is_no_response_throttles() {
     for act in [Act::WrongId, Act::Deep { levels: 500 }, Act::Garbage, Act::Refused] {
-        let two = Two::start("", STRICT);
+        let two = Two::start("", strict);
         let counts = !matches!(act, Act::WrongId);
         two.behave(act.clone());
         two.auctions(20);
@@ -219,13 +231,21 @@ fn what_is_no_response_throttles() {
 #[test]
 fn a_timeout_counts_where_there_was_time_enough() {
     let keys = "timeout = \"20ms\"";
-    for (least, counts) in [("1ms", true), ("10s", false)] {
-        let two = Two::start(keys, &format!("{STRICT}timeout_counts_after = \"{least}\"\n"));
+    let short: fn(&mut ExchangeConfig) = |config| {
+        strict(config);
+        config.timeout_counts_after = ms(1);
+    };
+    let long: fn(&mut ExchangeConfig) = |config| {
+        strict(config);
+        config.timeout_counts_after = secs(10);
+    };
+    for (least, counts) in [(short, true), (long, false)] {
+        let two = Two::start(keys, least);
         two.behave(Act::Hang);
         two.auctions(20);
         two.until_told();
         let status = two.exchange.guard(GUARDED);
-        assert_eq!((two.is_throttled(), status.bad > 0), (counts, counts), "{least}: {status:?}");
+        assert_eq!((two.is_throttled(), status.bad > 0), (counts, counts), "{status:?}");
         assert!(two.exchange.outcomes(GUARDED, CallOutcome::Late) >= 5);
     }
 }
@@ -236,10 +256,10 @@ fn who_could_not_be_asked_is_not_to_blame() {
     let other = Dsp::bidding("1.00");
     let rest = format!(
         "[[dsp]]\nid = \"d0\"\nurl = \"http://dsp.invalid/\"\n\
-         [[dsp]]\nid = \"d1\"\nurl = \"http://{}/\"\n{STRICT}",
+         [[dsp]]\nid = \"d1\"\nurl = \"http://{}/\"\n",
         other.address
     );
-    let exchange = Running::start(&Setup { rest: &rest, ..Setup::default() });
+    let exchange = Running::start(&Setup { rest: &rest, tune: strict, ..Setup::default() });
     for _ in 0..20 {
         assert_eq!(exchange.auction(&banner("")).status, 200);
     }
@@ -251,7 +271,7 @@ fn who_could_not_be_asked_is_not_to_blame() {
 
 #[test]
 fn without_a_breaker_nothing_throttles() {
-    let two = Two::start("breaker = false", STRICT);
+    let two = Two::start("breaker = false", strict);
     two.behave(failing());
     two.auctions(40);
     two.until_told();
@@ -262,7 +282,7 @@ fn without_a_breaker_nothing_throttles() {
 
 #[test]
 fn a_pause_holds_until_it_is_over() {
-    let two = Two::start("", "");
+    let two = Two::start("", |_| ());
     assert!(two.asks());
     two.exchange.pause(GUARDED, true);
     until("it is asked no more", || !two.asks());
@@ -270,7 +290,9 @@ fn a_pause_holds_until_it_is_over() {
     assert_eq!(two.exchange.guard(GUARDED).state, State::Paused);
     // Other keys change: the reload is in force once the limit of the third DSP's is.
     let third = format!("[[dsp]]\nid = \"d2\"\nurl = \"{}\"\n", two.fleet.url(2));
-    two.reload("qps = 1000\ncountries = []", &third);
+    let dsps = [keyed(GUARDED, "qps = 1000\ncountries = []"), keyed(OTHER, "")];
+    let dsps = Two::dsps(&two.fleet, &dsps[GUARDED], &dsps[OTHER]);
+    two.exchange.reload(&Setup { dsps: &dsps, rest: &third, ..Setup::default() });
     until("the reload is in force", || {
         assert!(!two.asks(), "it is paused");
         two.exchange.outcomes(2, CallOutcome::Answered) > 0
@@ -286,31 +308,31 @@ fn a_pause_holds_until_it_is_over() {
 
 #[test]
 fn limits_change_by_reload() {
-    let two = Two::start("", "");
+    let two = Two::start("", |_| ());
     assert!(two.asks());
-    two.reload("qps = 1\nqps_burst = 1", "");
+    two.reload("qps = 1\nqps_burst = 1", |_| ());
     until("it is limited", || {
         two.asks();
         two.not_asked(NotAsked::Qps) > 0
     });
-    two.reload("", "");
+    two.reload("", |_| ());
     until("it is not", || {
         let refused = two.not_asked(NotAsked::Qps);
         two.auctions(20);
         two.not_asked(NotAsked::Qps) == refused
     });
     two.behave(failing());
-    two.reload("breaker = false", STRICT);
+    two.reload("breaker = false", strict);
     until("the reload is in force", || {
         two.auctions(1);
         two.exchange.guard(GUARDED).bad == 0
     });
-    two.reload("", STRICT);
+    two.reload("", strict);
     until("it is throttled", || {
         two.auctions(5);
         two.not_asked(NotAsked::Breaker) > 0
     });
-    two.reload("breaker = false", STRICT);
+    two.reload("breaker = false", strict);
     until("it is not", || {
         let refused = two.not_asked(NotAsked::Breaker);
         two.auctions(20);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
+use exchange_serve::{Backoff, ExchangeConfig};
 use testbed::dsp::{
     self, ACTS, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Garble, Schedule,
 };
@@ -45,9 +46,11 @@ fn exchange(fleet: &Fleet, keys: &str) -> Running {
     let [healthy, sick] = *fleet.addresses() else { panic!("two DSPs") };
     let dsps = [(healthy, "seats = [\"seat-0\"]"), (sick, keys.as_str())];
     // A connection for each call, whatever became of the last.
-    let pool = "drain_timeout = \"50ms\"\nbackoff_min = \"1ms\"\nbackoff_max = \"2ms\"\n\
-                barren_max = 1000000";
-    Running::start(&Setup { pool, dsps: &dsps, ..Setup::default() })
+    let tune = |config: &mut ExchangeConfig| {
+        config.pool.drain_timeout = ms(50);
+        config.pool.backoff = Backoff { barren_max: 1_000_000, min: ms(1), max: ms(2) };
+    };
+    Running::start(&Setup { tune, dsps: &dsps, ..Setup::default() })
 }
 
 /// Holds [`AUCTIONS`] auctions, [`CALLERS`] at a time; all are filled.

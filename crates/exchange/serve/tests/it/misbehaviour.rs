@@ -2,6 +2,7 @@
 
 use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
+use exchange_serve::ExchangeConfig;
 
 use crate::fixtures::{Dsp, ID, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, until};
 
@@ -21,8 +22,8 @@ fn auctions(script: &Script, counted: Counted) -> Reply {
     let sound = Dsp::bidding("1.00");
     let dsps = [(odd.address, "response_bytes_max = \"1KiB\""), (sound.address, "")];
     // However slowly an answer comes, unless that is the subject.
-    let pool = "crumbs_max = 10000";
-    let exchange = Running::start(&Setup { pool, dsps: &dsps, ..Setup::default() });
+    let tune = |config: &mut ExchangeConfig| config.pool.crumbs_max = 10_000;
+    let exchange = Running::start(&Setup { tune, dsps: &dsps, ..Setup::default() });
     let request = banner("");
     let reply = exchange.auction(&request);
     assert_eq!(exchange.auction(&request).status, 200, "and again");
@@ -272,7 +273,8 @@ fn an_answer_in_crumbs_is_cut_off() {
     let bytewise = Script::forever([Step::Read, Step::WriteBytewise(ok(&high()).into())]);
     let (odd, sound) = (Dsp::start([bytewise]), Dsp::bidding("1.00"));
     let dsps = [(odd.address, ""), (sound.address, "")];
-    let setup = Setup { pool: "crumbs_max = 0", dsps: &dsps, ..Setup::default() };
+    let tune = |config: &mut ExchangeConfig| config.pool.crumbs_max = 0;
+    let setup = Setup { tune, dsps: &dsps, ..Setup::default() };
     let exchange = Running::start(&setup);
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     assert_eq!((exchange.outcomes(0, CallOutcome::Trickle), exchange.open(0)), (1, 0));

@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, TcpListener};
 
 use exchange_core::record::CallOutcome;
+use exchange_serve::{Backoff, ExchangeConfig};
+use runtime::config::{ms, secs};
 use socket2::{Domain, Socket, Type};
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
@@ -14,6 +16,13 @@ fn answer(price: &str) -> Vec<u8> {
 fn start(address: SocketAddr, pool: &str) -> Running {
     Running::start(&Setup { dsps: &[(address, "")], pool, ..Setup::default() })
 }
+
+fn tuned(address: SocketAddr, tune: fn(&mut ExchangeConfig)) -> Running {
+    Running::start(&Setup { dsps: &[(address, "")], tune, ..Setup::default() })
+}
+
+/// An address that cannot be reached is left alone for a minute.
+const MINUTE: Backoff = Backoff { barren_max: 2, min: secs(60), max: secs(60) };
 
 fn retries(exchange: &Running) -> u64 {
     exchange.count_dsp(0, |dsp| dsp.retries.value())
@@ -97,7 +106,7 @@ fn an_answer_that_has_begun_is_not_retried() {
 #[test]
 fn a_refused_connection_is_not_sought_again_at_once() {
     let port = Deserted::new();
-    let exchange = start(port.address, "backoff_min = \"60s\"\nbackoff_max = \"60s\"");
+    let exchange = tuned(port.address, |config| config.pool.backoff = MINUTE);
     for auctions in 1..5 {
         assert_eq!(exchange.auction(&banner("")).status, 204);
         assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), auctions);
@@ -111,7 +120,9 @@ fn a_refused_connection_is_not_sought_again_at_once() {
 #[test]
 fn a_dsp_that_comes_back_is_found() {
     let port = Deserted::new();
-    let exchange = start(port.address, "backoff_min = \"1ms\"\nbackoff_max = \"20ms\"");
+    let exchange = tuned(port.address, |config| {
+        config.pool.backoff = Backoff { min: ms(1), max: ms(20), ..MINUTE };
+    });
     assert_eq!(exchange.auction(&banner("")).status, 204);
     let _dsp = port.settle();
     until("it is found", || exchange.auction(&banner("")).status == 200);
@@ -121,7 +132,9 @@ fn a_dsp_that_comes_back_is_found() {
 #[test]
 fn attempts_that_fail_together_count_once() {
     let port = Deserted::new();
-    let exchange = start(port.address, "backoff_min = \"1ms\"\nbackoff_max = \"600s\"");
+    let exchange = tuned(port.address, |config| {
+        config.pool.backoff = Backoff { min: ms(1), max: secs(600), ..MINUTE };
+    });
     let mut callers: Vec<_> = (0..32).map(|_| exchange.caller()).collect();
     for caller in &mut callers {
         caller.send(&posted(&banner("")));
@@ -137,10 +150,9 @@ fn attempts_that_fail_together_count_once() {
 /// A DSP that takes connections and answers on none is like one that refuses them.
 #[test]
 fn connections_that_bear_no_answer_are_not_opened_for_ever() {
-    let pool = "barren_max = 2\nbackoff_min = \"60s\"\nbackoff_max = \"60s\"";
     let dying = || Script::once([Step::Read, Step::Reset]);
     let dsp = Dsp::start([dying()]);
-    let exchange = start(dsp.address, pool);
+    let exchange = tuned(dsp.address, |config| config.pool.backoff = MINUTE);
     for _ in 0..6 {
         assert_eq!(exchange.auction(&banner("")).status, 204);
     }
@@ -151,7 +163,7 @@ fn connections_that_bear_no_answer_are_not_opened_for_ever() {
     // One answer, and all is well.
     let good = Script::once([Step::Read, Step::Write(answer("1.00"))]);
     let dsp = Dsp::start([dying(), dying(), good, dying()]);
-    let exchange = start(dsp.address, pool);
+    let exchange = tuned(dsp.address, |config| config.pool.backoff = MINUTE);
     let statuses: Vec<_> = (0..7).map(|_| exchange.auction(&banner("")).status).collect();
     assert_eq!(statuses, [204, 204, 200, 204, 204, 204, 204]);
     assert_eq!(dsp.accepted(), 6);
@@ -194,8 +206,9 @@ fn a_pool_grows_to_its_limit_and_no_further() {
 fn a_connection_that_has_borne_answers_is_waited_for() {
     let good = Script::forever([Step::Read, Step::Wait, Step::Write(answer("1.00"))]);
     let dsp = Dsp::start([good, Script::once([Step::Read])]);
-    let exchange =
-        start(dsp.address, "barren_max = 0\nbackoff_min = \"60s\"\nbackoff_max = \"60s\"");
+    let exchange = tuned(dsp.address, |config| {
+        config.pool.backoff = Backoff { barren_max: 0, ..MINUTE };
+    });
     dsp.permit();
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     let mut busy = exchange.caller();

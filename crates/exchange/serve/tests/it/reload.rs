@@ -1,6 +1,8 @@
 //! Another configuration, while auctions are under way.
 
 use exchange_core::record::CallOutcome;
+use exchange_serve::ExchangeConfig;
+use runtime::config::ms;
 
 use crate::fixtures::{
     Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, posted_with, until,
@@ -101,9 +103,10 @@ fn rates_change_with_it() {
 fn what_an_auction_of_before_opens_is_closed_in_time() {
     let hangs = Dsp::start([Script::once([Step::Read, Step::Read])]);
     let other = Dsp::bidding("1.00");
-    let pool = "drain_timeout = \"1ms\"\nidle_timeout = \"100ms\"";
+    let pool = "idle_timeout = \"100ms\"";
+    let tune = |config: &mut ExchangeConfig| config.pool.drain_timeout = ms(1);
     let dsps = [(hangs.address, "timeout = \"20ms\""), (other.address, "")];
-    let exchange = Running::start(&Setup { dsps: &dsps, pool, ..Setup::default() });
+    let exchange = Running::start(&Setup { dsps: &dsps, pool, tune, ..Setup::default() });
     let body = banner("");
     let mut slow = exchange.caller();
     let request = posted_with("expect: 100-continue\r\n", body.as_bytes());
@@ -111,7 +114,7 @@ fn what_an_auction_of_before_opens_is_closed_in_time() {
     slow.send(head);
     assert_eq!(slow.try_reply().expect("an answer").expect("an answer").status, 100);
     let moved = [(other.address, ""), (other.address, "")];
-    exchange.reload(&Setup { dsps: &moved, pool, ..Setup::default() });
+    exchange.reload(&Setup { dsps: &moved, pool, tune, ..Setup::default() });
     // Pools are swept meanwhile: this one's connection has been idle for too long.
     until("the new one is in force", || exchange.auction(&banner("")).status == 200);
     exchange.until_open(0, 0);

@@ -1,6 +1,7 @@
 //! Kept-alive connections: used again, drained after late answers, and never out of step.
 
 use exchange_core::record::CallOutcome;
+use runtime::config::ms;
 
 use crate::fixtures::{Dsp, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, until};
 
@@ -90,8 +91,12 @@ fn a_connection_is_in_flight_until_its_answer_has_come() {
 #[test]
 fn a_hung_connection_is_closed() {
     let hung = Script::once([Step::Read, Step::Wait]);
-    let pool = "drain_timeout = \"50ms\"";
-    let (exchange, dsp) = start([hung, Script::answering(answer("1.00"))], pool);
+    let dsp = Dsp::start([hung, Script::answering(answer("1.00"))]);
+    let exchange = Running::start(&Setup {
+        dsps: &[(dsp.address, "")],
+        tune: |config| config.pool.drain_timeout = ms(50),
+        ..Setup::default()
+    });
     assert_eq!(exchange.auction(&banner(SHORT)).status, 204);
     exchange.until_open(0, 0);
     assert_own(&exchange.auction(&banner("")), &dsp, 1, "1");

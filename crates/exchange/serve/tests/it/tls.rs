@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use exchange_core::ResponseFate;
 use exchange_core::record::CallOutcome;
+use exchange_serve::{Backoff, ExchangeConfig};
+use runtime::config::ms;
 use testbed::dsp::{self, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Tls};
 
 use crate::fixtures::{Dsp, Running, Setup, banner, until};
@@ -27,9 +29,11 @@ fn exchange(url: &str, authority: &str, keys: &str, other: &Dsp) -> Running {
          [[dsp]]\nid = \"d1\"\nurl = \"http://{}/bid\"\n",
         other.address
     );
-    let pool = "backoff_min = \"1ms\"\nbackoff_max = \"1ms\"\ndrain_timeout = \"100ms\"\n\
-                barren_max = 1000000";
-    Running::start(&Setup { pool, rest: &rest, ..Setup::default() })
+    let tune = |config: &mut ExchangeConfig| {
+        config.pool.drain_timeout = ms(100);
+        config.pool.backoff = Backoff { barren_max: 1_000_000, min: ms(1), max: ms(1) };
+    };
+    Running::start(&Setup { tune, rest: &rest, ..Setup::default() })
 }
 
 /// So many auctions, all of them filled.

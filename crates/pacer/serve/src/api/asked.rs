@@ -5,9 +5,9 @@
 
 use pacer_core::messages::Epoch;
 use pacer_core::store::AuditKey;
-use runtime::admin::{Call, ErrorCode, Reply};
+use runtime::admin::{Call, ErrorCode, ErrorField, Reply};
 use runtime::config::Problem;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::shown::invalid;
 use crate::registry::{ChangeOptions, NotRead, read_json};
@@ -30,7 +30,7 @@ pub(super) struct Asked<'c>(&'c Call);
 
 /// A refusal of a field.
 pub(super) fn wrong(code: ErrorCode, field: &str, message: &str) -> Reply {
-    Reply::error_with(code, message, json!({ "field": field }))
+    Reply::error_with(code, message, ErrorField::at(field))
 }
 
 fn twice(path: &str) -> Problem {

@@ -167,7 +167,7 @@ impl RefusalText<'_> {
     pub(super) fn words(&self, currency: Option<Currency>) -> String {
         let Some(refusal) = self.refusal else { return nothing() };
         let text = refusal.to_string();
-        let shown = |at: u64| time(at).as_str().unwrap_or_default().to_owned();
+        let shown = |at: u64| time(at).map_or_else(String::new, |at| at.0);
         match (refusal, self.flight_unix_ms) {
             (Refusal::Unknown, _) => "the ledger does not know it yet: ask again".to_owned(),
             (Refusal::OutOfFlight, Some((start, end))) => {

@@ -3,53 +3,135 @@
 //! Owns the forms, and which loss is named. What is counted is pacer-core's.
 
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use units::{Amount, Currency, Nanos, grouped};
 
 use super::cause::Cause;
 use super::exchange::Mismatches;
-use super::shown::{money, pace_of, time};
+use super::shown::{AmountText, PaceWord, TimeText, money, pace_of, time};
 
-/// Shown in full.
-pub(super) fn shown(windows: Option<&[FunnelWindow; 2]>) -> Value {
-    windows.map(|[hour, day]| json!({ "hour": window(hour), "day": window(day) })).into()
+/// What became of a campaign's impressions.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Funnel")]
+pub(super) struct FunnelView {
+    hour: WindowView,
+    day: WindowView,
 }
 
-fn window(window: &FunnelWindow) -> Value {
+/// How far a campaign's impressions came. Each that it matched ends in one of hours to outranked, or in a
+/// bid; each bid in one of outbid to won.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FunnelWindow")]
+struct WindowView {
+    /// From when it is counted.
+    since: Option<TimeText>,
+    /// Whether the process is younger than the window: then it is counted since the start.
+    since_start: bool,
+    /// Whether hours of it were dropped, for there was no room for them.
+    cut: bool,
+    /// Impressions offered to campaigns while it was defined, not paused and in flight.
+    offered: u64,
+    /// Of these, those that its targeting takes and a creative of its fits.
+    matched: u32,
+    /// Matched outside of its hours.
+    hours: u32,
+    /// Matched while a limit was used up.
+    budget: u32,
+    /// Matched and skipped to keep its pace.
+    pace: u32,
+    /// Matched, when nothing was granted to the shard.
+    ledger: u32,
+    /// Matched, where its bid would have been below the floor.
+    below_floor: u32,
+    /// Matched, where other campaigns of the house bid more.
+    outranked: u32,
+    /// Bid for.
+    bid: u32,
+    /// Bids that lost to others.
+    outbid: u32,
+    /// Bids that failed a check of the auction.
+    rejected: u32,
+    /// Bids that would have won, but that the account refused.
+    refused: u32,
+    /// Bids returned beside the winner.
+    returned: u32,
+    /// Bids whose auctions were abandoned, or go on.
+    abandoned: u32,
+    won: u32,
+    billed: u32,
+    /// What was billed.
+    spent: AmountText,
+    /// The highest of the latest bids below the floor, for 1000 impressions; null without one in the last
+    /// hour.
+    highest_bid: Option<String>,
+    /// The median of their floors.
+    median_floor: Option<String>,
+}
+
+/// A campaign's criteria, tried one at a time on a sample of impressions.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Mismatches")]
+pub(super) struct MismatchesView {
+    /// In the sample.
+    impressions: u64,
+    /// That meet all criteria.
+    matched: u64,
+    /// The criterion that most fail first.
+    failed: Vec<MismatchView>,
+}
+
+/// A criterion that impressions fail.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Mismatch")]
+struct MismatchView {
+    /// The key of the campaign; seat and private_auction where a request does not admit its account, or an
+    /// impression is for deals only.
+    key: &'static str,
+    impressions: u64,
+}
+
+/// Shown in full.
+pub(super) fn shown([hour, day]: &[FunnelWindow; 2]) -> FunnelView {
+    FunnelView { hour: window(hour), day: window(day) }
+}
+
+fn window(window: &FunnelWindow) -> WindowView {
     let FunnelWindow { since_unix_ms, is_since_start, is_cut, offered, counts, shortfall, .. } =
         window;
-    let mut shown = json!({
-        "since": time(*since_unix_ms),
-        "since_start": is_since_start,
-        "cut": is_cut,
-        "outranked": counts.outranked(),
-        "abandoned": counts.abandoned(),
-        "spent": money(counts.spent),
-        "highest_bid": shortfall.map(|it| it.bid.to_string()),
-        "median_floor": shortfall.map(|it| it.floor.to_string()),
-    });
-    for step in FunnelStep::ALL {
-        shown[step.label()] = match step {
-            FunnelStep::Offered => (*offered).into(),
-            step => counts.get(step).into(),
-        };
+    let of = |step| counts.get(step);
+    WindowView {
+        since: time(*since_unix_ms),
+        since_start: *is_since_start,
+        cut: *is_cut,
+        offered: *offered,
+        matched: of(FunnelStep::Matched),
+        hours: of(FunnelStep::Hours),
+        budget: of(FunnelStep::Budget),
+        pace: of(FunnelStep::Pace),
+        ledger: of(FunnelStep::Ledger),
+        below_floor: of(FunnelStep::BelowFloor),
+        outranked: counts.outranked(),
+        bid: of(FunnelStep::Bid),
+        outbid: of(FunnelStep::Outbid),
+        rejected: of(FunnelStep::Rejected),
+        refused: of(FunnelStep::Refused),
+        returned: of(FunnelStep::Returned),
+        abandoned: counts.abandoned(),
+        won: of(FunnelStep::Won),
+        billed: of(FunnelStep::Billed),
+        spent: money(counts.spent),
+        highest_bid: shortfall.map(|it| it.bid.to_string()),
+        median_floor: shortfall.map(|it| it.floor.to_string()),
     }
-    shown
 }
 
 /// Which criteria a sample fails.
-pub(super) fn mismatches(found: Option<&Mismatches>) -> Value {
-    found
-        .map(|Mismatches { impressions, matched, failed }| {
-            let failed = failed.iter();
-            let failed = failed.map(|(key, count)| json!({ "key": key, "impressions": count }));
-            json!({
-                "impressions": impressions,
-                "matched": matched,
-                "failed": failed.collect::<Value>(),
-            })
-        })
-        .into()
+pub(super) fn mismatches(found: &Mismatches) -> MismatchesView {
+    let Mismatches { impressions, matched, failed } = found;
+    let failed =
+        failed.iter().map(|(key, impressions)| MismatchView { key, impressions: *impressions });
+    MismatchesView { impressions: *impressions, matched: *matched, failed: failed.collect() }
 }
 
 /// Whether so few match that the criteria are worth a look.
@@ -128,7 +210,7 @@ fn unbilled(hour: &FunnelWindow, span: &str) -> Option<Cause> {
 /// That what is spent is within a tenth of what should be.
 fn on_plan(progress: Progress, currency: Option<Currency>) -> Option<String> {
     let Progress { spent, expected } = progress;
-    if expected == Nanos::ZERO || pace_of(spent, expected) != "on" {
+    if expected == Nanos::ZERO || pace_of(spent, expected) != PaceWord::On {
         return None;
     }
     let shown = |amount: Nanos| match currency {

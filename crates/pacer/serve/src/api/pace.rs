@@ -3,25 +3,48 @@
 //! Owns the forms. What a pace does is pacer-core's.
 
 use pacer_core::pacing::Bidding;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use units::{Amount, Cpm, Currency};
 
 /// Digits behind the point: the least share that a strategy has is a ten-thousandth.
 const DIGITS: usize = 9;
 
+/// How a campaign bids.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Bidding")]
+pub(super) struct BiddingView {
+    strategy: String,
+    /// What its value is multiplied by; 1 where its price is fixed.
+    #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]{1,9})?$"))]
+    multiplier: String,
+    /// Of the requests that fit, the share that it bids for.
+    #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]{1,9})?$"))]
+    share: String,
+    /// What it bids for 1000 impressions; null of one that is removed.
+    #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]{1,6})?$"))]
+    bid: Option<String>,
+    /// The same for people.
+    words: String,
+}
+
 /// `amount` is what it bids where its strategy changes nothing.
-pub(super) fn shown(bidding: &Bidding, amount: Option<Cpm>, currency: Option<Currency>) -> Value {
+pub(super) fn shown(
+    bidding: &Bidding,
+    amount: Option<Cpm>,
+    currency: Option<Currency>,
+) -> BiddingView {
     let pace = bidding.pace;
     // What is fixed is no multiplier's to change.
     let multiplier = if bidding.is_fixed_price { 1 << 32 } else { pace.multiplier() };
     let bid = amount.map(|amount| if bidding.is_fixed_price { amount } else { pace.price(amount) });
-    json!({
-        "strategy": bidding.strategy,
-        "multiplier": decimal(multiplier as f64 / 4_294_967_296.0),
-        "share": decimal(share(bidding)),
-        "bid": bid.map(|bid| bid.to_string()),
-        "words": words(bidding, bid, currency),
-    })
+    BiddingView {
+        strategy: bidding.strategy.to_owned(),
+        multiplier: decimal(multiplier as f64 / 4_294_967_296.0),
+        share: decimal(share(bidding)),
+        bid: bid.map(|bid| bid.to_string()),
+        words: words(bidding, bid, currency),
+    }
 }
 
 /// The share of requests that it bids for.

@@ -6,21 +6,24 @@
 use std::time::{Duration, SystemTime};
 
 use pacer_core::calendar::{Hour, QUARTER_MS};
-use pacer_core::ledger::{Level, Owner, Span, Spend};
+use pacer_core::ledger::{HourSpend, Level, Owner, Span, Spend};
 use pacer_core::messages::Period;
-use pacer_core::pacing::Curve;
+use pacer_core::pacing::{Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
 use pacer_core::store::{AuditEntry, AuditKey};
 use runtime::admin::{ErrorCode, Reply, rfc3339};
 use runtime::config::Problem;
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use units::{Currency, Nanos};
 
 use super::asked::wrong;
 use super::cause::{Cause, CauseInputs, RefusalText, nothing};
 use super::exchange::ExchangeView;
-use super::funnel::Progress;
-use super::{funnel, pace};
+use super::funnel::{FunnelView, MismatchesView, Progress};
+use super::pace::BiddingView;
+use super::{definitions, funnel, pace};
 use crate::handle::Delivery;
 use crate::registry::{AccountStanding, CampaignStanding, Refused};
 
@@ -43,52 +46,193 @@ pub(super) fn refused(refused: &Refused) -> Reply {
 pub(super) fn invalid(problems: &[Problem]) -> Reply {
     let noun = if problems.len() == 1 { "problem" } else { "problems" };
     let message = format!("{} {noun}; nothing was changed", problems.len());
-    let listed: Value = problems
-        .iter()
-        .map(|it| json!({ "field": it.key, "value": it.value, "remedy": it.remedy }))
-        .collect();
-    let field = problems.first().map_or("", |first| &first.key);
-    let members = json!({ "field": field, "problems": listed });
+    let field = problems.first().map_or_else(String::new, |first| first.key.clone());
+    let problems = problems.iter().cloned().map(FieldProblem::from).collect();
+    let members = InvalidDefinition { field, problems };
     Reply::error_with(ErrorCode::InvalidDefinition, &message, members)
 }
 
-/// Problems of files, with their places.
-pub(super) fn problems(problems: &[Problem]) -> Value {
-    let shown = |it: &Problem| {
-        let Problem { file, line, column, key, value, remedy } = it;
-        json!({
-            "file": file, "line": line, "column": column,
-            "key": key, "value": value, "remedy": remedy,
-        })
-    };
-    problems.iter().map(shown).collect()
+/// Members of the error of a definition with problems.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct InvalidDefinition {
+    /// The first that is wrong.
+    field: String,
+    problems: Vec<FieldProblem>,
+}
+
+/// One thing to mend.
+#[derive(Serialize, JsonSchema)]
+struct FieldProblem {
+    /// Dotted key of the body.
+    field: String,
+    /// As it was given, shortened.
+    value: Option<String>,
+    remedy: String,
+}
+
+impl From<Problem> for FieldProblem {
+    fn from(Problem { key, value, remedy, .. }: Problem) -> Self {
+        Self { field: key, value, remedy }
+    }
+}
+
+/// An amount of money in the account's currency, exact to a thousand-millionth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(rename = "Money")]
+pub(super) struct AmountText(#[schemars(regex(pattern = r"^[0-9]+(\.[0-9]{1,9})?$"))] String);
+
+pub(super) fn money(amount: Nanos) -> AmountText {
+    AmountText(amount.to_string())
+}
+
+/// A moment, in UTC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(rename = "Time", extend("format" = "date-time"))]
+pub(super) struct TimeText(pub(super) String);
+
+/// None if no calendar has it.
+pub(super) fn time(unix_ms: u64) -> Option<TimeText> {
+    let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
+    at.map(rfc3339).map(TimeText)
+}
+
+fn start_of(period: Period) -> Option<TimeText> {
+    time(u64::from(period.0) * QUARTER_MS)
+}
+
+fn code(currency: Option<Currency>) -> Option<String> {
+    currency.map(|currency| currency.code().to_owned())
+}
+
+/// A definition as it stands; the registry writes it.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the form alone is used, by the API's document")]
+struct DefinitionView {
+    id: String,
+    /// Grows by one with every change; also the etag.
+    version: u64,
+    /// As the ledger numbers it, for ever; null for an account that never had seats.
+    slot: Option<u32>,
+    /// Where it is changed; null for the API.
+    file: Option<String>,
+    removed: bool,
+    /// Keys that the API holds over the file, until the file says something else of them.
+    held: Vec<String>,
+    /// What is to be known of how it was understood, and limits that are below what is spent.
+    warnings: Vec<String>,
+}
+
+/// An account as it stands.
+#[derive(JsonSchema)]
+#[schemars(rename = "Account")]
+#[expect(dead_code, reason = "the form alone is used, by the API's document")]
+pub(super) struct AccountView {
+    #[schemars(flatten)]
+    view: DefinitionView,
+    #[schemars(schema_with = "definitions::account_reference")]
+    definition: Value,
+}
+
+/// A campaign as it stands.
+#[derive(JsonSchema)]
+#[schemars(rename = "Campaign")]
+#[expect(dead_code, reason = "the form alone is used, by the API's document")]
+pub(super) struct CampaignView {
+    #[schemars(flatten)]
+    view: DefinitionView,
+    #[schemars(schema_with = "definitions::campaign_reference")]
+    definition: Value,
+    /// Only in lists that ask for it; null of one that is removed, and where the ledger does not
+    /// answer.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    delivery: Option<DeliveryView>,
+}
+
+/// Some accounts, in order of their ids.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Accounts")]
+pub(super) struct AccountPage {
+    #[schemars(with = "Vec<AccountView>")]
+    pub(super) accounts: Vec<Value>,
+    #[serde(flatten)]
+    pub(super) end: PageEnd,
+}
+
+/// Some campaigns, in order of their ids.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Campaigns")]
+pub(super) struct CampaignPage {
+    #[schemars(with = "Vec<CampaignView>")]
+    pub(super) campaigns: Vec<Value>,
+    #[serde(flatten)]
+    pub(super) end: PageEnd,
+}
+
+/// What every page of definitions has.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PageEnd {
+    /// What to send as `after` for more.
+    #[schemars(with = "Option<String>")]
+    pub(super) next: Option<Value>,
+    /// What is wrong with the files of accounts and campaigns, if they are refused: what they defined
+    /// before stays in force.
+    pub(super) refused_files: Vec<Problem>,
+}
+
+/// How far a campaign has come in spending.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Delivery")]
+pub(super) struct DeliveryView {
+    /// Why it does not spend, as `why` has it.
+    #[schemars(schema_with = "refusal_schema")]
+    refusal: Option<&'static str>,
+    currency: Option<String>,
+    /// The limit that it follows, else the tightest of its own.
+    span: Option<LimitSpan>,
+    limit: Option<AmountText>,
+    /// Spent of the limit; in total if there is no limit.
+    spent: AmountText,
+    /// What should be spent by now.
+    expected: Option<AmountText>,
+    /// Within a tenth of what is expected it is on pace.
+    pace: Option<PaceWord>,
 }
 
 /// How far a campaign has come.
-pub(super) fn delivery(delivery: Option<&Delivery>, currency: Option<Currency>) -> Value {
-    let Some(delivery) = delivery else { return Value::Null };
+pub(super) fn delivery(delivery: &Delivery, currency: Option<Currency>) -> DeliveryView {
     let Delivery { refusal, span: of, limit, spent, expected } = delivery;
-    json!({
-        "refusal": refusal.map(Refusal::label),
-        "currency": currency.map(|currency| currency.code().to_owned()),
-        "span": of.map(span),
-        "limit": limit.map(money),
-        "spent": money(*spent),
-        "expected": expected.map(money),
-        "pace": expected.map(|expected| pace_of(*spent, expected)),
-    })
+    DeliveryView {
+        refusal: refusal.map(Refusal::label),
+        currency: code(currency),
+        span: of.map(span),
+        limit: limit.map(money),
+        spent: money(*spent),
+        expected: expected.map(money),
+        pace: expected.map(|expected| pace_of(*spent, expected)),
+    }
 }
 
 /// How what is spent compares with what should be: within a tenth it is on pace.
-pub(super) const fn pace_of(spent: Nanos, expected: Nanos) -> &'static str {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "Pace")]
+pub(super) enum PaceWord {
+    Behind,
+    On,
+    Ahead,
+}
+
+pub(super) const fn pace_of(spent: Nanos, expected: Nanos) -> PaceWord {
     let (spent, expected) = (spent.get(), expected.get());
     let tenth = expected / 10;
     if spent < expected - tenth {
-        "behind"
+        PaceWord::Behind
     } else if spent > expected.saturating_add(tenth) {
-        "ahead"
+        PaceWord::Ahead
     } else {
-        "on"
+        PaceWord::On
     }
 }
 
@@ -98,62 +242,106 @@ pub(super) fn not_told(id: &str) -> Reply {
     wrong(ErrorCode::Unavailable, "id", &message)
 }
 
-pub(super) fn time(unix_ms: u64) -> Value {
-    let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
-    at.map(rfc3339).into()
+/// What was spent, late wins and overprices included.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Spend")]
+pub(super) struct SpendView {
+    id: String,
+    currency: String,
+    /// In this hour of the account's clocks.
+    hour: AmountText,
+    /// Today, by them.
+    today: AmountText,
+    /// In all.
+    life: AmountText,
+    hours: Vec<HourView>,
 }
 
-fn start_of(period: Period) -> Value {
-    time(u64::from(period.0) * QUARTER_MS)
+/// An hour of today.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HourSpend")]
+struct HourView {
+    start: Option<TimeText>,
+    /// In it.
+    spent: AmountText,
 }
 
-pub(super) fn money(amount: Nanos) -> Value {
-    amount.to_string().into()
-}
-
-pub(super) fn spend(id: &str, spend: &Spend) -> Value {
+pub(super) fn spend(id: &str, spend: &Spend) -> SpendView {
     let hours = spend.hours.iter();
-    let hours: Value = hours
-        .map(|hour| json!({ "start": start_of(hour.period), "spent": money(hour.spent) }))
-        .collect();
-    json!({
-        "id": id,
-        "currency": spend.currency.code(),
-        "hour": money(spend.now),
-        "today": money(spend.today),
-        "life": money(spend.life),
-        "hours": hours,
-    })
+    let hour =
+        |hour: &HourSpend| HourView { start: start_of(hour.period), spent: money(hour.spent) };
+    SpendView {
+        id: id.to_owned(),
+        currency: spend.currency.code().to_owned(),
+        hour: money(spend.now),
+        today: money(spend.today),
+        life: money(spend.life),
+        hours: hours.map(hour).collect(),
+    }
 }
 
-pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>) -> Value {
+/// How a campaign follows its target in the flight that matters now; without points where it has none.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Curve")]
+pub(super) struct CurveView {
+    id: String,
+    currency: Option<String>,
+    /// The limit that the curve is drawn by: the one that the campaign follows, or, if that is an hourly
+    /// limit, the daily or total limit if there is one.
+    span: Option<LimitSpan>,
+    /// That limit, less what is kept back.
+    limit: Option<AmountText>,
+    start: Option<TimeText>,
+    end: Option<TimeText>,
+    strategy: Option<String>,
+    points: Vec<PointView>,
+}
+
+/// A moment of a curve.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CurvePoint")]
+struct PointView {
+    at: Option<TimeText>,
+    /// What should be spent by then.
+    target: AmountText,
+    /// What is; null in the future.
+    spent: Option<AmountText>,
+}
+
+pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>) -> CurveView {
     let points = curve.iter().flat_map(|curve| &curve.points);
-    let points: Value = points
-        .map(|point| {
-            json!({
-                "at": time(point.at_unix_ms),
-                "target": money(point.target),
-                "spent": point.spent.map(money),
-            })
-        })
-        .collect();
-    json!({
-        "id": id,
-        "currency": currency.map(|currency| currency.code().to_owned()),
-        "span": curve.map(|curve| span(curve.span)),
-        "limit": curve.map(|curve| money(curve.limit)),
-        "start": curve.map(|curve| time(curve.flight.start_ms)),
-        "end": curve.map(|curve| time(curve.flight.end_ms)),
-        "strategy": curve.map(|curve| curve.strategy),
-        "points": points,
-    })
+    let point = |point: &CurvePoint| PointView {
+        at: time(point.at_unix_ms),
+        target: money(point.target),
+        spent: point.spent.map(money),
+    };
+    CurveView {
+        id: id.to_owned(),
+        currency: code(currency),
+        span: curve.map(|curve| span(curve.span)),
+        limit: curve.map(|curve| money(curve.limit)),
+        start: curve.and_then(|curve| time(curve.flight.start_ms)),
+        end: curve.and_then(|curve| time(curve.flight.end_ms)),
+        strategy: curve.map(|curve| curve.strategy.to_owned()),
+        points: points.map(point).collect(),
+    }
 }
 
-const fn span(span: Span) -> &'static str {
+/// For how long a limit is.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "Span")]
+enum LimitSpan {
+    Life,
+    Day,
+    Hour,
+}
+
+const fn span(span: Span) -> LimitSpan {
     match span {
-        Span::Life => "life",
-        Span::Day => "day",
-        Span::Hour => "hour",
+        Span::Life => LimitSpan::Life,
+        Span::Day => LimitSpan::Day,
+        Span::Hour => LimitSpan::Hour,
     }
 }
 
@@ -164,14 +352,116 @@ pub(super) const fn owner(owner: Owner) -> &'static str {
     }
 }
 
+/// The ledger's reasons, and none.
+fn refusal_schema(_: &mut SchemaGenerator) -> Schema {
+    let labels = Refusal::ALL.map(Refusal::label).into_iter().map(Value::from);
+    let labels: Vec<Value> = labels.chain([Value::Null]).collect();
+    json_schema!({ "enum": labels })
+}
+
+/// Why a campaign does not spend, the figures that make it so, and how it bids.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Why")]
+pub(super) struct WhyView {
+    #[serde(flatten)]
+    cause: CauseView,
+    #[serde(flatten)]
+    figures: LedgerFigures,
+    flight: FlightView,
+    /// How it bids until the slot of its strategy ends; null before its first one.
+    pace: Option<BiddingView>,
+    /// What became of impressions, kept in memory since the start; null where no exchange counts.
+    funnel: Option<FunnelView>,
+    /// Its criteria, each tried by itself on a sample of the last hour's impressions; null unless it
+    /// matches less than a tenth.
+    mismatches: Option<MismatchesView>,
+}
+
+/// Why an account as a whole does not spend, and how many of its campaigns do.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AccountWhy")]
+pub(super) struct AccountWhyView {
+    #[serde(flatten)]
+    cause: CauseView,
+    #[serde(flatten)]
+    figures: LedgerFigures,
+    /// Its seats; null where it has none.
+    seats: Option<RefusalView>,
+    /// Those that are not removed, by the first reason that holds for each.
+    campaigns: Vec<RefusedCount>,
+}
+
+/// Why one does not spend.
+#[derive(Serialize, JsonSchema)]
+struct CauseView {
+    id: String,
+    /// What keeps it from spending, the first cause that holds: removed, definition_refused, a value of
+    /// `refusal`, record_unavailable, no_rate, no_requests, no_match, left_out, unbilled, or where most
+    /// impressions go: hours, budget, pace, ledger, below_floor, outranked, outbid, rejected, refused,
+    /// returned, abandoned, pending. Null where nothing does, or it is on plan. Of an account: a value of
+    /// `refusal`, record_unavailable or no_rate.
+    reason: Option<&'static str>,
+    /// The ledger's own reason; null where it has none.
+    #[schemars(schema_with = "refusal_schema")]
+    refusal: Option<&'static str>,
+    /// The reason for people, with figures.
+    words: String,
+    /// What to do; null if there is nothing to do.
+    remedy: Option<String>,
+    currency: Option<String>,
+}
+
+/// What the ledger holds.
+#[derive(Serialize, JsonSchema)]
+struct LedgerFigures {
+    /// The hour of the account's clocks.
+    hour: Option<ClockHour>,
+    /// Every limit, in order of precedence.
+    levels: Vec<LevelView>,
+    /// Free or reserved at shards.
+    at_shards: AmountText,
+    /// Leased, and granted to no shard yet.
+    ready: AmountText,
+    /// What processes before this one left outstanding.
+    frozen: AmountText,
+    /// Whether the last batch was not kept.
+    store_failing: bool,
+}
+
+/// From when to when a campaign runs.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Flight")]
+struct FlightView {
+    start: Option<TimeText>,
+    end: Option<TimeText>,
+}
+
+/// The first reason that holds.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Refusal")]
+struct RefusalView {
+    /// Null where nothing keeps it from spending.
+    #[schemars(schema_with = "refusal_schema")]
+    refusal: Option<&'static str>,
+    /// The same for people.
+    words: String,
+}
+
+/// Campaigns that have the same reason.
+#[derive(Serialize, JsonSchema)]
+struct RefusedCount {
+    #[serde(flatten)]
+    refusal: RefusalView,
+    count: u64,
+}
+
 pub(super) fn why(
     id: &str,
     standing: &CampaignStanding,
     delivery: Option<&Delivery>,
     exchange: &dyn ExchangeView,
-) -> Value {
+) -> WhyView {
     let CampaignStanding { why, bidding, amount, currency, .. } = standing;
-    let code = currency.map(|currency| currency.code().to_owned());
     let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
     let (start, end) = why.flight_unix_ms;
     let windows = exchange.funnel(standing.slot, why.flight_unix_ms);
@@ -181,105 +471,190 @@ pub(super) fn why(
         delivery.and_then(|it| Some(Progress { spent: it.spent, expected: it.expected? }));
     let (windows, mismatches) = (windows.as_ref(), mismatches.as_ref());
     let known = CauseInputs { standing, exchange, windows, mismatches, progress };
-    let Cause { reason, words, remedy } = Cause::of(&known);
-    json!({
-        "id": id,
-        "reason": reason,
-        "refusal": why.refusal.map(Refusal::label),
-        "words": words,
-        "remedy": remedy,
-        "currency": code,
-        "flight": { "start": time(start), "end": time(end) },
-        "hour": hour(why.hour.as_ref()),
-        "levels": levels.iter().map(level).collect::<Value>(),
-        "pace": bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
-        "funnel": funnel::shown(windows),
-        "mismatches": funnel::mismatches(mismatches),
-        "at_shards": money(why.at_shards),
-        "ready": money(why.ready),
-        "frozen": money(why.frozen),
-        "store_failing": why.is_store_failing,
-    })
+    WhyView {
+        cause: cause_view((id, *currency), Cause::of(&known), why.refusal),
+        figures: LedgerFigures {
+            hour: why.hour.as_ref().map(hour),
+            levels: levels.iter().map(level).collect(),
+            at_shards: money(why.at_shards),
+            ready: money(why.ready),
+            frozen: money(why.frozen),
+            store_failing: why.is_store_failing,
+        },
+        flight: FlightView { start: time(start), end: time(end) },
+        pace: bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
+        funnel: windows.map(funnel::shown),
+        mismatches: mismatches.map(funnel::mismatches),
+    }
 }
 
 pub(super) fn why_account(
     id: &str,
     standing: &AccountStanding,
     exchange: &dyn ExchangeView,
-) -> Value {
+) -> AccountWhyView {
     let AccountStanding { why, seats, campaigns, currency } = standing;
-    let code = currency.map(|currency| currency.code().to_owned());
     let text_of = RefusalText {
         refusal: why.refusal,
         levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
         flight_unix_ms: None,
         is_store_failing: why.is_store_failing,
     };
-    let plain = |refusal: Option<Refusal>| {
-        let words = refusal.map_or_else(nothing, |refusal| refusal.to_string());
-        json!({ "refusal": refusal.map(Refusal::label), "words": words })
+    let plain = |refusal: Option<Refusal>| RefusalView {
+        refusal: refusal.map(Refusal::label),
+        words: refusal.map_or_else(nothing, |refusal| refusal.to_string()),
     };
-    let Cause { reason, words, remedy } = text_of.cause(*currency, exchange);
-    let campaigns = campaigns.iter().map(|(refusal, count)| {
-        let mut shown = plain(*refusal);
-        shown["count"] = (*count).into();
-        shown
-    });
-    json!({
-        "id": id,
-        "reason": reason,
-        "refusal": why.refusal.map(Refusal::label),
-        "words": words,
-        "remedy": remedy,
-        "currency": code,
-        "hour": hour(why.hour.as_ref()),
-        "levels": text_of.levels.iter().map(level).collect::<Value>(),
-        "seats": seats.map(plain),
-        "campaigns": campaigns.collect::<Value>(),
-        "at_shards": money(why.at_shards),
-        "ready": money(why.ready),
-        "frozen": money(why.frozen),
-        "store_failing": why.is_store_failing,
-    })
+    let counted = |(refusal, count): (&Option<Refusal>, &u64)| RefusedCount {
+        refusal: plain(*refusal),
+        count: *count,
+    };
+    AccountWhyView {
+        cause: cause_view((id, *currency), text_of.cause(*currency, exchange), why.refusal),
+        figures: LedgerFigures {
+            hour: why.hour.as_ref().map(hour),
+            levels: text_of.levels.iter().map(level).collect(),
+            at_shards: money(why.at_shards),
+            ready: money(why.ready),
+            frozen: money(why.frozen),
+            store_failing: why.is_store_failing,
+        },
+        seats: seats.map(plain),
+        campaigns: campaigns.iter().map(counted).collect(),
+    }
 }
 
-fn hour(hour: Option<&Hour>) -> Value {
-    hour.map(|hour| {
-        json!({
-            "start": time(hour.start_unix_ms),
-            "end": time(hour.end_unix_ms),
-            "hour_of_week": hour.hour_of_week,
-        })
-    })
-    .into()
+fn cause_view(
+    (id, currency): (&str, Option<Currency>),
+    Cause { reason, words, remedy }: Cause,
+    refusal: Option<Refusal>,
+) -> CauseView {
+    let refusal = refusal.map(Refusal::label);
+    CauseView { id: id.to_owned(), reason, refusal, words, remedy, currency: code(currency) }
 }
 
-fn level(level: &Level) -> Value {
-    json!({
-        "owner": owner(level.owner),
-        "span": span(level.span),
-        "limit": level.limit.map(money),
-        "held": money(level.held),
-        "late": money(level.late),
-        "holdback": money(level.holdback),
-        "exposure": money(level.exposure()),
-        "headroom": level.headroom().map(money),
-        "excess": money(level.excess()),
-    })
+/// An hour of the account's clocks.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Hour")]
+struct ClockHour {
+    start: Option<TimeText>,
+    end: Option<TimeText>,
+    /// 0 is Monday, midnight to one.
+    #[schemars(range(max = 167))]
+    hour_of_week: u8,
 }
 
-pub(super) fn audit(entries: &[(AuditKey, AuditEntry)], is_more: bool) -> Value {
-    let shown = entries.iter().map(|(key, entry)| {
-        let body: Value = serde_json::from_slice(&entry.body).unwrap_or_default();
-        let mut shown = json!({ "key": key_text(key), "at": time(entry.at_unix_ms) });
-        if let (Some(shown), Value::Object(body)) = (shown.as_object_mut(), body) {
-            shown.extend(body.into_iter().filter(|(name, _)| name != "idempotency"));
-        }
-        shown
-    });
-    let shown: Vec<Value> = shown.collect();
+fn hour(hour: &Hour) -> ClockHour {
+    ClockHour {
+        start: time(hour.start_unix_ms),
+        end: time(hour.end_unix_ms),
+        hour_of_week: hour.hour_of_week,
+    }
+}
+
+/// How far a limit is used.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Level")]
+struct LevelView {
+    #[schemars(extend("enum" = ["campaign", "account"]))]
+    owner: &'static str,
+    span: LimitSpan,
+    /// Null without one.
+    limit: Option<AmountText>,
+    /// Leased and not given back.
+    held: AmountText,
+    /// Spent beside that: late, or above the price.
+    late: AmountText,
+    /// Kept back for such.
+    holdback: AmountText,
+    /// Held and late.
+    exposure: AmountText,
+    /// What may still be leased; null without a limit.
+    headroom: Option<AmountText>,
+    /// By how much the limit is exceeded.
+    excess: AmountText,
+}
+
+fn level(level: &Level) -> LevelView {
+    LevelView {
+        owner: owner(level.owner),
+        span: span(level.span),
+        limit: level.limit.map(money),
+        held: money(level.held),
+        late: money(level.late),
+        holdback: money(level.holdback),
+        exposure: money(level.exposure()),
+        headroom: level.headroom().map(money),
+        excess: money(level.excess()),
+    }
+}
+
+/// Changes, the oldest first.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Audit")]
+pub(super) struct AuditPage {
+    entries: Vec<ChangeView>,
+    /// What to send as `after` for more.
+    next: Option<String>,
+}
+
+/// One change: what was done, and what the definition was then.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
+struct ChangeView {
+    key: String,
+    at: Option<TimeText>,
+    #[serde(flatten)]
+    #[schemars(with = "ChangeBody")]
+    body: Map<String, Value>,
+}
+
+/// What is kept of a change; the registry writes it.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the form alone is used, by the API's document")]
+struct ChangeBody {
+    #[schemars(extend("enum" = ["create", "change", "pause", "resume", "budget", "remove"]))]
+    action: String,
+    #[schemars(extend("enum" = ["account", "campaign"]))]
+    kind: String,
+    id: String,
+    version: u64,
+    definition: Map<String, Value>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    slot: Option<u32>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    removed: Option<bool>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    held: Option<Vec<String>>,
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<String>>,
+    /// Who asked for it, as they said: `api` where they said nothing, `files` where a file changed.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    actor: Option<String>,
+    /// Keys that differ from the definition before; none where there was none.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<ChangedKey>>,
+}
+
+/// A key of a definition that differs from the one before.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the form alone is used, by the API's document")]
+struct ChangedKey {
+    key: String,
+    /// Null if it was not there; long texts are shortened.
+    before: Value,
+    after: Value,
+}
+
+pub(super) fn audit(entries: &[(AuditKey, AuditEntry)], is_more: bool) -> AuditPage {
+    let shown = |(key, entry): &(AuditKey, AuditEntry)| {
+        let mut body: Map<String, Value> = serde_json::from_slice(&entry.body).unwrap_or_default();
+        body.remove("idempotency");
+        ChangeView { key: key_text(key), at: time(entry.at_unix_ms), body }
+    };
     let next = entries.last().filter(|_| is_more).map(|(key, _)| key_text(key));
-    json!({ "entries": shown, "next": next })
+    AuditPage { entries: entries.iter().map(shown).collect(), next }
 }
 
 fn key_text(key: &AuditKey) -> String {

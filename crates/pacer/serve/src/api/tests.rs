@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pacer_core::calendar::Hour;
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
-use pacer_core::ledger::{AccountWhy, HourSpend, Why};
+use pacer_core::ledger::{AccountWhy, HourSpend, Spend, Why};
 use pacer_core::messages::{Period, Slot};
 use pacer_core::refusal::Refusal;
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
@@ -18,15 +18,16 @@ use runtime::config::parse;
 use runtime::listen::listen;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
+use serde_json::json;
 use tempfile::TempDir;
-use units::{Amount, Cpm, Nanos, Round};
+use units::{Amount, Cpm, Currency, Nanos, Round};
 
 use super::*;
 use crate::registry::LedgerDesk as _;
 use crate::registry::RegistryOptions;
 use crate::registry::testing::{PriceRules, StoreDesk};
 use pacer_core::ledger::{Level, Owner, Span};
-use pacer_core::pacing::{Bidding, CurvePoint};
+use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
 
 const NOW_UNIX_MS: u64 = 1_800_000_000_000;

@@ -15,7 +15,7 @@ use hyper::{Response, StatusCode};
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::admin::{Api, ChangeAllowance, Method, Reply, Route};
+use crate::admin::{Api, ChangeAllowance, Method, Operation, Reply, Route};
 use crate::config::{Optional, Required, Section, ms, secs};
 use crate::metrics::{Counter, Exposition, PerShard};
 use crate::service::{
@@ -53,11 +53,22 @@ struct EchoShard {
     shard: usize,
 }
 
-static ROUTES: &[Route<Arc<Echo>>] = &[Route {
-    method: Method::Get,
-    path: "/v1/echo",
-    answer: |echo, _| Reply::json(&serde_json::json!({ "echoes": echo.count() })),
-}];
+/// What operators are told.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct EchoView {
+    /// Since the start.
+    echoes: u64,
+}
+
+fn routes() -> Vec<Route<Arc<Echo>>> {
+    vec![Route {
+        method: Method::Get,
+        path: "/v1/echo",
+        answer: |echo, _| Reply::json(&EchoView { echoes: echo.count() }),
+        operation: Operation::new("echo", "echo", "What was echoed.")
+            .json::<EchoView>(200, "How often."),
+    }]
+}
 
 impl Service for Echo {
     const NAME: &'static str = "echo";
@@ -99,7 +110,7 @@ impl Service for Echo {
     }
 
     fn admin_apis(self: &Arc<Self>, _changes: &ChangeAllowance) -> Vec<Api> {
-        vec![Api::new(Arc::clone(self), ROUTES)]
+        vec![Api::new(Arc::clone(self), routes())]
     }
 
     fn close(&self) -> Result<(), ServiceError> {

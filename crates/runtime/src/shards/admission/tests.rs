@@ -7,7 +7,6 @@ use super::*;
 const LIMITS: AdmissionLimits = AdmissionLimits {
     wait_max: Duration::from_millis(5),
     burst_wait_max: Duration::from_millis(50),
-    interval: Duration::from_millis(100),
     in_flight_max: 100,
 };
 

@@ -21,7 +21,7 @@ fn asked_while_stopped<const N: usize>(server: &Server, tmax_ms: u64) -> [u16; N
 
 #[test]
 fn a_request_that_expired_while_the_process_was_stopped_asks_nobody() {
-    let patient = "overload = { wait_max = \"10s\", burst_wait_max = \"10s\" }\n";
+    let patient = "overload = { wait_max = \"10s\" }\n";
     let server = Server::start_with(patient, &table("d", &dsp().to_string(), ""));
     let expired = "exchange_auctions_total{outcome=\"insufficient_time\"}";
     let asked = "exchange_dsp_calls_total{dsp=\"d\",outcome=\"no_bid\"}";
@@ -40,7 +40,7 @@ fn a_request_that_expired_while_the_process_was_stopped_asks_nobody() {
 /// The first few begin at once, and a few more may wait.
 #[test]
 fn a_burst_is_refused_in_part_and_readiness_says_so() {
-    let impatient = "overload = { wait_max = \"1ms\", burst_wait_max = \"1ms\" }\n";
+    let impatient = "overload = { wait_max = \"1ms\" }\n";
     let server = Server::start_with(impatient, &table("d", &dsp().to_string(), ""));
     let ready = || server.ask("GET", "/health/ready", "");
     until("names are known", || ready().status == 200);

@@ -1,0 +1,118 @@
+//! The forms of definitions, as the API's document has them: what the reader of accounts and campaigns
+//! declares, and how parts of it are changed.
+
+use jiff::tz::TimeZone;
+use runtime::config::{Section, describe, json_schema};
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Value, json};
+use units::Currency;
+
+use crate::registry::{Account, AccountFacts, Campaign, Rules};
+
+/// The limits, which are changed by themselves too.
+const LIMITS: [&str; 3] = ["budget", "daily_budget", "hourly_budget"];
+
+const ACCOUNT: &str = "AccountDefinition";
+const CAMPAIGN: &str = "CampaignDefinition";
+
+/// An account.
+pub(super) fn account(generator: &mut SchemaGenerator) -> Schema {
+    named(generator, ACCOUNT, declared_account)
+}
+
+/// A campaign.
+pub(super) fn campaign<R: Rules>(generator: &mut SchemaGenerator) -> Schema {
+    named(generator, CAMPAIGN, declared_campaign::<R>)
+}
+
+/// An account where another route defines the form.
+pub(super) fn account_reference(_: &mut SchemaGenerator) -> Schema {
+    reference(ACCOUNT)
+}
+
+/// The same for a campaign.
+pub(super) fn campaign_reference(_: &mut SchemaGenerator) -> Schema {
+    reference(CAMPAIGN)
+}
+
+/// Parts of an account.
+pub(super) fn account_patch(generator: &mut SchemaGenerator) -> Schema {
+    named(generator, "AccountPatch", || patch(declared_account()))
+}
+
+/// Parts of a campaign.
+pub(super) fn campaign_patch<R: Rules>(generator: &mut SchemaGenerator) -> Schema {
+    named(generator, "CampaignPatch", || patch(declared_campaign::<R>()))
+}
+
+/// The limits of either.
+pub(super) fn limits(generator: &mut SchemaGenerator) -> Schema {
+    named(generator, "Budgets", || {
+        let mut schema = patch(declared_account());
+        if let Some(properties) = schema["properties"].as_object_mut() {
+            properties.retain(|name, _| LIMITS.contains(&name.as_str()));
+        }
+        schema["properties"]["version"] = json!({
+            "type": "integer",
+            "minimum": 1,
+            "description": "The version that must be in force, instead of if-match.",
+        });
+        schema["minProperties"] = 1.into();
+        schema["description"] =
+            "Limits: absolute amounts; null takes one away, and one that is absent stays.".into();
+        schema
+    })
+}
+
+fn declared_account() -> Value {
+    declared("Who pays. The keys are those of `[[account]]` in a file.", |s| drop(Account::read(s)))
+}
+
+fn declared_campaign<R: Rules>() -> Value {
+    let facts = |_: &str| Ok(AccountFacts { currency: Currency::USD, zone: TimeZone::UTC });
+    declared("What is paid for. The keys are those of `[[campaign]]` in a file.", |s| {
+        drop(Campaign::<R>::read(s, facts));
+    })
+}
+
+fn declared(doc: &str, read: impl Fn(&mut Section<'_>)) -> Value {
+    let mut schema = json_schema(&describe(read));
+    schema["description"] = doc.into();
+    schema
+}
+
+/// A merge patch (RFC 7396) of what has this schema: any of its keys, and null for those that may be
+/// absent.
+fn patch(mut schema: Value) -> Value {
+    let required = schema["required"].take();
+    let is_required = |name: &str| {
+        required.as_array().is_some_and(|names| names.iter().any(|known| known == name))
+    };
+    for (name, property) in schema["properties"].as_object_mut().into_iter().flatten() {
+        if property["properties"].is_object() {
+            *property = patch(property.take());
+        }
+        if !is_required(name) {
+            *property = json!({ "anyOf": [property.take(), { "type": "null" }] });
+        }
+    }
+    if let Some(members) = schema.as_object_mut() {
+        members.remove("required");
+    }
+    schema
+}
+
+fn named(generator: &mut SchemaGenerator, name: &str, schema: impl FnOnce() -> Value) -> Schema {
+    if !generator.definitions().contains_key(name) {
+        let mut schema = schema();
+        if let Some(members) = schema.as_object_mut() {
+            members.remove("$schema");
+        }
+        generator.definitions_mut().insert(name.to_owned(), schema);
+    }
+    reference(name)
+}
+
+fn reference(name: &str) -> Schema {
+    Schema::new_ref(format!("#/components/schemas/{name}"))
+}

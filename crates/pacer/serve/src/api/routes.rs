@@ -1,0 +1,338 @@
+//! The routes of accounts and campaigns, with what the API's document has of them.
+
+use pacer_core::store::Kind;
+use runtime::admin::{Call, ErrorCode, Method, Operation, Reply, Route, SchemaOf};
+use schemars::SchemaGenerator;
+use serde_json::json;
+
+use super::shown::{
+    AccountPage, AccountView, AccountWhyView, AuditPage, CampaignPage, CampaignView, CurveView,
+    InvalidDefinition, SpendView, WhyView,
+};
+use super::{Held, asked, definitions};
+use crate::registry::Rules;
+
+const ACCOUNT: Kind = Kind::Account;
+const CAMPAIGN: Kind = Kind::Campaign;
+
+/// The answer's version.
+const ETAG: &[(&str, &str)] = &[("etag", "The version.")];
+
+/// A route that does what its function says.
+fn route<R: Rules>(
+    method: Method,
+    path: &'static str,
+    answer: fn(&Held<R>, &Call) -> Reply,
+    operation: Operation,
+) -> Route<Held<R>> {
+    Route { method, path, answer, operation }
+}
+
+/// What is answered of accounts and campaigns.
+pub(super) fn routes<R: Rules>() -> Vec<Route<Held<R>>> {
+    let mut all = accounts();
+    all.extend(campaigns());
+    all.push(route(
+        Method::Get,
+        "/v1/audit",
+        super::audit,
+        paged(Operation::new("audit", "audit", "Lists what was changed, the oldest first."))
+            .json::<AuditPage>(200, "A page of changes.")
+            .error(ErrorCode::NotConfigured, UNCONFIGURED)
+            .error(ErrorCode::Unavailable, UNAVAILABLE),
+    ));
+    all
+}
+
+fn accounts<R: Rules>() -> Vec<Route<Held<R>>> {
+    let of = |id, summary| Operation::new("accounts", id, summary);
+    let view: SchemaOf = SchemaGenerator::subschema_for::<AccountView>;
+    let one = "/v1/accounts/{id}";
+    vec![
+        route(
+            Method::Get,
+            "/v1/accounts",
+            |of, call| super::list(of, ACCOUNT, call),
+            listed(of("listAccounts", "Lists accounts."))
+                .json::<AccountPage>(200, "A page of accounts."),
+        ),
+        route(
+            Method::Post,
+            "/v1/accounts",
+            |of, call| super::create(of, ACCOUNT, call),
+            created(of("createAccount", "Defines an account."), view)
+                .body(asked::JSON, definitions::account),
+        ),
+        route(
+            Method::Get,
+            one,
+            |of, call| super::show(of, ACCOUNT, call),
+            shown(of("showAccount", "Shows an account."), view),
+        ),
+        route(
+            Method::Put,
+            one,
+            |of, call| super::replace(of, ACCOUNT, call),
+            defined(of("replaceAccount", "Changes an account: the whole definition."), view)
+                .body(asked::JSON, definitions::account),
+        ),
+        route(
+            Method::Patch,
+            one,
+            |of, call| super::merge(of, ACCOUNT, call),
+            defined(
+                of("changeAccount", "Changes parts of an account, by a merge patch (RFC 7396)."),
+                view,
+            )
+            .body(asked::MERGE_PATCH, definitions::account_patch),
+        ),
+        route(
+            Method::Put,
+            "/v1/accounts/{id}/pause",
+            |of, call| super::pause(of, ACCOUNT, call, true),
+            changed(of("pauseAccount", "Stops its spending."), view),
+        ),
+        route(
+            Method::Delete,
+            "/v1/accounts/{id}/pause",
+            |of, call| super::pause(of, ACCOUNT, call, false),
+            changed(of("resumeAccount", "Lets it spend again."), view),
+        ),
+        route(
+            Method::Put,
+            "/v1/accounts/{id}/budget",
+            |of, call| super::budget(of, ACCOUNT, call),
+            defined(of("budgetAccount", CHANGES_LIMITS), view)
+                .body(asked::JSON, definitions::limits),
+        ),
+        route(
+            Method::Get,
+            "/v1/accounts/{id}/spend",
+            |of, call| super::spend(of, ACCOUNT, call),
+            told(of(
+                "spendAccount",
+                "Tells what its campaigns and seats have spent together: in this hour, today, and in \
+                 all.",
+            ))
+            .json::<SpendView>(200, "The account's spend."),
+        ),
+        route(
+            Method::Get,
+            "/v1/accounts/{id}/why",
+            super::why_account,
+            told(of(
+                "whyAccount",
+                "Tells why it does not spend as a whole, and how many of its campaigns do.",
+            ))
+            .json::<AccountWhyView>(200, "The reasons, with the figures behind them."),
+        ),
+    ]
+}
+
+fn campaigns<R: Rules>() -> Vec<Route<Held<R>>> {
+    let of = |id, summary| Operation::new("campaigns", id, summary);
+    let view: SchemaOf = SchemaGenerator::subschema_for::<CampaignView>;
+    let one = "/v1/campaigns/{id}";
+    let flag = json!({ "type": "boolean" });
+    vec![
+        route(
+            Method::Get,
+            "/v1/campaigns",
+            |of, call| super::list(of, CAMPAIGN, call),
+            listed(of("listCampaigns", "Lists campaigns."))
+                .parameter(
+                    "query",
+                    "account",
+                    &json!({ "type": "string" }),
+                    "Campaigns of this account.",
+                )
+                .parameter(
+                    "query",
+                    "delivery",
+                    &flag,
+                    "Whether to include each campaign's spend and limit.",
+                )
+                .json::<CampaignPage>(200, "A page of campaigns."),
+        ),
+        route(
+            Method::Post,
+            "/v1/campaigns",
+            |of, call| super::create(of, CAMPAIGN, call),
+            created(of("createCampaign", "Defines a campaign."), view)
+                .body(asked::JSON, definitions::campaign::<R>),
+        ),
+        route(
+            Method::Get,
+            one,
+            |of, call| super::show(of, CAMPAIGN, call),
+            shown(of("showCampaign", "Shows a campaign."), view),
+        ),
+        route(
+            Method::Put,
+            one,
+            |of, call| super::replace(of, CAMPAIGN, call),
+            defined(of("replaceCampaign", "Changes a campaign: the whole definition."), view)
+                .body(asked::JSON, definitions::campaign::<R>),
+        ),
+        route(
+            Method::Patch,
+            one,
+            |of, call| super::merge(of, CAMPAIGN, call),
+            defined(
+                of("changeCampaign", "Changes parts of a campaign, by a merge patch (RFC 7396)."),
+                view,
+            )
+            .body(asked::MERGE_PATCH, definitions::campaign_patch::<R>),
+        ),
+        route(
+            Method::Delete,
+            one,
+            super::remove,
+            changed(
+                of(
+                    "removeCampaign",
+                    "Removes a campaign. It stops bidding; what it spent counts on, and its number \
+                     stays its own.",
+                ),
+                view,
+            ),
+        ),
+        route(
+            Method::Put,
+            "/v1/campaigns/{id}/pause",
+            |of, call| super::pause(of, CAMPAIGN, call, true),
+            changed(of("pauseCampaign", "Stops its spending."), view),
+        ),
+        route(
+            Method::Delete,
+            "/v1/campaigns/{id}/pause",
+            |of, call| super::pause(of, CAMPAIGN, call, false),
+            changed(of("resumeCampaign", "Lets it spend again."), view),
+        ),
+        route(
+            Method::Put,
+            "/v1/campaigns/{id}/budget",
+            |of, call| super::budget(of, CAMPAIGN, call),
+            defined(of("budgetCampaign", CHANGES_LIMITS), view)
+                .body(asked::JSON, definitions::limits),
+        ),
+        route(
+            Method::Get,
+            "/v1/campaigns/{id}/spend",
+            |of, call| super::spend(of, CAMPAIGN, call),
+            told(of("spendCampaign", "Tells what it has spent: in this hour, today, and in all."))
+                .json::<SpendView>(200, "The campaign's spend."),
+        ),
+        route(
+            Method::Get,
+            "/v1/campaigns/{id}/curve",
+            super::curve,
+            told(of("curveCampaign", "Tells how it follows its target."))
+                .json::<CurveView>(200, "Target and spend over time."),
+        ),
+        route(
+            Method::Get,
+            "/v1/campaigns/{id}/why",
+            super::why,
+            told(of("whyCampaign", "Tells why it does not spend, and how it bids."))
+                .json::<WhyView>(200, "The reasons, with the figures behind them."),
+        ),
+    ]
+}
+
+const CHANGES_LIMITS: &str = "Changes its limits. They are absolute; they hold over those of a file \
+                              until the file's change.";
+const UNCONFIGURED: &str = "Budgets are not configured (`not_configured`).";
+const UNAVAILABLE: &str = "The ledger or its store does not answer, or the body did not come to its \
+    end; a change may be done all the same, and asked again is done once.";
+
+/// A page of entries.
+fn paged(of: Operation) -> Operation {
+    let most = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
+    of.parameter("query", "after", &json!({ "type": "string" }), "Entries after this one.")
+        .parameter(
+            "query",
+            "most",
+            &most,
+            "Maximum number of entries, 100 if absent; fewer if they are large.",
+        )
+}
+
+/// A page of definitions.
+fn listed(of: Operation) -> Operation {
+    let doc = "Whether those that were removed are listed too.";
+    paged(of)
+        .parameter("query", "removed", &json!({ "type": "boolean" }), doc)
+        .error(ErrorCode::NotConfigured, UNCONFIGURED)
+}
+
+/// What is answered of one that is there.
+fn known(of: Operation) -> Operation {
+    let doc = "No account or campaign has this id (`not_found`).";
+    of.error(ErrorCode::NotFound, doc).error(ErrorCode::NotConfigured, UNCONFIGURED)
+}
+
+fn shown(of: Operation, view: SchemaOf) -> Operation {
+    known(of).json_of(200, "As it is defined.", view).headers(ETAG)
+}
+
+/// What the ledger tells of one.
+fn told(of: Operation) -> Operation {
+    known(of).error(ErrorCode::Unavailable, UNAVAILABLE)
+}
+
+/// What is said with every change.
+fn change(of: Operation) -> Operation {
+    let dry_run = "Judge the change and answer what it would come to, with status 200; nothing is \
+                   changed.";
+    let actor = json!({ "type": "string", "pattern": "^[ -~]{1,64}$" });
+    of.parameter("query", "dry_run", &json!({ "type": "boolean" }), dry_run)
+        .parameter(
+            "header",
+            "vickrey-actor",
+            &actor,
+            "Who asks, for the audit; it is not verified.",
+        )
+        .error(
+            ErrorCode::Conflict,
+            "Its state does not allow the change: it is changed in a file, exists already, or was \
+             removed.",
+        )
+        .error(ErrorCode::Unavailable, UNAVAILABLE)
+}
+
+/// A change with a body that is judged.
+fn judged(of: Operation) -> Operation {
+    let problems = "It has problems; nothing was changed.";
+    of.error_with::<InvalidDefinition>(ErrorCode::InvalidDefinition, problems)
+}
+
+fn created(of: Operation, view: SchemaOf) -> Operation {
+    let key = json!({ "type": "string", "pattern": "^[!-~]{1,128}$" });
+    let doc = "Names the request: the same key with the same body is done once, and answered as \
+               before, for a day.";
+    judged(change(of))
+        .parameter("header", "idempotency-key", &key, doc)
+        .error(ErrorCode::KeyReused, "Or the key came with another body.")
+        .json_of(200, "A dry run: what it would be.", view)
+        .json_of(201, "It is created.", view)
+        .headers(&[("etag", "The version."), ("location", "Its path.")])
+        .error(ErrorCode::NotConfigured, UNCONFIGURED)
+}
+
+/// A change of one.
+fn changed(of: Operation, view: SchemaOf) -> Operation {
+    let version =
+        json!({ "type": "string", "pattern": r#"^(\*|(W/)?("[0-9]{1,19}"|[0-9]{1,19}))$"# });
+    let doc = "The version that must be in force, as the etag has it; `*` for any.";
+    known(change(of))
+        .parameter("header", "if-match", &version, doc)
+        .json_of(200, "As it is from now on; it may have been so before.", view)
+        .headers(ETAG)
+        .error(ErrorCode::PreconditionFailed, "It is at another version.")
+}
+
+/// The same with a body that is judged.
+fn defined(of: Operation, view: SchemaOf) -> Operation {
+    judged(changed(of, view))
+}

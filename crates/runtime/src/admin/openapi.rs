@@ -1,0 +1,256 @@
+//! The OpenAPI document of the admin listener, written from the routes by which it answers.
+//!
+//! It must not know any route: each comes with its [`Operation`].
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::reply::{ErrorBody, ErrorCode, ErrorField};
+use super::route::{Api, Method};
+
+/// Writes a schema; what it refers to is defined in the generator.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// What the document has of a route. What every route is answered, such as 401, and what is in its
+/// path is added.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    tag: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    parameters: Vec<Value>,
+    body: Option<(&'static [&'static str], SchemaOf)>,
+    responses: Vec<DocumentedResponse>,
+}
+
+/// One form of answer.
+#[derive(Clone, Debug)]
+struct DocumentedResponse {
+    status: u16,
+    doc: &'static str,
+    /// Names and descriptions.
+    headers: &'static [(&'static str, &'static str)],
+    /// Media type and schema. None if there is no body.
+    content: Option<(&'static str, SchemaOf)>,
+}
+
+impl Operation {
+    /// Without parameters, body and answers. `id` names it for programs, among all operations.
+    pub const fn new(tag: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self { tag, id, summary, parameters: Vec::new(), body: None, responses: Vec::new() }
+    }
+
+    /// With an optional parameter: `place` is `query` or `header`.
+    #[must_use]
+    pub fn parameter(mut self, place: &str, name: &str, schema: &Value, doc: &str) -> Self {
+        let parameter = json!({ "name": name, "in": place, "description": doc, "schema": schema });
+        self.parameters.push(parameter);
+        self
+    }
+
+    /// With a body, in one of these media types.
+    #[must_use]
+    pub fn body(self, media_types: &'static [&'static str], schema: SchemaOf) -> Self {
+        Self { body: Some((media_types, schema)), ..self }
+    }
+
+    /// With an answer in JSON.
+    #[must_use]
+    pub fn json<T: JsonSchema>(self, status: u16, doc: &'static str) -> Self {
+        self.json_of(status, doc, SchemaGenerator::subschema_for::<T>)
+    }
+
+    /// The same by a schema.
+    #[must_use]
+    pub fn json_of(self, status: u16, doc: &'static str, schema: SchemaOf) -> Self {
+        self.response(status, doc, Some(("application/json", schema)))
+    }
+
+    /// With an answer in text.
+    #[must_use]
+    pub fn text(self, status: u16, media_type: &'static str, doc: &'static str) -> Self {
+        self.response(status, doc, Some((media_type, SchemaGenerator::subschema_for::<String>)))
+    }
+
+    /// With the answer 204.
+    #[must_use]
+    pub fn nothing(self, doc: &'static str) -> Self {
+        self.response(204, doc, None)
+    }
+
+    /// With a refusal.
+    #[must_use]
+    pub fn error(self, code: ErrorCode, doc: &'static str) -> Self {
+        self.error_with::<ErrorField>(code, doc)
+    }
+
+    /// With a refusal that has further members.
+    #[must_use]
+    pub fn error_with<M: JsonSchema>(self, code: ErrorCode, doc: &'static str) -> Self {
+        self.json::<ErrorBody<M>>(code.status().as_u16(), doc)
+    }
+
+    /// With headers of the answer that was added last: names and descriptions.
+    #[must_use]
+    pub fn headers(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        if let Some(last) = self.responses.last_mut() {
+            last.headers = headers;
+        }
+        self
+    }
+
+    fn response(
+        mut self,
+        status: u16,
+        doc: &'static str,
+        content: Option<(&'static str, SchemaOf)>,
+    ) -> Self {
+        self.responses.push(DocumentedResponse { status, doc, headers: &[], content });
+        self
+    }
+
+    /// With what the listener itself refuses, whatever is asked.
+    fn with_refusals(self, method: Method, path: &str, is_limited: bool) -> Self {
+        let malformed = if self.parameters.is_empty() && self.body.is_none() {
+            "The `host` header is missing, repeated or malformed, or `transfer-encoding` is not one \
+             `chunked`."
+        } else {
+            "The head, the query or the body cannot be read."
+        };
+        let mut all = self.error(ErrorCode::BadRequest, malformed);
+        if !is_open(path) {
+            let doc = "`admin.token` is configured, and the request does not have it.";
+            all = all.error(ErrorCode::Unauthorized, doc);
+            let doc = "The host that the request names is not an address, not `localhost`, and not \
+                       in `admin.hosts`.";
+            all = all.error(ErrorCode::MisdirectedRequest, doc);
+        }
+        if method != Method::Get {
+            all = all.error(ErrorCode::CrossOrigin, "The request comes from a web page.");
+        }
+        if all.body.is_some() {
+            all = all.error(ErrorCode::BodyTooLarge, "The body is larger than any that is read.");
+            let doc = "The body is of a media type that is not read.";
+            all = all.error(ErrorCode::UnsupportedMediaType, doc);
+        }
+        if is_limited && method != Method::Get {
+            let doc = "Changes are asked for too often: see `admin.changes_burst` and \
+                       `admin.change_interval`.";
+            all = all
+                .error(ErrorCode::TooManyRequests, doc)
+                .headers(&[("retry-after", "Seconds until it may be asked for again.")]);
+        }
+        all
+    }
+
+    fn to_json(&self, path: &str, generator: &mut SchemaGenerator) -> Value {
+        let mut responses = Map::new();
+        for response in &self.responses {
+            let status = response.status.to_string();
+            let known = responses.entry(status).or_insert_with(|| json!({}));
+            response.add_to(known, generator);
+        }
+        let of_path = path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
+        let of_path = of_path.map(|name| {
+            let doc = "Percent-encoded.";
+            let schema = json!({ "type": "string" });
+            json!({ "name": name, "in": "path", "required": true, "description": doc, "schema": schema })
+        });
+        let parameters: Vec<Value> = of_path.chain(self.parameters.iter().cloned()).collect();
+        let mut operation = json!({
+            "operationId": self.id,
+            "tags": [self.tag],
+            "summary": self.summary,
+            "parameters": parameters,
+            "responses": responses,
+        });
+        if is_open(path) {
+            operation["security"] = json!([]);
+        }
+        if let Some((media_types, schema)) = self.body {
+            let schema = schema(generator);
+            let content =
+                media_types.iter().map(|it| ((*it).to_owned(), json!({ "schema": schema })));
+            let content: Map<_, _> = content.collect();
+            operation["requestBody"] = json!({ "required": true, "content": content });
+        }
+        operation
+    }
+}
+
+impl DocumentedResponse {
+    /// Adds it to those of the same status.
+    fn add_to(&self, known: &mut Value, generator: &mut SchemaGenerator) {
+        let doc = match known["description"].as_str() {
+            Some(other) => format!("{other} {}", self.doc),
+            None => self.doc.to_owned(),
+        };
+        known["description"] = doc.into();
+        for (name, doc) in self.headers {
+            known["headers"][name] = json!({ "description": doc, "schema": { "type": "string" } });
+        }
+        let Some((media_type, schema)) = self.content else { return };
+        let schema = Value::from(schema(generator));
+        let slot = &mut known["content"][media_type]["schema"];
+        if slot.is_null() {
+            *slot = schema;
+        } else if *slot != schema {
+            *slot = json!({ "anyOf": [slot.take(), schema] });
+        }
+    }
+}
+
+/// Whether a path is answered without a token, and whatever host is named.
+pub(super) fn is_open(path: &str) -> bool {
+    path.starts_with("/health/")
+}
+
+/// The document of all that `apis` answer.
+pub fn openapi(apis: &[Api]) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+        settings.transforms.push(Box::new(RecursiveTransform(closed)));
+    });
+    let mut generator = settings.into_generator();
+    let mut paths = json!({});
+    for api in apis {
+        for (method, path, operation) in api.operations() {
+            let operation = operation.clone().with_refusals(method, path, api.is_limited());
+            paths[path][method.name().to_lowercase()] = operation.to_json(path, &mut generator);
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Vickrey for operators",
+            "version": "1",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            "description": DESCRIPTION,
+        },
+        "servers": [{ "url": "http://127.0.0.1:9464" }],
+        "security": [{}, { "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": generator.take_definitions(true),
+        },
+    })
+}
+
+/// Of the whole document.
+const DESCRIPTION: &str = "What the admin listener answers. Where `admin.token` is configured, all \
+    but health asks for it as a bearer token; without one, nothing does, and the listener is reached \
+    from its own machine alone. Requests that change something and carry an `origin` header are \
+    refused: web pages may not steer an exchange. Errors have one shape. GET is also answered as HEAD. \
+    The schemas of definitions accept no less than the reader, which stays the judge: what it refuses \
+    is answered 422 with every problem.";
+
+/// Objects have the members that are described, and no others.
+fn closed(schema: &mut Schema) {
+    if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+        schema.insert("additionalProperties".to_owned(), false.into());
+    }
+}
