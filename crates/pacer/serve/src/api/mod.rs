@@ -14,6 +14,7 @@ mod routes;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -190,7 +191,7 @@ fn why<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
             // Without an answer it is not said whether it is on plan.
             let found = of.budgets.deliveries(&[id.to_owned()]).unwrap_or_default();
             let delivery = found.first().map(|(_, delivery)| delivery);
-            Reply::json(&shown::why(id, &standing, delivery, &*of.exchange))
+            Reply::json(&why::of_campaign(id, &standing, delivery, &*of.exchange))
         }
         Err(refused) => shown::refused(&refused),
     }
@@ -199,7 +200,7 @@ fn why<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
 fn why_account<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
     match of.budgets.why_account(id) {
-        Ok(standing) => Reply::json(&shown::why_account(id, &standing, &*of.exchange)),
+        Ok(standing) => Reply::json(&why::of_account(id, &standing, &*of.exchange)),
         Err(refused) => shown::refused(&refused),
     }
 }

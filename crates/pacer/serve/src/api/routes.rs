@@ -6,9 +6,10 @@ use schemars::SchemaGenerator;
 use serde_json::json;
 
 use super::shown::{
-    AccountPage, AccountView, AccountWhyView, AuditPage, CampaignPage, CampaignView, CurveView,
-    InvalidDefinition, SpendView, WhyView,
+    AccountPage, AccountView, AuditPage, CampaignPage, CampaignView, CurveView, InvalidDefinition,
+    SpendView,
 };
+use super::why::{AccountWhyView, WhyView};
 use super::{Held, asked, definitions};
 use crate::registry::Rules;
 

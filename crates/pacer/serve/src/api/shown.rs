@@ -5,8 +5,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use pacer_core::calendar::{Hour, QUARTER_MS};
-use pacer_core::ledger::{HourSpend, Level, Owner, Span, Spend};
+use pacer_core::calendar::QUARTER_MS;
+use pacer_core::ledger::{HourSpend, Owner, Span, Spend};
 use pacer_core::messages::Period;
 use pacer_core::pacing::{Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
@@ -19,13 +19,9 @@ use serde_json::{Map, Value};
 use units::{Currency, Nanos};
 
 use super::asked::wrong;
-use super::cause::{Cause, CauseInputs, RefusalText, nothing};
-use super::exchange::ExchangeView;
-use super::funnel::{FunnelView, MismatchesView, Progress};
-use super::pace::BiddingView;
-use super::{definitions, funnel, pace};
+use super::definitions;
 use crate::handle::Delivery;
-use crate::registry::{AccountStanding, CampaignStanding, Refused};
+use crate::registry::Refused;
 
 /// The reply to what was refused.
 pub(super) fn refused(refused: &Refused) -> Reply {
@@ -102,7 +98,7 @@ fn start_of(period: Period) -> Option<TimeText> {
     time(u64::from(period.0) * QUARTER_MS)
 }
 
-fn code(currency: Option<Currency>) -> Option<String> {
+pub(super) fn code(currency: Option<Currency>) -> Option<String> {
     currency.map(|currency| currency.code().to_owned())
 }
 
@@ -331,13 +327,13 @@ pub(super) fn curve(id: &str, currency: Option<Currency>, curve: Option<&Curve>)
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Span")]
-enum LimitSpan {
+pub(super) enum LimitSpan {
     Life,
     Day,
     Hour,
 }
 
-const fn span(span: Span) -> LimitSpan {
+pub(super) const fn span(span: Span) -> LimitSpan {
     match span {
         Span::Life => LimitSpan::Life,
         Span::Day => LimitSpan::Day,
@@ -353,239 +349,10 @@ pub(super) const fn owner(owner: Owner) -> &'static str {
 }
 
 /// The ledger's reasons, and none.
-fn refusal_schema(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn refusal_schema(_: &mut SchemaGenerator) -> Schema {
     let labels = Refusal::ALL.map(Refusal::label).into_iter().map(Value::from);
     let labels: Vec<Value> = labels.chain([Value::Null]).collect();
     json_schema!({ "enum": labels })
-}
-
-/// Why a campaign does not spend, the figures that make it so, and how it bids.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Why")]
-pub(super) struct WhyView {
-    #[serde(flatten)]
-    cause: CauseView,
-    #[serde(flatten)]
-    figures: LedgerFigures,
-    flight: FlightView,
-    /// How it bids until the slot of its strategy ends; null before its first one.
-    pace: Option<BiddingView>,
-    /// What became of impressions, kept in memory since the start; null where no exchange counts.
-    funnel: Option<FunnelView>,
-    /// Its criteria, each tried by itself on a sample of the last hour's impressions; null unless it
-    /// matches less than a tenth.
-    mismatches: Option<MismatchesView>,
-}
-
-/// Why an account as a whole does not spend, and how many of its campaigns do.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "AccountWhy")]
-pub(super) struct AccountWhyView {
-    #[serde(flatten)]
-    cause: CauseView,
-    #[serde(flatten)]
-    figures: LedgerFigures,
-    /// Its seats; null where it has none.
-    seats: Option<RefusalView>,
-    /// Those that are not removed, by the first reason that holds for each.
-    campaigns: Vec<RefusedCount>,
-}
-
-/// Why one does not spend.
-#[derive(Serialize, JsonSchema)]
-struct CauseView {
-    id: String,
-    /// What keeps it from spending, the first cause that holds: removed, definition_refused, a value of
-    /// `refusal`, record_unavailable, no_rate, no_requests, no_match, left_out, unbilled, or where most
-    /// impressions go: hours, budget, pace, ledger, below_floor, outranked, outbid, rejected, refused,
-    /// returned, abandoned, pending. Null where nothing does, or it is on plan. Of an account: a value of
-    /// `refusal`, record_unavailable or no_rate.
-    reason: Option<&'static str>,
-    /// The ledger's own reason; null where it has none.
-    #[schemars(schema_with = "refusal_schema")]
-    refusal: Option<&'static str>,
-    /// The reason for people, with figures.
-    words: String,
-    /// What to do; null if there is nothing to do.
-    remedy: Option<String>,
-    currency: Option<String>,
-}
-
-/// What the ledger holds.
-#[derive(Serialize, JsonSchema)]
-struct LedgerFigures {
-    /// The hour of the account's clocks.
-    hour: Option<ClockHour>,
-    /// Every limit, in order of precedence.
-    levels: Vec<LevelView>,
-    /// Free or reserved at shards.
-    at_shards: AmountText,
-    /// Leased, and granted to no shard yet.
-    ready: AmountText,
-    /// What processes before this one left outstanding.
-    frozen: AmountText,
-    /// Whether the last batch was not kept.
-    store_failing: bool,
-}
-
-/// From when to when a campaign runs.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Flight")]
-struct FlightView {
-    start: Option<TimeText>,
-    end: Option<TimeText>,
-}
-
-/// The first reason that holds.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Refusal")]
-struct RefusalView {
-    /// Null where nothing keeps it from spending.
-    #[schemars(schema_with = "refusal_schema")]
-    refusal: Option<&'static str>,
-    /// The same for people.
-    words: String,
-}
-
-/// Campaigns that have the same reason.
-#[derive(Serialize, JsonSchema)]
-struct RefusedCount {
-    #[serde(flatten)]
-    refusal: RefusalView,
-    count: u64,
-}
-
-pub(super) fn why(
-    id: &str,
-    standing: &CampaignStanding,
-    delivery: Option<&Delivery>,
-    exchange: &dyn ExchangeView,
-) -> WhyView {
-    let CampaignStanding { why, bidding, amount, currency, .. } = standing;
-    let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
-    let (start, end) = why.flight_unix_ms;
-    let windows = exchange.funnel(standing.slot, why.flight_unix_ms);
-    let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
-    let mismatches = is_matchless.then(|| exchange.mismatches(standing.slot)).flatten();
-    let progress =
-        delivery.and_then(|it| Some(Progress { spent: it.spent, expected: it.expected? }));
-    let (windows, mismatches) = (windows.as_ref(), mismatches.as_ref());
-    let known = CauseInputs { standing, exchange, windows, mismatches, progress };
-    WhyView {
-        cause: cause_view((id, *currency), Cause::of(&known), why.refusal),
-        figures: LedgerFigures {
-            hour: why.hour.as_ref().map(hour),
-            levels: levels.iter().map(level).collect(),
-            at_shards: money(why.at_shards),
-            ready: money(why.ready),
-            frozen: money(why.frozen),
-            store_failing: why.is_store_failing,
-        },
-        flight: FlightView { start: time(start), end: time(end) },
-        pace: bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
-        funnel: windows.map(funnel::shown),
-        mismatches: mismatches.map(funnel::mismatches),
-    }
-}
-
-pub(super) fn why_account(
-    id: &str,
-    standing: &AccountStanding,
-    exchange: &dyn ExchangeView,
-) -> AccountWhyView {
-    let AccountStanding { why, seats, campaigns, currency } = standing;
-    let text_of = RefusalText {
-        refusal: why.refusal,
-        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
-        flight_unix_ms: None,
-        is_store_failing: why.is_store_failing,
-    };
-    let plain = |refusal: Option<Refusal>| RefusalView {
-        refusal: refusal.map(Refusal::label),
-        words: refusal.map_or_else(nothing, |refusal| refusal.to_string()),
-    };
-    let counted = |(refusal, count): (&Option<Refusal>, &u64)| RefusedCount {
-        refusal: plain(*refusal),
-        count: *count,
-    };
-    AccountWhyView {
-        cause: cause_view((id, *currency), text_of.cause(*currency, exchange), why.refusal),
-        figures: LedgerFigures {
-            hour: why.hour.as_ref().map(hour),
-            levels: text_of.levels.iter().map(level).collect(),
-            at_shards: money(why.at_shards),
-            ready: money(why.ready),
-            frozen: money(why.frozen),
-            store_failing: why.is_store_failing,
-        },
-        seats: seats.map(plain),
-        campaigns: campaigns.iter().map(counted).collect(),
-    }
-}
-
-fn cause_view(
-    (id, currency): (&str, Option<Currency>),
-    Cause { reason, words, remedy }: Cause,
-    refusal: Option<Refusal>,
-) -> CauseView {
-    let refusal = refusal.map(Refusal::label);
-    CauseView { id: id.to_owned(), reason, refusal, words, remedy, currency: code(currency) }
-}
-
-/// An hour of the account's clocks.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Hour")]
-struct ClockHour {
-    start: Option<TimeText>,
-    end: Option<TimeText>,
-    /// 0 is Monday, midnight to one.
-    #[schemars(range(max = 167))]
-    hour_of_week: u8,
-}
-
-fn hour(hour: &Hour) -> ClockHour {
-    ClockHour {
-        start: time(hour.start_unix_ms),
-        end: time(hour.end_unix_ms),
-        hour_of_week: hour.hour_of_week,
-    }
-}
-
-/// How far a limit is used.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Level")]
-struct LevelView {
-    #[schemars(extend("enum" = ["campaign", "account"]))]
-    owner: &'static str,
-    span: LimitSpan,
-    /// Null without one.
-    limit: Option<AmountText>,
-    /// Leased and not given back.
-    held: AmountText,
-    /// Spent beside that: late, or above the price.
-    late: AmountText,
-    /// Kept back for such.
-    holdback: AmountText,
-    /// Held and late.
-    exposure: AmountText,
-    /// What may still be leased; null without a limit.
-    headroom: Option<AmountText>,
-    /// By how much the limit is exceeded.
-    excess: AmountText,
-}
-
-fn level(level: &Level) -> LevelView {
-    LevelView {
-        owner: owner(level.owner),
-        span: span(level.span),
-        limit: level.limit.map(money),
-        held: money(level.held),
-        late: money(level.late),
-        holdback: money(level.holdback),
-        exposure: money(level.exposure()),
-        headroom: level.headroom().map(money),
-        excess: money(level.excess()),
-    }
 }
 
 /// Changes, the oldest first.
