@@ -380,25 +380,67 @@ pub enum Answer {
     Read(Result<Found, Denied>),
 }
 
+/// What a store is asked.
+#[derive(Clone, Debug)]
+pub enum StoreRequest {
+    /// Begins an epoch of a node, durably, and fences off all before: the one behind the last, or the
+    /// one given if that is later. Whoever asks by a clock never begins one twice, even where an old copy
+    /// of the store was put back.
+    Begin(u32, Epoch),
+    /// Keeps leases: those in the batch are at least what it says, once it is committed.
+    Submit(Writer, Batch),
+    /// Keeps definitions and audit entries.
+    Change(Writer, Change),
+    /// Looks something up: all that was answered as committed before is in it.
+    Read(Query),
+}
+
+impl StoreRequest {
+    /// What is answered to it if it ended so; `denied` says why it was refused.
+    pub fn answer(&self, ended: Ended, denied: Option<Denied>) -> Answer {
+        let (writer, sent, number) = match self {
+            Self::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
+            Self::Change(writer, change) => (*writer, Sent::Change, change.number),
+            Self::Begin(node, _) => {
+                let begun = Err(denied.unwrap_or(Denied::Failing(Cause::Disk)));
+                return Answer::Begun { node: *node, begun };
+            }
+            Self::Read(_) => {
+                return Answer::Read(Err(denied.unwrap_or(Denied::Failing(Cause::Disk))));
+            }
+        };
+        Answer::Ended(Outcome { writer, sent, number, ended, denied })
+    }
+}
+
 /// Whatever keeps leases. It is asked, goes on by itself, and answers when it is polled; nothing
 /// here waits.
 pub trait LeaseStore {
-    /// Begins an epoch of a node, durably, and fences off all before: the one behind the last, or
-    /// `least` if that is later. Whoever asks by a clock never begins one twice, even where an old copy
-    /// of the store was put back.
-    fn begin(&mut self, node: u32, least: Epoch);
-
-    /// Keeps leases: those in `batch` are at least what it says, once it is committed.
-    fn submit(&mut self, writer: Writer, batch: Batch);
-
-    /// Keeps definitions and audit entries.
-    fn change(&mut self, writer: Writer, change: Change);
-
-    /// Looks something up: all that was answered as committed before is in it.
-    fn read(&mut self, query: Query);
+    /// Asks it something.
+    fn ask(&mut self, request: StoreRequest);
 
     /// The next answer, if there is one.
     fn poll(&mut self) -> Option<Answer>;
+
+    /// See [`StoreRequest::Begin`].
+    fn begin(&mut self, node: u32, least: Epoch) {
+        self.ask(StoreRequest::Begin(node, least));
+    }
+
+    /// See [`StoreRequest::Submit`].
+    fn submit(&mut self, writer: Writer, batch: Batch) {
+        self.ask(StoreRequest::Submit(writer, batch));
+    }
+
+    /// See [`StoreRequest::Change`].
+    fn change(&mut self, writer: Writer, change: Change) {
+        self.ask(StoreRequest::Change(writer, change));
+    }
+
+    /// See [`StoreRequest::Read`].
+    fn read(&mut self, query: Query) {
+        self.ask(StoreRequest::Read(query));
+    }
 }
 
 impl Batch {

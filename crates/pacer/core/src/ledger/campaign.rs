@@ -476,7 +476,7 @@ impl Campaign {
     }
 
     pub(super) fn was_short(&self) -> bool {
-        self.told.is_some_and(|told| told.closed.is_some_and(is_want_of_money))
+        self.told.is_some_and(|told| told.closed.is_some_and(Refusal::is_out_of_budget))
     }
 
     /// Which shards were told last to give back.
@@ -692,15 +692,4 @@ pub(super) fn part_of_node(remaining: u64, settings: &Settings) -> u64 {
 pub(super) fn per(rate: u64, span: Duration) -> u64 {
     let amount = u128::from(rate) * span.as_nanos() / 1_000_000_000;
     u64::try_from(amount).unwrap_or(u64::MAX)
-}
-
-/// Whether a gate that says so is closed for want of money: what has been granted may be spent.
-pub(super) const fn is_want_of_money(refusal: Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::BudgetExhausted
-            | Refusal::DayExhausted
-            | Refusal::HourExhausted
-            | Refusal::LedgerUnavailable
-    )
 }

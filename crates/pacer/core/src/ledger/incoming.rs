@@ -16,8 +16,8 @@ use super::folding::Closed;
 use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
-use crate::calendar::{Calendar, Hour, QUARTER_MS};
-use crate::messages::{Epoch, Period, Receipt, Report, Slot, Want};
+use crate::calendar::{Calendar, Hour};
+use crate::messages::{Epoch, Period, Receipt, Report, Slot, Want, index};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -178,7 +178,7 @@ impl Ledger {
         for (period, dead) in leases {
             let hour = zone.calendar.of(period);
             // Of an hour that the table does not have it is not known whether it was today's.
-            let is_recent = self.now.unix_ms < begin_ms(period) + DAY_MS_MAX;
+            let is_recent = self.now.unix_ms < period.start_unix_ms() + DAY_MS_MAX;
             let day = hour.map_or(if is_recent { today } else { 0 }, day_of);
             let end_ms = hour.map_or(0, |hour| hour.end_unix_ms);
             let left = left_of(&dead.lease);
@@ -399,16 +399,6 @@ impl Ledger {
 fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<Hour>, Option<Hour>) {
     let hour = calendar.at(unix_ms).copied();
     (hour, hour.and_then(|hour| calendar.at(hour.end_unix_ms).copied()))
-}
-
-/// When a period begins, in milliseconds since 1970.
-pub(super) fn begin_ms(period: Period) -> u64 {
-    u64::from(period.0) * QUARTER_MS
-}
-
-/// Numbers of campaigns and accounts are indices.
-pub(super) fn index(number: u32) -> usize {
-    usize::try_from(number).expect("an index has 32 bits")
 }
 
 /// Of a lease that the ledger does not know yet.

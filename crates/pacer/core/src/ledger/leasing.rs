@@ -7,9 +7,9 @@ use units::Nanos;
 
 use super::book::Dead;
 use super::bug::{Bug, planted};
-use super::incoming::{index, key_of};
+use super::incoming::key_of;
 use super::{InFlight, Ledger, Outbox, Zone};
-use crate::messages::{Period, Slot};
+use crate::messages::{Period, Slot, index};
 use crate::store::{Batch, Ended, Lease, LeaseKey};
 
 impl Ledger {

@@ -8,11 +8,10 @@ use super::Ledger;
 use super::account::Account;
 use super::campaign::{Campaign, Context};
 use super::definition::AccountId;
-use super::incoming::index;
 use super::level::{Level, Levels};
 use super::tally::{HourSum, Sum, Tally};
 use crate::calendar::Hour;
-use crate::messages::{Period, Slot};
+use crate::messages::{Period, Slot, index};
 use crate::refusal::Refusal;
 
 /// Why a campaign does not spend, and the figures that make it so.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use pacer_core::calendar::{Hour, QUARTER_MS};
+use pacer_core::calendar::Hour;
 use pacer_core::ledger::{Level, Owner, Span, Spend};
 use pacer_core::messages::Period;
 use pacer_core::pacing::Curve;
@@ -104,7 +104,7 @@ pub(super) fn time(unix_ms: u64) -> Value {
 }
 
 fn start_of(period: Period) -> Value {
-    time(u64::from(period.0) * QUARTER_MS)
+    time(period.start_unix_ms())
 }
 
 pub(super) fn money(amount: Nanos) -> Value {
