@@ -186,8 +186,7 @@ impl Kept {
         };
         let lines = lines.into_iter().map(|line| this_line(budgets, &lifetimes, line)).collect();
         let (publish, published) = channel();
-        let desk = Arc::new(handle.clone());
-        let registry = Registry::start_prepared(prepared, desk, move |catalogue| {
+        let registry = Registry::start_prepared(prepared, handle.clone(), move |catalogue| {
             // Nobody follows any more at the end.
             let _ended = publish.send(catalogue);
         });
@@ -260,8 +259,7 @@ impl Spent {
 
     /// Accounts and campaigns, for operators, with what `exchange` tells of them.
     pub(crate) fn api(&self, exchange: &Arc<Exchange>) -> Api {
-        let budgets = Arc::clone(&self.registry) as Arc<dyn api::Budgets>;
-        api::api(budgets, Arc::new(ExchangeLink(Arc::downgrade(exchange))))
+        api::api(Arc::clone(&self.registry), Arc::new(ExchangeLink(Arc::downgrade(exchange))))
     }
 
     /// Reads the files of accounts and campaigns anew, for whoever asks for a reload.
@@ -301,6 +299,11 @@ fn ended(fault: LedgerFault) -> anyhow::Result<()> {
         // Of no class that has a code of its own: a defect.
         LedgerFault::Broken => Err(fault.into()),
     }
+}
+
+/// What is answered of accounts and campaigns where there are no budgets.
+pub(crate) fn unconfigured() -> Api {
+    api::unconfigured::<Shown>()
 }
 
 /// Judges the files of accounts and campaigns as a start does, but without what the ledger keeps.

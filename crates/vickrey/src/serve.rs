@@ -175,7 +175,7 @@ impl Operated<'_> {
         // Reloads and changes of campaigns both make generations, so they share one limit.
         let allowance = ChangeAllowance::new(config.admin.changes);
         let budgets = self.budgets.map(|budgets| budgets.api(self.exchange).limited(&allowance));
-        let budgets = budgets.unwrap_or_else(pacer_serve::api::unconfigured);
+        let budgets = budgets.unwrap_or_else(crate::budgets::unconfigured);
         let reloader = self.budgets.map(|budgets| Box::new(budgets.reloader()) as _);
         let live = self.live.map(|live| {
             configuration(Reloading { live: live.clone(), campaigns: reloader }).limited(&allowance)

@@ -19,7 +19,7 @@ use pacer_core::messages::{Period, Slot};
 use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
 use pacer_core::strategy::{Flight, Pace};
-use pacer_serve::api::{ExchangeView, Mismatches, api};
+use pacer_serve::api::{ExchangeView, Held, Mismatches, api};
 use pacer_serve::registry::testing::{PriceRules, StoreDesk};
 use pacer_serve::registry::{Registry, RegistryOptions};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
@@ -90,7 +90,7 @@ impl Server {
             clock: || 1_800_000_000_000,
             late_wins: None,
         };
-        let told = Arc::<StoreDesk>::clone(&desk);
+        let told = desk.handle();
         let registry = Arc::new(Registry::<PriceRules>::start(told, &options, drop).unwrap());
         let text = format!("listen = '127.0.0.1:0'\n{token}");
         let options = parse("admin.toml", &text, AdminOptions::read).unwrap();
@@ -379,6 +379,7 @@ fn an_account_as_a_whole() {
         holdback: cents(0),
     };
     let why = AccountWhy {
+        flight_unix_ms: (0, 0),
         refusal: Some(Refusal::BudgetExhausted),
         levels: Some([
             level(Span::Life, Some(cents(10_000))),
@@ -680,7 +681,7 @@ fn answers_are_as_documented() {
     for kind in ["accounts", "campaigns"] {
         let path = |rest: &str| -> &'static str {
             let path = format!("/v1/{kind}{rest}");
-            pacer_serve::api::ROUTES.iter().find(|it| it.path == path).unwrap().path
+            Held::<PriceRules>::ROUTES.iter().find(|it| it.path == path).unwrap().path
         };
         let (all, one, id) = (path(""), path("/{id}"), own(kind)["id"].as_str().unwrap());
         check("POST", (all, id), json, own(kind), 201);
@@ -727,7 +728,7 @@ fn answers_are_as_documented() {
     check("DELETE", ("/v1/campaigns/{id}", "x"), "", none, 200);
     check("DELETE", ("/v1/campaigns/{id}/pause", "x"), "", none, 409);
     check("GET", ("/v1/audit", ""), "", none, 200);
-    for route in pacer_serve::api::ROUTES {
+    for route in Held::<PriceRules>::ROUTES {
         let asked = (route.method.name().to_lowercase(), route.path);
         let is_answered =
             seen.get(&asked).is_some_and(|seen| seen.iter().any(|status| *status < 300));

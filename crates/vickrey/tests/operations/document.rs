@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jsonschema::Validator;
+use pacer_serve::api::Held;
+use pacer_serve::registry::testing::PriceRules;
 use runtime::admin::{CONFIGURATION, DOCUMENT, VITALS};
 use serde_json::{Value, json};
 
@@ -32,7 +34,7 @@ fn operations(document: &Value) -> BTreeMap<(String, String), &Value> {
 
 /// Whether a path is answered only where there are budgets; tests/campaign.rs asks those.
 fn is_of_budgets(path: &str) -> bool {
-    pacer_serve::api::ROUTES.iter().any(|route| route.path == path)
+    Held::<PriceRules>::ROUTES.iter().any(|route| route.path == path)
 }
 
 /// What is wrong with an answer by the document; nothing if all is well.
@@ -180,7 +182,7 @@ fn every_route_is_documented() {
     let configuration = CONFIGURATION.iter().map(|of| route(of.method, of.path));
     let own = DOCUMENT.iter().map(|of| route(of.method, of.path));
     let exchange = exchange_serve::api::ROUTES.iter().map(|of| route(of.method, of.path));
-    let budgets = pacer_serve::api::ROUTES.iter().map(|of| route(of.method, of.path));
+    let budgets = Held::<PriceRules>::ROUTES.iter().map(|of| route(of.method, of.path));
     let routes = vitals.chain(configuration).chain(own).chain(exchange).chain(budgets);
     let routes: BTreeSet<_> = routes.collect();
     assert_eq!(routes, documented);

@@ -1,8 +1,8 @@
 //! Accounts and campaigns over the admin listener: create, read, change, pause, budget; what they
 //! spend, how they follow their targets, and why they do not spend.
 //!
-//! Owns paths, statuses and the forms of answers. What may be changed is the registry's, which it
-//! knows as [`Budgets`], whatever a campaign shows.
+//! Owns paths, statuses and the forms of answers. What may be changed is the registry's, whatever a
+//! campaign shows.
 
 mod asked;
 mod cause;
@@ -16,232 +16,79 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pacer_core::ledger::Spend;
-use pacer_core::pacing::Curve;
-use pacer_core::store::{AuditEntry, AuditKey, Kind};
+use pacer_core::store::Kind;
 use runtime::admin::{Api, Call, Method, Reply, Route};
-use runtime::config::Problem;
-use serde_json::{Map, Value, json};
-use units::Currency;
+use serde_json::{Value, json};
 
 use crate::handle::Delivery;
-use crate::registry::{
-    AccountStanding, Answered, CampaignStanding, ChangeOptions, Edit, Listing, Refused, Registry,
-    Rules,
-};
+use crate::registry::{Answered, ChangeOptions, Edit, Listing, Refused, Registry, Rules};
 use asked::Asked;
-pub use exchange::{ExchangeView, Mismatches, NoExchange};
+pub use exchange::{ExchangeView, Mismatches};
 
 /// Most that is read of a body: a campaign with its creatives.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Accounts and campaigns, as the API asks for them.
-pub trait Budgets: Send + Sync {
-    /// Defines one.
-    ///
-    /// # Errors
-    /// When nothing was changed, or whether it was is not known.
-    fn create(
-        &self,
-        kind: Kind,
-        body: &Map<String, Value>,
-        options: &ChangeOptions<'_>,
-    ) -> Result<Answered, Refused>;
-
-    /// Every problem of a definition by itself.
-    fn problems(&self, kind: Kind, body: &Map<String, Value>) -> Vec<Problem>;
-
-    /// Changes one.
-    ///
-    /// # Errors
-    /// When nothing was changed, or whether it was is not known.
-    fn edit(
-        &self,
-        of: (Kind, &str),
-        edit: &Edit,
-        options: &ChangeOptions<'_>,
-    ) -> Result<Answered, Refused>;
-
-    /// Shows one.
-    ///
-    /// # Errors
-    /// When there is none.
-    fn show(&self, kind: Kind, id: &str) -> Result<Answered, Refused>;
-
-    /// Shows several, and whether there are more.
-    fn list(&self, kind: Kind, listing: &Listing) -> (Vec<Value>, bool);
-
-    /// In which currency one spends.
-    fn currency(&self, kind: Kind, id: &str) -> Option<Currency>;
-
-    /// What one has spent.
-    ///
-    /// # Errors
-    /// When there is none, or the ledger does not answer.
-    fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused>;
-
-    /// How a campaign follows its target.
-    ///
-    /// # Errors
-    /// When there is none, or the ledger does not answer.
-    fn curve(&self, id: &str) -> Result<Option<Curve>, Refused>;
-
-    /// How far campaigns have come in spending, by their ids.
-    ///
-    /// # Errors
-    /// When the ledger does not answer.
-    fn deliveries(&self, ids: &[String]) -> Result<Vec<(String, Delivery)>, Refused>;
-
-    /// What is wrong with the files of accounts and campaigns as they are now, which are therefore not in
-    /// force. Nothing if they are.
-    fn refused_files(&self) -> Vec<Problem>;
-
-    /// Why a campaign does not spend, and how it bids.
-    ///
-    /// # Errors
-    /// When there is none, or the ledger does not answer.
-    fn why(&self, id: &str) -> Result<CampaignStanding, Refused>;
-
-    /// Why an account as a whole does not spend.
-    ///
-    /// # Errors
-    /// When there is none, or the ledger does not answer.
-    fn why_account(&self, id: &str) -> Result<AccountStanding, Refused>;
-
-    /// What was changed.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    fn audit(
-        &self,
-        after: Option<AuditKey>,
-        most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused>;
-}
-
-impl<R: Rules> Budgets for Registry<R> {
-    fn create(
-        &self,
-        kind: Kind,
-        body: &Map<String, Value>,
-        options: &ChangeOptions<'_>,
-    ) -> Result<Answered, Refused> {
-        self.create_with(kind, body, options)
-    }
-
-    fn problems(&self, kind: Kind, body: &Map<String, Value>) -> Vec<Problem> {
-        Self::problems(self, kind, body)
-    }
-
-    fn edit(
-        &self,
-        of: (Kind, &str),
-        edit: &Edit,
-        options: &ChangeOptions<'_>,
-    ) -> Result<Answered, Refused> {
-        self.edit_with(of, edit, options)
-    }
-
-    fn show(&self, kind: Kind, id: &str) -> Result<Answered, Refused> {
-        Self::show(self, kind, id)
-    }
-
-    fn list(&self, kind: Kind, listing: &Listing) -> (Vec<Value>, bool) {
-        Self::list(self, kind, listing)
-    }
-
-    fn currency(&self, kind: Kind, id: &str) -> Option<Currency> {
-        Self::currency(self, kind, id)
-    }
-
-    fn spend(&self, kind: Kind, id: &str) -> Result<Option<Spend>, Refused> {
-        Self::spend(self, kind, id)
-    }
-
-    fn curve(&self, id: &str) -> Result<Option<Curve>, Refused> {
-        Self::curve(self, id)
-    }
-
-    fn deliveries(&self, ids: &[String]) -> Result<Vec<(String, Delivery)>, Refused> {
-        Self::deliveries(self, ids)
-    }
-
-    fn refused_files(&self) -> Vec<Problem> {
-        Self::refused_files(self)
-    }
-
-    fn why(&self, id: &str) -> Result<CampaignStanding, Refused> {
-        Self::why(self, id)
-    }
-
-    fn why_account(&self, id: &str) -> Result<AccountStanding, Refused> {
-        Self::why_account(self, id)
-    }
-
-    fn audit(
-        &self,
-        after: Option<AuditKey>,
-        most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
-        Self::audit(self, after, most)
-    }
-}
-
 /// Who answers.
-pub struct Held {
-    budgets: Arc<dyn Budgets>,
+pub struct Held<R: Rules> {
+    registry: Arc<Registry<R>>,
     exchange: Arc<dyn ExchangeView>,
 }
 
 /// A route of accounts or campaigns.
-const fn route(
+const fn route<R: Rules>(
     method: Method,
     path: &'static str,
-    answer: fn(&Held, &Call) -> Reply,
-) -> Route<Held> {
+    answer: fn(&Held<R>, &Call) -> Reply,
+) -> Route<Held<R>> {
     Route { method, path, answer }
 }
 
 const ACCOUNT: Kind = Kind::Account;
 const CAMPAIGN: Kind = Kind::Campaign;
 
-/// What is answered of accounts and campaigns.
-pub static ROUTES: &[Route<Held>] = &[
-    route(Method::Get, "/v1/accounts", |of, call| list(of, ACCOUNT, call)),
-    route(Method::Post, "/v1/accounts", |of, call| create(of, ACCOUNT, call)),
-    route(Method::Get, "/v1/accounts/{id}", |of, call| show(of, ACCOUNT, call)),
-    route(Method::Put, "/v1/accounts/{id}", |of, call| replace(of, ACCOUNT, call)),
-    route(Method::Patch, "/v1/accounts/{id}", |of, call| merge(of, ACCOUNT, call)),
-    route(Method::Put, "/v1/accounts/{id}/pause", |of, call| pause(of, ACCOUNT, call, true)),
-    route(Method::Delete, "/v1/accounts/{id}/pause", |of, call| pause(of, ACCOUNT, call, false)),
-    route(Method::Put, "/v1/accounts/{id}/budget", |of, call| budget(of, ACCOUNT, call)),
-    route(Method::Get, "/v1/accounts/{id}/spend", |of, call| spend(of, ACCOUNT, call)),
-    route(Method::Get, "/v1/accounts/{id}/why", why_account),
-    route(Method::Get, "/v1/campaigns", |of, call| list(of, CAMPAIGN, call)),
-    route(Method::Post, "/v1/campaigns", |of, call| create(of, CAMPAIGN, call)),
-    route(Method::Get, "/v1/campaigns/{id}", |of, call| show(of, CAMPAIGN, call)),
-    route(Method::Put, "/v1/campaigns/{id}", |of, call| replace(of, CAMPAIGN, call)),
-    route(Method::Patch, "/v1/campaigns/{id}", |of, call| merge(of, CAMPAIGN, call)),
-    route(Method::Delete, "/v1/campaigns/{id}", remove),
-    route(Method::Put, "/v1/campaigns/{id}/pause", |of, call| pause(of, CAMPAIGN, call, true)),
-    route(Method::Delete, "/v1/campaigns/{id}/pause", |of, call| pause(of, CAMPAIGN, call, false)),
-    route(Method::Put, "/v1/campaigns/{id}/budget", |of, call| budget(of, CAMPAIGN, call)),
-    route(Method::Get, "/v1/campaigns/{id}/spend", |of, call| spend(of, CAMPAIGN, call)),
-    route(Method::Get, "/v1/campaigns/{id}/curve", curve),
-    route(Method::Get, "/v1/campaigns/{id}/why", why),
-    route(Method::Get, "/v1/audit", audit),
-];
+impl<R: Rules> Held<R> {
+    /// What is answered of accounts and campaigns.
+    pub const ROUTES: &'static [Route<Self>] = &[
+        route(Method::Get, "/v1/accounts", |of, call| list(of, ACCOUNT, call)),
+        route(Method::Post, "/v1/accounts", |of, call| create(of, ACCOUNT, call)),
+        route(Method::Get, "/v1/accounts/{id}", |of, call| show(of, ACCOUNT, call)),
+        route(Method::Put, "/v1/accounts/{id}", |of, call| replace(of, ACCOUNT, call)),
+        route(Method::Patch, "/v1/accounts/{id}", |of, call| merge(of, ACCOUNT, call)),
+        route(Method::Put, "/v1/accounts/{id}/pause", |of, call| pause(of, ACCOUNT, call, true)),
+        route(Method::Delete, "/v1/accounts/{id}/pause", |of, call| {
+            pause(of, ACCOUNT, call, false)
+        }),
+        route(Method::Put, "/v1/accounts/{id}/budget", |of, call| budget(of, ACCOUNT, call)),
+        route(Method::Get, "/v1/accounts/{id}/spend", |of, call| spend(of, ACCOUNT, call)),
+        route(Method::Get, "/v1/accounts/{id}/why", why_account),
+        route(Method::Get, "/v1/campaigns", |of, call| list(of, CAMPAIGN, call)),
+        route(Method::Post, "/v1/campaigns", |of, call| create(of, CAMPAIGN, call)),
+        route(Method::Get, "/v1/campaigns/{id}", |of, call| show(of, CAMPAIGN, call)),
+        route(Method::Put, "/v1/campaigns/{id}", |of, call| replace(of, CAMPAIGN, call)),
+        route(Method::Patch, "/v1/campaigns/{id}", |of, call| merge(of, CAMPAIGN, call)),
+        route(Method::Delete, "/v1/campaigns/{id}", remove),
+        route(Method::Put, "/v1/campaigns/{id}/pause", |of, call| pause(of, CAMPAIGN, call, true)),
+        route(Method::Delete, "/v1/campaigns/{id}/pause", |of, call| {
+            pause(of, CAMPAIGN, call, false)
+        }),
+        route(Method::Put, "/v1/campaigns/{id}/budget", |of, call| budget(of, CAMPAIGN, call)),
+        route(Method::Get, "/v1/campaigns/{id}/spend", |of, call| spend(of, CAMPAIGN, call)),
+        route(Method::Get, "/v1/campaigns/{id}/curve", curve),
+        route(Method::Get, "/v1/campaigns/{id}/why", why),
+        route(Method::Get, "/v1/audit", audit),
+    ];
+}
 
-/// Answers for `budgets`, which `exchange` spends.
-pub fn api(budgets: Arc<dyn Budgets>, exchange: Arc<dyn ExchangeView>) -> Api {
-    Api::new(Held { budgets, exchange }, ROUTES).with_bodies(BODY_BYTES_MAX)
+/// Answers for the accounts and campaigns of `registry`, whose budgets `exchange` spends.
+pub fn api<R: Rules>(registry: Arc<Registry<R>>, exchange: Arc<dyn ExchangeView>) -> Api {
+    Api::new(Held { registry, exchange }, Held::ROUTES).with_bodies(BODY_BYTES_MAX)
 }
 
 /// Answers where no budgets are configured: says so, and how to switch them on.
-pub fn unconfigured() -> Api {
+pub fn unconfigured<R: Rules>() -> Api {
     let message = "budgets are off: add [budgets], with its `directory`, to the configuration file and \
                    restart; it needs [record] and [exchange.notices] too";
-    Api::unconfigured(ROUTES, message).with_bodies(BODY_BYTES_MAX)
+    Api::unconfigured(Held::<R>::ROUTES, message).with_bodies(BODY_BYTES_MAX)
 }
 
 /// The reply, or the refusal in its place.
@@ -249,7 +96,7 @@ fn or_refused(answer: impl FnOnce() -> Result<Reply, Reply>) -> Reply {
     answer().unwrap_or_else(|refusal| refusal)
 }
 
-fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
+fn list<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
         let known: &[&str] = match kind {
             Kind::Account => &["after", "most", "removed"],
@@ -263,7 +110,7 @@ fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
             account: call.query("account")?,
             with_removed: asked.flag("removed")?,
         };
-        let (mut views, is_more) = of.budgets.list(kind, &listing);
+        let (mut views, is_more) = of.registry.list(kind, &listing);
         if asked.flag("delivery")? {
             add_deliveries(of, &mut views);
         }
@@ -272,32 +119,32 @@ fn list(of: &Held, kind: Kind, call: &Call) -> Reply {
             Kind::Account => "accounts",
             Kind::Campaign => "campaigns",
         };
-        let refused = shown::problems(&of.budgets.refused_files());
+        let refused = shown::problems(&of.registry.refused_files());
         Ok(Reply::json(&json!({ name: views, "next": next, "refused_files": refused })))
     })
 }
 
 /// Adds to each campaign how far it has come; nothing to one that is removed, nor where the ledger does not
 /// answer: what is defined is listed all the same.
-fn add_deliveries(of: &Held, views: &mut [Value]) {
+fn add_deliveries<R: Rules>(of: &Held<R>, views: &mut [Value]) {
     let id = |view: &Value| view["id"].as_str().unwrap_or_default().to_owned();
     let ids: Vec<String> = views.iter().map(id).collect();
-    let found = of.budgets.deliveries(&ids).unwrap_or_default();
+    let found = of.registry.deliveries(&ids).unwrap_or_default();
     let found: BTreeMap<String, Delivery> = found.into_iter().collect();
     for (view, id) in views.iter_mut().zip(ids) {
-        let currency = of.budgets.currency(CAMPAIGN, &id);
+        let currency = of.registry.currency(CAMPAIGN, &id);
         view["delivery"] = shown::delivery(found.get(&id), currency);
     }
 }
 
-fn create(of: &Held, kind: Kind, call: &Call) -> Reply {
+fn create<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
         let asked = Asked::new(call);
-        let judge = |body: &_| of.budgets.problems(kind, body);
+        let judge = |body: &_| of.registry.problems(kind, body);
         let (key, body) = (asked.key()?, asked.judged_body(asked::JSON, judge)?);
         let options = ChangeOptions { key, ..asked.options(None)? };
         let Answered { version, view } =
-            of.budgets.create(kind, &body, &options).map_err(|it| shown::refused(&it))?;
+            of.registry.create(kind, &body, &options).map_err(|it| shown::refused(&it))?;
         if options.is_dry_run {
             return Ok(Reply::json(&view));
         }
@@ -310,44 +157,44 @@ fn create(of: &Held, kind: Kind, call: &Call) -> Reply {
     })
 }
 
-fn show(of: &Held, kind: Kind, call: &Call) -> Reply {
-    answered(of.budgets.show(kind, call.parameter("id")))
+fn show<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
+    answered(of.registry.show(kind, call.parameter("id")))
 }
 
-fn edit(of: &Held, kind: Kind, call: &Call, edit: &Edit) -> Result<Reply, Reply> {
+fn edit<R: Rules>(of: &Held<R>, kind: Kind, call: &Call, edit: &Edit) -> Result<Reply, Reply> {
     let asked = Asked::new(call);
     let options = asked.options(asked.version()?)?;
-    Ok(answered(of.budgets.edit((kind, call.parameter("id")), edit, &options)))
+    Ok(answered(of.registry.edit((kind, call.parameter("id")), edit, &options)))
 }
 
-fn replace(of: &Held, kind: Kind, call: &Call) -> Reply {
+fn replace<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
-        let judge = |body: &_| of.budgets.problems(kind, body);
+        let judge = |body: &_| of.registry.problems(kind, body);
         let body = Asked::new(call).judged_body(asked::JSON, judge)?;
         edit(of, kind, call, &Edit::Replace(body))
     })
 }
 
-fn merge(of: &Held, kind: Kind, call: &Call) -> Reply {
+fn merge<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     or_refused(|| edit(of, kind, call, &Edit::Merge(Asked::new(call).body(asked::MERGE_PATCH)?)))
 }
 
-fn remove(of: &Held, call: &Call) -> Reply {
+fn remove<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     or_refused(|| edit(of, CAMPAIGN, call, &Edit::Remove))
 }
 
-fn pause(of: &Held, kind: Kind, call: &Call, is_paused: bool) -> Reply {
+fn pause<R: Rules>(of: &Held<R>, kind: Kind, call: &Call, is_paused: bool) -> Reply {
     or_refused(|| edit(of, kind, call, &Edit::Pause(is_paused)))
 }
 
-fn budget(of: &Held, kind: Kind, call: &Call) -> Reply {
+fn budget<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
         let asked = Asked::new(call);
         let mut body = asked.body(asked::JSON)?;
         let expected = asked.version_or(body.remove("version"))?;
         let edit = Edit::Budgets(body);
         let options = asked.options(expected)?;
-        Ok(answered(of.budgets.edit((kind, call.parameter("id")), &edit, &options)))
+        Ok(answered(of.registry.edit((kind, call.parameter("id")), &edit, &options)))
     })
 }
 
@@ -358,31 +205,31 @@ fn answered(outcome: Result<Answered, Refused>) -> Reply {
     }
 }
 
-fn spend(of: &Held, kind: Kind, call: &Call) -> Reply {
+fn spend<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.spend(kind, id) {
+    match of.registry.spend(kind, id) {
         Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
         Ok(None) => shown::not_told(id),
         Err(refused) => shown::refused(&refused),
     }
 }
 
-fn curve(of: &Held, call: &Call) -> Reply {
+fn curve<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.curve(id) {
+    match of.registry.curve(id) {
         Ok(curve) => {
-            Reply::json(&shown::curve(id, of.budgets.currency(CAMPAIGN, id), curve.as_ref()))
+            Reply::json(&shown::curve(id, of.registry.currency(CAMPAIGN, id), curve.as_ref()))
         }
         Err(refused) => shown::refused(&refused),
     }
 }
 
-fn why(of: &Held, call: &Call) -> Reply {
+fn why<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.why(id) {
+    match of.registry.why(id) {
         Ok(standing) => {
             // Without an answer it is not said whether it is on plan.
-            let found = of.budgets.deliveries(&[id.to_owned()]).unwrap_or_default();
+            let found = of.registry.deliveries(&[id.to_owned()]).unwrap_or_default();
             let delivery = found.first().map(|(_, delivery)| delivery);
             Reply::json(&shown::why(id, &standing, delivery, &*of.exchange))
         }
@@ -390,23 +237,23 @@ fn why(of: &Held, call: &Call) -> Reply {
     }
 }
 
-fn why_account(of: &Held, call: &Call) -> Reply {
+fn why_account<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.why_account(id) {
+    match of.registry.why_account(id) {
         Ok(standing) => Reply::json(&shown::why_account(id, &standing, &*of.exchange)),
         Err(refused) => shown::refused(&refused),
     }
 }
 
-fn audit(of: &Held, call: &Call) -> Reply {
+fn audit<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     or_refused(|| {
         let asked = Asked::new(call);
         asked.only(&["after", "most"])?;
         let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
         let most_entries = u32::try_from(most).unwrap_or(u32::MAX);
-        let entries = of.budgets.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
+        let entries = of.registry.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
         // A page may end before so many: where its entries are large.
-        let behind = entries.last().map(|(last, _)| of.budgets.audit(Some(*last), 1));
+        let behind = entries.last().map(|(last, _)| of.registry.audit(Some(*last), 1));
         let behind = behind.transpose().map_err(|it| shown::refused(&it))?.unwrap_or_default();
         Ok(Reply::json(&shown::audit(&entries, !behind.is_empty())))
     })

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pacer_core::calendar::Hour;
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
-use pacer_core::ledger::{AccountWhy, HourSpend, Why};
+use pacer_core::ledger::{AccountWhy, HourSpend, Spend, Why};
 use pacer_core::messages::{Period, Slot};
 use pacer_core::refusal::Refusal;
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
@@ -19,14 +19,13 @@ use runtime::listen::listen;
 use runtime::metrics::Exposition;
 use runtime::shutdown::Shutdown;
 use tempfile::TempDir;
-use units::{Amount, Cpm, Nanos, Round};
+use units::{Amount, Cpm, Currency, Nanos, Round};
 
 use super::*;
-use crate::registry::LedgerDesk as _;
 use crate::registry::RegistryOptions;
 use crate::registry::testing::{PriceRules, StoreDesk};
 use pacer_core::ledger::{Level, Owner, Span};
-use pacer_core::pacing::{Bidding, CurvePoint};
+use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
 
 const NOW_UNIX_MS: u64 = 1_800_000_000_000;
@@ -89,7 +88,7 @@ impl Fixture {
             clock: || NOW_UNIX_MS,
             late_wins: None,
         };
-        let told = Arc::<StoreDesk>::clone(&desk);
+        let told = desk.handle();
         let registry = Registry::<PriceRules>::start(told, &options, drop).expect("a registry");
         let registry = Arc::new(registry);
         let options = parse("admin.toml", "listen = '127.0.0.1:0'", AdminOptions::read);
@@ -359,7 +358,7 @@ fn how_it_stands() {
         day: 20_833,
         hour_of_week: 104,
     };
-    let mut why = fixture.desk.why(slot).expect("it answers");
+    let mut why = fixture.desk.why(slot);
     assert_eq!(fixture.get("/v1/campaigns/filed/why")["refusal"], Value::Null);
     why.refusal = Some(Refusal::DayExhausted);
     why.hour = Some(hour);
@@ -540,6 +539,7 @@ fn an_account_as_a_whole() {
         holdback: Nanos::ZERO,
     };
     let why = AccountWhy {
+        flight_unix_ms: (0, 0),
         refusal: Some(Refusal::DayExhausted),
         levels: Some([
             level(Span::Life, None),
@@ -554,7 +554,7 @@ fn an_account_as_a_whole() {
     };
     fixture.desk.told().account_whys.insert(0, why);
     let slot = Slot(1);
-    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(slot).expect("why") };
+    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(slot) };
     fixture.desk.told().whys.insert(slot, paused);
     let shown = fixture.get("/v1/accounts/acme/why");
     assert_eq!((&shown["refusal"], &shown["at_shards"]), (&json!("day_exhausted"), &json!("0.05")));

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits};
+use pacer_core::ledger::{
+    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Limits,
+};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
 use serde_json::{Value, json};
@@ -15,9 +17,10 @@ use super::StartError;
 use super::catalogue::{Published, PublishedAccount, PublishedCampaign};
 use super::changes::label;
 use super::definition::{Account, Campaign};
-use super::desk::{AccountOrder, CampaignOrder};
 use super::read::Facts;
 use super::record::{Origin, Record};
+use crate::handle::CampaignTerms;
+use crate::zones::{ZoneError, Zones};
 
 /// The end of time for whom has none: the last millisecond of the year 9999, which RFC 3339 can write.
 const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
@@ -153,33 +156,38 @@ impl<R> Books<R> {
         Published { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
     }
 
-    /// What the ledger is told of an account, and of its seats.
-    pub(super) fn account_orders(
+    /// What the ledger is told of an account.
+    pub(super) fn account_definition(
         &mut self,
         id: &Arc<str>,
-    ) -> Option<(AccountOrder, Option<CampaignOrder>)> {
+        zones: &Zones,
+    ) -> Option<Result<AccountDefinition, ZoneError>> {
         let number = self.number(id);
         let entry = self.accounts.get(id)?;
         let account = entry.value.as_ref()?;
-        let order = AccountOrder {
+        Some(zones.id(&account.time_zone).map(|zone| AccountDefinition {
             id: number,
             version: entry.version,
             currency: account.facts.currency,
-            time_zone: account.time_zone.clone(),
+            zone,
             limits: account.limits,
             late_holdback: account.late_holdback,
             is_paused: account.is_paused || entry.record.is_removed,
-        };
-        let seats = entry.record.slot.map(|slot| {
-            let is_paused = account.seats.is_empty() || entry.record.is_removed;
-            let definition = always(slot, (number, entry.version), is_paused);
-            CampaignOrder { definition, pacing: None }
-        });
-        Some((order, seats))
+        }))
+    }
+
+    /// What the ledger is told of an account's seats. None if it never had any.
+    pub(super) fn seats_terms(&mut self, id: &Arc<str>) -> Option<CampaignTerms> {
+        let number = self.number(id);
+        let entry = self.accounts.get(id)?;
+        let (account, slot) = (entry.value.as_ref()?, entry.record.slot?);
+        let is_paused = account.seats.is_empty() || entry.record.is_removed;
+        let definition = always(slot, (number, entry.version), is_paused);
+        Some(CampaignTerms { definition, pacing: None })
     }
 
     /// What the ledger is told of a campaign. What a removed one spent counts on.
-    pub(super) fn campaign_order(&mut self, id: &str) -> Option<CampaignOrder> {
+    pub(super) fn campaign_terms(&mut self, id: &str) -> Option<CampaignTerms> {
         let entry = self.campaigns.get(id)?;
         let (slot, version) = (entry.record.slot?, entry.version);
         let Some(campaign) = entry.value.clone().filter(|_| !entry.record.is_removed) else {
@@ -187,7 +195,7 @@ impl<R> Books<R> {
             let account: Arc<str> = given.get("account")?.as_str()?.into();
             let number = self.number(&account);
             let definition = always(slot, (number, version), true);
-            return Some(CampaignOrder { definition, pacing: None });
+            return Some(CampaignTerms { definition, pacing: None });
         };
         let account = self.number(&campaign.account);
         let definition = CampaignDefinition {
@@ -201,7 +209,7 @@ impl<R> Books<R> {
             late_holdback: campaign.late_holdback,
             is_paused: campaign.is_paused,
         };
-        Some(CampaignOrder { definition, pacing: Some(Arc::clone(&campaign.pacing)) })
+        Some(CampaignTerms { definition, pacing: Some(Arc::clone(&campaign.pacing)) })
     }
 
     /// What is shown of a definition.

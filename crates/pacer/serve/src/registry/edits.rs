@@ -83,20 +83,6 @@ impl<R: Rules> Registry<R> {
         &self,
         kind: Kind,
         body: &Map<String, Value>,
-        key: Option<&str>,
-    ) -> Result<Answered, Refused> {
-        self.create_with(kind, body, &ChangeOptions { key, ..ChangeOptions::default() })
-    }
-
-    /// The same, as `options` say.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was changed, or whether it was is not known.
-    pub fn create_with(
-        &self,
-        kind: Kind,
-        body: &Map<String, Value>,
         options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused> {
         let mut changing = self.inner.changing();
@@ -123,26 +109,12 @@ impl<R: Rules> Registry<R> {
         Ok(answered(view))
     }
 
-    /// Changes what is there; only while it is at version `expected`, if one is given.
+    /// Changes what is there.
     ///
     /// # Errors
     ///
     /// When nothing was changed, or whether it was is not known.
     pub fn edit(
-        &self,
-        of: (Kind, &str),
-        edit: &Edit,
-        expected: Option<u64>,
-    ) -> Result<Answered, Refused> {
-        self.edit_with(of, edit, &ChangeOptions { expected, ..ChangeOptions::default() })
-    }
-
-    /// The same, as `options` say.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was changed, or whether it was is not known.
-    pub fn edit_with(
         &self,
         (kind, id): (Kind, &str),
         edit: &Edit,

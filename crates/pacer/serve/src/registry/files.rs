@@ -55,7 +55,7 @@ impl<R: Rules> Registry<R> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
         let read = self.inner.read_files(&mut changing)?;
-        changing.owed.tell(&self.inner.books, &*self.inner.desk).map_err(|error| {
+        changing.owed.tell(&self.inner.books, &self.inner.ledger).map_err(|error| {
             let message = format!("they are kept, and hold once the ledger is told: {error}");
             Refused::Unavailable(message)
         })?;

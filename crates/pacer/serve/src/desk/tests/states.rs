@@ -12,6 +12,7 @@ use pacer_core::strategy::{Pace, Settings};
 use super::failing::open_with;
 use super::fake::{Till, campaign, money, start_in, usd};
 use crate::CampaignTerms;
+use crate::handle::LedgerQuery;
 use crate::states::{FILE_NAME, HEAD_BYTES, ROW_HEAD_BYTES};
 use crate::tests::disk;
 
@@ -30,7 +31,7 @@ fn define(till: &Till) {
 }
 
 fn bidding(till: &Till, slot: u32) -> Option<Bidding> {
-    till.handle.bidding(Slot(slot)).unwrap()
+    till.handle.ask_of(Slot(slot), LedgerQuery::Bidding).unwrap()
 }
 
 /// How both bid, told to a shard as well.

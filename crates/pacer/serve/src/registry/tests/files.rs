@@ -29,7 +29,8 @@ fn what_files_say_is_kept_told_and_published() {
     let seat = account.slot.expect("seats have a slot");
     let order = &told.campaigns[&seat];
     assert_eq!((order.definition.limits, order.pacing.is_none()), (Limits::default(), true));
-    assert_eq!(told.accounts[&0].time_zone, "America/New_York");
+    let zone = fixture.desk.handle().zones.name(told.accounts[&0].zone);
+    assert_eq!(zone.as_deref(), Some("America/New_York"));
     let x = &told.campaigns[&published.campaigns[0].slot];
     assert_eq!(x.definition.limits.life.expect("a limit").amount, Nanos::new(5_000_000_000));
     // Midnight in New York, in summer time and then in winter time.
