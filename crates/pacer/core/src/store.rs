@@ -156,6 +156,14 @@ pub enum Kind {
 impl Kind {
     /// All there are.
     pub const ALL: [Self; 2] = [Self::Account, Self::Campaign];
+
+    /// As paths, files and the audit have it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Campaign => "campaign",
+        }
+    }
 }
 
 /// The name of a definition.
@@ -169,11 +177,7 @@ pub struct DefinitionKey {
 
 impl fmt::Display for DefinitionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            Kind::Account => "account",
-            Kind::Campaign => "campaign",
-        };
-        write!(f, "{kind} `{}`", self.id)
+        write!(f, "{} `{}`", self.kind.label(), self.id)
     }
 }
 
@@ -314,8 +318,6 @@ pub enum Query {
     Lives(Option<u32>),
     /// All definitions of a kind.
     Definitions(Kind),
-    /// One of them.
-    Definition(DefinitionKey),
     /// Audit entries behind one, or from the first: so many, at most [`AUDIT_MOST`], and fewer where they
     /// are large; none behind the last.
     Audit(Option<AuditKey>, u32),
@@ -334,8 +336,6 @@ pub enum Found {
     Lives(Vec<(Writer, Life)>),
     /// In order of their names.
     Definitions(Vec<(DefinitionKey, Definition)>),
-    /// If there is one.
-    Definition(Option<Definition>),
     /// In the order that was asked for.
     Audit(Vec<(AuditKey, AuditEntry)>),
 }

@@ -420,7 +420,6 @@ pub(crate) fn read(database: &Database, query: &Query) -> Result<Found, Failure>
         Query::Sums(node) => Found::Sums(sums(&transaction, *node)?),
         Query::Lives(node) => Found::Lives(lives(&transaction, *node)?),
         Query::Definitions(kind) => Found::Definitions(definitions(&transaction, *kind)?),
-        Query::Definition(key) => Found::Definition(definition(&transaction, key)?),
         Query::Audit(after, most) => Found::Audit(audit(&transaction, *after, *most)?),
         Query::AuditBefore(node, before, most) => {
             Found::Audit(audit_before(&transaction, (*node, *before), *most)?)
@@ -502,18 +501,6 @@ fn definitions(
         definitions.push((key, Definition { version, body: body.to_vec() }));
     }
     Ok(definitions)
-}
-
-fn definition(
-    transaction: &ReadTransaction,
-    key: &DefinitionKey,
-) -> Result<Option<Definition>, redb::Error> {
-    let table = transaction.open_table(DEFINITIONS)?;
-    let found = table.get((key.kind as u8, key.id.as_str()))?;
-    Ok(found.map(|found| {
-        let (version, body) = found.value();
-        Definition { version, body: body.to_vec() }
-    }))
 }
 
 fn audit(

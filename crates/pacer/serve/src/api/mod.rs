@@ -115,10 +115,7 @@ fn list<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
             add_deliveries(of, &mut views);
         }
         let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
-        let name = match kind {
-            Kind::Account => "accounts",
-            Kind::Campaign => "campaigns",
-        };
+        let name = format!("{}s", kind.label());
         let refused = shown::problems(&of.registry.refused_files());
         Ok(Reply::json(&json!({ name: views, "next": next, "refused_files": refused })))
     })
@@ -149,10 +146,7 @@ fn create<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
             return Ok(Reply::json(&view));
         }
         let id = view["id"].as_str().unwrap_or_default();
-        let path = match kind {
-            Kind::Account => format!("/v1/accounts/{id}"),
-            Kind::Campaign => format!("/v1/campaigns/{id}"),
-        };
+        let path = format!("/v1/{}s/{id}", kind.label());
         Ok(Reply::json(&view).created(&path).with_version(version))
     })
 }

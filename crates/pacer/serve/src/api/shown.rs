@@ -209,12 +209,7 @@ pub(super) fn why_account(
 ) -> Value {
     let AccountStanding { why, seats, campaigns, currency } = standing;
     let code = currency.map(|currency| currency.code().to_owned());
-    let text_of = RefusalText {
-        refusal: why.refusal,
-        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
-        flight_unix_ms: None,
-        is_store_failing: why.is_store_failing,
-    };
+    let text_of = RefusalText::of(why, why.refusal, None);
     let plain = |refusal: Option<Refusal>| {
         let words = refusal.map_or_else(nothing, |refusal| refusal.to_string());
         json!({ "refusal": refusal.map(Refusal::label), "words": words })

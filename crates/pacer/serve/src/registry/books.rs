@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use super::StartError;
 use super::catalogue::{Published, PublishedAccount, PublishedCampaign};
-use super::changes::label;
 use super::definition::{Account, Campaign};
 use super::read::Facts;
 use super::record::{Origin, Record};
@@ -88,7 +87,7 @@ impl<R> Books<R> {
         let mut taken = BTreeMap::new();
         for (kind, id, record) in accounts.chain(campaigns) {
             let Some(Slot(slot)) = record.slot else { continue };
-            let name = |(kind, id): (Kind, &Arc<str>)| format!("{} `{id}`", label(kind));
+            let name = |(kind, id): (Kind, &Arc<str>)| format!("{} `{id}`", kind.label());
             if let Some(first) = taken.insert(slot, (kind, id)) {
                 return Err(StartError::SharedSlot {
                     first: name(first),

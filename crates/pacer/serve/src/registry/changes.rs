@@ -122,7 +122,7 @@ impl<R> Step<R> {
             held: record.held.keys().collect(),
             id: &self.id,
             idempotency: self.keyed.as_ref().map(|Keyed { key, body }| AuditKeyed { body, key }),
-            kind: label(self.kind()),
+            kind: self.kind().label(),
             removed: record.is_removed,
             slot: record.slot.map(|slot| slot.0),
             version,
@@ -162,14 +162,6 @@ struct AuditBody<'s> {
 struct AuditKeyed<'s> {
     body: &'s str,
     key: &'s str,
-}
-
-/// As the audit and paths have it.
-pub(super) const fn label(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Account => "account",
-        Kind::Campaign => "campaign",
-    }
 }
 
 /// Definitions that the ledger is told of at once: more are told in turn, so that no copy of all of them

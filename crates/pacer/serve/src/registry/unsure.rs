@@ -117,7 +117,7 @@ const fn may_be_kept(error: &AskError) -> bool {
 
 fn unkept(error: &AskError) -> Refused {
     if let AskError::Denied(Denied::Conflict { key, present }) = error {
-        let (kind, id) = (changes::label(key.kind), &key.id);
+        let (kind, id) = (key.kind.label(), &key.id);
         error!(kind, id, present, "the store keeps another version than is known");
         let message = format!(
             "the store keeps {kind} `{id}` at version {present}, which this process does not know: \

@@ -147,11 +147,11 @@ fn verify(engine: &mut Engine<FaultDisk>, model: &mut Model) -> Result<(), Strin
     let mut changes: Vec<_> = audit.iter().map(|(key, _)| key.number).collect();
     changes.sort_unstable();
     changes.dedup();
-    let name = DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() };
-    let Found::Definition(definition) = found(engine, Query::Definition(name))? else {
-        return Err("a definition is something else".to_owned());
+    let Found::Definitions(definitions) = found(engine, Query::Definitions(Kind::Campaign))? else {
+        return Err("definitions are something else".to_owned());
     };
-    let version = definition.map_or(0, |definition| definition.version);
+    let definition = definitions.iter().find(|(key, _)| key.id == "a");
+    let version = definition.map_or(0, |(_, definition)| definition.version);
     let latest = changes.last().copied().unwrap_or(0);
     ensure(version == latest, || format!("version {version} of change {latest}"))?;
     agree("change", &mut model.changes, &changes)
