@@ -57,8 +57,8 @@ use timers::Timers;
 #[cfg(any(test, feature = "testing"))]
 pub use bug::{Bug, plant};
 pub use definition::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback, Limits,
-    Money, SLOTS_MAX, ZoneId,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
+    Holdback, Limits, Money, SLOTS_MAX, ZoneId,
 };
 pub use level::{Level, Owner, Span};
 pub use standing::{AccountWhy, HourSpend, Spend, Why};

@@ -230,9 +230,12 @@ impl Pacer {
         pacing: Option<&Arc<Pacing>>,
         now_ms: u64,
     ) -> Result<(), PacingError> {
-        let week = self.week_of(definition.daypart, pacing.map(|pacing| &**pacing))?;
+        let week = self.week_of(definition.budget.daypart, pacing.map(|pacing| &**pacing))?;
         let (slot, at) = (definition.slot, index(definition.slot.0));
-        let flight = Flight { start_ms: definition.start_unix_ms, end_ms: definition.end_unix_ms };
+        let flight = Flight {
+            start_ms: definition.budget.start_unix_ms,
+            end_ms: definition.budget.end_unix_ms,
+        };
         if self.campaigns.len() <= at {
             self.campaigns.resize_with(at + 1, || None);
         }
@@ -244,7 +247,7 @@ impl Pacer {
         }
         known.version = definition.version;
         known.account = definition.account;
-        known.redefine(flight, definition.daypart, pacing, week);
+        known.redefine(flight, definition.budget.daypart, pacing, week);
         let now_ms = self.now_ms.max(now_ms);
         self.schedule(slot, now_ms);
         Ok(())
@@ -414,7 +417,7 @@ impl Paced {
             version: 0,
             account: definition.account,
             flight,
-            daypart: definition.daypart,
+            daypart: definition.budget.daypart,
             pacing: None,
             week,
             learner: None,

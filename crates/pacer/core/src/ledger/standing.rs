@@ -74,12 +74,13 @@ impl Ledger {
         let mut why = Why { refusal: unknown, is_store_failing, ..Why::default() };
         let Some(campaign) = self.campaign(slot) else { return why };
         let account = &self.accounts[index(campaign.account)];
-        let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let (settings, now) = (&self.settings, self.now);
         let is_closing = self.is_closing;
         let ctx = Context { settings, now, hour, next: None, is_store_failing, is_closing };
         why.hour = hour;
-        why.flight_unix_ms = campaign.flight;
+        let budget = &campaign.definition.budget;
+        why.flight_unix_ms = (budget.start_unix_ms, budget.end_unix_ms);
         why.at_shards = Nanos::new(campaign.outstanding());
         why.frozen = Nanos::new(campaign.frozen());
         why.refusal = campaign.closed(account, &ctx);
@@ -106,13 +107,13 @@ impl Ledger {
         let unknown = Some(Refusal::Unknown);
         let mut why = AccountWhy { refusal: unknown, is_store_failing, ..AccountWhy::default() };
         let Some(account) = self.account(id) else { return why };
-        why.hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        why.hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let sum = |of: &dyn Fn(&Campaign) -> u64| {
             Nanos::new(self.members(account).fold(0, |sum: u64, it| sum.saturating_add(of(it))))
         };
         why.at_shards = sum(&Campaign::outstanding);
         why.frozen = sum(&Campaign::frozen);
-        why.refusal = account.is_paused.then_some(Refusal::Paused);
+        why.refusal = account.definition.is_paused.then_some(Refusal::Paused);
         let Some(hour) = why.hour else {
             why.refusal = why.refusal.or(Some(Refusal::LedgerUnavailable));
             return why;
@@ -172,7 +173,7 @@ impl Ledger {
         unsettled_in_all: u64,
     ) -> Spend {
         let spent = |sum: Sum, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
-        let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let day = hour.as_ref().map(super::level::day_of);
         let of_today = tally.hours.iter().filter(|hour| Some(hour.day) == day);
         let spend = |hour: &HourSum| {
@@ -184,7 +185,7 @@ impl Ledger {
         let folded = day.map_or(0, |day| tally.folded(day).exposure());
         let current = |it: &&HourSpend| Some(it.period) == hour.map(|hour| hour.period);
         Spend {
-            currency: account.currency,
+            currency: account.definition.currency,
             life: Nanos::new(spent(tally.life, unsettled_in_all)),
             today: Nanos::new(
                 hours.iter().fold(folded, |sum, hour| sum.saturating_add(hour.spent.get())),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Limits,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits,
 };
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
@@ -149,7 +149,7 @@ impl<R> Books<R> {
                 version: entry.version,
                 account: Arc::clone(account),
                 rules: campaign.rules.clone(),
-                is_open: is_account_open && !campaign.is_paused && !of.record.is_removed,
+                is_open: is_account_open && !campaign.budget.is_paused && !of.record.is_removed,
             })
         });
         Published { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
@@ -181,7 +181,8 @@ impl<R> Books<R> {
         let entry = self.accounts.get(id)?;
         let (account, slot) = (entry.value.as_ref()?, entry.record.slot?);
         let is_paused = account.seats.is_empty() || entry.record.is_removed;
-        let definition = always(slot, (number, entry.version), is_paused);
+        let (version, budget) = (entry.version, always(is_paused));
+        let definition = CampaignDefinition { slot, version, account: number, budget };
         Some(CampaignTerms { definition, pacing: None })
     }
 
@@ -189,26 +190,19 @@ impl<R> Books<R> {
     pub(super) fn campaign_terms(&mut self, id: &str) -> Option<CampaignTerms> {
         let entry = self.campaigns.get(id)?;
         let (slot, version) = (entry.record.slot?, entry.version);
-        let Some(campaign) = entry.value.clone().filter(|_| !entry.record.is_removed) else {
-            let given = entry.record.given();
-            let account: Arc<str> = given.get("account")?.as_str()?.into();
-            let number = self.number(&account);
-            let definition = always(slot, (number, version), true);
-            return Some(CampaignTerms { definition, pacing: None });
+        let (account, budget, pacing) = match &entry.value {
+            Some(campaign) if !entry.record.is_removed => {
+                let pacing = Some(Arc::clone(&campaign.pacing));
+                (Arc::clone(&campaign.account), campaign.budget, pacing)
+            }
+            _ => {
+                let given = entry.record.given();
+                (given.get("account")?.as_str()?.into(), always(true), None)
+            }
         };
-        let account = self.number(&campaign.account);
-        let definition = CampaignDefinition {
-            slot,
-            version,
-            account,
-            limits: campaign.limits,
-            start_unix_ms: campaign.start_unix_ms,
-            end_unix_ms: campaign.end_unix_ms,
-            daypart: campaign.daypart,
-            late_holdback: campaign.late_holdback,
-            is_paused: campaign.is_paused,
-        };
-        Some(CampaignTerms { definition, pacing: Some(Arc::clone(&campaign.pacing)) })
+        let account = self.number(&account);
+        let definition = CampaignDefinition { slot, version, account, budget };
+        Some(CampaignTerms { definition, pacing })
     }
 
     /// What is shown of a definition.
@@ -227,12 +221,9 @@ impl<R> Books<R> {
     }
 }
 
-/// A campaign without limits of its own, always in flight.
-fn always(slot: Slot, (account, version): (AccountId, u64), is_paused: bool) -> CampaignDefinition {
-    CampaignDefinition {
-        slot,
-        version,
-        account,
+/// No limits of its own, always in flight.
+fn always(is_paused: bool) -> CampaignBudget {
+    CampaignBudget {
         limits: Limits::default(),
         start_unix_ms: 0,
         end_unix_ms: ENDLESS_UNIX_MS,

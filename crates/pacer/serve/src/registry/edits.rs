@@ -344,7 +344,7 @@ fn campaign<R: Rules>(
     if record.origin == Origin::Api {
         record.given = packed::pack(&given);
     }
-    let (limits, notes) = (campaign.limits, campaign.notes.to_vec());
+    let (limits, notes) = (campaign.budget.limits, campaign.notes.to_vec());
     let entry = Entry { version, record, value: Some(Arc::new(campaign)) };
     Ok((id, Becomes::Campaign(entry), notes, Some(limits)))
 }

@@ -10,8 +10,8 @@ use super::refusals::{DAY, SECOND, account, campaign, usd};
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
 use crate::ledger::{
-    AccountDefinition, Bug, CampaignDefinition, Incoming, Ledger, Limits, Notice, Now, Outbox,
-    Settings, Settlement, ZoneId, plant,
+    AccountDefinition, Bug, CampaignBudget, CampaignDefinition, Incoming, Ledger, Limits, Notice,
+    Now, Outbox, Settings, Settlement, ZoneId, plant,
 };
 use crate::messages::{Epoch, Period, Report, Slot, Want};
 use crate::store::{
@@ -38,7 +38,11 @@ fn definitions() -> Vec<Incoming> {
         Incoming::Calendar(ZoneId(0), steady(DAY - 2, 80, 23)),
         Incoming::Account(AccountDefinition { limits, ..account() }),
     ];
-    let campaign = |slot| CampaignDefinition { slot, limits, ..campaign() };
+    let campaign = |slot| CampaignDefinition {
+        slot,
+        budget: CampaignBudget { limits, ..campaign().budget },
+        ..campaign()
+    };
     definitions.extend(SLOTS.map(|slot| Incoming::Campaign(campaign(slot))));
     definitions
 }
@@ -422,7 +426,11 @@ impl Script {
 const LONG_AGO: Period = Period((DAY - 4) * 96);
 
 fn third(limits: Limits) -> Incoming {
-    Incoming::Campaign(CampaignDefinition { slot: Slot(3), limits, ..campaign() })
+    Incoming::Campaign(CampaignDefinition {
+        slot: Slot(3),
+        budget: CampaignBudget { limits, ..campaign().budget },
+        ..campaign()
+    })
 }
 
 fn want(slot: u32) -> Incoming {

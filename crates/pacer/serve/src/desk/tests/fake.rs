@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Limits, Money, Why,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits,
+    Money, Why,
 };
 use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
 use pacer_core::shard::{Denial, Moment, Options, Shard};
@@ -178,12 +179,14 @@ pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
         slot: Slot(slot),
         version: 1,
         account: AccountId(0),
-        limits: Limits { life: Some(money(limit)), ..Limits::default() },
-        start_unix_ms: 0,
-        end_unix_ms: 4_000_000_000_000,
-        daypart: Daypart::ALWAYS,
-        late_holdback: Holdback::default(),
-        is_paused: false,
+        budget: CampaignBudget {
+            limits: Limits { life: Some(money(limit)), ..Limits::default() },
+            start_unix_ms: 0,
+            end_unix_ms: 4_000_000_000_000,
+            daypart: Daypart::ALWAYS,
+            late_holdback: Holdback::default(),
+            is_paused: false,
+        },
     };
     CampaignTerms { definition, pacing: None }
 }

@@ -183,7 +183,7 @@ fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
         till.until("told", |till| till.spent(0) == 100);
         let mut paused = campaign(0, 1_000);
         paused.definition.version = 2;
-        paused.definition.is_paused = true;
+        paused.definition.budget.is_paused = true;
         till.handle.define(Vec::new(), vec![paused]).unwrap();
         till.until("all else is back", |till| {
             let why = till.why(0);
@@ -205,7 +205,7 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
         Some(Pacing { settings, ahead: 0.0, forecast, is_fixed_price }.into())
     };
     let mut even = campaign(0, 1_000_000_000_000);
-    even.definition.limits.day = Some(money(5_000));
+    even.definition.budget.limits.day = Some(money(5_000));
     even.pacing = pacing(Settings::Even, true);
     let mut refused = campaign(1, 1_000);
     refused.pacing = pacing(Settings::default(), true);
@@ -233,7 +233,7 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     assert_eq!(till.handle.ask_of(Slot(2), LedgerQuery::Bidding), Ok(None));
     // Its day's budget is cut to nothing: it passes all by, until the strategy is taken away.
     even.definition.version = 2;
-    even.definition.limits.day = Some(money(0));
+    even.definition.budget.limits.day = Some(money(0));
     till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
     till.until("all are passed by", |till| till.shards[1].paces[&Slot(0)] == Pace::NONE);
     assert_eq!(till.why(0).refusal, Some(Refusal::DayExhausted));

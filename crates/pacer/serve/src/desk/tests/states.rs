@@ -18,7 +18,7 @@ use crate::tests::disk;
 
 fn paced(slot: u32, forecast: Expected) -> CampaignTerms {
     let mut terms = campaign(slot, 1_000_000_000_000);
-    terms.definition.limits.day = Some(money(1_000_000_000));
+    terms.definition.budget.limits.day = Some(money(1_000_000_000));
     let settings = Settings::default();
     terms.pacing = Some(Pacing { settings, ahead: 0.0, forecast, is_fixed_price: false }.into());
     terms

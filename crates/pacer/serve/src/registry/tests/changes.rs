@@ -113,7 +113,7 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
             "hourly_budget: 0.50 USD is below the 1.00 USD spent in this hour: nothing more will be spent",
         ])
     );
-    let limits = fixture.desk.told().campaigns[&slot].definition.limits;
+    let limits = fixture.desk.told().campaigns[&slot].definition.budget.limits;
     assert_eq!(limits.life.expect("a limit").amount, Nanos::new(6_500_000_000));
 }
 
@@ -298,7 +298,7 @@ fn a_ledger_that_does_not_answer_is_told_later() {
     assert_eq!(fixture.view("x")["version"], 2, "it is kept");
     fixture.desk.told().is_deaf = false;
     fixture.create(Kind::Campaign, body("y", &json!({})));
-    assert!(fixture.desk.told().campaigns[&slot].definition.is_paused);
+    assert!(fixture.desk.told().campaigns[&slot].definition.budget.is_paused);
 }
 
 #[test]

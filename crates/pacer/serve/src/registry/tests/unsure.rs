@@ -172,7 +172,7 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
     let why = is_unavailable(fixture.edit("x", &Edit::Pause(true)));
     assert!(why.starts_with("it is kept, but the ledger does not take"), "{why}");
     assert_eq!(fixture.edit("y", &Edit::Pause(true)).expect("a change").version, 2);
-    assert!(fixture.desk.told().campaigns[&Slot(1)].definition.is_paused);
+    assert!(fixture.desk.told().campaigns[&Slot(1)].definition.budget.is_paused);
     // Nor a start: what the ledger does not know spends nothing.
     let Fixture { registry, desk, published, folder } = fixture;
     drop((registry, desk, published));
@@ -190,7 +190,7 @@ fn seats_never_end() {
     let fixture = Fixture::new(&[]);
     let seats = json!({ "id": "s", "currency": "EUR", "seats": ["d/s"] });
     fixture.create(Kind::Account, seats);
-    let end_unix_ms = fixture.desk.told().campaigns[&Slot(0)].definition.end_unix_ms;
+    let end_unix_ms = fixture.desk.told().campaigns[&Slot(0)].definition.budget.end_unix_ms;
     let end = std::time::UNIX_EPOCH + Duration::from_millis(end_unix_ms);
     assert_eq!(runtime::admin::rfc3339(end), "9999-12-31T23:59:59.999Z");
 }
