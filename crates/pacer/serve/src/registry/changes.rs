@@ -7,11 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::books::{Books, Entry, view};
 use super::definition::{Account, Campaign};
-use super::difference::{Difference, differences};
-use super::keys::Keyed;
 use super::record::{Origin, Record};
 use crate::handle::{AskError, CampaignTerms, Defined, Handle};
 use crate::zones::Zones;
+use pacer_core::definitions::difference::{Difference, differences};
+use pacer_core::definitions::keys::Keyed;
 use pacer_core::ledger::{AccountDefinition, DefinitionError, Notice};
 use pacer_core::store::{
     AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Kind, Put,
@@ -317,13 +317,14 @@ pub(super) fn keep<R>(
 
 #[cfg(test)]
 mod tests {
+    use pacer_core::definitions::held::Held;
     use pacer_core::messages::Slot;
     use pacer_core::refusal::Refusal;
     use serde_json::json;
 
     use super::super::definition::AccountFacts;
     use super::super::packed::pack;
-    use super::super::record::{Held, Origin, Record};
+    use super::super::record::{Origin, Record};
     use super::super::testing::{PriceRules, StoreDesk};
     use super::*;
     use crate::desk::tests::fake::Till;

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use pacer_core::definitions::{amounts, hours};
 use pacer_core::ledger::{CampaignBudget, Daypart, Holdback, Limits, Money};
 use pacer_core::pacing::Pacing;
 use runtime::config::{Optional, Required, RequiredOption, Section};
 use units::{Cpm, Currency};
 
-use super::amounts;
 use super::clocks::{self, Instant};
 use super::pacing;
 
@@ -142,13 +142,13 @@ impl<R: Rules> Campaign<R> {
         let dayparts = s.texts(
             "hours",
             Optional(&["mon-fri 08-20"]),
-            clocks::hours,
+            hours::hours,
             "When it runs, on the account's clocks: days, hours or both; always, where absent.",
         );
         let is_paused = s.boolean("paused", false, "Whether it may not bid.");
         let rules = R::read(s, &of);
         let pacing = pacing::read(s, rules.is_fixed_price());
-        let always = |parts: Vec<Daypart>| parts.into_iter().reduce(clocks::union);
+        let always = |parts: Vec<Daypart>| parts.into_iter().reduce(hours::union);
         let noted =
             |(key, at): (&str, &Instant)| at.note.as_ref().map(|note| format!("{key}: {note}"));
         let budget = CampaignBudget {

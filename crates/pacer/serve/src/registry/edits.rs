@@ -5,6 +5,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use pacer_core::definitions::held::{HOLDABLE, Held, merge};
+use pacer_core::definitions::keys::{Keyed, Known};
 use pacer_core::ledger::{Holdback, Limits, SLOTS_MAX};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
@@ -14,9 +16,8 @@ use units::{Amount, Nanos};
 
 use super::books::{Books, Entry};
 use super::changes::{Action, Becomes, Step};
-use super::json::{merge, problem};
-use super::keys::{Keyed, Known};
-use super::record::{HOLDABLE, Held, Origin, Record};
+use super::json::problem;
+use super::record::{Origin, Record};
 use super::refused::Refused;
 use super::{Inner, Registry, Rules, cross, packed, read};
 

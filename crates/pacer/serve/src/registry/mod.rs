@@ -9,7 +9,6 @@
 //! budgets and pauses holds over the file until the file says something else. What is removed keeps
 //! its number, and what it spent counts on.
 
-mod amounts;
 mod books;
 mod catalogue;
 mod changes;
@@ -17,11 +16,9 @@ mod clocks;
 mod cores;
 mod cross;
 mod definition;
-mod difference;
 mod edits;
 mod files;
 mod json;
-mod keys;
 mod members;
 mod nearest;
 mod pacing;
@@ -42,6 +39,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
+use pacer_core::definitions::keys::{self, Keyed, Keys};
 use pacer_core::store::{AuditEntry, AuditKey, Query};
 use runtime::config::Problem;
 use serde_json::Value;
@@ -51,7 +49,6 @@ use crate::handle::{AskError, Handle, LedgerQuery};
 use books::Books;
 use catalogue::Bell;
 use changes::Owed;
-use keys::{Keyed, Keys};
 use read::Files;
 use unsure::Unsure;
 

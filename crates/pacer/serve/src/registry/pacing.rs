@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
+use pacer_core::definitions::amounts;
 use pacer_core::pacing::{Expected, Pacing};
 use pacer_core::strategy::{HOURS, Pricing, Settings, Week};
 use runtime::config::{Optional, Section};
-
-use super::amounts;
 
 /// Every gain of every strategy.
 const GAINS: [(&str, &str); 12] = [
