@@ -6,7 +6,7 @@
 use std::time::{Duration, SystemTime};
 
 use pacer_core::calendar::Hour;
-use pacer_core::ledger::{Level, Owner, Span, Spend};
+use pacer_core::ledger::{Level, Owner, Span, Spend, Why};
 use pacer_core::messages::Period;
 use pacer_core::pacing::Curve;
 use pacer_core::refusal::Refusal;
@@ -171,8 +171,6 @@ pub(super) fn why(
     exchange: &dyn ExchangeView,
 ) -> Value {
     let CampaignStanding { why, bidding, amount, currency, .. } = standing;
-    let code = currency.map(|currency| currency.code().to_owned());
-    let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
     let (start, end) = why.flight_unix_ms;
     let windows = exchange.funnel(standing.slot, why.flight_unix_ms);
     let is_matchless = windows.as_ref().is_some_and(|[hour, _]| funnel::is_matchless(hour));
@@ -181,25 +179,12 @@ pub(super) fn why(
         delivery.and_then(|it| Some(Progress { spent: it.spent, expected: it.expected? }));
     let (windows, mismatches) = (windows.as_ref(), mismatches.as_ref());
     let known = CauseInputs { standing, exchange, windows, mismatches, progress };
-    let Cause { reason, words, remedy } = Cause::of(&known);
-    json!({
-        "id": id,
-        "reason": reason,
-        "refusal": why.refusal.map(Refusal::label),
-        "words": words,
-        "remedy": remedy,
-        "currency": code,
-        "flight": { "start": time(start), "end": time(end) },
-        "hour": hour(why.hour.as_ref()),
-        "levels": levels.iter().map(level).collect::<Value>(),
-        "pace": bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)),
-        "funnel": funnel::shown(windows),
-        "mismatches": funnel::mismatches(mismatches),
-        "at_shards": money(why.at_shards),
-        "ready": money(why.ready),
-        "frozen": money(why.frozen),
-        "store_failing": why.is_store_failing,
-    })
+    let mut shown = figures(id, why, Cause::of(&known), *currency);
+    shown["flight"] = json!({ "start": time(start), "end": time(end) });
+    shown["pace"] = bidding.map(|bidding| pace::shown(&bidding, *amount, *currency)).into();
+    shown["funnel"] = funnel::shown(windows);
+    shown["mismatches"] = funnel::mismatches(mismatches);
+    shown
 }
 
 pub(super) fn why_account(
@@ -208,29 +193,39 @@ pub(super) fn why_account(
     exchange: &dyn ExchangeView,
 ) -> Value {
     let AccountStanding { why, seats, campaigns, currency } = standing;
-    let code = currency.map(|currency| currency.code().to_owned());
-    let text_of = RefusalText::of(why, why.refusal, None);
     let plain = |refusal: Option<Refusal>| {
         let words = refusal.map_or_else(nothing, |refusal| refusal.to_string());
         json!({ "refusal": refusal.map(Refusal::label), "words": words })
     };
-    let Cause { reason, words, remedy } = text_of.cause(*currency, exchange);
+    let cause = RefusalText::of(why, why.refusal, None).cause(*currency, exchange);
     let campaigns = campaigns.iter().map(|(refusal, count)| {
         let mut shown = plain(*refusal);
         shown["count"] = (*count).into();
         shown
     });
+    let mut shown = figures(id, why, cause, *currency);
+    shown["seats"] = seats.map(plain).into();
+    shown["campaigns"] = campaigns.collect();
+    shown
+}
+
+/// What is shown of a campaign and of an account alike.
+fn figures<const LEVELS: usize>(
+    id: &str,
+    why: &Why<LEVELS>,
+    cause: Cause,
+    currency: Option<Currency>,
+) -> Value {
+    let Cause { reason, words, remedy } = cause;
     json!({
         "id": id,
         "reason": reason,
         "refusal": why.refusal.map(Refusal::label),
         "words": words,
         "remedy": remedy,
-        "currency": code,
+        "currency": currency.map(|currency| currency.code().to_owned()),
         "hour": hour(why.hour.as_ref()),
-        "levels": text_of.levels.iter().map(level).collect::<Value>(),
-        "seats": seats.map(plain),
-        "campaigns": campaigns.collect::<Value>(),
+        "levels": why.levels.iter().flatten().map(level).collect::<Value>(),
         "at_shards": money(why.at_shards),
         "ready": money(why.ready),
         "frozen": money(why.frozen),
