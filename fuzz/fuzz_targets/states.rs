@@ -4,7 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use pacer_core::calendar::{Calendar, Hour};
-use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits, ZoneId};
+use pacer_core::ledger::{
+    AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, ZoneId,
+};
 use pacer_core::messages::{Period, Seen, Slot};
 use pacer_core::pacing::{
     Books, Expected, Funds, KEPT_BYTES_MAX, Kept, Pacer, PacerOptions, Pacing, Purse,
@@ -50,12 +52,14 @@ fn pacer(kept: Option<Kept>) -> Pacer {
         slot: Slot(0),
         version: 1,
         account: AccountId(0),
-        limits: Limits::default(),
-        start_unix_ms: START_MS,
-        end_unix_ms: START_MS + 72 * HOUR_MS,
-        daypart: Daypart::ALWAYS,
-        late_holdback: Holdback::default(),
-        is_paused: false,
+        budget: CampaignBudget {
+            limits: Limits::default(),
+            start_unix_ms: START_MS,
+            end_unix_ms: START_MS + 72 * HOUR_MS,
+            daypart: Daypart::ALWAYS,
+            late_holdback: Holdback::default(),
+            is_paused: false,
+        },
     };
     let pacing = Pacing {
         settings: Settings::default(),

@@ -51,15 +51,14 @@ use bug::Bug;
 use bug::planted;
 use campaign::Campaign;
 use folding::Folding;
-use incoming::begin_ms;
 use lives::Lives;
 use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]
 pub use bug::{Bug, plant};
 pub use definition::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback, Limits,
-    Money, SLOTS_MAX, ZoneId,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
+    Holdback, Limits, Money, SLOTS_MAX, ZoneId,
 };
 pub use level::{Level, Owner, Span};
 pub use standing::{AccountWhy, HourSpend, Spend, Why};
@@ -331,12 +330,12 @@ impl Ledger {
             let LeaseKey { slot, period, node, epoch } = key;
             let is_own = node == settings.node;
             assert!(!is_own || epoch < settings.epoch, "an epoch begins once: {key:?}");
-            let is_near = begin_ms(period) <= unix_ms.saturating_add(AHEAD_MS_MAX);
+            let is_near = period.start_unix_ms() <= unix_ms.saturating_add(AHEAD_MS_MAX);
             if is_own && is_near && !planted(Bug::ReopenPeriod) {
                 // The clock has been there; or was about to be, where nothing says that it was.
                 let is_spent = lease.settled > Nanos::ZERO || late_of(&lease) > 0;
                 let ahead_ms = if is_spent { 0 } else { settings.ahead_ms(slot) };
-                now.unix_ms = now.unix_ms.max(begin_ms(period).saturating_sub(ahead_ms));
+                now.unix_ms = now.unix_ms.max(period.start_unix_ms().saturating_sub(ahead_ms));
             }
             if is_own && left_of(&lease) > 0 {
                 lives.freeze(epoch);

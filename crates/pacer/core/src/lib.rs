@@ -4,9 +4,11 @@
 //! The **ledger** holds the rights of every account and campaign, and leases them, durably, before
 //! they are used. A **shard** spends slices of these leases: reserves, and settles, releases or lets
 //! expire each reservation once. A **strategy** says how fast, and at what price;
-//! **pacing** asks the strategy of every campaign when its slot of time is over.
+//! **pacing** asks the strategy of every campaign when its slot of time is over. **Definitions** of accounts
+//! and campaigns are read and compared by rules of their own.
 
 pub mod calendar;
+pub mod definitions;
 mod encoding;
 pub mod funnel;
 mod leb128;

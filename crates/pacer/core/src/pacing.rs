@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::calendar::Calendar;
 use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span, ZoneId};
-use crate::messages::{Report, Seen, Slot};
+use crate::messages::{Report, Seen, Slot, index};
 use crate::strategy::{
     Flight, Learner, OutOfRange, Pace, Settings, SlotEnd, State, Target, TargetError, Week, Zone,
     step,
@@ -230,9 +230,12 @@ impl Pacer {
         pacing: Option<&Arc<Pacing>>,
         now_ms: u64,
     ) -> Result<(), PacingError> {
-        let week = self.week_of(definition.daypart, pacing.map(|pacing| &**pacing))?;
-        let (slot, at) = (definition.slot, index(definition.slot));
-        let flight = Flight { start_ms: definition.start_unix_ms, end_ms: definition.end_unix_ms };
+        let week = self.week_of(definition.budget.daypart, pacing.map(|pacing| &**pacing))?;
+        let (slot, at) = (definition.slot, index(definition.slot.0));
+        let flight = Flight {
+            start_ms: definition.budget.start_unix_ms,
+            end_ms: definition.budget.end_unix_ms,
+        };
         if self.campaigns.len() <= at {
             self.campaigns.resize_with(at + 1, || None);
         }
@@ -244,7 +247,7 @@ impl Pacer {
         }
         known.version = definition.version;
         known.account = definition.account;
-        known.redefine(flight, definition.daypart, pacing, week);
+        known.redefine(flight, definition.budget.daypart, pacing, week);
         let now_ms = self.now_ms.max(now_ms);
         self.schedule(slot, now_ms);
         Ok(())
@@ -307,13 +310,13 @@ impl Pacer {
 
     /// The latest pace of a campaign that has a strategy.
     pub fn pace(&self, slot: Slot) -> Option<Pace> {
-        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         paced.pacing.as_ref().and(paced.told)
     }
 
     /// How a campaign that has a strategy bids; `None` before its first slot, too.
     pub fn bidding(&self, slot: Slot) -> Option<Bidding> {
-        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let pacing = paced.pacing.as_ref()?;
         let (strategy, is_fixed_price) = (pacing.settings.name(), pacing.is_fixed_price);
         Some(Bidding { strategy, is_fixed_price, pace: paced.told? })
@@ -321,7 +324,7 @@ impl Pacer {
 
     /// What should have been spent and what was, by the time of the flight that is followed.
     pub fn curve(&self, slot: Slot, now_ms: u64) -> Option<Curve> {
-        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let (pacing, state, plan) =
             (paced.pacing.as_ref()?, paced.state.as_ref()?, paced.plan.as_ref()?);
         let drawn = CurveSource { plan, reported: paced.reported.as_deref() };
@@ -331,13 +334,13 @@ impl Pacer {
     /// Whose limit a campaign follows; `None` without a strategy or a limit.
     #[cfg(test)]
     fn followed(&self, slot: Slot) -> Option<Span> {
-        Some(self.campaigns.get(index(slot))?.as_deref()?.plan.as_ref()?.span)
+        Some(self.campaigns.get(index(slot.0))?.as_deref()?.plan.as_ref()?.span)
     }
 
     /// The limit that a campaign's progress is measured against, as in [`Self::curve`], and how much of it
     /// should be spent by now. `None` without a strategy or a limit.
     pub fn planned(&self, slot: Slot, now_ms: u64) -> Option<(Span, Nanos)> {
-        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);
         let now_ms = self.now_ms.max(now_ms);
         Some(match &paced.reported {
@@ -360,7 +363,7 @@ impl Pacer {
         self.looked += 1;
         let (now_ms, slot_ms) = (self.now_ms, self.options.slot_ms);
         let phase_ms = phase(slot, slot_ms);
-        let Some(paced) = self.campaigns[index(slot)].as_deref_mut() else { return };
+        let Some(paced) = self.campaigns[index(slot.0)].as_deref_mut() else { return };
         let payer = self.payers.get(&paced.account).copied();
         let clocks = payer.and_then(|payer| self.zones.get(&payer.zone));
         let (Some(payer), Some(clocks)) = (payer, clocks) else {
@@ -394,7 +397,7 @@ impl Pacer {
     }
 
     fn paced(&mut self, slot: Slot) -> Option<&mut Paced> {
-        self.campaigns.get_mut(index(slot))?.as_deref_mut()
+        self.campaigns.get_mut(index(slot.0))?.as_deref_mut()
     }
 }
 
@@ -414,7 +417,7 @@ impl Paced {
             version: 0,
             account: definition.account,
             flight,
-            daypart: definition.daypart,
+            daypart: definition.budget.daypart,
             pacing: None,
             week,
             learner: None,
@@ -584,10 +587,6 @@ fn phase(slot: Slot, slot_ms: u64) -> u64 {
     // Multiplied by the golden ratio, numbers in a row are spread evenly (Knuth, volume 3, 6.4).
     let spread = u64::from(slot.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     1 + spread % slot_ms.max(1)
-}
-
-fn index(slot: Slot) -> usize {
-    usize::try_from(slot.0).expect("an index has 32 bits")
 }
 
 #[cfg(test)]

@@ -45,6 +45,19 @@ pub enum Refusal {
 
 units::labelled!(Refusal);
 
+impl Refusal {
+    /// Whether a limit is used up: all of it is leased or spent.
+    pub const fn is_exhausted(self) -> bool {
+        matches!(self, Self::BudgetExhausted | Self::DayExhausted | Self::HourExhausted)
+    }
+
+    /// Whether there is no more money to be granted: of a gate that is closed for it, what a shard was
+    /// granted before may still be spent.
+    pub const fn is_out_of_budget(self) -> bool {
+        self.is_exhausted() || matches!(self, Self::LedgerUnavailable)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Refusal;

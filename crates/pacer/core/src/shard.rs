@@ -41,7 +41,7 @@ use self::accounts::Accounts;
 use self::bug::{Bug, planted};
 use self::lane::Lane;
 use self::outcome::Standing;
-use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want};
+use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want, index};
 use crate::token::{Origin, Token, TtlClass};
 
 pub use self::book::Holding;
@@ -360,7 +360,3 @@ impl Shard {
 
 /// The end of time.
 const NEVER: Tick = Tick::from_nanos(u64::MAX);
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).expect("addresses have 32 bits at least")
-}

@@ -156,6 +156,14 @@ pub enum Kind {
 impl Kind {
     /// All there are.
     pub const ALL: [Self; 2] = [Self::Account, Self::Campaign];
+
+    /// As paths, files and the audit have it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Campaign => "campaign",
+        }
+    }
 }
 
 /// The name of a definition.
@@ -169,11 +177,7 @@ pub struct DefinitionKey {
 
 impl fmt::Display for DefinitionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            Kind::Account => "account",
-            Kind::Campaign => "campaign",
-        };
-        write!(f, "{kind} `{}`", self.id)
+        write!(f, "{} `{}`", self.kind.label(), self.id)
     }
 }
 
@@ -314,8 +318,6 @@ pub enum Query {
     Lives(Option<u32>),
     /// All definitions of a kind.
     Definitions(Kind),
-    /// One of them.
-    Definition(DefinitionKey),
     /// Audit entries behind one, or from the first: so many, at most [`AUDIT_MOST`], and fewer where they
     /// are large; none behind the last.
     Audit(Option<AuditKey>, u32),
@@ -334,8 +336,6 @@ pub enum Found {
     Lives(Vec<(Writer, Life)>),
     /// In order of their names.
     Definitions(Vec<(DefinitionKey, Definition)>),
-    /// If there is one.
-    Definition(Option<Definition>),
     /// In the order that was asked for.
     Audit(Vec<(AuditKey, AuditEntry)>),
 }
@@ -380,25 +380,67 @@ pub enum Answer {
     Read(Result<Found, Denied>),
 }
 
+/// What a store is asked.
+#[derive(Clone, Debug)]
+pub enum StoreRequest {
+    /// Begins an epoch of a node, durably, and fences off all before: the one behind the last, or the
+    /// one given if that is later. Whoever asks by a clock never begins one twice, even where an old copy
+    /// of the store was put back.
+    Begin(u32, Epoch),
+    /// Keeps leases: those in the batch are at least what it says, once it is committed.
+    Submit(Writer, Batch),
+    /// Keeps definitions and audit entries.
+    Change(Writer, Change),
+    /// Looks something up: all that was answered as committed before is in it.
+    Read(Query),
+}
+
+impl StoreRequest {
+    /// What is answered to it if it ended so; `denied` says why it was refused.
+    pub fn answer(&self, ended: Ended, denied: Option<Denied>) -> Answer {
+        let (writer, sent, number) = match self {
+            Self::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
+            Self::Change(writer, change) => (*writer, Sent::Change, change.number),
+            Self::Begin(node, _) => {
+                let begun = Err(denied.unwrap_or(Denied::Failing(Cause::Disk)));
+                return Answer::Begun { node: *node, begun };
+            }
+            Self::Read(_) => {
+                return Answer::Read(Err(denied.unwrap_or(Denied::Failing(Cause::Disk))));
+            }
+        };
+        Answer::Ended(Outcome { writer, sent, number, ended, denied })
+    }
+}
+
 /// Whatever keeps leases. It is asked, goes on by itself, and answers when it is polled; nothing
 /// here waits.
 pub trait LeaseStore {
-    /// Begins an epoch of a node, durably, and fences off all before: the one behind the last, or
-    /// `least` if that is later. Whoever asks by a clock never begins one twice, even where an old copy
-    /// of the store was put back.
-    fn begin(&mut self, node: u32, least: Epoch);
-
-    /// Keeps leases: those in `batch` are at least what it says, once it is committed.
-    fn submit(&mut self, writer: Writer, batch: Batch);
-
-    /// Keeps definitions and audit entries.
-    fn change(&mut self, writer: Writer, change: Change);
-
-    /// Looks something up: all that was answered as committed before is in it.
-    fn read(&mut self, query: Query);
+    /// Asks it something.
+    fn ask(&mut self, request: StoreRequest);
 
     /// The next answer, if there is one.
     fn poll(&mut self) -> Option<Answer>;
+
+    /// See [`StoreRequest::Begin`].
+    fn begin(&mut self, node: u32, least: Epoch) {
+        self.ask(StoreRequest::Begin(node, least));
+    }
+
+    /// See [`StoreRequest::Submit`].
+    fn submit(&mut self, writer: Writer, batch: Batch) {
+        self.ask(StoreRequest::Submit(writer, batch));
+    }
+
+    /// See [`StoreRequest::Change`].
+    fn change(&mut self, writer: Writer, change: Change) {
+        self.ask(StoreRequest::Change(writer, change));
+    }
+
+    /// See [`StoreRequest::Read`].
+    fn read(&mut self, query: Query) {
+        self.ask(StoreRequest::Read(query));
+    }
 }
 
 impl Batch {

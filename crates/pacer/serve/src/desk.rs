@@ -25,7 +25,7 @@ use runtime::shutdown::Shutdown;
 use tracing::{error, info, warn};
 
 use crate::feed::Told;
-use crate::handle::Ask;
+use crate::handle::LedgerQuery;
 use crate::lines::LedgerLine;
 use crate::shared::Shared;
 use crate::start::{Clock, LedgerFault};
@@ -47,7 +47,7 @@ const END_PATIENCE: Duration = Duration::from_secs(3);
 /// Where the thread hears from others.
 pub(crate) struct Ends {
     pub lines: Vec<LedgerLine>,
-    pub asks: mpsc::Receiver<Ask>,
+    pub asks: mpsc::Receiver<LedgerQuery>,
     pub feed: mpsc::Receiver<Told>,
     pub closing: Arc<AtomicBool>,
 }
@@ -390,4 +390,4 @@ impl Desk {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,13 +11,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use pacer_core::store::{Answer, Cause, Denied, Ended, Outcome, Sent};
+use pacer_core::store::{Answer, Cause, Denied, Ended, StoreRequest};
 use redb::{Builder, Database};
 
 use crate::bug::{Bug, planted};
 use crate::error::{Failure, OpenError};
 use crate::place::Place;
-use crate::tables::{self, FORMAT, Request, Tables, Written};
+use crate::tables::{self, FORMAT, Tables, Written};
 use crate::watched::{Watch, Watched};
 
 /// The store.
@@ -121,9 +121,9 @@ impl<P: Place> Engine<P> {
     }
 
     /// Answers each request in order: what writes, up to the next that reads, as one transaction.
-    pub(crate) fn serve(&mut self, requests: &[Request]) -> Vec<Answer> {
+    pub(crate) fn serve(&mut self, requests: &[StoreRequest]) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(requests.len());
-        let is_read = |request: &Request| matches!(request, Request::Read(_));
+        let is_read = |request: &StoreRequest| matches!(request, StoreRequest::Read(_));
         for group in requests.chunk_by(|one, next| is_read(one) == is_read(next)) {
             if is_read(&group[0]) {
                 answers.extend(group.iter().map(|request| self.read(request)));
@@ -134,8 +134,8 @@ impl<P: Place> Engine<P> {
         answers
     }
 
-    fn read(&mut self, request: &Request) -> Answer {
-        let Request::Read(query) = request else { unreachable!("a group of reads") };
+    fn read(&mut self, request: &StoreRequest) -> Answer {
+        let StoreRequest::Read(query) = request else { unreachable!("a group of reads") };
         let read = match &self.database {
             Ok(database) => guarded(&self.watch, || tables::read(database, query)),
             Err(Failure { cause, .. }) => return Answer::Read(Err(Denied::Failing(*cause))),
@@ -143,14 +143,14 @@ impl<P: Place> Engine<P> {
         Answer::Read(read.map_err(|failure| Denied::Failing(self.fail(failure))))
     }
 
-    fn write(&mut self, group: &[Request], answers: &mut Vec<Answer>) {
+    fn write(&mut self, group: &[StoreRequest], answers: &mut Vec<Answer>) {
         let written = match &self.database {
             Ok(database) => guarded(&self.watch, || Ok(commit(database, group))),
             Err(Failure { cause, .. }) => {
                 let cause = *cause;
                 let refused = group
                     .iter()
-                    .map(|request| answer(request, Ended::Refused, Some(Denied::Failing(cause))));
+                    .map(|request| request.answer(Ended::Refused, Some(Denied::Failing(cause))));
                 return answers.extend(refused);
             }
         };
@@ -161,7 +161,8 @@ impl<P: Place> Engine<P> {
             }
             Committed::Nothing(failure) => {
                 let denied = Denied::Failing(self.fail(failure));
-                let refused = |request| answer(request, Ended::Refused, Some(denied.clone()));
+                let refused =
+                    |request: &StoreRequest| request.answer(Ended::Refused, Some(denied.clone()));
                 answers.extend(group.iter().map(refused));
             }
             Committed::Unknown(failure) => {
@@ -172,10 +173,10 @@ impl<P: Place> Engine<P> {
                     () => Ended::Unknown,
                 };
                 answers.extend(group.iter().map(|request| match request {
-                    Request::Begin(node, _) => {
+                    StoreRequest::Begin(node, _) => {
                         Answer::Begun { node: *node, begun: Err(failing.clone()) }
                     }
-                    _ => answer(request, ended, None),
+                    _ => request.answer(ended, None),
                 }));
             }
         }
@@ -336,7 +337,7 @@ enum Committed {
 }
 
 /// Writes a group in one transaction.
-fn commit(database: &Database, group: &[Request]) -> Committed {
+fn commit(database: &Database, group: &[StoreRequest]) -> Committed {
     let nothing = |error: redb::Error| Committed::Nothing(error.into());
     if planted(Bug::CommitHalves) {
         commit_halves(database, group);
@@ -357,14 +358,14 @@ fn commit(database: &Database, group: &[Request]) -> Committed {
 }
 
 /// The bug of that name.
-fn commit_halves(database: &Database, group: &[Request]) {
+fn commit_halves(database: &Database, group: &[StoreRequest]) {
     for request in group {
-        let Request::Submit(writer, batch) = request else { continue };
+        let StoreRequest::Submit(writer, batch) = request else { continue };
         let mut half = batch.clone();
         half.leases.truncate(batch.leases.len() / 2);
         if let Ok(transaction) = tables::begin_write(database) {
             let written = Tables::open(&transaction)
-                .and_then(|mut tables| tables.write(&Request::Submit(*writer, half)));
+                .and_then(|mut tables| tables.write(&StoreRequest::Submit(*writer, half)));
             if written.is_ok() {
                 // Whatever comes of it.
                 let _ended = transaction.commit();
@@ -373,28 +374,12 @@ fn commit_halves(database: &Database, group: &[Request]) {
     }
 }
 
-fn done((request, written): (&Request, Written)) -> Answer {
+fn done((request, written): (&StoreRequest, Written)) -> Answer {
     match (request, written) {
-        (Request::Begin(node, _), Written::Begun(begun)) => {
+        (StoreRequest::Begin(node, _), Written::Begun(begun)) => {
             Answer::Begun { node: *node, begun: Ok(begun) }
         }
-        (_, Written::Ended(Err(denied))) => answer(request, Ended::Refused, Some(denied)),
-        _ => answer(request, Ended::Committed, None),
+        (_, Written::Ended(Err(denied))) => request.answer(Ended::Refused, Some(denied)),
+        _ => request.answer(Ended::Committed, None),
     }
-}
-
-/// What is said of a request that ended so.
-pub(crate) fn answer(request: &Request, ended: Ended, denied: Option<Denied>) -> Answer {
-    let (writer, sent, number) = match request {
-        Request::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
-        Request::Change(writer, change) => (*writer, Sent::Change, change.number),
-        Request::Begin(node, _) => {
-            let begun = Err(denied.unwrap_or(Denied::Failing(Cause::Disk)));
-            return Answer::Begun { node: *node, begun };
-        }
-        Request::Read(_) => {
-            return Answer::Read(Err(denied.unwrap_or(Denied::Failing(Cause::Disk))));
-        }
-    };
-    Answer::Ended(Outcome { writer, sent, number, ended, denied })
 }

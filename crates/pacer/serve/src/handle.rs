@@ -29,11 +29,6 @@ const PATIENCE_EACH: Duration = Duration::from_millis(1);
 /// How long a process is not ready for want of what the log held.
 const REPLAY_MOST: Duration = Duration::from_secs(60);
 
-/// Campaigns that are asked about at once: a turn takes about a microsecond for each.
-const REFUSALS_MAX: usize = 1_000;
-/// And whose spend is asked for at once, which takes some microseconds for each.
-const DELIVERIES_MAX: usize = 200;
-
 /// A campaign as it is to hold: its money, and how that is spent.
 #[derive(Clone, Debug)]
 pub struct CampaignTerms {
@@ -92,207 +87,108 @@ impl Delivery {
     }
 }
 
-/// Why there is no answer.
+/// Why the ledger has not done what it was asked. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// The ledger's thread has ended.
-    #[error("the ledger has ended: see the log, and start the process again")]
+    /// Its store refuses, and nothing was changed.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The ledger's thread has ended. Whether something was changed is not known.
+    #[error(
+        "the ledger does not answer: the ledger has ended: see the log, and start the process again"
+    )]
     Over,
     /// It did not answer in time. What was asked may still be done.
-    #[error("the ledger did not answer in time: see its disk, and ask again")]
+    #[error(
+        "the ledger does not answer: the ledger did not answer in time: see its disk, and ask again"
+    )]
     Late,
-    /// Its store refuses.
-    #[error("{0}")]
-    Denied(Denied),
+    /// It does not take all definitions that it was told: it goes by the others.
+    #[error("the ledger does not take a definition that is kept, which is a defect: {0}")]
+    Untaken(String),
 }
 
-/// A reply, and where it is waited for.
+/// Where an answer is waited for.
 pub(crate) type Reply<T> = SyncSender<T>;
 
-/// What is asked.
-pub(crate) enum Ask {
+/// What the ledger's thread is asked, and where its answer goes: one variant for each query, whoever asks.
+pub(crate) enum LedgerQuery {
+    /// To go by definitions from now on.
     Define(Vec<AccountDefinition>, Vec<CampaignTerms>, Reply<Defined>),
+    /// To keep definitions and audit entries durably; a digest tells whether the same came before.
     Change(Change, Digest, Reply<Result<(), Denied>>),
-    Definitions(Kind, Reply<Result<Found, Denied>>),
-    Audit(Query, Reply<Result<Found, Denied>>),
+    /// What the store keeps.
+    Read(Query, Reply<Result<Found, Denied>>),
+    /// A number that no campaign has and no lease names. It is given out again until a campaign that has
+    /// it is defined.
     NextSlot(Reply<Slot>),
+    /// Why a campaign does not spend, if so, and the figures. If nothing else keeps it, its strategy may
+    /// skip all requests.
     Why(Slot, Reply<Why>),
+    /// Why an account as a whole does not spend, if so, and the figures.
     WhyAccount(AccountId, Reply<AccountWhy>),
+    /// Why each of these campaigns does not spend, if so, in their order.
     Refusals(Vec<Slot>, Reply<Vec<Option<Refusal>>>),
+    /// How far each of these campaigns has come, in their order.
     Deliveries(Vec<Slot>, Reply<Vec<Delivery>>),
+    /// How a campaign bids now. None without a strategy, or before its first slot of time.
     Bidding(Slot, Reply<Option<Bidding>>),
+    /// What a campaign has spent. None if there is no such campaign.
     Spend(Slot, Reply<Option<Spend>>),
+    /// What an account has spent, all its campaigns and seats together. None if there is no such account.
     SpendAccount(AccountId, Reply<Option<Spend>>),
+    /// The curve that a campaign follows, and how it did. None without a strategy or a limit.
     Curve(Slot, Reply<Option<Curve>>),
 }
 
 /// The ledger, as others ask it. Clones ask the same; they wait, and must not be a shard.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    pub(crate) asks: Sender<Ask>,
+    pub(crate) asks: Sender<LedgerQuery>,
     pub(crate) shared: Shared,
     pub(crate) waker: Waker,
     pub(crate) zones: Zones,
 }
 
 impl Handle {
-    /// The zones by which accounts count, with the numbers that this ledger gives them.
-    pub fn zones(&self) -> &Zones {
-        &self.zones
-    }
-
     /// Tells the ledger what accounts and campaigns are allowed, and says what it made of that.
     /// Accounts before campaigns; a definition that is no newer than what it knows changes nothing.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn define(
+    pub(crate) fn define(
         &self,
         accounts: Vec<AccountDefinition>,
         campaigns: Vec<CampaignTerms>,
     ) -> Result<Defined, AskError> {
         let count = u32::try_from(accounts.len() + campaigns.len()).unwrap_or(u32::MAX);
         let patience = PATIENCE.saturating_add(PATIENCE_EACH.saturating_mul(count));
-        self.ask_within(patience, |reply| Ask::Define(accounts, campaigns, reply))
+        self.ask_within(patience, |reply| LedgerQuery::Define(accounts, campaigns, reply))
     }
 
     /// Keeps definitions and audit entries, durably. The ledger numbers the change itself. If the
-    /// store does not know how it ended it is asked again until it does.
-    ///
-    /// # Errors
-    /// See [`AskError`]; after [`AskError::Late`] it may still be kept. Whoever then asks for the very
-    /// same, before anybody asks for another, learns how it ended: it is done once.
-    pub fn change(&self, change: Change) -> Result<(), AskError> {
+    /// store does not know how it ended it is asked again until it does. After [`AskError::Late`] it may
+    /// still be kept: whoever then asks for the very same, before anybody asks for another, learns how it
+    /// ended. It is done once.
+    pub(crate) fn change(&self, change: Change) -> Result<(), AskError> {
         let digest = Digest::of(&change);
-        self.ask(|reply| Ask::Change(change, digest, reply))?.map_err(AskError::Denied)
+        Ok(self.ask(|reply| LedgerQuery::Change(change, digest, reply))??)
     }
 
     /// All definitions of a kind that are kept.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn definitions(&self, kind: Kind) -> Result<Vec<(DefinitionKey, Definition)>, AskError> {
-        let found = self.ask(|reply| Ask::Definitions(kind, reply))?;
-        match found.map_err(AskError::Denied)? {
+    pub(crate) fn definitions(
+        &self,
+        kind: Kind,
+    ) -> Result<Vec<(DefinitionKey, Definition)>, AskError> {
+        match self.ask_of(Query::Definitions(kind), LedgerQuery::Read)?? {
             Found::Definitions(definitions) => Ok(definitions),
             other => unreachable!("definitions were asked for: {other:?}"),
         }
     }
 
-    /// Audit entries behind one, or from the first: so many at most.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn audit(
-        &self,
-        after: Option<AuditKey>,
-        most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
-        self.entries(Query::Audit(after, most))
-    }
-
-    /// This node's audit entries before one, or from the last: backwards, so many at most.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn audit_before(
-        &self,
-        before: Option<AuditKey>,
-        most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
-        self.entries(Query::AuditBefore(self.status().node, before, most))
-    }
-
-    fn entries(&self, query: Query) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
-        let found = self.ask(|reply| Ask::Audit(query, reply))?;
-        match found.map_err(AskError::Denied)? {
+    /// Audit entries, as one of the two queries for them says.
+    pub(crate) fn audit(&self, query: Query) -> Result<Vec<(AuditKey, AuditEntry)>, AskError> {
+        match self.ask_of(query, LedgerQuery::Read)?? {
             Found::Audit(entries) => Ok(entries),
             other => unreachable!("audit entries were asked for: {other:?}"),
         }
-    }
-
-    /// A number that no campaign has and no lease names. It is given out again until a campaign that
-    /// has it is defined.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn next_slot(&self) -> Result<Slot, AskError> {
-        self.ask(Ask::NextSlot)
-    }
-
-    /// Why a campaign does not spend, if so, and the figures. Where nothing else does, its strategy
-    /// may say that it passes all requests by.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn why(&self, slot: Slot) -> Result<Why, AskError> {
-        self.ask(|reply| Ask::Why(slot, reply))
-    }
-
-    /// Why an account as a whole does not spend, if so, and the figures.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn why_account(&self, id: AccountId) -> Result<AccountWhy, AskError> {
-        self.ask(|reply| Ask::WhyAccount(id, reply))
-    }
-
-    /// Why each of these campaigns does not spend, if so, in their order. They are asked for in parts:
-    /// shards wait for none.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, AskError> {
-        let mut refusals = Vec::with_capacity(slots.len());
-        for part in slots.chunks(REFUSALS_MAX) {
-            refusals.extend(self.ask(|reply| Ask::Refusals(part.to_vec(), reply))?);
-        }
-        Ok(refusals)
-    }
-
-    /// How far each of these campaigns has come, in their order. They are asked for in parts.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn deliveries(&self, slots: &[Slot]) -> Result<Vec<Delivery>, AskError> {
-        let mut deliveries = Vec::with_capacity(slots.len());
-        for part in slots.chunks(DELIVERIES_MAX) {
-            deliveries.extend(self.ask(|reply| Ask::Deliveries(part.to_vec(), reply))?);
-        }
-        Ok(deliveries)
-    }
-
-    /// How a campaign bids now; `None` without a strategy, or before its first slot.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, AskError> {
-        self.ask(|reply| Ask::Bidding(slot, reply))
-    }
-
-    /// What an account has spent, all its campaigns and seats together; `None` if there is no such
-    /// account.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn spend_account(&self, id: AccountId) -> Result<Option<Spend>, AskError> {
-        self.ask(|reply| Ask::SpendAccount(id, reply))
-    }
-
-    /// What a campaign has spent; `None` if there is no such campaign.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn spend(&self, slot: Slot) -> Result<Option<Spend>, AskError> {
-        self.ask(|reply| Ask::Spend(slot, reply))
-    }
-
-    /// The curve that a campaign follows, and how it did; `None` without a strategy or a limit.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn curve(&self, slot: Slot) -> Result<Option<Curve>, AskError> {
-        self.ask(|reply| Ask::Curve(slot, reply))
     }
 
     /// How it stands, without asking it.
@@ -326,17 +222,43 @@ impl Handle {
         self.shared.expose(exposition);
     }
 
-    fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, AskError> {
-        self.ask_within(PATIENCE, ask)
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask<T>(
+        &self,
+        query: impl FnOnce(Reply<T>) -> LedgerQuery,
+    ) -> Result<T, AskError> {
+        self.ask_within(PATIENCE, query)
+    }
+
+    /// The same, of something.
+    pub(crate) fn ask_of<K, T>(
+        &self,
+        of: K,
+        query: impl FnOnce(K, Reply<T>) -> LedgerQuery,
+    ) -> Result<T, AskError> {
+        self.ask(|reply| query(of, reply))
+    }
+
+    /// The same, of many campaigns, so many at once at the most: shards wait for none.
+    pub(crate) fn ask_of_many<T>(
+        &self,
+        (slots, most): (&[Slot], usize),
+        query: impl Fn(Vec<Slot>, Reply<Vec<T>>) -> LedgerQuery,
+    ) -> Result<Vec<T>, AskError> {
+        let mut answers = Vec::with_capacity(slots.len());
+        for part in slots.chunks(most) {
+            answers.extend(self.ask_of(part.to_vec(), &query)?);
+        }
+        Ok(answers)
     }
 
     fn ask_within<T>(
         &self,
         patience: Duration,
-        ask: impl FnOnce(Reply<T>) -> Ask,
+        query: impl FnOnce(Reply<T>) -> LedgerQuery,
     ) -> Result<T, AskError> {
         let (reply, answer) = mpsc::sync_channel(1);
-        self.asks.send(ask(reply)).map_err(|_| AskError::Over)?;
+        self.asks.send(query(reply)).map_err(|_| AskError::Over)?;
         self.waker.wake();
         answer.recv_timeout(patience).map_err(|error| match error {
             RecvTimeoutError::Timeout => AskError::Late,

@@ -17,7 +17,7 @@ use runtime::service::{Port, Service, ServiceError, Startup};
 use tracing::{error, info, warn};
 use units::Currency;
 
-use crate::api::{self, ExchangeView, Mismatches, NoExchange};
+use crate::api::{self, ExchangeView, Mismatches};
 use crate::config::BudgetsConfig;
 use crate::feed::Feed;
 use crate::handle::Handle;
@@ -85,27 +85,24 @@ impl ExchangeSlot {
     pub fn set(&self, exchange: impl ExchangeView + 'static) {
         let _ = self.0.set(Box::new(exchange));
     }
-
-    fn get(&self) -> &dyn ExchangeView {
-        self.0.get().map_or(&NoExchange, |exchange| &**exchange)
-    }
 }
 
+/// Without an exchange nothing is known of requests, and nothing is in the way.
 impl ExchangeView for ExchangeSlot {
     fn obstacle(&self) -> Option<String> {
-        self.get().obstacle()
+        self.0.get()?.obstacle()
     }
 
     fn has_rate(&self, currency: Currency) -> bool {
-        self.get().has_rate(currency)
+        self.0.get().is_none_or(|exchange| exchange.has_rate(currency))
     }
 
     fn funnel(&self, slot: Slot, flight_unix_ms: (u64, u64)) -> Option<[FunnelWindow; 2]> {
-        self.get().funnel(slot, flight_unix_ms)
+        self.0.get()?.funnel(slot, flight_unix_ms)
     }
 
     fn mismatches(&self, slot: Slot) -> Option<Mismatches> {
-        self.get().mismatches(slot)
+        self.0.get()?.mismatches(slot)
     }
 }
 
@@ -164,11 +161,10 @@ impl<R: Rules> Service for Pacer<R> {
             Prepared::read(&options, |kind| opened.definitions(kind)).map_err(refused)?;
         let Started { lines, feed, handle, thread } = opened.begin().map_err(in_the_way)?;
         let (publish, published) = channel();
-        let registry =
-            Registry::start_prepared(prepared, Arc::new(handle.clone()), move |catalogue| {
-                // Nobody follows any more at the end.
-                let _ended = publish.send(catalogue);
-            });
+        let registry = Registry::start_prepared(prepared, handle.clone(), move |catalogue| {
+            // Nobody follows any more at the end.
+            let _ended = publish.send(catalogue);
+        });
         let registry = Arc::new(registry.map_err(refused)?);
         let first = published.recv_timeout(CATALOGUE_PATIENCE).map_err(|error| {
             ServiceError::unavailable(format!("the registry publishes no catalogue: {error}"))

@@ -12,7 +12,7 @@ use runtime::metrics::Exposition;
 use crate::lines::Halted;
 
 /// How the ledger stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Whose leases it makes.
     pub node: u32,
@@ -73,28 +73,7 @@ struct Inner {
 
 impl Shared {
     pub(crate) fn new(node: u32, epoch: Epoch, applied_seq: u64) -> Self {
-        let status = Status {
-            node,
-            epoch,
-            failing: None,
-            is_halted: false,
-            is_over: false,
-            is_replayed: false,
-            applied_seq,
-            accounts: 0,
-            campaigns: 0,
-            batches: 0,
-            refused: 0,
-            unknown: 0,
-            strays: 0,
-            stray_nanos: 0,
-            waiting: 0,
-            looked: 0,
-            states_kept: 0,
-            states_failed: 0,
-            turn: Duration::ZERO,
-            turn_longest: Duration::ZERO,
-        };
+        let status = Status { node, epoch, applied_seq, ..Status::default() };
         Self(Arc::new(Inner {
             begun: Instant::now(),
             halted: Halted::default(),

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use pacer_core::messages::{Epoch, Period, Slot};
 use pacer_core::store::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Change, Definition, DefinitionKey, Denied,
-    Fold, Found, Kind, Lease, LeaseKey, Life, Put, Query, Spent, SumKey, Writer,
+    Fold, Found, Kind, Lease, LeaseKey, Life, Put, Query, Spent, StoreRequest, SumKey, Writer,
 };
 use redb::{
     AccessGuard, Database, ReadTransaction, ReadableDatabase as _, ReadableTable, Table,
@@ -49,15 +49,6 @@ const AUDIT: TableDefinition<AuditRow, (u64, &[u8])> = TableDefinition::new("aud
 
 /// Most bytes of audit entries that are read at once, but for one that is larger.
 const AUDIT_BYTES_MAX: usize = 8 << 20;
-
-/// What is asked of the file.
-#[derive(Clone, Debug)]
-pub(crate) enum Request {
-    Begin(u32, Epoch),
-    Submit(Writer, Batch),
-    Change(Writer, Change),
-    Read(Query),
-}
 
 /// What a request that writes has come to, once its transaction is committed.
 #[derive(Debug)]
@@ -195,12 +186,14 @@ impl<'t> Tables<'t> {
     }
 
     /// Does what a request asks, or nothing of it.
-    pub(crate) fn write(&mut self, request: &Request) -> Result<Written, redb::Error> {
+    pub(crate) fn write(&mut self, request: &StoreRequest) -> Result<Written, redb::Error> {
         let done = match request {
-            Request::Begin(node, least) => return Ok(Written::Begun(self.begin(*node, *least)?)),
-            Request::Submit(writer, batch) => self.submit(*writer, batch),
-            Request::Change(writer, change) => self.change(*writer, change),
-            Request::Read(_) => Ok(()),
+            StoreRequest::Begin(node, least) => {
+                return Ok(Written::Begun(self.begin(*node, *least)?));
+            }
+            StoreRequest::Submit(writer, batch) => self.submit(*writer, batch),
+            StoreRequest::Change(writer, change) => self.change(*writer, change),
+            StoreRequest::Read(_) => Ok(()),
         };
         match done {
             Ok(()) => Ok(Written::Ended(Ok(()))),
@@ -427,7 +420,6 @@ pub(crate) fn read(database: &Database, query: &Query) -> Result<Found, Failure>
         Query::Sums(node) => Found::Sums(sums(&transaction, *node)?),
         Query::Lives(node) => Found::Lives(lives(&transaction, *node)?),
         Query::Definitions(kind) => Found::Definitions(definitions(&transaction, *kind)?),
-        Query::Definition(key) => Found::Definition(definition(&transaction, key)?),
         Query::Audit(after, most) => Found::Audit(audit(&transaction, *after, *most)?),
         Query::AuditBefore(node, before, most) => {
             Found::Audit(audit_before(&transaction, (*node, *before), *most)?)
@@ -509,18 +501,6 @@ fn definitions(
         definitions.push((key, Definition { version, body: body.to_vec() }));
     }
     Ok(definitions)
-}
-
-fn definition(
-    transaction: &ReadTransaction,
-    key: &DefinitionKey,
-) -> Result<Option<Definition>, redb::Error> {
-    let table = transaction.open_table(DEFINITIONS)?;
-    let found = table.get((key.kind as u8, key.id.as_str()))?;
-    Ok(found.map(|found| {
-        let (version, body) = found.value();
-        Definition { version, body: body.to_vec() }
-    }))
 }
 
 fn audit(

@@ -13,7 +13,7 @@ use units::Nanos;
 
 use crate::engine::Engine;
 use crate::place::Place;
-use crate::tables::Request;
+use pacer_core::store::StoreRequest;
 
 fn key(slot: u32) -> LeaseKey {
     LeaseKey { slot: Slot(slot), period: Period(7_000_000), node: 1, epoch: Epoch(1) }
@@ -30,14 +30,14 @@ fn batch(number: u64, slots: u32) -> Batch {
 }
 
 /// The only answer to a request.
-fn ask<P: Place>(engine: &mut Engine<P>, request: Request) -> Answer {
+fn ask<P: Place>(engine: &mut Engine<P>, request: StoreRequest) -> Answer {
     let mut answers = engine.serve(&[request]);
     assert_eq!(answers.len(), 1, "{answers:?}");
     answers.remove(0)
 }
 
 fn begin<P: Place>(engine: &mut Engine<P>) -> Writer {
-    let answer = ask(engine, Request::Begin(1, Epoch(1)));
+    let answer = ask(engine, StoreRequest::Begin(1, Epoch(1)));
     let Answer::Begun { node, begun: Ok(begun) } = answer else { panic!("{answer:?}") };
     Writer { node, epoch: begun.epoch }
 }
@@ -49,7 +49,7 @@ fn ended(answer: &Answer) -> Ended {
 
 /// All leases, by slot.
 fn leases<P: Place>(engine: &mut Engine<P>) -> Vec<(u32, u64)> {
-    let answer = ask(engine, Request::Read(Query::Leases(None)));
+    let answer = ask(engine, StoreRequest::Read(Query::Leases(None)));
     let Answer::Read(Ok(Found::Leases(leases))) = answer else { panic!("{answer:?}") };
     leases.into_iter().map(|(key, lease)| (key.slot.0, lease.granted.get())).collect()
 }

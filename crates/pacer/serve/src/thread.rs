@@ -12,13 +12,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pacer_core::messages::Epoch;
-use pacer_core::store::{Answer, Batch, Cause, Change, Denied, Ended, LeaseStore, Query, Writer};
+use pacer_core::store::{Answer, Batch, Cause, Change, Denied, Ended, LeaseStore, StoreRequest};
 
-use crate::engine::{Engine, answer};
+use crate::engine::Engine;
 use crate::error::{Failure, OpenError};
 use crate::place::{Folder, Place};
-use crate::tables::Request;
 
 /// The most requests on their way.
 pub(crate) const WAITING_MAX: usize = 1_024;
@@ -70,14 +68,14 @@ const CAUSES: [Cause; 3] = [Cause::DiskFull, Cause::Disk, Cause::Damaged];
 /// What was asked, and who answers it.
 enum Asked {
     /// The thread; the request is kept without its contents, for when the thread is gone.
-    Thread(Request),
+    Thread(StoreRequest),
     /// Nobody needs to.
     Here(Answer),
 }
 
 /// The ledger's store. Dropped, it does what it was asked before and closes its file.
 pub struct Store {
-    requests: Option<mpsc::Sender<Request>>,
+    requests: Option<mpsc::Sender<StoreRequest>>,
     answers: mpsc::Receiver<Answer>,
     /// Taken from there already.
     next: Option<Answer>,
@@ -173,9 +171,33 @@ impl Store {
             Some(ended) => ended.unwrap_or(Err(Cause::Disk)),
         }
     }
+}
 
-    fn ask(&mut self, request: Request) {
-        let denied = |request: &Request, denied| answer(request, Ended::Refused, Some(denied));
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Whoever wants to know how it ended closes it.
+        let _ended = self.end();
+    }
+}
+
+/// What is left of a request is enough to name it.
+fn without_contents(request: &StoreRequest) -> StoreRequest {
+    match request {
+        StoreRequest::Submit(writer, batch) => {
+            let number = batch.number;
+            StoreRequest::Submit(*writer, Batch { number, ..Batch::default() })
+        }
+        StoreRequest::Change(writer, change) => {
+            let number = change.number;
+            StoreRequest::Change(*writer, Change { number, ..Change::default() })
+        }
+        StoreRequest::Begin(..) | StoreRequest::Read(_) => request.clone(),
+    }
+}
+
+impl LeaseStore for Store {
+    fn ask(&mut self, request: StoreRequest) {
+        let denied = |request: &StoreRequest, denied| request.answer(Ended::Refused, Some(denied));
         if self.waiting >= WAITING_MAX {
             return self.asked.push_back(Asked::Here(denied(&request, Denied::Busy)));
         }
@@ -188,46 +210,6 @@ impl Store {
             let failing = Denied::Failing(Cause::Disk);
             self.asked.push_back(Asked::Here(denied(&kept, failing)));
         }
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        // Whoever wants to know how it ended closes it.
-        let _ended = self.end();
-    }
-}
-
-/// What is left of a request is enough to name it.
-fn without_contents(request: &Request) -> Request {
-    match request {
-        Request::Submit(writer, batch) => {
-            let number = batch.number;
-            Request::Submit(*writer, Batch { number, ..Batch::default() })
-        }
-        Request::Change(writer, change) => {
-            let number = change.number;
-            Request::Change(*writer, Change { number, ..Change::default() })
-        }
-        Request::Begin(..) | Request::Read(_) => request.clone(),
-    }
-}
-
-impl LeaseStore for Store {
-    fn begin(&mut self, node: u32, least: Epoch) {
-        self.ask(Request::Begin(node, least));
-    }
-
-    fn submit(&mut self, writer: Writer, batch: Batch) {
-        self.ask(Request::Submit(writer, batch));
-    }
-
-    fn change(&mut self, writer: Writer, change: Change) {
-        self.ask(Request::Change(writer, change));
-    }
-
-    fn read(&mut self, query: Query) {
-        self.ask(Request::Read(query));
     }
 
     fn poll(&mut self) -> Option<Answer> {
@@ -252,7 +234,7 @@ impl LeaseStore for Store {
             Err(mpsc::TryRecvError::Disconnected) => {
                 let Some(Asked::Thread(request)) = self.asked.pop_front() else { return None };
                 self.waiting -= 1;
-                Some(answer(&request, Ended::Unknown, None))
+                Some(request.answer(Ended::Unknown, None))
             }
         }
     }
@@ -261,7 +243,7 @@ impl LeaseStore for Store {
 /// What the thread has.
 struct Worker<P: Place> {
     engine: Engine<P>,
-    inbox: mpsc::Receiver<Request>,
+    inbox: mpsc::Receiver<StoreRequest>,
     outbox: mpsc::Sender<Answer>,
     status: Arc<Status>,
     options: Options,
@@ -299,7 +281,7 @@ impl<P: Place> Worker<P> {
         }
     }
 
-    fn serve(&mut self, first: Request) {
+    fn serve(&mut self, first: StoreRequest) {
         let mut group = vec![first];
         while group.len() < WAITING_MAX {
             let Ok(request) = self.inbox.try_recv() else { break };

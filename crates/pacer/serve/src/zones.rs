@@ -16,8 +16,6 @@ use pacer_core::strategy::{OffsetFrom, Zone};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * HOUR_MS;
-/// Names that are offered for one that is unknown.
-const NEAREST_MOST: usize = 3;
 /// What clocks are known for beyond a calendar: as long as flights that are planned.
 const CLOCKS_AHEAD: Duration = Duration::from_secs(2 * 366 * 24 * 60 * 60);
 
@@ -25,13 +23,8 @@ const CLOCKS_AHEAD: Duration = Duration::from_secs(2 * 366 * 24 * 60 * 60);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
     /// The database has none of that name.
-    #[error("unknown time zone `{name}`{}", offered(.nearest))]
-    Unknown {
-        /// As given.
-        name: String,
-        /// The names that are most like it, best first.
-        nearest: Vec<String>,
-    },
+    #[error("unknown time zone `{0}`: give a name of the IANA database, as `Europe/Berlin`")]
+    Unknown(String),
     /// Its hours are no calendar: they do not begin with quarters of an hour.
     #[error("time zone `{name}` cannot be counted by the hour: {error}")]
     Uncountable {
@@ -46,14 +39,6 @@ pub enum ZoneError {
         /// As given.
         unix_ms: u64,
     },
-}
-
-fn offered(nearest: &[String]) -> String {
-    if nearest.is_empty() {
-        return ": give a name of the IANA database, as `Europe/Berlin`".to_owned();
-    }
-    let names: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
-    format!(", did you mean {}?", names.join(" or "))
 }
 
 /// Zones by number; clones are the same.
@@ -85,9 +70,7 @@ impl Zones {
             return Ok(*id);
         }
         let Ok(zone) = known.database.get(name) else {
-            let names = known.database.available();
-            let nearest = nearest(name, names.map(|name| name.to_string()));
-            return Err(ZoneError::Unknown { name: name.to_owned(), nearest });
+            return Err(ZoneError::Unknown(name.to_owned()));
         };
         // Names that differ in case alone are the same.
         let name = zone.iana_name().unwrap_or(name).to_owned();
@@ -103,11 +86,6 @@ impl Zones {
     /// What a zone is called; `None` for a number that was not given out.
     pub fn name(&self, id: ZoneId) -> Option<String> {
         self.zone(id).map(|(name, _)| name)
-    }
-
-    /// The rules of a zone, for reading local times.
-    pub fn rules(&self, id: ZoneId) -> Option<TimeZone> {
-        self.zone(id).map(|(_, zone)| zone)
     }
 
     /// The hours of a zone from the one in which `from_ms` lies to the one in which `to_ms` does, in
@@ -218,39 +196,6 @@ const LOCAL_DAYS: u64 = 7;
 
 fn local(unix_ms: u64, ahead_ms: i64) -> u64 {
     (unix_ms + LOCAL_DAYS * DAY_MS).saturating_add_signed(ahead_ms)
-}
-
-/// The names that are most like one, best first: few letters of the last
-/// part, the place, must be changed.
-fn nearest(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
-    let wanted = name.to_ascii_lowercase();
-    let place = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
-    let mut ranked: Vec<_> = names
-        .filter_map(|known| {
-            let lower = known.to_ascii_lowercase();
-            let (own, other) = (place(&wanted), place(&lower));
-            let limit = (own.len() / 3).max(1);
-            let differs = distance(&own, &other);
-            (differs <= limit).then(|| (differs, distance(&wanted, &lower), known))
-        })
-        .collect();
-    ranked.sort();
-    ranked.into_iter().take(NEAREST_MOST).map(|(_, _, name)| name).collect()
-}
-
-/// How many letters are to be put in, taken out or changed to make one of the other (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, same) in other.bytes().enumerate() {
-            let changed = diagonal + usize::from(letter != same);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

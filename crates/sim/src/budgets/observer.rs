@@ -156,7 +156,7 @@ impl Observer {
 
     /// A campaign has such limits from now on.
     pub(super) fn campaign_defined(&mut self, campaign: &CampaignDefinition) {
-        self.note_most(Owner::Campaign(campaign.slot.0), &campaign.limits);
+        self.note_most(Owner::Campaign(campaign.slot.0), &campaign.budget.limits);
     }
 
     fn note_most(&mut self, owner: Owner, limits: &Limits) {

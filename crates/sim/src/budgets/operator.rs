@@ -1,8 +1,8 @@
 //! Who defines accounts and campaigns, and changes them at any time. Definitions outlive processes.
 
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Incoming, Limits, Money,
-    ZoneId,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming,
+    Limits, Money, ZoneId,
 };
 use pacer_core::messages::Slot;
 use units::{Currency, Nanos, Ppm};
@@ -59,12 +59,14 @@ impl Operator {
                 slot: Slot(slot),
                 version: 1,
                 account: AccountId(id),
-                limits,
-                start_unix_ms: 0,
-                end_unix_ms: options.start_unix_ms + 400 * DAY_MS,
-                daypart: Daypart::ALWAYS,
-                late_holdback: holdback(chance),
-                is_paused: false,
+                budget: CampaignBudget {
+                    limits,
+                    start_unix_ms: 0,
+                    end_unix_ms: options.start_unix_ms + 400 * DAY_MS,
+                    daypart: Daypart::ALWAYS,
+                    late_holdback: holdback(chance),
+                    is_paused: false,
+                },
             }
         };
         Self {
@@ -96,20 +98,20 @@ impl Operator {
         };
         campaign.version += 1;
         match chance.within(0..=9) {
-            0 => campaign.is_paused = !campaign.is_paused,
+            0 => campaign.budget.is_paused = !campaign.budget.is_paused,
             1 => {
-                campaign.start_unix_ms = unix_ms - 1_000 + chance.within(0..=20_000);
+                campaign.budget.start_unix_ms = unix_ms - 1_000 + chance.within(0..=20_000);
             }
-            2 => campaign.end_unix_ms = unix_ms + chance.within(1_000..=DAY_MS),
+            2 => campaign.budget.end_unix_ms = unix_ms + chance.within(1_000..=DAY_MS),
             3 => {
                 let hours = (0..168).filter(|_| chance.happens(700_000));
-                campaign.daypart = hours.fold(Daypart::NEVER, Daypart::with);
+                campaign.budget.daypart = hours.fold(Daypart::NEVER, Daypart::with);
             }
-            4 => campaign.late_holdback = holdback(chance),
-            _ => change(&mut campaign.limits, chance),
+            4 => campaign.budget.late_holdback = holdback(chance),
+            _ => change(&mut campaign.budget.limits, chance),
         }
-        if campaign.end_unix_ms <= campaign.start_unix_ms {
-            campaign.end_unix_ms = campaign.start_unix_ms + DAY_MS;
+        if campaign.budget.end_unix_ms <= campaign.budget.start_unix_ms {
+            campaign.budget.end_unix_ms = campaign.budget.start_unix_ms + DAY_MS;
         }
         Incoming::Campaign(*campaign)
     }
@@ -122,9 +124,9 @@ impl Operator {
         }
         for campaign in &mut self.campaigns {
             campaign.version += 1;
-            campaign.is_paused = false;
-            (campaign.start_unix_ms, campaign.end_unix_ms) = (0, until_unix_ms);
-            campaign.daypart = Daypart::ALWAYS;
+            campaign.budget.is_paused = false;
+            (campaign.budget.start_unix_ms, campaign.budget.end_unix_ms) = (0, until_unix_ms);
+            campaign.budget.daypart = Daypart::ALWAYS;
         }
     }
 }

@@ -88,7 +88,7 @@ impl Server {
             clock: || 1_800_000_000_000,
             late_wins: None,
         };
-        let told = Arc::<StoreDesk>::clone(&desk);
+        let told = desk.handle();
         let registry = Arc::new(Registry::<PriceRules>::start(told, &options, drop).unwrap());
         let text = format!("listen = '127.0.0.1:0'\n{token}");
         let options = parse("admin.toml", &text, AdminOptions::read).unwrap();
@@ -366,6 +366,7 @@ fn an_account_as_a_whole() {
         holdback: cents(0),
     };
     let why = AccountWhy {
+        flight_unix_ms: (0, 0),
         refusal: Some(Refusal::BudgetExhausted),
         levels: Some([
             level(Span::Life, Some(cents(10_000))),

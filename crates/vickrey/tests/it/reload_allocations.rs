@@ -3,7 +3,6 @@
 //! Counts, never times, in a process in which nothing else allocates.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use faults::process::isolated;
 use pacer_serve::registry::testing::StoreDesk;
@@ -47,15 +46,14 @@ fn a_campaign_that_changes_takes_so_many_allocations_and_no_commit_of_its_own() 
     isolated(|| {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "100.00");
-        let desk = Arc::new(StoreDesk::open(&folder.path().join("books")).unwrap());
+        let desk = StoreDesk::open(&folder.path().join("books")).unwrap();
         let options = RegistryOptions {
             folder: folder.path().to_owned(),
             campaigns: Some("*.toml".to_owned()),
             clock: || 1_793_500_000_000,
             late_wins: None,
         };
-        let dyn_desk = Arc::clone(&desk) as Arc<_>;
-        let registry = Registry::<HousePart>::start(dyn_desk, &options, |_| ()).unwrap();
+        let registry = Registry::<HousePart>::start(desk.handle(), &options, |_| ()).unwrap();
         write(folder.path(), "200.00");
         let changes = desk.told().changes;
         let region = Region::new(ALLOCATOR);

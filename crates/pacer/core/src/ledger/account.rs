@@ -1,20 +1,15 @@
 //! What the ledger keeps of an account.
 
-use units::{Currency, Tick};
+use units::Tick;
 
 use super::bug::{Bug, planted};
-use super::definition::{AccountDefinition, DefinitionError, Holdback, ZoneId};
-use super::tally::{Caps, Tally};
+use super::definition::{AccountDefinition, DefinitionError, Limits, Money};
+use super::tally::Tally;
 use crate::messages::Slot;
 
 /// Who pays.
 pub(super) struct Account {
-    pub(super) version: u64,
-    pub(super) currency: Currency,
-    pub(super) zone: ZoneId,
-    pub(super) caps: Caps,
-    pub(super) holdback: Holdback,
-    pub(super) is_paused: bool,
+    pub(super) definition: AccountDefinition,
     /// Sums of all its campaigns.
     pub(super) tally: Tally,
     pub(super) members: Vec<Slot>,
@@ -28,13 +23,9 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn new(definition: &AccountDefinition) -> Result<Self, DefinitionError> {
+        definition.limits.check(definition.late_holdback, definition.currency)?;
         Ok(Self {
-            version: definition.version,
-            currency: definition.currency,
-            zone: definition.zone,
-            caps: definition.limits.caps(definition.currency)?,
-            holdback: definition.late_holdback.checked(definition.currency)?,
-            is_paused: definition.is_paused,
+            definition: *definition,
             tally: Tally::default(),
             members: Vec::new(),
             waiting: Vec::new(),
@@ -45,29 +36,35 @@ impl Account {
 
     /// Takes a newer definition; whether it was newer.
     pub(super) fn define(&mut self, next: &AccountDefinition) -> Result<bool, DefinitionError> {
-        if next.currency != self.currency {
-            return Err(DefinitionError::CurrencyChanged(self.currency));
+        let known = &self.definition;
+        if next.currency != known.currency {
+            return Err(DefinitionError::CurrencyChanged(known.currency));
         }
-        if next.zone != self.zone {
+        if next.zone != known.zone {
             return Err(DefinitionError::ZoneChanged);
         }
-        let caps = next.limits.caps(self.currency)?;
-        let holdback = next.late_holdback.checked(self.currency)?;
-        if next.version <= self.version && !planted(Bug::OlderWins) {
+        next.limits.check(next.late_holdback, known.currency)?;
+        if next.version <= known.version && !planted(Bug::OlderWins) {
             return Ok(false);
         }
-        self.version = next.version;
-        self.is_paused = next.is_paused;
-        self.caps = applied(self.caps, caps);
-        self.holdback = holdback;
+        let limits = applied(&known.limits, next.limits);
+        self.definition = AccountDefinition { limits, ..*next };
         Ok(true)
     }
 }
 
 /// The limits of a newer definition.
-pub(super) fn applied(old: Caps, new: Caps) -> Caps {
+pub(super) fn applied(old: &Limits, new: Limits) -> Limits {
     if !planted(Bug::IgnoreCut) {
         return new;
     }
-    Caps { life: old.life.max(new.life), day: old.day.max(new.day), hour: old.hour.max(new.hour) }
+    let larger = |old: Option<Money>, new: Option<Money>| {
+        let (old, new) = (old?, new?);
+        Some(if old.amount > new.amount { old } else { new })
+    };
+    Limits {
+        life: larger(old.life, new.life),
+        day: larger(old.day, new.day),
+        hour: larger(old.hour, new.hour),
+    }
 }

@@ -111,7 +111,7 @@ impl Campaign {
 
     /// The hour to come, if it is time to look at it.
     fn coming(&self, ctx: &Context) -> Option<Hour> {
-        let ahead_ms = ctx.settings.ahead_ms(self.slot);
+        let ahead_ms = ctx.settings.ahead_ms(self.definition.slot);
         ctx.next.filter(|next| next.start_unix_ms <= ctx.now.unix_ms.saturating_add(ahead_ms))
     }
 

@@ -10,13 +10,13 @@ use units::{Currency, Nanos, Tick};
 use super::account::{Account, applied};
 use super::book::{Book, left_of};
 use super::bug::{Bug, planted};
-use super::definition::{AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback};
+use super::definition::{CampaignBudget, CampaignDefinition, DefinitionError};
 use super::folding::Closed;
 use super::level::{Levels, day_of};
-use super::tally::{Caps, Tally, UNLIMITED};
+use super::tally::{Tally, UNLIMITED};
 use super::{Now, Outbox, Settings};
 use crate::calendar::{Calendar, Hour, WEEK_HOURS};
-use crate::messages::{Gate, Grant, Period, Slot, Want};
+use crate::messages::{Gate, Grant, Period, Want};
 use crate::refusal::Refusal;
 
 /// So many times patience is doubled at the most: from five seconds to five minutes.
@@ -77,16 +77,9 @@ pub(super) struct Needs {
 
 /// A campaign, or a seat.
 pub(super) struct Campaign {
-    pub(super) slot: Slot,
-    pub(super) version: u64,
-    account_id: AccountId,
+    pub(super) definition: CampaignDefinition,
     /// Where the ledger keeps its account.
     pub(super) account: u32,
-    pub(super) flight: (u64, u64),
-    daypart: Daypart,
-    pub(super) caps: Caps,
-    pub(super) holdback: Holdback,
-    pub(super) is_paused: bool,
     pub(super) tally: Tally,
     pub(super) books: Vec<Book>,
     /// Rows of books that went since it was last looked at.
@@ -130,16 +123,11 @@ impl Campaign {
         currency: Currency,
         (now, is_late_told): (Now, bool),
     ) -> Result<Self, DefinitionError> {
+        let budget = &definition.budget;
+        budget.limits.check(budget.late_holdback, currency)?;
         Ok(Self {
-            slot: definition.slot,
-            version: definition.version,
+            definition: *definition,
             account,
-            account_id: definition.account,
-            flight: (definition.start_unix_ms, definition.end_unix_ms),
-            daypart: definition.daypart,
-            caps: definition.limits.caps(currency)?,
-            holdback: definition.late_holdback.checked(currency)?,
-            is_paused: definition.is_paused,
             tally: Tally::default(),
             books: Vec::new(),
             closed: Vec::new(),
@@ -171,20 +159,17 @@ impl Campaign {
         next: &CampaignDefinition,
         currency: Currency,
     ) -> Result<bool, DefinitionError> {
-        if next.account != self.account_id {
+        let known = &self.definition;
+        if next.account != known.account {
             return Err(DefinitionError::AccountChanged);
         }
-        let caps = next.limits.caps(currency)?;
-        let holdback = next.late_holdback.checked(currency)?;
-        if next.version <= self.version && !planted(Bug::OlderWins) {
+        next.budget.limits.check(next.budget.late_holdback, currency)?;
+        if next.version <= known.version && !planted(Bug::OlderWins) {
             return Ok(false);
         }
-        self.version = next.version;
-        self.caps = applied(self.caps, caps);
-        self.holdback = holdback;
-        self.flight = (next.start_unix_ms, next.end_unix_ms);
-        self.daypart = next.daypart;
-        self.is_paused = next.is_paused;
+        let limits = applied(&known.budget.limits, next.budget.limits);
+        self.definition =
+            CampaignDefinition { budget: CampaignBudget { limits, ..next.budget }, ..*next };
         self.share_again();
         Ok(true)
     }
@@ -207,14 +192,14 @@ impl Campaign {
         unix_ms: u64,
         hour: Option<&Hour>,
     ) -> Option<Refusal> {
-        if self.is_paused || account.is_paused {
+        let budget = &self.definition.budget;
+        if budget.is_paused || account.definition.is_paused {
             return Some(Refusal::Paused);
         }
-        let (start, end) = self.flight;
-        if !(start..end).contains(&unix_ms) {
+        if !(budget.start_unix_ms..budget.end_unix_ms).contains(&unix_ms) {
             return Some(Refusal::OutOfFlight);
         }
-        let is_out = hour.is_some_and(|hour| !self.daypart.contains(hour.hour_of_week));
+        let is_out = hour.is_some_and(|hour| !budget.daypart.contains(hour.hour_of_week));
         is_out.then_some(Refusal::OutOfDaypart)
     }
 
@@ -452,7 +437,7 @@ impl Campaign {
         }
         // The clock on the wall may go forward: shards go by what they were told.
         book.lasts_until(until, ctx.settings);
-        let grant = Grant { slot: self.slot, period: book.period, granted, until };
+        let grant = Grant { slot: self.definition.slot, period: book.period, granted, until };
         outbox.grants.push((shard, grant));
     }
 
@@ -476,7 +461,7 @@ impl Campaign {
     }
 
     pub(super) fn was_short(&self) -> bool {
-        self.told.is_some_and(|told| told.closed.is_some_and(is_want_of_money))
+        self.told.is_some_and(|told| told.closed.is_some_and(Refusal::is_out_of_budget))
     }
 
     /// Which shards were told last to give back.
@@ -504,7 +489,9 @@ impl Campaign {
                 Recall::AllBut(home) => shard != home,
                 Recall::All => true,
             };
-            outbox.gates.push((shard, Gate { slot: self.slot, version, closed, is_recalled }));
+            outbox
+                .gates
+                .push((shard, Gate { slot: self.definition.slot, version, closed, is_recalled }));
         }
     }
 
@@ -541,7 +528,7 @@ impl Campaign {
             let is_closed = book.closes_at <= ctx.now.tick.nanos() || book.is_empty();
             if (is_closed || planted(Bug::CloseEarly)) && book.is_settled() {
                 let book = self.books.swap_remove(at);
-                self.closed.extend(Closed::of(self.slot, &book, ctx.settings));
+                self.closed.extend(Closed::of(self.definition.slot, &book, ctx.settings));
             } else {
                 at += 1;
             }
@@ -629,7 +616,8 @@ impl Campaign {
     /// When it opens, closes, or has rights of another hour next.
     fn next_boundary_ms(&self, at: (Option<&Hour>, u64), calendar: &Calendar) -> u64 {
         let (Some(hour), now) = at else { return u64::MAX };
-        let (start, end) = self.flight;
+        let CampaignBudget { start_unix_ms: start, end_unix_ms: end, daypart, .. } =
+            self.definition.budget;
         let boundary = match now {
             now if now < start => start,
             now if now < end => end,
@@ -639,9 +627,9 @@ impl Campaign {
         if has_rights || self.was_short() {
             return boundary.min(hour.end_unix_ms);
         }
-        let runs = self.daypart.contains(hour.hour_of_week);
+        let runs = daypart.contains(hour.hour_of_week);
         let coming = calendar.from(hour.end_unix_ms).iter().take(usize::from(WEEK_HOURS) + 2);
-        let mut other = coming.skip_while(|hour| self.daypart.contains(hour.hour_of_week) == runs);
+        let mut other = coming.skip_while(|hour| daypart.contains(hour.hour_of_week) == runs);
         boundary.min(other.next().map_or(u64::MAX, |hour| hour.start_unix_ms))
     }
 
@@ -692,15 +680,4 @@ pub(super) fn part_of_node(remaining: u64, settings: &Settings) -> u64 {
 pub(super) fn per(rate: u64, span: Duration) -> u64 {
     let amount = u128::from(rate) * span.as_nanos() / 1_000_000_000;
     u64::try_from(amount).unwrap_or(u64::MAX)
-}
-
-/// Whether a gate that says so is closed for want of money: what has been granted may be spent.
-pub(super) const fn is_want_of_money(refusal: Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::BudgetExhausted
-            | Refusal::DayExhausted
-            | Refusal::HourExhausted
-            | Refusal::LedgerUnavailable
-    )
 }

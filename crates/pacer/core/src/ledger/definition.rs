@@ -6,7 +6,8 @@
 
 use units::{Currency, Nanos, Ppm};
 
-use super::tally::{Caps, UNLIMITED};
+use super::level::Span;
+use super::tally::UNLIMITED;
 use crate::messages::Slot;
 
 /// A time zone, as whoever makes the calendars numbers it.
@@ -105,6 +106,13 @@ pub struct CampaignDefinition {
     pub version: u64,
     /// Who pays; never another.
     pub account: AccountId,
+    /// What it may spend, and when.
+    pub budget: CampaignBudget,
+}
+
+/// What a campaign may spend, and when: the same from its definition to the ledger's books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CampaignBudget {
     /// Its own, beside the account's.
     pub limits: Limits,
     /// Its first millisecond since 1970, UTC.
@@ -154,25 +162,33 @@ pub enum DefinitionError {
 pub const SLOTS_MAX: u32 = 1 << 20;
 
 impl Limits {
-    /// The limits as numbers, once every amount is known to be in the account's currency.
-    pub(super) fn caps(&self, currency: Currency) -> Result<Caps, DefinitionError> {
-        let amount = |limit: Option<Money>| match limit {
-            Some(money) => money.in_currency(currency),
-            None => Ok(UNLIMITED),
+    /// Refuses an amount in another currency than the account's, of a limit or of what is kept back.
+    pub(super) fn check(&self, late: Holdback, account: Currency) -> Result<(), DefinitionError> {
+        let kept = match late {
+            Holdback::Amount(money) => Some(money),
+            Holdback::Share(_) => None,
         };
-        Ok(Caps { life: amount(self.life)?, day: amount(self.day)?, hour: amount(self.hour)? })
+        let amounts = [self.life, self.day, self.hour, kept];
+        match amounts.into_iter().flatten().find(|money| money.currency != account) {
+            Some(Money { currency: given, .. }) => {
+                Err(DefinitionError::MixedCurrency { given, account })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The limit of a span, in nanos.
+    pub(super) fn of(&self, span: Span) -> u64 {
+        let limit = match span {
+            Span::Life => self.life,
+            Span::Day => self.day,
+            Span::Hour => self.hour,
+        };
+        limit.map_or(UNLIMITED, |money| money.amount.get())
     }
 }
 
 impl Holdback {
-    /// What is kept back of a limit, once an amount is known to be in the account's currency.
-    pub(super) fn checked(self, currency: Currency) -> Result<Self, DefinitionError> {
-        match self {
-            Self::Amount(money) => money.in_currency(currency).map(|_| self),
-            Self::Share(_) => Ok(self),
-        }
-    }
-
     /// What is kept back of a limit.
     pub(super) fn of(self, limit: u64) -> u64 {
         if limit == UNLIMITED {
@@ -186,15 +202,5 @@ impl Holdback {
                 u64::try_from(kept).expect("a share of a limit is at most the limit")
             }
         }
-    }
-}
-
-impl Money {
-    /// The amount, which is refused in another currency.
-    pub(super) fn in_currency(self, account: Currency) -> Result<u64, DefinitionError> {
-        if self.currency == account {
-            return Ok(self.amount.get());
-        }
-        Err(DefinitionError::MixedCurrency { given: self.currency, account })
     }
 }

@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::book::Book;
 use super::bug::{Bug, planted};
-use super::incoming::begin_ms;
 use super::tally::Sum;
 use super::{Ledger, Settings};
 use crate::messages::{Epoch, Period, Slot};
@@ -80,7 +79,7 @@ impl Folding {
         let mut folds = Vec::new();
         while let Some(mut entry) = self.closed.first_entry() {
             let period = *entry.key();
-            if before_ms <= begin_ms(period) || folds.len() == FOLDS_MAX {
+            if before_ms <= period.start_unix_ms() || folds.len() == FOLDS_MAX {
                 break;
             }
             let rows = entry.get_mut();

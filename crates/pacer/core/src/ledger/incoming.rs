@@ -16,8 +16,8 @@ use super::folding::Closed;
 use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
-use crate::calendar::{Calendar, Hour, QUARTER_MS};
-use crate::messages::{Epoch, Period, Receipt, Report, Slot, Want};
+use crate::calendar::{Calendar, Hour};
+use crate::messages::{Epoch, Period, Receipt, Report, Slot, Want, index};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -75,7 +75,7 @@ impl Ledger {
         let (hour, next) = hours_at(&calendar, self.now.unix_ms);
         self.zones.insert(id, Zone { calendar, hour, next });
         for at in 0..self.accounts.len() {
-            if self.accounts[at].zone == id {
+            if self.accounts[at].definition.zone == id {
                 self.mark_members(at);
             }
         }
@@ -102,7 +102,7 @@ impl Ledger {
         };
         let account = &mut self.accounts[index(at)];
         let is_newer = account.define(definition)?;
-        let excess = excess(&account.caps, &account.tally, hour.as_ref());
+        let excess = excess(&account.definition.limits, &account.tally, hour.as_ref());
         if is_newer {
             self.mark_members(index(at));
             for slot in self.accounts[index(at)].members.clone() {
@@ -120,16 +120,16 @@ impl Ledger {
         if definition.slot.0 >= SLOTS_MAX {
             return Err(DefinitionError::SlotTooLarge(definition.slot));
         }
-        if definition.end_unix_ms <= definition.start_unix_ms {
+        if definition.budget.end_unix_ms <= definition.budget.start_unix_ms {
             return Err(DefinitionError::EndBeforeStart);
         }
         let slot = definition.slot;
         if let Some((campaign, account)) = self.pair(slot) {
-            let is_newer = campaign.define(definition, account.currency)?;
-            let zone = account.zone;
+            let is_newer = campaign.define(definition, account.definition.currency)?;
+            let zone = account.definition.zone;
             let hour = self.zones[&zone].hour;
             let campaign = self.campaign(slot).expect("it was there just now");
-            let excess = excess(&campaign.caps, &campaign.tally, hour.as_ref());
+            let excess = excess(&campaign.definition.budget.limits, &campaign.tally, hour.as_ref());
             self.mark(slot);
             return Ok(Taken { is_newer, excess });
         }
@@ -145,7 +145,7 @@ impl Ledger {
         };
         let account = &mut self.accounts[index(at)];
         let told = (self.now, self.settings.is_late_told);
-        let campaign = Campaign::new(definition, at, account.currency, told)?;
+        let campaign = Campaign::new(definition, at, account.definition.currency, told)?;
         account.members.push(slot);
         if self.campaigns.len() <= index(slot.0) {
             self.campaigns.resize_with(index(slot.0) + 1, || None);
@@ -154,9 +154,9 @@ impl Ledger {
         self.adopt_sums(slot);
         self.adopt(slot);
         self.mark(slot);
-        let hour = self.zones[&self.accounts[index(at)].zone].hour;
+        let hour = self.zones[&self.accounts[index(at)].definition.zone].hour;
         let campaign = self.campaign(slot).expect("it was put there just now");
-        let excess = excess(&campaign.caps, &campaign.tally, hour.as_ref());
+        let excess = excess(&campaign.definition.budget.limits, &campaign.tally, hour.as_ref());
         Ok(Taken { is_newer: true, excess })
     }
 
@@ -166,7 +166,7 @@ impl Ledger {
         self.orphans_unsaved.remove(&slot);
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("the campaign is known");
         let account = &mut self.accounts[index(campaign.account)];
-        let zone = &self.zones[&account.zone];
+        let zone = &self.zones[&account.definition.zone];
         if let Some(hour) = &zone.hour {
             campaign.tally.begin_day(day_of(hour));
             account.tally.begin_day(day_of(hour));
@@ -178,7 +178,7 @@ impl Ledger {
         for (period, dead) in leases {
             let hour = zone.calendar.of(period);
             // Of an hour that the table does not have it is not known whether it was today's.
-            let is_recent = self.now.unix_ms < begin_ms(period) + DAY_MS_MAX;
+            let is_recent = self.now.unix_ms < period.start_unix_ms() + DAY_MS_MAX;
             let day = hour.map_or(if is_recent { today } else { 0 }, day_of);
             let end_ms = hour.map_or(0, |hour| hour.end_unix_ms);
             let left = left_of(&dead.lease);
@@ -254,7 +254,7 @@ impl Ledger {
         let found = self.pair(key.slot).and_then(|(campaign, account)| {
             let at = campaign.books.iter().position(|book| book.period == key.period)?;
             let book = &mut campaign.books[at];
-            let is_same = settlement.currency == account.currency;
+            let is_same = settlement.currency == account.definition.currency;
             match book.dead.iter_mut().find(is_dead) {
                 _ if is_own && is_same => book.win(figures),
                 Some(dead) if is_same => dead.win(figures),
@@ -283,10 +283,10 @@ impl Ledger {
             return;
         }
         let (_, account) = self.pair(slot).expect("it is known");
-        if settlement.currency != account.currency {
+        if settlement.currency != account.definition.currency {
             return outbox.notices.push(Notice::SettlementMixed(seq));
         }
-        let (zone, sum) = (account.zone, Sum { held: 0, late });
+        let (zone, sum) = (account.definition.zone, Sum { held: 0, late });
         // Of a day of which the table says nothing only the life's limits know any more.
         let hour = self.zones.get(&zone).and_then(|zone| zone.calendar.of(period)).copied();
         let day = hour.as_ref().map(day_of);
@@ -386,7 +386,7 @@ impl Ledger {
     ) -> Option<(&mut Campaign, &mut Account, Context<'_>)> {
         let campaign = self.campaigns.get_mut(index(slot.0))?.as_deref_mut()?;
         let account = &mut self.accounts[index(campaign.account)];
-        let zone = self.zones.get(&account.zone);
+        let zone = self.zones.get(&account.definition.zone);
         let (hour, next) = zone.map_or((None, None), |zone| (zone.hour, zone.next));
         let (settings, now) = (&self.settings, self.now);
         let (is_store_failing, is_closing) = (self.is_store_failing, self.is_closing);
@@ -399,16 +399,6 @@ impl Ledger {
 fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<Hour>, Option<Hour>) {
     let hour = calendar.at(unix_ms).copied();
     (hour, hour.and_then(|hour| calendar.at(hour.end_unix_ms).copied()))
-}
-
-/// When a period begins, in milliseconds since 1970.
-pub(super) fn begin_ms(period: Period) -> u64 {
-    u64::from(period.0) * QUARTER_MS
-}
-
-/// Numbers of campaigns and accounts are indices.
-pub(super) fn index(number: u32) -> usize {
-    usize::try_from(number).expect("an index has 32 bits")
 }
 
 /// Of a lease that the ledger does not know yet.

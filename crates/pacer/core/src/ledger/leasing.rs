@@ -7,9 +7,9 @@ use units::Nanos;
 
 use super::book::Dead;
 use super::bug::{Bug, planted};
-use super::incoming::{index, key_of};
+use super::incoming::key_of;
 use super::{InFlight, Ledger, Outbox, Zone};
-use crate::messages::{Period, Slot};
+use crate::messages::{Period, Slot, index};
 use crate::store::{Batch, Ended, Lease, LeaseKey};
 
 impl Ledger {
@@ -86,7 +86,7 @@ impl Ledger {
     /// Notes when time alone makes a difference to a campaign.
     fn schedule(&mut self, slot: Slot) {
         let (campaign, account, ctx) = self.desk(slot).expect("a campaign stays known");
-        let (zone, tick) = (account.zone, campaign.next_tick(&ctx));
+        let (zone, tick) = (account.definition.zone, campaign.next_tick(&ctx));
         let Zone { calendar, hour, .. } = &self.zones[&zone];
         let ahead_ms = self.settings.ahead_ms(slot);
         let campaign = self.campaigns[index(slot.0)].as_mut().expect("a campaign stays known");

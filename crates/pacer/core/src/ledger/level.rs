@@ -5,7 +5,8 @@ use units::Nanos;
 use super::account::Account;
 use super::bug::{Bug, planted};
 use super::campaign::Campaign;
-use super::tally::{Caps, Sum, Tally, UNLIMITED};
+use super::definition::Limits;
+use super::tally::{Sum, Tally, UNLIMITED};
 use crate::calendar::Hour;
 use crate::refusal::Refusal;
 
@@ -80,9 +81,10 @@ pub(super) struct Levels(pub(super) [Level; 6]);
 
 impl Levels {
     pub(super) fn of(campaign: &Campaign, account: &Account, hour: &Hour) -> Self {
-        let of_campaign = spans(&campaign.caps, &campaign.tally, hour).map(|(span, cap, sum)| {
+        let budget = &campaign.definition.budget;
+        let of_campaign = spans(&budget.limits, &campaign.tally, hour).map(|(span, cap, sum)| {
             let ignored = planted(Bug::IgnoreHoldback);
-            let kept = if ignored { 0 } else { campaign.holdback.of(cap) };
+            let kept = if ignored { 0 } else { budget.late_holdback.of(cap) };
             level((Owner::Campaign, span), cap, sum, kept)
         });
         let of_account = of_account(account, hour);
@@ -118,20 +120,21 @@ impl Levels {
 
 /// The limits of an account that hold now, in order of precedence.
 pub(super) fn of_account(account: &Account, hour: &Hour) -> [Level; 3] {
-    spans(&account.caps, &account.tally, hour).map(|(span, cap, sum)| {
+    let definition = &account.definition;
+    spans(&definition.limits, &account.tally, hour).map(|(span, cap, sum)| {
         let cap = if planted(Bug::IgnoreAccount) { UNLIMITED } else { cap };
         let ignored = planted(Bug::IgnoreAccountHoldback);
-        let kept = if ignored { 0 } else { account.holdback.of(cap) };
+        let kept = if ignored { 0 } else { definition.late_holdback.of(cap) };
         level((Owner::Account, span), cap, sum, kept)
     })
 }
 
 /// Each limit with what is used of it.
-fn spans(caps: &Caps, tally: &Tally, hour: &Hour) -> [(Span, u64, Sum); 3] {
+fn spans(limits: &Limits, tally: &Tally, hour: &Hour) -> [(Span, u64, Sum); 3] {
     [
-        (Span::Life, caps.life, tally.life),
-        (Span::Day, caps.day, tally.day(day_of(hour))),
-        (Span::Hour, caps.hour, tally.hour(hour.period)),
+        (Span::Life, limits.of(Span::Life), tally.life),
+        (Span::Day, limits.of(Span::Day), tally.day(day_of(hour))),
+        (Span::Hour, limits.of(Span::Hour), tally.hour(hour.period)),
     ]
 }
 
@@ -142,13 +145,13 @@ fn level((owner, span): (Owner, Span), cap: u64, sum: Sum, kept: u64) -> Level {
 }
 
 /// The most by which exposure exceeds a limit.
-pub(super) fn excess(caps: &Caps, tally: &Tally, hour: Option<&Hour>) -> Nanos {
+pub(super) fn excess(limits: &Limits, tally: &Tally, hour: Option<&Hour>) -> Nanos {
     let over = |sum: Sum, cap: u64| sum.exposure().saturating_sub(cap);
     let passing = |hour: &Hour| {
-        let of_day = over(tally.day(day_of(hour)), caps.day);
-        of_day.max(over(tally.hour(hour.period), caps.hour))
+        let of_day = over(tally.day(day_of(hour)), limits.of(Span::Day));
+        of_day.max(over(tally.hour(hour.period), limits.of(Span::Hour)))
     };
-    Nanos::new(over(tally.life, caps.life).max(hour.map_or(0, passing)))
+    Nanos::new(over(tally.life, limits.of(Span::Life)).max(hour.map_or(0, passing)))
 }
 
 /// The day that an hour is counted in.

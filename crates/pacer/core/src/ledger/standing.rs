@@ -8,24 +8,23 @@ use super::Ledger;
 use super::account::Account;
 use super::campaign::{Campaign, Context};
 use super::definition::AccountId;
-use super::incoming::index;
 use super::level::{Level, Levels};
 use super::tally::{HourSum, Sum, Tally};
 use crate::calendar::Hour;
-use crate::messages::{Period, Slot};
+use crate::messages::{Period, Slot, index};
 use crate::refusal::Refusal;
 
 /// Why a campaign does not spend, and the figures that make it so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Why {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Why<const LEVELS: usize = 6> {
     /// The first reason that holds. A budget counts as spent when all of it is leased: what shards
     /// still hold of it may be spent.
     pub refusal: Option<Refusal>,
     /// Every limit, in order of precedence, the campaign's before its account's. None without an hour.
-    pub levels: Option<[Level; 6]>,
+    pub levels: Option<[Level; LEVELS]>,
     /// The hour of the account's clocks; `None` where its calendar has ended.
     pub hour: Option<Hour>,
-    /// The flight, in milliseconds since 1970: its start, and the first one behind it.
+    /// The flight, in milliseconds since 1970: its start, and the first one behind it. Of an account 0.
     pub flight_unix_ms: (u64, u64),
     /// At shards: free or reserved.
     pub at_shards: Nanos,
@@ -37,25 +36,9 @@ pub struct Why {
     pub is_store_failing: bool,
 }
 
-/// Why an account as a whole does not spend, and the figures that make it so. Its campaigns may have
-/// reasons of their own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccountWhy {
-    /// The first reason that holds for all of them. A budget counts as spent when all of it is leased.
-    pub refusal: Option<Refusal>,
-    /// Its limits, in order of precedence. None without an hour.
-    pub levels: Option<[Level; 3]>,
-    /// The hour of its clocks; `None` where its calendar has ended.
-    pub hour: Option<Hour>,
-    /// At shards, of all its campaigns: free or reserved.
-    pub at_shards: Nanos,
-    /// Durably leased, and granted to no shard yet.
-    pub ready: Nanos,
-    /// What dead epochs had outstanding and is not reclaimed yet.
-    pub frozen: Nanos,
-    /// Whether the last batch was not committed.
-    pub is_store_failing: bool,
-}
+/// Why an account as a whole does not spend, and the figures of its own limits and of all its campaigns,
+/// which may have reasons of their own.
+pub type AccountWhy = Why<3>;
 
 /// What a campaign or an account has spent, late wins and overprices included, as far as shards and the log have
 /// told.
@@ -86,24 +69,18 @@ pub struct HourSpend {
 impl Ledger {
     /// Why a campaign does not spend, if so, and the figures.
     pub fn why(&self, slot: Slot) -> Why {
-        let mut why = Why {
-            refusal: Some(Refusal::Unknown),
-            levels: None,
-            hour: None,
-            flight_unix_ms: (0, 0),
-            at_shards: Nanos::ZERO,
-            ready: Nanos::ZERO,
-            frozen: Nanos::ZERO,
-            is_store_failing: self.is_store_failing,
-        };
+        let is_store_failing = self.is_store_failing;
+        let unknown = Some(Refusal::Unknown);
+        let mut why = Why { refusal: unknown, is_store_failing, ..Why::default() };
         let Some(campaign) = self.campaign(slot) else { return why };
         let account = &self.accounts[index(campaign.account)];
-        let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let (settings, now) = (&self.settings, self.now);
-        let (is_store_failing, is_closing) = (self.is_store_failing, self.is_closing);
+        let is_closing = self.is_closing;
         let ctx = Context { settings, now, hour, next: None, is_store_failing, is_closing };
         why.hour = hour;
-        why.flight_unix_ms = campaign.flight;
+        let budget = &campaign.definition.budget;
+        why.flight_unix_ms = (budget.start_unix_ms, budget.end_unix_ms);
         why.at_shards = Nanos::new(campaign.outstanding());
         why.frozen = Nanos::new(campaign.frozen());
         why.refusal = campaign.closed(account, &ctx);
@@ -126,23 +103,17 @@ impl Ledger {
 
     /// Why an account as a whole does not spend, if so, and the figures.
     pub fn why_account(&self, id: AccountId) -> AccountWhy {
-        let mut why = AccountWhy {
-            refusal: Some(Refusal::Unknown),
-            levels: None,
-            hour: None,
-            at_shards: Nanos::ZERO,
-            ready: Nanos::ZERO,
-            frozen: Nanos::ZERO,
-            is_store_failing: self.is_store_failing,
-        };
+        let is_store_failing = self.is_store_failing;
+        let unknown = Some(Refusal::Unknown);
+        let mut why = AccountWhy { refusal: unknown, is_store_failing, ..AccountWhy::default() };
         let Some(account) = self.account(id) else { return why };
-        why.hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        why.hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let sum = |of: &dyn Fn(&Campaign) -> u64| {
             Nanos::new(self.members(account).fold(0, |sum: u64, it| sum.saturating_add(of(it))))
         };
         why.at_shards = sum(&Campaign::outstanding);
         why.frozen = sum(&Campaign::frozen);
-        why.refusal = account.is_paused.then_some(Refusal::Paused);
+        why.refusal = account.definition.is_paused.then_some(Refusal::Paused);
         let Some(hour) = why.hour else {
             why.refusal = why.refusal.or(Some(Refusal::LedgerUnavailable));
             return why;
@@ -202,7 +173,7 @@ impl Ledger {
         unsettled_in_all: u64,
     ) -> Spend {
         let spent = |sum: Sum, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
-        let hour = self.zones.get(&account.zone).and_then(|zone| zone.hour);
+        let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
         let day = hour.as_ref().map(super::level::day_of);
         let of_today = tally.hours.iter().filter(|hour| Some(hour.day) == day);
         let spend = |hour: &HourSum| {
@@ -214,7 +185,7 @@ impl Ledger {
         let folded = day.map_or(0, |day| tally.folded(day).exposure());
         let current = |it: &&HourSpend| Some(it.period) == hour.map(|hour| hour.period);
         Spend {
-            currency: account.currency,
+            currency: account.definition.currency,
             life: Nanos::new(spent(tally.life, unsettled_in_all)),
             today: Nanos::new(
                 hours.iter().fold(folded, |sum, hour| sum.saturating_add(hour.spent.get())),

@@ -4,16 +4,8 @@
 
 use crate::messages::Period;
 
-/// No limit.
+/// No limit, in nanos.
 pub(super) const UNLIMITED: u64 = u64::MAX;
-
-/// Limits in nanos.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Caps {
-    pub(super) life: u64,
-    pub(super) day: u64,
-    pub(super) hour: u64,
-}
 
 /// Exposure in its two kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

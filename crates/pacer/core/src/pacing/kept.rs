@@ -225,7 +225,7 @@ impl Pacer {
     /// Forgets what was kept of campaigns that nobody has defined since.
     pub fn forget_undefined(&mut self) {
         let (mut restored, campaigns) = (std::mem::take(&mut self.restored), &self.campaigns);
-        restored.retain(|slot, _| campaigns.get(index(*slot)).is_some_and(Option::is_some));
+        restored.retain(|slot, _| campaigns.get(index(slot.0)).is_some_and(Option::is_some));
         self.restored = restored;
     }
 
@@ -246,12 +246,12 @@ impl Pacer {
         }
         // Nobody has defined these, so far.
         let mut undefined = self.restored.range(from..);
-        undefined.by_ref().take(index(Slot(most))).for_each(|(_, kept)| take(kept));
+        undefined.by_ref().take(index(most)).for_each(|(_, kept)| take(kept));
         undefined.next().map(|(slot, _)| *slot)
     }
 
     fn kept(&self, slot: Slot) -> Option<Kept> {
-        let paced = self.campaigns.get(index(slot))?.as_deref()?;
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
         let zone = self.payers.get(&paced.account)?.zone;
         let (state, _) = (paced.state?, paced.pacing.as_ref()?);
         Some(Kept {

@@ -9,7 +9,7 @@ use super::*;
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
 use crate::ledger::{
-    AccountDefinition, Holdback, Incoming, Ledger, Limits, Money, Now, Outbox, Span,
+    AccountDefinition, CampaignBudget, Holdback, Incoming, Ledger, Limits, Money, Now, Outbox, Span,
 };
 use crate::messages::{Epoch, Period, Want};
 use crate::refusal::Refusal;
@@ -52,12 +52,14 @@ fn campaign(slot: u32, version: u64, (start, end): (u64, u64)) -> CampaignDefini
         slot: Slot(slot),
         version,
         account: ACCOUNT,
-        limits: Limits::default(),
-        start_unix_ms: start,
-        end_unix_ms: end,
-        daypart: Daypart::ALWAYS,
-        late_holdback: Holdback::Share(Ppm::ZERO),
-        is_paused: false,
+        budget: CampaignBudget {
+            limits: Limits::default(),
+            start_unix_ms: start,
+            end_unix_ms: end,
+            daypart: Daypart::ALWAYS,
+            late_holdback: Holdback::Share(Ppm::ZERO),
+            is_paused: false,
+        },
     }
 }
 
@@ -448,7 +450,7 @@ fn hours_that_are_closed_are_not_planned_for() {
     let mut market = Market::new(START_MS);
     market.purses.set(0, |funds| funds.day = limited(1_000_000, 0));
     let mut definition = campaign(0, 1, (START_MS, START_MS + 10 * DAY_MS));
-    definition.daypart = (6..12).fold(Daypart::NEVER, Daypart::with);
+    definition.budget.daypart = (6..12).fold(Daypart::NEVER, Daypart::with);
     let asap = pacing(Settings::Asap);
     market.pacer.define(&definition, Some(&asap.clone().into()), START_MS).unwrap();
     market.run(START_MS + 60_000);
@@ -543,7 +545,7 @@ fn each_way_in_which_pacing_is_refused() {
         assert_eq!(is_refused, matches!(settings.name(), "pid" | "adaptive" | "slot_dual"));
     }
     let mut closed = campaign(0, 1, (START_MS, START_MS + DAY_MS));
-    closed.daypart = Daypart::NEVER;
+    closed.budget.daypart = Daypart::NEVER;
     let refused = pacer(1).define(&closed, Some(&pacing(Settings::Asap).into()), START_MS);
     assert_eq!(refused, Err(PacingError::NeverOpen));
 }
@@ -565,8 +567,8 @@ fn the_ledger_tells_what_may_be_spent() {
         is_paused: false,
     };
     let mut definition = campaign(0, 1, (START_MS, START_MS + DAY_MS));
-    definition.limits = Limits { life: money(1_000), day: None, hour: money(300) };
-    definition.late_holdback = Holdback::Share(Ppm::new(100_000).expect("a tenth"));
+    definition.budget.limits = Limits { life: money(1_000), day: None, hour: money(300) };
+    definition.budget.late_holdback = Holdback::Share(Ppm::new(100_000).expect("a tenth"));
     assert_eq!(Books::funds(&ledger, Slot(0)), None);
     let inbox = vec![
         Incoming::Calendar(ZONE, steady(DAY - 1, 10, 0)),

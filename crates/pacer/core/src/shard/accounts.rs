@@ -13,7 +13,7 @@ use units::{Nanos, Tick};
 use super::book::{Book, Holding, NONE};
 use super::bug::{Bug, planted};
 use super::outcome::{Settlement, Untaken};
-use crate::messages::{Gate, Grant, Period, Receipt, Report, Slot, Want};
+use crate::messages::{Gate, Grant, Period, Receipt, Report, Slot, Want, index};
 use crate::refusal::Refusal;
 
 /// What is known of a campaign.
@@ -134,7 +134,7 @@ impl Accounts {
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
         let account = account.ok_or(Refusal::Unknown)?;
         let reason = account.closed.unwrap_or(Refusal::LedgerUnavailable);
-        if !is_want_of_money(reason) || self.is_closed {
+        if !reason.is_out_of_budget() || self.is_closed {
             return Err(reason);
         }
         let book = self.current(account, quarter).ok_or(reason)?;
@@ -147,7 +147,7 @@ impl Accounts {
     /// while more is on its way, or when it may not bid.
     pub fn last_of(&self, slot: Slot, at: (u32, Tick)) -> u64 {
         let account = self.slots.get(index(slot.0)).filter(|account| account.is_known);
-        let is_last = |account: &&Account| account.closed.is_some_and(is_exhausted);
+        let is_last = |account: &&Account| account.closed.is_some_and(Refusal::is_exhausted);
         let book = account.filter(is_last).and_then(|account| self.current(account, at.0));
         let held = book.map(|book| &self.books[index(book)]);
         held.filter(|held| at.1 < held.until).map_or(0, |held| held.free)
@@ -399,18 +399,4 @@ fn want(account: &mut Account, slot: Slot, wanting: &mut VecDeque<u32>) {
         account.is_wanting = true;
         wanting.push_back(slot.0);
     }
-}
-
-/// Such a reason holds where nothing is left: what is granted already may be spent, to the last.
-const fn is_want_of_money(reason: Refusal) -> bool {
-    is_exhausted(reason) || matches!(reason, Refusal::LedgerUnavailable)
-}
-
-/// Whether it holds because all has been granted.
-const fn is_exhausted(reason: Refusal) -> bool {
-    matches!(reason, Refusal::BudgetExhausted | Refusal::DayExhausted | Refusal::HourExhausted)
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).expect("addresses have 32 bits at least")
 }

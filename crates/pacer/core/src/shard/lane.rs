@@ -15,6 +15,7 @@ use units::Tick;
 
 use super::bug::{Bug, planted};
 use super::outcome::{Rejection, Standing};
+use crate::messages::index;
 use crate::token::Token;
 
 /// Into how many buckets a time to live is divided.
@@ -334,10 +335,6 @@ impl Lane {
 /// The place in a ring whose length is a power of two.
 fn wrap(number: u64, length: usize) -> usize {
     usize::try_from(number & (length as u64 - 1)).expect("it is below a length")
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).expect("addresses have 32 bits at least")
 }
 
 /// Within a bucket numbers are below the room of a lane.

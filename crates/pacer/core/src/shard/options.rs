@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::accounts::Accounts;
-use super::index;
 use super::lane::{PARTS, Room};
+use crate::messages::index;
 use crate::token::Origin;
 
 /// Most classes of time to live.

@@ -250,7 +250,6 @@ impl Contents {
                 let owned = of_kind.map(|(key, definition)| (key.clone(), definition.clone()));
                 Found::Definitions(owned.collect())
             }
-            Query::Definition(key) => Found::Definition(self.definitions.get(key).cloned()),
             Query::Audit(after, most) => {
                 let most = usize::try_from((*most).min(AUDIT_MOST)).expect("few");
                 let behind = self.audit.iter().filter(|(key, _)| Some(**key) > *after);

@@ -9,10 +9,8 @@ use std::collections::VecDeque;
 use faults::Chance;
 
 use super::{
-    Answer, Batch, Bug, Cause, Change, Denied, Ended, LeaseStore, Outcome, Query, Sent, Writer,
-    contents::Contents,
+    Answer, Bug, Cause, Denied, Ended, LeaseStore, Outcome, StoreRequest, contents::Contents,
 };
-use crate::messages::Epoch;
 
 /// What goes wrong, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,14 +24,6 @@ pub struct Faults {
     pub unknown_once_in: u64,
 }
 
-#[derive(Clone, Debug)]
-enum Request {
-    Begin(u32, Epoch),
-    Submit(Writer, Batch),
-    Change(Writer, Change),
-    Read(Query),
-}
-
 /// The store.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
@@ -45,9 +35,9 @@ pub struct MemoryStore {
     chance: Chance,
     polls: u64,
     /// What was asked, with the poll that answers it at the earliest.
-    waiting: VecDeque<(u64, Request)>,
+    waiting: VecDeque<(u64, StoreRequest)>,
     /// Of unknown end, and applied at that poll.
-    astray: Vec<(u64, Request)>,
+    astray: Vec<(u64, StoreRequest)>,
 }
 
 impl MemoryStore {
@@ -98,48 +88,40 @@ impl MemoryStore {
         self.waiting.len()
     }
 
-    fn ask(&mut self, request: Request) {
-        let late = self.chance.below(self.faults.late_polls_max + 1);
-        // Answers keep their order: one that is late holds up those behind it.
-        self.waiting.push_back((self.polls + late, request));
-    }
-
     /// What becomes of a request that is applied.
-    fn apply(&mut self, request: &Request) -> Answer {
-        if self.bug == Some(Bug::CommitEarly) && !matches!(request, Request::Read(_)) {
+    fn apply(&mut self, request: &StoreRequest) -> Answer {
+        if self.bug == Some(Bug::CommitEarly) && !matches!(request, StoreRequest::Read(_)) {
             self.durable = Some(self.contents.clone());
         }
         match request {
-            Request::Begin(node, least) => {
+            StoreRequest::Begin(node, least) => {
                 Answer::Begun { node: *node, begun: Ok(self.contents.begin(*node, *least)) }
             }
-            Request::Submit(writer, batch) => {
-                let done = self.contents.submit(*writer, batch);
-                ended(*writer, Sent::Batch, batch.number, done)
+            StoreRequest::Submit(writer, batch) => {
+                ended(request, self.contents.submit(*writer, batch))
             }
-            Request::Change(writer, change) => {
-                let done = self.contents.change(*writer, change);
-                ended(*writer, Sent::Change, change.number, done)
+            StoreRequest::Change(writer, change) => {
+                ended(request, self.contents.change(*writer, change))
             }
-            Request::Read(query) => Answer::Read(Ok(self.contents.read(query))),
+            StoreRequest::Read(query) => Answer::Read(Ok(self.contents.read(query))),
         }
     }
 
-    fn answer(&mut self, request: Request) -> Answer {
+    fn answer(&mut self, request: StoreRequest) -> Answer {
         if self.chance.once_in(self.faults.refused_once_in) {
-            return refused(&request, Denied::Failing(Cause::Disk));
+            return request.answer(Ended::Refused, Some(Denied::Failing(Cause::Disk)));
         }
-        let (writer, sent, number) = match &request {
-            Request::Submit(writer, batch) => (*writer, Sent::Batch, batch.number),
-            Request::Change(writer, change) => (*writer, Sent::Change, change.number),
-            Request::Begin(..) | Request::Read(_) => return self.apply(&request),
-        };
+        let is_batch = matches!(request, StoreRequest::Submit(..));
+        if !is_batch && !matches!(request, StoreRequest::Change(..)) {
+            return self.apply(&request);
+        }
         if !self.chance.once_in(self.faults.unknown_once_in) {
             return self.apply(&request);
         }
         // A change is done or not, once what comes behind it is answered: its versions were
         // expected of what stood there then.
-        let ends = if sent == Sent::Batch { 3 } else { 2 };
+        let ends = if is_batch { 3 } else { 2 };
+        let unknown = request.answer(Ended::Unknown, None);
         match self.chance.below(ends) {
             0 => (),
             1 => drop(self.apply(&request)),
@@ -148,39 +130,21 @@ impl MemoryStore {
                 self.astray.push((at, request));
             }
         }
-        Answer::Ended(Outcome { writer, sent, number, ended: Ended::Unknown, denied: None })
+        unknown
     }
 }
 
-fn ended(writer: Writer, sent: Sent, number: u64, done: Result<(), Denied>) -> Answer {
+/// What is answered to a batch or a change that was applied, or refused.
+fn ended(request: &StoreRequest, done: Result<(), Denied>) -> Answer {
     let ended = if done.is_ok() { Ended::Committed } else { Ended::Refused };
-    Answer::Ended(Outcome { writer, sent, number, ended, denied: done.err() })
-}
-
-fn refused(request: &Request, denied: Denied) -> Answer {
-    match request {
-        Request::Begin(node, _) => Answer::Begun { node: *node, begun: Err(denied) },
-        Request::Submit(writer, batch) => ended(*writer, Sent::Batch, batch.number, Err(denied)),
-        Request::Change(writer, change) => ended(*writer, Sent::Change, change.number, Err(denied)),
-        Request::Read(_) => Answer::Read(Err(denied)),
-    }
+    request.answer(ended, done.err())
 }
 
 impl LeaseStore for MemoryStore {
-    fn begin(&mut self, node: u32, least: Epoch) {
-        self.ask(Request::Begin(node, least));
-    }
-
-    fn submit(&mut self, writer: Writer, batch: Batch) {
-        self.ask(Request::Submit(writer, batch));
-    }
-
-    fn change(&mut self, writer: Writer, change: Change) {
-        self.ask(Request::Change(writer, change));
-    }
-
-    fn read(&mut self, query: Query) {
-        self.ask(Request::Read(query));
+    fn ask(&mut self, request: StoreRequest) {
+        let late = self.chance.below(self.faults.late_polls_max + 1);
+        // Answers keep their order: one that is late holds up those behind it.
+        self.waiting.push_back((self.polls + late, request));
     }
 
     fn poll(&mut self) -> Option<Answer> {

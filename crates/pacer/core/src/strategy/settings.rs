@@ -230,40 +230,50 @@ impl Settings {
         Self::all().into_iter().find(|settings| settings.name() == name)
     }
 
-    /// Every gain that is out of its range.
-    pub fn problems(&self) -> Vec<OutOfRange> {
-        let gains: Vec<(&'static str, f64, RangeInclusive<f64>)> = match self {
+    /// Every gain that it has, by its key, with its range.
+    fn gains(&mut self) -> Vec<(&'static str, &mut f64, RangeInclusive<f64>)> {
+        match self {
             Self::Asap | Self::Even => Vec::new(),
             Self::Throttle(it) => vec![
-                ("up", it.up, 1.01..=2.0),
-                ("down", it.down, 0.5..=0.99),
-                ("start", it.start, 0.0001..=1.0),
+                ("up", &mut it.up, 1.01..=2.0),
+                ("down", &mut it.down, 0.5..=0.99),
+                ("start", &mut it.start, 0.0001..=1.0),
             ],
             Self::Pid(it) => vec![
-                ("proportional", it.proportional, 0.0..=5.0),
-                ("integral", it.integral, 0.001..=2.0),
-                ("derivative", it.derivative, 0.0..=2.0),
-                ("start", it.start, START),
-                ("multiplier_max", it.multiplier_max, MULTIPLIER),
+                ("proportional", &mut it.proportional, 0.0..=5.0),
+                ("integral", &mut it.integral, 0.001..=2.0),
+                ("derivative", &mut it.derivative, 0.0..=2.0),
+                ("start", &mut it.start, START),
+                ("multiplier_max", &mut it.multiplier_max, MULTIPLIER),
             ],
             Self::Adaptive(it) => vec![
-                ("step", it.step, 0.01..=100.0),
-                ("start", it.start, START),
-                ("multiplier_max", it.multiplier_max, START),
+                ("step", &mut it.step, 0.01..=100.0),
+                ("start", &mut it.start, START),
+                ("multiplier_max", &mut it.multiplier_max, START),
             ],
             Self::SlotDual(it) => vec![
-                ("gain", it.gain, 0.01..=2.0),
-                ("catch_up", it.catch_up, 0.01..=1.0),
-                ("follow", it.follow, 0.0..=1.0),
-                ("start", it.start, START),
-                ("multiplier_max", it.multiplier_max, MULTIPLIER),
+                ("gain", &mut it.gain, 0.01..=2.0),
+                ("catch_up", &mut it.catch_up, 0.01..=1.0),
+                ("follow", &mut it.follow, 0.0..=1.0),
+                ("start", &mut it.start, START),
+                ("multiplier_max", &mut it.multiplier_max, MULTIPLIER),
             ],
-        };
-        let outside = gains.into_iter().filter(|(_, value, range)| !range.contains(value));
+        }
+    }
+
+    /// The gain of that key. None if it has no such gain.
+    pub fn gain(&mut self, key: &str) -> Option<&mut f64> {
+        self.gains().into_iter().find(|(known, ..)| *known == key).map(|(_, gain, _)| gain)
+    }
+
+    /// Every gain that is out of its range.
+    pub fn problems(&self) -> Vec<OutOfRange> {
+        let mut all = *self;
+        let outside = all.gains().into_iter().filter(|(_, value, range)| !range.contains(*value));
         outside
             .map(|(key, value, range)| OutOfRange {
                 key,
-                value,
+                value: *value,
                 range: (*range.start(), *range.end()),
             })
             .collect()

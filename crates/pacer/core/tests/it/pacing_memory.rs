@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use faults::process::isolated;
 use pacer_core::calendar::{Calendar, Hour};
-use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits, ZoneId};
+use pacer_core::ledger::{
+    AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, ZoneId,
+};
 use pacer_core::messages::{Period, Slot};
 use pacer_core::pacing::{Books, Expected, Funds, Pacer, PacerOptions, Pacing, Purse};
 use pacer_core::strategy::{Settings, Zone};
@@ -61,16 +63,18 @@ fn definition(slot: u32) -> CampaignDefinition {
         slot: Slot(slot),
         version: 1,
         account: AccountId(1),
-        limits: Limits::default(),
-        start_unix_ms: START_MS,
-        end_unix_ms: START_MS + 30 * DAY_MS,
-        daypart: if slot.is_multiple_of(3) {
-            Daypart::ALWAYS
-        } else {
-            open(1 + slot.to_le_bytes()[0] % 3)
+        budget: CampaignBudget {
+            limits: Limits::default(),
+            start_unix_ms: START_MS,
+            end_unix_ms: START_MS + 30 * DAY_MS,
+            daypart: if slot.is_multiple_of(3) {
+                Daypart::ALWAYS
+            } else {
+                open(1 + slot.to_le_bytes()[0] % 3)
+            },
+            late_holdback: Holdback::default(),
+            is_paused: false,
         },
-        late_holdback: Holdback::default(),
-        is_paused: false,
     }
 }
 

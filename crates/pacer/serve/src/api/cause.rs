@@ -5,7 +5,7 @@
 //! impressions go.
 
 use pacer_core::funnel::{FunnelStep, FunnelWindow};
-use pacer_core::ledger::{Level, Owner, Span};
+use pacer_core::ledger::{Level, Owner, Span, Why};
 use pacer_core::refusal::Refusal;
 use units::{Amount, Currency, Nanos};
 
@@ -113,12 +113,7 @@ fn of_refusal(refusal: Refusal, standing: &CampaignStanding) -> Cause {
         Refusal::Paused if is_outside => Refusal::OutOfFlight,
         refusal => refusal,
     };
-    let text_of = RefusalText {
-        refusal: Some(refusal),
-        levels: why.levels.as_ref().map_or(&[], |levels| &levels[..]),
-        flight_unix_ms: Some(why.flight_unix_ms),
-        is_store_failing: why.is_store_failing,
-    };
+    let text_of = RefusalText::of(why, Some(refusal), Some(why.flight_unix_ms));
     let (mut words, mut remedy) = (text_of.words(*currency), text_of.remedy());
     match (refusal, paused_account) {
         (Refusal::Paused, Some(account)) => {
@@ -149,7 +144,16 @@ pub(super) struct RefusalText<'w> {
     pub(super) is_store_failing: bool,
 }
 
-impl RefusalText<'_> {
+impl<'w> RefusalText<'w> {
+    pub(super) fn of<const LEVELS: usize>(
+        why: &'w Why<LEVELS>,
+        refusal: Option<Refusal>,
+        flight_unix_ms: Option<(u64, u64)>,
+    ) -> Self {
+        let levels = why.levels.as_ref().map_or(&[][..], |levels| levels);
+        Self { refusal, levels, flight_unix_ms, is_store_failing: why.is_store_failing }
+    }
+
     /// Of an account as a whole: the ledger's reason, else what keeps all of its campaigns from winning.
     pub(super) fn cause(&self, currency: Option<Currency>, exchange: &dyn ExchangeView) -> Cause {
         let ledger = self.refusal.map(|refusal| Cause {

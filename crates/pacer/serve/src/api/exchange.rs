@@ -32,25 +32,3 @@ pub struct Mismatches {
     /// The key of each criterion, and how many impressions fail it; the one that most fail first.
     pub failed: Vec<(&'static str, u64)>,
 }
-
-/// No exchange beside the budgets: nothing is known of requests.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoExchange;
-
-impl ExchangeView for NoExchange {
-    fn obstacle(&self) -> Option<String> {
-        None
-    }
-
-    fn has_rate(&self, _: Currency) -> bool {
-        true
-    }
-
-    fn funnel(&self, _: Slot, _: (u64, u64)) -> Option<[FunnelWindow; 2]> {
-        None
-    }
-
-    fn mismatches(&self, _: Slot) -> Option<Mismatches> {
-        None
-    }
-}

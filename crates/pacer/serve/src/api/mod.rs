@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::handle::Delivery;
 use crate::registry::{Answered, ChangeOptions, Edit, Listing, Refused, Registry, Rules};
 use asked::Asked;
-pub use exchange::{ExchangeView, Mismatches, NoExchange};
+pub use exchange::{ExchangeView, Mismatches};
 use routes::routes;
 use shown::{AccountPage, CampaignPage, PageEnd};
 
@@ -35,13 +35,13 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Who answers.
 struct Held<R: Rules> {
-    budgets: Arc<Registry<R>>,
+    registry: Arc<Registry<R>>,
     exchange: Arc<dyn ExchangeView>,
 }
 
-/// Answers for `budgets`, which `exchange` spends.
-pub fn api<R: Rules>(budgets: Arc<Registry<R>>, exchange: Arc<dyn ExchangeView>) -> Api {
-    Api::new(Held { budgets, exchange }, routes()).with_bodies(BODY_BYTES_MAX)
+/// Answers for the accounts and campaigns of `registry`, whose budgets `exchange` spends.
+pub fn api<R: Rules>(registry: Arc<Registry<R>>, exchange: Arc<dyn ExchangeView>) -> Api {
+    Api::new(Held { registry, exchange }, routes()).with_bodies(BODY_BYTES_MAX)
 }
 
 /// Answers where no budgets are configured: says so, and how to switch them on.
@@ -70,12 +70,12 @@ fn list<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
             account: call.query("account")?,
             with_removed: asked.flag("removed")?,
         };
-        let (mut views, is_more) = of.budgets.list(kind, &listing);
+        let (mut views, is_more) = of.registry.list(kind, &listing);
         if asked.flag("delivery")? {
             add_deliveries(of, &mut views);
         }
         let next = views.last().filter(|_| is_more).map(|last| last["id"].clone());
-        let end = PageEnd { next, refused_files: of.budgets.refused_files() };
+        let end = PageEnd { next, refused_files: of.registry.refused_files() };
         Ok(match kind {
             Kind::Account => Reply::json(&AccountPage { accounts: views, end }),
             Kind::Campaign => Reply::json(&CampaignPage { campaigns: views, end }),
@@ -88,10 +88,10 @@ fn list<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
 fn add_deliveries<R: Rules>(of: &Held<R>, views: &mut [Value]) {
     let id = |view: &Value| view["id"].as_str().unwrap_or_default().to_owned();
     let ids: Vec<String> = views.iter().map(id).collect();
-    let found = of.budgets.deliveries(&ids).unwrap_or_default();
+    let found = of.registry.deliveries(&ids).unwrap_or_default();
     let found: BTreeMap<String, Delivery> = found.into_iter().collect();
     for (view, id) in views.iter_mut().zip(ids) {
-        let currency = of.budgets.currency(Kind::Campaign, &id);
+        let currency = of.registry.currency(Kind::Campaign, &id);
         let delivery = found.get(&id).map(|delivery| shown::delivery(delivery, currency));
         view["delivery"] = serde_json::to_value(delivery).expect("the names of members are text");
     }
@@ -100,36 +100,33 @@ fn add_deliveries<R: Rules>(of: &Held<R>, views: &mut [Value]) {
 fn create<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
         let asked = Asked::new(call);
-        let judge = |body: &_| of.budgets.problems(kind, body);
+        let judge = |body: &_| of.registry.problems(kind, body);
         let (key, body) = (asked.key()?, asked.judged_body(asked::JSON, judge)?);
         let options = ChangeOptions { key, ..asked.options(None)? };
         let Answered { version, view } =
-            of.budgets.create_with(kind, &body, &options).map_err(|it| shown::refused(&it))?;
+            of.registry.create(kind, &body, &options).map_err(|it| shown::refused(&it))?;
         if options.is_dry_run {
             return Ok(Reply::json(&view));
         }
         let id = view["id"].as_str().unwrap_or_default();
-        let path = match kind {
-            Kind::Account => format!("/v1/accounts/{id}"),
-            Kind::Campaign => format!("/v1/campaigns/{id}"),
-        };
+        let path = format!("/v1/{}s/{id}", kind.label());
         Ok(Reply::json(&view).created(&path).with_version(version))
     })
 }
 
 fn show<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
-    answered(of.budgets.show(kind, call.parameter("id")))
+    answered(of.registry.show(kind, call.parameter("id")))
 }
 
 fn edit<R: Rules>(of: &Held<R>, kind: Kind, call: &Call, edit: &Edit) -> Result<Reply, Reply> {
     let asked = Asked::new(call);
     let options = asked.options(asked.version()?)?;
-    Ok(answered(of.budgets.edit_with((kind, call.parameter("id")), edit, &options)))
+    Ok(answered(of.registry.edit((kind, call.parameter("id")), edit, &options)))
 }
 
 fn replace<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     or_refused(|| {
-        let judge = |body: &_| of.budgets.problems(kind, body);
+        let judge = |body: &_| of.registry.problems(kind, body);
         let body = Asked::new(call).judged_body(asked::JSON, judge)?;
         edit(of, kind, call, &Edit::Replace(body))
     })
@@ -154,7 +151,7 @@ fn budget<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
         let expected = asked.version_or(body.remove("version"))?;
         let edit = Edit::Budgets(body);
         let options = asked.options(expected)?;
-        Ok(answered(of.budgets.edit_with((kind, call.parameter("id")), &edit, &options)))
+        Ok(answered(of.registry.edit((kind, call.parameter("id")), &edit, &options)))
     })
 }
 
@@ -167,7 +164,7 @@ fn answered(outcome: Result<Answered, Refused>) -> Reply {
 
 fn spend<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.spend(kind, id) {
+    match of.registry.spend(kind, id) {
         Ok(Some(spend)) => Reply::json(&shown::spend(id, &spend)),
         Ok(None) => shown::not_told(id),
         Err(refused) => shown::refused(&refused),
@@ -176,9 +173,9 @@ fn spend<R: Rules>(of: &Held<R>, kind: Kind, call: &Call) -> Reply {
 
 fn curve<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.curve(id) {
+    match of.registry.curve(id) {
         Ok(curve) => {
-            Reply::json(&shown::curve(id, of.budgets.currency(Kind::Campaign, id), curve.as_ref()))
+            Reply::json(&shown::curve(id, of.registry.currency(Kind::Campaign, id), curve.as_ref()))
         }
         Err(refused) => shown::refused(&refused),
     }
@@ -186,10 +183,10 @@ fn curve<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
 
 fn why<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.why(id) {
+    match of.registry.why(id) {
         Ok(standing) => {
             // Without an answer it is not said whether it is on plan.
-            let found = of.budgets.deliveries(&[id.to_owned()]).unwrap_or_default();
+            let found = of.registry.deliveries(&[id.to_owned()]).unwrap_or_default();
             let delivery = found.first().map(|(_, delivery)| delivery);
             Reply::json(&why::of_campaign(id, &standing, delivery, &*of.exchange))
         }
@@ -199,7 +196,7 @@ fn why<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
 
 fn why_account<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
     let id = call.parameter("id");
-    match of.budgets.why_account(id) {
+    match of.registry.why_account(id) {
         Ok(standing) => Reply::json(&why::of_account(id, &standing, &*of.exchange)),
         Err(refused) => shown::refused(&refused),
     }
@@ -211,9 +208,9 @@ fn audit<R: Rules>(of: &Held<R>, call: &Call) -> Reply {
         asked.only(&["after", "most"])?;
         let (after, most) = (asked.audit_key("after")?, asked.most(100, 1000)?);
         let most_entries = u32::try_from(most).unwrap_or(u32::MAX);
-        let entries = of.budgets.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
+        let entries = of.registry.audit(after, most_entries).map_err(|it| shown::refused(&it))?;
         // A page may end before so many: where its entries are large.
-        let behind = entries.last().map(|(last, _)| of.budgets.audit(Some(*last), 1));
+        let behind = entries.last().map(|(last, _)| of.registry.audit(Some(*last), 1));
         let behind = behind.transpose().map_err(|it| shown::refused(&it))?.unwrap_or_default();
         Ok(Reply::json(&shown::audit(&entries, !behind.is_empty())))
     })

@@ -23,7 +23,6 @@ use tempfile::TempDir;
 use units::{Amount, Cpm, Currency, Nanos, Round};
 
 use super::*;
-use crate::registry::LedgerDesk as _;
 use crate::registry::RegistryOptions;
 use crate::registry::testing::{PriceRules, StoreDesk};
 use pacer_core::ledger::{Level, Owner, Span};
@@ -90,7 +89,7 @@ impl Fixture {
             clock: || NOW_UNIX_MS,
             late_wins: None,
         };
-        let told = Arc::<StoreDesk>::clone(&desk);
+        let told = desk.handle();
         let registry = Registry::<PriceRules>::start(told, &options, drop).expect("a registry");
         let registry = Arc::new(registry);
         let options = parse("admin.toml", "listen = '127.0.0.1:0'", AdminOptions::read);
@@ -360,7 +359,7 @@ fn how_it_stands() {
         day: 20_833,
         hour_of_week: 104,
     };
-    let mut why = fixture.desk.why(slot).expect("it answers");
+    let mut why = fixture.desk.why(slot);
     assert_eq!(fixture.get("/v1/campaigns/filed/why")["refusal"], Value::Null);
     why.refusal = Some(Refusal::DayExhausted);
     why.hour = Some(hour);
@@ -541,6 +540,7 @@ fn an_account_as_a_whole() {
         holdback: Nanos::ZERO,
     };
     let why = AccountWhy {
+        flight_unix_ms: (0, 0),
         refusal: Some(Refusal::DayExhausted),
         levels: Some([
             level(Span::Life, None),
@@ -555,7 +555,7 @@ fn an_account_as_a_whole() {
     };
     fixture.desk.told().account_whys.insert(0, why);
     let slot = Slot(1);
-    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(slot).expect("why") };
+    let paused = Why { refusal: Some(Refusal::Paused), ..fixture.desk.why(slot) };
     fixture.desk.told().whys.insert(slot, paused);
     let shown = fixture.get("/v1/accounts/acme/why");
     assert_eq!((&shown["refusal"], &shown["at_shards"]), (&json!("day_exhausted"), &json!("0.05")));

@@ -1,5 +1,5 @@
 //! What others ask the ledger's thread: definitions, which are taken in parts, changes of what the
-//! store keeps, and questions.
+//! store keeps, and querys.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 use pacer_core::ledger::{AccountDefinition, Incoming, Now, Why};
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
-use pacer_core::store::{
-    Cause, Change, Denied, Ended, Found, LeaseStore as _, Outcome, Query, Writer,
-};
+use pacer_core::store::{Cause, Change, Denied, Ended, Found, LeaseStore as _, Outcome, Writer};
 use tracing::warn;
 
 use super::Desk;
 use crate::digest::Digest;
-use crate::handle::{Ask, CampaignTerms, Defined, Delivery, Reply};
+use crate::handle::{CampaignTerms, Defined, Delivery, LedgerQuery, Reply};
 use crate::thread::Store;
 
 /// Asks that one turn takes; the next takes the rest.
@@ -126,53 +124,50 @@ impl Desk {
     /// Whether more waits than was taken.
     pub(super) fn take_asks(&mut self, now: Now) -> bool {
         for _ in 0..ASKS_MAX {
-            let Ok(ask) = self.ends.asks.try_recv() else { return false };
-            self.take_ask(ask, now);
+            let Ok(query) = self.ends.asks.try_recv() else { return false };
+            self.take_ask(query, now);
         }
         true
     }
 
-    fn take_ask(&mut self, ask: Ask, now: Now) {
+    fn take_ask(&mut self, query: LedgerQuery, now: Now) {
         /// Whoever asked may have given up.
         fn tell<T>(reply: &Reply<T>, answer: T) {
             let _heard = reply.send(answer);
         }
-        match ask {
-            Ask::Define(accounts, campaigns, reply) => self.definings.push_back(Defining {
+        match query {
+            LedgerQuery::Define(accounts, campaigns, reply) => self.definings.push_back(Defining {
                 accounts: accounts.into_iter(),
                 campaigns: campaigns.into_iter(),
                 defined: Defined::default(),
                 reply,
             }),
-            Ask::Change(change, digest, reply) => match change.check() {
+            LedgerQuery::Change(change, digest, reply) => match change.check() {
                 Ok(()) => self.changes.push(change, digest, reply),
                 Err(denied) => tell(&reply, Err(denied)),
             },
-            Ask::Definitions(kind, reply) => self.read(Query::Definitions(kind), reply),
-            Ask::Audit(query, reply) => self.read(query, reply),
-            Ask::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
-            Ask::Why(slot, reply) => tell(&reply, self.why(slot)),
-            Ask::WhyAccount(id, reply) => tell(&reply, self.ledger.why_account(id)),
-            Ask::Refusals(slots, reply) => {
+            LedgerQuery::Read(query, reply) => {
+                self.store.read(query);
+                self.expected.push_back(Expected::Read(reply));
+            }
+            LedgerQuery::NextSlot(reply) => tell(&reply, self.ledger.next_slot()),
+            LedgerQuery::Why(slot, reply) => tell(&reply, self.why(slot)),
+            LedgerQuery::WhyAccount(id, reply) => tell(&reply, self.ledger.why_account(id)),
+            LedgerQuery::Refusals(slots, reply) => {
                 tell(&reply, slots.into_iter().map(|slot| self.why(slot).refusal).collect());
             }
-            Ask::Deliveries(slots, reply) => {
+            LedgerQuery::Deliveries(slots, reply) => {
                 let of = |slot| {
                     let planned = self.pacer.planned(slot, now.unix_ms);
                     Delivery::of(&self.why(slot), self.ledger.spend(slot).as_ref(), planned)
                 };
                 tell(&reply, slots.into_iter().map(of).collect());
             }
-            Ask::Bidding(slot, reply) => tell(&reply, self.pacer.bidding(slot)),
-            Ask::SpendAccount(id, reply) => tell(&reply, self.ledger.spend_account(id)),
-            Ask::Spend(slot, reply) => tell(&reply, self.ledger.spend(slot)),
-            Ask::Curve(slot, reply) => tell(&reply, self.pacer.curve(slot, now.unix_ms)),
+            LedgerQuery::Bidding(slot, reply) => tell(&reply, self.pacer.bidding(slot)),
+            LedgerQuery::SpendAccount(id, reply) => tell(&reply, self.ledger.spend_account(id)),
+            LedgerQuery::Spend(slot, reply) => tell(&reply, self.ledger.spend(slot)),
+            LedgerQuery::Curve(slot, reply) => tell(&reply, self.pacer.curve(slot, now.unix_ms)),
         }
-    }
-
-    fn read(&mut self, query: Query, reply: Reply<Result<Found, Denied>>) {
-        self.store.read(query);
-        self.expected.push_back(Expected::Read(reply));
     }
 
     fn why(&self, slot: Slot) -> Why {

@@ -1,7 +1,7 @@
 //! The ledger's thread with a real store, real rings, and shards that spend by the rules.
 
 mod failing;
-mod fake;
+pub(crate) mod fake;
 mod killed;
 mod live;
 mod restart;

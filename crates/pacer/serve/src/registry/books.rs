@@ -6,18 +6,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pacer_core::ledger::{AccountId, CampaignDefinition, Daypart, Holdback, Limits};
+use pacer_core::ledger::{
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits,
+};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
 use serde_json::{Value, json};
 
 use super::StartError;
 use super::catalogue::{Published, PublishedAccount, PublishedCampaign};
-use super::changes::label;
 use super::definition::{Account, Campaign};
-use super::desk::{AccountOrder, CampaignOrder};
 use super::read::Facts;
 use super::record::{Origin, Record};
+use crate::handle::CampaignTerms;
+use crate::zones::{ZoneError, Zones};
 
 /// The end of time for whom has none: the last millisecond of the year 9999, which RFC 3339 can write.
 const ENDLESS_UNIX_MS: u64 = 253_402_300_799_999;
@@ -85,7 +87,7 @@ impl<R> Books<R> {
         let mut taken = BTreeMap::new();
         for (kind, id, record) in accounts.chain(campaigns) {
             let Some(Slot(slot)) = record.slot else { continue };
-            let name = |(kind, id): (Kind, &Arc<str>)| format!("{} `{id}`", label(kind));
+            let name = |(kind, id): (Kind, &Arc<str>)| format!("{} `{id}`", kind.label());
             if let Some(first) = taken.insert(slot, (kind, id)) {
                 return Err(StartError::SharedSlot {
                     first: name(first),
@@ -147,61 +149,60 @@ impl<R> Books<R> {
                 version: entry.version,
                 account: Arc::clone(account),
                 rules: campaign.rules.clone(),
-                is_open: is_account_open && !campaign.is_paused && !of.record.is_removed,
+                is_open: is_account_open && !campaign.budget.is_paused && !of.record.is_removed,
             })
         });
         Published { number, accounts: accounts.collect(), campaigns: campaigns.collect() }
     }
 
-    /// What the ledger is told of an account, and of its seats.
-    pub(super) fn account_orders(
+    /// What the ledger is told of an account.
+    pub(super) fn account_definition(
         &mut self,
         id: &Arc<str>,
-    ) -> Option<(AccountOrder, Option<CampaignOrder>)> {
+        zones: &Zones,
+    ) -> Option<Result<AccountDefinition, ZoneError>> {
         let number = self.number(id);
         let entry = self.accounts.get(id)?;
         let account = entry.value.as_ref()?;
-        let order = AccountOrder {
+        Some(zones.id(&account.time_zone).map(|zone| AccountDefinition {
             id: number,
             version: entry.version,
             currency: account.facts.currency,
-            time_zone: account.time_zone.clone(),
+            zone,
             limits: account.limits,
             late_holdback: account.late_holdback,
             is_paused: account.is_paused || entry.record.is_removed,
-        };
-        let seats = entry.record.slot.map(|slot| {
-            let is_paused = account.seats.is_empty() || entry.record.is_removed;
-            let definition = always(slot, (number, entry.version), is_paused);
-            CampaignOrder { definition, pacing: None }
-        });
-        Some((order, seats))
+        }))
+    }
+
+    /// What the ledger is told of an account's seats. None if it never had any.
+    pub(super) fn seats_terms(&mut self, id: &Arc<str>) -> Option<CampaignTerms> {
+        let number = self.number(id);
+        let entry = self.accounts.get(id)?;
+        let (account, slot) = (entry.value.as_ref()?, entry.record.slot?);
+        let is_paused = account.seats.is_empty() || entry.record.is_removed;
+        let (version, budget) = (entry.version, always(is_paused));
+        let definition = CampaignDefinition { slot, version, account: number, budget };
+        Some(CampaignTerms { definition, pacing: None })
     }
 
     /// What the ledger is told of a campaign. What a removed one spent counts on.
-    pub(super) fn campaign_order(&mut self, id: &str) -> Option<CampaignOrder> {
+    pub(super) fn campaign_terms(&mut self, id: &str) -> Option<CampaignTerms> {
         let entry = self.campaigns.get(id)?;
         let (slot, version) = (entry.record.slot?, entry.version);
-        let Some(campaign) = entry.value.clone().filter(|_| !entry.record.is_removed) else {
-            let given = entry.record.given();
-            let account: Arc<str> = given.get("account")?.as_str()?.into();
-            let number = self.number(&account);
-            let definition = always(slot, (number, version), true);
-            return Some(CampaignOrder { definition, pacing: None });
+        let (account, budget, pacing) = match &entry.value {
+            Some(campaign) if !entry.record.is_removed => {
+                let pacing = Some(Arc::clone(&campaign.pacing));
+                (Arc::clone(&campaign.account), campaign.budget, pacing)
+            }
+            _ => {
+                let given = entry.record.given();
+                (given.get("account")?.as_str()?.into(), always(true), None)
+            }
         };
-        let account = self.number(&campaign.account);
-        let definition = CampaignDefinition {
-            slot,
-            version,
-            account,
-            limits: campaign.limits,
-            start_unix_ms: campaign.start_unix_ms,
-            end_unix_ms: campaign.end_unix_ms,
-            daypart: campaign.daypart,
-            late_holdback: campaign.late_holdback,
-            is_paused: campaign.is_paused,
-        };
-        Some(CampaignOrder { definition, pacing: Some(Arc::clone(&campaign.pacing)) })
+        let account = self.number(&account);
+        let definition = CampaignDefinition { slot, version, account, budget };
+        Some(CampaignTerms { definition, pacing })
     }
 
     /// What is shown of a definition.
@@ -220,12 +221,9 @@ impl<R> Books<R> {
     }
 }
 
-/// A campaign without limits of its own, always in flight.
-fn always(slot: Slot, (account, version): (AccountId, u64), is_paused: bool) -> CampaignDefinition {
-    CampaignDefinition {
-        slot,
-        version,
-        account,
+/// No limits of its own, always in flight.
+fn always(is_paused: bool) -> CampaignBudget {
+    CampaignBudget {
         limits: Limits::default(),
         start_unix_ms: 0,
         end_unix_ms: ENDLESS_UNIX_MS,

@@ -7,16 +7,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::books::{Books, Entry, view};
 use super::definition::{Account, Campaign};
-use super::desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
-use super::difference::{Difference, differences};
-use super::keys::Keyed;
 use super::record::{Origin, Record};
+use crate::handle::{AskError, CampaignTerms, Defined, Handle};
+use crate::zones::Zones;
+use pacer_core::definitions::difference::{Difference, differences};
+use pacer_core::definitions::keys::Keyed;
+use pacer_core::ledger::{AccountDefinition, DefinitionError, Notice};
 use pacer_core::store::{
     AuditEntry, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition, DefinitionKey, Kind, Put,
 };
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tracing::{error, warn};
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
 /// the audit. Small, for the threads that a change goes through each keep the memory of its copy; one
@@ -119,7 +122,7 @@ impl<R> Step<R> {
             held: record.held.keys().collect(),
             id: &self.id,
             idempotency: self.keyed.as_ref().map(|Keyed { key, body }| AuditKeyed { body, key }),
-            kind: label(self.kind()),
+            kind: self.kind().label(),
             removed: record.is_removed,
             slot: record.slot.map(|slot| slot.0),
             version,
@@ -161,14 +164,6 @@ struct AuditKeyed<'s> {
     key: &'s str,
 }
 
-/// As the audit and paths have it.
-pub(super) const fn label(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Account => "account",
-        Kind::Campaign => "campaign",
-    }
-}
-
 /// Definitions that the ledger is told of at once: more are told in turn, so that no copy of all of them
 /// is made.
 const TOLD_MAX: usize = 4_096;
@@ -202,8 +197,8 @@ impl Owed {
     pub(super) fn tell<R>(
         &mut self,
         books: &RwLock<Books<R>>,
-        desk: &dyn LedgerDesk,
-    ) -> Result<(), DeskError> {
+        ledger: &Handle,
+    ) -> Result<(), AskError> {
         let mut untaken = None;
         // Accounts come before all campaigns.
         while !self.accounts.is_empty() || !self.campaigns.is_empty() {
@@ -212,51 +207,86 @@ impl Owed {
                 0 => self.campaigns.len().saturating_sub(TOLD_MAX),
                 _ => self.campaigns.len(),
             };
-            let told = orders(books, &self.accounts[accounts..], &self.campaigns[campaigns..]);
-            match desk.define(told.0, told.1) {
-                Ok(()) => (),
-                Err(error @ DeskError::Untaken(_)) => untaken = untaken.or(Some(error)),
-                Err(error) => return Err(error),
-            }
+            let told = (&self.accounts[accounts..], &self.campaigns[campaigns..]);
+            let mut terms = Terms::of(books, told, &ledger.zones);
+            let refused = terms.refused.take();
+            let defined = ledger.define(terms.accounts, terms.campaigns)?;
+            untaken = untaken.or(refused).or(first_refused(&defined));
             self.accounts.truncate(accounts);
             self.campaigns.truncate(campaigns);
         }
         // There is seldom as much to tell as at the start: the room for that is not kept.
         *self = Self::default();
-        untaken.map_or(Ok(()), Err)
+        untaken.map_or(Ok(()), |first| Err(AskError::Untaken(first)))
     }
 }
 
-/// What the ledger is told of these, and of the seats of the accounts.
-fn orders<R>(
-    books: &RwLock<Books<R>>,
-    accounts: &[Arc<str>],
-    campaigns: &[Arc<str>],
-) -> (Vec<AccountOrder>, Vec<CampaignOrder>) {
-    let mut books = books.write().unwrap_or_else(PoisonError::into_inner);
-    let of_accounts = accounts.iter().filter_map(|id| books.account_orders(id));
-    let (accounts, seats): (Vec<_>, Vec<_>) = of_accounts.unzip();
-    let mut told: Vec<_> = seats.into_iter().flatten().collect();
-    told.extend(campaigns.iter().filter_map(|id| books.campaign_order(id)));
-    (accounts, told)
+/// What the ledger is told: accounts, their seats and campaigns.
+#[derive(Default)]
+struct Terms {
+    accounts: Vec<AccountDefinition>,
+    campaigns: Vec<CampaignTerms>,
+    /// Why it is not told of an account, if so: the first.
+    refused: Option<String>,
+}
+
+impl Terms {
+    fn of<R>(
+        books: &RwLock<Books<R>>,
+        (accounts, campaigns): (&[Arc<str>], &[Arc<str>]),
+        zones: &Zones,
+    ) -> Self {
+        let mut books = books.write().unwrap_or_else(PoisonError::into_inner);
+        let mut terms = Self::default();
+        for id in accounts {
+            // An account whose zone is gone has seats all the same, which wait for it.
+            terms.campaigns.extend(books.seats_terms(id));
+            match books.account_definition(id, zones).transpose() {
+                Ok(definition) => terms.accounts.extend(definition),
+                Err(error) => {
+                    error!(%error, account = &**id, "the ledger is not told of an account");
+                    terms.refused.get_or_insert(error.to_string());
+                }
+            }
+        }
+        terms.campaigns.extend(campaigns.iter().filter_map(|id| books.campaign_terms(id)));
+        terms
+    }
+}
+
+/// The first definition that the ledger does not take. All were judged before they came there: it does not
+/// rest on what somebody has written.
+fn first_refused(defined: &Defined) -> Option<String> {
+    for (slot, why) in &defined.unpaced {
+        warn!(slot = slot.0, %why, "a campaign's strategy goes on as it was");
+    }
+    let refused = |notice: &Notice| -> Option<DefinitionError> {
+        let (Notice::Account(_, Err(refused)) | Notice::Campaign(_, Err(refused))) = notice else {
+            return None;
+        };
+        error!(%refused, ?notice, "the ledger refuses a definition that is kept");
+        Some(*refused)
+    };
+    let all: Vec<_> = defined.notices.iter().filter_map(refused).collect();
+    all.first().map(ToString::to_string)
 }
 
 /// The first part that was not kept, and why. Those behind it were not asked for.
 pub(super) struct Unkept<R> {
     pub(super) part: Vec<Step<R>>,
-    pub(super) error: DeskError,
+    pub(super) error: AskError,
 }
 
 /// Makes steps durable: all of them, or those of the first parts. Calls `kept` with each part. `before` is
 /// the record that a step changes, while that is in force.
 pub(super) fn keep<R>(
-    desk: &dyn LedgerDesk,
+    ledger: &Handle,
     steps: Vec<Step<R>>,
     at_unix_ms: u64,
     before: impl Fn(&Step<R>) -> Option<Record>,
     mut kept: impl FnMut(Vec<Step<R>>),
 ) -> Result<(), Unkept<R>> {
-    let mut submit = |change, part| match desk.change(change) {
+    let mut submit = |change, part| match ledger.change(change) {
         Ok(()) => {
             kept(part);
             Ok(())
@@ -287,31 +317,70 @@ pub(super) fn keep<R>(
 
 #[cfg(test)]
 mod tests {
+    use pacer_core::definitions::held::Held;
     use pacer_core::messages::Slot;
+    use pacer_core::refusal::Refusal;
     use serde_json::json;
 
     use super::super::definition::AccountFacts;
     use super::super::packed::pack;
-    use super::super::record::{Held, Origin, Record};
+    use super::super::record::{Origin, Record};
     use super::super::testing::{PriceRules, StoreDesk};
     use super::*;
+    use crate::desk::tests::fake::Till;
+    use crate::handle::LedgerQuery;
 
     fn record(slot: Option<Slot>, account: &str) -> Record {
         let given = pack(&json!({ "account": account }).to_string());
         Record { slot, origin: Origin::Api, is_removed: false, given, held: Held::default() }
     }
 
-    fn account(id: &str) -> Entry<Account> {
+    fn account(id: &str, time_zone: &str) -> Entry<Account> {
         let value = Account {
             id: id.to_owned(),
             facts: AccountFacts::unknown(),
-            time_zone: "UTC".to_owned(),
+            time_zone: time_zone.to_owned(),
             limits: Default::default(),
             late_holdback: Default::default(),
             is_paused: false,
             seats: Vec::new(),
         };
         Entry { version: 1, record: record(None, ""), value: Some(value.into()) }
+    }
+
+    fn campaign(slot: u32, account: &str, version: u64) -> Entry<Campaign<PriceRules>> {
+        Entry { version, record: record(Some(Slot(slot)), account), value: None }
+    }
+
+    #[test]
+    fn what_is_refused_holds_up_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let till = Till::first(folder.path(), 1);
+        let books: RwLock<Books<PriceRules>> = RwLock::default();
+        let tell = |accounts: &[&str], campaigns: &[&str]| {
+            let ids = |ids: &[&str]| ids.iter().map(|id| Arc::from(*id)).collect();
+            let mut owed = Owed { accounts: ids(accounts), campaigns: ids(campaigns) };
+            owed.tell(&books, &till.handle)
+        };
+        let put = |id: &str, campaign| books.write().unwrap().put_campaign(id.into(), campaign);
+        // A zone that nobody knows, and accounts that are well.
+        for (id, zone) in [("a", "UTC"), ("b", "Nowhere/At_All"), ("c", "UTC")] {
+            books.write().unwrap().put_account(id.into(), account(id, zone));
+        }
+        put("x", campaign(0, "a", 1));
+        let told = tell(&["a", "b", "c"], &["x"]);
+        assert!(matches!(&told, Err(AskError::Untaken(_))), "{told:?}");
+        assert_ne!(till.why(0).refusal, Some(Refusal::Unknown));
+        // A campaign stays its account's; those behind it are taken.
+        put("x", campaign(0, "c", 2));
+        put("y", campaign(5, "c", 1));
+        let told = tell(&[], &["x", "y"]);
+        assert!(matches!(&told, Err(AskError::Untaken(_))), "{told:?}");
+        assert_ne!(till.why(5).refusal, Some(Refusal::Unknown));
+        assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(Slot(6)));
+        put("x", campaign(0, "a", 3));
+        assert_eq!(tell(&[], &["x"]), Ok(()));
+        till.close();
     }
 
     #[test]
@@ -321,7 +390,7 @@ mod tests {
         let mut books: Books<PriceRules> = Books::default();
         for number in 0..=TOLD_MAX {
             let id = format!("account-{number}");
-            books.put_account(id.as_str().into(), account(&id));
+            books.put_account(id.as_str().into(), account(&id, "UTC"));
         }
         let many = 2 * TOLD_MAX + 1;
         for slot in 0..u32::try_from(many).unwrap() {
@@ -331,9 +400,9 @@ mod tests {
         }
         let (mut owed, books) = (Owed::all(&books), RwLock::new(books));
         desk.told().is_deaf = true;
-        assert!(owed.tell(&books, &desk).is_err());
+        assert!(owed.tell(&books, &desk.handle()).is_err());
         desk.told().is_deaf = false;
-        assert_eq!(owed.tell(&books, &desk), Ok(()));
+        assert_eq!(owed.tell(&books, &desk.handle()), Ok(()));
         let told = desk.told();
         assert_eq!((told.accounts.len(), told.campaigns.len()), (TOLD_MAX + 1, many));
         assert!(told.at_once <= 2 * TOLD_MAX, "{} came at once", told.at_once);

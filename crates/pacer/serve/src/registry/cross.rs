@@ -11,7 +11,6 @@ use pacer_core::store::Kind;
 use runtime::config::Problem;
 
 use super::books::{Books, Entry};
-use super::changes::label;
 use super::definition::{Account, Campaign};
 use super::read::{FileSet, Found, Named};
 use super::record::Origin;
@@ -119,11 +118,11 @@ fn seats_of_api<R>(books: &Books<R>) -> BTreeMap<String, String> {
 
 /// Ids that stand twice in files of which something else is wrong.
 pub(super) fn named_twice(names: &[Named]) -> Vec<Problem> {
-    let mut first: HashMap<(&str, &str), &Named> = HashMap::with_capacity(names.len());
+    let mut first: HashMap<(Kind, &str), &Named> = HashMap::with_capacity(names.len());
     let mut problems = Vec::new();
     for named in names {
-        let Some(known) = first.get(&(label(named.kind), &*named.id)) else {
-            first.insert((label(named.kind), &named.id), named);
+        let Some(known) = first.get(&(named.kind, &*named.id)) else {
+            first.insert((named.kind, &named.id), named);
             continue;
         };
         let line = known.line.map(|line| format!(" line {line}")).unwrap_or_default();
@@ -203,15 +202,11 @@ fn place<T>(found: &Found<T>) -> String {
 }
 
 fn at<T>(kind: Kind, found: &Found<T>, key: &str, value: Option<&str>, remedy: String) -> Problem {
-    let table = match kind {
-        Kind::Account => "account",
-        Kind::Campaign => "campaign",
-    };
     Problem {
         file: Some(found.file.display().to_string()),
         line: found.line,
         column: None,
-        key: format!("{table}[{}].{key}", found.index),
+        key: format!("{}[{}].{key}", kind.label(), found.index),
         value: value.map(|value| format!("\"{value}\"")),
         remedy,
     }

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use pacer_core::ledger::{Daypart, Holdback, Limits, Money};
+use pacer_core::definitions::{amounts, hours};
+use pacer_core::ledger::{CampaignBudget, Daypart, Holdback, Limits, Money};
 use pacer_core::pacing::Pacing;
 use runtime::config::{Optional, Required, RequiredOption, Section};
 use units::{Cpm, Currency};
 
-use super::amounts;
 use super::clocks::{self, Instant};
 use super::pacing;
 
@@ -83,18 +83,8 @@ pub struct Campaign<R> {
     pub id: Arc<str>,
     /// Who pays. For ever.
     pub account: Arc<str>,
-    /// Its own, beside the account's.
-    pub limits: Limits,
-    /// Its first millisecond since 1970, UTC.
-    pub start_unix_ms: u64,
-    /// The first one behind it.
-    pub end_unix_ms: u64,
-    /// When it runs within these.
-    pub daypart: Daypart,
-    /// What of its limits is kept back.
-    pub late_holdback: Holdback,
-    /// Whether it may not spend.
-    pub is_paused: bool,
+    /// What it may spend, and when.
+    pub budget: CampaignBudget,
     /// How it spends. Campaigns of a file that spend alike share it.
     pub pacing: Arc<Pacing>,
     /// The rest.
@@ -152,24 +142,27 @@ impl<R: Rules> Campaign<R> {
         let dayparts = s.texts(
             "hours",
             Optional(&["mon-fri 08-20"]),
-            clocks::hours,
+            hours::hours,
             "When it runs, on the account's clocks: days, hours or both; always, where absent.",
         );
         let is_paused = s.boolean("paused", false, "Whether it may not bid.");
         let rules = R::read(s, &of);
         let pacing = pacing::read(s, rules.is_fixed_price());
-        let always = |parts: Vec<Daypart>| parts.into_iter().reduce(clocks::union);
+        let always = |parts: Vec<Daypart>| parts.into_iter().reduce(hours::union);
         let noted =
             |(key, at): (&str, &Instant)| at.note.as_ref().map(|note| format!("{key}: {note}"));
-        Self {
-            id: id.into(),
-            account: account.into(),
+        let budget = CampaignBudget {
             limits,
             start_unix_ms: start.unix_ms,
             end_unix_ms: end.unix_ms,
             daypart: dayparts.and_then(always).unwrap_or(Daypart::ALWAYS),
             late_holdback,
             is_paused,
+        };
+        Self {
+            id: id.into(),
+            account: account.into(),
+            budget,
             pacing: pacing.into(),
             rules,
             notes: [("start", &start), ("end", &end)].into_iter().filter_map(noted).collect(),

@@ -5,6 +5,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use pacer_core::definitions::held::{HOLDABLE, Held, merge};
+use pacer_core::definitions::keys::{Keyed, Known};
 use pacer_core::ledger::{Holdback, Limits, SLOTS_MAX};
 use pacer_core::messages::Slot;
 use pacer_core::store::Kind;
@@ -14,9 +16,8 @@ use units::{Amount, Nanos};
 
 use super::books::{Books, Entry};
 use super::changes::{Action, Becomes, Step};
-use super::json::{merge, problem};
-use super::keys::{Keyed, Known};
-use super::record::{HOLDABLE, Held, Origin, Record};
+use super::json::problem;
+use super::record::{Origin, Record};
 use super::refused::Refused;
 use super::{Inner, Registry, Rules, cross, packed, read};
 
@@ -83,20 +84,6 @@ impl<R: Rules> Registry<R> {
         &self,
         kind: Kind,
         body: &Map<String, Value>,
-        key: Option<&str>,
-    ) -> Result<Answered, Refused> {
-        self.create_with(kind, body, &ChangeOptions { key, ..ChangeOptions::default() })
-    }
-
-    /// The same, as `options` say.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was changed, or whether it was is not known.
-    pub fn create_with(
-        &self,
-        kind: Kind,
-        body: &Map<String, Value>,
         options: &ChangeOptions<'_>,
     ) -> Result<Answered, Refused> {
         let mut changing = self.inner.changing();
@@ -123,26 +110,12 @@ impl<R: Rules> Registry<R> {
         Ok(answered(view))
     }
 
-    /// Changes what is there; only while it is at version `expected`, if one is given.
+    /// Changes what is there.
     ///
     /// # Errors
     ///
     /// When nothing was changed, or whether it was is not known.
     pub fn edit(
-        &self,
-        of: (Kind, &str),
-        edit: &Edit,
-        expected: Option<u64>,
-    ) -> Result<Answered, Refused> {
-        self.edit_with(of, edit, &ChangeOptions { expected, ..ChangeOptions::default() })
-    }
-
-    /// The same, as `options` say.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was changed, or whether it was is not known.
-    pub fn edit_with(
         &self,
         (kind, id): (Kind, &str),
         edit: &Edit,
@@ -372,7 +345,7 @@ fn campaign<R: Rules>(
     if record.origin == Origin::Api {
         record.given = packed::pack(&given);
     }
-    let (limits, notes) = (campaign.limits, campaign.notes.to_vec());
+    let (limits, notes) = (campaign.budget.limits, campaign.notes.to_vec());
     let entry = Entry { version, record, value: Some(Arc::new(campaign)) };
     Ok((id, Becomes::Campaign(entry), notes, Some(limits)))
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pacer_core::definitions::held::Held;
 use pacer_core::ledger::SLOTS_MAX;
 use pacer_core::messages::Slot;
 use runtime::config::Problem;
@@ -20,7 +21,7 @@ use tracing::{info, warn};
 use super::books::{Books, Entry};
 use super::changes::{Action, Becomes, Step};
 use super::read::{self, Facts, FileSet, Files, Found};
-use super::record::{Held, Origin, Record};
+use super::record::{Origin, Record};
 use super::refused::Refused;
 use super::{Changing, Inner, Registry, Rules, cross, json};
 
@@ -55,7 +56,7 @@ impl<R: Rules> Registry<R> {
         let mut changing = self.inner.changing();
         self.inner.learn(&mut changing)?;
         let read = self.inner.read_files(&mut changing)?;
-        changing.owed.tell(&self.inner.books, &*self.inner.desk).map_err(|error| {
+        changing.owed.tell(&self.inner.books, &self.inner.ledger).map_err(|error| {
             let message = format!("they are kept, and hold once the ledger is told: {error}");
             Refused::Unavailable(message)
         })?;

@@ -1,5 +1,5 @@
 //! Definitions as JSON: as clients send them, on their way to the one declaration that reads both
-//! forms; and parts of them that are changed.
+//! forms.
 //!
 //! Owns what TOML has not, and is therefore refused. Knows no keys.
 
@@ -86,26 +86,6 @@ impl Writer {
     }
 }
 
-/// Changes `target` as a merge patch says (RFC 7396): members replace those of their names, `null`
-/// takes them away.
-pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (name, value) in patch {
-        match value {
-            Value::Null => drop(target.remove(name)),
-            Value::Object(inner) => {
-                let slot = target.entry(name).or_insert_with(|| Map::new().into());
-                if !slot.is_object() {
-                    *slot = Map::new().into();
-                }
-                if let Value::Object(members) = slot {
-                    merge(members, inner);
-                }
-            }
-            other => drop(target.insert(name.clone(), other.clone())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -152,27 +132,5 @@ mod tests {
             &json!({ "a": deep }),
             Err(&[(&path, "is nested too deep: no definition needs that")]),
         );
-    }
-
-    /// The examples of RFC 7396, appendix A, that are objects.
-    #[test]
-    fn merge_patches() {
-        let check = |target: Value, patch: Value, want: Value| {
-            let mut merged = target.as_object().expect("an object").clone();
-            merge(&mut merged, patch.as_object().expect("an object"));
-            assert_eq!(Value::from(merged), want, "{target} {patch}");
-        };
-        check(json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"}));
-        check(json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"}));
-        check(json!({"a": "b"}), json!({"a": null}), json!({}));
-        check(json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"}));
-        check(json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"}));
-        check(json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]}));
-        check(
-            json!({"a": {"b": "c"}}),
-            json!({"a": {"b": "d", "c": null}}),
-            json!({"a": {"b": "d"}}),
-        );
-        check(json!({"a": 1}), json!({"a": {"b": 1, "c": null}}), json!({"a": {"b": 1}}));
     }
 }

@@ -1,7 +1,7 @@
 //! Accounts and campaigns: from files, through the API, and out of the store; their numbers and
 //! versions; and who is told of them.
 //!
-//! Owns what is defined. Knows nothing of how money is granted, which it asks a [`LedgerDesk`] for,
+//! Owns what is defined. Knows nothing of how money is granted, for which it asks the ledger by its [`Handle`],
 //! nor of what a campaign shows and to whom, which are its [`Rules`].
 //!
 //! A change is judged, then durable, then the ledger's, then the exchange's. Changes are absolute, and
@@ -9,7 +9,6 @@
 //! budgets and pauses holds over the file until the file says something else. What is removed keeps
 //! its number, and what it spent counts on.
 
-mod amounts;
 mod books;
 mod catalogue;
 mod changes;
@@ -17,13 +16,9 @@ mod clocks;
 mod cores;
 mod cross;
 mod definition;
-mod desk;
-mod difference;
 mod edits;
 mod files;
-mod handle;
 mod json;
-mod keys;
 mod members;
 mod nearest;
 mod pacing;
@@ -44,21 +39,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use pacer_core::store::{AuditEntry, AuditKey};
+use pacer_core::definitions::keys::{self, Keyed, Keys};
+use pacer_core::store::{AuditEntry, AuditKey, Query};
 use runtime::config::Problem;
 use serde_json::Value;
 use tracing::error;
 
+use crate::handle::{AskError, Handle, LedgerQuery};
 use books::Books;
 use catalogue::Bell;
 use changes::Owed;
-use keys::{Keyed, Keys};
 use read::Files;
 use unsure::Unsure;
 
 pub use catalogue::{Published, PublishedAccount, PublishedCampaign};
 pub use definition::{Account, AccountFacts, Campaign, Rules};
-pub use desk::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
 pub use edits::{Answered, ChangeOptions, Edit, Listing};
 pub use files::FilesRead;
 use files::Reading;
@@ -104,7 +99,7 @@ pub enum StartError {
     },
     /// The ledger or its store does not answer.
     #[error(transparent)]
-    Desk(#[from] DeskError),
+    Ask(#[from] AskError),
     /// Two that are kept have one number: each would spend the other's money.
     #[error(
         "{first} and {second} are kept under one number, {slot}: put back a copy of the store in which \
@@ -141,7 +136,7 @@ pub struct Registry<R: Rules> {
 }
 
 struct Inner<R> {
-    desk: Arc<dyn LedgerDesk>,
+    ledger: Handle,
     clock: fn() -> u64,
     late_wins: Option<String>,
     books: RwLock<Books<R>>,
@@ -168,12 +163,12 @@ impl<R: Rules> Registry<R> {
     ///
     /// When something of it cannot be read: nothing is changed then.
     pub fn start(
-        desk: Arc<dyn LedgerDesk>,
+        ledger: Handle,
         options: &RegistryOptions,
         publish: impl FnMut(Published<R>) + Send + 'static,
     ) -> Result<Self, StartError> {
-        let prepared = Prepared::read(options, |kind| desk.definitions(kind))?;
-        Self::start_prepared(prepared, desk, publish)
+        let prepared = Prepared::read(options, |kind| ledger.definitions(kind))?;
+        Self::start_prepared(prepared, ledger, publish)
     }
 
     /// The same with what was read before the ledger had begun. Files that have changed meanwhile
@@ -184,15 +179,15 @@ impl<R: Rules> Registry<R> {
     /// When something of it cannot be read: nothing is changed then.
     pub fn start_prepared(
         prepared: Prepared<R>,
-        desk: Arc<dyn LedgerDesk>,
+        ledger: Handle,
         mut publish: impl FnMut(Published<R>) + Send + 'static,
     ) -> Result<Self, StartError> {
         let Prepared { mut books, files, clock, late_wins } = prepared;
-        books.leased(desk.next_slot()?);
-        let keys = keys_of(&*desk, clock())?;
+        books.leased(ledger.ask(LedgerQuery::NextSlot)?);
+        let keys = keys_of(&ledger, clock())?;
         let bell = Arc::new(Bell::default());
         let inner = Arc::new(Inner {
-            desk,
+            ledger,
             clock,
             late_wins,
             books: RwLock::new(books),
@@ -243,9 +238,9 @@ impl<R: Rules> Inner<R> {
         })?;
         // Also of what has not changed, and was not told before.
         changing.owed = Owed::all(&self.books());
-        match changing.owed.tell(&self.books, &*self.desk) {
+        match changing.owed.tell(&self.books, &self.ledger) {
             // It was logged, and the rest goes on: what the ledger does not know spends nothing.
-            Ok(()) | Err(DeskError::Untaken(_)) => Ok(()),
+            Ok(()) | Err(AskError::Untaken(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -253,13 +248,13 @@ impl<R: Rules> Inner<R> {
 
 /// The idempotency keys of the last day, out of the end of the audit record: it is read backwards, to the
 /// first page that has nothing of that day.
-fn keys_of(desk: &dyn LedgerDesk, now_unix_ms: u64) -> Result<Keys, StartError> {
+fn keys_of(ledger: &Handle, now_unix_ms: u64) -> Result<Keys, StartError> {
     let is_recent =
         |entry: &AuditEntry| now_unix_ms < entry.at_unix_ms.saturating_add(keys::KEPT_MS);
     let (mut found, mut bytes) = (Vec::new(), 0);
-    let mut before: Option<AuditKey> = None;
+    let (node, mut before): (u32, Option<AuditKey>) = (ledger.status().node, None);
     while found.len() < keys::KEYS_MAX && bytes < keys::ANSWER_BYTES_MAX {
-        let page = desk.audit_before(before, AUDIT_PAGE)?;
+        let page = ledger.audit(Query::AuditBefore(node, before, AUDIT_PAGE))?;
         let Some((last, _)) = page.last() else { break };
         before = Some(*last);
         if !page.iter().any(|(_, entry)| is_recent(entry)) {

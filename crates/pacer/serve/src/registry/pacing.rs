@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
+use pacer_core::definitions::amounts;
 use pacer_core::pacing::{Expected, Pacing};
 use pacer_core::strategy::{HOURS, Pricing, Settings, Week};
 use runtime::config::{Optional, Section};
-
-use super::amounts;
 
 /// Every gain of every strategy.
 const GAINS: [(&str, &str); 12] = [
@@ -70,7 +69,7 @@ fn read_table(s: &mut Section<'_>, is_fixed_price: bool) -> Pacing {
     let mut ahead = 0.0;
     for (key, doc) in GAINS {
         let Some(gain) = s.parsed(key, Optional("0.3"), amounts::gain, doc) else { continue };
-        match (key, place(&mut settings, key)) {
+        match (key, settings.gain(key)) {
             ("ahead", _) => ahead = gain,
             (_, Some(place)) => *place = gain,
             (_, None) => {
@@ -101,29 +100,6 @@ fn pricing(s: &mut Section<'_>, settings: &mut Settings) {
             s.problem("pricing", "", remedy);
         }
     }
-}
-
-/// Where a strategy has a gain.
-fn place<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut f64> {
-    Some(match (settings, key) {
-        (Settings::Throttle(it), "up") => &mut it.up,
-        (Settings::Throttle(it), "down") => &mut it.down,
-        (Settings::Throttle(it), "start") => &mut it.start,
-        (Settings::Pid(it), "proportional") => &mut it.proportional,
-        (Settings::Pid(it), "integral") => &mut it.integral,
-        (Settings::Pid(it), "derivative") => &mut it.derivative,
-        (Settings::Pid(it), "start") => &mut it.start,
-        (Settings::Pid(it), "multiplier_max") => &mut it.multiplier_max,
-        (Settings::Adaptive(it), "step") => &mut it.step,
-        (Settings::Adaptive(it), "start") => &mut it.start,
-        (Settings::Adaptive(it), "multiplier_max") => &mut it.multiplier_max,
-        (Settings::SlotDual(it), "gain") => &mut it.gain,
-        (Settings::SlotDual(it), "catch_up") => &mut it.catch_up,
-        (Settings::SlotDual(it), "follow") => &mut it.follow,
-        (Settings::SlotDual(it), "start") => &mut it.start,
-        (Settings::SlotDual(it), "multiplier_max") => &mut it.multiplier_max,
-        _ => return None,
-    })
 }
 
 fn forecast(s: &mut Section<'_>) -> Expected {

@@ -15,7 +15,8 @@ use super::definition::Account;
 use super::packed::Packer;
 use super::read::{self, Files};
 use super::record::{Origin, Record};
-use super::{DeskError, RegistryOptions, Rules, StartError, files, listed};
+use super::{RegistryOptions, Rules, StartError, files, listed};
+use crate::AskError;
 
 /// What is kept, and what files define: nothing is wrong with either.
 pub struct Prepared<R: Rules> {
@@ -31,11 +32,11 @@ impl<R: Rules> Prepared<R> {
     /// # Errors
     ///
     /// Every problem of the files, or what cannot be read of what is kept.
-    pub fn read<E: Into<DeskError>>(
+    pub fn read(
         options: &RegistryOptions,
-        mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, E>,
+        definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, AskError>,
     ) -> Result<Self, StartError> {
-        let books = kept(|kind| definitions(kind).map_err(Into::into))?;
+        let books = kept(definitions)?;
         let mut files = Files::of(options);
         files::planned(files.as_mut(), &books).map_err(StartError::Invalid)?;
         let RegistryOptions { clock, ref late_wins, .. } = *options;
@@ -99,7 +100,7 @@ pub fn check_files<R: Rules>(
 
 /// What the store keeps, as far as it can be read.
 fn kept<R: Rules>(
-    mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, DeskError>,
+    mut definitions: impl FnMut(Kind) -> Result<Vec<(DefinitionKey, Definition)>, AskError>,
 ) -> Result<Books<R>, StartError> {
     let (mut books, mut packer) = (Books::default(), Packer::default());
     for (key, definition) in definitions(Kind::Account)? {

@@ -11,7 +11,6 @@ use pacer_core::store::Kind;
 use runtime::config::{Problem, Problems, Section, Sources, load_given, matching, parse_loaded};
 use serde_json::{Map, Value};
 
-use super::changes::label;
 use super::cores::in_order;
 use super::definition::{Account, AccountFacts, Campaign, Rules};
 use super::json::{problem, toml_of};
@@ -105,7 +104,7 @@ pub(super) struct Named {
 impl Named {
     /// The key of the id.
     pub(super) fn key(&self) -> String {
-        format!("{}[{}].id", label(self.kind), self.index)
+        format!("{}[{}].id", self.kind.label(), self.index)
     }
 }
 
@@ -304,9 +303,9 @@ fn read_file<R: Rules>(path: &Path, told: &Facts, is_supposing: bool) -> Outcome
     let read = match loaded {
         Ok(loaded) => {
             let mut packer = Packer::default();
-            let mut packed = |kind| {
+            let mut packed = |kind: Kind| {
                 let mut given = Vec::new();
-                loaded.effective.given_tables(label(kind), |text| given.push(packer.pack(text)));
+                loaded.effective.given_tables(kind.label(), |text| given.push(packer.pack(text)));
                 given
             };
             let given = (packed(Kind::Account), packed(Kind::Campaign));

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
+use pacer_core::definitions::held::{Held, merge};
 use pacer_core::messages::Slot;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::json::merge;
 use super::packed::{Packed, Packer};
 
 /// Where a definition is changed.
@@ -35,63 +35,6 @@ pub struct Record {
     pub given: Packed,
     /// What the API says over a file.
     pub held: Held,
-}
-
-/// What the API says over a file, until the file says something else: by key, both as they were.
-/// `null` stands for a key that is not given. None if nothing is held, as of most.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held(Option<Box<Map<String, Value>>>);
-
-/// The keys that the API may hold over a file.
-pub(super) const HOLDABLE: [&str; 4] = ["paused", "budget", "daily_budget", "hourly_budget"];
-
-impl Held {
-    /// Holds keys over what the file gives for them.
-    pub(super) fn hold(&mut self, given: &Map<String, Value>, changes: &Map<String, Value>) {
-        for (key, is) in changes {
-            let was = given.get(key).cloned().unwrap_or_default();
-            let held = self.0.get_or_insert_default();
-            if *is == was {
-                held.remove(key);
-            } else {
-                held.insert(key.clone(), json!({ "is": is, "was": was }));
-            }
-        }
-        self.0.take_if(|held| held.is_empty());
-    }
-
-    /// None if `held` is empty.
-    fn of(held: Map<String, Value>) -> Self {
-        Self((!held.is_empty()).then(|| Box::new(held)))
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.0.iter().flat_map(|held| held.iter())
-    }
-
-    /// What still holds, now that the file gives something else: a key that it has changed is the
-    /// file's again.
-    #[must_use]
-    pub(super) fn over(&self, given: &Map<String, Value>) -> Self {
-        let stands =
-            |key: &str, held: &Value| held["was"] == given.get(key).cloned().unwrap_or_default();
-        let kept = self.iter().filter(|(key, held)| stands(key, held));
-        Self::of(kept.map(|(key, held)| (key.clone(), held.clone())).collect())
-    }
-
-    /// Whether nothing is held.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// The keys that are held.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.iter().map(|(key, _)| key.as_str())
-    }
-
-    fn patch(&self) -> Map<String, Value> {
-        self.iter().map(|(key, held)| (key.clone(), held["is"].clone())).collect()
-    }
 }
 
 impl Record {
@@ -122,8 +65,7 @@ impl Record {
             Origin::File(path) => Some(path.display().to_string()),
         };
         let (slot, file) = (Value::from(self.slot.map(|slot| slot.0)), Value::from(file));
-        let (is_removed, held) =
-            (self.is_removed, Value::from(self.held.0.as_deref().cloned().unwrap_or_default()));
+        let (is_removed, held) = (self.is_removed, Value::from(self.held.members()));
         let record = format!(
             r#"{{"slot":{slot},"file":{file},"removed":{is_removed},"held":{held},"definition":{given}}}"#
         );

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use pacer_core::store::Kind;
 use runtime::config::Problem;
 
-use super::changes::label;
-
 /// Why a change was not made. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// Nobody has that id.
-    #[error("no {} has the id `{id}`: GET /v1/{}s lists them", label(*kind), label(*kind))]
+    #[error("no {} has the id `{id}`: GET /v1/{}s lists them", kind.label(), kind.label())]
     Unknown {
         /// Of which kind.
         kind: Kind,
@@ -33,7 +31,7 @@ pub enum Refused {
         file: PathBuf,
     },
     /// It exists already.
-    #[error("{} `{id}` exists already, at version {version}: PUT it to change it", label(*kind))]
+    #[error("{} `{id}` exists already, at version {version}: PUT it to change it", kind.label())]
     Exists {
         /// Of which kind.
         kind: Kind,
@@ -43,7 +41,7 @@ pub enum Refused {
         version: u64,
     },
     /// It was removed.
-    #[error("the {} `{id}` was removed: PUT it to bring it back", label(*kind))]
+    #[error("the {} `{id}` was removed: PUT it to bring it back", kind.label())]
     Removed {
         /// Of which kind.
         kind: Kind,
@@ -53,7 +51,7 @@ pub enum Refused {
     /// It is at another version than was named.
     #[error(
         "{} `{id}` is at version {present}, not {given}: read it again and change that",
-        label(*kind)
+        kind.label()
     )]
     Stale {
         /// Of which kind.

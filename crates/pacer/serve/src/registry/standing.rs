@@ -9,15 +9,19 @@ use pacer_core::ledger::{AccountWhy, Spend, Why};
 use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Curve};
 use pacer_core::refusal::Refusal;
-use pacer_core::store::{AuditEntry, AuditKey, Kind};
+use pacer_core::store::{AuditEntry, AuditKey, Kind, Query};
 use units::{Cpm, Currency};
 
-use super::desk::DeskError;
 use super::edits::unknown;
 use super::record::Origin;
 use super::refused::Refused;
 use super::{Inner, Registry, Rules};
-use crate::handle::Delivery;
+use crate::handle::{AskError, Delivery, LedgerQuery, Reply};
+
+/// Campaigns that are asked about at once: a turn takes about a microsecond for each.
+const REFUSALS_MAX: usize = 1_000;
+/// And whose spend is asked for at once, which takes some microseconds for each.
+const DELIVERIES_MAX: usize = 200;
 
 /// Why a campaign does not spend, and how it bids.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,8 +69,8 @@ impl<R: Rules> Registry<R> {
     /// When it is unknown, or the ledger does not answer.
     pub fn why(&self, id: &str) -> Result<CampaignStanding, Refused> {
         let slot = self.inner.slot(id)?;
-        let why = self.inner.desk.why(slot).map_err(|error| unavailable(&error))?;
-        let bidding = self.inner.desk.bidding(slot).map_err(|error| unavailable(&error))?;
+        let why = self.inner.ask_of(slot, LedgerQuery::Why)?;
+        let bidding = self.inner.ask_of(slot, LedgerQuery::Bidding)?;
         let books = self.inner.books();
         let entry = books.campaigns.get(id).ok_or_else(|| unknown(Kind::Campaign, id))?;
         let is_removed = entry.record.is_removed;
@@ -113,13 +117,12 @@ impl<R: Rules> Registry<R> {
             });
             (number, has_seats, theirs.collect::<Vec<_>>())
         };
-        let desk = &self.inner.desk;
-        let asked = || {
-            let seats = record.slot.filter(|_| has_seats);
-            let seats = seats.map(|slot| desk.why(slot)).transpose()?.map(|why| why.refusal);
-            Ok((desk.why_account(number)?, seats, desk.refusals(&slots)?))
-        };
-        let (why, seats, refusals) = asked().map_err(|error: DeskError| unavailable(&error))?;
+        let seats = record.slot.filter(|_| has_seats);
+        let seats = seats.map(|slot| self.inner.ask_of(slot, LedgerQuery::Why)).transpose()?;
+        let seats = seats.map(|why| why.refusal);
+        let why = self.inner.ask_of(number, LedgerQuery::WhyAccount)?;
+        let of = (&slots[..], REFUSALS_MAX);
+        let refusals = self.inner.ledger.ask_of_many(of, LedgerQuery::Refusals)?;
         let mut campaigns = BTreeMap::new();
         for refusal in refusals {
             *campaigns.entry(refusal).or_default() += 1;
@@ -143,7 +146,8 @@ impl<R: Rules> Registry<R> {
             ids.iter().filter_map(slot).collect()
         };
         let of: Vec<Slot> = slots.iter().map(|(_, slot)| *slot).collect();
-        let found = self.inner.desk.deliveries(&of).map_err(|error| unavailable(&error))?;
+        let of = (&of[..], DELIVERIES_MAX);
+        let found = self.inner.ledger.ask_of_many(of, LedgerQuery::Deliveries)?;
         Ok(slots.into_iter().map(|(id, _)| id).zip(found).collect())
     }
 
@@ -163,7 +167,7 @@ impl<R: Rules> Registry<R> {
     ///
     /// When it is unknown, or the ledger does not answer.
     pub fn curve(&self, id: &str) -> Result<Option<Curve>, Refused> {
-        self.inner.desk.curve(self.inner.slot(id)?).map_err(|error| unavailable(&error))
+        self.inner.ask_of(self.inner.slot(id)?, LedgerQuery::Curve)
     }
 
     /// In which currency it spends, where that is known.
@@ -186,20 +190,27 @@ impl<R: Rules> Registry<R> {
         after: Option<AuditKey>,
         most: u32,
     ) -> Result<Vec<(AuditKey, AuditEntry)>, Refused> {
-        self.inner.desk.audit(after, most).map_err(|error| unavailable(&error))
+        Ok(self.inner.ledger.audit(Query::Audit(after, most))?)
     }
 }
 
 impl<R: Rules> Inner<R> {
     pub(super) fn spend(&self, (kind, id): (Kind, &str)) -> Result<Option<Spend>, Refused> {
-        let spend = match kind {
-            Kind::Campaign => self.desk.spend(self.slot(id)?),
+        match kind {
+            Kind::Campaign => self.ask_of(self.slot(id)?, LedgerQuery::Spend),
             Kind::Account => {
                 let number = self.books().number_of(id);
-                self.desk.spend_account(number.ok_or_else(|| unknown(kind, id))?)
+                self.ask_of(number.ok_or_else(|| unknown(kind, id))?, LedgerQuery::SpendAccount)
             }
-        };
-        spend.map_err(|error| unavailable(&error))
+        }
+    }
+
+    fn ask_of<K, T>(
+        &self,
+        of: K,
+        query: impl FnOnce(K, Reply<T>) -> LedgerQuery,
+    ) -> Result<T, Refused> {
+        Ok(self.ledger.ask_of(of, query)?)
     }
 
     fn slot(&self, campaign: &str) -> Result<Slot, Refused> {
@@ -208,6 +219,8 @@ impl<R: Rules> Inner<R> {
     }
 }
 
-fn unavailable(error: &DeskError) -> Refused {
-    Refused::Unavailable(error.to_string())
+impl From<AskError> for Refused {
+    fn from(error: AskError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
 }

@@ -3,23 +3,23 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pacer_core::ledger::{AccountId, AccountWhy, Spend, Why};
+use pacer_core::ledger::{AccountDefinition, AccountWhy, DefinitionError, Notice, Spend, Why};
 use pacer_core::messages::{Epoch, Slot};
 use pacer_core::pacing::{Bidding, Curve};
-use pacer_core::refusal::Refusal;
-use pacer_core::store::{
-    Answer, AuditEntry, AuditKey, Cause, Change, Definition, DefinitionKey, Denied, Found, Kind,
-    LeaseStore as _, Query, Writer,
-};
+use pacer_core::store::{Answer, Cause, Change, Denied, Found, LeaseStore as _, Query, Writer};
 use runtime::config::{Optional, Section};
-use units::{Cpm, Nanos, Round};
+use units::{Cpm, Round};
 
-use super::{AccountFacts, AccountOrder, CampaignOrder, DeskError, LedgerDesk, Rules};
+use super::{AccountFacts, Rules};
 use crate::digest::Digest;
-use crate::handle::Delivery;
+use crate::handle::{CampaignTerms, Defined, Delivery, Handle, LedgerQuery, Reply};
+use crate::shared::{Shared, Waker};
+use crate::zones::Zones;
 use crate::{OpenError, Options, Store};
 
 /// Longer than anything takes: a test fails instead of hanging.
@@ -29,9 +29,9 @@ const EVER: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct Told {
     /// The latest of each account.
-    pub accounts: BTreeMap<u32, AccountOrder>,
+    pub accounts: BTreeMap<u32, AccountDefinition>,
     /// The latest of each campaign.
-    pub campaigns: BTreeMap<Slot, CampaignOrder>,
+    pub campaigns: BTreeMap<Slot, CampaignTerms>,
     /// What is to be said of it.
     pub spends: BTreeMap<Slot, Spend>,
     /// What is to be said of it.
@@ -62,16 +62,27 @@ pub struct Told {
     pub at_once: usize,
     /// Rows of the audit that were read backwards.
     pub audit_read: usize,
+    /// Whether it answers nothing any more.
+    is_over: bool,
 }
 
 /// How many changes there were, and what the last said.
 type Numbered = (u64, Option<Digest>);
 
-/// A store that is waited for, and what a ledger would be told.
+/// A store that is waited for, and what a ledger would be told: a thread answers in the ledger's place.
 #[derive(Debug)]
 pub struct StoreDesk {
-    store: Mutex<(Store, Writer, Numbered)>,
-    told: Mutex<Told>,
+    handle: Handle,
+    told: Arc<Mutex<Told>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread has.
+struct StoreServer {
+    store: Store,
+    writer: Writer,
+    numbered: Numbered,
+    told: Arc<Mutex<Told>>,
 }
 
 impl StoreDesk {
@@ -90,8 +101,26 @@ impl StoreDesk {
         };
         let begun = begun.expect("an epoch begins");
         let writer = Writer { node, epoch: begun.epoch };
-        let numbered = Numbered::default();
-        Ok(Self { store: Mutex::new((store, writer, numbered)), told: Mutex::default() })
+        let (asks, asked) = mpsc::channel();
+        let (shared, waker) = (Shared::new(node, begun.epoch, 0), Waker::default());
+        let handle = Handle { asks, shared, waker, zones: Zones::default() };
+        let told = Arc::<Mutex<Told>>::default();
+        let mut desk =
+            StoreServer { store, writer, numbered: Numbered::default(), told: Arc::clone(&told) };
+        let thread = std::thread::spawn(move || {
+            while let Ok(query) = asked.recv() {
+                if desk.told().is_over {
+                    break;
+                }
+                desk.answer(query);
+            }
+        });
+        Ok(Self { handle, told, thread: Some(thread) })
+    }
+
+    /// By which it is asked.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
     }
 
     /// What the ledger would know.
@@ -99,13 +128,22 @@ impl StoreDesk {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, query: Query) -> Result<Found, DeskError> {
-        let mut held = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        held.0.read(query);
-        match answer(&mut held.0) {
-            Answer::Read(found) => found.map_err(DeskError::Denied),
-            other => Err(DeskError::Unavailable(format!("{other:?}"))),
-        }
+    /// What is said of a campaign.
+    ///
+    /// # Panics
+    /// When nothing is said.
+    pub fn why(&self, slot: Slot) -> Why {
+        self.handle.ask_of(slot, LedgerQuery::Why).expect("it answers")
+    }
+}
+
+impl Drop for StoreDesk {
+    fn drop(&mut self) {
+        self.told().is_over = true;
+        let (reply, _) = mpsc::sync_channel(1);
+        let _woken = self.handle.asks.send(LedgerQuery::NextSlot(reply));
+        // The store is closed then.
+        let _ended = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -120,164 +158,118 @@ fn answer(store: &mut Store) -> Answer {
     }
 }
 
-impl LedgerDesk for StoreDesk {
-    fn change(&self, change: Change) -> Result<(), DeskError> {
+impl StoreServer {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&mut self, query: LedgerQuery) {
+        /// Whoever asked may have given up.
+        fn tell<T>(reply: &Reply<T>, answer: T) {
+            let _heard = reply.send(answer);
+        }
+        let told = Arc::clone(&self.told);
+        let told = || told.lock().unwrap_or_else(PoisonError::into_inner);
+        match query {
+            LedgerQuery::Define(accounts, campaigns, reply) => {
+                if !told().is_deaf {
+                    tell(&reply, told().define(accounts, campaigns));
+                }
+            }
+            LedgerQuery::Change(change, digest, reply) => {
+                if !told().is_lost {
+                    self.change(change, digest, &reply);
+                }
+            }
+            LedgerQuery::Read(query, reply) => {
+                let is_backwards = matches!(query, Query::AuditBefore(..));
+                self.store.read(query);
+                let Answer::Read(found) = answer(&mut self.store) else { return };
+                if let (true, Ok(Found::Audit(found))) = (is_backwards, &found) {
+                    told().audit_read += found.len();
+                }
+                tell(&reply, found);
+            }
+            LedgerQuery::NextSlot(reply) => tell(&reply, Slot(0)),
+            LedgerQuery::Why(slot, reply) => tell(&reply, told().why(slot)),
+            LedgerQuery::WhyAccount(id, reply) => {
+                tell(&reply, told().account_whys.get(&id.0).cloned().unwrap_or_default());
+            }
+            LedgerQuery::Refusals(slots, reply) => {
+                tell(&reply, slots.into_iter().map(|slot| told().why(slot).refusal).collect());
+            }
+            LedgerQuery::Deliveries(slots, reply) => {
+                if !told().is_deaf {
+                    tell(&reply, slots.into_iter().map(|slot| told().delivery(slot)).collect());
+                }
+            }
+            LedgerQuery::Bidding(slot, reply) => tell(&reply, told().biddings.get(&slot).copied()),
+            LedgerQuery::Spend(slot, reply) => tell(&reply, told().spends.get(&slot).cloned()),
+            LedgerQuery::SpendAccount(id, reply) => {
+                tell(&reply, told().account_spends.get(&id.0).cloned());
+            }
+            LedgerQuery::Curve(slot, reply) => tell(&reply, told().curves.get(&slot).cloned()),
+        }
+    }
+
+    fn change(&mut self, change: Change, digest: Digest, reply: &Reply<Result<(), Denied>>) {
         if self.told().is_full {
             self.told().refused += 1;
-            return Err(Denied::Failing(Cause::DiskFull).into());
+            let _heard = reply.send(Err(Denied::Failing(Cause::DiskFull)));
+            return;
         }
-        if self.told().is_lost {
-            return Err(DeskError::Unavailable("it is lost".to_owned()));
-        }
-        let mut held = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        let (store, writer, (number, last)) = &mut *held;
-        let digest = Some(Digest::of(&change));
-        *number += u64::from(*last != digest);
-        *last = digest;
-        store.change(*writer, Change { number: *number, ..change });
-        match answer(store) {
-            Answer::Ended(outcome) => match outcome.denied {
-                None => {
-                    let mut told = self.told();
-                    told.changes += 1;
-                    let late = || DeskError::Unavailable("it is late".to_owned());
-                    if told.is_late { Err(late()) } else { Ok(()) }
-                }
-                Some(denied) => Err(denied.into()),
-            },
-            other => Err(DeskError::Unavailable(format!("{other:?}"))),
+        let (number, last) = &mut self.numbered;
+        *number += u64::from(*last != Some(digest));
+        *last = Some(digest);
+        self.store.change(self.writer, Change { number: *number, ..change });
+        let Answer::Ended(outcome) = answer(&mut self.store) else { return };
+        let mut told = self.told();
+        told.changes += u64::from(outcome.denied.is_none());
+        if !told.is_late {
+            let _heard = reply.send(outcome.denied.map_or(Ok(()), Err));
         }
     }
+}
 
+impl Told {
     fn define(
-        &self,
-        accounts: Vec<AccountOrder>,
-        campaigns: Vec<CampaignOrder>,
-    ) -> Result<(), DeskError> {
-        let mut told = self.told();
-        if told.is_deaf {
-            return Err(DeskError::Unavailable("it is deaf".to_owned()));
-        }
-        told.at_once = told.at_once.max(accounts.len() + campaigns.len());
+        &mut self,
+        accounts: Vec<AccountDefinition>,
+        campaigns: Vec<CampaignTerms>,
+    ) -> Defined {
+        self.at_once = self.at_once.max(accounts.len() + campaigns.len());
         for account in accounts {
-            let AccountId(number) = account.id;
-            let newer = |it: &AccountOrder| it.version < account.version;
-            if told.accounts.get(&number).is_none_or(newer) {
-                told.accounts.insert(number, account);
+            let newer = |it: &AccountDefinition| it.version < account.version;
+            if self.accounts.get(&account.id.0).is_none_or(newer) {
+                self.accounts.insert(account.id.0, account);
             }
         }
-        let mut untaken = None;
+        let mut defined = Defined::default();
         for campaign in campaigns {
-            if told.untaken == Some(campaign.definition.slot) {
-                untaken = Some(DeskError::Untaken("it is refused".to_owned()));
+            let (slot, version) = (campaign.definition.slot, campaign.definition.version);
+            if self.untaken == Some(slot) {
+                let refused = Err(DefinitionError::AccountChanged);
+                defined.notices.push(Notice::Campaign(slot, refused));
                 continue;
             }
-            let (slot, version) = (campaign.definition.slot, campaign.definition.version);
-            let newer = |it: &CampaignOrder| it.definition.version < version;
-            if told.campaigns.get(&slot).is_none_or(newer) {
-                told.campaigns.insert(slot, campaign);
+            let newer = |it: &CampaignTerms| it.definition.version < version;
+            if self.campaigns.get(&slot).is_none_or(newer) {
+                self.campaigns.insert(slot, campaign);
             }
         }
-        untaken.map_or(Ok(()), Err)
+        defined
     }
 
-    fn definitions(&self, kind: Kind) -> Result<Vec<(DefinitionKey, Definition)>, DeskError> {
-        match self.read(Query::Definitions(kind))? {
-            Found::Definitions(found) => Ok(found),
-            other => Err(DeskError::Unavailable(format!("{other:?}"))),
-        }
+    fn why(&self, slot: Slot) -> Why {
+        self.whys.get(&slot).cloned().unwrap_or_default()
     }
 
-    fn audit(
-        &self,
-        after: Option<AuditKey>,
-        most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, DeskError> {
-        match self.read(Query::Audit(after, most))? {
-            Found::Audit(found) => Ok(found),
-            other => Err(DeskError::Unavailable(format!("{other:?}"))),
-        }
-    }
-
-    fn audit_before(
-        &self,
-        before: Option<AuditKey>,
-        most: u32,
-    ) -> Result<Vec<(AuditKey, AuditEntry)>, DeskError> {
-        let node = self.store.lock().unwrap_or_else(PoisonError::into_inner).1.node;
-        match self.read(Query::AuditBefore(node, before, most))? {
-            Found::Audit(found) => {
-                self.told().audit_read += found.len();
-                Ok(found)
-            }
-            other => Err(DeskError::Unavailable(format!("{other:?}"))),
-        }
-    }
-
-    fn next_slot(&self) -> Result<Slot, DeskError> {
-        Ok(Slot(0))
-    }
-
-    fn why(&self, slot: Slot) -> Result<Why, DeskError> {
-        let told = self.told();
-        Ok(told.whys.get(&slot).cloned().unwrap_or(Why {
-            refusal: None,
-            levels: None,
-            hour: None,
-            flight_unix_ms: (0, 0),
-            at_shards: Nanos::ZERO,
-            ready: Nanos::ZERO,
-            frozen: Nanos::ZERO,
-            is_store_failing: false,
-        }))
-    }
-
-    fn why_account(&self, id: AccountId) -> Result<AccountWhy, DeskError> {
-        let told = self.told();
-        Ok(told.account_whys.get(&id.0).cloned().unwrap_or(AccountWhy {
-            refusal: None,
-            levels: None,
-            hour: None,
-            at_shards: Nanos::ZERO,
-            ready: Nanos::ZERO,
-            frozen: Nanos::ZERO,
-            is_store_failing: false,
-        }))
-    }
-
-    fn refusals(&self, slots: &[Slot]) -> Result<Vec<Option<Refusal>>, DeskError> {
-        slots.iter().map(|slot| Ok(self.why(*slot)?.refusal)).collect()
-    }
-
-    fn deliveries(&self, slots: &[Slot]) -> Result<Vec<Delivery>, DeskError> {
-        if self.told().is_deaf {
-            return Err(DeskError::Unavailable("it is deaf".to_owned()));
-        }
-        let of = |slot: &Slot| {
-            let (why, spend, curve) = (self.why(*slot)?, self.spend(*slot)?, self.curve(*slot)?);
-            let planned = curve.and_then(|curve| {
-                let past = curve.points.iter().filter(|point| point.spent.is_some());
-                Some((curve.span, past.map(|point| point.target).max()?))
-            });
-            Ok(Delivery::of(&why, spend.as_ref(), planned))
-        };
-        slots.iter().map(of).collect()
-    }
-
-    fn bidding(&self, slot: Slot) -> Result<Option<Bidding>, DeskError> {
-        Ok(self.told().biddings.get(&slot).copied())
-    }
-
-    fn spend_account(&self, id: AccountId) -> Result<Option<Spend>, DeskError> {
-        Ok(self.told().account_spends.get(&id.0).cloned())
-    }
-
-    fn spend(&self, slot: Slot) -> Result<Option<Spend>, DeskError> {
-        Ok(self.told().spends.get(&slot).cloned())
-    }
-
-    fn curve(&self, slot: Slot) -> Result<Option<Curve>, DeskError> {
-        Ok(self.told().curves.get(&slot).cloned())
+    fn delivery(&self, slot: Slot) -> Delivery {
+        let planned = self.curves.get(&slot).and_then(|curve| {
+            let past = curve.points.iter().filter(|point| point.spent.is_some());
+            Some((curve.span, past.map(|point| point.target).max()?))
+        });
+        Delivery::of(&self.why(slot), self.spends.get(&slot), planned)
     }
 }
 

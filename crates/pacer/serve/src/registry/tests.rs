@@ -57,8 +57,7 @@ fn started(folder: &Path, clock: fn() -> u64) -> Result<Started, StartError> {
     let desk = Arc::new(StoreDesk::open(&folder.join("store")).expect("a store"));
     let (told, published) = channel();
     let publish = move |published| drop(told.send(published));
-    let registry =
-        Registry::start(Arc::<StoreDesk>::clone(&desk), &options(folder, clock), publish)?;
+    let registry = Registry::start(desk.handle(), &options(folder, clock), publish)?;
     Ok((registry, desk, published))
 }
 
@@ -91,11 +90,11 @@ impl Fixture {
     }
 
     fn create(&self, kind: Kind, body: Value) -> Answered {
-        self.registry().create(kind, &object(body), None).expect("a definition")
+        self.registry().create(kind, &object(body), &keyed(None)).expect("a definition")
     }
 
     fn edit(&self, id: &str, edit: &Edit) -> Result<Answered, Refused> {
-        self.registry().edit((Kind::Campaign, id), edit, None)
+        self.registry().edit((Kind::Campaign, id), edit, &at(None))
     }
 
     fn view(&self, id: &str) -> Value {
@@ -111,6 +110,16 @@ impl Fixture {
             }
         }
     }
+}
+
+/// With a key, if one is given.
+fn keyed(key: Option<&str>) -> ChangeOptions<'_> {
+    ChangeOptions { key, ..ChangeOptions::default() }
+}
+
+/// At a version, if one is given.
+fn at(expected: Option<u64>) -> ChangeOptions<'static> {
+    ChangeOptions { expected, ..ChangeOptions::default() }
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {

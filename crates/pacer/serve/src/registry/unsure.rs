@@ -9,9 +9,9 @@ use pacer_core::store::{Denied, Kind};
 use tracing::{error, info, warn};
 
 use super::changes::{self, Becomes, Step, Unkept};
-use super::desk::DeskError;
 use super::refused::Refused;
 use super::{Changing, Inner, Rules};
+use crate::AskError;
 
 /// Steps that may be kept, or not.
 pub(super) struct Unsure<R> {
@@ -29,10 +29,10 @@ impl<R: Rules> Inner<R> {
     ) -> Result<(), Refused> {
         let at_unix_ms = (self.clock)();
         let kept = self.keep(changing, Unsure { steps, at_unix_ms });
-        let told = changing.owed.tell(&self.books, &*self.desk);
+        let told = changing.owed.tell(&self.books, &self.ledger);
         self.bell.ring();
         kept.map_err(|Unkept { part, error }| {
-            if matches!(error, DeskError::Unavailable(_)) {
+            if matches!(error, AskError::Over | AskError::Late) {
                 warn!(%error, "whether a change is kept is not known: it is asked for again");
                 changing.unsure = Some(Unsure { steps: part, at_unix_ms });
             }
@@ -41,7 +41,7 @@ impl<R: Rules> Inner<R> {
         told.map_err(|error| {
             error!(%error, "the ledger is not told of a change that is kept");
             Refused::Unavailable(match error {
-                DeskError::Untaken(_) => format!("it is kept, but {error}"),
+                AskError::Untaken(_) => format!("it is kept, but {error}"),
                 error => format!("it is kept, and holds once the ledger is told: {error}"),
             })
         })
@@ -67,7 +67,7 @@ impl<R: Rules> Inner<R> {
             }
         }
         // What it cannot be told now is told with the change that is to come.
-        let _told = changing.owed.tell(&self.books, &*self.desk);
+        let _told = changing.owed.tell(&self.books, &self.ledger);
         self.bell.ring();
         Ok(())
     }
@@ -84,7 +84,7 @@ impl<R: Rules> Inner<R> {
             };
             record.filter(|record| !record.is_removed).cloned()
         };
-        changes::keep(&*self.desk, steps, at_unix_ms, before, |part| {
+        changes::keep(&self.ledger, steps, at_unix_ms, before, |part| {
             let mut books = self.books.write().unwrap_or_else(PoisonError::into_inner);
             for step in part {
                 if let Some(keyed) = step.keyed.clone() {
@@ -108,16 +108,16 @@ impl<R: Rules> Inner<R> {
 
 /// Whether steps that are asked for again may be kept all the same: a store that does not take them now
 /// may have taken them before.
-const fn may_be_kept(error: &DeskError) -> bool {
+const fn may_be_kept(error: &AskError) -> bool {
     match error {
-        DeskError::Denied(denied) => matches!(denied, Denied::Busy | Denied::Failing(_)),
-        DeskError::Unavailable(_) | DeskError::Untaken(_) => true,
+        AskError::Denied(denied) => matches!(denied, Denied::Busy | Denied::Failing(_)),
+        AskError::Over | AskError::Late | AskError::Untaken(_) => true,
     }
 }
 
-fn unkept(error: &DeskError) -> Refused {
-    if let DeskError::Denied(Denied::Conflict { key, present }) = error {
-        let (kind, id) = (changes::label(key.kind), &key.id);
+fn unkept(error: &AskError) -> Refused {
+    if let AskError::Denied(Denied::Conflict { key, present }) = error {
+        let (kind, id) = (key.kind.label(), &key.id);
         error!(kind, id, present, "the store keeps another version than is known");
         let message = format!(
             "the store keeps {kind} `{id}` at version {present}, which this process does not know: \

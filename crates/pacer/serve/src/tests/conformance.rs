@@ -5,39 +5,25 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use faults::{FaultDisk, Faults};
-use pacer_core::messages::Epoch;
 use pacer_core::store::conformance::{Subject, check};
-use pacer_core::store::{Answer, Batch, Change, LeaseStore, Query, Writer};
+use pacer_core::store::{Answer, LeaseStore, StoreRequest};
 use tempfile::TempDir;
 
 use super::disk;
 use crate::engine::Engine;
-use crate::tables::Request;
 use crate::{Options, Store};
 
 /// The engine without its thread: what was asked is done when an answer is wanted.
 struct Direct {
     disk: FaultDisk,
     engine: Engine<FaultDisk>,
-    asked: Vec<Request>,
+    asked: Vec<StoreRequest>,
     answers: VecDeque<Answer>,
 }
 
 impl LeaseStore for Direct {
-    fn begin(&mut self, node: u32, least: Epoch) {
-        self.asked.push(Request::Begin(node, least));
-    }
-
-    fn submit(&mut self, writer: Writer, batch: Batch) {
-        self.asked.push(Request::Submit(writer, batch));
-    }
-
-    fn change(&mut self, writer: Writer, change: Change) {
-        self.asked.push(Request::Change(writer, change));
-    }
-
-    fn read(&mut self, query: Query) {
-        self.asked.push(Request::Read(query));
+    fn ask(&mut self, request: StoreRequest) {
+        self.asked.push(request);
     }
 
     fn poll(&mut self) -> Option<Answer> {

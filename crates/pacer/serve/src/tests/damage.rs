@@ -7,8 +7,8 @@ use redb::{Database, TableDefinition};
 use super::{ask, batch, begin, disk, ended, leases};
 use crate::bug::{Bug, plant};
 use crate::engine::Engine;
-use crate::tables::Request;
 use crate::{OpenError, Options, Store};
+use pacer_core::store::StoreRequest;
 
 const FILE: &str = "ledger.redb";
 const PAGE_BYTES: usize = 4_096;
@@ -21,7 +21,7 @@ fn written(is_closed: bool) -> (FaultDisk, Vec<usize>) {
     let mut before = Vec::new();
     for number in 1..=3 {
         before = disk.bytes(FILE).unwrap();
-        let answer = ask(&mut engine, Request::Submit(writer, batch(number, 300)));
+        let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(number, 300)));
         assert_eq!(ended(&answer), Ended::Committed);
     }
     let after = disk.bytes(FILE).unwrap();
@@ -218,7 +218,7 @@ fn a_full_disk_refuses_and_heals() {
     let refused = (1..1_000).find(|number| {
         // Each is larger, until one does not fit.
         let slots = u32::try_from(number * 100).unwrap();
-        let answer = ask(&mut engine, Request::Submit(writer, batch(*number, slots)));
+        let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(*number, slots)));
         let is_committed = ended(&answer) == Ended::Committed;
         committed += u64::from(is_committed);
         !is_committed
@@ -234,7 +234,7 @@ fn a_full_disk_refuses_and_heals() {
     let found = leases(&mut engine).first().map(|(_, value)| *value);
     assert!(found == expected || found == Some(last), "{found:?}");
     let slots = u32::try_from(last * 100).unwrap();
-    let answer = ask(&mut engine, Request::Submit(writer, batch(last, slots)));
+    let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(last, slots)));
     assert_eq!(ended(&answer), Ended::Committed);
     assert_eq!(leases(&mut engine).len(), usize::try_from(slots).unwrap());
 }
@@ -242,7 +242,7 @@ fn a_full_disk_refuses_and_heals() {
 /// A batch that does not fit any more.
 fn fill(disk: &FaultDisk, engine: &mut Engine<FaultDisk>, writer: Writer) {
     disk.set_space(Some(disk.used()));
-    ask(engine, Request::Submit(writer, batch(9, 50_000)));
+    ask(engine, StoreRequest::Submit(writer, batch(9, 50_000)));
     assert_eq!(engine.failing(), Some(Cause::DiskFull));
 }
 
@@ -253,7 +253,7 @@ fn after_a_failed_sync_the_file_is_written_anew_once() {
     let writer = begin(&mut engine);
     let first = disk.inode(FILE);
     disk.set_faults(Faults { sync: 1, ..Faults::default() });
-    let answer = ask(&mut engine, Request::Submit(writer, batch(1, 1)));
+    let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
     assert_eq!((ended(&answer), engine.failing()), (Ended::Unknown, Some(Cause::Disk)));
     disk.set_faults(Faults::default());
     engine.heal();
@@ -274,7 +274,7 @@ fn what_was_written_anew_in_part_takes_no_room() {
         let mut engine = Engine::open(disk.clone()).unwrap();
         let writer = begin(&mut engine);
         disk.set_faults(Faults { sync: 1, ..Faults::default() });
-        ask(&mut engine, Request::Submit(writer, batch(1, 1)));
+        ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
         let used = disk.used();
         disk.set_faults(faults);
         engine.heal();
@@ -298,7 +298,7 @@ fn a_damaged_file_does_not_heal() {
         assert_eq!(engine.failing(), Some(Cause::Damaged));
         disk.put(FILE, &bytes);
     }
-    let answer = ask(&mut engine, Request::Submit(writer, batch(1, 1)));
+    let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
     assert_eq!(ended(&answer), Ended::Refused);
     drop(engine);
     Engine::open(disk).unwrap();

@@ -14,7 +14,7 @@ use super::{ask, batch, disk, granted, key};
 use crate::OpenError;
 use crate::bug::{Bug, plant};
 use crate::engine::Engine;
-use crate::tables::Request;
+use pacer_core::store::StoreRequest;
 
 /// Leases that every batch sets to its number.
 const SHARED: u32 = 40;
@@ -45,20 +45,20 @@ struct Model {
 }
 
 /// A batch or a change by its number; the same each time.
-fn request(writer: Writer, sent: Sent, number: u64) -> Request {
+fn request(writer: Writer, sent: Sent, number: u64) -> StoreRequest {
     let slot = OWN + u32::try_from(number).expect("few");
     match sent {
         Sent::Batch => {
             let mut batch: Batch = batch(number, SHARED);
             batch.leases.push((key(slot), granted(number)));
-            Request::Submit(writer, batch)
+            StoreRequest::Submit(writer, batch)
         }
         Sent::Change => {
             let key = DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() };
             let definition = Definition { version: number, body: vec![7; 3_000] };
             let audit = vec![AuditEntry { at_unix_ms: number, body: vec![8; 100] }];
             let puts = vec![Put { key, expected: None, definition }];
-            Request::Change(writer, Change { number, puts, audit })
+            StoreRequest::Change(writer, Change { number, puts, audit })
         }
     }
 }
@@ -115,7 +115,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 }
 
 fn found(engine: &mut Engine<FaultDisk>, query: Query) -> Result<Found, String> {
-    match ask(engine, Request::Read(query)) {
+    match ask(engine, StoreRequest::Read(query)) {
         Answer::Read(Ok(found)) => Ok(found),
         answer => Err(format!("{answer:?}")),
     }
@@ -147,11 +147,11 @@ fn verify(engine: &mut Engine<FaultDisk>, model: &mut Model) -> Result<(), Strin
     let mut changes: Vec<_> = audit.iter().map(|(key, _)| key.number).collect();
     changes.sort_unstable();
     changes.dedup();
-    let name = DefinitionKey { kind: Kind::Campaign, id: "a".to_owned() };
-    let Found::Definition(definition) = found(engine, Query::Definition(name))? else {
-        return Err("a definition is something else".to_owned());
+    let Found::Definitions(definitions) = found(engine, Query::Definitions(Kind::Campaign))? else {
+        return Err("definitions are something else".to_owned());
     };
-    let version = definition.map_or(0, |definition| definition.version);
+    let definition = definitions.iter().find(|(key, _)| key.id == "a");
+    let version = definition.map_or(0, |(_, definition)| definition.version);
     let latest = changes.last().copied().unwrap_or(0);
     ensure(version == latest, || format!("version {version} of change {latest}"))?;
     agree("change", &mut model.changes, &changes)
@@ -289,7 +289,7 @@ fn begin(
     model: &mut Model,
 ) -> Result<Option<Writer>, String> {
     for _ in 0..50 {
-        let answer = ask(engine, Request::Begin(1, Epoch(1)));
+        let answer = ask(engine, StoreRequest::Begin(1, Epoch(1)));
         if disk.has_stopped() {
             break;
         }

@@ -13,7 +13,7 @@ use units::Nanos;
 use super::{ask, batch, begin, ended, leases};
 use crate::engine::Engine;
 use crate::place::Folder;
-use crate::tables::Request;
+use pacer_core::store::StoreRequest;
 
 const FILE: &str = "ledger.redb";
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -24,13 +24,13 @@ fn open(directory: &Path) -> Engine<Folder> {
 }
 
 fn sums(engine: &mut Engine<Folder>) -> Vec<(SumKey, Spent)> {
-    let answer = ask(engine, Request::Read(Query::Sums(None)));
+    let answer = ask(engine, StoreRequest::Read(Query::Sums(None)));
     let Answer::Read(Ok(Found::Sums(sums))) = answer else { panic!("{answer:?}") };
     sums
 }
 
 fn submit(engine: &mut Engine<Folder>, writer: Writer, batch: Batch) {
-    let answer = ask(engine, Request::Submit(writer, batch));
+    let answer = ask(engine, StoreRequest::Submit(writer, batch));
     assert_eq!(ended(&answer), Ended::Committed, "{answer:?}");
 }
 
@@ -78,7 +78,7 @@ fn a_file_of_the_first_format_is_taken_over() {
 
 /// All that is kept of epochs.
 fn lives(engine: &mut Engine<Folder>) -> Vec<(Writer, Life)> {
-    let answer = ask(engine, Request::Read(Query::Lives(None)));
+    let answer = ask(engine, StoreRequest::Read(Query::Lives(None)));
     let Answer::Read(Ok(Found::Lives(lives))) = answer else { panic!("{answer:?}") };
     lives
 }

@@ -40,7 +40,7 @@ fn check_at(zone: &TimeZone, calendar: &Calendar, unix_ms: u64) {
 fn check(name: &str, chance: &mut Chance) {
     let zones = Zones::default();
     let id = zones.id(name).unwrap();
-    let rules = zones.rules(id).unwrap();
+    let rules = zones.zone(id).unwrap().1;
     for _ in 0..60 {
         let from_ms = FROM_MS + chance.below(TO_MS - FROM_MS);
         let to_ms = from_ms + chance.below(44 * DAY_MS);
@@ -102,7 +102,7 @@ fn every_zone_has_a_calendar_and_is_told_apart() {
         let from_ms = instant("2026-03-01T00:00:00Z");
         let calendar = zones.calendar(id, from_ms, from_ms + 43 * DAY_MS);
         calendar.unwrap_or_else(|error| panic!("{error}"));
-        let rules = zones.rules(id).unwrap();
+        let rules = zones.zone(id).unwrap().1;
         let clocks = zones.clocks(id, from_ms).unwrap();
         for quarter in (0..4 * 24 * 365).step_by(2) {
             let at_ms = from_ms + quarter * QUARTER_MS;
@@ -127,14 +127,9 @@ fn a_day_that_was_skipped_has_no_hours() {
 }
 
 #[test]
-fn an_unknown_zone_is_refused_with_names_like_it() {
-    let refused = |name: &str| Zones::default().id(name).unwrap_err().to_string();
-    let check = |name: &str, want: &str| {
-        assert_eq!(refused(name), format!("unknown time zone `{name}`{want}"));
-    };
-    check("Europe/Berlni", ", did you mean `Europe/Berlin`?");
-    check("Berlin", ", did you mean `Europe/Berlin`?");
-    check("America/NewYork", ", did you mean `America/New_York`?");
-    check("", ": give a name of the IANA database, as `Europe/Berlin`");
-    check("Mars/Olympus_Mons", ": give a name of the IANA database, as `Europe/Berlin`");
+fn an_unknown_zone_is_refused() {
+    for name in ["Europe/Berlni", "", "Mars/Olympus_Mons"] {
+        let refused = Zones::default().id(name);
+        assert!(matches!(&refused, Err(ZoneError::Unknown(of)) if of == name), "{refused:?}");
+    }
 }

@@ -23,7 +23,7 @@ impl Observer {
     ) -> Option<(Slot, [(Level, u64); 6])> {
         let is_spent = |campaign: &CampaignDefinition, (owner, span): Level, used: u64| {
             let (limits, holdback) = match owner {
-                Owner::Campaign(_) => (&campaign.limits, campaign.late_holdback),
+                Owner::Campaign(_) => (&campaign.budget.limits, campaign.budget.late_holdback),
                 Owner::Account(id) => {
                     let account = accounts.iter().find(|account| account.id.0 == id);
                     let account = account.expect("an account is defined");

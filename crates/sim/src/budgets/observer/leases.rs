@@ -320,10 +320,11 @@ impl Leases {
         let is_closed = |it: &&CampaignDefinition| {
             let account = self.accounts.get(&it.account.0);
             let hour = self.places.hour(it.slot, self.unix_ms);
-            it.is_paused
+            let budget = &it.budget;
+            budget.is_paused
                 || account.is_none_or(|account| account.is_paused)
-                || !(it.start_unix_ms..it.end_unix_ms).contains(&self.unix_ms)
-                || !it.daypart.contains(hour.hour_of_week)
+                || !(budget.start_unix_ms..budget.end_unix_ms).contains(&self.unix_ms)
+                || !budget.daypart.contains(hour.hour_of_week)
         };
         self.closed = self.campaigns.values().filter(is_closed).map(|it| it.slot).collect();
     }
@@ -419,7 +420,7 @@ impl Leases {
         for level in self.places.levels(key.slot, key.period) {
             let (owner, span) = level;
             let (limits, holdback) = match owner {
-                Owner::Campaign(_) => (&campaign.limits, campaign.late_holdback),
+                Owner::Campaign(_) => (&campaign.budget.limits, campaign.budget.late_holdback),
                 Owner::Account(id) => {
                     let account = &self.accounts[&id];
                     (&account.limits, account.late_holdback)

@@ -8,7 +8,8 @@ use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::tests::{berlin_autumn, berlin_spring, lord_howe_spring, steady};
 use crate::calendar::{Calendar, QUARTER_MS};
 use crate::ledger::{
-    AccountDefinition, CampaignDefinition, Daypart, Incoming, Limits, Notice, Settings, ZoneId,
+    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Incoming, Limits, Notice,
+    Settings, ZoneId,
 };
 use crate::messages::{Epoch, Grant, Period, Report, Slot, Want};
 use crate::shard::{Moment, Options, Shard};
@@ -116,7 +117,13 @@ pub struct Terms {
 }
 
 pub fn terms(limits: Limits) -> Terms {
-    Terms { account: account(), campaign: CampaignDefinition { limits, ..campaign() } }
+    Terms {
+        account: account(),
+        campaign: CampaignDefinition {
+            budget: CampaignBudget { limits, ..campaign().budget },
+            ..campaign()
+        },
+    }
 }
 
 /// Bids until `unix_ms`, at which an hour begins; then how many shards can reserve at once, before
@@ -185,7 +192,15 @@ fn what_is_not_open_in_that_hour_or_has_no_money_then_gets_nothing_ahead() {
         (u64::MAX, here.with(12), true),
         (u64::MAX, here.with(13), false),
     ] {
-        check(NOON, day(), of(CampaignDefinition { end_unix_ms: flight_end, daypart, ..c }), want);
+        check(
+            NOON,
+            day(),
+            of(CampaignDefinition {
+                budget: CampaignBudget { end_unix_ms: flight_end, daypart, ..c.budget },
+                ..c
+            }),
+            want,
+        );
     }
     // Twenty seconds take more than each limit: what it has left in the next hour.
     let small = usd(300);
@@ -214,8 +229,13 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
     let c = campaign();
     let daypart = Daypart::NEVER.with(10).with(12);
     let plenty = Limits { life: usd(1_000_000), ..Limits::default() };
-    let open =
-        Terms { account: account(), campaign: CampaignDefinition { daypart, limits: plenty, ..c } };
+    let open = Terms {
+        account: account(),
+        campaign: CampaignDefinition {
+            budget: CampaignBudget { daypart, limits: plenty, ..c.budget },
+            ..c
+        },
+    };
     let hour_ms = 4 * QUARTER_MS;
     for is_paused in [true, false] {
         let mut house = House::before(NOON - hour_ms, 20, steady(DAY - 1, 4, 0), open);
@@ -228,7 +248,11 @@ fn what_opens_with_the_hour_is_leased_before_and_granted_with_its_gate() {
         let spent = house.desk.ledger.spend(SLOT).expect("it is known").life.get();
         assert!(house.has_said(NOON) && house.exposure() > spent);
         if is_paused {
-            let paused = CampaignDefinition { version: 2, is_paused, ..open.campaign };
+            let paused = CampaignDefinition {
+                version: 2,
+                budget: CampaignBudget { is_paused, ..open.campaign.budget },
+                ..open.campaign
+            };
             house.desk.step(vec![Incoming::Campaign(paused)]);
             assert_eq!(house.exposure(), spent, "at once");
             continue;
@@ -246,7 +270,11 @@ fn what_is_paused_in_the_last_second_gives_all_of_it_back() {
     house.pass(19_500, &[0, 1]);
     let spent = |house: &House| house.desk.ledger.spend(SLOT).expect("it is known").life.get();
     assert!(house.has_said(NOON) && house.exposure() > spent(&house));
-    let paused = CampaignDefinition { version: 2, is_paused: true, ..plenty.campaign };
+    let paused = CampaignDefinition {
+        version: 2,
+        budget: CampaignBudget { is_paused: true, ..plenty.campaign.budget },
+        ..plenty.campaign
+    };
     house.desk.step(vec![Incoming::Campaign(paused)]);
     house.pass(500, &[0, 1]);
     assert_eq!(house.desk.unix_ms, NOON);
@@ -309,7 +337,10 @@ fn a_start_before_the_hour_for_which_something_is_leased_stays_in_its_own() {
     assert_eq!(desk.ledger.now().unix_ms, unix_ms + 2 * QUARTER_MS - 3_000);
     desk.step(vec![
         Incoming::Account(account()),
-        Incoming::Campaign(CampaignDefinition { limits, ..campaign() }),
+        Incoming::Campaign(CampaignDefinition {
+            budget: CampaignBudget { limits, ..campaign().budget },
+            ..campaign()
+        }),
     ]);
     desk.want(0, SLOT, 10);
     desk.pass(2);
@@ -339,7 +370,11 @@ fn thousands_are_looked_at_one_after_the_other_and_are_all_ready_in_time() {
     let limits = Limits { life: usd(1_000_000), ..Limits::default() };
     let mut inbox = vec![Incoming::Account(account())];
     inbox.extend((0..CAMPAIGNS).map(|slot| {
-        Incoming::Campaign(CampaignDefinition { slot: Slot(slot), limits, ..campaign() })
+        Incoming::Campaign(CampaignDefinition {
+            slot: Slot(slot),
+            budget: CampaignBudget { limits, ..campaign().budget },
+            ..campaign()
+        })
     }));
     let want = |slot| Incoming::Want(0, Want { slot: Slot(slot), amount: PRICE, refused: PRICE });
     desk.unix_ms = NOON + 4 * QUARTER_MS - 8_000;

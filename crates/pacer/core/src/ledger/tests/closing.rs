@@ -3,12 +3,18 @@
 use units::{Currency, Nanos};
 
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
-use crate::ledger::{CampaignDefinition, Incoming, Limits, Settings, Settlement};
+use crate::ledger::{CampaignBudget, CampaignDefinition, Incoming, Limits, Settings, Settlement};
 use crate::messages::{Epoch, Receipt};
 use crate::store::{Ended, Lease, LeaseKey};
 
 fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+    CampaignDefinition {
+        budget: CampaignBudget {
+            limits: Limits { life: usd(amount), ..Limits::default() },
+            ..campaign().budget
+        },
+        ..campaign()
+    }
 }
 
 fn lease(granted: u64, returned: u64, settled: u64) -> Lease {

@@ -10,8 +10,8 @@ use super::refusals::{DAY, SECOND, account, campaign, usd};
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
 use crate::ledger::{
-    AccountDefinition, Bug, CampaignDefinition, Incoming, Ledger, Limits, Notice, Now, Outbox,
-    Settings, Settlement, ZoneId, begin_ms, plant,
+    AccountDefinition, Bug, CampaignBudget, CampaignDefinition, Incoming, Ledger, Limits, Notice,
+    Now, Outbox, Settings, Settlement, ZoneId, plant,
 };
 use crate::messages::{Epoch, Period, Report, Slot, Want};
 use crate::store::{
@@ -38,7 +38,11 @@ fn definitions() -> Vec<Incoming> {
         Incoming::Calendar(ZoneId(0), steady(DAY - 2, 80, 23)),
         Incoming::Account(AccountDefinition { limits, ..account() }),
     ];
-    let campaign = |slot| CampaignDefinition { slot, limits, ..campaign() };
+    let campaign = |slot| CampaignDefinition {
+        slot,
+        budget: CampaignBudget { limits, ..campaign().budget },
+        ..campaign()
+    };
     definitions.extend(SLOTS.map(|slot| Incoming::Campaign(campaign(slot))));
     definitions
 }
@@ -179,7 +183,9 @@ impl Life {
         self.step(SLOTS.map(want).to_vec());
         self.pass(8);
         let now_ms = self.unix_ms;
-        let is_now = |period: Period| (begin_ms(period)..begin_ms(period) + HOUR).contains(&now_ms);
+        let is_now = |period: Period| {
+            (period.start_unix_ms()..period.start_unix_ms() + HOUR).contains(&now_ms)
+        };
         let mut inbox = Vec::new();
         for ((slot, period), (granted, spent)) in &mut self.cells {
             if is_now(*period) && *spent == 0 && 7 <= *granted {
@@ -215,7 +221,8 @@ impl Life {
     fn leap(&mut self, ms: u64) {
         (self.tick, self.unix_ms) = (self.tick + ms * 1_000_000, self.unix_ms + ms);
         let now_ms = self.unix_ms;
-        let over = self.cells.extract_if(.., |(_, period), _| begin_ms(*period) + HOUR <= now_ms);
+        let over =
+            self.cells.extract_if(.., |(_, period), _| period.start_unix_ms() + HOUR <= now_ms);
         let back = over.map(|((slot, period), (granted, spent))| {
             let of_log = self.log.iter().rev().take(8);
             let win = of_log
@@ -261,7 +268,7 @@ impl Life {
     #[track_caller]
     fn check_start(&mut self) {
         let (rows, sums) = Self::stored(&mut self.store);
-        let is_kept = |key: &LeaseKey| self.unix_ms < begin_ms(key.period) + 4 * HOUR;
+        let is_kept = |key: &LeaseKey| self.unix_ms < key.period.start_unix_ms() + 4 * HOUR;
         for win in self.log.iter().filter(|it| is_kept(&it.key)) {
             assert!(rows.iter().any(|(key, _)| *key == win.key), "{:?} has its row", win.key);
         }
@@ -419,7 +426,11 @@ impl Script {
 const LONG_AGO: Period = Period((DAY - 4) * 96);
 
 fn third(limits: Limits) -> Incoming {
-    Incoming::Campaign(CampaignDefinition { slot: Slot(3), limits, ..campaign() })
+    Incoming::Campaign(CampaignDefinition {
+        slot: Slot(3),
+        budget: CampaignBudget { limits, ..campaign().budget },
+        ..campaign()
+    })
 }
 
 fn want(slot: u32) -> Incoming {

@@ -7,8 +7,8 @@ use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
 use crate::ledger::{
-    AccountDefinition, CampaignDefinition, Incoming, Ledger, Limits, Now, Outbox, Settings,
-    Settlement, ZoneId,
+    AccountDefinition, CampaignBudget, CampaignDefinition, Incoming, Ledger, Limits, Now, Outbox,
+    Settings, Settlement, ZoneId,
 };
 use crate::messages::{Epoch, Period, Report, Slot, Want};
 use crate::refusal::Refusal;
@@ -17,7 +17,13 @@ use crate::store::{Ended, Lease, LeaseKey, Spent, Stray, SumKey};
 const ABSURD: u64 = u64::MAX / 2 + 1;
 
 fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+    CampaignDefinition {
+        budget: CampaignBudget {
+            limits: Limits { life: usd(amount), ..Limits::default() },
+            ..campaign().budget
+        },
+        ..campaign()
+    }
 }
 
 fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
@@ -97,7 +103,10 @@ fn what_was_absurd_before_a_start_is_absurd_behind_it() {
 #[test]
 fn absurd_bids_stop_nobody() {
     for limits in [Limits::default(), Limits { life: usd(u64::MAX - 1), ..Limits::default() }] {
-        let definition = CampaignDefinition { limits, ..campaign() };
+        let definition = CampaignDefinition {
+            budget: CampaignBudget { limits, ..campaign().budget },
+            ..campaign()
+        };
         let mut desk = Desk::defined(2, account(), definition);
         desk.step(vec![Incoming::Campaign(CampaignDefinition { slot: Slot(1), ..definition })]);
         for round in 0..20 {
@@ -244,7 +253,11 @@ fn a_win_that_the_log_takes_for_one_in_time_is_spent_once() {
             desk.report(0, SLOT, [back, 0, 10, 0]);
             assert_eq!(desk.ledger.spend(SLOT).unwrap().life, Nanos::new(10));
             // All else comes back, and whatever is spent of it is spent beside.
-            let paused = CampaignDefinition { version: 2, is_paused: true, ..life(100) };
+            let paused = CampaignDefinition {
+                version: 2,
+                budget: CampaignBudget { is_paused: true, ..life(100).budget },
+                ..life(100)
+            };
             let then = desk.granted(0, SLOT);
             let again = if is_granted_again { 4 } else { 0 };
             desk.step(vec![Incoming::Campaign(paused), settlement(2, key, [again, 0, 0])]);
@@ -410,7 +423,10 @@ fn a_clock_that_was_wrong_once_is_not_followed_for_ever() {
 #[test]
 fn a_clock_that_goes_forward_makes_no_win_late_that_is_not() {
     let day = CampaignDefinition {
-        limits: Limits { day: usd(1_000), ..Limits::default() },
+        budget: CampaignBudget {
+            limits: Limits { day: usd(1_000), ..Limits::default() },
+            ..campaign().budget
+        },
         ..campaign()
     };
     let mut desk = Desk::defined(1, account(), day);
@@ -466,7 +482,10 @@ fn an_hour_of_which_the_calendar_says_nothing_counts_as_one_of_today() {
         vec![
             Incoming::Calendar(ZoneId(0), calendar),
             Incoming::Account(account()),
-            Incoming::Campaign(CampaignDefinition { limits, ..campaign() }),
+            Incoming::Campaign(CampaignDefinition {
+                budget: CampaignBudget { limits, ..campaign().budget },
+                ..campaign()
+            }),
             Incoming::Replayed,
         ],
         &mut outbox,

@@ -5,14 +5,22 @@ use std::collections::BTreeMap;
 use units::Nanos;
 
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
-use crate::ledger::{AccountDefinition, CampaignDefinition, Incoming, Limits, Settings};
+use crate::ledger::{
+    AccountDefinition, CampaignBudget, CampaignDefinition, Incoming, Limits, Settings,
+};
 use crate::messages::{Epoch, Period};
 use crate::store::{Ended, Lease, LeaseKey, Life, Writer};
 
 const HORIZON_S: u64 = 900;
 
 fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+    CampaignDefinition {
+        budget: CampaignBudget {
+            limits: Limits { life: usd(amount), ..Limits::default() },
+            ..campaign().budget
+        },
+        ..campaign()
+    }
 }
 
 fn granted(epoch: u32, period: Period, amount: u64) -> (LeaseKey, Lease) {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use units::Nanos;
 
-use crate::ledger::campaign::is_want_of_money;
 use crate::messages::{Gate, Grant, Period, Report, Slot, Want};
 
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +72,7 @@ impl PlainShard {
     pub fn reserve(&mut self, slot: Slot, amount: u64, at: (u64, u64), expires_at: u64) -> bool {
         let (now, quarter) = at;
         let Some(gate) = self.gates.get(&slot).copied() else { return false };
-        if gate.closed.is_some_and(|reason| !is_want_of_money(reason)) {
+        if gate.closed.is_some_and(|reason| !reason.is_out_of_budget()) {
             return false;
         }
         let of_slot = self.cells.range_mut((slot, Period(0))..=(slot, Period(u32::MAX)));

@@ -5,8 +5,9 @@ use units::{Currency, Nanos, Ppm, Tick};
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, DefinitionError, Holdback, Incoming,
-    Ledger, Limits, Money, Notice, Now, Outbox, SLOTS_MAX, Settings, Settlement, Taken, ZoneId,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
+    Holdback, Incoming, Ledger, Limits, Money, Notice, Now, Outbox, SLOTS_MAX, Settings,
+    Settlement, Taken, ZoneId,
 };
 use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
 use crate::refusal::Refusal;
@@ -38,12 +39,14 @@ pub fn campaign() -> CampaignDefinition {
         slot: SLOT,
         version: 1,
         account: AccountId(0),
-        limits: Limits::default(),
-        start_unix_ms: 0,
-        end_unix_ms: u64::MAX,
-        daypart: Daypart::ALWAYS,
-        late_holdback: Holdback::default(),
-        is_paused: false,
+        budget: CampaignBudget {
+            limits: Limits::default(),
+            start_unix_ms: 0,
+            end_unix_ms: u64::MAX,
+            daypart: Daypart::ALWAYS,
+            late_holdback: Holdback::default(),
+            is_paused: false,
+        },
     }
 }
 
@@ -250,12 +253,22 @@ fn refusals_in_order_of_precedence() {
     let hour = Limits { hour: usd(10), ..Limits::default() };
     let all = Limits { life: usd(10), day: usd(10), hour: usd(10) };
     let day_and_hour = Limits { life: None, ..all };
-    let paused = CampaignDefinition { is_paused: true, ..c };
-    let over = CampaignDefinition { end_unix_ms: noon, ..c };
-    let coming = CampaignDefinition { start_unix_ms: noon + 4 * QUARTER_MS, ..c };
-    let mornings = CampaignDefinition { daypart: Daypart::NEVER.with(11).with(13), ..c };
-    let at_noon = CampaignDefinition { daypart: Daypart::NEVER.with(12), ..c };
-    let never = CampaignDefinition { daypart: Daypart::NEVER, ..c };
+    let paused = CampaignDefinition { budget: CampaignBudget { is_paused: true, ..c.budget }, ..c };
+    let over = CampaignDefinition { budget: CampaignBudget { end_unix_ms: noon, ..c.budget }, ..c };
+    let coming = CampaignDefinition {
+        budget: CampaignBudget { start_unix_ms: noon + 4 * QUARTER_MS, ..c.budget },
+        ..c
+    };
+    let mornings = CampaignDefinition {
+        budget: CampaignBudget { daypart: Daypart::NEVER.with(11).with(13), ..c.budget },
+        ..c
+    };
+    let at_noon = CampaignDefinition {
+        budget: CampaignBudget { daypart: Daypart::NEVER.with(12), ..c.budget },
+        ..c
+    };
+    let never =
+        CampaignDefinition { budget: CampaignBudget { daypart: Daypart::NEVER, ..c.budget }, ..c };
     check(a, c, None);
     check(a, paused, Some(Paused));
     check(AccountDefinition { is_paused: true, ..a }, c, Some(Paused));
@@ -269,28 +282,58 @@ fn refusals_in_order_of_precedence() {
             it if it.day.is_some() => DayExhausted,
             _ => HourExhausted,
         };
-        check(a, CampaignDefinition { limits: limited, ..c }, Some(want));
+        check(
+            a,
+            CampaignDefinition { budget: CampaignBudget { limits: limited, ..c.budget }, ..c },
+            Some(want),
+        );
         check(AccountDefinition { limits: limited, ..a }, c, Some(want));
     }
     // Of two that hold the first is told.
-    check(a, CampaignDefinition { is_paused: true, ..over }, Some(Paused));
-    check(a, CampaignDefinition { end_unix_ms: noon, ..never }, Some(OutOfFlight));
-    check(a, CampaignDefinition { limits: all, ..never }, Some(OutOfDaypart));
-    check(a, CampaignDefinition { limits: all, ..c }, Some(BudgetExhausted));
     check(
-        AccountDefinition { limits: life, ..a },
-        CampaignDefinition { limits: day, ..c },
+        a,
+        CampaignDefinition { budget: CampaignBudget { is_paused: true, ..over.budget }, ..over },
+        Some(Paused),
+    );
+    check(
+        a,
+        CampaignDefinition {
+            budget: CampaignBudget { end_unix_ms: noon, ..never.budget },
+            ..never
+        },
+        Some(OutOfFlight),
+    );
+    check(
+        a,
+        CampaignDefinition { budget: CampaignBudget { limits: all, ..never.budget }, ..never },
+        Some(OutOfDaypart),
+    );
+    check(
+        a,
+        CampaignDefinition { budget: CampaignBudget { limits: all, ..c.budget }, ..c },
         Some(BudgetExhausted),
     );
-    check(a, CampaignDefinition { limits: day_and_hour, ..c }, Some(DayExhausted));
+    check(
+        AccountDefinition { limits: life, ..a },
+        CampaignDefinition { budget: CampaignBudget { limits: day, ..c.budget }, ..c },
+        Some(BudgetExhausted),
+    );
+    check(
+        a,
+        CampaignDefinition { budget: CampaignBudget { limits: day_and_hour, ..c.budget }, ..c },
+        Some(DayExhausted),
+    );
     check(
         AccountDefinition { limits: day, ..a },
-        CampaignDefinition { limits: hour, ..c },
+        CampaignDefinition { budget: CampaignBudget { limits: hour, ..c.budget }, ..c },
         Some(DayExhausted),
     );
     check(
         a,
-        CampaignDefinition { limits: Limits { life: usd(0), ..life }, ..c },
+        CampaignDefinition {
+            budget: CampaignBudget { limits: Limits { life: usd(0), ..life }, ..c.budget },
+            ..c
+        },
         Some(BudgetExhausted),
     );
 }
@@ -367,11 +410,17 @@ fn a_definition_that_cannot_hold_is_refused_and_changes_nothing() {
     ];
     let back = Holdback::Amount(Money { amount: Nanos::new(1), currency: eur });
     let campaigns = [
-        (CampaignDefinition { limits: euros, ..c }, mixed),
-        (CampaignDefinition { late_holdback: back, ..c }, mixed),
+        (CampaignDefinition { budget: CampaignBudget { limits: euros, ..c.budget }, ..c }, mixed),
+        (
+            CampaignDefinition { budget: CampaignBudget { late_holdback: back, ..c.budget }, ..c },
+            mixed,
+        ),
         (CampaignDefinition { account: AccountId(7), ..c }, Err(DefinitionError::AccountChanged)),
         (
-            CampaignDefinition { start_unix_ms: 5, end_unix_ms: 5, ..c },
+            CampaignDefinition {
+                budget: CampaignBudget { start_unix_ms: 5, end_unix_ms: 5, ..c.budget },
+                ..c
+            },
             Err(DefinitionError::EndBeforeStart),
         ),
         (
@@ -405,7 +454,10 @@ fn a_campaign_that_waits_for_its_account_is_refused_in_another_currency() {
     let eur = Currency::parse("EUR").unwrap();
     let mut desk = Desk::new(1);
     let limits = Limits { life: usd(5), ..Limits::default() };
-    desk.step(vec![Incoming::Campaign(CampaignDefinition { limits, ..campaign() })]);
+    desk.step(vec![Incoming::Campaign(CampaignDefinition {
+        budget: CampaignBudget { limits, ..campaign().budget },
+        ..campaign()
+    })]);
     desk.notices.clear();
     desk.step(vec![Incoming::Account(AccountDefinition { currency: eur, ..account() })]);
     let mixed = DefinitionError::MixedCurrency { given: Currency::USD, account: eur };

@@ -7,7 +7,7 @@ use crate::ledger::book::{Book, Part};
 use crate::ledger::campaign::Campaign;
 use crate::ledger::folding::Closed;
 use crate::ledger::tally::HourSum;
-use crate::ledger::{CampaignDefinition, Incoming, Limits};
+use crate::ledger::{CampaignBudget, CampaignDefinition, Incoming, Limits};
 use crate::messages::{Slot, Want};
 
 const CAMPAIGNS: u32 = 100_000;
@@ -17,7 +17,11 @@ fn many(count: u32) -> Desk {
     let mut desk = Desk::new(1);
     let mut inbox = vec![Incoming::Account(account())];
     inbox.extend((0..count).map(|slot| {
-        Incoming::Campaign(CampaignDefinition { slot: Slot(slot), limits, ..campaign() })
+        Incoming::Campaign(CampaignDefinition {
+            slot: Slot(slot),
+            budget: CampaignBudget { limits, ..campaign().budget },
+            ..campaign()
+        })
     }));
     desk.step(inbox);
     desk

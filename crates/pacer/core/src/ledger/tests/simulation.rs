@@ -14,8 +14,8 @@ use super::plain::{PlainShard, Reservation};
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Incoming, Ledger, Limits,
-    Money, Now, Outbox, Owner, Settings, Settlement, Span, ZoneId,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming,
+    Ledger, Limits, Money, Now, Outbox, Owner, Settings, Settlement, Span, ZoneId,
 };
 use crate::messages::{Epoch, Slot};
 use crate::store::{Batch, Ended, Lease, LeaseKey, Life, Writer};
@@ -143,12 +143,14 @@ impl World {
             slot: Slot(slot),
             version: 1,
             account: AccountId(slot % 2),
-            limits,
-            start_unix_ms: 0,
-            end_unix_ms: u64::MAX,
-            daypart: Daypart::ALWAYS,
-            late_holdback,
-            is_paused: false,
+            budget: CampaignBudget {
+                limits,
+                start_unix_ms: 0,
+                end_unix_ms: u64::MAX,
+                daypart: Daypart::ALWAYS,
+                late_holdback,
+                is_paused: false,
+            },
         };
         let tenth = Holdback::Share(Ppm::new(100_000).expect("a share"));
         let campaigns = vec![
@@ -375,7 +377,7 @@ impl World {
         };
         let which = self.dice.below(u64::from(CAMPAIGNS) + 2) as usize;
         let (limits, version) = match self.campaigns.get_mut(which) {
-            Some(campaign) => (&mut campaign.limits, &mut campaign.version),
+            Some(campaign) => (&mut campaign.budget.limits, &mut campaign.version),
             None => {
                 let account = &mut self.accounts[which - CAMPAIGNS as usize];
                 (&mut account.limits, &mut account.version)

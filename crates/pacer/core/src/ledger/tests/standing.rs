@@ -5,8 +5,8 @@ use units::Nanos;
 use super::refusals::{Desk, SLOT, account, campaign, usd};
 use crate::calendar::QUARTER_MS;
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignDefinition, Holdback, Incoming, Limits, Owner, Settings,
-    Span,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Holdback, Incoming, Limits,
+    Owner, Settings, Span,
 };
 use crate::messages::{Epoch, Slot};
 use crate::refusal::Refusal;
@@ -18,7 +18,10 @@ const OTHER: Slot = Slot(1);
 /// An account with these limits and two campaigns; `of_campaigns` limits the day of each.
 fn desk(limits: Limits, of_campaigns: u64) -> Desk {
     let limited = Limits { day: usd(of_campaigns), ..Limits::default() };
-    let first = CampaignDefinition { limits: limited, ..campaign() };
+    let first = CampaignDefinition {
+        budget: CampaignBudget { limits: limited, ..campaign().budget },
+        ..campaign()
+    };
     let mut desk = Desk::defined(2, AccountDefinition { limits, ..account() }, first);
     let second = CampaignDefinition { slot: OTHER, ..first };
     desk.step(vec![Incoming::Campaign(second)]);
@@ -140,8 +143,11 @@ fn why_an_account_does_not_spend() {
 fn holdbacks_are_of_campaigns() {
     let limits = Limits { life: usd(100), ..Limits::default() };
     let kept = CampaignDefinition {
-        limits,
-        late_holdback: Holdback::Amount(usd(10).expect("an amount")),
+        budget: CampaignBudget {
+            limits,
+            late_holdback: Holdback::Amount(usd(10).expect("an amount")),
+            ..campaign().budget
+        },
         ..campaign()
     };
     let desk = Desk::defined(1, AccountDefinition { limits, ..account() }, kept);

@@ -8,15 +8,21 @@ use super::simulation::{Chances, simulate};
 use crate::calendar::tests::{berlin_autumn, berlin_spring};
 use crate::calendar::{Calendar, QUARTER_MS};
 use crate::ledger::{
-    AccountDefinition, CampaignDefinition, Daypart, Holdback, Incoming, Limits, Money, Notice,
-    Settings, Settlement, Span, Taken, ZoneId,
+    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming, Limits,
+    Money, Notice, Settings, Settlement, Span, Taken, ZoneId,
 };
 use crate::messages::{Epoch, Period, Report, Slot};
 use crate::refusal::Refusal;
 use crate::store::{Ended, Lease, LeaseKey};
 
 fn life(amount: u64) -> CampaignDefinition {
-    CampaignDefinition { limits: Limits { life: usd(amount), ..Limits::default() }, ..campaign() }
+    CampaignDefinition {
+        budget: CampaignBudget {
+            limits: Limits { life: usd(amount), ..Limits::default() },
+            ..campaign().budget
+        },
+        ..campaign()
+    }
 }
 
 fn lease(granted: u64, returned: u64, settled: u64) -> Lease {
@@ -53,7 +59,10 @@ fn day_in(calendar: Calendar, by_hour: u64) -> (usize, u64) {
     desk.step(vec![
         Incoming::Calendar(ZoneId(1), calendar),
         Incoming::Account(AccountDefinition { zone: ZoneId(1), ..account() }),
-        Incoming::Campaign(CampaignDefinition { limits, ..campaign() }),
+        Incoming::Campaign(CampaignDefinition {
+            budget: CampaignBudget { limits, ..campaign().budget },
+            ..campaign()
+        }),
     ]);
     for hour in &hours {
         desk.unix_ms = hour.start_unix_ms;
@@ -83,7 +92,11 @@ fn a_day_is_as_long_as_clocks_make_it() {
 #[test]
 fn a_new_hour_and_a_new_day_begin_anew_and_what_was_left_comes_back() {
     let limits = Limits { life: usd(1_000), day: usd(60), hour: usd(40) };
-    let mut desk = Desk::defined(1, account(), CampaignDefinition { limits, ..campaign() });
+    let mut desk = Desk::defined(
+        1,
+        account(),
+        CampaignDefinition { budget: CampaignBudget { limits, ..campaign().budget }, ..campaign() },
+    );
     desk.want(0, SLOT, 40);
     desk.pass(3);
     assert_eq!(desk.granted(0, SLOT), 40);
@@ -154,8 +167,14 @@ fn an_hour_that_a_clock_makes_longer_is_granted_as_long_as_shards_remember_it() 
 fn gates_open_and_close_with_flight_and_daypart() {
     let noon = u64::from(DAY) * 96 * QUARTER_MS + 48 * QUARTER_MS;
     let hours = Daypart::NEVER.with(13).with(15);
-    let flight =
-        CampaignDefinition { daypart: hours, end_unix_ms: noon + 14 * QUARTER_MS, ..campaign() };
+    let flight = CampaignDefinition {
+        budget: CampaignBudget {
+            daypart: hours,
+            end_unix_ms: noon + 14 * QUARTER_MS,
+            ..campaign().budget
+        },
+        ..campaign()
+    };
     let mut desk = Desk::defined(1, account(), flight);
     for (quarters, want) in [
         (2, Some(Refusal::OutOfDaypart)),
@@ -232,8 +251,11 @@ fn late_wins_and_overprices_reduce_what_is_granted_and_the_holdback_pays_first()
         (share, 30, 20, 900),
         (share, 100, 50, 850),
     ] {
-        let of_campaign = CampaignDefinition { late_holdback, ..life(1_000) };
-        let limits = of_campaign.limits;
+        let of_campaign = CampaignDefinition {
+            budget: CampaignBudget { late_holdback, ..life(1_000).budget },
+            ..life(1_000)
+        };
+        let limits = of_campaign.budget.limits;
         let of_account = AccountDefinition { limits, late_holdback, ..account() };
         // The one or the other limit keeps back what it keeps back: a seat has its account's alone.
         for (account, campaign) in [(account(), of_campaign), (of_account, campaign())] {
@@ -417,7 +439,7 @@ fn a_refused_batch_leaves_nothing_behind() {
     assert_eq!(desk.ledger.stats().refused, 1);
     desk.step(vec![Incoming::Campaign(CampaignDefinition {
         version: 2,
-        is_paused: true,
+        budget: CampaignBudget { is_paused: true, ..life(100).budget },
         ..life(100)
     })]);
     desk.pass(2);
@@ -535,7 +557,7 @@ fn a_paused_campaign_gives_everything_back() {
     desk.pass(2);
     desk.step(vec![Incoming::Campaign(CampaignDefinition {
         version: 2,
-        is_paused: true,
+        budget: CampaignBudget { is_paused: true, ..life(1_000).budget },
         ..life(1_000)
     })]);
     let granted = desk.granted(0, SLOT);

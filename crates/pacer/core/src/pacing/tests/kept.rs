@@ -180,7 +180,12 @@ fn by_other_terms_a_campaign_begins_anew_with_what_was_learned_of_its_traffic() 
     // Another version and another budget are other terms of the ledger, not of the strategy.
     check("UTC", campaign(0, 9, MONTH), learned.clone(), [true, true]);
     check("UTC", longer, learned.clone(), [false, true]);
-    check("UTC", CampaignDefinition { daypart: mornings, ..same }, learned.clone(), [false, true]);
+    check(
+        "UTC",
+        CampaignDefinition { budget: CampaignBudget { daypart: mornings, ..same.budget }, ..same },
+        learned.clone(),
+        [false, true],
+    );
     check("UTC", same, Pacing { ahead: 0.1, ..learned.clone() }, [false, true]);
     check("UTC", same, Pacing { settings: other, ..learned.clone() }, [false, true]);
     check("UTC", same, Pacing { forecast: Expected::Uniform, ..learned.clone() }, [false, false]);

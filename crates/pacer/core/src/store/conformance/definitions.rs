@@ -38,10 +38,12 @@ fn text(bytes: Vec<u8>) -> String {
 
 /// The version and text of a campaign.
 fn defined<S: Subject>(bench: &mut Bench<'_, S>, id: &str) -> Result<(u64, String), String> {
-    match bench.read(&Query::Definition(name(Kind::Campaign, id)))? {
-        Found::Definition(None) => Ok((0, String::new())),
-        Found::Definition(Some(found)) => Ok((found.version, text(found.body))),
-        other => Err(format!("a definition is {other:?}")),
+    match bench.read(&Query::Definitions(Kind::Campaign))? {
+        Found::Definitions(all) => {
+            let found = all.into_iter().find(|(key, _)| key.id == id);
+            Ok(found.map_or_else(Default::default, |(_, it)| (it.version, text(it.body))))
+        }
+        other => Err(format!("definitions are {other:?}")),
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::ledger::{
-    AccountDefinition, AccountId, CampaignDefinition, Daypart, Holdback, Limits, Money, Why,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits,
+    Money, Why,
 };
 use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
 use pacer_core::shard::{Denial, Moment, Options, Shard};
@@ -16,16 +17,17 @@ use pacer_core::token::{Token, TtlClass};
 use runtime::shutdown::Shutdown;
 use units::{Currency, Nanos};
 
+use crate::handle::LedgerQuery;
 use crate::start::Clock;
 use crate::{CampaignTerms, Feed, Handle, LedgerThread, ShardLine, Start, Started};
 
 /// Longer than anything takes.
-pub(super) const EVER: Duration = Duration::from_secs(60);
+pub(crate) const EVER: Duration = Duration::from_secs(60);
 /// How long reservations last.
 const TTL: Duration = Duration::from_millis(300);
 
 /// A process that shares one ledger among shards.
-pub(super) struct Till {
+pub(crate) struct Till {
     pub handle: Handle,
     pub feed: Feed,
     pub thread: Option<LedgerThread>,
@@ -34,7 +36,7 @@ pub(super) struct Till {
 }
 
 /// A shard, and what it was told.
-pub(super) struct FakeShard {
+pub(crate) struct FakeShard {
     pub shard: Shard,
     pub line: ShardLine,
     pub paces: BTreeMap<Slot, Pace>,
@@ -42,7 +44,7 @@ pub(super) struct FakeShard {
     clock: Clock,
 }
 
-pub(super) fn start_in(directory: &Path, shards: u16) -> Start {
+pub(crate) fn start_in(directory: &Path, shards: u16) -> Start {
     start_for(directory, shards, TTL)
 }
 
@@ -64,25 +66,25 @@ fn start_for(directory: &Path, shards: u16, ttl: Duration) -> Start {
 }
 
 impl Till {
-    pub(super) fn open(directory: &Path, shards: u16) -> Self {
+    pub(crate) fn open(directory: &Path, shards: u16) -> Self {
         Self::open_for(directory, shards, TTL)
     }
 
     /// The first life in a directory: the log holds nothing.
-    pub(super) fn first(directory: &Path, shards: u16) -> Self {
+    pub(crate) fn first(directory: &Path, shards: u16) -> Self {
         let till = Self::open(directory, shards);
         till.feed.replayed();
         till
     }
 
     /// With reservations that last so long.
-    pub(super) fn open_for(directory: &Path, shards: u16, ttl: Duration) -> Self {
+    pub(crate) fn open_for(directory: &Path, shards: u16, ttl: Duration) -> Self {
         let start = start_for(directory, shards, ttl);
         let (origin, shutdown) = (start.origin, start.shutdown.clone());
         Self::with((start.start().unwrap(), ttl), origin, shutdown)
     }
 
-    pub(super) fn of(started: Started, origin: Instant, shutdown: Shutdown) -> Self {
+    pub(crate) fn of(started: Started, origin: Instant, shutdown: Shutdown) -> Self {
         Self::with((started, TTL), origin, shutdown)
     }
 
@@ -94,7 +96,7 @@ impl Till {
 
     /// Whatever is to be so will be; meanwhile the shards go on.
     #[track_caller]
-    pub(super) fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
             assert!(begun.elapsed() < EVER, "{what}: {:?}", self.handle.status());
@@ -105,7 +107,7 @@ impl Till {
 
     /// Reserves at a shard, as soon as it is granted so much.
     #[track_caller]
-    pub(super) fn reserve(&mut self, shard: usize, slot: u32, nanos: u64) -> Token {
+    pub(crate) fn reserve(&mut self, shard: usize, slot: u32, nanos: u64) -> Token {
         let mut token = None;
         self.until("rights are granted", |till| {
             token = till.shards[shard].reserve(slot, nanos).ok();
@@ -114,17 +116,20 @@ impl Till {
         token.unwrap()
     }
 
-    pub(super) fn why(&self, slot: u32) -> Why {
-        self.handle.why(Slot(slot)).unwrap()
+    pub(crate) fn why(&self, slot: u32) -> Why {
+        self.handle.ask_of(Slot(slot), LedgerQuery::Why).unwrap()
     }
 
     /// What a campaign has spent.
-    pub(super) fn spent(&self, slot: u32) -> u64 {
-        self.handle.spend(Slot(slot)).unwrap().map_or(0, |spend| spend.life.get())
+    pub(crate) fn spent(&self, slot: u32) -> u64 {
+        self.handle
+            .ask_of(Slot(slot), LedgerQuery::Spend)
+            .unwrap()
+            .map_or(0, |spend| spend.life.get())
     }
 
     /// Defines one campaign of an account, each with a limit for its life.
-    pub(super) fn define(&self, slot: u32, limit: u64) {
+    pub(crate) fn define(&self, slot: u32, limit: u64) {
         let account = self.account(None);
         let defined = self.handle.define(vec![account], vec![campaign(slot, limit)]).unwrap();
         assert_eq!(defined.unpaced, []);
@@ -135,12 +140,12 @@ impl Till {
         assert!(defined.notices.len() == 2 && defined.notices.iter().all(is_taken), "{defined:?}");
     }
 
-    pub(super) fn account(&self, life: Option<u64>) -> AccountDefinition {
+    pub(crate) fn account(&self, life: Option<u64>) -> AccountDefinition {
         AccountDefinition {
             id: AccountId(0),
             version: 1,
             currency: usd(),
-            zone: self.handle.zones().id("Asia/Kathmandu").unwrap(),
+            zone: self.handle.zones.id("Asia/Kathmandu").unwrap(),
             limits: Limits { life: life.map(money), ..Limits::default() },
             late_holdback: Holdback::default(),
             is_paused: false,
@@ -148,38 +153,40 @@ impl Till {
     }
 
     /// Ends the process well: its shards give back what no reservation holds.
-    pub(super) fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.shards.iter_mut().for_each(FakeShard::close);
         self.close();
     }
 
     /// Ends the process well, though its shards say nothing any more.
-    pub(super) fn close(mut self) {
+    pub(crate) fn close(mut self) {
         drop(self.shards);
         self.thread.take().unwrap().close().unwrap();
     }
 }
 
-pub(super) fn usd() -> Currency {
+pub(crate) fn usd() -> Currency {
     Currency::parse("USD").unwrap()
 }
 
-pub(super) fn money(nanos: u64) -> Money {
+pub(crate) fn money(nanos: u64) -> Money {
     Money { amount: Nanos::new(nanos), currency: usd() }
 }
 
 /// A campaign of the account, in flight for ever.
-pub(super) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
+pub(crate) fn campaign(slot: u32, limit: u64) -> CampaignTerms {
     let definition = CampaignDefinition {
         slot: Slot(slot),
         version: 1,
         account: AccountId(0),
-        limits: Limits { life: Some(money(limit)), ..Limits::default() },
-        start_unix_ms: 0,
-        end_unix_ms: 4_000_000_000_000,
-        daypart: Daypart::ALWAYS,
-        late_holdback: Holdback::default(),
-        is_paused: false,
+        budget: CampaignBudget {
+            limits: Limits { life: Some(money(limit)), ..Limits::default() },
+            start_unix_ms: 0,
+            end_unix_ms: 4_000_000_000_000,
+            daypart: Daypart::ALWAYS,
+            late_holdback: Holdback::default(),
+            is_paused: false,
+        },
     };
     CampaignTerms { definition, pacing: None }
 }
@@ -200,7 +207,7 @@ impl FakeShard {
     }
 
     /// What a shard does a few times a second.
-    pub(super) fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         while let Ok(message) = self.line.from_ledger.pop() {
             match message {
                 ToShard::Grant(grant) => self.shard.take(&grant).unwrap(),
@@ -223,7 +230,7 @@ impl FakeShard {
     }
 
     /// Gives back what no reservation holds, and says so.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.turn();
         let receipts = self.shard.close(self.clock.now().tick);
         let reports: Vec<_> = self.shard.report().map(FromShard::Report).collect();
@@ -236,7 +243,7 @@ impl FakeShard {
         }
     }
 
-    pub(super) fn reserve(&mut self, slot: u32, nanos: u64) -> Result<Token, Denial> {
+    pub(crate) fn reserve(&mut self, slot: u32, nanos: u64) -> Result<Token, Denial> {
         let now = self.clock.now();
         let quarter = u32::try_from(now.unix_ms / QUARTER_MS).unwrap();
         let at = Moment { tick: now.tick, quarter };
@@ -244,20 +251,20 @@ impl FakeShard {
     }
 
     /// The win is in the log.
-    pub(super) fn settle(&mut self, token: &Token) {
+    pub(crate) fn settle(&mut self, token: &Token) {
         let claim = self.shard.claim(token, self.clock.now().tick).unwrap();
         self.shard.settle(claim, token.amount());
     }
 
-    pub(super) fn release(&mut self, token: &Token) -> Nanos {
+    pub(crate) fn release(&mut self, token: &Token) -> Nanos {
         self.shard.release(token, self.clock.now().tick).unwrap()
     }
 
-    pub(super) fn reserved(&self, slot: u32) -> u64 {
+    pub(crate) fn reserved(&self, slot: u32) -> u64 {
         self.shard.holdings(Slot(slot)).map(|held| held.reserved.get()).sum()
     }
 
-    pub(super) fn see(&mut self, slot: u32, requests: u64) {
+    pub(crate) fn see(&mut self, slot: u32, requests: u64) {
         let seen = Seen { requests, bids: requests };
         self.line.to_ledger.push(FromShard::Seen(Slot(slot), seen)).unwrap();
     }

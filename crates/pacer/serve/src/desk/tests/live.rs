@@ -4,12 +4,13 @@ use pacer_core::ledger::{Notice, Span};
 use pacer_core::messages::{FromShard, Report, Slot};
 use pacer_core::pacing::{Expected, Pacing, PacingError};
 use pacer_core::refusal::Refusal;
-use pacer_core::store::{AuditEntry, Change, Definition, DefinitionKey, Denied, Kind, Put};
+use pacer_core::store::{AuditEntry, Change, Definition, DefinitionKey, Denied, Kind, Put, Query};
 use pacer_core::strategy::{Pace, Settings};
 use runtime::metrics::Exposition;
 use units::{Currency, Nanos};
 
 use super::fake::{EVER, Till, campaign, money, start_in};
+use crate::handle::LedgerQuery;
 use crate::lines::LINE_MESSAGES_MAX;
 use crate::{AskError, LedgerFault, StartError};
 
@@ -21,7 +22,7 @@ fn money_flows_from_a_definition_to_what_is_spent() {
     till.feed.replayed();
     assert_eq!(till.why(3).refusal, Some(Refusal::Unknown));
     till.define(3, 10_000);
-    assert_eq!(till.handle.next_slot(), Ok(Slot(4)));
+    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Ok(Slot(4)));
     let tokens: Vec<_> = (0..20).map(|at| till.reserve(at % 2, 3, 100)).collect();
     let (won, lost) = tokens.split_at(12);
     for (seq, (at, token)) in (1..).zip(won.iter().enumerate()) {
@@ -38,7 +39,7 @@ fn money_flows_from_a_definition_to_what_is_spent() {
     till.until("it is durable", |till| till.feed.applied_seq() == 12);
     till.feed.reached(40);
     till.until("what settles nothing is passed", |till| till.feed.applied_seq() == 40);
-    let spend = till.handle.spend(Slot(3)).unwrap().unwrap();
+    let spend = till.handle.ask_of(Slot(3), LedgerQuery::Spend).unwrap().unwrap();
     assert_eq!(spend.hours.iter().map(|hour| hour.spent.get()).sum::<u64>(), spend.today.get());
     // All the rest, and not a nano more.
     let mut rest = 0;
@@ -126,10 +127,10 @@ fn definitions_and_their_audit_are_kept() {
     let bodies = |entries: Vec<(_, AuditEntry)>| -> Vec<String> {
         entries.into_iter().map(|(_, entry)| String::from_utf8(entry.body).unwrap()).collect()
     };
-    let all = till.handle.audit(None, 100).unwrap();
+    let all = till.handle.audit(Query::Audit(None, 100)).unwrap();
     let first = all[0].0;
     assert_eq!(bodies(all), ["one", "two", "three"]);
-    assert_eq!(bodies(till.handle.audit(Some(first), 1).unwrap()), ["two"]);
+    assert_eq!(bodies(till.handle.audit(Query::Audit(Some(first), 1)).unwrap()), ["two"]);
     till.close();
 }
 
@@ -158,7 +159,7 @@ fn books_that_do_not_add_up_stop_everything() {
     till.until("the process ends", |till| till.shutdown.is_started());
     till.until("it is over", |till| till.handle.status().is_over);
     assert!(!till.handle.is_ready() && halted.is_set());
-    assert_eq!(till.handle.next_slot(), Err(AskError::Over));
+    assert_eq!(till.handle.ask(LedgerQuery::NextSlot), Err(AskError::Over));
     // Whoever tells it something does not wait for ever, or fail.
     (0..100_000).for_each(|seq| till.feed.reached(seq));
     assert_eq!(till.thread.take().unwrap().close(), Err(LedgerFault::Broken));
@@ -182,7 +183,7 @@ fn a_win_after_the_reservation_ended_is_spent_once_and_stops_nothing() {
         till.until("told", |till| till.spent(0) == 100);
         let mut paused = campaign(0, 1_000);
         paused.definition.version = 2;
-        paused.definition.is_paused = true;
+        paused.definition.budget.is_paused = true;
         till.handle.define(Vec::new(), vec![paused]).unwrap();
         till.until("all else is back", |till| {
             let why = till.why(0);
@@ -204,7 +205,7 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
         Some(Pacing { settings, ahead: 0.0, forecast, is_fixed_price }.into())
     };
     let mut even = campaign(0, 1_000_000_000_000);
-    even.definition.limits.day = Some(money(5_000));
+    even.definition.budget.limits.day = Some(money(5_000));
     even.pacing = pacing(Settings::Even, true);
     let mut refused = campaign(1, 1_000);
     refused.pacing = pacing(Settings::default(), true);
@@ -219,26 +220,32 @@ fn strategies_are_told_to_shards_and_their_curve_to_whoever_asks() {
     till.until("slots end", |till| {
         requests += 1;
         till.shards[0].see(0, requests);
-        let curve = till.handle.curve(Slot(0)).unwrap();
+        let curve = till.handle.ask_of(Slot(0), LedgerQuery::Curve).unwrap();
         points = curve.map_or(0, |curve| {
             assert_eq!((curve.span, curve.strategy), (Span::Day, "even"));
             curve.points.iter().filter(|point| point.spent.is_some()).count()
         });
         points > 0
     });
-    assert_eq!(till.handle.curve(Slot(2)), Ok(None), "it has no strategy");
-    let bidding = till.handle.bidding(Slot(0)).unwrap().expect("it has one");
+    assert_eq!(till.handle.ask_of(Slot(2), LedgerQuery::Curve), Ok(None), "it has no strategy");
+    let bidding = till.handle.ask_of(Slot(0), LedgerQuery::Bidding).unwrap().expect("it has one");
     assert_eq!((bidding.strategy, bidding.is_fixed_price), ("even", true));
-    assert_eq!(till.handle.bidding(Slot(2)), Ok(None));
+    assert_eq!(till.handle.ask_of(Slot(2), LedgerQuery::Bidding), Ok(None));
     // Its day's budget is cut to nothing: it passes all by, until the strategy is taken away.
     even.definition.version = 2;
-    even.definition.limits.day = Some(money(0));
+    even.definition.budget.limits.day = Some(money(0));
     till.handle.define(Vec::new(), vec![even.clone()]).unwrap();
     till.until("all are passed by", |till| till.shards[1].paces[&Slot(0)] == Pace::NONE);
     assert_eq!(till.why(0).refusal, Some(Refusal::DayExhausted));
-    assert_eq!(till.handle.bidding(Slot(0)).unwrap().map(|it| it.pace), Some(Pace::NONE));
+    assert_eq!(
+        till.handle.ask_of(Slot(0), LedgerQuery::Bidding).unwrap().map(|it| it.pace),
+        Some(Pace::NONE)
+    );
     let refusals = [Some(Refusal::DayExhausted), None, Some(Refusal::Unknown)];
-    assert_eq!(till.handle.refusals(&[Slot(0), Slot(2), Slot(9)]), Ok(refusals.to_vec()));
+    assert_eq!(
+        till.handle.ask_of(vec![Slot(0), Slot(2), Slot(9)], LedgerQuery::Refusals),
+        Ok(refusals.to_vec())
+    );
     even.definition.version = 3;
     even.pacing = None;
     till.handle.define(Vec::new(), vec![even]).unwrap();
@@ -278,8 +285,11 @@ fn an_account_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
     let mut till = Till::first(folder.path(), 1);
     let id = till.account(None).id;
-    assert_eq!(till.handle.why_account(id).unwrap().refusal, Some(Refusal::Unknown));
-    assert_eq!(till.handle.spend_account(id), Ok(None));
+    assert_eq!(
+        till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal,
+        Some(Refusal::Unknown)
+    );
+    assert_eq!(till.handle.ask_of(id, LedgerQuery::SpendAccount), Ok(None));
     // More than are asked about at once.
     let campaigns: Vec<_> = (0..2_500).map(|slot| campaign(slot, 1_000)).collect();
     till.handle.define(vec![till.account(None)], campaigns).unwrap();
@@ -288,11 +298,13 @@ fn an_account_as_a_whole() {
         till.shards[0].settle(&token);
         till.feed.settled(seq, &token, super::fake::usd());
     }
-    let spent = |till: &Till| till.handle.spend_account(id).unwrap().map(|it| it.life.get());
+    let spent = |till: &Till| {
+        till.handle.ask_of(id, LedgerQuery::SpendAccount).unwrap().map(|it| it.life.get())
+    };
     till.until("both are counted", |till| spent(till) == Some(200));
-    assert_eq!(till.handle.why_account(id).unwrap().refusal, None);
+    assert_eq!(till.handle.ask_of(id, LedgerQuery::WhyAccount).unwrap().refusal, None);
     let slots: Vec<_> = (0..2_501).map(Slot).collect();
-    let refusals = till.handle.refusals(&slots).unwrap();
+    let refusals = till.handle.ask_of_many((&slots, 1_000), LedgerQuery::Refusals).unwrap();
     assert_eq!(refusals.len(), slots.len());
     let unknown = refusals.iter().position(|it| *it == Some(Refusal::Unknown));
     assert_eq!(unknown, Some(2_500), "in their order");

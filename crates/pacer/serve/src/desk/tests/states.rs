@@ -12,12 +12,13 @@ use pacer_core::strategy::{Pace, Settings};
 use super::failing::open_with;
 use super::fake::{Till, campaign, money, start_in, usd};
 use crate::CampaignTerms;
+use crate::handle::LedgerQuery;
 use crate::states::{FILE_NAME, HEAD_BYTES, ROW_HEAD_BYTES};
 use crate::tests::disk;
 
 fn paced(slot: u32, forecast: Expected) -> CampaignTerms {
     let mut terms = campaign(slot, 1_000_000_000_000);
-    terms.definition.limits.day = Some(money(1_000_000_000));
+    terms.definition.budget.limits.day = Some(money(1_000_000_000));
     let settings = Settings::default();
     terms.pacing = Some(Pacing { settings, ahead: 0.0, forecast, is_fixed_price: false }.into());
     terms
@@ -30,7 +31,7 @@ fn define(till: &Till) {
 }
 
 fn bidding(till: &Till, slot: u32) -> Option<Bidding> {
-    till.handle.bidding(Slot(slot)).unwrap()
+    till.handle.ask_of(Slot(slot), LedgerQuery::Bidding).unwrap()
 }
 
 /// How both bid, told to a shard as well.

@@ -1,52 +1,11 @@
-//! The ledger's thread as the registry tells it of definitions.
+//! What the ledger tells of itself.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pacer_core::ledger::{AccountId, Holdback, Limits};
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
 use runtime::metrics::Exposition;
 
-use super::fake::{Till, campaign, usd};
-use crate::registry::{AccountOrder, CampaignOrder, DeskError, LedgerDesk};
-
-fn account(id: u32, time_zone: &str) -> AccountOrder {
-    AccountOrder {
-        id: AccountId(id),
-        version: 1,
-        currency: usd(),
-        time_zone: time_zone.to_owned(),
-        late_holdback: Holdback::default(),
-        limits: Limits::default(),
-        is_paused: false,
-    }
-}
-
-fn order(slot: u32, account: u32, version: u64) -> CampaignOrder {
-    let mut definition = campaign(slot, 1_000).definition;
-    (definition.account, definition.version) = (AccountId(account), version);
-    CampaignOrder { definition, pacing: None }
-}
-
-#[test]
-fn what_is_refused_holds_up_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let till = Till::first(folder.path(), 1);
-    let desk: &dyn LedgerDesk = &till.handle;
-    // A zone that nobody knows, and accounts that are well.
-    let accounts = vec![account(0, "UTC"), account(1, "Nowhere/At_All"), account(2, "UTC")];
-    let told = desk.define(accounts, vec![order(0, 0, 1)]);
-    assert!(matches!(&told, Err(DeskError::Untaken(_))), "{told:?}");
-    assert_ne!(till.why(0).refusal, Some(Refusal::Unknown));
-    // A campaign stays its account's; those behind it are taken.
-    let told = desk.define(Vec::new(), vec![order(0, 2, 2), order(5, 2, 1)]);
-    assert!(matches!(&told, Err(DeskError::Untaken(_))), "{told:?}");
-    assert_ne!(till.why(5).refusal, Some(Refusal::Unknown));
-    assert_eq!(till.handle.next_slot(), Ok(Slot(6)));
-    assert_eq!(desk.define(Vec::new(), vec![order(0, 0, 3)]), Ok(()));
-    till.close();
-}
+use super::fake::Till;
 
 /// What the alerts ask of the ledger is on the page that is scraped.
 #[test]

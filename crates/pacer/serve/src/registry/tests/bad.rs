@@ -206,7 +206,7 @@ fn definitions_of_the_api() {
     let fixture = Fixture::new(&[("a.toml", ACCOUNT)]);
     let check = |more: Value, want: &[&str]| {
         let body = object(body("x", &more));
-        let refused = fixture.registry().create(Kind::Campaign, &body, None);
+        let refused = fixture.registry().create(Kind::Campaign, &body, &keyed(None));
         let Err(Refused::Invalid(problems)) = refused else { panic!("{more}: {refused:?}") };
         let found: Vec<_> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(found, want, "{more}");

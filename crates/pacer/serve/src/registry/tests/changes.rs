@@ -32,7 +32,7 @@ fn versions_grow_by_one() {
     assert_eq!(edit(Edit::Remove, 7)["id"], "x");
     let removed = Refused::Removed { kind: Kind::Campaign, id: "x".to_owned() };
     assert_eq!(fixture.edit("x", &Edit::Pause(true)), Err(removed.clone()));
-    let again = fixture.registry().create(Kind::Campaign, &of(body("x", &json!({}))), None);
+    let again = fixture.registry().create(Kind::Campaign, &of(body("x", &json!({}))), &keyed(None));
     assert_eq!(again, Err(removed));
     edit(Edit::Replace(of(body("x", &json!({})))), 8);
     assert_eq!(fixture.view("x")["slot"], created.view["slot"], "its number is its own");
@@ -49,7 +49,8 @@ fn what_is_refused() {
     assert_eq!(fixture.registry().spend(Kind::Campaign, "y"), Err(unknown.clone()));
     assert_eq!(fixture.registry().why("y"), Err(unknown.clone()));
     assert_eq!(fixture.registry().curve("y"), Err(unknown));
-    let again = fixture.registry().create(Kind::Campaign, &object(body("x", &json!({}))), None);
+    let again =
+        fixture.registry().create(Kind::Campaign, &object(body("x", &json!({}))), &keyed(None));
     let exists = Refused::Exists { kind: Kind::Campaign, id: "x".to_owned(), version: 1 };
     assert_eq!(again, Err(exists));
     let check = |edit: Edit, want: &str| {
@@ -80,7 +81,7 @@ fn what_is_refused() {
         "account = \"b\": was \"acme\" and does not change: make another campaign",
     );
     let account = |edit: Edit, want: &str| {
-        let refused = fixture.registry().edit((Kind::Account, "acme"), &edit, None);
+        let refused = fixture.registry().edit((Kind::Account, "acme"), &edit, &at(None));
         let Err(Refused::Invalid(problems)) = refused else { panic!("{edit:?}: {refused:?}") };
         assert_eq!(problems[0].to_string(), want, "{edit:?}");
     };
@@ -112,7 +113,7 @@ fn a_limit_below_what_is_spent_is_taken_and_told() {
             "hourly_budget: 0.50 USD is below the 1.00 USD spent in this hour: nothing more will be spent",
         ])
     );
-    let limits = fixture.desk.told().campaigns[&slot].definition.limits;
+    let limits = fixture.desk.told().campaigns[&slot].definition.budget.limits;
     assert_eq!(limits.life.expect("a limit").amount, Nanos::new(6_500_000_000));
 }
 
@@ -124,7 +125,7 @@ fn an_account_s_limit_is_held_beside_what_all_its_campaigns_have_spent() {
     let spend = Spend { currency: Currency::USD, life, today, now, hours: Vec::new() };
     fixture.desk.told().account_spends.insert(0, spend);
     let budgets = Edit::Budgets(object(json!({ "budget": "6.5", "daily_budget": "5" })));
-    let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, None);
+    let answered = fixture.registry().edit((Kind::Account, "acme"), &budgets, &at(None));
     let want = "budget: 6.50 USD is below the 7.00 USD spent in all: nothing more will be spent";
     assert_eq!(answered.expect("it is taken").view["warnings"], json!([want, LATE_WINS]));
 }
@@ -171,7 +172,7 @@ fn one_of_two_changes_of_a_version_holds() {
                     scope.spawn(move || {
                         let budget = json!({ "budget": format!("{round}.{number}1") });
                         let edit = Edit::Budgets(object(budget));
-                        registry.edit((Kind::Campaign, "x"), &edit, Some(round))
+                        registry.edit((Kind::Campaign, "x"), &edit, &at(Some(round)))
                     })
                 })
                 .collect();
@@ -195,7 +196,7 @@ fn one_of_two_changes_of_a_version_holds() {
 fn a_key_is_done_once_also_over_a_restart() {
     let fixture = with_account();
     let create = |fixture: &Fixture, id: &str, key: &str| {
-        fixture.registry().create(Kind::Campaign, &object(body(id, &json!({}))), Some(key))
+        fixture.registry().create(Kind::Campaign, &object(body(id, &json!({}))), &keyed(Some(key)))
     };
     let first = create(&fixture, "x", "k").expect("a campaign");
     fixture.edit("x", &Edit::Pause(true)).expect("a change");
@@ -226,7 +227,7 @@ fn a_start_reads_the_audit_of_a_day_and_a_page() {
             AuditEntry { at_unix_ms, body: body.to_string().into_bytes() }
         };
         let audit = (0..ENTRIES).map(entry).collect();
-        fixture.desk.change(Change { audit, ..Change::default() }).expect("it is kept");
+        fixture.desk.handle().change(Change { audit, ..Change::default() }).expect("it is kept");
     }
     let fixture = fixture.restart(|| NOW_UNIX_MS);
     let read = fixture.desk.told().audit_read;
@@ -297,14 +298,14 @@ fn a_ledger_that_does_not_answer_is_told_later() {
     assert_eq!(fixture.view("x")["version"], 2, "it is kept");
     fixture.desk.told().is_deaf = false;
     fixture.create(Kind::Campaign, body("y", &json!({})));
-    assert!(fixture.desk.told().campaigns[&slot].definition.is_paused);
+    assert!(fixture.desk.told().campaigns[&slot].definition.budget.is_paused);
 }
 
 #[test]
 fn the_audit_has_every_change() {
     let fixture = with_account();
-    let keyed = object(body("x", &json!({})));
-    fixture.registry().create(Kind::Campaign, &keyed, Some("k")).expect("a campaign");
+    let given = object(body("x", &json!({})));
+    fixture.registry().create(Kind::Campaign, &given, &keyed(Some("k"))).expect("a campaign");
     fixture.edit("x", &Edit::Pause(true)).expect("a change");
     fixture.edit("x", &Edit::Budgets(object(json!({ "budget": "1" })))).expect("a change");
     fixture.edit("x", &Edit::Remove).expect("a change");
@@ -342,11 +343,12 @@ fn the_audit_s_pages_are_so_large() {
     for _ in 0..2 {
         let entry = |_| AuditEntry { at_unix_ms: 0, body: vec![b' '; 3 << 20] };
         let audit = (0..3).map(entry).collect();
-        fixture.desk.change(Change { audit, ..Change::default() }).expect("it is kept");
+        fixture.desk.handle().change(Change { audit, ..Change::default() }).expect("it is kept");
         // Another change, or it is the same as the one before.
         let entry = AuditEntry { at_unix_ms: 0, body: vec![b' '; 9 << 20] };
         fixture
             .desk
+            .handle()
             .change(Change { audit: vec![entry], ..Change::default() })
             .expect("it is kept");
     }
@@ -393,18 +395,20 @@ fn bursts_are_published_together() {
     let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
     let ((told, published), (goes_on, held)) = (channel(), channel());
     let options = RegistryOptions { campaigns: None, ..options(folder.path(), || NOW_UNIX_MS) };
-    let registry = Registry::start(desk, &options, move |it: Published<PriceRules>| {
+    let registry = Registry::start(desk.handle(), &options, move |it: Published<PriceRules>| {
         told.send(it).expect("it is looked at");
         held.recv().expect("it goes on");
     });
     let registry = registry.expect("a registry");
     let next = || published.recv_timeout(EVER).expect("it is published");
     assert_eq!(next().number, 1);
-    registry.create(Kind::Account, &object(account_body()), None).expect("an account");
-    registry.create(Kind::Campaign, &object(body("x", &json!({}))), None).expect("a campaign");
+    registry.create(Kind::Account, &object(account_body()), &keyed(None)).expect("an account");
+    registry
+        .create(Kind::Campaign, &object(body("x", &json!({}))), &keyed(None))
+        .expect("a campaign");
     for round in 0..50 {
         let pause = Edit::Pause(round % 2 == 0);
-        registry.edit((Kind::Campaign, "x"), &pause, None).expect("a change");
+        registry.edit((Kind::Campaign, "x"), &pause, &at(None)).expect("a change");
     }
     goes_on.send(()).expect("it is held");
     let all = next();
@@ -421,10 +425,10 @@ fn a_stale_version_is_told_before_a_bad_body() {
     let fixture = with_account();
     fixture.create(Kind::Campaign, body("x", &json!({})));
     let edit = Edit::Budgets(Map::new());
-    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, Some(9));
+    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, &at(Some(9)));
     let id = "x".to_owned();
     assert_eq!(refused, Err(Refused::Stale { kind: Kind::Campaign, id, given: 9, present: 1 }));
-    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, Some(1));
+    let refused = fixture.registry().edit((Kind::Campaign, "x"), &edit, &at(Some(1)));
     assert!(matches!(refused, Err(Refused::Invalid(_))), "{refused:?}");
 }
 
@@ -434,7 +438,7 @@ fn an_account_that_is_paused_closes_its_campaigns() {
     let fixture = with_account();
     fixture.create(Kind::Campaign, body("x", &json!({})));
     fixture.published(|published| published.campaigns.iter().any(|it| it.is_open));
-    let pause = |is| fixture.registry().edit((Kind::Account, "acme"), &Edit::Pause(is), None);
+    let pause = |is| fixture.registry().edit((Kind::Account, "acme"), &Edit::Pause(is), &at(None));
     pause(true).expect("a change");
     fixture.published(|published| published.campaigns.iter().all(|it| !it.is_open));
     pause(false).expect("a change");

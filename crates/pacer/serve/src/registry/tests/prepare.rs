@@ -29,7 +29,7 @@ fn prepared(folder: &TempDir, kept: &[(Kind, &str, Value)]) -> Result<(), StartE
             });
             (key, Definition { version: 1, body: body.to_string().into_bytes() })
         });
-        Ok::<_, DeskError>(found.collect())
+        Ok(found.collect())
     };
     let options = options(folder.path(), || NOW_UNIX_MS);
     Prepared::<PriceRules>::read(&options, definitions).map(drop)
@@ -93,9 +93,9 @@ fn what_is_kept_counts_before_a_ledger_begins() {
     let refused = prepared(&folder, &[(Kind::Account, "acme", kept)]).expect_err("it is there");
     assert!(refused.to_string().contains("is defined through the API already"), "{refused}");
     let options = options(folder.path(), || NOW_UNIX_MS);
-    let silent = |_| Err(DeskError::Unavailable("it is gone".to_owned()));
+    let silent = |_| Err(AskError::Over);
     let refused = Prepared::<PriceRules>::read(&options, silent).map(drop);
-    assert!(matches!(refused, Err(StartError::Desk(_))));
+    assert!(matches!(refused, Err(StartError::Ask(_))));
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn with_account() -> Fixture {
 }
 
 fn create(fixture: &Fixture, id: &str, key: Option<&str>) -> Result<Answered, Refused> {
-    fixture.registry().create(Kind::Campaign, &object(body(id, &json!({}))), key)
+    fixture.registry().create(Kind::Campaign, &object(body(id, &json!({}))), &keyed(key))
 }
 
 #[track_caller]
@@ -116,7 +116,11 @@ fn what_cannot_be_kept_any_more_is_forgotten() {
     let key = DefinitionKey { kind: Kind::Campaign, id: "x".to_owned() };
     let definition = Definition { version: 5, body: b"another's".to_vec() };
     let put = Put { key, expected: Some(0), definition };
-    fixture.desk.change(Change { puts: vec![put], ..Change::default() }).expect("it is kept");
+    fixture
+        .desk
+        .handle()
+        .change(Change { puts: vec![put], ..Change::default() })
+        .expect("it is kept");
     assert_eq!(create(&fixture, "y", None).expect("a campaign").version, 1);
     assert!(fixture.registry().show(Kind::Campaign, "x").is_err());
     // No version was named that could be stale.
@@ -129,11 +133,15 @@ fn what_cannot_be_kept_any_more_is_forgotten() {
 fn a_number_that_two_have_starts_nothing() {
     let fixture = with_account();
     create(&fixture, "x", None).expect("a campaign");
-    let mut kept = fixture.desk.definitions(Kind::Campaign).expect("one");
+    let mut kept = fixture.desk.handle().definitions(Kind::Campaign).expect("one");
     let (key, definition) = kept.pop().expect("one");
     let key = DefinitionKey { id: "y".to_owned(), ..key };
     let put = Put { key, expected: Some(0), definition };
-    fixture.desk.change(Change { puts: vec![put], ..Change::default() }).expect("it is kept");
+    fixture
+        .desk
+        .handle()
+        .change(Change { puts: vec![put], ..Change::default() })
+        .expect("it is kept");
     let Fixture { registry, desk, published, folder } = fixture;
     drop((registry, desk, published));
     let refused = started(folder.path(), || NOW_UNIX_MS).err().expect("it does not start");
@@ -164,14 +172,14 @@ fn one_definition_that_the_ledger_refuses_holds_up_no_other() {
     let why = is_unavailable(fixture.edit("x", &Edit::Pause(true)));
     assert!(why.starts_with("it is kept, but the ledger does not take"), "{why}");
     assert_eq!(fixture.edit("y", &Edit::Pause(true)).expect("a change").version, 2);
-    assert!(fixture.desk.told().campaigns[&Slot(1)].definition.is_paused);
+    assert!(fixture.desk.told().campaigns[&Slot(1)].definition.budget.is_paused);
     // Nor a start: what the ledger does not know spends nothing.
     let Fixture { registry, desk, published, folder } = fixture;
     drop((registry, desk, published));
     let desk = Arc::new(StoreDesk::open(&folder.path().join("store")).expect("a store"));
     desk.told().untaken = Some(Slot(0));
     let options = options(folder.path(), || NOW_UNIX_MS);
-    let registry = Registry::<PriceRules>::start(Arc::<StoreDesk>::clone(&desk), &options, drop);
+    let registry = Registry::<PriceRules>::start(desk.handle(), &options, drop);
     assert!(registry.is_ok());
     assert_eq!(desk.told().campaigns.keys().collect::<Vec<_>>(), [&Slot(1)]);
 }
@@ -182,7 +190,7 @@ fn seats_never_end() {
     let fixture = Fixture::new(&[]);
     let seats = json!({ "id": "s", "currency": "EUR", "seats": ["d/s"] });
     fixture.create(Kind::Account, seats);
-    let end_unix_ms = fixture.desk.told().campaigns[&Slot(0)].definition.end_unix_ms;
+    let end_unix_ms = fixture.desk.told().campaigns[&Slot(0)].definition.budget.end_unix_ms;
     let end = std::time::UNIX_EPOCH + Duration::from_millis(end_unix_ms);
     assert_eq!(runtime::admin::rfc3339(end), "9999-12-31T23:59:59.999Z");
 }

@@ -31,7 +31,7 @@ impl World {
 
     pub(super) fn note_limits(&mut self) {
         for span in 0..3 {
-            let campaigns = self.campaigns.iter().map(|it| (0, it.slot.0, it.limits));
+            let campaigns = self.campaigns.iter().map(|it| (0, it.slot.0, it.budget.limits));
             let accounts = self.accounts.iter().map(|it| (1, it.id.0, it.limits));
             for (owner, id, limits) in campaigns.chain(accounts) {
                 let known = self.most.entry((owner, id, span, 0)).or_default();
@@ -120,11 +120,11 @@ impl World {
                 let (owner, id, span, _) = count;
                 let campaign = &self.known_campaigns[id as usize];
                 let limits = match owner {
-                    0 => &campaign.limits,
+                    0 => &campaign.budget.limits,
                     _ => &self.known_accounts[id as usize].limits,
                 };
                 let limit = Self::limit_of(limits, span);
-                let kept = match campaign.late_holdback {
+                let kept = match campaign.budget.late_holdback {
                     // Of what is held it is not told how much came late, and was kept back for.
                     Holdback::Share(share)
                         if owner == 0 && limit < u64::MAX && self.is_late_told =>
@@ -195,10 +195,10 @@ impl World {
         for campaign in self.ledger.campaigns.iter().flatten() {
             let mut open = campaign.books.iter().filter(|book| !book.is_empty());
             assert!(open.next().is_none(), "closed books go: {:?}", campaign.books);
-            let of_slot = self.log.iter().filter(|it| it.key.slot == campaign.slot);
+            let of_slot = self.log.iter().filter(|it| it.key.slot == campaign.definition.slot);
             let total: u64 =
                 of_slot.map(|it| it.settled.get() + it.late.get() + it.over.get()).sum();
-            let spend = self.ledger.spend(campaign.slot).expect("it is known");
+            let spend = self.ledger.spend(campaign.definition.slot).expect("it is known");
             assert_eq!(spend.life.get(), total);
         }
     }

@@ -16,7 +16,7 @@ const LETTERS_MAX: usize = 200;
 
 /// A key in which two definitions differ; null for a key that is not there.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Difference {
+pub struct Difference {
     after: Value,
     before: Value,
     key: String,
@@ -24,7 +24,7 @@ pub(super) struct Difference {
 
 /// The keys in which two definitions differ, in order. Both are objects as JSON text, written in the one
 /// way that equal values share: only what differs as text is looked into.
-pub(super) fn differences(before: &str, after: &str) -> Vec<Difference> {
+pub fn differences(before: &str, after: &str) -> Vec<Difference> {
     let mut found = Vec::new();
     if before != after {
         tables("", (&members(before), &members(after)), &mut found);

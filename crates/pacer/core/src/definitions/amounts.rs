@@ -3,11 +3,11 @@
 //! Each reader takes a text and returns a value, or a remedy as a lower-case fragment. It knows no
 //! keys and no files.
 
-use pacer_core::ledger::{Holdback, Money};
+use crate::ledger::{Holdback, Money};
 use units::{Currency, Decimal, DecimalError, Nanos, Ppm};
 
 /// Reads `"1000.00"`, in the account's currency; `"1000.00 USD"` says it once more.
-pub(super) fn money(text: &str, currency: Currency) -> Result<Money, String> {
+pub fn money(text: &str, currency: Currency) -> Result<Money, String> {
     let (number, code) = text.split_once(' ').unwrap_or((text, ""));
     let decimal = Decimal::parse(number).map_err(|error| match error {
         DecimalError::Negative => "is negative: give 0 or more".to_owned(),
@@ -36,7 +36,7 @@ fn too_large(currency: Currency) -> String {
 }
 
 /// Reads `"1%"`, or an amount.
-pub(super) fn holdback(text: &str, currency: Currency) -> Result<Holdback, String> {
+pub fn holdback(text: &str, currency: Currency) -> Result<Holdback, String> {
     let Some(number) = text.strip_suffix('%') else {
         return money(text, currency).map(Holdback::Amount);
     };
@@ -49,7 +49,7 @@ pub(super) fn holdback(text: &str, currency: Currency) -> Result<Holdback, Strin
 }
 
 /// Reads a gain: `"0.3"`. Never negative.
-pub(super) fn gain(text: &str) -> Result<f64, String> {
+pub fn gain(text: &str) -> Result<f64, String> {
     let remedy = || "needs a decimal number as text, for example \"0.3\"".to_owned();
     Decimal::parse(text).map_err(|_| remedy())?;
     text.parse::<f64>().ok().filter(|gain| gain.is_finite()).ok_or_else(remedy)

@@ -10,25 +10,26 @@ use serde_json::Value;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 /// How long a key is known: a day.
-pub(super) const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Most keys that are known; beyond, the oldest is forgotten.
-pub(super) const KEYS_MAX: usize = 10_000;
+pub const KEYS_MAX: usize = 10_000;
 
 /// Most bytes of their answers; beyond, the oldest is forgotten as well.
-pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
+pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// A key, and what it came with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Keyed {
-    pub(super) key: String,
+pub struct Keyed {
+    /// As the request has it.
+    pub key: String,
     /// A digest of what was asked.
-    pub(super) body: String,
+    pub body: String,
 }
 
 impl Keyed {
     /// `asked` is all that makes two requests the same.
-    pub(super) fn new(key: &str, asked: &str) -> Self {
+    pub fn new(key: &str, asked: &str) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(asked.as_bytes());
         Self { key: key.to_owned(), body: format!("{:032x}", hasher.finish128().as_u128()) }
@@ -37,7 +38,7 @@ impl Keyed {
 
 /// What a key is answered.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Known {
+pub enum Known {
     /// It did not come before.
     Fresh,
     /// It did, with something else.
@@ -48,7 +49,7 @@ pub(super) enum Known {
 
 /// The keys that are known.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub struct Keys {
     by_key: HashMap<String, (String, Box<str>)>,
     by_age: VecDeque<(u64, String)>,
     /// Of all answers.
@@ -57,7 +58,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// What is known of a key.
-    pub(super) fn look(&mut self, keyed: &Keyed, now_unix_ms: u64) -> Known {
+    pub fn look(&mut self, keyed: &Keyed, now_unix_ms: u64) -> Known {
         self.forget(now_unix_ms);
         match self.by_key.get(&keyed.key) {
             None => Known::Fresh,
@@ -69,7 +70,7 @@ impl Keys {
     }
 
     /// Remembers what a key was answered.
-    pub(super) fn keep(&mut self, keyed: Keyed, answer: &Value, at_unix_ms: u64) {
+    pub fn keep(&mut self, keyed: Keyed, answer: &Value, at_unix_ms: u64) {
         let answer: Box<str> = answer.to_string().into();
         self.bytes += answer.len();
         match self.by_key.insert(keyed.key.clone(), (keyed.body, answer)) {
