@@ -14,7 +14,9 @@ from compat.exchange import CORPUS, Binary, Output, run
 
 ANSWERS = {
     "empty.json": {},
-    "wrong.json": {"alfa": "late", "beta": "never", "gamma": {"status": 9}, "tv": 5, "small": {"status": 200, "body": 1}},
+    "wrong.json": {
+        "alfa": "late", "beta": "never", "gamma": {"status": 9}, "tv": 5, "small": {"status": 200, "body": 1},
+    },
 }
 # Requests for which the DSPs are asked too.
 ASKED = ("second price", "final, two impressions", "final, video", "deals", "creatives", "statuses", "house", "user")

@@ -14,9 +14,10 @@ BEACON = re.compile(r"https://exchange\.example(/n/[A-Za-z0-9_-]+)")
 IMPRESSION = 0.004
 # Metrics whose values follow from the corpus alone; of the others names, types and labels count.
 COUNTED = re.compile(
-    r"#|content-type|vickrey_exchange_(auctions|bids|dsp_calls|dsp_not_asked|invalid_requests|impressions|seat_revenue"
+    r"#|content-type|vickrey_ledger_stray"
+    r"|vickrey_exchange_(auctions|bids|dsp_calls|dsp_not_asked|invalid_requests|impressions|seat_revenue"
     r"|beacons|dsp_surplus_bids|upstream_prices|upstream_payments|request_fields_dropped|reservations"
-    r"|wins_refused|house_matches_left_out|ads_unmarked|notices)(_total)?[{ ]"
+    r"|reservations_rejected|wins_refused|house_matches_left_out|ads_unmarked|notices)(_total)?[{ ]"
 )
 
 

@@ -15,7 +15,7 @@ from compat.market import MarketSession, of_answer, requests
 # What is sold before operators ask: each wins once, and is billed.
 SOLD = ("house", "house, film", "seat with money, billed")
 OWNERS = ("campaigns/summer", "campaigns/film", "accounts/buyer")
-EXPECTED = re.compile(r"\S+ [A-Z]{3}  (?:behind|ahead|on)\b|(?<=┤)[·●]")
+EXPECTED = re.compile(r"\S+ [A-Z]{3}  (?:behind|ahead|on)\b")
 METHODS = ("get", "put", "post", "delete", "patch")
 
 

@@ -3,7 +3,6 @@ called. Both read copies of what the one of before wrote, so that moments and id
 """
 
 import hashlib
-import json
 import re
 import shlex
 import shutil
@@ -14,7 +13,7 @@ from compat.commands import text_of
 from compat.comparison import Case, Cases, plain
 from compat.dsps import Dsps
 from compat.exchange import CORPUS, Binary, run, serving, settle, until
-from compat.market import MarketSession, of_answer, requests
+from compat.market import MarketSession, metrics, of_answer, requests
 from compat.operators import OWNERS, operate, operations, spent
 
 # Cases whose beacons are called only after the restart: of every mode, of campaigns and of seats.
@@ -101,28 +100,46 @@ def of_record(binary: Binary, folder: Path, when: str, same: bool) -> Cases:
     return cases
 
 
+def spends(market: MarketSession, when: str) -> Cases:
+    """What each owner has spent, in all and by hours of today."""
+    pages = {owner: market.exchange.get(f"/v1/{owner}/spend") for owner in OWNERS}
+    return {f"spend of {owner}, {when}": Case(market.plain(of_answer(page))) for owner, page in pages.items()}
+
+
 def read(binary: Binary, stored: StoredRun, folder: Path) -> dict[str, Cases]:
-    """Part `upgrade`: the record as it is; the ledger after a start; beacons, twice; the record after it."""
+    """Part `upgrade`: the record as it was; the ledger after a start; beacons, twice; what came of them,
+    and whether it is the same after another start.
+    """
     shutil.copytree(stored.folder, folder)
     settle(binary, folder, "market")
     cases = of_record(binary, folder, "as it was", same=True)
-    with Dsps(stored.port).running() as dsps, serving(binary, folder, dsps.address) as exchange:
-        market = MarketSession(exchange, dsps)
-        for step in steps(binary, ASKED):
-            cases[step["name"]] = operate(market, step)
-        for owner in OWNERS:
-            cases[f"spend of {owner}, resumed"] = Case(str(spent(market, owner)))
-        for name, paths in stored.beacons.items():
-            for at, path in enumerate(paths):
-                for turn in ("first", "again"):
-                    cases[f"beacon {at} of {name}, {turn}"] = Case(market.plain(of_answer(market.call(path))))
-            altered = paths[0][:-5] + ("AAAAA" if paths[0][-5:] != "AAAAA" else "BBBBB")
-            cases[f"beacon of {name}, altered"] = Case(market.plain(of_answer(market.call(altered))))
-        market.at_rest()
-        until("spend of film", lambda: spent(market, "campaigns/film") > 0)
-        cases["notices"] = Case("\n".join(sorted(set(dsps.notices))))
-        for owner in OWNERS:
-            body = json.dumps(market.page(f"/v1/{owner}/spend")["life"])
-            cases[f"spend of {owner}, billed"] = Case(body)
+    with Dsps(stored.port).running() as dsps:
+        with serving(binary, folder, dsps.address) as exchange:
+            market = MarketSession(exchange, dsps)
+            for step in steps(binary, ASKED):
+                cases[step["name"]] = operate(market, step)
+            cases |= spends(market, "resumed")
+            cases |= beacons(market, stored)
+            market.at_rest()
+            until("spend of film", lambda: spent(market, "campaigns/film") > 0)
+            cases["notices"] = Case("\n".join(sorted(set(dsps.notices))))
+            cases |= spends(market, "billed")
+            cases |= {f"metrics: {name}": case for name, case in metrics(market).items()}
+        settle(binary, folder, "market")
+        with serving(binary, folder, dsps.address) as exchange:
+            cases |= spends(MarketSession(exchange, dsps), "billed and resumed")
     cases |= of_record(binary, folder, "billed", same=False)
     return {"upgrade": cases}
+
+
+def beacons(market: MarketSession, stored: StoredRun) -> Cases:
+    """Each beacon that was sealed before, called twice; and one that was altered."""
+    cases = {}
+    for name, paths in stored.beacons.items():
+        for at, path in enumerate(paths):
+            for turn in ("first", "again"):
+                text = of_answer(market.call(path))
+                cases[f"beacon {at} of {name}, {turn}"] = Case(market.plain(text))
+        altered = paths[0][:-5] + ("AAAAA" if paths[0][-5:] != "AAAAA" else "BBBBB")
+        cases[f"beacon of {name}, altered"] = Case(market.plain(of_answer(market.call(altered))))
+    return cases

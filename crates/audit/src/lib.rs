@@ -10,7 +10,6 @@ mod directory;
 mod filter;
 mod follow;
 mod generations;
-mod labels;
 mod lane;
 mod moment;
 mod names;
@@ -33,9 +32,6 @@ pub use exchange_core::record::{AuctionRecord, GenerationFacts};
 pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, Window};
 pub use follow::{Coming, Follow, LogItem, LogRecords};
 pub use generations::{Generations, Lookup, Problems, Put};
-pub use labels::{
-    auction_type, bids_returned, call_outcome, ending, format, notice_mode, response_fate,
-};
 pub use lane::{Damage, Lane, Part, Room, Segment, Visit, Walked};
 pub use moment::Moment;
 pub use opportunities::{

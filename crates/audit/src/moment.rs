@@ -4,6 +4,10 @@
 use std::fmt;
 use std::ops::Range;
 
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, date};
+
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
 const HOUR_US: u64 = 3_600 * SECOND_US;
@@ -55,13 +59,15 @@ fn fixed(text: &str, at: Range<usize>) -> Option<u64> {
     number(text.get(at)?)
 }
 
-/// From `2026-11-22`.
+/// From `2026-11-22`, of the years from 1970 to 9999.
 fn date_us(date: &str) -> Option<u64> {
     let bytes = date.as_bytes();
     let dashed = bytes.get(4) == Some(&b'-') && bytes.get(7) == Some(&b'-');
     let (year, month, day) = (fixed(date, 0..4)?, fixed(date, 5..7)?, fixed(date, 8..10)?);
-    let days = days_since_1970(year, month, day)?;
-    (dashed && date.len() == 10).then_some(days * DAY_US)
+    let date =
+        Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
+    let since_us = date.duration_since(EPOCH.date()).as_micros();
+    u64::try_from(since_us).ok().filter(|_| dashed)
 }
 
 /// From `08:30`, `08:30:15` or `08:30:15.250`: how long after midnight it begins, and how long it is.
@@ -104,26 +110,6 @@ fn split_offset(clock: &str) -> Option<(&str, i64)> {
     is_one.then_some((clock, if sign == "-" { -us } else { us }))
 }
 
-/// Of a date of the Gregorian calendar, from 1970 to 9999.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || day == 0 {
-        return None;
-    }
-    let before = |year: u64| year * 365 + year / 4 - year / 100 + year / 400;
-    let lengths = month_lengths(year);
-    let index = usize::try_from(month - 1).ok()?;
-    if day > lengths[index] {
-        return None;
-    }
-    let months: u64 = lengths[..index].iter().sum();
-    Some(before(year - 1) - before(1969) + months + day - 1)
-}
-
-fn month_lengths(year: u64) -> [u64; 12] {
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-}
-
 /// A moment of Unix time, in microseconds, for people: RFC 3339 in UTC, to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub u64);
@@ -131,47 +117,24 @@ pub struct Moment(pub u64);
 impl Moment {
     /// The hour that it is in, as `2026-11-22T08`.
     pub fn hour(self) -> String {
-        let hour = self.0 % DAY_US / HOUR_US;
-        format!("{}T{hour:02}", self.day())
+        self.civil().strftime("%Y-%m-%dT%H").to_string()
     }
 
     /// The day that it is in, as `2026-11-22`.
     pub fn day(self) -> String {
-        let (year, month, day) = self.civil();
-        format!("{year:04}-{month:02}-{day:02}")
+        self.civil().date().to_string()
     }
 
-    /// Year, month and day.
-    fn civil(self) -> (u64, u64, u64) {
-        const DAYS_OF_400_YEARS: u64 = 146_097;
-        let mut days = self.0 / DAY_US;
-        let mut year = 1970 + days / DAYS_OF_400_YEARS * 400;
-        days %= DAYS_OF_400_YEARS;
-        loop {
-            let lengths = month_lengths(year);
-            let length: u64 = lengths.iter().sum();
-            if days >= length {
-                (year, days) = (year + 1, days - length);
-                continue;
-            }
-            let mut month = 1;
-            for length in lengths {
-                if days < length {
-                    break;
-                }
-                (month, days) = (month + 1, days - length);
-            }
-            return (year, month, days + 1);
-        }
+    /// On the calendar. One after 9999 is the last of that year: no clock of ours shows it.
+    fn civil(self) -> DateTime {
+        let since = i64::try_from(self.0).unwrap_or(i64::MAX);
+        EPOCH.saturating_add(SignedDuration::from_micros(since))
     }
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let within = self.0 % DAY_US;
-        let (second, ms) = (within / SECOND_US, within % SECOND_US / 1000);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z", self.day())
+        write!(f, "{:.3}Z", self.civil())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Knows nothing of segments or records. Two implementations: [`Folder`] on the machine's disk,
 //! and `testing::FaultDisk` in memory; [`Timed`] measures another.
 
+pub mod directory;
 mod folder;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -181,10 +181,9 @@ impl Index {
             && self.entries.windows(2).all(ascend)
     }
 
-    /// The last place before which stands no record that is wanted: none from `sequence` on, or
-    /// none of `time_ms` or later.
-    pub fn start(&self, sequence: u64, time_ms: u64) -> Option<Entry> {
-        let behind = |entry: &Entry| entry.sequence <= sequence || entry.before_ms < time_ms;
+    /// The last place before which stands no record from `sequence` on.
+    pub fn start(&self, sequence: u64) -> Option<Entry> {
+        let behind = |entry: &Entry| entry.sequence <= sequence;
         self.entries[..self.entries.partition_point(behind)].last().copied()
     }
 }

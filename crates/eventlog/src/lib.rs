@@ -10,8 +10,8 @@
 //! sequences have no holes; what is found was appended. Where the medium itself lost something,
 //! the place is told.
 //!
-//! [`Writer::open_at_end`] starts by the newest segment alone, [`Reader::seek`] and
-//! [`Reader::from_time`] by an index beside each sealed one, on which nothing else depends.
+//! [`Writer::open_at_end`] starts by the newest segment alone, [`Reader::seek`] by an index beside each
+//! sealed one, on which nothing else depends.
 //!
 //! A record is named by its sequence among a node's durable ones, and by node, epoch and sequence
 //! among all that were ever tried: a new epoch begins at each start, after each failed commit, and

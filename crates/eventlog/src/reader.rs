@@ -26,7 +26,6 @@ use follow::Place;
 pub use listing::segments;
 use listing::{keep_from, list, sorted};
 pub use newest::{begins, newest};
-use seek::Wanted;
 pub(crate) use seek::{times_ms, trusted_index};
 
 /// A segment of which no more than the header was read, unless that is damaged.
@@ -105,7 +104,8 @@ pub struct Reader<'a, D: Disk> {
     segments: Vec<Identity>,
     unborn: Vec<String>,
     epoch_max: u64,
-    wanted: Wanted,
+    /// Records below are read and not told.
+    told_from: u64,
     indexes: Vec<Identity>,
     orphans: Vec<Identity>,
     /// Where a reader goes on that follows.
@@ -211,7 +211,7 @@ impl<'a, D: Disk> Reader<'a, D> {
             disk,
             window_bytes,
             index_every_bytes: usize::MAX,
-            wanted: Wanted::default(),
+            told_from: 0,
             indexes: Vec::new(),
             orphans: Vec::new(),
             names: VecDeque::new(),
@@ -439,7 +439,7 @@ impl<'a, D: Disk> Reader<'a, D> {
         if let Some(good) = &mut self.good {
             good.add(frame, aligned(frame.payload.end).min(current.source.length()));
         }
-        if frame.sequence < self.wanted.sequence || frame.time_ms < self.wanted.time_ms {
+        if frame.sequence < self.told_from {
             return;
         }
         self.ready.push_back(Item::Record(Record {

@@ -2,10 +2,12 @@
 //!
 //! Knows no clock: moments are arguments.
 
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, date};
 use serde::{Deserialize, Serialize};
 
 const HOUR_US: u64 = 3_600_000_000;
-const DAYS_OF_400_YEARS: u32 = 146_097;
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 /// 9999-12-31T23: names sort as their hours follow each other up to here.
 const LAST: u32 = 70_389_527;
 
@@ -26,8 +28,8 @@ impl Hour {
 
     /// Its folder, such as `hour=2026-11-22T08`.
     pub(crate) fn folder(self) -> String {
-        let (year, month, day) = civil(self.0 / 24);
-        format!("{PREFIX}{year:04}-{month:02}-{day:02}T{hour:02}", hour = self.0 % 24)
+        let hour = EPOCH.saturating_add(SignedDuration::from_hours(self.0.into()));
+        format!("{PREFIX}{}", hour.strftime("%Y-%m-%dT%H"))
     }
 }
 
@@ -47,32 +49,6 @@ impl From<Hour> for u32 {
     fn from(hour: Hour) -> Self {
         hour.0
     }
-}
-
-/// Year, month and day, the latter two from 1, of the day that many days after 1970-01-01.
-fn civil(days: u32) -> (u32, u32, u32) {
-    // Any 400 years that follow each other are of the same length.
-    let mut year = 1970 + days / DAYS_OF_400_YEARS * 400;
-    let mut rest = days % DAYS_OF_400_YEARS;
-    while rest >= year_days(year) {
-        rest -= year_days(year);
-        year += 1;
-    }
-    let february = year_days(year) - 337;
-    let mut month = 0;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        month += 1;
-        if rest < days {
-            break;
-        }
-        rest -= days;
-    }
-    (year, month, rest + 1)
-}
-
-fn year_days(year: u32) -> u32 {
-    let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    365 + u32::from(is_leap)
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Code lists that OpenRTB 2.6 takes from AdCOM 1.0 and OpenRTB 3.0.
 
+use strum::{IntoStaticStr, VariantArray};
+
 /// No-bid reasons that the exchange gives its callers (OpenRTB 3.0, list: No-Bid Reason Codes).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum NoBidReason {
     /// Nobody bid, or no bid was good enough.
+    #[strum(serialize = "no_bid")]
     Unknown,
     /// Our fault.
     TechnicalError,
@@ -12,6 +16,7 @@ pub enum NoBidReason {
     /// The publisher is blocked by configuration.
     BlockedPublisher,
     /// `tmax` leaves no time for an auction.
+    #[strum(serialize = "insufficient_time")]
     InsufficientAuctionTime,
     /// No DSP may be asked for any impression of this request (exchange-specific).
     NoEligibleDsp,
@@ -21,19 +26,9 @@ pub enum NoBidReason {
     Overloaded,
 }
 
-impl NoBidReason {
-    /// Every reason, in declaration order.
-    pub const ALL: [Self; 8] = [
-        Self::Unknown,
-        Self::TechnicalError,
-        Self::InvalidRequest,
-        Self::BlockedPublisher,
-        Self::InsufficientAuctionTime,
-        Self::NoEligibleDsp,
-        Self::NoCurrency,
-        Self::Overloaded,
-    ];
+units::labelled!(NoBidReason);
 
+impl NoBidReason {
     /// The value of `nbr`.
     pub const fn code(self) -> u32 {
         match self {
@@ -47,24 +42,11 @@ impl NoBidReason {
             Self::Overloaded => 502,
         }
     }
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Unknown => "no_bid",
-            Self::TechnicalError => "technical_error",
-            Self::InvalidRequest => "invalid_request",
-            Self::BlockedPublisher => "blocked_publisher",
-            Self::InsufficientAuctionTime => "insufficient_time",
-            Self::NoEligibleDsp => "no_eligible_dsp",
-            Self::NoCurrency => "no_currency",
-            Self::Overloaded => "overloaded",
-        }
-    }
 }
 
 /// What kind of markup an impression takes or a bid brings (`bid.mtype`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum MediaType {
     /// 1
     Banner,
@@ -76,10 +58,9 @@ pub enum MediaType {
     Native,
 }
 
-impl MediaType {
-    /// Every type, in code order.
-    pub const ALL: [Self; 4] = [Self::Banner, Self::Video, Self::Audio, Self::Native];
+units::labelled!(MediaType);
 
+impl MediaType {
     /// From `bid.mtype`.
     pub const fn from_code(code: u32) -> Option<Self> {
         match code {

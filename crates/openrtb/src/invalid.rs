@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use strum::{IntoStaticStr, VariantArray};
+
 /// The class of a refusal; bounded, so it may be a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reason {
     /// The body is not JSON, or not UTF-8.
     NotJson,
@@ -25,35 +28,7 @@ pub enum Reason {
     Unsupported,
 }
 
-impl Reason {
-    /// Every reason, in declaration order.
-    pub const ALL: [Self; 9] = [
-        Self::NotJson,
-        Self::TooDeep,
-        Self::WrongType,
-        Self::Missing,
-        Self::Duplicate,
-        Self::NoFormat,
-        Self::SeveralChannels,
-        Self::TooMany,
-        Self::Unsupported,
-    ];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::NotJson => "not_json",
-            Self::TooDeep => "too_deep",
-            Self::WrongType => "wrong_type",
-            Self::Missing => "missing",
-            Self::Duplicate => "duplicate",
-            Self::NoFormat => "no_format",
-            Self::SeveralChannels => "several_channels",
-            Self::TooMany => "too_many",
-            Self::Unsupported => "unsupported",
-        }
-    }
-}
+units::labelled!(Reason);
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]

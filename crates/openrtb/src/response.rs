@@ -7,6 +7,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Cpm, DecimalError, Round};
 
 use crate::json::{self, at_most, span_of, text_unless_empty, whole, whole_unless_zero, wholes};
@@ -133,16 +134,23 @@ pub struct Bid<'a> {
     pub api: Option<u32>,
 }
 
-/// What a bidder may be told, each at a URL of its own in the bid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What a bidder may be told, each at a URL of its own in the bid. The numbers are those of tokens, which
+/// never change.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
 pub enum NoticeKind {
     /// `nurl`: it has won.
-    Win,
+    Win = 1,
     /// `burl`: it is billed.
-    Billing,
+    Billing = 2,
     /// `lurl`: it has lost.
-    Loss,
+    Loss = 3,
 }
+
+units::labelled!(NoticeKind);
 
 /// Why a bid's price or markup cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,34 +4,31 @@
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
+use units::SplitMix64;
 
 /// One million: the whole, where shares are counted in parts per million.
 pub(crate) const PPM: u32 = 1_000_000;
 
-/// A reproducible stream of draws (`SplitMix64`, Steele et al., 2014).
+/// A reproducible stream of draws.
 #[derive(Clone, Debug)]
-pub(crate) struct Draws(u64);
+pub(crate) struct Draws(SplitMix64);
 
 impl Draws {
     /// The stream of a seed.
     pub(crate) const fn seeded(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// The stream of a seed and a key, for example a DSP and a request id.
     pub(crate) fn keyed(seed: u64, key: &[u8]) -> Self {
         let mut hasher = SipHasher13::new_with_keys(seed, !seed);
         hasher.write(key);
-        Self(hasher.finish())
+        Self(SplitMix64::new(hasher.finish()))
     }
 
     /// The next 64 bits.
     pub(crate) const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.bits()
     }
 
     /// Uniform in `0..bound`; `bound` must not be 0.

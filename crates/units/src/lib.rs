@@ -1,4 +1,5 @@
-//! Money, currencies, ratios and time as types that cannot be mixed up.
+//! Money, currencies, ratios and time as types that cannot be mixed up, and what every crate of rules needs
+//! beside them: labels of enumerations, numbers by a seed.
 //!
 //! Owns how a price is read, written, converted and rounded. Knows nothing of auctions, sockets
 //! or clocks, and never computes with floating point.
@@ -8,8 +9,10 @@
 mod amount;
 mod currency;
 mod decimal;
+mod labelled;
 mod money;
 mod ratio;
+mod split_mix;
 mod tick;
 
 pub use amount::{Amount, grouped};
@@ -17,4 +20,5 @@ pub use currency::Currency;
 pub use decimal::{Decimal, DecimalError};
 pub use money::{Cpm, Multiplier, Nanos, Ppm, Price, Round};
 pub use ratio::Ratio;
+pub use split_mix::SplitMix64;
 pub use tick::Tick;

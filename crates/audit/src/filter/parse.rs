@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use exchange_core::Fate;
+use exchange_core::record::Ending;
 use openrtb::codes::MediaType;
 
 use crate::filter::{FILTER_BYTES_MAX, FilterError, Term, Test};
-use crate::labels::{self, ENDINGS};
 use crate::moment::Written;
 
 const FIELDS: [&str; 9] =
@@ -257,14 +257,14 @@ impl<'t> Parser<'t> {
     }
 
     fn format(&self, value: &Value) -> Result<u8, FilterError> {
-        let known = MediaType::ALL.into_iter().find(|format| labels::format(*format) == value.text);
+        let known = MediaType::ALL.into_iter().find(|format| format.label() == value.text);
         known.map(MediaType::bit).ok_or_else(|| self.unknown(value, "format", &formats()))
     }
 
     fn outcome(&self, values: &[Value]) -> Result<Test, FilterError> {
         let (mut endings, mut fates) = (Vec::new(), Vec::new());
         for value in values {
-            let ending = ENDINGS.into_iter().find(|ending| labels::ending(*ending) == value.text);
+            let ending = Ending::ALL.into_iter().find(|ending| ending.label() == value.text);
             let fate = Fate::ALL.into_iter().find(|fate| fate.label() == value.text);
             match (ending, fate) {
                 (Some(ending), _) => endings.push(ending),
@@ -293,12 +293,12 @@ const TIME_REMEDY: &str = "times are as 2026-11-22, 2026-11-22T08:30, 2026-11-22
                            2026-11-22T10:30:00+02:00, or before now as -15m (s, m, h or d)";
 
 fn formats() -> Vec<&'static str> {
-    MediaType::ALL.into_iter().map(labels::format).collect()
+    MediaType::ALL.into_iter().map(MediaType::label).collect()
 }
 
 fn outcomes() -> Vec<&'static str> {
     let fates = Fate::ALL.into_iter().rev().map(Fate::label);
-    ENDINGS.into_iter().map(labels::ending).chain(fates).collect()
+    Ending::ALL.into_iter().map(Ending::label).chain(fates).collect()
 }
 
 fn listed(words: &[&str]) -> String {

@@ -1,9 +1,12 @@
 //! By what a report is grouped.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use std::str::FromStr;
 
 /// What auctions, impressions or bids are grouped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Column {
     /// The hour of the auction, in UTC.
     Hour,
@@ -23,33 +26,9 @@ pub enum Column {
     Campaign,
 }
 
+units::labelled!(Column);
+
 impl Column {
-    /// Every one.
-    pub const ALL: [Self; 8] = [
-        Self::Hour,
-        Self::Day,
-        Self::Publisher,
-        Self::Format,
-        Self::Dsp,
-        Self::Seat,
-        Self::Deal,
-        Self::Campaign,
-    ];
-
-    /// Its name.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Publisher => "publisher",
-            Self::Format => "format",
-            Self::Dsp => "dsp",
-            Self::Seat => "seat",
-            Self::Deal => "deal",
-            Self::Campaign => "campaign",
-        }
-    }
-
     /// Whether each of an auction's bids has one of its own.
     pub(super) const fn is_of_bids(self) -> bool {
         matches!(self, Self::Dsp | Self::Seat | Self::Deal | Self::Campaign)

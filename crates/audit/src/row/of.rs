@@ -9,7 +9,6 @@ use exchange_core::{Fate, NotAsked};
 use openrtb::codes::MediaType;
 use units::{Cpm, Multiplier};
 
-use crate::labels;
 use crate::names::Names;
 use crate::place::Place;
 use crate::row::{AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow};
@@ -36,14 +35,14 @@ impl Row {
             publisher: record.publisher.map(str::to_owned),
             is_test: record.is_test,
             tmax_ms: record.tmax_ms.map(u64::from),
-            ending: labels::ending(record.ending).into(),
+            ending: record.ending.label().into(),
             nbr: record.nbr.map(u64::from),
             currency: terms.map(|terms| terms.currency.to_string()),
             base_currency: names.0.map(|facts| facts.base.to_string()),
-            auction_type: terms.map(|terms| labels::auction_type(terms.auction_type).into()),
+            auction_type: terms.map(|terms| terms.auction_type.label().into()),
             increment_micros: terms.map(|terms| terms.increment.micros()),
-            notices: terms.map(|terms| labels::notice_mode(terms.notices).into()),
-            bids_returned: terms.map(|terms| labels::bids_returned(terms.bids_returned).into()),
+            notices: terms.map(|terms| terms.notices.label().into()),
+            bids_returned: terms.map(|terms| terms.bids_returned.label().into()),
             parsed_us: moments.parsed.map(micros),
             asked_us: moments.asked.map(micros),
             closed_us: moments.closed.map(micros),
@@ -80,8 +79,7 @@ fn imp(imp: &ImpRecord<'_>) -> ImpRow {
 
 /// What people call the formats of a set.
 pub(crate) fn formats(set: u8) -> impl Iterator<Item = &'static str> {
-    let of_set = move |format: &MediaType| set & format.bit() != 0;
-    MediaType::ALL.into_iter().filter(of_set).map(labels::format)
+    MediaType::members(set).map(MediaType::label)
 }
 
 /// The row of one record, in the making.
@@ -103,7 +101,7 @@ impl Maker<'_, '_> {
         DealRow {
             imp: self.imp(deal.imp),
             id: deal.id.to_owned(),
-            auction_type: labels::auction_type(deal.auction_type).into(),
+            auction_type: deal.auction_type.label().into(),
             class: deal.class.into(),
             fee_ppm: deal.fee.get().into(),
             discount_ppm: deal.discount.get().into(),
@@ -123,10 +121,10 @@ impl Maker<'_, '_> {
             imps: imps.map(|at| self.imp(at)).collect(),
             deals: deals.map(|at| self.deal_id(at)).collect(),
             tmax_ms: call.tmax_ms.into(),
-            outcome: labels::call_outcome(call.outcome).into(),
+            outcome: call.outcome.label().into(),
             sent_us: call.sent.map(micros),
             latency_us: call.latency.map(micros),
-            response: response.map(|fate| labels::response_fate(fate).into()),
+            response: response.map(|fate| fate.label().into()),
         }
     }
 

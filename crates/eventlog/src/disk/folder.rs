@@ -1,17 +1,14 @@
 //! The machine's own file system: one directory, held by an advisory lock.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::{Disk, DiskFile};
-
-/// Who holds the directory, as text: its process.
-const LOCK_NAME: &str = "lock";
+use super::{Disk, DiskFile, directory};
 
 /// A directory on the machine's disk.
 #[derive(Clone, Debug)]
@@ -28,12 +25,7 @@ impl Folder {
     /// Those of the file system.
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        if !path.is_dir() {
-            fs::create_dir_all(&path)?;
-            // The directory's own name must survive as well.
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
-        }
+        directory::make(&path)?;
         Ok(Self { path, read_only: false })
     }
 
@@ -62,26 +54,7 @@ impl Disk for Folder {
 
     fn lock(&self) -> io::Result<File> {
         self.may_change()?;
-        let path = self.path.join(LOCK_NAME);
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        match file.try_lock() {
-            Ok(()) => {
-                file.set_len(0)?;
-                file.seek(SeekFrom::Start(0))?;
-                write!(file, "process {}", std::process::id())?;
-                Ok(file)
-            }
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // Who it is helps the operator; that it is taken holds without.
-                let read = file.take(64).read_to_string(&mut holder);
-                let known = read.is_ok() && !holder.is_empty();
-                let holder = if known { holder.as_str() } else { "another process" };
-                Err(io::Error::new(io::ErrorKind::WouldBlock, holder))
-            }
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        directory::lock(&self.path)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

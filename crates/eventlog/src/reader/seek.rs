@@ -12,15 +12,6 @@ use crate::scan::{Found, Scan};
 use crate::segment::{FRAME_BYTES, Frame, decode_frame};
 use crate::source::Source;
 
-/// Which records are told.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
-    /// Those from here on.
-    pub sequence: u64,
-    /// Of them, those of this time or later.
-    pub time_ms: u64,
-}
-
 impl<D: Disk> Reader<'_, D> {
     /// Tells records from `sequence` on only, and reads as little as it can of what is before.
     /// Damage there may be told or not. To be called before the first item.
@@ -28,7 +19,7 @@ impl<D: Disk> Reader<'_, D> {
     /// # Errors
     /// Those of [`Self::new`].
     pub fn seek(mut self, sequence: u64) -> Result<Self, ReadError> {
-        self.wanted.sequence = sequence;
+        self.told_from = sequence;
         // Where firsts do not ascend some file is not what its name says.
         if self.next.is_some()
             || !self.listed.is_empty()
@@ -51,15 +42,6 @@ impl<D: Disk> Reader<'_, D> {
         Ok(self)
     }
 
-    /// Tells records of `time_ms` or later only, wherever clocks put them, and reads as little as
-    /// it can of the others. Damage among those may be told or not. To be called before the first
-    /// item; after [`Self::seek`] both hold.
-    #[must_use]
-    pub fn from_time(mut self, time_ms: u64) -> Self {
-        self.wanted.time_ms = time_ms;
-        self
-    }
-
     /// Where to start in a segment that has just come up, and of which sequence: its first frame,
     /// or one before which nothing is wanted. `None` when nothing in it is.
     pub(super) fn start_within(
@@ -68,18 +50,18 @@ impl<D: Disk> Reader<'_, D> {
         frames_at: usize,
         limit: Option<u64>,
     ) -> Option<(usize, u64)> {
-        let (wanted, first) = (self.wanted, source.identity().first);
+        let (wanted, first) = (self.told_from, source.identity().first);
         let whole = (frames_at, first);
-        let in_turn = self.next == Some(first) && (wanted.sequence > first || wanted.time_ms > 0);
+        let in_turn = self.next == Some(first) && wanted > first;
         // The newest segment is always looked at: its end is told.
         let Some(limit) = limit.filter(|_| in_turn) else { return Some(whole) };
         let Some(index) = trusted_index(self.disk, source, limit) else { return Some(whole) };
-        if index.last < wanted.sequence || index.max_time_ms < wanted.time_ms {
+        if index.last < wanted {
             self.next = Some(limit);
             return None;
         }
         let stands = |entry: &Entry| stands(source, entry.offset, entry.sequence).is_some();
-        let entry = index.start(wanted.sequence, wanted.time_ms).filter(stands);
+        let entry = index.start(wanted).filter(stands);
         let Some(entry) = entry else { return Some(whole) };
         self.next = Some(entry.sequence);
         Some((entry.offset, entry.sequence))

@@ -2,6 +2,7 @@
 
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Deal, Imp, Invalid, Reason, Text};
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Cpm, Currency, Multiplier, Ppm, Ratio, Round};
 
 use crate::floors::or_beyond;
@@ -11,15 +12,19 @@ use crate::steps::Steps;
 use crate::{DealTerms, FloorRule, Market, PublisherTerms};
 
 /// How a winner's price is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRepr, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
 pub enum AuctionType {
     /// The bid itself.
-    FirstPrice,
+    FirstPrice = 1,
     /// What the next best would have paid, and the increment.
-    SecondPrice,
+    SecondPrice = 2,
     /// The deal's agreed price.
-    Agreed,
+    Agreed = 3,
 }
+
+units::labelled!(AuctionType);
 
 /// Why no auction is held.
 #[derive(Clone, Debug, PartialEq, Eq)]

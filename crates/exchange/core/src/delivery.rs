@@ -36,13 +36,12 @@ use std::sync::Arc;
 
 use units::Tick;
 
-use crate::TokenId;
+use crate::{NoticeKind, TokenId};
 
 use billing::OnTheWay;
 use bug::{Bug, planted};
 pub use event::{
-    Attempt, Beacon, BestEffort, Counters, Effect, Event, Kind, Now, Outcome, Reason, Refusal,
-    Ticket,
+    Attempt, Beacon, BestEffort, Counters, Effect, Event, Now, Outcome, Reason, Refusal, Ticket,
 };
 pub use handed::Handed;
 pub use journal::{DecodeError, JournalRecord, Settled};
@@ -56,7 +55,7 @@ use tokens::{State, Tokens};
 /// A notice that is to be delivered.
 #[derive(Debug)]
 struct Job {
-    kind: Kind,
+    kind: NoticeKind,
     /// Of a billing notice.
     id: Option<TokenId>,
     /// When its beacon was called, in Unix time.
@@ -221,8 +220,8 @@ impl Delivery {
         self.serial
     }
 
-    fn load(&mut self, kind: Kind) -> &mut Load {
-        if kind == Kind::Billing { &mut self.billing } else { &mut self.best_effort }
+    fn load(&mut self, kind: NoticeKind) -> &mut Load {
+        if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
     }
 
     /// Whether there is room for one more token.
@@ -231,11 +230,11 @@ impl Delivery {
     }
 
     /// The lane for one more notice, where all limits have room for it.
-    fn room(&mut self, kind: Kind, notice: &Notice) -> Option<usize> {
+    fn room(&mut self, kind: NoticeKind, notice: &Notice) -> Option<usize> {
         let Policy { billing_max, best_effort_max, bytes_max, .. } = self.policy;
         let (max, token) = match kind {
-            Kind::Billing => (billing_max, self.remembers_more()),
-            Kind::Win | Kind::Loss => (best_effort_max, true),
+            NoticeKind::Billing => (billing_max, self.remembers_more()),
+            NoticeKind::Win | NoticeKind::Loss => (best_effort_max, true),
         };
         let load = self.load(kind);
         let fits = load.notices < max && load.bytes + notice.bytes() <= bytes_max && token;
@@ -275,7 +274,7 @@ impl Delivery {
         self.lanes.wait(job.lane, job.kind, (at, number));
     }
 
-    fn submit(&mut self, now: Now, kind: Kind, notice: Notice) {
+    fn submit(&mut self, now: Now, kind: NoticeKind, notice: Notice) {
         let Some(lane) = self.room(kind, &notice) else {
             self.counters.best_effort_shed += 1;
             return;
@@ -310,8 +309,8 @@ impl Delivery {
         job.failed = job.failed.saturating_add(1);
         let kind = job.kind;
         let tried_enough = match kind {
-            Kind::Billing => planted(Bug::NeverRetry),
-            Kind::Win | Kind::Loss => job.failed > self.policy.retries_best_effort,
+            NoticeKind::Billing => planted(Bug::NeverRetry),
+            NoticeKind::Win | NoticeKind::Loss => job.failed > self.policy.retries_best_effort,
         };
         if well.is_none() {
             self.settle(now, number, Err(Reason::Forbidden), outbox);

@@ -1,14 +1,14 @@
 //! Who is asked, for which impressions, under which deals; and why the others are not.
 
-use openrtb::codes::MediaType;
-use openrtb::{DealMask, Format, Imp, ImpMask, Text};
-
 use crate::auction::AuctionDeal;
 use crate::blocks::is_size_offered;
 use crate::guard::Refusal;
 use crate::lists::{Lists, SortedList};
 use crate::steps::{STEPS_MAX, Steps};
 use crate::{Auction, Dsp};
+use openrtb::codes::MediaType;
+use openrtb::{DealMask, Format, Imp, ImpMask, Text};
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 
 /// Ids or sizes of a configuration that are gone through in the time of a step.
 const LISTED_PER_STEP: usize = 4;
@@ -28,65 +28,37 @@ pub struct Ask {
 }
 
 /// Why a DSP is not asked. Declaration order is precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
 pub enum NotAsked {
     /// It does not buy from the publisher.
-    Publisher,
+    Publisher = 1,
     /// It does not buy in the country, or not in the region.
-    Country,
+    Country = 2,
     /// It does not buy on this type of device.
-    Device,
+    Device = 3,
     /// It wants a user id, and there is none.
-    UserId,
+    UserId = 4,
     /// The request is not in its sample.
-    Sampling,
+    Sampling = 5,
     /// `wseat` or `bseat` leaves it no seat.
-    Seats,
+    Seats = 6,
     /// No impression has a format and size that it buys, or is open to it.
-    Impressions,
+    Impressions = 7,
     /// The operator has paused it. From here on the [`guard`](crate::guard) decides.
-    Paused,
+    Paused = 8,
     /// It fails and is throttled.
-    Breaker,
+    Breaker = 9,
     /// It is asked as often per second as may be.
-    Qps,
+    Qps = 10,
     /// As many calls to it are under way as may be.
-    InFlight,
+    InFlight = 11,
 }
 
-impl NotAsked {
-    /// Every reason, in declaration order.
-    pub const ALL: [Self; 11] = [
-        Self::Publisher,
-        Self::Country,
-        Self::Device,
-        Self::UserId,
-        Self::Sampling,
-        Self::Seats,
-        Self::Impressions,
-        Self::Paused,
-        Self::Breaker,
-        Self::Qps,
-        Self::InFlight,
-    ];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Publisher => "publisher",
-            Self::Country => "country",
-            Self::Device => "device",
-            Self::UserId => "user_id",
-            Self::Sampling => "sampling",
-            Self::Seats => "seats",
-            Self::Impressions => "impressions",
-            Self::Paused => "paused",
-            Self::Breaker => "breaker",
-            Self::Qps => "qps",
-            Self::InFlight => "in_flight",
-        }
-    }
-}
+units::labelled!(NotAsked);
 
 impl From<Refusal> for NotAsked {
     fn from(refusal: Refusal) -> Self {

@@ -13,17 +13,16 @@ mod fates;
 mod notices;
 mod terms;
 
-use std::time::Duration;
-
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid};
 
 use crate::clear::Clearing as Cleared;
 use crate::guard::GuardLimits;
 use crate::judge::Judgement;
+use crate::record::Call;
 use crate::{
-    Answer as Answered, Ask, Auction, BeaconBase, Fate, Lifetimes, Market, NotAsked as Reason,
-    Refusal, Sale, clear, judge, offer_others, sales,
+    Answer as Answered, Auction, BeaconBase, Fate, Lifetimes, Market, NotAsked as Reason, Refusal,
+    Sale, clear, judge, offer_others, sales,
 };
 
 pub use asking::response_content;
@@ -63,24 +62,12 @@ pub enum Came<'h> {
     /// It was not asked.
     NotAsked(Reason),
     /// It was.
-    Asked(Call<'h>),
-}
-
-/// A DSP that was asked.
-#[derive(Clone, Copy, Debug)]
-pub struct Call<'h> {
-    /// For what.
-    pub ask: Ask,
-    /// The `tmax` it was told.
-    pub tmax_ms: u32,
-    /// The metric label of what became of it.
-    pub outcome: &'h str,
-    /// The same in a sentence.
-    pub why: &'h str,
-    /// From question to answer, where it was measured.
-    pub latency: Option<Duration>,
-    /// The body of an answer that counts.
-    pub body: Option<&'h [u8]>,
+    Asked {
+        /// How the call went; of the answer in its body, [`explain`] finds out itself.
+        call: Call,
+        /// The body of an answer that counts.
+        body: Option<&'h [u8]>,
+    },
 }
 
 /// Explains an auction.
@@ -134,9 +121,7 @@ impl<'h> Held<'h> {
             .dsps
             .iter()
             .filter_map(|(_, came)| match came {
-                Came::Asked(Call { ask, body: Some(body), .. }) => {
-                    Some(Answered { ask: *ask, body })
-                }
+                Came::Asked { call, body: Some(body) } => Some(Answered { ask: call.ask, body }),
                 _ => None,
             })
             .collect();

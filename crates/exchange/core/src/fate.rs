@@ -1,128 +1,94 @@
-//! What became of a bid. Each has exactly one fate; declaration order is precedence.
+//! What became of a bid. Each has exactly one fate; declaration order is precedence,
+//! and the number is that of records, which never changes.
+
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 
 /// The fate of a bid, with the loss code that reports it (OpenRTB 3.0, list: Loss Reason Codes).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
 pub enum Fate {
     /// The response is for another auction.
-    WrongAuction,
+    WrongAuction = 1,
     /// The response's currency is not one the DSP may bid in.
-    CurrencyNotAccepted,
+    CurrencyNotAccepted = 2,
     /// The bid is no JSON of the right types, lacks an id, or lists more than any creative has.
-    Malformed,
+    Malformed = 3,
     /// No price.
-    NoPrice,
+    NoPrice = 4,
     /// A price that is no number above zero, or beyond any price.
-    BadPrice,
+    BadPrice = 5,
     /// No markup, inline or otherwise.
-    NoMarkup,
+    NoMarkup = 6,
     /// No creative id, where one is required.
-    NoCreativeId,
+    NoCreativeId = 7,
     /// For an impression that was not offered.
-    UnknownImp,
+    UnknownImp = 8,
     /// A bid id that stands earlier in the response.
-    DuplicateBid,
+    DuplicateBid = 9,
     /// For a seat that the DSP has not declared.
-    SeatUndeclared,
+    SeatUndeclared = 10,
     /// The seat is not in `wseat`.
-    SeatNotAllowed,
+    SeatNotAllowed = 11,
     /// The seat is in `bseat`.
-    SeatBlocked,
+    SeatBlocked = 12,
     /// Under a deal that the impression does not have.
-    DealUnknown,
+    DealUnknown = 13,
     /// Under a deal that was not offered to the DSP.
-    DealNotOffered,
+    DealNotOffered = 14,
     /// The seat is not in the deal's `wseat`.
-    DealSeat,
+    DealSeat = 15,
     /// The advertiser is not in the deal's `wadomain`.
-    DealAdvertiser,
+    DealAdvertiser = 16,
     /// An open bid in a private auction.
-    PrivateAuction,
+    PrivateAuction = 17,
     /// A size that was not offered.
-    Size,
+    Size = 18,
     /// A format that was not offered, that its markup is not of, or that does not show.
-    Format,
+    Format = 19,
     /// A protocol of video or audio that the player does not take.
-    Protocol,
+    Protocol = 35,
     /// Only API frameworks that the player does not have.
-    Api,
+    Api = 36,
     /// Shorter or longer than the player takes.
-    Duration,
+    Duration = 37,
     /// Insecure markup where HTTPS is required.
-    Insecure,
+    Insecure = 20,
     /// A language that is not welcome.
-    Language,
+    Language = 21,
     /// A blocked advertiser.
-    Advertiser,
+    Advertiser = 22,
     /// A blocked category, or none of those allowed.
-    Category,
+    Category = 23,
     /// A blocked creative attribute.
-    Attribute,
+    Attribute = 24,
     /// A blocked banner ad type.
-    AdType,
+    AdType = 25,
     /// A blocked application.
-    AppBundle,
+    AppBundle = 26,
     /// Below the floor for open bids.
-    BelowFloor,
+    BelowFloor = 27,
     /// Below the deal's floor, or its agreed price.
-    BelowDealFloor,
+    BelowDealFloor = 28,
     /// The account behind the seat cannot pay.
-    BudgetExhausted,
+    BudgetExhausted = 29,
     /// Its group did not win every impression it bid on.
-    GroupIncomplete,
+    GroupIncomplete = 30,
     /// An open bid was higher.
-    LostToHigherBid,
+    LostToHigherBid = 31,
     /// A bid under a deal took the impression.
-    LostToDeal,
+    LostToDeal = 32,
     /// Returned beside the winner: whoever holds the next auction decides. Lost here to the winner,
     /// and yet no loser: nothing is told of it until the caller tells, and should its markup be
     /// shown, then because it has won. So its code is that of a win.
-    Offered,
+    Offered = 33,
     /// Won.
-    Won,
+    Won = 34,
 }
 
-impl Fate {
-    /// Every fate, in declaration order.
-    pub const ALL: [Self; 37] = [
-        Self::WrongAuction,
-        Self::CurrencyNotAccepted,
-        Self::Malformed,
-        Self::NoPrice,
-        Self::BadPrice,
-        Self::NoMarkup,
-        Self::NoCreativeId,
-        Self::UnknownImp,
-        Self::DuplicateBid,
-        Self::SeatUndeclared,
-        Self::SeatNotAllowed,
-        Self::SeatBlocked,
-        Self::DealUnknown,
-        Self::DealNotOffered,
-        Self::DealSeat,
-        Self::DealAdvertiser,
-        Self::PrivateAuction,
-        Self::Size,
-        Self::Format,
-        Self::Protocol,
-        Self::Api,
-        Self::Duration,
-        Self::Insecure,
-        Self::Language,
-        Self::Advertiser,
-        Self::Category,
-        Self::Attribute,
-        Self::AdType,
-        Self::AppBundle,
-        Self::BelowFloor,
-        Self::BelowDealFloor,
-        Self::BudgetExhausted,
-        Self::GroupIncomplete,
-        Self::LostToHigherBid,
-        Self::LostToDeal,
-        Self::Offered,
-        Self::Won,
-    ];
+units::labelled!(Fate);
 
+impl Fate {
     /// The standard's loss code; from 1000 on, ours.
     pub const fn code(self) -> u32 {
         match self {
@@ -155,47 +121,17 @@ impl Fate {
         }
     }
 
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::WrongAuction => "wrong_auction",
-            Self::CurrencyNotAccepted => "currency_not_accepted",
-            Self::Malformed => "malformed",
-            Self::NoPrice => "no_price",
-            Self::BadPrice => "bad_price",
-            Self::NoMarkup => "no_markup",
-            Self::NoCreativeId => "no_creative_id",
-            Self::UnknownImp => "unknown_imp",
-            Self::DuplicateBid => "duplicate_bid",
-            Self::SeatUndeclared => "seat_undeclared",
-            Self::SeatNotAllowed => "seat_not_allowed",
-            Self::SeatBlocked => "seat_blocked",
-            Self::DealUnknown => "deal_unknown",
-            Self::DealNotOffered => "deal_not_offered",
-            Self::DealSeat => "deal_seat",
-            Self::DealAdvertiser => "deal_advertiser",
-            Self::PrivateAuction => "private_auction",
-            Self::Size => "size",
-            Self::Format => "format",
-            Self::Protocol => "protocol",
-            Self::Api => "api",
-            Self::Duration => "duration",
-            Self::Insecure => "insecure",
-            Self::Language => "language",
-            Self::Advertiser => "advertiser",
-            Self::Category => "category",
-            Self::Attribute => "attribute",
-            Self::AdType => "ad_type",
-            Self::AppBundle => "app_bundle",
-            Self::BelowFloor => "below_floor",
-            Self::BelowDealFloor => "below_deal_floor",
-            Self::BudgetExhausted => "budget_exhausted",
-            Self::GroupIncomplete => "group_incomplete",
-            Self::LostToHigherBid => "lost_to_higher_bid",
-            Self::LostToDeal => "lost_to_deal",
-            Self::Offered => "offered",
-            Self::Won => "won",
-        }
+    /// Whether only a bid that took part in clearing can have it.
+    pub(crate) const fn took_part(self) -> bool {
+        matches!(
+            self,
+            Self::BudgetExhausted
+                | Self::GroupIncomplete
+                | Self::LostToHigherBid
+                | Self::LostToDeal
+                | Self::Offered
+                | Self::Won
+        )
     }
 
     /// Whether price decided: only then may a bidder learn what would have won (section 4.4.1).
@@ -217,11 +153,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fates_are_listed_in_order_with_labels_of_their_own() {
-        for (index, fate) in Fate::ALL.into_iter().enumerate() {
-            assert_eq!(fate as usize, index);
-            let labels = Fate::ALL.iter().filter(|other| other.label() == fate.label());
-            assert_eq!(labels.count(), 1, "{fate:?}");
-        }
+    fn those_that_took_part_are_the_last() {
+        let out_before = |fate: &&Fate| !fate.took_part();
+        let last = Fate::ALL.iter().position(|fate| *fate == Fate::BudgetExhausted);
+        assert_eq!(Some(Fate::ALL.iter().take_while(out_before).count()), last);
+        assert_eq!(Fate::ALL.iter().filter(out_before).count(), 31);
     }
 }

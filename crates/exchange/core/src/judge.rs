@@ -5,6 +5,7 @@ use openrtb::{
     Bid, BidError, BidResponse, NoticeKind, SeatBid, Text, bid_texts, parse_bid, parse_response,
     string,
 };
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Cpm, Currency, Ppm, Round};
 
 use crate::auction::{AuctionDeal, AuctionType, ImpTerms};
@@ -41,17 +42,23 @@ pub struct Answer<'a> {
 }
 
 /// What an answer was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
 pub enum ResponseFate {
     /// Not JSON, or not of the right types.
-    Malformed,
+    Malformed = 1,
     /// More than [`BIDS_MAX`] bids: only the first are judged.
-    TooManyBids,
+    TooManyBids = 2,
     /// No bids in it.
-    NoBid,
+    NoBid = 3,
     /// Bids that share the response's own mistake, or are judged one by one.
-    Bids,
+    Bids = 4,
 }
+
+units::labelled!(ResponseFate);
 
 /// One bid and what its own checks made of it.
 #[derive(Clone, Debug)]

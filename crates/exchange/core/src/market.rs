@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use openrtb::codes::MediaType;
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Currency, Ppm, Price};
 
 use crate::{Rates, Seats, Targeting, TieKey, TrackingSignals};
@@ -101,29 +102,41 @@ pub struct PublisherTerms {
 }
 
 /// Who fires the notices of DSPs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
 pub enum NoticeMode {
     /// The caller: a winner's notice URLs reach it with macros replaced. Losers learn nothing.
     #[default]
-    PassThrough,
+    PassThrough = 1,
     /// We do, and ours is the last auction: `nurl` once the answer is written, `burl` when our
     /// beacon in the markup is called, `lurl` of losers at once.
-    Final,
+    Final = 2,
     /// We do, when the caller, who holds another auction, fires ours. `lurl` of those who have
     /// lost here at once.
-    Upstream,
+    Upstream = 3,
 }
 
+units::labelled!(NoticeMode);
+
 /// How many bids an impression is answered with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
 pub enum BidsReturned {
     /// The winner.
     #[default]
-    Winner,
+    Winner = 1,
     /// Up to [`crate::BIDS_RETURNED_MAX`], the best first, each at its own price: under
     /// [`NoticeMode::Upstream`], and where the winner pays a first price.
-    All,
+    All = 2,
 }
+
+units::labelled!(BidsReturned);
 
 /// What is agreed about a deal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -18,6 +18,7 @@ mod encode;
 mod facts;
 mod generation;
 mod mask;
+mod outcome;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -30,10 +31,10 @@ pub use contest::{Contest, Uncontested};
 pub use decode::DecodeError;
 pub use difference::{Change, Difference, Subject};
 pub use encode::{Call, Full, Judged, Kept, Moments, Proceedings, encode};
-pub use events::v1::{CallOutcome, Ending};
 pub use facts::{BidFacts, Facts, Recomputed, Refusals, Refused, Unsound};
 pub use generation::{DspFacts, GenerationFacts, InForce, Unrecordable, encode_generation};
 pub use mask::{GeoMask, Masks};
+pub use outcome::{CallOutcome, Ending};
 pub use replay::{Replayed, replay};
 
 /// Longest id in a record, in bytes: longer ones are cut.

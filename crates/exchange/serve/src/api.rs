@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use exchange_core::NotAsked;
 use exchange_core::delivery::{Counters, LaneView};
 use exchange_core::guard::{GuardLimits, State, Status};
+use exchange_core::record::CallOutcome;
+use exchange_core::{NotAsked, ResponseFate};
 use runtime::admin::{Api, Call, ErrorCode, Method, Reply, Route, rfc3339};
 use runtime::config::masked_url;
 use runtime::metrics::{Counter, Snapshot};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tracing::info;
 use units::Ppm;
 
-use crate::fanout::Outcome;
 use crate::generation::Generation;
-use crate::metrics::{DspMetrics, RESPONSES};
+use crate::metrics::DspMetrics;
 use crate::service::Exchange;
 
 /// Errors of a DSP that are shown, the last ones.
@@ -141,16 +141,16 @@ fn view(exchange: &Exchange, generation: &Generation, index: usize) -> Value {
             "opened": sum(&shards, |shard| &shard.opened),
         },
         "latency_us": latency(&shards),
-        "calls": by_label(&Outcome::ALL.map(Outcome::label), |at| {
-            sum(&shards, |shard| &shard.outcomes[at])
-        }),
-        "responses": by_label(&RESPONSES.map(|(_, label)| label), |at| {
-            sum(&shards, |shard| &shard.responses[RESPONSES[at].0 as usize])
-        }),
+        "calls": by_label(CallOutcome::ALL.map(|outcome| {
+            (outcome.label(), sum(&shards, |shard| &shard.outcomes[outcome as usize]))
+        })),
+        "responses": by_label(ResponseFate::ALL.map(|fate| {
+            (fate.label(), sum(&shards, |shard| &shard.responses[fate as usize]))
+        })),
         "surplus_bids": sum(&shards, |shard| &shard.surplus_bids),
-        "not_asked": by_label(&NotAsked::ALL.map(NotAsked::label), |at| {
-            sum(&shards, |shard| &shard.not_asked[at])
-        }),
+        "not_asked": by_label(NotAsked::ALL.map(|reason| {
+            (reason.label(), sum(&shards, |shard| &shard.not_asked[reason as usize]))
+        })),
         "retries": sum(&shards, |shard| &shard.retries),
         "late_answers": sum(&shards, |shard| &shard.drained),
         "last_errors": last_errors(&shards),
@@ -195,9 +195,8 @@ fn sum(shards: &[&DspMetrics], counter: impl Fn(&DspMetrics) -> &Counter) -> u64
 }
 
 /// Counts by label, in the order of the labels.
-fn by_label(labels: &[&'static str], count: impl Fn(usize) -> u64) -> Value {
-    let counts = labels.iter().enumerate();
-    counts.map(|(at, label)| ((*label).to_owned(), count(at).into())).collect::<Map<_, _>>().into()
+fn by_label<const N: usize>(counts: [(&str, u64); N]) -> Value {
+    counts.map(|(label, count)| (label.to_owned(), Value::from(count))).into_iter().collect()
 }
 
 /// Quantiles in microseconds; `null` before the first answer.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use exchange_core::explain::Explanation;
 use exchange_core::guard::Trial;
+use exchange_core::record::CallOutcome;
 use exchange_core::{
     Ask, Auction, Choosing, NotAsked, Refusal, Schedule, eligible_house, outbound,
 };
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::closing::{Closed, Closing};
 use crate::explain::{Record, with_debug};
-use crate::fanout::{Outcome, Outcomes, Question, ask_all};
+use crate::fanout::{Outcomes, Question, ask_all};
 use crate::guards::InFlight;
 use crate::notices::Order;
 use crate::recording::{self, Calls, Minutes};
@@ -337,7 +338,7 @@ impl Holding<'_> {
             record.house(house.as_ref());
         }
         for call in &answer.unreadable {
-            outcomes.calls[*call] = Outcome::Malformed;
+            outcomes.calls[*call] = CallOutcome::Malformed;
         }
         self.trace(&inbound, &answer, asks, &outcomes);
         shard.keep_room(outcomes.into_room());
@@ -450,9 +451,9 @@ impl Holding<'_> {
 
 /// Without a sale: our fault when not one DSP could be asked, and the house did not answer either, else
 /// nobody bid enough.
-pub(crate) fn why_nothing(calls: &[Outcome], house: Option<&House<'_>>) -> NoBidReason {
-    let never_asked = |outcome: &Outcome| {
-        use Outcome::{Saturated, Unreachable, Unresolved, Unsent};
+pub(crate) fn why_nothing(calls: &[CallOutcome], house: Option<&House<'_>>) -> NoBidReason {
+    let never_asked = |outcome: &CallOutcome| {
+        use CallOutcome::{Saturated, Unreachable, Unresolved, Unsent};
         matches!(outcome, Unreachable | Unresolved | Saturated | Unsent)
     };
     let is_unasked = !calls.is_empty() && calls.iter().all(never_asked) && house.is_none();
@@ -483,7 +484,7 @@ impl Abandoned<'_> {
         }
         for ask in calls.0 {
             let metrics = &minutes.snapshot.dsps[ask.dsp].metrics;
-            metrics.outcomes[Outcome::Abandoned as usize].increment();
+            metrics.outcomes[CallOutcome::Abandoned as usize].increment();
         }
         minutes.abandoned(auction, recording::unanswered(calls), &moments);
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use exchange_core::delivery::{BestEffort, Forwarded, Notice};
 use exchange_core::explain::response_content;
 use exchange_core::guard::{End, Trial};
+use exchange_core::record::CallOutcome;
 use exchange_core::record::Judged;
 use exchange_core::{
     Answer, Auction, BilledSale, Cleared, Clearing, Conclusion, Fate, Fetched, Judgement, Judging,
@@ -21,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::auction::why_nothing;
 use crate::bills::DirectBill;
-use crate::fanout::{Outcome, Outcomes};
+use crate::fanout::Outcomes;
 use crate::notices::{Answered, CallError, Fetch, Order, Sealer, unix_ms};
 use crate::recording::{self, Calls, Minutes};
 use crate::till::{House, Reserved, Till};
@@ -122,7 +123,7 @@ impl Closing<'_> {
     fn answers(&self) -> Vec<Answer<'_>> {
         let mut answers = Vec::with_capacity(self.calls.0.len());
         for (call, (ask, outcome)) in self.calls.0.iter().zip(&self.outcomes.calls).enumerate() {
-            if *outcome == Outcome::Answered {
+            if *outcome == CallOutcome::Answered {
                 answers.push(Answer { ask: *ask, body: self.outcomes.body(call) });
             }
         }
@@ -180,12 +181,12 @@ impl Closing<'_> {
         let mut unreadable = Vec::new();
         for (call, trial) in trials.into_iter().enumerate() {
             let mut outcome = self.outcomes.calls[call];
-            if outcome == Outcome::Answered {
+            if outcome == CallOutcome::Answered {
                 let lane = &self.minutes.snapshot.dsps[self.calls.0[call].dsp];
                 let (content, answer) = responses.next().expect("each answer was judged");
                 lane.metrics.responses[*content as usize].increment();
                 if *content == ResponseFate::Malformed {
-                    outcome = Outcome::Malformed;
+                    outcome = CallOutcome::Malformed;
                     unreadable.push(call);
                 }
                 if matches!(content, ResponseFate::Malformed | ResponseFate::TooManyBids) {
@@ -202,7 +203,7 @@ impl Closing<'_> {
     }
 
     /// Counts how a call ended and tells its DSP's guard.
-    fn note_call(&self, call: usize, outcome: Outcome, trial: Trial) {
+    fn note_call(&self, call: usize, outcome: CallOutcome, trial: Trial) {
         let lane = &self.minutes.snapshot.dsps[self.calls.0[call].dsp];
         lane.metrics.outcomes[outcome as usize].increment();
         let least = self.minutes.snapshot.config().timeout_counts_after;
@@ -292,21 +293,22 @@ impl Drop for Uncounted<'_> {
 }
 
 /// What a call says of its DSP's health.
-fn end_of(outcome: Outcome, had_min_time: bool) -> End {
+fn end_of(outcome: CallOutcome, had_min_time: bool) -> End {
     match outcome {
-        Outcome::Answered | Outcome::NoBid => End::Good,
-        Outcome::Late => End::TimedOut { had_min_time },
+        CallOutcome::Answered | CallOutcome::NoBid => End::Good,
+        CallOutcome::Late => End::TimedOut { had_min_time },
         // Nothing was sent, or the caller left. A name without an address yet is no fault of the DSP.
-        Outcome::Saturated | Outcome::Unsent | Outcome::Abandoned | Outcome::Unresolved => {
-            End::Neutral
-        }
-        Outcome::Status
-        | Outcome::Malformed
-        | Outcome::TooLarge
-        | Outcome::Encoded
-        | Outcome::Trickle
-        | Outcome::Reset
-        | Outcome::Unreachable => End::Bad,
+        CallOutcome::Saturated
+        | CallOutcome::Unsent
+        | CallOutcome::Abandoned
+        | CallOutcome::Unresolved => End::Neutral,
+        CallOutcome::Status
+        | CallOutcome::Malformed
+        | CallOutcome::TooLarge
+        | CallOutcome::Encoded
+        | CallOutcome::Trickle
+        | CallOutcome::Reset
+        | CallOutcome::Unreachable => End::Bad,
     }
 }
 

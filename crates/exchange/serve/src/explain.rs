@@ -5,17 +5,17 @@
 //! It makes no decision about money: those are `exchange-core`'s.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
-use exchange_core::explain::{Call, Came, Explanation, Hearing, explain};
-use exchange_core::{Answer, Ask, Auction, NotAsked, Refusal, Schedule, eligible};
+use exchange_core::explain::{Came, Explanation, Hearing, explain};
+use exchange_core::record::{Call, CallOutcome};
+use exchange_core::{Answer, Auction, NotAsked, Refusal, Schedule, eligible};
 use openrtb::codes::NoBidReason;
 use openrtb::{BidRequest, Invalid, parse_request};
 use units::Tick;
 
 use crate::auction::why_nothing;
 use crate::config::ExchangeConfig;
-use crate::fanout::{Outcome, Outcomes};
+use crate::fanout::Outcomes;
 use crate::till::House;
 
 /// Largest `ext.debug`.
@@ -28,7 +28,7 @@ pub(crate) struct Record(RefCell<Vec<(usize, Heard)>>);
 #[derive(Debug)]
 enum Heard {
     NotAsked(NotAsked),
-    Asked { ask: Ask, tmax_ms: u32, outcome: Outcome, latency: Option<Duration>, body: Vec<u8> },
+    Asked { call: Call, body: Vec<u8> },
 }
 
 impl Record {
@@ -45,23 +45,19 @@ impl Record {
     }
 
     /// `calls` are in the order of `outcomes`.
-    pub(crate) fn answered(
-        &self,
-        calls: impl Iterator<Item = exchange_core::record::Call>,
-        outcomes: &Outcomes,
-    ) {
-        let heard = calls.enumerate().map(|(index, call)| {
-            let (outcome, body) = (outcomes.calls[index], outcomes.body(index));
-            (call.ask.dsp, Heard::asked((call.ask, call.tmax_ms), outcome, call.latency, body))
-        });
+    pub(crate) fn answered(&self, calls: impl Iterator<Item = Call>, outcomes: &Outcomes) {
+        let heard = calls.enumerate();
+        let heard = heard.map(|(at, call)| (call.ask.dsp, Heard::asked(call, outcomes.body(at))));
         self.0.borrow_mut().extend(heard);
     }
 
     /// What campaigns of our own answered.
     pub(crate) fn house(&self, house: Option<&House<'_>>) {
-        let Some(Answer { ask, body }) = house.map(House::answer) else { return };
-        let heard = Heard::asked((ask, 0), Outcome::Answered, None, body);
-        self.0.borrow_mut().push((ask.dsp, heard));
+        let Some((call, Answer { body, .. })) = house.map(|house| (house.call(), house.answer()))
+        else {
+            return;
+        };
+        self.0.borrow_mut().push((call.ask.dsp, Heard::asked(call, body)));
     }
 
     /// The explanation of the auction `id`; `no_bid` is why nothing was sold, if nothing was.
@@ -87,47 +83,18 @@ impl Record {
 }
 
 impl Heard {
-    fn asked(
-        (ask, tmax_ms): (Ask, u32),
-        outcome: Outcome,
-        latency: Option<Duration>,
-        body: &[u8],
-    ) -> Self {
-        Self::Asked { ask, tmax_ms, outcome, latency, body: body.to_vec() }
+    fn asked(call: Call, body: &[u8]) -> Self {
+        Self::Asked { call, body: body.to_vec() }
     }
 
     fn came(&self) -> Came<'_> {
         match self {
             Self::NotAsked(reason) => Came::NotAsked(*reason),
-            Self::Asked { ask, tmax_ms, outcome, latency, body } => Came::Asked(Call {
-                ask: *ask,
-                tmax_ms: *tmax_ms,
-                outcome: outcome.label(),
-                why: sentence(*outcome),
-                latency: *latency,
-                body: (*outcome == Outcome::Answered).then_some(body.as_slice()),
-            }),
+            Self::Asked { call, body } => Came::Asked {
+                call: *call,
+                body: (call.outcome == CallOutcome::Answered).then_some(body.as_slice()),
+            },
         }
-    }
-}
-
-/// What an outcome means.
-fn sentence(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Answered => "200 with a body",
-        Outcome::NoBid => "204, or 200 without a body",
-        Outcome::Late => "not all there when the auction closed, or its own timeout was over",
-        Outcome::Status => "a status other than 200 and 204",
-        Outcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
-        Outcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
-        Outcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
-        Outcome::Trickle => "it trickled in",
-        Outcome::Reset => "the connection broke before the answer began",
-        Outcome::Unreachable => "no connection could be opened",
-        Outcome::Unresolved => "its name has no address",
-        Outcome::Saturated => "as many connections are in use, or calls wait for one, as may be",
-        Outcome::Unsent => "its time was up before a connection was free",
-        Outcome::Abandoned => "the caller went away before the auction closed",
     }
 }
 
@@ -149,7 +116,7 @@ pub(crate) fn with_debug(mut response: String, mut explanation: Explanation) -> 
 }
 
 /// Explains the auction of `body` that would be held by `config` if each DSP that is asked answered
-/// as `answer` says: what becomes of the call and, where it is [`Outcome::Answered`], with what
+/// as `answer` says: what becomes of the call and, where it is [`CallOutcome::Answered`], with what
 /// body. No time passes, and no limit on calls is reached.
 ///
 /// # Errors
@@ -159,7 +126,7 @@ pub fn rehearse<'d>(
     config: &ExchangeConfig,
     body: &str,
     id: &str,
-    answer: impl Fn(&str) -> (Outcome, &'d [u8]),
+    answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
 ) -> Result<Explanation, Invalid> {
     let request = parse_request(body)?;
     let record = Record::default();
@@ -175,7 +142,7 @@ fn ask<'d>(
     config: &ExchangeConfig,
     (id, request): (&str, &BidRequest<'_>),
     record: &Record,
-    answer: impl Fn(&str) -> (Outcome, &'d [u8]),
+    answer: impl Fn(&str) -> (CallOutcome, &'d [u8]),
 ) -> Result<NoBidReason, Refusal> {
     let tmax = request.tmax.as_ref().map(|tmax| **tmax);
     let schedule = Schedule::new(Tick::ZERO, tmax, &config.limits)
@@ -188,8 +155,8 @@ fn ask<'d>(
             Ok(ask) => {
                 let (outcome, body) = answer(&dsp.id);
                 let tmax_ms = schedule.dsp_tmax_ms(Tick::ZERO, dsp.timeout, dsp.network_margin);
-                let heard = Heard::asked((ask, tmax_ms), outcome, None, body);
-                record.0.borrow_mut().push((index, heard));
+                let call = Call { ask, tmax_ms, outcome, sent: None, latency: None };
+                record.0.borrow_mut().push((index, Heard::asked(call, body)));
                 outcomes.push(outcome);
             }
         }
@@ -209,7 +176,7 @@ mod tests {
         let config = runtime::config::parse("test.toml", text, ExchangeConfig::read);
         let config = config.unwrap_or_else(|problems| panic!("{problems}")).expect("it is on");
         let body = r#"{"id":"r","imp":[{"id":"1","banner":{}}]}"#;
-        rehearse(&config, body, "a1", |_| (Outcome::Late, b"")).expect("the request is right")
+        rehearse(&config, body, "a1", |_| (CallOutcome::Late, b"")).expect("the request is right")
     }
 
     /// What of `ext.debug` is left.
@@ -238,13 +205,5 @@ mod tests {
         let too_large = debug(told);
         assert_eq!(too_large["format"], 1);
         assert!(too_large["too_large"].as_u64() > Some(DEBUG_BYTES_MAX as u64), "{too_large}");
-    }
-
-    #[test]
-    fn every_outcome_has_a_sentence_of_its_own() {
-        for outcome in Outcome::ALL {
-            let same = Outcome::ALL.iter().filter(|other| sentence(**other) == sentence(outcome));
-            assert_eq!(same.count(), 1, "{outcome:?}");
-        }
     }
 }

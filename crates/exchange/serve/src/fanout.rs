@@ -20,7 +20,7 @@ mod tls;
 mod transport;
 
 pub use endpoint::{Addresses, Endpoint, EndpointOptions};
-pub use inbox::{Outcome, Outcomes};
+pub use inbox::Outcomes;
 pub use pool::{Pool, PoolLimits};
 pub use reactor::Reactor;
 pub use round::{Question, ask_all};

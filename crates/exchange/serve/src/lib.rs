@@ -28,7 +28,7 @@ mod till;
 mod trace;
 
 pub use config::{DnsLimits, ExchangeConfig, HouseRules, InboundLimits, RecordConfig};
-pub use fanout::{Outcome, PoolLimits, answer, inflate};
+pub use fanout::{PoolLimits, answer, inflate};
 pub use generation::{DspInForce, Generation, Reloaded};
 pub use http::AUCTION_PATH;
 pub use metrics::{DspMetrics, ExchangeMetrics, PurseMetrics, SeatMetrics};

@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exchange_core::guard::{State, Status};
+use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, NotAsked, NotSent, ResponseFate, TokenError, Unmarked};
 use openrtb::Reason;
 use openrtb::codes::NoBidReason;
-use runtime::metrics::{Counter, Gauge, Histogram, Page, PerShard};
+use runtime::metrics::{Counter, CounterArray, Gauge, Histogram, Page, PerShard};
 
 use crate::campaigns::HOUSE;
-use crate::fanout::Outcome;
 use crate::generation::{DspInForce, Generation};
 use crate::guards::Guards;
 use crate::notices::Window;
@@ -27,41 +27,8 @@ use crate::recording::Lanes;
 
 pub use purse::PurseMetrics;
 
-/// What may be in an answer's body, in declaration order, with the metric label.
-pub(crate) const RESPONSES: [(ResponseFate, &str); 4] = [
-    (ResponseFate::Malformed, "malformed"),
-    (ResponseFate::TooManyBids, "too_many_bids"),
-    (ResponseFate::NoBid, "no_bid"),
-    (ResponseFate::Bids, "bids"),
-];
-
-/// How complete an auction's record is. The log counts records by this class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
-    /// All of it.
-    Whole,
-    /// All but sampled bodies, with which it would have been too long.
-    WithoutBodies,
-    /// Of bids only those that were sold: with all of them it would have been too long.
-    SoldBidsOnly,
-}
-
-impl Recorded {
-    /// Every one, in declaration order.
-    pub const ALL: [Self; 3] = [Self::Whole, Self::WithoutBodies, Self::SoldBidsOnly];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::WithoutBodies => "without_bodies",
-            Self::SoldBidsOnly => "sold_bids_only",
-        }
-    }
-}
-
 /// What one shard counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ExchangeMetrics {
     /// Answers with at least one sale.
     pub filled: Counter,
@@ -126,7 +93,7 @@ pub struct ExchangeMetrics {
     /// By how much an answer's bytes missed arrival + `tmax`; nothing is recorded when in time.
     pub overshoot: Histogram,
     /// Bids by fate.
-    pub fates: [Counter; Fate::ALL.len()],
+    pub fates: CounterArray<{ 1 + Fate::ALL.len() }>,
     /// Accounts.
     pub purse: PurseMetrics,
 }
@@ -135,13 +102,13 @@ pub struct ExchangeMetrics {
 #[derive(Debug, Default)]
 pub struct DspMetrics {
     /// Calls by outcome.
-    pub outcomes: [Counter; Outcome::ALL.len()],
-    /// Bodies of 200 answers, by what was in them; unreadable ones are [`Outcome::Malformed`].
-    pub responses: [Counter; RESPONSES.len()],
+    pub outcomes: [Counter; 1 + CallOutcome::ALL.len()],
+    /// Bodies of 200 answers, by what was in them; unreadable ones are [`CallOutcome::Malformed`].
+    pub responses: [Counter; 1 + ResponseFate::ALL.len()],
     /// Bids that were ignored because their response had more than [`exchange_core::BIDS_MAX`].
     pub surplus_bids: Counter,
     /// Requests for which it was not asked, by reason.
-    pub not_asked: [Counter; NotAsked::ALL.len()],
+    pub not_asked: [Counter; 1 + NotAsked::ALL.len()],
     /// Calls sent again after the DSP had closed an idle connection.
     pub retries: Counter,
     /// Answers that came after their auction had closed, and were drained.
@@ -208,50 +175,10 @@ pub struct SeatMetrics {
     pub revenue_nanos: Counter,
 }
 
-impl Default for ExchangeMetrics {
-    fn default() -> Self {
-        Self {
-            filled: Counter::default(),
-            tests: Counter::default(),
-            impressions: Counter::default(),
-            mistyped: Counter::default(),
-            unpriced: Counter::default(),
-            sold: Counter::default(),
-            house_left_out: Counter::default(),
-            no_bids: Default::default(),
-            invalid: Default::default(),
-            turned_away: Counter::default(),
-            abandoned: Counter::default(),
-            reactor_panics: Counter::default(),
-            handshakes_failed: Counter::default(),
-            notices_refused: Counter::default(),
-            beacons_untold: Counter::default(),
-            beacons_passed_on: Counter::default(),
-            beacons_not_passed_on: Counter::default(),
-            beacons_foreign: Counter::default(),
-            upstream_nanos: Counter::default(),
-            upstream_told: Counter::default(),
-            upstream_unreadable: Counter::default(),
-            beacons_refused: Default::default(),
-            receive: Histogram::default(),
-            parse: Histogram::default(),
-            ask: Histogram::default(),
-            collect: Histogram::default(),
-            clear: Histogram::default(),
-            answer: Histogram::default(),
-            total: Histogram::default(),
-            overshoot: Histogram::default(),
-            fates: std::array::from_fn(|_| Counter::default()),
-            purse: PurseMetrics::default(),
-        }
-    }
-}
-
 impl ExchangeMetrics {
     /// Counts an answer without a sale.
     pub(crate) fn count_no_bid(&self, reason: NoBidReason) {
-        let index = NoBidReason::ALL.iter().position(|known| *known == reason);
-        self.no_bids[index.expect("every reason is listed")].increment();
+        self.no_bids[reason as usize].increment();
     }
 }
 
@@ -452,7 +379,7 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     };
     let mut calls = page.counters("exchange_dsp_calls", "Calls to DSPs by outcome.")?;
     for (id, shards) in dsps() {
-        for outcome in Outcome::ALL {
+        for outcome in CallOutcome::ALL {
             let labels = [("dsp", id), ("outcome", outcome.label())];
             calls.sum(&labels, shards.iter().map(|dsp| &dsp.outcomes[outcome as usize]))?;
         }
@@ -460,8 +387,8 @@ fn expose_dsps(generation: &Generation, page: &mut Page<'_>) -> fmt::Result {
     let mut responses =
         page.counters("exchange_dsp_responses", "Answers with a body, by what was in it.")?;
     for (id, shards) in dsps() {
-        for (fate, label) in RESPONSES {
-            let labels = [("dsp", id), ("content", label)];
+        for fate in ResponseFate::ALL {
+            let labels = [("dsp", id), ("content", fate.label())];
             responses.sum(&labels, shards.iter().map(|dsp| &dsp.responses[fate as usize]))?;
         }
     }

@@ -4,10 +4,9 @@
 //! It is put together at the end, from moments that the auction measured anyway: one that is not
 //! sampled costs a comparison.
 
+use exchange_core::record::CallOutcome;
 use runtime::traces::{Kind, Span, Tracer};
 use tokio::time::Instant;
-
-use crate::fanout::Outcome;
 
 /// Whose trace it is.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +44,7 @@ pub struct Called<'c> {
     /// The DSP's id.
     pub dsp: &'c str,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// When; absent, with the auction's close.
     pub ended: Option<Instant>,
 }
@@ -88,7 +87,7 @@ impl Traced<'_> {
                 let ended = ended.unwrap_or(close);
                 let span = Span::new("call", start.into_std(), ended.into_std())
                     .of_kind(Kind::Client)
-                    .failed(!matches!(outcome, Outcome::Answered | Outcome::NoBid));
+                    .failed(!matches!(outcome, CallOutcome::Answered | CallOutcome::NoBid));
                 trace.add(collect, span.with("dsp", dsp).with("outcome", outcome.label()));
             }
         }

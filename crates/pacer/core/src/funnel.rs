@@ -11,6 +11,7 @@ mod packed;
 #[cfg(test)]
 mod tests;
 
+use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Nanos};
 
 use crate::messages::Slot;
@@ -22,7 +23,8 @@ pub use buffer::{FunnelBatch, FunnelBuffer, ROWS_MAX, ROWS_MIN};
 /// What is counted of an impression. An impression that a campaign matched ends in exactly one of
 /// [`Hours`](Self::Hours) to [`BelowFloor`](Self::BelowFloor), in a bid, or behind other campaigns of the
 /// house; a bid ends in one of [`Outbid`](Self::Outbid) to [`Won`](Self::Won), or its auction is abandoned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum FunnelStep {
     /// Offered while the campaign could have bid. Counted for all campaigns together, and added to the
@@ -56,45 +58,9 @@ pub enum FunnelStep {
     Billed,
 }
 
+units::labelled!(FunnelStep);
+
 impl FunnelStep {
-    /// All there are, in order of declaration.
-    pub const ALL: [Self; 14] = [
-        Self::Offered,
-        Self::Matched,
-        Self::Hours,
-        Self::Budget,
-        Self::Pace,
-        Self::Ledger,
-        Self::BelowFloor,
-        Self::Bid,
-        Self::Outbid,
-        Self::Rejected,
-        Self::Refused,
-        Self::Returned,
-        Self::Won,
-        Self::Billed,
-    ];
-
-    /// What it is called in APIs and metrics.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Offered => "offered",
-            Self::Matched => "matched",
-            Self::Hours => "hours",
-            Self::Budget => "budget",
-            Self::Pace => "pace",
-            Self::Ledger => "ledger",
-            Self::BelowFloor => "below_floor",
-            Self::Bid => "bid",
-            Self::Outbid => "outbid",
-            Self::Rejected => "rejected",
-            Self::Refused => "refused",
-            Self::Returned => "returned",
-            Self::Won => "won",
-            Self::Billed => "billed",
-        }
-    }
-
     /// Where an impression ends that was matched and not bid for. `None` if the campaign is not live: such
     /// an impression was not offered to it.
     pub const fn withheld(refusal: Refusal) -> Option<Self> {

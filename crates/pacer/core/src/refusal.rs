@@ -1,8 +1,14 @@
 //! Why nothing may be spent: one enumeration, in order of precedence. Who looks for a reason names the
 //! first that holds.
 
+use strum::{IntoStaticStr, VariantArray};
+use thiserror::Error;
+
 /// Why a campaign may not spend now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum Refusal {
     /// Nobody knows it.
@@ -37,37 +43,7 @@ pub enum Refusal {
     LedgerUnavailable,
 }
 
-impl Refusal {
-    /// All there are, in order of precedence.
-    pub const ALL: [Self; 10] = [
-        Self::Unknown,
-        Self::Paused,
-        Self::OutOfFlight,
-        Self::OutOfDaypart,
-        Self::BudgetExhausted,
-        Self::DayExhausted,
-        Self::HourExhausted,
-        Self::Throttled,
-        Self::BelowMinimum,
-        Self::LedgerUnavailable,
-    ];
-
-    /// What it is called in APIs, metrics and logs.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Paused => "paused",
-            Self::OutOfFlight => "out_of_flight",
-            Self::OutOfDaypart => "out_of_daypart",
-            Self::BudgetExhausted => "budget_exhausted",
-            Self::DayExhausted => "day_exhausted",
-            Self::HourExhausted => "hour_exhausted",
-            Self::Throttled => "throttled",
-            Self::BelowMinimum => "below_minimum",
-            Self::LedgerUnavailable => "ledger_unavailable",
-        }
-    }
-}
+units::labelled!(Refusal);
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,8 @@ use std::hint::black_box;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use siphasher::sip::SipHasher24;
+use strum::{IntoStaticStr, VariantArray};
+use thiserror::Error;
 use units::Nanos;
 
 use crate::messages::{Epoch, Period, Slot};
@@ -152,7 +154,10 @@ impl Token {
 }
 
 /// Why a text is no token. Declaration order is precedence. Whoever called must not learn which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
 pub enum TokenError {
     /// Truncated, or longer.
     #[error("a token has {TOKEN_TEXT_BYTES} letters")]
@@ -168,20 +173,7 @@ pub enum TokenError {
     Forged,
 }
 
-impl TokenError {
-    /// Every error, in declaration order.
-    pub const ALL: [Self; 4] = [Self::Length, Self::Alphabet, Self::Version, Self::Forged];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Length => "length",
-            Self::Alphabet => "alphabet",
-            Self::Version => "version",
-            Self::Forged => "forged",
-        }
-    }
-}
+units::labelled!(TokenError);
 
 /// What tokens are sealed with. It seals nothing else, and outlives restarts: a dead epoch's tokens
 /// are still to be settled.

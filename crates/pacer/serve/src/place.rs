@@ -2,15 +2,13 @@
 //!
 //! Knows nothing of what stands in its files.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use eventlog::disk::directory;
 use redb::StorageBackend;
 use redb::backends::FileBackend;
-
-/// Who holds the directory, as text: its process.
-const LOCK_NAME: &str = "lock";
 
 /// A directory of files, used by one store at a time.
 pub(crate) trait Place: Send + 'static {
@@ -49,12 +47,7 @@ pub(crate) struct Folder {
 impl Folder {
     /// The directory at `path`, made when it is not there.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
-        if !path.is_dir() {
-            fs::create_dir_all(path)?;
-            // The directory's own name must survive as well.
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
-        }
+        directory::make(path)?;
         Ok(Self { path: path.to_owned() })
     }
 
@@ -77,24 +70,7 @@ impl Place for Folder {
     }
 
     fn lock(&self) -> io::Result<File> {
-        let mut file = self.file(LOCK_NAME)?;
-        match file.try_lock() {
-            Ok(()) => {
-                file.set_len(0)?;
-                file.seek(SeekFrom::Start(0))?;
-                write!(file, "process {}", std::process::id())?;
-                Ok(file)
-            }
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // Who it is helps the operator; that it is taken holds without.
-                let read = file.take(64).read_to_string(&mut holder);
-                let is_known = read.is_ok() && !holder.is_empty();
-                let holder = if is_known { holder.as_str() } else { "another process" };
-                Err(io::Error::new(io::ErrorKind::WouldBlock, holder))
-            }
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        directory::lock(&self.path)
     }
 
     fn has(&self, file: &str) -> io::Result<bool> {

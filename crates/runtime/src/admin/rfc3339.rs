@@ -1,48 +1,24 @@
 //! Moments as people read them (RFC 3339), in UTC.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-const SECONDS_A_DAY: u64 = 86_400;
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, date};
+
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// `moment` to the millisecond, as in `2024-02-29T12:00:00.000Z`. One before 1970 is shown as the
-/// first of that year: no clock of ours shows it.
+/// first of that year, and one after 9999 as the last of that: no clock of ours shows them.
 pub fn rfc3339(moment: SystemTime) -> String {
-    let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let (days, second) = (since.as_secs() / SECONDS_A_DAY, since.as_secs() % SECONDS_A_DAY);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let ms = since.subsec_millis();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
-}
-
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar.
-fn civil(mut days: u64) -> (u64, u64, u64) {
-    const DAYS_OF_400_YEARS: u64 = 146_097;
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let mut year = 1970 + days / DAYS_OF_400_YEARS * 400;
-    days %= DAYS_OF_400_YEARS;
-    loop {
-        let length = if leap(year) { 366 } else { 365 };
-        if days < length {
-            break;
-        }
-        (year, days) = (year + 1, days - length);
-    }
-    let february = if leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        (month, days) = (month + 1, days - length);
-    }
-    (year, month, days + 1)
+    let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
+    format!("{:.3}Z", EPOCH.saturating_add(since))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[track_caller]
@@ -65,7 +41,10 @@ mod tests {
     }
 
     #[test]
-    fn before_all_time() {
+    fn beyond_all_time() {
+        check(253_402_300_799_999, "9999-12-31T23:59:59.999Z");
+        check(253_402_300_800_000, "9999-12-31T23:59:59.999Z");
+        check(u64::MAX, "9999-12-31T23:59:59.999Z");
         let moment = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
         assert_eq!(rfc3339(moment), "1970-01-01T00:00:00.000Z");
     }

@@ -37,7 +37,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Deref;
+use std::ops::{Deref, Index};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -69,6 +69,24 @@ impl Counter {
     /// The count so far.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters by number, for example one for each variant of an enumeration.
+#[derive(Debug)]
+pub struct CounterArray<const N: usize>([Counter; N]);
+
+impl<const N: usize> Default for CounterArray<N> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl<const N: usize> Index<usize> for CounterArray<N> {
+    type Output = Counter;
+
+    fn index(&self, number: usize) -> &Counter {
+        &self.0[number]
     }
 }
 

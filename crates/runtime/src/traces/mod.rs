@@ -36,7 +36,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
-use units::Ppm;
+use units::{Ppm, SplitMix64};
 
 use crate::metrics::{Exposition, Page};
 use parent::Parent;
@@ -174,8 +174,9 @@ fn count(counter: &AtomicU64, spans: usize) {
 /// Whether `id` is in the given share of all, in millionths.
 fn is_sampled(id: u128, share: u32) -> bool {
     let (high, low) = halves(id);
+    let first = |seed| SplitMix64::new(seed).bits();
     // The high bits of a mixed number are drawn evenly, however ids are counted.
-    let drawn = u128::from(span::mixed(low ^ span::mixed(high))) * u128::from(Ppm::ONE.get());
+    let drawn = u128::from(first(low ^ first(high))) * u128::from(Ppm::ONE.get());
     (drawn >> u64::BITS) < u128::from(share)
 }
 

@@ -6,6 +6,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
 
+use units::SplitMix64;
+
 use super::parent::Parent;
 use super::{Finished, SPANS_PER_TRACE_MAX, Shared, halves};
 
@@ -125,7 +127,7 @@ pub struct Trace {
 impl Trace {
     pub(super) fn own(shared: Arc<Shared>, id: u128) -> Self {
         let (high, low) = halves(id);
-        let ids_from = mixed(high) ^ low;
+        let ids_from = SplitMix64::new(high).bits() ^ low;
         // Zero is no trace's id.
         let trace_id = id.max(1);
         Self { shared, trace_id, caller: None, ids_from, spans: Vec::new(), left_out: 0 }
@@ -162,18 +164,7 @@ impl Trace {
     }
 
     fn id(&self, index: usize) -> SpanId {
-        let id = mixed(self.ids_from.wrapping_add((index as u64).wrapping_mul(GOLDEN)));
+        let id = SplitMix64::new(self.ids_from).nth(index as u64);
         SpanId(NonZeroU64::new(id).unwrap_or(NonZeroU64::MIN))
     }
-}
-
-/// 2⁶⁴ divided by the golden ratio: multiples of it are far apart.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// A permutation that leaves no pattern (Steele, Lea and Flood, `SplitMix64`, 2014).
-pub(super) fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(GOLDEN);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }

@@ -1,6 +1,6 @@
 //! What DSPs answer, from a file: a JSON object by DSP id.
 
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 use openrtb::{members, string};
 
 use super::json;
@@ -12,14 +12,14 @@ const ID_MARK: &str = "$AUCTION_ID";
 const PROBLEMS_MAX: usize = 50;
 
 /// What a DSP that is not in the file answers.
-pub(super) const NO_BID: (Outcome, &[u8]) = (Outcome::NoBid, b"");
+pub(super) const NO_BID: (CallOutcome, &[u8]) = (CallOutcome::NoBid, b"");
 
 /// By DSP.
 #[derive(Debug)]
-pub(super) struct Answers(Vec<(String, Outcome, String)>);
+pub(super) struct Answers(Vec<(String, CallOutcome, String)>);
 
 impl Answers {
-    pub(super) fn of(&self, dsp: &str) -> (Outcome, &[u8]) {
+    pub(super) fn of(&self, dsp: &str) -> (CallOutcome, &[u8]) {
         let own = self.0.iter().find(|(id, _, _)| id == dsp);
         own.map_or(NO_BID, |(_, outcome, body)| (*outcome, body.as_bytes()))
     }
@@ -37,7 +37,7 @@ pub(super) fn read(
     };
     let (mut answers, mut problems) = (Vec::new(), Vec::new());
     for (dsp, raw) in &members {
-        let known: &Vec<(String, Outcome, String)> = &answers;
+        let known: &Vec<(String, CallOutcome, String)> = &answers;
         if !dsps.contains(&&**dsp) {
             problems.push(unknown(dsp, dsps));
             continue;
@@ -74,7 +74,7 @@ fn unknown(dsp: &str, dsps: &[&str]) -> String {
 }
 
 /// One DSP's: a bid response, a status, or an outcome.
-fn answer(raw: &str, ids: (&str, &str)) -> Result<(Outcome, String), String> {
+fn answer(raw: &str, ids: (&str, &str)) -> Result<(CallOutcome, String), String> {
     if raw.starts_with('"') {
         let name = string(raw).unwrap_or_default();
         return Ok((named(&name)?, String::new()));
@@ -89,12 +89,13 @@ fn answer(raw: &str, ids: (&str, &str)) -> Result<(Outcome, String), String> {
     }
 }
 
-fn named(name: &str) -> Result<Outcome, String> {
+fn named(name: &str) -> Result<CallOutcome, String> {
     // Those apart that need a body, or a caller who goes away.
-    let simple = |outcome: &Outcome| !matches!(outcome, Outcome::Answered | Outcome::Abandoned);
-    let outcomes = Outcome::ALL.into_iter().filter(simple);
+    let simple =
+        |outcome: &CallOutcome| !matches!(outcome, CallOutcome::Answered | CallOutcome::Abandoned);
+    let outcomes = CallOutcome::ALL.into_iter().filter(simple);
     outcomes.clone().find(|outcome| outcome.label() == name).ok_or_else(|| {
-        let names: Vec<_> = outcomes.map(Outcome::label).collect();
+        let names: Vec<_> = outcomes.map(CallOutcome::label).collect();
         format!("`{}` is no outcome, expected one of {}", first(name), names.join(", "))
     })
 }
@@ -103,7 +104,7 @@ fn first(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-fn with_status(status: &str, body: Option<&str>) -> Result<(Outcome, String), String> {
+fn with_status(status: &str, body: Option<&str>) -> Result<(CallOutcome, String), String> {
     let body = match body {
         None => String::new(),
         Some(raw) => {
@@ -111,9 +112,9 @@ fn with_status(status: &str, body: Option<&str>) -> Result<(Outcome, String), St
         }
     };
     match status.parse::<u16>() {
-        Ok(200) if !body.is_empty() => Ok((Outcome::Answered, body)),
-        Ok(200 | 204) => Ok((Outcome::NoBid, String::new())),
-        Ok(100..=599) => Ok((Outcome::Status, String::new())),
+        Ok(200) if !body.is_empty() => Ok((CallOutcome::Answered, body)),
+        Ok(200 | 204) => Ok((CallOutcome::NoBid, String::new())),
+        Ok(100..=599) => Ok((CallOutcome::Status, String::new())),
         _ => Err(format!("`status` must be a status of HTTP, not {}", first(status))),
     }
 }
@@ -122,15 +123,15 @@ fn response(
     raw: &str,
     id: Option<&str>,
     (caller_id, auction_id): (&str, &str),
-) -> Result<(Outcome, String), String> {
+) -> Result<(CallOutcome, String), String> {
     let id = id.and_then(string);
     let is_ours = id.is_some_and(|id| id == caller_id || id == ID_MARK);
     if !is_ours {
-        return Ok((Outcome::Answered, raw.to_owned())); // Judged as it is: for another auction.
+        return Ok((CallOutcome::Answered, raw.to_owned())); // Judged as it is: for another auction.
     }
     let ours = format!("\"{auction_id}\"");
     let body = json::with(raw, &["id"], &[("id", &ours)]).expect("it is an object");
-    Ok((Outcome::Answered, body))
+    Ok((CallOutcome::Answered, body))
 }
 
 #[cfg(test)]
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn who_is_not_in_the_file_does_not_bid() {
         let answers = read(r#"{"alpha":"late"}"#, &["alpha", "beta"], ("r", "a")).unwrap();
-        assert_eq!(answers.of("beta").0, Outcome::NoBid);
+        assert_eq!(answers.of("beta").0, CallOutcome::NoBid);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::log::line::visible;
+
 /// Longest line.
 pub(super) const WIDTH: usize = 100;
 
@@ -113,23 +115,6 @@ fn clipped(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// `text` without what moves the cursor, colours or turns the direction of writing.
-fn visible(text: &str) -> String {
-    let is_hidden = |char: char| {
-        char.is_control()
-            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
-    };
-    let mut out = String::with_capacity(text.len());
-    for char in text.chars() {
-        if is_hidden(char) {
-            out.extend(char.escape_unicode());
-        } else {
-            out.push(char);
-        }
-    }
-    out
 }
 
 /// Lines of at most `room` characters; at least one.

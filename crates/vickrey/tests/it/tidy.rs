@@ -34,12 +34,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("audit", &["eventlog", "events", "exchange-core", "openrtb", "units"]),
     ("export", &[]),
     // For tests: no binary has it.
-    ("faults", &[]),
+    ("faults", &["units"]),
     ("pacer-core", &["faults", "units"]),
-    ("pacer-serve", &["pacer-core", "runtime", "units"]),
+    ("pacer-serve", &["eventlog", "pacer-core", "runtime", "units"]),
     ("whatif", &["pacer-core", "units"]),
     ("sim", &["exchange-core", "faults", "pacer-core", "units"]),
-    ("testbed", &["runtime"]),
+    ("testbed", &["runtime", "units"]),
     (
         "vickrey",
         &[
@@ -76,6 +76,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "serde_json",
     "serde_path_to_error",
     "siphasher",
+    // Names of variants, derived when it is compiled.
+    "strum",
     "thiserror",
 ];
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bug::{Bug, carried, planted};
-use super::event::{Beacon, Effect, Kind, Now, Refusal, Ticket};
+use super::event::{Beacon, Effect, Now, Refusal, Ticket};
 use super::journal::{JournalRecord, Settled};
 use super::notice::Notice;
 use super::tokens::{State, Token};
 use super::{Delivery, Job};
-use crate::{Reservation, TokenId};
+use crate::{NoticeKind, Reservation, TokenId};
 
 /// Calls of one beacon that may wait for its record.
 const CALLS_MAX: usize = 16;
@@ -93,9 +93,9 @@ impl Delivery {
     /// Holds the notice of a beacon, if it has one; `None` where a limit has no room for the beacon.
     fn owe(&mut self, now: Now, id: TokenId, notice: Option<&Arc<Notice>>) -> Option<Option<u64>> {
         let Some(notice) = notice else { return self.remembers_more().then_some(None) };
-        let lane = self.room(Kind::Billing, notice)?;
+        let lane = self.room(NoticeKind::Billing, notice)?;
         Some(Some(self.hold(Job {
-            kind: Kind::Billing,
+            kind: NoticeKind::Billing,
             id: Some(id),
             accepted_ms: now.unix_ms,
             lane,

@@ -7,7 +7,7 @@ use units::Tick;
 
 use super::journal::Settled;
 use super::notice::Notice;
-use crate::{Reservation, TokenId};
+use crate::{NoticeKind, Reservation, TokenId};
 
 /// The two clocks, read by the caller once a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +23,6 @@ impl Now {
     pub fn tick_at(self, unix_ms: u64) -> Tick {
         self.tick.after(Duration::from_millis(unix_ms.saturating_sub(self.unix_ms).max(1)))
     }
-}
-
-/// Which of a bid's notices it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `burl`: journalled, delivered at least once.
-    Billing,
-    /// `nurl`: best effort.
-    Win,
-    /// `lurl`: best effort.
-    Loss,
 }
 
 /// Names a record on its way to the journal; later ones are greater.
@@ -111,7 +100,7 @@ pub enum BestEffort {
     Loss,
 }
 
-impl From<BestEffort> for Kind {
+impl From<BestEffort> for NoticeKind {
     fn from(kind: BestEffort) -> Self {
         match kind {
             BestEffort::Win => Self::Win,
@@ -156,7 +145,7 @@ pub enum Effect {
         /// Names the call.
         attempt: Attempt,
         /// Which notice of the bid it is.
-        kind: Kind,
+        kind: NoticeKind,
         /// What to call.
         notice: Arc<Notice>,
     },

@@ -9,7 +9,7 @@ use units::Tick;
 
 use super::Policy;
 use super::bug::{Bug, planted};
-use super::event::Kind;
+use crate::NoticeKind;
 
 /// Notices that wait, earliest due first.
 type Waiting = BTreeSet<(Tick, u64)>;
@@ -47,12 +47,16 @@ impl Lane {
         }
     }
 
-    fn waiting(&mut self, kind: Kind) -> &mut Waiting {
-        if kind == Kind::Billing { &mut self.billing } else { &mut self.best_effort }
+    fn waiting(&mut self, kind: NoticeKind) -> &mut Waiting {
+        if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
     }
 
-    fn held(&mut self, kind: Kind) -> &mut usize {
-        if kind == Kind::Billing { &mut self.billing_held } else { &mut self.best_effort_held }
+    fn held(&mut self, kind: NoticeKind) -> &mut usize {
+        if kind == NoticeKind::Billing {
+            &mut self.billing_held
+        } else {
+            &mut self.best_effort_held
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -125,10 +129,10 @@ impl Lanes {
 
     /// The lane of `dsp` with room for one more notice of `kind`. A lane that holds nothing gives
     /// way to a new DSP when there are `dsps_max`.
-    pub fn room(&mut self, dsp: &Arc<str>, kind: Kind) -> Option<usize> {
+    pub fn room(&mut self, dsp: &Arc<str>, kind: NoticeKind) -> Option<usize> {
         let per_dsp = match kind {
-            Kind::Billing => self.policy.billing_max_per_dsp,
-            Kind::Win | Kind::Loss => self.policy.best_effort_max_per_dsp,
+            NoticeKind::Billing => self.policy.billing_max_per_dsp,
+            NoticeKind::Win | NoticeKind::Loss => self.policy.best_effort_max_per_dsp,
         };
         let lane = match self.names.get(dsp) {
             Some(lane) => *lane,
@@ -156,23 +160,23 @@ impl Lanes {
     }
 
     /// A notice belongs to the lane from here on.
-    pub fn hold(&mut self, lane: usize, kind: Kind) {
+    pub fn hold(&mut self, lane: usize, kind: NoticeKind) {
         *self.lanes[lane].held(kind) += 1;
     }
 
     /// It does no more; it neither waits nor flies.
-    pub fn release(&mut self, lane: usize, kind: Kind) {
+    pub fn release(&mut self, lane: usize, kind: NoticeKind) {
         let held = self.lanes[lane].held(kind);
         *held = held.checked_sub(1).expect("what is released was held");
     }
 
     /// The notice may be sent from `at` on.
-    pub fn wait(&mut self, lane: usize, kind: Kind, (at, job): (Tick, u64)) {
+    pub fn wait(&mut self, lane: usize, kind: NoticeKind, (at, job): (Tick, u64)) {
         self.lanes[lane].waiting(kind).insert((at, job));
     }
 
     /// The notice waits no more.
-    pub fn unwait(&mut self, lane: usize, kind: Kind, (at, job): (Tick, u64)) {
+    pub fn unwait(&mut self, lane: usize, kind: NoticeKind, (at, job): (Tick, u64)) {
         self.lanes[lane].waiting(kind).remove(&(at, job));
     }
 

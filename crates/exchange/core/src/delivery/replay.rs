@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bug::{Bug, planted};
-use super::event::{Kind, Now};
+use super::event::Now;
 use super::journal::{DecodeError, JournalRecord, Settled};
 use super::notice::Notice;
 use super::policy::Policy;
 use super::tokens::State;
 use super::{Delivery, Job};
-use crate::{Reservation, TokenId};
+use crate::{NoticeKind, Reservation, TokenId};
 
 /// What the last record of a beacon says.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Replay {
                     let left = policy.billing_horizon.saturating_sub(past);
                     let lane = delivery.lanes.lane(notice.dsp());
                     let job = delivery.hold(Job {
-                        kind: Kind::Billing,
+                        kind: NoticeKind::Billing,
                         id: Some(id),
                         accepted_ms,
                         lane,

@@ -4,10 +4,10 @@ use openrtb::codes::MediaType;
 use openrtb::{BidRequest, bid_texts};
 
 use super::document::{Answer, Asked, Dsp, NotAsked};
-use super::terms::format_name;
-use super::{Call, Came, Held, list, shown};
+use super::{Came, Held, list, shown};
 use crate::guard::GuardLimits;
 use crate::judge::{BIDS_MAX, ResponseFate};
+use crate::record::{Call, CallOutcome};
 use crate::{Dsp as Rules, NotAsked as Reason, Region, Targeting};
 
 impl Held<'_> {
@@ -24,15 +24,15 @@ impl Held<'_> {
                 let why = self.why_not(index, *reason);
                 dsp.not_asked = Some(NotAsked { reason: reason.label().to_owned(), why });
             }
-            Came::Asked(call) => {
+            Came::Asked { call, body } => {
                 dsp.asked = Some(self.asked(call));
-                dsp.answer = Some(self.answer(call));
+                dsp.answer = Some(self.answer(call, *body));
             }
         }
         dsp
     }
 
-    fn asked(&self, call: &Call<'_>) -> Asked {
+    fn asked(&self, call: &Call) -> Asked {
         let (imps, deals) = (&self.auction.imps, &self.auction.deals);
         let is_asked = |set: u128, index: usize| set >> index & 1 == 1;
         let imps = imps.iter().enumerate();
@@ -46,18 +46,18 @@ impl Held<'_> {
         }
     }
 
-    fn answer(&self, call: &Call<'_>) -> Answer {
+    fn answer(&self, call: &Call, body: Option<&[u8]>) -> Answer {
         let index = self.answers.iter().position(|answer| answer.ask.dsp == call.ask.dsp);
-        let mut outcome = call.outcome;
-        let why = match (index, call.body) {
+        let mut outcome = call.outcome.label();
+        let why = match (index, body) {
             (Some(index), Some(body)) => {
                 let fate = self.judgement.responses[index];
                 if fate == ResponseFate::Malformed {
-                    outcome = "malformed"; // The metric label of such a call.
+                    outcome = CallOutcome::Malformed.label();
                 }
                 response_content(fate, body)
             }
-            _ => call.why.to_owned(),
+            _ => sentence(call.outcome).to_owned(),
         };
         let bids = self.judgement.bids.iter().filter(|bid| Some(bid.answer) == index);
         Answer {
@@ -112,8 +112,7 @@ impl Held<'_> {
     }
 
     fn impressions(&self, dsp: &Rules) -> String {
-        let bought = MediaType::ALL.into_iter().filter(|format| dsp.formats & format.bit() != 0);
-        let bought = list(bought.map(format_name));
+        let bought = list(MediaType::members(dsp.formats).map(MediaType::label));
         let sizes = dsp.sizes.iter().map(|(w, h)| format!("{w}x{h}"));
         let sizes = match dsp.sizes.as_slice() {
             [] => String::new(),
@@ -125,6 +124,28 @@ impl Held<'_> {
             false => "",
         };
         format!("no impression has a format and size that it buys: {bought}{sizes}{private}")
+    }
+}
+
+/// What an outcome means.
+pub(super) fn sentence(outcome: CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Answered => "200 with a body",
+        CallOutcome::NoBid => "204, or 200 without a body",
+        CallOutcome::Late => "not all there when the auction closed, or its own timeout was over",
+        CallOutcome::Status => "a status other than 200 and 204",
+        CallOutcome::Malformed => "not HTTP, cut off, or a bid response that cannot be read",
+        CallOutcome::TooLarge => "larger than response_bytes_max, or with an oversized head",
+        CallOutcome::Encoded => "compressed in a way that was not asked for, or not to be undone",
+        CallOutcome::Trickle => "it trickled in",
+        CallOutcome::Reset => "the connection broke before the answer began",
+        CallOutcome::Unreachable => "no connection could be opened",
+        CallOutcome::Unresolved => "its name has no address",
+        CallOutcome::Saturated => {
+            "as many connections are in use, or calls wait for one, as may be"
+        }
+        CallOutcome::Unsent => "its time was up before a connection was free",
+        CallOutcome::Abandoned => "the caller went away before the auction closed",
     }
 }
 

@@ -4,7 +4,6 @@ use units::{Cpm, Multiplier};
 
 use super::document::{Clearing, Offered, Ranked, Won};
 use super::fates::pricing;
-use super::terms::auction_type;
 use super::{Held, RANKED_MAX, shown};
 use crate::clear::{Win, leader, priced, ranking};
 use crate::{AuctionType, Fate, Sale};
@@ -90,7 +89,7 @@ impl Held<'_> {
         steps.push(self.owed(sale, entry.imp));
         Won {
             bid: index + 1,
-            pricing: auction_type(entry.auction_type).to_owned(),
+            pricing: entry.auction_type.label().to_owned(),
             next: rival.map(|rival| self.judgement.bid_of(rival) + 1),
             price: gross.to_string(),
             fee: fee.to_string(),

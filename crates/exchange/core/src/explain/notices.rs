@@ -83,12 +83,12 @@ impl Held<'_> {
         let billed = conclusion.billed.iter().filter_map(|billed| billed.notice.as_ref());
         let now = conclusion.now.iter().chain(billed).map(|notice| Notice {
             dsp: self.dsp_id(notice.dsp),
-            kind: kind_name(notice.kind).to_owned(),
+            kind: notice.kind.label().to_owned(),
             url: notice.url.clone(),
         });
         let not_sent = conclusion.unsent.iter().map(|unsent| NotSent {
             dsp: self.dsp_id(unsent.dsp),
-            kind: kind_name(unsent.kind).to_owned(),
+            kind: unsent.kind.label().to_owned(),
             reason: unsent.why.label().to_owned(),
         });
         let unmarked = conclusion
@@ -143,7 +143,7 @@ impl Held<'_> {
                 assert!(response.contains(&raw), "what is told stands in the response");
                 notices.extend(string(&raw).map(|url| Notice {
                     dsp: self.dsp_id(self.answers[judged.answer].ask.dsp),
-                    kind: kind_name(kind).to_owned(),
+                    kind: kind.label().to_owned(),
                     url: url.into_owned(),
                 }));
             }
@@ -182,17 +182,9 @@ fn behind(token: String, claims: &Claims<'_>) -> Later {
     Later {
         token,
         dsp: super::shown(&claims.dsp),
-        kind: kind_name(claims.kind).to_owned(),
+        kind: claims.kind.label().to_owned(),
         url: Some(claims.url.to_string()).filter(|url| !url.is_empty()),
         relays_markup: claims.relays_markup,
-    }
-}
-
-fn kind_name(kind: NoticeKind) -> &'static str {
-    match kind {
-        NoticeKind::Win => "win",
-        NoticeKind::Billing => "billing",
-        NoticeKind::Loss => "loss",
     }
 }
 

@@ -23,31 +23,17 @@ pub(super) fn request(request: &BidRequest<'_>) -> Request {
 
 pub(super) fn terms(hearing: &Hearing<'_>, auction: &Auction<'_>) -> Terms {
     let terms = auction.publisher_terms();
-    let notices = match terms.notices {
-        NoticeMode::Final if hearing.sealed.is_some() => "final",
-        NoticeMode::Upstream if hearing.sealed.is_some() => "upstream",
-        _ => "pass_through",
-    };
-    let bids_returned = match terms.bids {
-        BidsReturned::All if notices == "upstream" => "all",
-        _ => "winner",
-    };
+    let notices = hearing.sealed.map_or(NoticeMode::PassThrough, |_| terms.notices);
+    let is_upstream = notices == NoticeMode::Upstream;
+    let bids_returned = if is_upstream { terms.bids } else { BidsReturned::Winner };
     Terms {
         currency: auction.currency.to_string(),
-        auction_type: auction_type(auction.auction_type).to_owned(),
+        auction_type: auction.auction_type.label().to_owned(),
         increment: auction.increment.to_string(),
         fee: terms.fee.to_string(),
-        notices: notices.to_owned(),
-        bids_returned: bids_returned.to_owned(),
+        notices: notices.label().to_owned(),
+        bids_returned: bids_returned.label().to_owned(),
         budgets: "unlimited".to_owned(),
-    }
-}
-
-pub(super) fn auction_type(kind: AuctionType) -> &'static str {
-    match kind {
-        AuctionType::FirstPrice => "first_price",
-        AuctionType::SecondPrice => "second_price",
-        AuctionType::Agreed => "agreed",
     }
 }
 
@@ -119,27 +105,16 @@ fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
         .map(|(w, h)| format!("{w}x{h}"))
         .take(super::LISTED_MAX)
         .collect();
-    let offered =
-        MediaType::ALL.into_iter().filter(|format| terms.imp.formats() & format.bit() != 0);
     let name = |format| match (format, sizes.as_slice()) {
         (MediaType::Banner, sizes @ [_, ..]) => format!("banner {}", sizes.join(" ")),
-        (format, _) => format_name(format).to_owned(),
+        (format, _) => format.label().to_owned(),
     };
-    offered.map(name).collect()
-}
-
-pub(super) fn format_name(format: MediaType) -> &'static str {
-    match format {
-        MediaType::Banner => "banner",
-        MediaType::Video => "video",
-        MediaType::Audio => "audio",
-        MediaType::Native => "native",
-    }
+    MediaType::members(terms.imp.formats()).map(name).collect()
 }
 
 /// For which bids a rule is; publisher and country are those of the request.
 fn on(rule: &FloorRule) -> String {
-    let format = rule.format.map(|format| format_name(format).to_owned());
+    let format = rule.format.map(|format| format.label().to_owned());
     let size = rule.size.map(|(w, h)| format!("{w}x{h}"));
     format.into_iter().chain(size).collect::<Vec<_>>().join(" ")
 }
@@ -155,7 +130,7 @@ fn deal(deal: &AuctionDeal<'_>) -> Deal {
     let is_agreed = deal.auction_type == AuctionType::Agreed;
     Deal {
         id: shown(deal.id),
-        auction_type: auction_type(deal.auction_type).to_owned(),
+        auction_type: deal.auction_type.label().to_owned(),
         class: deal.class,
         fee: deal.fee.to_string(),
         discount: deal.discount().to_string(),

@@ -5,10 +5,16 @@ use openrtb::parse_request;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::asking::sentence;
 use super::*;
 use crate::fixtures::{AUCTION_ID, bid, imp, market, merged, ppm, request, response, with_auction};
 use crate::guard::Rate;
-use crate::{NotAsked as Reason, Region, UserIdNeed, eligible};
+use crate::record::CallOutcome;
+use crate::{Ask, NotAsked as Reason, Region, UserIdNeed, eligible};
+
+fn call(ask: Ask, outcome: CallOutcome) -> Call {
+    Call { ask, tmax_ms: 100, outcome, sent: None, latency: None }
+}
 
 /// Explains `request` as if each DSP that may be asked answered as `bodies` say.
 fn explained(market: &Market, request: &str, bodies: &[(usize, String)]) -> Explanation {
@@ -19,14 +25,11 @@ fn explained(market: &Market, request: &str, bodies: &[(usize, String)]) -> Expl
             let body = bodies.iter().find(|(of, _)| *of == dsp).map(|(_, body)| body.as_bytes());
             let came = match eligible(&auction, dsp) {
                 Err(reason) => Came::NotAsked(reason),
-                Ok(ask) => Came::Asked(Call {
-                    ask,
-                    tmax_ms: 100,
-                    outcome: if body.is_some() { "answered" } else { "no_bid" },
-                    why: "as the test says",
-                    latency: None,
-                    body,
-                }),
+                Ok(ask) => {
+                    let answered = [CallOutcome::NoBid, CallOutcome::Answered];
+                    let outcome = answered[usize::from(body.is_some())];
+                    Came::Asked { call: call(ask, outcome), body }
+                }
             };
             (dsp, came)
         })
@@ -475,10 +478,10 @@ fn a_notice_that_is_called_for_its_ad_is_told_once() {
     let ask = eligible(&auction, 0).expect("it is asked");
     let body = response(&[noticed("alpha", json!({ "adm": null, "adid": "7" }))], json!({}));
     let body = Some(body.as_bytes());
-    let call = Call { ask, tmax_ms: 1, outcome: "answered", why: "", latency: None, body };
+    let call = call(ask, CallOutcome::Answered);
     let (base, lifetimes) =
         (BeaconBase::parse(BASE).expect("the base is right"), Lifetimes::default());
-    let dsps = [(0, Came::Asked(call))];
+    let dsps = [(0, Came::Asked { call, body })];
     let sealed = Some((&base, &lifetimes));
     let told =
         explain(&Hearing { id: ID, sealed, ..hearing(&market, &request, &dsps) }).expect("it can");
@@ -498,11 +501,10 @@ fn tokens_are_named_and_open_nothing() {
     let ask = eligible(&auction, 0).expect("it is asked");
     let body = response(&[noticed("alpha", json!({}))], json!({}));
     let body = Some(body.as_bytes());
-    let (outcome, why) = ("answered", "");
-    let call = Call { ask, tmax_ms: 1, outcome, why, latency: None, body };
+    let call = call(ask, CallOutcome::Answered);
     let (base, lifetimes) =
         (BeaconBase::parse(BASE).expect("the base is right"), Lifetimes::default());
-    let dsps = [(0, Came::Asked(call))];
+    let dsps = [(0, Came::Asked { call, body })];
     let sealed = Some((&base, &lifetimes));
     let told =
         explain(&Hearing { id: ID, sealed, ..hearing(&market, &request, &dsps) }).expect("it can");
@@ -597,5 +599,13 @@ proptest! {
             }
             Ok(())
         })?;
+    }
+}
+
+#[test]
+fn every_outcome_has_a_sentence_of_its_own() {
+    for outcome in CallOutcome::ALL {
+        let has_it = |other: &CallOutcome| sentence(*other) == sentence(outcome);
+        assert_eq!(CallOutcome::ALL.into_iter().filter(has_it).count(), 1, "{outcome:?}");
     }
 }

@@ -11,7 +11,7 @@ use openrtb::codes::MediaType;
 use openrtb::{Imp, escaped};
 use pacer_core::funnel::Shortfall;
 use siphasher::sip::SipHasher13;
-use units::{Cpm, Currency, Ratio, Round};
+use units::{Cpm, Currency, Ratio, Round, SplitMix64};
 
 use super::catalogue::{Ad, Catalogue, Held};
 use super::offers::{ACCOUNTS_MAX, Offer};
@@ -74,7 +74,7 @@ impl Catalogue {
             self.match_imp((auction, ask), terms, room);
             let imps_left = (ask.imps >> index).count_ones() as usize;
             let (start, count) = share(room.at_imp.len(), matches_left.div_ceil(imps_left), || {
-                mixed(lot ^ mixed(!(index as u64)))
+                SplitMix64::mixed(lot ^ SplitMix64::mixed(!(index as u64)))
             });
             matches_left -= count;
             answer.left_out += (room.at_imp.len() - count) as u64;
@@ -360,7 +360,9 @@ impl Bidding<'_, '_> {
         // Each draws; of those that fit the highest is shown, so that each is as often as another.
         let first = ads.start;
         let slot = u64::from(self.catalogue.campaigns()[campaign].slot.0) << 32;
-        let drawn = |ad: &usize| mixed(self.lot ^ mixed(slot | (*ad - first) as u64));
+        let drawn = |ad: &usize| {
+            SplitMix64::mixed(self.lot ^ SplitMix64::mixed(slot | (*ad - first) as u64))
+        };
         ads.filter(fits).max_by_key(drawn)
     }
 
@@ -451,11 +453,4 @@ impl Bidding<'_, '_> {
         }
         floor
     }
-}
-
-/// Stafford's finaliser of 64 bits (variant 13): every bit depends on all.
-const fn mixed(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
+use strum::VariantArray;
 use units::{Cpm, Multiplier};
 
 use super::{
@@ -16,7 +17,7 @@ use crate::Auction;
 use crate::eligibility::Ask;
 
 /// Something that a campaign may ask of an impression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum Criterion {
     /// A creative of a format and size that is offered, with nothing in it that the request blocks.
     Creatives,
@@ -46,20 +47,7 @@ pub enum Criterion {
 
 impl Criterion {
     /// All there are.
-    pub const ALL: [Self; 12] = [
-        Self::Creatives,
-        Self::Seat,
-        Self::PrivateAuction,
-        Self::Countries,
-        Self::Regions,
-        Self::Publishers,
-        Self::Domains,
-        Self::Bundles,
-        Self::Pages,
-        Self::DeviceTypes,
-        Self::KeyValues,
-        Self::Deals,
-    ];
+    pub const ALL: [Self; 12] = *Self::VARIANTS.as_array().expect("that is how many there are");
 
     /// The key of the campaign's table that this criterion judges, or a name of its own if it has no key.
     pub const fn key(self) -> &'static str {

@@ -145,7 +145,7 @@ fn price_rows() -> Vec<Row> {
 fn rows() -> Vec<Row> {
     let mut rows = form_rows();
     rows.extend([seat_and_deal_rows(), creative_rows(), price_rows()].into_iter().flatten());
-    rows.sort_by_key(|row| row.fate);
+    rows.sort_by_key(|row| Fate::ALL.iter().position(|fate| *fate == row.fate));
     rows
 }
 
@@ -215,7 +215,7 @@ fn of_two_mistakes_the_first_in_order_is_the_fate() {
     let mut pairs = 0;
     for (index, earlier) in rows.iter().enumerate() {
         // What a bid itself has wrong; the rest is decided among bids.
-        if earlier.fate >= Fate::BudgetExhausted {
+        if earlier.fate.took_part() {
             break;
         }
         for later in &rows[index + 1..] {

@@ -4,9 +4,6 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use openrtb::codes::MediaType;
-use openrtb::{NoticeKind, escaped, members, string};
-
 use super::expiry::Lifetimes;
 use super::markup::{Unmarked, add_beacon};
 use super::on_win::{Fetched, served_on_win};
@@ -18,6 +15,9 @@ use crate::judge::{Answer, Judgement};
 use crate::macros::{LateValues, MacroValues};
 use crate::values::{self, Occasion};
 use crate::{Auction, Dsp, Fate, NoticeMode, Reservation};
+use openrtb::codes::MediaType;
+use openrtb::{NoticeKind, escaped, members, string};
+use strum::{IntoStaticStr, VariantArray};
 
 /// What the caller's own notices are called with, for the record: nothing of it reaches a DSP but
 /// the loss code of a loss.
@@ -133,7 +133,8 @@ pub struct Unsent {
 }
 
 /// Why a notice is not sent. Declaration order is precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum NotSent {
     /// The JSON string cannot be read.
     Unreadable,
@@ -145,21 +146,7 @@ pub enum NotSent {
     Unsealed,
 }
 
-impl NotSent {
-    /// Every reason, in declaration order.
-    pub const ALL: [Self; 4] =
-        [Self::Unreadable, Self::BadUrl, Self::UndeclaredHost, Self::Unsealed];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::BadUrl => "bad_url",
-            Self::UndeclaredHost => "undeclared_host",
-            Self::Unsealed => "unsealed",
-        }
-    }
-}
+units::labelled!(NotSent);
 
 /// The notice URL `raw`, JSON text, with macros replaced: only then is its host what it will be.
 pub(super) fn checked_url(

@@ -8,9 +8,10 @@ mod html;
 mod vast;
 
 use openrtb::codes::MediaType;
-
+use strum::{IntoStaticStr, VariantArray};
 /// Why markup has no beacon. Declaration order is precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Unmarked {
     /// There is no markup in the bid: the ad is preloaded.
     Absent,
@@ -33,35 +34,7 @@ pub enum Unmarked {
     Insecure,
 }
 
-impl Unmarked {
-    /// Every reason, in declaration order.
-    pub const ALL: [Self; 9] = [
-        Self::Absent,
-        Self::Unreadable,
-        Self::Empty,
-        Self::NotVast,
-        Self::NoAd,
-        Self::TooManyAds,
-        Self::NotNative,
-        Self::Unsealed,
-        Self::Insecure,
-    ];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Absent => "absent",
-            Self::Unreadable => "unreadable",
-            Self::Empty => "empty",
-            Self::NotVast => "not_vast",
-            Self::NoAd => "no_ad",
-            Self::TooManyAds => "too_many_ads",
-            Self::NotNative => "not_native",
-            Self::Unsealed => "unsealed",
-            Self::Insecure => "insecure",
-        }
-    }
-}
+units::labelled!(Unmarked);
 
 /// `markup` with `beacon` called when the ad is shown. `beacon` is a URL of letters, digits and
 /// `-._~:/`, which need no escape in any of the formats. It grows by at most [`vast::ADS_MAX`]

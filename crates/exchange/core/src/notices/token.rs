@@ -24,6 +24,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use openrtb::NoticeKind;
+use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Currency, Nanos};
 
 use super::url::URL_BYTES_MAX;
@@ -133,7 +134,7 @@ impl TokenId {
         let mut id = [0; NONCE_BYTES];
         id[..16].copy_from_slice(&auction_id.to_be_bytes());
         id[16..20].copy_from_slice(&bid.to_be_bytes());
-        id[20] = kind_code(kind);
+        id[20] = kind as u8;
         id[21] = imp;
         Self(id)
     }
@@ -160,7 +161,8 @@ impl Claims<'_> {
 }
 
 /// Why a token is not taken. Declaration order is precedence. Whoever called must not learn which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum TokenError {
     /// No token of a form that was ever sealed.
     Malformed,
@@ -172,20 +174,7 @@ pub enum TokenError {
     Expired,
 }
 
-impl TokenError {
-    /// Every error, in declaration order.
-    pub const ALL: [Self; 4] = [Self::Malformed, Self::UnknownKey, Self::Forged, Self::Expired];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::UnknownKey => "unknown_key",
-            Self::Forged => "forged",
-            Self::Expired => "expired",
-        }
-    }
-}
+units::labelled!(TokenError);
 
 impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -275,16 +264,6 @@ impl Key {
     }
 }
 
-const KINDS: [NoticeKind; 3] = [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss];
-
-const fn kind_code(kind: NoticeKind) -> u8 {
-    match kind {
-        NoticeKind::Win => 1,
-        NoticeKind::Billing => 2,
-        NoticeKind::Loss => 3,
-    }
-}
-
 const IS_TEST: u8 = 1;
 const RELAYS_MARKUP: u8 = 2;
 /// A reservation stands behind the texts. A token without one is as it was before there were any.
@@ -345,7 +324,7 @@ fn decode(nonce: &[u8; NONCE_BYTES], plain: &[u8]) -> Option<Claims<'static>> {
     let auction_id = u128::from_be_bytes(id.take()?);
     let bid = u32::from_be_bytes(id.take()?);
     let [kind, imp] = id.take()?;
-    let kind = *KINDS.iter().find(|known| kind_code(**known) == kind)?;
+    let kind = NoticeKind::from_repr(kind)?;
     let mut reader = Reader(plain);
     let [flags] = reader.take()?;
     let is_set = |flag| flags & flag != 0;

@@ -219,7 +219,7 @@ impl<'b> Decoder<'b> {
             return wrong("is under a deal on another impression");
         }
         let is_of_clearing = bid.group.is_some() || bid.barred.is_some() || bid.is_out_of_reach;
-        if bid.worth.is_none() && (is_of_clearing || Fate::BelowDealFloor < bid.fate) {
+        if bid.worth.is_none() && (is_of_clearing || bid.fate.took_part()) {
             return wrong("took no part, and has the fate of one that did");
         }
         let is_below = matches!(bid.fate, Fate::BelowFloor | Fate::BelowDealFloor);
@@ -230,7 +230,7 @@ impl<'b> Decoder<'b> {
             && bid.seat.is_some()
             && bid.price.is_some()
             && bid.floor.is_some()
-            && (Fate::BelowDealFloor < bid.fate || bid.barred == Some(bid.fate));
+            && (bid.fate.took_part() || bid.barred == Some(bid.fate));
         if bid.worth.is_some() && !can_take_part {
             return wrong("took part, and has not what that needs");
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use events::{RECORD_BYTES_MAX, VERSION, Writer, fields};
 use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
+use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Multiplier};
 
 use crate::auction::{AuctionDeal, ImpTerms, gross};
@@ -94,8 +95,9 @@ pub struct Call {
     pub latency: Option<Duration>,
 }
 
-/// How much of an auction was recorded. A record has at most [`RECORD_BYTES_MAX`] bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How much of an auction was recorded; the log counts records by it. A record has at most [`RECORD_BYTES_MAX`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Kept {
     /// All that was to be.
     Whole,
@@ -104,6 +106,8 @@ pub enum Kept {
     /// Of bids only those that were sold: it cannot be recomputed.
     SoldBidsOnly,
 }
+
+units::labelled!(Kept);
 
 /// Writes the record of an auction behind what `out` holds. `not_asked` and `calls` are the DSPs that
 /// it came to, by position in the market; both in market order.

@@ -124,9 +124,9 @@ impl Replay<'_, '_> {
     fn check_publisher(&mut self, publisher: &PublisherTerms) {
         let (record, generation) = (self.record, self.generation);
         let TermsRecord { notices, bids_returned, .. } = *self.terms;
-        let (was, is) = (mode_name(notices), mode_name(publisher.notices));
+        let (was, is) = (notices.label(), publisher.notices.label());
         self.expect(Subject::Auction, "notices", was, is);
-        let (was, is) = (bids_name(bids_returned), bids_name(publisher.bids));
+        let (was, is) = (bids_returned.label(), publisher.bids.label());
         self.expect(Subject::Auction, "bids_returned", was, is);
         for (at, imp) in record.imps.iter().enumerate() {
             self.expect(Subject::Imp(at), "fee", imp.fee, publisher.fee);
@@ -425,20 +425,5 @@ impl fmt::Display for Maybe {
             Some(price) => price.fmt(f),
             None => f.write_str("none"),
         }
-    }
-}
-
-const fn mode_name(mode: NoticeMode) -> &'static str {
-    match mode {
-        NoticeMode::PassThrough => "pass_through",
-        NoticeMode::Final => "final",
-        NoticeMode::Upstream => "upstream",
-    }
-}
-
-const fn bids_name(bids: BidsReturned) -> &'static str {
-    match bids {
-        BidsReturned::Winner => "winner",
-        BidsReturned::All => "all",
     }
 }

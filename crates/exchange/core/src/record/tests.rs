@@ -14,7 +14,7 @@ use events::v1;
 use openrtb::codes::NoBidReason;
 use prost::Message as _;
 use serde_json::{Value, json};
-use units::Currency;
+use units::{Currency, SplitMix64};
 
 use super::*;
 use crate::fixtures::{AUCTION_ID, bid, currency, imp, market, ppm, price, request};
@@ -29,15 +29,12 @@ const GENERATION: u64 = 12;
 /// What the fixtures' market has been read from.
 const RATES: [(&str, &str); 3] = [("EUR", "1.08"), ("GBP", "1.27"), ("JPY", "0.0064")];
 
-/// Draws by a seed (SplitMix64).
-struct Dice(u64);
+/// Draws by a seed.
+struct Dice(SplitMix64);
 
 impl Dice {
     fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % sides
+        self.0.bits() % sides
     }
 
     fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
@@ -64,7 +61,7 @@ struct Case {
 
 impl Case {
     fn drawn(seed: u64) -> Self {
-        let dice = &mut Dice(seed);
+        let dice = &mut Dice(SplitMix64::new(seed));
         Self {
             market: any_market(dice),
             request: any_request(dice),

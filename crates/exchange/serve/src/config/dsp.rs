@@ -246,13 +246,10 @@ pub(super) fn country(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn format(text: &str) -> Result<MediaType, String> {
-    match text {
-        "banner" => Ok(MediaType::Banner),
-        "video" => Ok(MediaType::Video),
-        "audio" => Ok(MediaType::Audio),
-        "native" => Ok(MediaType::Native),
-        _ => Err("must be one of banner, video, audio, native".to_owned()),
-    }
+    let known = MediaType::ALL.into_iter().find(|known| known.label() == text);
+    known.ok_or_else(|| {
+        format!("must be one of {}", MediaType::ALL.map(MediaType::label).join(", "))
+    })
 }
 
 pub(super) fn size(text: &str) -> Result<(u32, u32), String> {

@@ -16,14 +16,6 @@ use units::{Cpm, Currency, Decimal, Round};
 use super::dsp::targeting::{device_type, region};
 use super::dsp::{country, format, not_empty, size};
 
-/// Names of formats.
-const FORMATS: [(&str, MediaType); 4] = [
-    ("banner", MediaType::Banner),
-    ("video", MediaType::Video),
-    ("audio", MediaType::Audio),
-    ("native", MediaType::Native),
-];
-
 /// The rules of a house campaign; clones are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HouseRules(pub Arc<Rules>);
@@ -223,7 +215,12 @@ fn read_places(s: &mut Section<'_>) -> (Listed, Listed, Listed) {
 /// One of `[[creative]]`: its id, and itself if it is sound.
 fn read_creative(s: &mut Section<'_>) -> (String, Option<Creative>) {
     let id = s.text("id", Required("summer-300x250"), "What it is called; `crid` of its bids.");
-    let format = s.one_of("format", Required("banner"), &FORMATS, "What it is.");
+    let format = s.one_of(
+        "format",
+        Required("banner"),
+        &MediaType::ALL.map(|format| (format.label(), format)),
+        "What it is.",
+    );
     let about =
         "HTML of a banner, VAST of video and audio, JSON of a native ad; with OpenRTB's macros.";
     let markup = s.text("markup", Required("<a href=\"https://acme.example\">…</a>"), about);

@@ -47,12 +47,11 @@ pub struct NoticesConfig {
     pub node_connections_max: usize,
 }
 
-/// Names of modes.
-pub(super) const MODES: [(&str, NoticeMode); 3] = [
-    ("final", NoticeMode::Final),
-    ("upstream", NoticeMode::Upstream),
-    ("pass_through", NoticeMode::PassThrough),
-];
+/// Modes, by name.
+pub(super) fn modes() -> [(&'static str, NoticeMode); 3] {
+    let modes = [NoticeMode::Final, NoticeMode::Upstream, NoticeMode::PassThrough];
+    modes.map(|mode| (mode.label(), mode))
+}
 
 impl NoticesConfig {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
@@ -85,7 +84,7 @@ impl NoticesConfig {
             mode: s.one_of(
                 "mode",
                 "final",
-                &MODES,
+                &modes(),
                 "Who fires notices, where a publisher's own does not say: final (we do, and ours is the last auction), upstream (we do, when the caller fires ours), pass_through (the caller).",
             ),
             lifetimes: s.section("lifetimes", "How long beacons count, by what is shown where (7.2).", read_lifetimes),

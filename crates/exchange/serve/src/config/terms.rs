@@ -9,7 +9,7 @@ use runtime::config::{Optional, Required, Section};
 use units::{Ppm, Price};
 
 use super::dsp::{country, format, size};
-use super::notices::MODES;
+use super::notices::modes;
 use super::{CallerTerms, Ids, check_rate};
 use crate::campaigns::HOUSE;
 
@@ -134,7 +134,7 @@ fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, 
     let own = s.one_of(
         "notices",
         Optional("upstream"),
-        &MODES,
+        &modes(),
         "Who fires notices, instead of `exchange.notices.mode`.",
     );
     if own.is_some_and(|own| own != NoticeMode::PassThrough) && usual.is_none() {
@@ -144,7 +144,7 @@ fn read_notices(s: &mut Section<'_>, usual: Option<NoticeMode>) -> (NoticeMode, 
     let bids = s.one_of(
         "bids",
         "winner",
-        &[("winner", BidsReturned::Winner), ("all", BidsReturned::All)],
+        &[BidsReturned::Winner, BidsReturned::All].map(|bids| (bids.label(), bids)),
         "How many bids an impression is answered with: the winner, or up to 3 at first price.",
     );
     if bids == BidsReturned::All && mode != NoticeMode::Upstream {

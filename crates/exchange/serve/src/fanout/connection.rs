@@ -5,12 +5,13 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use exchange_core::record::CallOutcome;
 use mio::Token;
 use tokio::time::Instant;
 use tracing::debug;
 
 use super::answer::{AnswerError, AnswerReader, Coding, Head, Progress};
-use super::inbox::{Inbox, Outcome};
+use super::inbox::Inbox;
 use super::inflate::InflateError;
 use super::pool::Pool;
 use super::transport::Transport;
@@ -213,7 +214,7 @@ impl Connection {
         self.pool.forget(self);
         let call = self.call.borrow_mut().take();
         if let Some(call) = call {
-            call.inbox.deliver(call.slot, Outcome::Reset, &[]);
+            call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
         }
         self.pool.reactor.remove(self.token);
         // Others may still hold it for a while; the peer need not wait for them.
@@ -245,8 +246,8 @@ impl Connection {
             Err(error) => error,
         };
         let outcome = match error {
-            AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => Outcome::TooLarge,
-            AnswerError::Malformed(_) | AnswerError::Truncated => Outcome::Malformed,
+            AnswerError::HeadTooLarge | AnswerError::BodyTooLarge => CallOutcome::TooLarge,
+            AnswerError::Malformed(_) | AnswerError::Truncated => CallOutcome::Malformed,
         };
         debug!(address = %self.address, %error, "answer refused");
         self.pool.metrics().errors.note(|| error.to_string());
@@ -266,7 +267,7 @@ impl Connection {
         }
         debug!(address = %self.address, "answer trickles in; connection closed");
         self.pool.metrics().errors.note(|| "the answer trickles in".to_owned());
-        self.deliver(now, Outcome::Trickle, &[]);
+        self.deliver(now, CallOutcome::Trickle, &[]);
         false
     }
 
@@ -284,7 +285,7 @@ impl Connection {
             Ok(Progress::Done { head, body, .. }) => self.finish(now, head, body),
             Ok(Progress::Partial) | Err(_) => {
                 self.pool.metrics().errors.note(|| AnswerError::Truncated.to_string());
-                self.deliver(now, Outcome::Malformed, &[]);
+                self.deliver(now, CallOutcome::Malformed, &[]);
             }
         }
         false
@@ -295,32 +296,32 @@ impl Connection {
         self.past.set(Past::Answered);
         self.pool.answered(self.address, self.began);
         let outcome = match head.status {
-            204 => Outcome::NoBid,
-            200 if body.is_empty() => Outcome::NoBid,
-            200 => Outcome::Answered,
-            _ => Outcome::Status,
+            204 => CallOutcome::NoBid,
+            200 if body.is_empty() => CallOutcome::NoBid,
+            200 => CallOutcome::Answered,
+            _ => CallOutcome::Status,
         };
         let endpoint = &self.pool.endpoint;
         match (outcome, head.coding) {
-            (Outcome::Answered, Coding::Identity) => self.deliver(now, outcome, body),
-            (Outcome::Answered, Coding::Gzip) if endpoint.gzip && self.is_awaited() => {
+            (CallOutcome::Answered, Coding::Identity) => self.deliver(now, outcome, body),
+            (CallOutcome::Answered, Coding::Gzip) if endpoint.gzip && self.is_awaited() => {
                 let mut inflater = self.pool.reactor.inflater.borrow_mut();
                 match inflater.gunzip(body, endpoint.response_bytes_max) {
-                    Ok([]) => self.deliver(now, Outcome::NoBid, &[]),
+                    Ok([]) => self.deliver(now, CallOutcome::NoBid, &[]),
                     Ok(body) => self.deliver(now, outcome, body),
                     Err(error) => {
                         self.pool.metrics().errors.note(|| error.to_string());
                         let outcome = match error {
-                            InflateError::TooLarge => Outcome::TooLarge,
-                            InflateError::Malformed => Outcome::Encoded,
+                            InflateError::TooLarge => CallOutcome::TooLarge,
+                            InflateError::Malformed => CallOutcome::Encoded,
                         };
                         self.deliver(now, outcome, &[]);
                     }
                 }
             }
-            (Outcome::Answered, _) => self.deliver(now, Outcome::Encoded, &[]),
+            (CallOutcome::Answered, _) => self.deliver(now, CallOutcome::Encoded, &[]),
             // Nobody reads the body of an error.
-            (Outcome::Status, _) => {
+            (CallOutcome::Status, _) => {
                 self.pool
                     .metrics()
                     .errors
@@ -337,7 +338,7 @@ impl Connection {
     }
 
     /// Delivers what the call has come to.
-    fn deliver(&self, now: Instant, outcome: Outcome, body: &[u8]) {
+    fn deliver(&self, now: Instant, outcome: CallOutcome, body: &[u8]) {
         let call = self.call.borrow_mut().take().expect("an answer is to a call");
         let metrics = self.pool.metrics();
         let latency = now.saturating_duration_since(call.sent_at);
@@ -359,6 +360,6 @@ impl Connection {
         }
         let error = || "the connection ended before the answer began".to_owned();
         self.pool.metrics().errors.note(error);
-        call.inbox.deliver(call.slot, Outcome::Reset, &[]);
+        call.inbox.deliver(call.slot, CallOutcome::Reset, &[]);
     }
 }

@@ -15,100 +15,6 @@ use tokio::time::Instant;
 use super::connection::Connection;
 use crate::guards::InFlight;
 
-/// What became of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// 200 with a body; [`Outcome::Malformed`] once that turns out not to be a bid response.
-    Answered,
-    /// 204, or 200 without a body.
-    NoBid,
-    /// Not all there when the auction closed, or the DSP's own time was up.
-    Late,
-    /// Another status.
-    Status,
-    /// Not HTTP, cut off, or a 200 whose bid response cannot be read.
-    Malformed,
-    /// A body beyond `response_bytes_max`, or an oversized head.
-    TooLarge,
-    /// A compressed body that was not asked for, or cannot be decompressed.
-    Encoded,
-    /// It came in crumbs.
-    Trickle,
-    /// The connection broke before the answer began.
-    Reset,
-    /// No connection could be opened.
-    Unreachable,
-    /// The name has no address.
-    Unresolved,
-    /// As many connections are in use, or calls wait for one, as may be; or this machine has no room
-    /// for one more.
-    Saturated,
-    /// Its time was up before a connection was free for it.
-    Unsent,
-    /// The caller went away before the auction closed.
-    Abandoned,
-}
-
-impl Outcome {
-    /// Every outcome, in declaration order.
-    pub const ALL: [Self; 14] = [
-        Self::Answered,
-        Self::NoBid,
-        Self::Late,
-        Self::Status,
-        Self::Malformed,
-        Self::TooLarge,
-        Self::Encoded,
-        Self::Trickle,
-        Self::Reset,
-        Self::Unreachable,
-        Self::Unresolved,
-        Self::Saturated,
-        Self::Unsent,
-        Self::Abandoned,
-    ];
-
-    /// The metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::NoBid => "no_bid",
-            Self::Late => "late",
-            Self::Status => "status",
-            Self::Malformed => "malformed",
-            Self::TooLarge => "too_large",
-            Self::Encoded => "encoded",
-            Self::Trickle => "trickle",
-            Self::Reset => "reset",
-            Self::Unreachable => "unreachable",
-            Self::Unresolved => "unresolved",
-            Self::Saturated => "saturated",
-            Self::Unsent => "unsent",
-            Self::Abandoned => "abandoned",
-        }
-    }
-
-    /// As it is recorded.
-    pub const fn recorded(self) -> CallOutcome {
-        match self {
-            Self::Answered => CallOutcome::Answered,
-            Self::NoBid => CallOutcome::NoBid,
-            Self::Late => CallOutcome::Late,
-            Self::Status => CallOutcome::Status,
-            Self::Malformed => CallOutcome::Malformed,
-            Self::TooLarge => CallOutcome::TooLarge,
-            Self::Encoded => CallOutcome::Encoded,
-            Self::Trickle => CallOutcome::Trickle,
-            Self::Reset => CallOutcome::Reset,
-            Self::Unreachable => CallOutcome::Unreachable,
-            Self::Unresolved => CallOutcome::Unresolved,
-            Self::Saturated => CallOutcome::Saturated,
-            Self::Unsent => CallOutcome::Unsent,
-            Self::Abandoned => CallOutcome::Abandoned,
-        }
-    }
-}
-
 /// What the auction's own task has to do.
 #[derive(Debug)]
 pub(super) enum Todo {
@@ -120,7 +26,7 @@ pub(super) enum Todo {
 
 #[derive(Debug)]
 struct Slot {
-    outcome: Option<Outcome>,
+    outcome: Option<CallOutcome>,
     latency: Option<Duration>,
     body: Range<usize>,
     wait_until: Instant,
@@ -140,8 +46,8 @@ impl Slot {
     }
 
     /// What it comes to when its time is up.
-    fn overdue(&self) -> Outcome {
-        if self.sent_at.is_some() { Outcome::Late } else { Outcome::Unsent }
+    fn overdue(&self) -> CallOutcome {
+        if self.sent_at.is_some() { CallOutcome::Late } else { CallOutcome::Unsent }
     }
 }
 
@@ -171,7 +77,7 @@ struct Times {
 #[derive(Debug, Default)]
 pub struct Outcomes {
     /// By call.
-    pub calls: Vec<Outcome>,
+    pub calls: Vec<CallOutcome>,
     /// By call.
     times: Vec<Times>,
     ranges: Vec<Range<usize>>,
@@ -179,7 +85,7 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// The body of a call that was [`Outcome::Answered`].
+    /// The body of a call that was [`CallOutcome::Answered`].
     pub fn body(&self, call: usize) -> &[u8] {
         &self.bodies[self.ranges[call].clone()]
     }
@@ -276,7 +182,7 @@ impl Inbox {
     ///
     /// Late is what the auction has given up, not what is read after its time: on a busy shard,
     /// bytes that came before the close are read after it, and before the auction's task runs.
-    pub(super) fn deliver(&self, slot: usize, outcome: Outcome, body: &[u8]) -> bool {
+    pub(super) fn deliver(&self, slot: usize, outcome: CallOutcome, body: &[u8]) -> bool {
         let inner = &mut *self.0.borrow_mut();
         if !inner.open || inner.slots[slot].outcome.is_some() {
             return false;

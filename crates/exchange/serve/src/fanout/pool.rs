@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use exchange_core::record::CallOutcome;
 use runtime::metrics::Padded;
 use rustix::io::Errno;
 use tokio::net::TcpStream;
@@ -18,7 +19,7 @@ use units::Ppm;
 
 use super::connection::{Connection, Past};
 use super::endpoint::Endpoint;
-use super::inbox::{Inbox, Outcome};
+use super::inbox::Inbox;
 use super::reactor::Reactor;
 use super::standing::{Backoff, Standings};
 use super::transport::Transport;
@@ -136,12 +137,12 @@ impl Pool {
         now: Instant,
         inbox: &Rc<Inbox>,
         slot: usize,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), CallOutcome> {
         if self.waiting.borrow().len() >= self.limits().connections_max {
             self.forget_past();
         }
         if self.waiting.borrow().len() >= self.limits().connections_max {
-            return Err(Outcome::Saturated);
+            return Err(CallOutcome::Saturated);
         }
         let opening = if self.opening.get() < self.opening_max() {
             self.open(now)
@@ -150,7 +151,7 @@ impl Pool {
         };
         match opening {
             // What is open will be given back.
-            Ok(()) | Err(Outcome::Saturated) => (),
+            Ok(()) | Err(CallOutcome::Saturated) => (),
             Err(_) if self.has_proven() => (),
             Err(outcome) => return Err(outcome),
         }
@@ -167,9 +168,9 @@ impl Pool {
     /// # Errors
     ///
     /// Why none can be opened.
-    fn open(self: &Rc<Self>, now: Instant) -> Result<(), Outcome> {
+    fn open(self: &Rc<Self>, now: Instant) -> Result<(), CallOutcome> {
         if self.all.borrow().len() + self.opening.get() >= self.limits().connections_max {
-            return Err(Outcome::Saturated);
+            return Err(CallOutcome::Saturated);
         }
         let address = self.next_address(now)?;
         self.standings.borrow_mut().tried(address);
@@ -228,7 +229,7 @@ impl Pool {
             match self.open(now) {
                 Ok(()) => (),
                 // What is open will be given back.
-                Err(Outcome::Saturated) => return,
+                Err(CallOutcome::Saturated) => return,
                 Err(_) if self.opening.get() > 0 || self.has_proven() => return,
                 Err(outcome) => return self.disappoint(outcome),
             }
@@ -246,7 +247,7 @@ impl Pool {
     }
 
     /// There will be no connection for those that wait.
-    fn disappoint(&self, outcome: Outcome) {
+    fn disappoint(&self, outcome: CallOutcome) {
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         for (inbox, slot) in waiting {
             inbox.deliver(slot, outcome, &[]);
@@ -254,17 +255,17 @@ impl Pool {
     }
 
     /// The next in turn of the addresses that may be tried now.
-    fn next_address(&self, now: Instant) -> Result<SocketAddr, Outcome> {
+    fn next_address(&self, now: Instant) -> Result<SocketAddr, CallOutcome> {
         let addresses = self.endpoint.addresses.current();
         if addresses.is_empty() {
-            return Err(Outcome::Unresolved);
+            return Err(CallOutcome::Unresolved);
         }
         let standings = self.standings.borrow();
         let turn = usize::try_from(self.ids.get()).unwrap_or(0) % addresses.len();
         let (after, before) = addresses.split_at(turn);
         let mut in_turn = before.iter().chain(after);
         let may_be_tried = |address: &&SocketAddr| standings.allows(**address, now);
-        in_turn.find(may_be_tried).copied().ok_or(Outcome::Unreachable)
+        in_turn.find(may_be_tried).copied().ok_or(CallOutcome::Unreachable)
     }
 
     fn opened(&self, connection: Rc<Connection>) {
@@ -282,7 +283,7 @@ impl Pool {
             self.tell_of_lack(address, error);
             let waiting = self.waiting.borrow_mut().pop_front();
             if let Some((inbox, slot)) = waiting {
-                inbox.deliver(slot, Outcome::Saturated, &[]);
+                inbox.deliver(slot, CallOutcome::Saturated, &[]);
             }
             return;
         }

@@ -6,12 +6,13 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use exchange_core::record::CallOutcome;
 use openrtb::{DealMask, ImpMask, Outbound};
 use tokio::time::{Instant, sleep_until};
 
 use super::body::Bodies;
 use super::connection::{Call, Connection};
-use super::inbox::{Inbox, Outcome, Outcomes, Todo};
+use super::inbox::{Inbox, Outcomes, Todo};
 use super::pool::Pool;
 use crate::guards::InFlight;
 
@@ -78,7 +79,7 @@ impl Round<'_> {
     /// Sends on an idle connection, or seeks one.
     fn ask(&self, slot: usize, now: Instant) {
         if self.tmax_ms(slot, now) == 0 {
-            self.guard.0.deliver(slot, Outcome::Unsent, &[]);
+            self.guard.0.deliver(slot, CallOutcome::Unsent, &[]);
             return;
         }
         let pool = self.questions[slot].pool;
@@ -153,7 +154,7 @@ impl Round<'_> {
                 if !self.guard.0.is_waiting(slot) {
                     connection.release(now);
                 } else if self.tmax_ms(slot, now) == 0 {
-                    self.guard.0.deliver(slot, Outcome::Unsent, &[]);
+                    self.guard.0.deliver(slot, CallOutcome::Unsent, &[]);
                     connection.release(now);
                 } else if self.send(slot, &connection, now) {
                     // On its way.
@@ -161,7 +162,7 @@ impl Round<'_> {
                     self.seek(slot, now); // As for one that was idle.
                 } else {
                     // A new connection that is dead already: the DSP does not want us.
-                    self.guard.0.deliver(slot, Outcome::Reset, &[]);
+                    self.guard.0.deliver(slot, CallOutcome::Reset, &[]);
                 }
             }
             // Another idle connection may be as dead as the last.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use exchange_core::record::CallOutcome;
 use exchange_core::{Auction, outbound};
 use openrtb::parse_request;
 use runtime::shutdown::Shutdown;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 use units::Ppm;
 
 use super::connection::{Call, Connection};
-use super::inbox::{Inbox, Outcome, Todo};
+use super::inbox::{Inbox, Todo};
 use super::transport::Transport;
 use super::{Addresses, Endpoint, Pool, PoolLimits, Question, Reactor, ask_all};
 use crate::config::ExchangeConfig;
@@ -86,8 +87,8 @@ fn call(inbox: &Rc<Inbox>) -> Call {
 #[test]
 fn a_closed_inbox_takes_nothing() {
     let inbox = inbox(Instant::now() + Duration::from_secs(60));
-    assert_eq!(inbox.close().calls, [Outcome::Unsent]);
-    assert!(!inbox.deliver(0, Outcome::Answered, b"{}"));
+    assert_eq!(inbox.close().calls, [CallOutcome::Unsent]);
+    assert!(!inbox.deliver(0, CallOutcome::Answered, b"{}"));
     assert!(!inbox.retry(0, &mut None));
     assert!(!inbox.is_waiting(0));
     assert!(inbox.close().calls.is_empty());
@@ -98,16 +99,16 @@ fn a_closed_inbox_takes_nothing() {
 fn an_answer_is_late_once_the_auction_has_given_it_up() {
     let past = Instant::now();
     let in_time = inbox(past);
-    assert!(in_time.deliver(0, Outcome::Answered, b"{}"));
+    assert!(in_time.deliver(0, CallOutcome::Answered, b"{}"));
     assert_eq!(in_time.expire(past), None);
     let outcomes = in_time.close();
-    assert_eq!((outcomes.calls[0], outcomes.body(0)), (Outcome::Answered, &b"{}"[..]));
+    assert_eq!((outcomes.calls[0], outcomes.body(0)), (CallOutcome::Answered, &b"{}"[..]));
 
     let late = inbox(past);
     assert_eq!(late.expire(past), None);
-    assert!(!late.deliver(0, Outcome::Answered, b"{}"));
+    assert!(!late.deliver(0, CallOutcome::Answered, b"{}"));
     let outcomes = late.close();
-    assert_eq!((outcomes.calls[0], outcomes.body(0)), (Outcome::Unsent, &b""[..]));
+    assert_eq!((outcomes.calls[0], outcomes.body(0)), (CallOutcome::Unsent, &b""[..]));
 }
 
 /// What kept a call from going out is not held against its DSP.
@@ -119,7 +120,7 @@ fn the_time_given_to_a_dsp_begins_when_its_call_goes_out() {
     let inbox = Inbox::new(calls.into_iter(), Vec::new());
     inbox.sent(0, now + Duration::from_millis(200), 40);
     let outcomes = inbox.close();
-    assert_eq!(outcomes.calls, [Outcome::Late, Outcome::Unsent]);
+    assert_eq!(outcomes.calls, [CallOutcome::Late, CallOutcome::Unsent]);
     assert_eq!(outcomes.given(0), Some(Duration::from_millis(50)));
     assert_eq!(outcomes.given(1), None, "it never did");
 }
@@ -130,10 +131,10 @@ fn a_call_is_answered_or_retried_once() {
     assert!(inbox.retry(0, &mut None));
     assert!(!inbox.retry(0, &mut None));
     assert!(matches!(inbox.next_todo(), Some(Todo::Retry { slot: 0 })));
-    assert!(inbox.deliver(0, Outcome::NoBid, b""));
-    assert!(!inbox.deliver(0, Outcome::Answered, b"{}"));
+    assert!(inbox.deliver(0, CallOutcome::NoBid, b""));
+    assert!(!inbox.deliver(0, CallOutcome::Answered, b"{}"));
     assert!(inbox.is_complete());
-    assert_eq!(inbox.close().calls, [Outcome::NoBid]);
+    assert_eq!(inbox.close().calls, [CallOutcome::NoBid]);
 }
 
 /// Nobody reads from it any more: a request sent on it would wait for its answer in vain.
@@ -160,7 +161,7 @@ fn a_connection_that_has_rested_may_have_been_closed_by_its_dsp() {
         let inbox = inbox(Instant::now() + Duration::from_secs(60));
         assert!(idle.send(call(&inbox), &[]).is_ok());
         idle.close();
-        assert_eq!(inbox.close().calls, [Outcome::Reset]);
+        assert_eq!(inbox.close().calls, [CallOutcome::Reset]);
     });
 }
 
@@ -183,7 +184,7 @@ fn crumbs_are_borne_up_to_their_limit() {
         assert!(inbox.is_waiting(0), "three crumbs; what is large is none");
         come(b"b");
         assert!(connection.is_closed());
-        assert_eq!(inbox.close().calls, [Outcome::Trickle]);
+        assert_eq!(inbox.close().calls, [CallOutcome::Trickle]);
     });
 }
 
@@ -216,7 +217,7 @@ fn connections_are_opened_a_few_at_a_time() {
         let inboxes: Vec<_> = (0..6).map(|_| inbox(later)).collect();
         let seek = |inbox| pool.seek(Instant::now(), inbox, 0);
         let sought: Vec<_> = inboxes.iter().map(seek).collect();
-        assert_eq!(sought, [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Err(Outcome::Saturated)]);
+        assert_eq!(sought, [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Err(CallOutcome::Saturated)]);
         assert_eq!(pool.opening.get(), 2);
         // The third is no longer waited for: its connection is another's.
         inboxes[2].close();
@@ -316,7 +317,7 @@ fn a_call_that_waited_for_its_connection_leaves_its_dsp_less_time() {
         let (outcomes, ()) =
             tokio::join!(ask_all(&outbound, &questions, Vec::new()).collect(), dsp);
         // The last to wait is the first to be asked; the first has no time left.
-        assert_eq!(outcomes.calls, [Outcome::Unsent, Outcome::NoBid, Outcome::NoBid]);
+        assert_eq!(outcomes.calls, [CallOutcome::Unsent, CallOutcome::NoBid, CallOutcome::NoBid]);
         assert!(pool.idle().is_some());
     });
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use eventlog::lane::{Counters, State};
+use exchange_core::record::Kept;
 use runtime::metrics::Page;
 
-use super::Recorded;
 use crate::recording::Lanes;
 
 /// A counter of both lanes: its name, what it counts, and where that is.
@@ -34,7 +34,7 @@ pub(super) fn expose(lanes: &Lanes, page: &mut Page<'_>) -> fmt::Result {
     let help = "Auctions by what of them is durable in the record, or why nothing is.";
     let mut auctions = page.counters("exchange_auctions_recorded", help)?;
     let firehose = lanes.firehose.counters();
-    for kept in Recorded::ALL {
+    for kept in Kept::ALL {
         auctions.value(&[("kept", kept.label())], firehose.by_class[kept as usize])?;
     }
     let shed = firehose.shed.saturating_sub(firehose.too_long) + firehose.refused_state;

@@ -13,10 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use exchange_core::delivery::{
-    Attempt, Beacon, Counters, Delivery, Effect, Event, Kind, LaneView, Notice, Now, Outcome,
-    Refusal,
+    Attempt, Beacon, Counters, Delivery, Effect, Event, LaneView, Notice, Now, Outcome, Refusal,
 };
-use exchange_core::{NoticeTarget, TokenId};
+use exchange_core::{NoticeKind, NoticeTarget, TokenId};
 use http_body_util::Full;
 use http_kit::client::RequestError;
 use hyper::Request;
@@ -376,7 +375,7 @@ impl<C: Fn(Call)> Desk<C> {
         let _ = self.waiting.remove(&call).map(|answer| answer.send(acknowledged));
     }
 
-    fn send(&self, attempt: Attempt, kind: Kind, notice: &Notice) {
+    fn send(&self, attempt: Attempt, kind: NoticeKind, notice: &Notice) {
         let (done, answered) = oneshot::channel();
         let Some(call) = call(notice, 0, done) else {
             let outcome = Outcome::Forbidden;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use eventlog::lane::FirehoseRing;
 use events::Kind;
 use exchange_core::record::{
-    self, Call, CallOutcome, Ending, Full, Judged, Kept, Masks, Proceedings, encode,
+    self, Call, CallOutcome, Ending, Full, Judged, Masks, Proceedings, encode,
 };
 use exchange_core::{Ask, Auction, NotAsked};
 use openrtb::BidRequest;
@@ -18,7 +18,6 @@ use tokio::time::Instant;
 
 use crate::config::BodiesConfig;
 use crate::fanout::{Outcomes, Question};
-use crate::metrics::Recorded;
 use crate::shard::{Shard, Snapshot};
 use crate::trace::Moments;
 
@@ -54,14 +53,8 @@ impl Recorder {
         let Some(kept) = encode(proceedings, not_asked.iter().copied(), calls, record) else {
             return firehose.leave_out(arrival_ms);
         };
-        let recorded = match kept {
-            Kept::Whole => Recorded::Whole,
-            Kept::WithoutBodies => Recorded::WithoutBodies,
-            Kept::SoldBidsOnly => Recorded::SoldBidsOnly,
-        };
         // The lane counts what becomes of it.
-        let _is_taken =
-            firehose.offer_as((Kind::Auction.code(), recorded as u8), arrival_ms, record);
+        let _is_taken = firehose.offer_as((Kind::Auction.code(), kept as u8), arrival_ms, record);
         if record.capacity() > KEPT_BYTES_MAX {
             *record = Vec::new();
         }
@@ -167,7 +160,7 @@ pub(crate) fn calls(
     asks.iter().zip(questions).enumerate().map(move |(call, (ask, question))| Call {
         ask: *ask,
         tmax_ms: outcomes.tmax_ms(call).unwrap_or(question.tmax_ms),
-        outcome: outcomes.calls[call].recorded(),
+        outcome: outcomes.calls[call],
         sent: outcomes.sent_at(call).map(|sent| sent.saturating_duration_since(arrival)),
         latency: outcomes.latency(call),
     })

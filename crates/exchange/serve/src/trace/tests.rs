@@ -78,8 +78,8 @@ fn an_auction_with_its_calls() {
         answered: at(96),
     };
     let calls = [
-        Called { dsp: "quick", outcome: Outcome::Answered, ended: Some(at(20)) },
-        Called { dsp: "slow", outcome: Outcome::Late, ended: None },
+        Called { dsp: "quick", outcome: CallOutcome::Answered, ended: Some(at(20)) },
+        Called { dsp: "slow", outcome: CallOutcome::Late, ended: None },
     ];
     let spans = traced(|tracer| {
         Traced { tracer, id: ID, traceparent: None }.record(&moments, "filled", calls);

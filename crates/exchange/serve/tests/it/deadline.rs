@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use exchange_core::NotAsked;
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 
 use crate::fixtures::{
     Dsp, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until,
@@ -29,7 +29,7 @@ fn nobody_waits_for_a_silent_dsp_beyond_the_close() {
     let exchange = Running::with(&[&dsp]);
     let reply = exchange.auction(&banner(r#","tmax":50"#));
     assert_eq!((reply.status, reply.body.as_str()), (204, ""));
-    assert_eq!(exchange.outcomes(0, Outcome::Late), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     assert_eq!(exchange.scraped("exchange_auctions_total{outcome=\"no_bid\"}"), "1");
 }
 
@@ -38,8 +38,8 @@ fn what_came_before_the_close_counts() {
     let (quick, slow) = (Dsp::bidding("1.00"), silent());
     let exchange = Running::with(&[&slow, &quick]);
     assert_eq!(exchange.auction(&banner(r#","tmax":200"#)).price(), "1");
-    assert_eq!(exchange.outcomes(0, Outcome::Late), 1);
-    assert_eq!(exchange.outcomes(1, Outcome::Answered), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
+    assert_eq!(exchange.outcomes(1, CallOutcome::Answered), 1);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_dsp_may_have_less_time_than_the_auction() {
     let started = Instant::now();
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     assert!(started.elapsed() < crate::fixtures::PATIENCE / 2, "its timeout, not the auction's");
-    assert_eq!(exchange.outcomes(0, Outcome::Late), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     let json: serde_json::Value = serde_json::from_str(&slow.request(0).body).expect("JSON");
     assert_eq!(json["tmax"], 40);
 }
@@ -167,6 +167,6 @@ fn answers_that_race_the_close() {
     }
     let held = exchange.count(|metrics| metrics.impressions.value());
     let calls = |outcome| exchange.outcomes(0, outcome);
-    assert_eq!(calls(Outcome::Answered) + calls(Outcome::Late), held);
+    assert_eq!(calls(CallOutcome::Answered) + calls(CallOutcome::Late), held);
     assert_eq!(exchange.fates(exchange_core::Fate::WrongAuction), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 use testbed::dsp::{self, DspProfile, FleetOptions};
 use testbed::traffic::{Traffic, TrafficOptions};
 
@@ -46,17 +46,18 @@ fn every_call_has_one_outcome() {
     }
     assert_eq!(answered, CALLERS * ROUNDS);
     let over_all = |outcome| (0..DSPS).map(|dsp| exchange.outcomes(dsp, outcome)).sum::<u64>();
-    for outcome in Outcome::ALL {
-        let harmless = matches!(outcome, Outcome::Answered | Outcome::NoBid | Outcome::Late);
+    for outcome in CallOutcome::ALL {
+        let harmless =
+            matches!(outcome, CallOutcome::Answered | CallOutcome::NoBid | CallOutcome::Late);
         assert!(harmless || over_all(outcome) == 0, "{outcome:?}");
     }
-    assert!(over_all(Outcome::Late) > 0, "some were late");
+    assert!(over_all(CallOutcome::Late) > 0, "some were late");
     // Whatever a DSP was asked has been answered in time, or is drained in the end.
-    let in_time = over_all(Outcome::Answered) + over_all(Outcome::NoBid);
+    let in_time = over_all(CallOutcome::Answered) + over_all(CallOutcome::NoBid);
     let drained = || (0..DSPS).map(|dsp| exchange.drained(dsp)).sum::<u64>();
     until("all late answers are drained", || in_time + drained() == fleet.stats().total().requests);
     // A call may have been late before it had a connection.
-    assert!(drained() <= over_all(Outcome::Late), "nothing is counted twice");
+    assert!(drained() <= over_all(CallOutcome::Late), "nothing is counted twice");
     assert_eq!(exchange.fates(exchange_core::Fate::WrongAuction), 0);
     assert!(exchange.count(|metrics| metrics.filled.value()) > 0, "some were filled");
     drop(exchange);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use exchange_core::NotAsked;
 use exchange_core::guard::State;
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 use testbed::dsp::{self, Act, Behaviour, DspProfile, Fleet, FleetOptions};
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
@@ -72,7 +72,7 @@ impl Two {
     }
 
     fn asked(&self) -> u64 {
-        Outcome::ALL.iter().map(|outcome| self.exchange.outcomes(GUARDED, *outcome)).sum()
+        CallOutcome::ALL.iter().map(|outcome| self.exchange.outcomes(GUARDED, *outcome)).sum()
     }
 
     fn not_asked(&self, reason: NotAsked) -> u64 {
@@ -82,7 +82,7 @@ impl Two {
     /// Waits until the governors have heard of every auction so far: shards tell of all DSPs at
     /// once, and the other one has answered each.
     fn until_told(&self) {
-        let answered = self.exchange.outcomes(OTHER, Outcome::Answered);
+        let answered = self.exchange.outcomes(OTHER, CallOutcome::Answered);
         until("the governors have heard", || self.exchange.guard(OTHER).good == answered);
     }
 
@@ -162,7 +162,7 @@ fn a_late_call_is_under_way_until_it_is_drained() {
     let pool = "drain_timeout = \"60s\"";
     let exchange = Running::start(&Setup { pool, dsps: &dsps, ..Setup::default() });
     assert_eq!(exchange.auction(&banner("")).price(), "1");
-    assert_eq!(exchange.outcomes(0, Outcome::Late), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     assert_eq!((slow.requests(), exchange.not_asked(0, NotAsked::InFlight)), (1, 1));
     slow.permit();
@@ -181,10 +181,10 @@ fn one_that_fails_is_throttled_probed_and_trusted_again() {
         two.not_asked(NotAsked::Breaker) > 0
     });
     assert!(two.is_throttled());
-    let probes = two.exchange.outcomes(GUARDED, Outcome::Status);
+    let probes = two.exchange.outcomes(GUARDED, CallOutcome::Status);
     until("probes go on", || {
         two.asks();
-        two.exchange.outcomes(GUARDED, Outcome::Status) >= probes + 10
+        two.exchange.outcomes(GUARDED, CallOutcome::Status) >= probes + 10
     });
     assert!(two.is_throttled(), "probes that fail change nothing");
     two.behave(Behaviour::HEALTHY);
@@ -197,7 +197,7 @@ fn one_that_fails_is_throttled_probed_and_trusted_again() {
         two.auctions(30);
         two.not_asked(NotAsked::Breaker) == refused
     });
-    let others = two.exchange.outcomes(OTHER, Outcome::Answered);
+    let others = two.exchange.outcomes(OTHER, CallOutcome::Answered);
     assert_eq!(two.exchange.count(|metrics| metrics.filled.value()), others);
     assert_eq!(two.exchange.not_asked(OTHER, NotAsked::Breaker), 0);
 }
@@ -226,7 +226,7 @@ fn a_timeout_counts_where_there_was_time_enough() {
         two.until_told();
         let status = two.exchange.guard(GUARDED);
         assert_eq!((two.is_throttled(), status.bad > 0), (counts, counts), "{least}: {status:?}");
-        assert!(two.exchange.outcomes(GUARDED, Outcome::Late) >= 5);
+        assert!(two.exchange.outcomes(GUARDED, CallOutcome::Late) >= 5);
     }
 }
 
@@ -244,7 +244,7 @@ fn who_could_not_be_asked_is_not_to_blame() {
         assert_eq!(exchange.auction(&banner("")).status, 200);
     }
     until("the governors have heard", || exchange.guard(OTHER).good == 20);
-    assert_eq!(exchange.outcomes(GUARDED, Outcome::Unresolved), 20);
+    assert_eq!(exchange.outcomes(GUARDED, CallOutcome::Unresolved), 20);
     let status = exchange.guard(GUARDED);
     assert_eq!((status.state, status.bad), (State::Closed, 0));
 }
@@ -256,7 +256,7 @@ fn without_a_breaker_nothing_throttles() {
     two.auctions(40);
     two.until_told();
     two.auctions(40);
-    assert_eq!(two.exchange.outcomes(GUARDED, Outcome::Status), 80);
+    assert_eq!(two.exchange.outcomes(GUARDED, CallOutcome::Status), 80);
     assert_eq!(two.not_asked(NotAsked::Breaker), 0);
 }
 
@@ -273,7 +273,7 @@ fn a_pause_holds_until_it_is_over() {
     two.reload("qps = 1000\ncountries = []", &third);
     until("the reload is in force", || {
         assert!(!two.asks(), "it is paused");
-        two.exchange.outcomes(2, Outcome::Answered) > 0
+        two.exchange.outcomes(2, CallOutcome::Answered) > 0
     });
     for _ in 0..20 {
         assert!(!two.asks(), "it is paused still");

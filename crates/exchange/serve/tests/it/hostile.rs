@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
-use exchange_serve::Outcome;
 use testbed::dsp::{
     self, ACTS, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Garble, Schedule,
 };
@@ -22,7 +22,7 @@ const SICK: usize = 1;
 #[derive(Clone, Copy, Debug)]
 enum Want {
     /// All of them, without a bid that counts.
-    Call(Outcome),
+    Call(CallOutcome),
     /// Answered, with a body that is no response.
     Response(ResponseFate),
     /// Answered, with bids of this fate alone.
@@ -87,7 +87,7 @@ fn check(act: &Act, keys: &str, want: Want) {
     assert_eq!(good() - good_before, AUCTIONS + of_sick, "{act:?}");
     fleet.set_behaviour(SICK, Behaviour::HEALTHY).expect("well again");
     recovers(&exchange);
-    assert_eq!(bids(HEALTHY), exchange.outcomes(HEALTHY, Outcome::Answered));
+    assert_eq!(bids(HEALTHY), exchange.outcomes(HEALTHY, CallOutcome::Answered));
     sound(&exchange);
     let open = |dsp: usize| fleet.stats().dsps[dsp].connections_open;
     until("connections are few", || open(SICK) <= CALLERS as u64 + 1);
@@ -109,20 +109,21 @@ fn recovers(exchange: &Running) {
 #[track_caller]
 fn sound(exchange: &Running) {
     let auctions: u64 =
-        Outcome::ALL.iter().map(|outcome| exchange.outcomes(HEALTHY, *outcome)).sum();
+        CallOutcome::ALL.iter().map(|outcome| exchange.outcomes(HEALTHY, *outcome)).sum();
     let filled = exchange.count(|metrics| metrics.filled.value());
-    assert_eq!((filled, exchange.outcomes(HEALTHY, Outcome::Answered)), (auctions, auctions));
+    assert_eq!((filled, exchange.outcomes(HEALTHY, CallOutcome::Answered)), (auctions, auctions));
     assert_eq!(exchange.count(|metrics| metrics.abandoned.value()), 0);
     assert_eq!(exchange.count(|metrics| metrics.overshoot.snapshot().count()), 0);
     assert_eq!(exchange.count(|metrics| metrics.reactor_panics.value()), 0);
-    let calls: u64 = Outcome::ALL.iter().map(|outcome| exchange.outcomes(SICK, *outcome)).sum();
+    let calls: u64 = CallOutcome::ALL.iter().map(|outcome| exchange.outcomes(SICK, *outcome)).sum();
     assert_eq!(calls, auctions, "each call has one outcome");
 }
 
 /// What its calls came to, for messages.
 fn told(exchange: &Running) -> String {
-    let count = |outcome: &Outcome| format!("{outcome:?} {}", exchange.outcomes(SICK, *outcome));
-    Outcome::ALL.iter().map(count).collect::<Vec<_>>().join(", ")
+    let count =
+        |outcome: &CallOutcome| format!("{outcome:?} {}", exchange.outcomes(SICK, *outcome));
+    CallOutcome::ALL.iter().map(count).collect::<Vec<_>>().join(", ")
 }
 
 /// Long enough for a healthy answer on a slow machine, short for those that wait in vain.
@@ -136,7 +137,7 @@ fn ms(n: u64) -> Duration {
 
 /// By the name of the act: what it does, keys of the DSP, what its calls come to.
 fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
-    use Outcome::{Encoded, Late, Malformed, Reset, Status, TooLarge, Trickle, Unreachable};
+    use CallOutcome::{Encoded, Late, Malformed, Reset, Status, TooLarge, Trickle, Unreachable};
     use Want::{Bids, Call, Fate as Of, Response};
     let status = |code, body: &str| Act::Status { code, body: body.to_owned() };
     let drip = |bytes, every, from| Act::Trickle { bytes, every, from };
@@ -147,7 +148,7 @@ fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
         ("healthy", Act::Healthy, "", Bids),
         ("status", status(503, "sorry"), "", Call(Status)),
         ("status", status(404, ""), "", Call(Status)),
-        ("status", status(204, ""), "", Call(Outcome::NoBid)),
+        ("status", status(204, ""), "", Call(CallOutcome::NoBid)),
         ("hang", Act::Hang, SHORT, Call(Late)),
         ("trickle", drip(1, ms(1), DripFrom::Head), "", Call(Trickle)),
         ("trickle", drip(20, ms(1), DripFrom::Body), "", Call(Trickle)),
@@ -159,7 +160,7 @@ fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
         ("reset", Act::Reset { at: Cut::Before }, "", Call(Reset)),
         ("reset", Act::Reset { at: Cut::Body }, "", Call(Malformed)),
         ("garbage", Act::Garbage, "", Call(Malformed)),
-        ("malformed", garbled(Garble::Empty), "", Call(Outcome::NoBid)),
+        ("malformed", garbled(Garble::Empty), "", Call(CallOutcome::NoBid)),
         ("malformed", garbled(Garble::Html), "", no_response),
         ("malformed", garbled(Garble::Truncated), "", no_response),
         ("malformed", garbled(Garble::Trailing), "", no_response),
@@ -221,8 +222,10 @@ fn one_that_is_sick_now_and_then_bids_in_between() {
     for _ in 0..5 {
         auctions(&exchange);
     }
-    let (bad, good) =
-        (exchange.outcomes(SICK, Outcome::Status), exchange.outcomes(SICK, Outcome::Answered));
+    let (bad, good) = (
+        exchange.outcomes(SICK, CallOutcome::Status),
+        exchange.outcomes(SICK, CallOutcome::Answered),
+    );
     assert_eq!(bad + good, 5 * AUCTIONS);
     // 60 draws of one half: outside of this once in ten million times.
     assert!((9..=51).contains(&bad), "{bad}");
@@ -245,10 +248,11 @@ fn it_falls_ill_and_recovers_by_schedule() {
     let fleet = fleet(Schedule { repeat: true, ..Schedule::steps(steps) });
     let exchange = exchange(&fleet, "breaker = false");
     let seen = |outcome| exchange.outcomes(SICK, outcome) > 0;
-    let all = [Outcome::Answered, Outcome::Status, Outcome::Reset, Outcome::Unreachable];
+    let all =
+        [CallOutcome::Answered, CallOutcome::Status, CallOutcome::Reset, CallOutcome::Unreachable];
     until("all of it was seen", || {
         auctions(&exchange);
-        all.iter().all(|outcome| seen(*outcome)) && seen(Outcome::Malformed)
+        all.iter().all(|outcome| seen(*outcome)) && seen(CallOutcome::Malformed)
     });
     recovers(&exchange);
     sound(&exchange);

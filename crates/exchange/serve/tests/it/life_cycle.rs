@@ -1,6 +1,6 @@
 //! Callers that leave, and an exchange that ends.
 
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 
 use crate::fixtures::{Dsp, Running, Script, Step, banner, bid, bids, ok, posted, until};
 
@@ -63,7 +63,7 @@ fn a_caller_that_leaves_while_answers_are_judged() {
     drop(caller);
     until("the auction is given up", || abandoned(&exchange) == 1);
     for dsp in 0..DSPS {
-        let counted = Outcome::ALL.map(|outcome| exchange.outcomes(dsp, outcome));
+        let counted = CallOutcome::ALL.map(|outcome| exchange.outcomes(dsp, outcome));
         assert_eq!(counted.iter().sum::<u64>(), 1, "calls of d{dsp}: {counted:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! DSPs that answer badly: their own loss, with its reason, and the auction is filled by another.
 
+use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
-use exchange_serve::Outcome;
 
 use crate::fixtures::{Dsp, ID, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, until};
 
@@ -9,7 +9,7 @@ use crate::fixtures::{Dsp, ID, Reply, Running, Script, Setup, Step, banner, bid,
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     /// A call, and whether its connection serves on.
-    Call(Outcome, bool),
+    Call(CallOutcome, bool),
     Response(ResponseFate),
     Fate(Fate),
 }
@@ -32,7 +32,7 @@ fn auctions(script: &Script, counted: Counted) -> Reply {
         Counted::Fate(fate) => exchange.fates(fate),
     };
     assert_eq!(count, 2, "{counted:?}");
-    assert_eq!(exchange.outcomes(1, Outcome::Answered), 2);
+    assert_eq!(exchange.outcomes(1, CallOutcome::Answered), 2);
     let kept = !matches!(counted, Counted::Call(_, false));
     assert_eq!(odd.accepted(), if kept { 1 } else { 2 }, "connections: {counted:?}");
     reply
@@ -47,7 +47,7 @@ fn check(answer: impl Into<Vec<u8>>, counted: Counted) {
 /// The odd DSP's answer is good enough.
 #[track_caller]
 fn check_good(script: &Script, kept: bool) {
-    let reply = auctions(script, Counted::Call(Outcome::Answered, kept));
+    let reply = auctions(script, Counted::Call(CallOutcome::Answered, kept));
     assert_eq!(reply.price(), "9");
 }
 
@@ -57,22 +57,22 @@ fn high() -> String {
 
 #[test]
 fn statuses() {
-    let status = Counted::Call(Outcome::Status, true);
+    let status = Counted::Call(CallOutcome::Status, true);
     check("HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops", status);
     check("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1/\r\ncontent-length: 0\r\n\r\n", status);
     check(ok(&high()).replace("200 OK", "201 Created"), status);
-    check("HTTP/1.1 204 No Content\r\n\r\n", Counted::Call(Outcome::NoBid, true));
-    check("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Counted::Call(Outcome::NoBid, true));
+    check("HTTP/1.1 204 No Content\r\n\r\n", Counted::Call(CallOutcome::NoBid, true));
+    check("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Counted::Call(CallOutcome::NoBid, true));
 }
 
 #[test]
 fn http_that_is_none() {
-    let malformed = Counted::Call(Outcome::Malformed, false);
+    let malformed = Counted::Call(CallOutcome::Malformed, false);
     check("Good morning!\r\n\r\n", malformed);
     check("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}", malformed);
     check("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", malformed);
     check("HTTP/1.1 101 Switching\r\n\r\n", malformed);
-    let too_large = Counted::Call(Outcome::TooLarge, false);
+    let too_large = Counted::Call(CallOutcome::TooLarge, false);
     let padded = |n: usize| high().replace("<p>", &"p".repeat(n));
     check(ok(&padded(1024)), too_large);
     let chunk = "400\r\n".to_owned() + &"x".repeat(1024) + "\r\n";
@@ -89,12 +89,12 @@ fn answers_that_are_cut_off() {
     let whole = ok(&high());
     for end in [10, whole.len() - 1] {
         let script = Script::once([Step::Read, Step::Write(whole[..end].into())]);
-        let reply = auctions(&script, Counted::Call(Outcome::Malformed, false));
+        let reply = auctions(&script, Counted::Call(CallOutcome::Malformed, false));
         assert_eq!(reply.price(), "1");
     }
     // None at all, on a connection that is new each time.
     let script = Script::once([Step::Read]);
-    let reply = auctions(&script, Counted::Call(Outcome::Reset, false));
+    let reply = auctions(&script, Counted::Call(CallOutcome::Reset, false));
     assert_eq!(reply.price(), "1");
 }
 
@@ -102,7 +102,7 @@ fn answers_that_are_cut_off() {
 fn json_that_is_none() {
     let malformed = Counted::Response(ResponseFate::Malformed);
     check(ok("bid: 9.00"), malformed);
-    check(ok("bid: 9.00"), Counted::Call(Outcome::Malformed, true));
+    check(ok("bid: 9.00"), Counted::Call(CallOutcome::Malformed, true));
     check(ok(r#"{"id":7,"seatbid":"#), malformed);
     check(ok(r#"{"seatbid":7}"#), malformed);
     check(ok("\u{7f}"), malformed);
@@ -119,7 +119,7 @@ fn an_unreadable_bid_response_is_malformed_wherever_it_is_told() {
     let odd = Dsp::start([Script::answering(ok(r#"{"id":7,"seatbid":"#))]);
     let exchange = Running::with(&[&odd]);
     assert_eq!(exchange.auction(&banner("")).status, 204);
-    assert_eq!(exchange.outcomes(0, Outcome::Answered), 0);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Answered), 0);
     let calls = r#"exchange_dsp_calls_total{dsp="d0",outcome="malformed"}"#;
     assert_eq!(exchange.scraped(calls), "1");
     let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
@@ -230,15 +230,15 @@ fn encoded(coding: &str, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn compressed_answers_that_nobody_asked_for_are_not_read() {
-    check(encoded("gzip", &gzip(&high())), Counted::Call(Outcome::Encoded, true));
-    check(encoded("br", b"x"), Counted::Call(Outcome::Encoded, true));
+    check(encoded("gzip", &gzip(&high())), Counted::Call(CallOutcome::Encoded, true));
+    check(encoded("br", b"x"), Counted::Call(CallOutcome::Encoded, true));
 }
 
 /// The scripted DSP cannot put an auction's id into what is compressed, so these bid on none.
 #[test]
 fn compressed_answers() {
     #[track_caller]
-    fn check(answer: Vec<u8>, want: Outcome) {
+    fn check(answer: Vec<u8>, want: CallOutcome) {
         let odd = Dsp::start([Script::answering(answer)]);
         let sound = Dsp::bidding("1.00");
         let keys = "gzip = true\nresponse_bytes_max = \"1KiB\"";
@@ -250,21 +250,21 @@ fn compressed_answers() {
         assert_eq!(odd.accepted(), 1, "its connection serves on");
         assert!(odd.request(0).head.contains("accept-encoding: gzip\r\n"));
         assert!(!sound.request(0).head.contains("accept-encoding"));
-        if want == Outcome::Answered {
+        if want == CallOutcome::Answered {
             assert_eq!(exchange.fates(Fate::WrongAuction), 2, "it was read");
         }
     }
-    check(encoded("gzip", &gzip(&high())), Outcome::Answered);
-    check(encoded("GZIP", &gzip(&high())), Outcome::Answered);
-    check(encoded("gzip", &gzip("")), Outcome::NoBid);
+    check(encoded("gzip", &gzip(&high())), CallOutcome::Answered);
+    check(encoded("GZIP", &gzip(&high())), CallOutcome::Answered);
+    check(encoded("gzip", &gzip("")), CallOutcome::NoBid);
     let padded = |n: usize| high().replace("<p>", &"p".repeat(n));
     let edge = 1024 - (high().len() - 3);
-    check(encoded("gzip", &gzip(&padded(edge))), Outcome::Answered);
-    check(encoded("gzip", &gzip(&padded(edge + 1))), Outcome::TooLarge);
-    check(encoded("gzip", &gzip(&padded(1_000_000))[..1000]), Outcome::TooLarge);
-    check(encoded("gzip", b"{}"), Outcome::Encoded);
-    check(encoded("gzip", &gzip(&high())[..20]), Outcome::Encoded);
-    check(encoded("br", &gzip(&high())), Outcome::Encoded);
+    check(encoded("gzip", &gzip(&padded(edge))), CallOutcome::Answered);
+    check(encoded("gzip", &gzip(&padded(edge + 1))), CallOutcome::TooLarge);
+    check(encoded("gzip", &gzip(&padded(1_000_000))[..1000]), CallOutcome::TooLarge);
+    check(encoded("gzip", b"{}"), CallOutcome::Encoded);
+    check(encoded("gzip", &gzip(&high())[..20]), CallOutcome::Encoded);
+    check(encoded("br", &gzip(&high())), CallOutcome::Encoded);
 }
 
 #[test]
@@ -275,5 +275,5 @@ fn an_answer_in_crumbs_is_cut_off() {
     let setup = Setup { pool: "crumbs_max = 0", dsps: &dsps, ..Setup::default() };
     let exchange = Running::start(&setup);
     assert_eq!(exchange.auction(&banner("")).price(), "1");
-    assert_eq!((exchange.outcomes(0, Outcome::Trickle), exchange.open(0)), (1, 0));
+    assert_eq!((exchange.outcomes(0, CallOutcome::Trickle), exchange.open(0)), (1, 0));
 }

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::net::TcpListener;
 
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 
 use crate::fixtures::{Dsp, PATIENCE, Running, Setup, banner, bid, bids, ok, posted};
 
@@ -89,7 +89,7 @@ fn a_dsp_has_a_network_margin_of_its_own() {
         json["tmax"].as_u64().expect("a tmax")
     };
     assert_eq!(told(&dsps[0].0) - told(&dsps[1].0), 1000);
-    assert_eq!((dsps[2].0.requests(), exchange.outcomes(2, Outcome::Unsent)), (0, 1));
+    assert_eq!((dsps[2].0.requests(), exchange.outcomes(2, CallOutcome::Unsent)), (0, 1));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_request_larger_than_the_socket_takes() {
         std::io::Write::write_all(&mut stream, answer.as_bytes()).expect("it is read");
         assert_eq!(caller.reply().status, 200);
     }
-    assert_eq!(exchange.outcomes(0, Outcome::Answered), 2);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Answered), 2);
     assert_eq!(exchange.count_dsp(0, |dsp| dsp.opened.value()), 1);
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 use socket2::{Domain, Socket, Type};
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
@@ -54,8 +54,8 @@ fn a_reset_on_a_reused_connection_is_retried_on_a_new_one() {
         assert_eq!((retries(&exchange), dsp.requests(), dsp.accepted()), (1, 3, 2));
         assert_eq!(dsp.request(1).id(), dsp.request(2).id(), "the same question");
         assert_eq!((dsp.request(1).connection, dsp.request(2).connection), (0, 1));
-        assert_eq!(exchange.outcomes(0, Outcome::Answered), 2);
-        assert_eq!(exchange.outcomes(0, Outcome::Reset), 0);
+        assert_eq!(exchange.outcomes(0, CallOutcome::Answered), 2);
+        assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 0);
     }
 }
 
@@ -68,7 +68,7 @@ fn a_call_is_retried_once_only() {
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     assert_eq!(exchange.auction(&banner("")).status, 204);
     assert_eq!((retries(&exchange), dsp.requests(), dsp.accepted()), (1, 3, 2));
-    assert_eq!(exchange.outcomes(0, Outcome::Reset), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 1);
     exchange.until_open(0, 0);
 }
 
@@ -78,7 +78,7 @@ fn a_reset_on_a_new_connection_is_not_retried() {
     let exchange = start(dsp.address, "");
     assert_eq!(exchange.auction(&banner("")).status, 204);
     assert_eq!((retries(&exchange), dsp.requests(), dsp.accepted()), (0, 1, 1));
-    assert_eq!(exchange.outcomes(0, Outcome::Reset), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 1);
 }
 
 /// An answer that has begun was to this request: asking again would be asking twice.
@@ -91,7 +91,7 @@ fn an_answer_that_has_begun_is_not_retried() {
     assert_eq!(exchange.auction(&banner("")).price(), "1");
     assert_eq!(exchange.auction(&banner("")).status, 204);
     assert_eq!((retries(&exchange), dsp.requests()), (0, 2));
-    assert_eq!(exchange.outcomes(0, Outcome::Malformed), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Malformed), 1);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_refused_connection_is_not_sought_again_at_once() {
     let exchange = start(port.address, "backoff_min = \"60s\"\nbackoff_max = \"60s\"");
     for auctions in 1..5 {
         assert_eq!(exchange.auction(&banner("")).status, 204);
-        assert_eq!(exchange.outcomes(0, Outcome::Unreachable), auctions);
+        assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), auctions);
     }
     // Were it tried again it would be found.
     let dsp = port.settle();
@@ -145,8 +145,8 @@ fn connections_that_bear_no_answer_are_not_opened_for_ever() {
         assert_eq!(exchange.auction(&banner("")).status, 204);
     }
     assert_eq!(dsp.accepted(), 3);
-    assert_eq!(exchange.outcomes(0, Outcome::Reset), 3);
-    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 3);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 3);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), 3);
 
     // One answer, and all is well.
     let good = Script::once([Step::Read, Step::Write(answer("1.00"))]);
@@ -155,8 +155,8 @@ fn connections_that_bear_no_answer_are_not_opened_for_ever() {
     let statuses: Vec<_> = (0..7).map(|_| exchange.auction(&banner("")).status).collect();
     assert_eq!(statuses, [204, 204, 200, 204, 204, 204, 204]);
     assert_eq!(dsp.accepted(), 6);
-    assert_eq!(exchange.outcomes(0, Outcome::Reset), 5);
-    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 5);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), 1);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_pool_grows_to_its_limit_and_no_further() {
     }
     until("both are refused what a third would be", || {
         exchange.auction(&banner(r#","tmax":30"#));
-        exchange.outcomes(0, Outcome::Saturated) > 0
+        exchange.outcomes(0, CallOutcome::Saturated) > 0
     });
     for _ in 0..4 {
         dsp.permit();
@@ -202,7 +202,7 @@ fn a_connection_that_has_borne_answers_is_waited_for() {
     busy.send(&posted(&banner("")));
     dsp.request(1);
     assert_eq!(exchange.auction(&banner("")).status, 204, "on a second connection");
-    assert_eq!(exchange.outcomes(0, Outcome::Reset), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Reset), 1);
     let mut waits = exchange.caller();
     waits.send(&posted(&banner("")));
     dsp.permit();
@@ -210,7 +210,7 @@ fn a_connection_that_has_borne_answers_is_waited_for() {
     dsp.request(3);
     dsp.permit();
     assert_eq!(waits.reply().price(), "1");
-    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 0);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), 0);
 }
 
 /// Auctions at the same moment use connections of their own, and all of them afterwards.
@@ -243,5 +243,5 @@ fn a_name_that_does_not_resolve() {
     let dsps = [(dsp.address, "")];
     let exchange = Running::start(&Setup { dsps: &dsps, rest, ..Setup::default() });
     assert_eq!(exchange.auction(&banner("")).price(), "1");
-    assert_eq!(exchange.outcomes(1, Outcome::Unresolved), 1);
+    assert_eq!(exchange.outcomes(1, CallOutcome::Unresolved), 1);
 }

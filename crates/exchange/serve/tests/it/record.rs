@@ -5,9 +5,10 @@ use std::path::Path;
 use eventlog::disk::Folder;
 use eventlog::{Item, Reader, Record};
 use events::Kind;
+use exchange_core::record::CallOutcome;
 use exchange_core::record::{AuctionRecord, Ending, GenerationFacts, Replayed, replay};
 use exchange_core::{Fate, NotAsked};
-use exchange_serve::{Outcome, Unrecorded};
+use exchange_serve::Unrecorded;
 use tempfile::TempDir;
 
 use crate::fixtures::{
@@ -84,7 +85,7 @@ fn an_auction_is_recorded_as_it_was_answered() {
     assert_eq!(record.time_ms, auction.arrival_unix_us / 1000);
     assert_eq!(auction.tmax_ms, Some(900));
     let outcomes: Vec<_> = auction.calls.iter().map(|call| call.call.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Answered.recorded(); 2]);
+    assert_eq!(outcomes, [CallOutcome::Answered; 2]);
     for call in &auction.calls {
         let (sent, latency) = (call.call.sent.unwrap(), call.call.latency.unwrap());
         assert!(auction.moments.asked.unwrap() <= sent, "{call:?}");

@@ -1,6 +1,6 @@
 //! Another configuration, while auctions are under way.
 
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 
 use crate::fixtures::{
     Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, posted_with, until,
@@ -78,7 +78,7 @@ fn no_auction_is_lost_to_a_reload() {
         assert!(number > 3, "{number} reloads");
         assert_eq!(callers.map(|caller| caller.join().expect("no panic")), [0; 3]);
     });
-    let asked = exchange.outcomes(1, Outcome::Answered);
+    let asked = exchange.outcomes(1, CallOutcome::Answered);
     assert_eq!(asked, 3 * AUCTIONS as u64, "the one that stays is asked in each");
 }
 

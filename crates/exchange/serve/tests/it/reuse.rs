@@ -1,6 +1,6 @@
 //! Kept-alive connections: used again, drained after late answers, and never out of step.
 
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 
 use crate::fixtures::{Dsp, Reply, Running, Script, Setup, Step, banner, bid, bids, ok, until};
 
@@ -43,7 +43,7 @@ fn a_late_answer_reaches_no_auction() {
     let script = Script::once([&first[..], &rest, &rest].concat());
     let (exchange, dsp) = start([script], "");
     assert_eq!(exchange.auction(&banner(SHORT)).status, 204);
-    assert_eq!(exchange.outcomes(0, Outcome::Late), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Late), 1);
     assert_eq!(exchange.drained(0), 0);
     dsp.permit();
     until("the late answer is drained", || exchange.drained(0) == 1);
@@ -84,7 +84,7 @@ fn a_connection_is_in_flight_until_its_answer_has_come() {
     assert_eq!((dsp.request(0).connection, dsp.request(1).connection), (0, 1));
     dsp.permit();
     until("the late answer is drained", || exchange.drained(0) == 1);
-    assert_eq!(exchange.outcomes(0, Outcome::Answered), 1, "it still counts for nothing");
+    assert_eq!(exchange.outcomes(0, CallOutcome::Answered), 1, "it still counts for nothing");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use exchange_core::ResponseFate;
-use exchange_serve::Outcome;
+use exchange_core::record::CallOutcome;
 use testbed::dsp::{self, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Tls};
 
 use crate::fixtures::{Dsp, Running, Setup, banner, until};
@@ -48,7 +48,7 @@ fn a_dsp_is_asked_over_one_connection_that_is_kept() {
         let exchange = exchange(&url, &authority, "", &other);
         until("its name is resolved", || {
             exchange.auction(&banner(""));
-            exchange.outcomes(0, Outcome::Answered) > 0
+            exchange.outcomes(0, CallOutcome::Answered) > 0
         });
         let before = exchange.responses(0, ResponseFate::Bids);
         auctions(&exchange, 20, &banner(""));
@@ -86,7 +86,7 @@ fn compressed_answers() {
     fleet.set_behaviour(0, Act::GzipBomb { inflated: 32 << 20 }).expect("a bomb");
     let exchange = exchange(&fleet.url(0), &authority, "gzip = true", &other);
     auctions(&exchange, 5, &banner(""));
-    assert_eq!(exchange.outcomes(0, Outcome::TooLarge), 5);
+    assert_eq!(exchange.outcomes(0, CallOutcome::TooLarge), 5);
 }
 
 /// Who is not who it says it is is not asked, and costs nobody else anything.
@@ -107,8 +107,8 @@ fn a_certificate_that_is_not_good_is_no_connection() {
         for _ in 0..2 {
             assert_eq!(exchange.auction(&banner("")).price(), "1", "{asked}");
         }
-        assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 2, "{asked}");
-        assert_eq!(exchange.outcomes(1, Outcome::Answered), 2, "{asked}");
+        assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), 2, "{asked}");
+        assert_eq!(exchange.outcomes(1, CallOutcome::Answered), 2, "{asked}");
         let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
         assert!(errors[0].1.contains("cannot connect"), "{asked}: {errors:?}");
         assert_eq!(exchange.open(0), 0, "{asked}");
@@ -131,7 +131,7 @@ fn a_handshake_that_hangs_is_given_up() {
     let pool = "connect_timeout = \"50ms\"";
     let exchange = Running::start(&Setup { pool, rest: &rest, ..Setup::default() });
     assert_eq!(exchange.auction(&banner("")).price(), "1");
-    assert_eq!(exchange.outcomes(0, Outcome::Unreachable), 1);
+    assert_eq!(exchange.outcomes(0, CallOutcome::Unreachable), 1);
     let errors = exchange.count_dsp(0, |dsp| dsp.errors.recent());
     assert!(errors[0].1.contains("timed out"), "{errors:?}");
 }
@@ -140,14 +140,14 @@ fn a_handshake_that_hangs_is_given_up() {
 fn sick_answers_cost_as_little_as_in_the_clear() {
     let drip = Act::Trickle { bytes: 1, every: Duration::from_millis(1), from: DripFrom::Head };
     for (act, want) in [
-        (Act::Hang, Outcome::Late),
-        (Act::Garbage, Outcome::Malformed),
-        (Act::Close { at: Cut::Before }, Outcome::Reset),
-        (Act::Close { at: Cut::Body }, Outcome::Malformed),
-        (Act::Reset { at: Cut::Body }, Outcome::Malformed),
-        (Act::Huge { bytes: None }, Outcome::TooLarge),
-        (Act::Interim { code: 103, count: None }, Outcome::TooLarge),
-        (drip, Outcome::Trickle),
+        (Act::Hang, CallOutcome::Late),
+        (Act::Garbage, CallOutcome::Malformed),
+        (Act::Close { at: Cut::Before }, CallOutcome::Reset),
+        (Act::Close { at: Cut::Body }, CallOutcome::Malformed),
+        (Act::Reset { at: Cut::Body }, CallOutcome::Malformed),
+        (Act::Huge { bytes: None }, CallOutcome::TooLarge),
+        (Act::Interim { code: 103, count: None }, CallOutcome::TooLarge),
+        (drip, CallOutcome::Trickle),
     ] {
         let (fleet, authority) = fleet(DspProfile::default(), LOOPBACK);
         let other = Dsp::bidding("0.01");

@@ -2,7 +2,7 @@
 //! `testing` there are none, and the questions below cost nothing.
 
 /// A mistake that a ledger could make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum Bug {
     /// Granting what a batch leases before the batch is durable.
     GrantEarly,
@@ -69,38 +69,8 @@ pub enum Bug {
 #[cfg(any(test, feature = "testing"))]
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 30] = [
-        Self::GrantEarly,
-        Self::UnknownIsRefused,
-        Self::UnknownIsCommitted,
-        Self::ForgetUnsaved,
-        Self::KeepRefused,
-        Self::UtcDay,
-        Self::ReopenPeriod,
-        Self::ReclaimBeforeHorizon,
-        Self::ReclaimAllAtFirst,
-        Self::CountLivesTwice,
-        Self::ReclaimBeforeReplay,
-        Self::KeepAtClose,
-        Self::ReturnTaken,
-        Self::ForgetFrozen,
-        Self::SettleTwice,
-        Self::RecallNotAwaited,
-        Self::AddReports,
-        Self::IgnoreCut,
-        Self::OlderWins,
-        Self::ForgetLate,
-        Self::ReturnLate,
-        Self::ForgetStray,
-        Self::IgnoreHoldback,
-        Self::IgnoreAccountHoldback,
-        Self::IgnoreAccount,
-        Self::GrantOldPeriod,
-        Self::KeepOldPeriod,
-        Self::CloseEarly,
-        Self::FoldEarly,
-        Self::ForgetSums,
-    ];
+    pub const ALL: [Self; 30] =
+        *<Self as strum::VariantArray>::VARIANTS.as_array().expect("that is how many there are");
 }
 
 #[cfg(any(test, feature = "testing"))]

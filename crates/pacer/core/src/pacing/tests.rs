@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use units::{Cpm, Currency, Nanos, Ppm};
+use units::{Cpm, Currency, Nanos, Ppm, SplitMix64};
 
 use super::*;
 use crate::calendar::QUARTER_MS;
@@ -100,7 +100,7 @@ struct Market {
     requests: u64,
     /// Of these, by processes before.
     seen_before: u64,
-    chance: u64,
+    chance: SplitMix64,
 }
 
 impl Market {
@@ -113,7 +113,7 @@ impl Market {
             now_ms,
             requests: 0,
             seen_before: 0,
-            chance: 1,
+            chance: SplitMix64::new(1),
         }
     }
 
@@ -134,8 +134,8 @@ impl Market {
             self.pacer.turn(self.now_ms, &self.purses, 10, &mut self.told);
             self.pace = self.told.drain(..).next_back().map_or(self.pace, |(_, pace)| pace);
             self.requests += 1;
-            let price = self.draw() % 1_000;
-            let bid = decide(self.pace, Cpm::new(1_000).expect("a price"), self.draw());
+            let price = self.chance.bits() % 1_000;
+            let bid = decide(self.pace, Cpm::new(1_000).expect("a price"), self.chance.bits());
             let wins = bid.is_ok_and(|bid| price < bid.micros());
             self.purses.set(0, |funds| {
                 for purse in [&mut funds.life, &mut funds.day] {
@@ -147,14 +147,6 @@ impl Market {
             });
             self.pacer.seen(0, Slot(0), seen(self.requests - self.seen_before));
         }
-    }
-
-    /// The next of a sequence that looks like chance (SplitMix64).
-    fn draw(&mut self) -> u64 {
-        self.chance = self.chance.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.chance ^ (self.chance >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
     }
 
     fn spent(&self) -> Funds {

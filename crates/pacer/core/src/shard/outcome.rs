@@ -1,5 +1,7 @@
 //! What a shard answers: why it does not reserve, what a token is good for, and what a win came to.
 
+use strum::{IntoStaticStr, VariantArray};
+use thiserror::Error;
 use units::Nanos;
 
 use crate::messages::{Period, Slot};
@@ -53,7 +55,10 @@ pub enum Untaken {
 }
 
 /// Why a token is good for nothing, or nothing more. Declaration order is precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
 pub enum Rejection {
     /// It is to be forwarded to the node that made it.
     #[error("another node made it")]
@@ -87,37 +92,7 @@ pub enum Rejection {
     Expired,
 }
 
-impl Rejection {
-    /// All there are, in order of precedence.
-    pub const ALL: [Self; 10] = [
-        Self::OtherNode,
-        Self::DeadEpoch,
-        Self::FutureEpoch,
-        Self::OtherShard,
-        Self::NeverMade,
-        Self::TooOld,
-        Self::Pending,
-        Self::AlreadyWon,
-        Self::AlreadyReleased,
-        Self::Expired,
-    ];
-
-    /// What it is called in metrics and logs.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::OtherNode => "other_node",
-            Self::DeadEpoch => "dead_epoch",
-            Self::FutureEpoch => "future_epoch",
-            Self::OtherShard => "other_shard",
-            Self::NeverMade => "never_made",
-            Self::TooOld => "too_old",
-            Self::Pending => "pending",
-            Self::AlreadyWon => "already_won",
-            Self::AlreadyReleased => "already_released",
-            Self::Expired => "expired",
-        }
-    }
-}
+units::labelled!(Rejection);
 
 /// The right, and the duty, to settle one reservation, or to give that up: nobody else can meanwhile.
 ///

@@ -2,7 +2,7 @@
 //! suite, and simulations, would find them.
 
 /// A mistake that an implementation of a store could make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum Bug {
     /// Applying the first half of a batch that is refused.
     ApplyHalf,
@@ -62,33 +62,6 @@ pub enum Bug {
 
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 27] = [
-        Self::ApplyHalf,
-        Self::LoseHalf,
-        Self::ForgetFence,
-        Self::ReuseEpoch,
-        Self::ForgetEpoch,
-        Self::OverwriteNewer,
-        Self::AddUp,
-        Self::CommitEarly,
-        Self::TakeAnyEpoch,
-        Self::TakeUnbalanced,
-        Self::LowerAppliedSeq,
-        Self::MixNodes,
-        Self::IgnoreExpected,
-        Self::OlderDefinition,
-        Self::KeepHalfChange,
-        Self::ConflictWithItself,
-        Self::RepeatAudit,
-        Self::AuditRefused,
-        Self::MixKinds,
-        Self::SwallowRefusal,
-        Self::FoldTwice,
-        Self::FoldDropsLate,
-        Self::FoldOpen,
-        Self::ForgetFolded,
-        Self::StrayTwice,
-        Self::ForgetLives,
-        Self::ShortenLives,
-    ];
+    pub const ALL: [Self; 27] =
+        *<Self as strum::VariantArray>::VARIANTS.as_array().expect("that is how many there are");
 }

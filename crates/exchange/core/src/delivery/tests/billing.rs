@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fixtures::*;
+use crate::NoticeKind;
 use crate::delivery::*;
 
 #[test]
@@ -19,7 +20,7 @@ fn nothing_happens_before_the_record_is_durable() {
     let [
         Effect::Acknowledge { call: 1, duplicate: false },
         Effect::Acknowledge { call: 2, duplicate: true },
-        Effect::Send { kind: Kind::Billing, .. },
+        Effect::Send { kind: NoticeKind::Billing, .. },
     ] = outbox[..]
     else {
         panic!("{outbox:?}")

@@ -2,6 +2,7 @@
 //! can.
 
 use super::fixtures::*;
+use crate::NoticeKind;
 use crate::delivery::*;
 
 /// One step, and what comes of it.
@@ -37,7 +38,9 @@ fn what_the_log_took_before_it_failed_is_accepted_when_it_is_durable() {
     // It turns out to be durable: nobody waits for that, and it is delivered.
     let committed = Event::JournalCommitted(vec![(ticket, 1)]);
     let effects = step(&mut bench, vec![committed, Event::JournalWriting]);
-    let [Effect::Send { kind: Kind::Billing, .. }] = effects[..] else { panic!("{effects:?}") };
+    let [Effect::Send { kind: NoticeKind::Billing, .. }] = effects[..] else {
+        panic!("{effects:?}")
+    };
     assert_eq!(bench.delivery.counters().beacons_accepted, 1);
     // The next call is the first that hears so.
     for (call, duplicate) in [(3, false), (4, true)] {

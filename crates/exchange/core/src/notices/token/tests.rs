@@ -59,7 +59,7 @@ fn any_claims() -> impl Strategy<Value = Claims<'static>> {
     (texts, prices, id, rest).prop_map(|((texts, url), prices, id, rest)| {
         let [dsp, seat, imp_id, publisher] = texts.map(Cow::Owned);
         Claims {
-            kind: KINDS[id.0],
+            kind: NoticeKind::ALL[id.0],
             auction_id: id.1,
             imp: id.2,
             bid: id.3,

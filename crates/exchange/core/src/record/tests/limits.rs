@@ -1,6 +1,6 @@
 //! Records that would be too long, and records that contradict themselves.
 
-use events::{Malformed, RECORD_BYTES_MAX, Writer, fields};
+use events::{Malformed, RECORD_BYTES_MAX, Writer, fields, v1};
 
 use super::*;
 use crate::ResponseFate;
@@ -195,13 +195,13 @@ fn endings_have_what_comes_of_them() {
         |auction| auction.version = 2,
         "the record is of version 2, known is 1: use the release that wrote it",
     );
-    check(|auction| auction.set_ending(Ending::Unspecified), "it has no ending");
-    check(|auction| auction.set_ending(Ending::NoBid), "it ended otherwise than its sales say");
+    check(|auction| auction.set_ending(v1::Ending::Unspecified), "it has no ending");
+    check(|auction| auction.set_ending(v1::Ending::NoBid), "it ended otherwise than its sales say");
     check(|auction| auction.sales.clear(), "it ended otherwise than its sales say");
     check(
         |auction| {
             auction.sales.clear();
-            auction.set_ending(Ending::Abandoned);
+            auction.set_ending(v1::Ending::Abandoned);
         },
         "it ended otherwise than its bids say",
     );
@@ -209,7 +209,7 @@ fn endings_have_what_comes_of_them() {
         |auction| {
             auction.sales.clear();
             auction.bids.clear();
-            auction.set_ending(Ending::Refused);
+            auction.set_ending(v1::Ending::Refused);
         },
         "it ended otherwise than its calls say",
     );
@@ -217,7 +217,7 @@ fn endings_have_what_comes_of_them() {
     check(
         |auction| {
             (auction.terms, auction.bids, auction.sales) = (None, vec![], vec![]);
-            auction.set_ending(Ending::NoBid);
+            auction.set_ending(v1::Ending::NoBid);
         },
         "it has no terms",
     );

@@ -1,7 +1,7 @@
 //! Auctions of all kinds are the same when they are held again: from their facts, and from their
 //! records.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::*;
 use crate::fixtures::cpm;
@@ -20,7 +20,7 @@ fn assert_same(got: &Facts, want: &Facts, seed: u64) {
 
 #[test]
 fn an_auction_is_the_same_again() {
-    let mut seen: BTreeMap<Fate, usize> = BTreeMap::new();
+    let mut seen: HashMap<Fate, usize> = HashMap::new();
     let (mut unsold, mut refused, mut asked_in_part, mut not_asked) = (0, 0, 0, 0);
     for seed in 0..AUCTIONS {
         let held = held(&Case::drawn(seed));

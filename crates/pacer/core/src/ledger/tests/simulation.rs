@@ -8,7 +8,7 @@ mod checks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use units::{Currency, Nanos, Ppm, Tick};
+use units::{Currency, Nanos, Ppm, SplitMix64, Tick};
 
 use super::plain::{PlainShard, Reservation};
 use crate::calendar::QUARTER_MS;
@@ -44,16 +44,12 @@ pub struct Chances {
 pub const CALM: Chances = Chances { refused: 0, unknown: 0, crash: 0, edit: 0, jump: 0 };
 pub const ROUGH: Chances = Chances { refused: 150, unknown: 250, crash: 6, edit: 25, jump: 25 };
 
-/// Splitmix64: Steele, Lea and Flood, OOPSLA 2014.
-pub struct Dice(u64);
+/// Draws by a seed.
+pub struct Dice(SplitMix64);
 
 impl Dice {
     pub fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % most
+        self.0.bits() % most
     }
 
     fn happens(&mut self, in_a_thousand: u64) -> bool {
@@ -162,7 +158,7 @@ impl World {
             campaign(3, Limits { life: money(2_500), ..Limits::default() }, Holdback::default()),
         ];
         let mut world = Self {
-            dice: Dice(seed),
+            dice: Dice(SplitMix64::new(seed)),
             chances,
             ledger: Ledger::new(settings(1, seed.is_multiple_of(2)), now, [], 0),
             shards: Vec::new(),

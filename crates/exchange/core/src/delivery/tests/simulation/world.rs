@@ -12,7 +12,7 @@ use super::books::Books;
 use super::log::SharedLog;
 use crate::delivery::tests::fixtures::{START_MS, reservation};
 use crate::delivery::*;
-use crate::{Reservation, TokenId};
+use crate::{NoticeKind, Reservation, TokenId};
 
 const DSPS: [&str; 4] = ["moody", "sick", "ill", "well"];
 const WELL: &str = "well";
@@ -413,10 +413,16 @@ impl World {
         Ok(())
     }
 
-    fn send(&mut self, life: &mut Life, attempt: Attempt, kind: Kind, notice: &Notice) -> Check {
+    fn send(
+        &mut self,
+        life: &mut Life,
+        attempt: Attempt,
+        kind: NoticeKind,
+        notice: &Notice,
+    ) -> Check {
         let dsp = DSPS.iter().position(|dsp| **dsp == **notice.dsp()).ok_or("a known DSP")?;
         let health = self.health[dsp];
-        if kind == Kind::Billing {
+        if kind == NoticeKind::Billing {
             let number = number(notice.url()).ok_or("a billing notice has its number")?;
             if !self.referee.durable.contains(&number) {
                 return Err(format!("notice {number} is sent before it is durable"));
