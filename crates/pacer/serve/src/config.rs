@@ -20,9 +20,6 @@ const REMEMBERED_MOST: u32 = 4_000;
 const PERIODS: u32 = 4;
 /// Buckets of a class of reservations that are not over.
 const BUCKETS_OPEN: u32 = 18;
-/// How long a shard spends from one slice of a lease; where little is spent, a slice is of eight
-/// reservations. Many slices to a lease keep what shards hold small, and ten asks a second cost nothing.
-const SLICE_SPAN: Duration = ms(100);
 /// What a crash forgets of strategies, but where their states are more than 60 MiB.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -39,6 +36,8 @@ pub struct BudgetsConfig {
     pub lease_period: Duration,
     /// For how long a lease lasts at the observed rate.
     pub lease_span: Duration,
+    /// For how long a slice lasts at the observed rate.
+    pub slice_span: Duration,
     /// How long after its reservation has expired a win is told from a repeated one.
     pub late_window: Duration,
     /// The longest that a reservation lasts.
@@ -137,6 +136,12 @@ impl BudgetsConfig {
                 ms(20)..=secs(600),
                 "How long a campaign spends from one lease; what is left of it after a crash is held back for `reservation_max`.",
             ),
+            slice_span: s.duration(
+                "slice_span",
+                "100ms",
+                ms(1)..=secs(60),
+                "How long a shard spends from one slice of a lease; where little is spent, a slice is of eight reservations.",
+            ),
             late_window: s.duration(
                 "late_window",
                 "1h",
@@ -184,7 +189,7 @@ impl BudgetsConfig {
             shards,
             lease_period: self.lease_period,
             lease_span: self.lease_span,
-            slice_span: SLICE_SPAN,
+            slice_span: self.slice_span,
             horizon: self.horizon(),
             late_window: self.late_window,
             slot: self.slot,
