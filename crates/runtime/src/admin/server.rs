@@ -2,20 +2,19 @@
 //!
 //! It must not know what is answered: that is the routes'.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::Full;
+use http_kit::body::{BodyError, BodyLimits, read_encoded};
+use http_kit::head::check_head;
+use http_kit::server::{Handler, HeadLimits, serve_http1};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderMap, ORIGIN};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use subtle::ConstantTimeEq as _;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
@@ -32,13 +31,15 @@ use crate::config::Secret;
 use crate::shards::{
     ActiveStream, Activity, ConnectionLimits, ConnectionTable, ConnectionTimeouts,
 };
-use http_kit::head::check_head;
 
 /// Longest life of a connection, whatever its client does or leaves undone.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(300);
 
 /// Pause after a failed accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Limits on the heads of requests: definitions are in bodies.
+const HEADS: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 100 };
 
 /// Longest wait for a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -143,18 +144,12 @@ impl Server {
     }
 
     async fn serve(self: Rc<Self>, stream: TcpStream, (activity, scope): (Activity, Scope)) {
-        let answer = service_fn(|request: Request<Incoming>| async {
-            let _request = activity.request();
-            let reply = self.answer(request, scope).await;
-            let response: Response<Full<Bytes>> = reply.into_response();
-            Ok::<_, Infallible>(response)
-        });
-        let stream = TokioIo::new(ActiveStream::new(stream, activity.clone()));
-        let connection = http1::Builder::new()
-            // The activity has its own: hyper's head timeout begins when the connection is idle.
-            .header_read_timeout(None)
-            .serve_connection(stream, answer);
-        let connection = activity.limited(&self.timeouts, connection);
+        let timeouts = self.timeouts;
+        let stream = ActiveStream::new(stream, activity.clone());
+        let handler = Rc::new(Operator { server: self, activity: activity.clone(), scope });
+        // A drain goes on for as long as operators look at it.
+        let connection = serve_http1(stream, HEADS, &handler, std::future::pending());
+        let connection = activity.limited(&timeouts, connection);
         match tokio::time::timeout(CONNECTION_AGE_MAX, connection).await {
             Ok(Ok(Ok(()))) => (),
             Ok(Ok(Err(error))) => debug!(%error, "an admin connection failed"),
@@ -236,20 +231,29 @@ fn table(connections_max: usize) -> ConnectionTable {
 
 /// Reads a body to its end, also one that nobody wants, so that the connection serves on.
 async fn collected(body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
-    let limited = Limited::new(body, bytes_max).collect();
-    match tokio::time::timeout(BODY_TIMEOUT, limited).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("the body is larger than {bytes_max} bytes");
-            Err(Reply::error(ErrorCode::BodyTooLarge, &message))
-        }
-        Ok(Err(error)) => {
-            debug!(%error, "the body of an admin request broke off");
-            Err(Reply::error(ErrorCode::BodyTimeout, "the body broke off"))
-        }
-        Err(_) => {
-            let message = format!("the body did not come within {BODY_TIMEOUT:?}");
-            Err(Reply::error(ErrorCode::BodyTimeout, &message))
-        }
+    let limits = BodyLimits { bytes_max, timeout: BODY_TIMEOUT };
+    read_encoded(body, limits).await.map_err(|error| {
+        debug!(%error, "the body of an admin request is not read");
+        let code = match error {
+            BodyError::TooLarge(_) => ErrorCode::BodyTooLarge,
+            _ => ErrorCode::BodyTimeout,
+        };
+        Reply::error(code, &error.to_string())
+    })
+}
+
+/// The requests of one connection.
+struct Operator {
+    server: Rc<Server>,
+    activity: Activity,
+    scope: Scope,
+}
+
+impl Handler for Operator {
+    type Body = Full<Bytes>;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let _request = self.activity.request();
+        self.server.answer(request, self.scope).await.into_response()
     }
 }
