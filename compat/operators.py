@@ -9,7 +9,7 @@ from typing import Any
 from compat.commands import text_of
 from compat.comparison import Case, Cases
 from compat.dsps import Dsps
-from compat.exchange import CORPUS, TOKEN, Binary, Request, run, serving, settle, until
+from compat.exchange import CORPUS, TOKEN, Binary, Broken, Request, run, serving, settle, until
 from compat.market import MarketSession, of_answer, requests
 
 # What is sold before operators ask: each wins once, and is billed.
@@ -51,6 +51,19 @@ def operations(binary: Binary) -> list[dict[str, Any]]:
     return [step | {"name": name} for name, step in zip(names, steps, strict=True)]
 
 
+def operations_unasked(document: dict[str, Any], steps: list[dict[str, Any]]) -> list[str]:
+    """Operations of the API's document that no step asks for."""
+    asked = {(step["method"], step["path"].split("?")[0]) for step in steps if "method" in step}
+    asked.add(("GET", "/v1/openapi.json"))  # By the part itself.
+    unasked = []
+    for path, item in document["paths"].items():
+        shape = re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$")
+        for method in (method for method in METHODS if method in item):
+            if not any(verb == method.upper() and shape.match(it) for verb, it in asked):
+                unasked.append(f"{method.upper()} {path}")
+    return unasked
+
+
 def operate(market: MarketSession, step: dict[str, Any]) -> Case:
     """One step of the corpus: a request, a command, or a change of a file."""
     exchange = market.exchange
@@ -89,6 +102,8 @@ def run_part(binary: Binary, folder: Path) -> dict[str, Cases]:
         for step in operations(binary):
             cases[step["name"]] = operate(market, step)
         document = json.loads(exchange.get("/v1/openapi.json").body)
+        if unasked := operations_unasked(document, operations(binary)):
+            raise Broken(f"the corpus asks for none of: {', '.join(unasked)}")
         cases["openapi"] = Case("\n".join(sorted(members(document))), is_set=True)
     cases["log"] = Case(log_lines(market))
     return {"operators": cases}

@@ -132,22 +132,10 @@ class Corpus(unittest.TestCase):
         self.assertIn("not TOML", commands.sections("configurations.txt"))
         self.assertEqual(list(commands.sections("definitions.txt")), ["a.toml", "b.toml", "c.toml"])
 
-    def test_every_operation_of_the_document_is_asked(self) -> None:
-        document = json.loads((CORPUS.parent.parent / "docs/openapi.json").read_text())
-        asked = {
-            (step["method"], step["path"].split("?")[0])
-            for step in operators.operations(SELF) if "method" in step
-        }
-        asked.add(("GET", "/v1/openapi.json"))  # By the part itself.
-        for path, item in document["paths"].items():
-            shape = re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$")
-            for method in operators.METHODS:
-                if method in item:
-                    found = [it for verb, it in asked if verb == method.upper() and shape.match(it)]
-                    self.assertTrue(found, f"{method} {path}")
-        members = operators.members(document)
-        self.assertIn("GET /v1/accounts 200 application/json .accounts[].definition.currency required", members)
-        self.assertIn("PUT /v1/accounts/{id} takes if-match in header", members)
+    def test_an_operation_that_no_step_asks_for_is_noticed(self) -> None:
+        paths = {"/v1/accounts/{id}/pause": {"put": {}, "delete": {}}, "/v1/new": {"get": {}}}
+        unasked = operators.operations_unasked({"paths": paths}, operators.operations(SELF))
+        self.assertEqual(unasked, ["GET /v1/new"])
 
     def test_a_renamed_key_is_said_to_the_binary_of_after(self) -> None:
         given = AcceptedDifference("fee", "share", "why", input=True)
