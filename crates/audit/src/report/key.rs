@@ -1,8 +1,8 @@
 //! By what a report is grouped.
 
-use strum::{IntoStaticStr, VariantArray};
-
 use std::str::FromStr;
+
+use strum::{IntoStaticStr, VariantArray};
 
 /// What auctions, impressions or bids are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]

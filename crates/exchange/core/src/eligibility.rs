@@ -1,14 +1,15 @@
 //! Who is asked, for which impressions, under which deals; and why the others are not.
 
+use openrtb::codes::MediaType;
+use openrtb::{DealMask, Format, Imp, ImpMask, Text};
+use strum::{FromRepr, IntoStaticStr, VariantArray};
+
 use crate::auction::AuctionDeal;
 use crate::blocks::is_size_offered;
 use crate::guard::Refusal;
 use crate::lists::{Lists, SortedList};
 use crate::steps::{STEPS_MAX, Steps};
 use crate::{Auction, Dsp};
-use openrtb::codes::MediaType;
-use openrtb::{DealMask, Format, Imp, ImpMask, Text};
-use strum::{FromRepr, IntoStaticStr, VariantArray};
 
 /// Ids or sizes of a configuration that are gone through in the time of a step.
 const LISTED_PER_STEP: usize = 4;

@@ -26,6 +26,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
+use units::Nanos;
+
 use crate::calendar::Calendar;
 use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span, ZoneId};
 use crate::messages::{Report, Seen, Slot, index};
@@ -33,8 +35,6 @@ use crate::strategy::{
     Flight, Learner, OutOfRange, Pace, Settings, SlotEnd, State, Target, TargetError, Week, Zone,
     step,
 };
-use units::Nanos;
-
 use curve::{CurveSource, Series};
 use plan::{Choice, Plan, ReportedFlight, Shape};
 use sums::Sums;

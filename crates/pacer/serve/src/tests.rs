@@ -8,12 +8,12 @@ mod folds;
 mod thread;
 
 use pacer_core::messages::{Epoch, Period, Slot};
+use pacer_core::store::StoreRequest;
 use pacer_core::store::{Answer, Batch, Ended, Found, Lease, LeaseKey, Outcome, Query, Writer};
 use units::Nanos;
 
 use crate::engine::Engine;
 use crate::place::Place;
-use pacer_core::store::StoreRequest;
 
 fn key(slot: u32) -> LeaseKey {
     LeaseKey { slot: Slot(slot), period: Period(7_000_000), node: 1, epoch: Epoch(1) }

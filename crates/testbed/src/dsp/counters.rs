@@ -1,9 +1,9 @@
 //! What each DSP counted. One thread writes a DSP's counters, any thread reads them.
 
-use super::notices::Notice;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use super::notices::Notice;
 
 /// A counter with a single writer: a plain load and store, no locked instruction. Who reads it
 /// finds what was written before it.

@@ -1,10 +1,9 @@
 //! Who is asked, for what, and why the others are not.
 
 use serde_json::{Value, json};
-
-use super::*;
 use units::Ppm;
 
+use super::*;
 use crate::fixtures::{imp, market, merged, ppm, request, with_auction};
 use crate::{DealTerms, Market, Targeting, UserIdNeed};
 

@@ -1,13 +1,13 @@
 //! Floors: where each comes from, and what a bid must reach exactly.
 
+use openrtb::codes::MediaType;
 use serde_json::{Value, json};
+use units::{Cpm, Currency};
 
 use crate::fixtures::{
     answers, bid, cpm, imp, market, merged, ppm, price, request, response, with_auction,
 };
 use crate::{DealTerms, Fate, FloorRule, Market, PublisherTerms, judge};
-use openrtb::codes::MediaType;
-use units::{Cpm, Currency};
 
 /// The floor, in the auction's currency, for a bid of the first DSP on the first impression. A bid
 /// at that floor must pass and one a micro below must not.

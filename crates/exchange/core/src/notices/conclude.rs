@@ -4,6 +4,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use openrtb::codes::MediaType;
+use openrtb::{NoticeKind, escaped, members, string};
+use strum::{IntoStaticStr, VariantArray};
+
 use super::expiry::Lifetimes;
 use super::markup::{Unmarked, add_beacon};
 use super::on_win::{Fetched, served_on_win};
@@ -15,9 +19,6 @@ use crate::judge::{Answer, Judgement};
 use crate::macros::{LateValues, MacroValues};
 use crate::values::{self, Occasion};
 use crate::{Auction, Dsp, Fate, NoticeMode, Reservation};
-use openrtb::codes::MediaType;
-use openrtb::{NoticeKind, escaped, members, string};
-use strum::{IntoStaticStr, VariantArray};
 
 /// What the caller's own notices are called with, for the record: nothing of it reaches a DSP but
 /// the loss code of a loss.

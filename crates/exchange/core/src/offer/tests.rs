@@ -1,10 +1,10 @@
 //! What DSPs see, byte for byte.
 
 use openrtb::View;
+use openrtb::codes::MediaType;
 
 use crate::fixtures::{market, ppm, price, with_auction};
 use crate::{DealTerms, FloorRule, Market, PublisherTerms, SupplyChainNode};
-use openrtb::codes::MediaType;
 
 const VIEW: View<'_> = View {
     imps: !0,

@@ -1,12 +1,12 @@
 //! Who is returned beside a winner, in what order, at what price.
 
+use Fate::{GroupIncomplete, LostToHigherBid, Offered, Won};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::{cpm, imp, request};
 use crate::notices::rehearsal::{Rehearsal, noticed, response};
 use crate::sales;
-use Fate::{GroupIncomplete, LostToHigherBid, Offered, Won};
 
 /// One bid each, of `alpha`, `beta` and `gamma` in turn.
 fn bodies(prices: &[&str]) -> Vec<(usize, String)> {

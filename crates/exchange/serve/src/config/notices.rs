@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use exchange_core::delivery::Policy;
 use exchange_core::{BeaconBase, Lifetimes, NoticeMode};
+use http_kit::address::Network;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 
 use super::dsp::read_authorities;
 use crate::fanout::Authorities;
-use http_kit::address::Network;
-
 use crate::notices::CallLimits;
 
 /// All of it.

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use exchange_core::{BeaconBase, KeyRing, Lifetimes};
+use http_kit::address::Network;
 
 use crate::config::{ExchangeConfig, RecordConfig, parse_key};
-use http_kit::address::Network;
 
 /// The file beside the log that holds the key.
 const KEY_NAME: &str = "notices.key";

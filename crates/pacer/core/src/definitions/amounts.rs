@@ -3,8 +3,9 @@
 //! Each reader takes a text and returns a value, or a remedy as a lower-case fragment. It knows no
 //! keys and no files.
 
-use crate::ledger::{Holdback, Money};
 use units::{Currency, Decimal, DecimalError, Nanos, Ppm};
+
+use crate::ledger::{Holdback, Money};
 
 /// Reads `"1000.00"`, in the account's currency; `"1000.00 USD"` says it once more.
 pub fn money(text: &str, currency: Currency) -> Result<Money, String> {

@@ -10,12 +10,13 @@ mod leases;
 mod lives;
 mod random;
 
+use units::Nanos;
+
 use super::{
     Answer, Batch, Begun, Change, Denied, Ended, Fold, Found, Lease, LeaseKey, LeaseStore, Life,
     Outcome, Query, Sent, Spent, Stray, SumKey, Writer,
 };
 use crate::messages::{Epoch, Period, Slot};
-use units::Nanos;
 
 /// How often the same is asked of an engine that refuses for a while or does not know.
 const ASKED_MAX: u32 = 200;

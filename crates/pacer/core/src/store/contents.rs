@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::messages::Epoch;
+use units::Nanos;
 
 use super::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Bug, Change, Definition, DefinitionKey, Denied,
     Fold, Found, Kind, Lease, LeaseKey, Life, Query, Spent, SumKey, Writer,
 };
-use units::Nanos;
+use crate::messages::Epoch;
 
 #[derive(Clone, Debug, Default)]
 struct Node {

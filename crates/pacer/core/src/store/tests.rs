@@ -1,5 +1,7 @@
 //! The in-memory store passes the suite, with faults and without; with a mistake it does not.
 
+use units::Nanos;
+
 use super::conformance::{Subject, Violation, check};
 use super::{
     Answer, BATCH_LEASES_MAX, Batch, Bug, CHANGE_BYTES_MAX, CHANGE_ITEMS_MAX, Change, Definition,
@@ -7,7 +9,6 @@ use super::{
     Put, Query, Writer,
 };
 use crate::messages::{Epoch, Period, Slot};
-use units::Nanos;
 
 struct InMemory {
     seed: u64,

@@ -11,8 +11,11 @@ use std::time::Duration;
 use pacer_core::calendar::Hour;
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
 use pacer_core::ledger::{AccountWhy, HourSpend, Spend, Why};
+use pacer_core::ledger::{Level, Owner, Span};
 use pacer_core::messages::{Period, Slot};
+use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
+use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
 use runtime::admin::{Admin, AdminOptions, Pages, Readiness};
 use runtime::config::parse;
 use runtime::listen::listen;
@@ -25,9 +28,6 @@ use units::{Amount, Cpm, Currency, Nanos, Round};
 use super::*;
 use crate::registry::RegistryOptions;
 use crate::registry::testing::{PriceRules, StoreDesk};
-use pacer_core::ledger::{Level, Owner, Span};
-use pacer_core::pacing::{Bidding, Curve, CurvePoint};
-use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};
 
 const NOW_UNIX_MS: u64 = 1_800_000_000_000;
 

@@ -5,11 +5,6 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::books::{Books, Entry, view};
-use super::definition::{Account, Campaign};
-use super::record::{Origin, Record};
-use crate::handle::{AskError, CampaignTerms, Defined, Handle};
-use crate::zones::Zones;
 use pacer_core::definitions::difference::{Difference, differences};
 use pacer_core::definitions::keys::Keyed;
 use pacer_core::ledger::{AccountDefinition, DefinitionError, Notice};
@@ -20,6 +15,12 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::{error, warn};
+
+use super::books::{Books, Entry, view};
+use super::definition::{Account, Campaign};
+use super::record::{Origin, Record};
+use crate::handle::{AskError, CampaignTerms, Defined, Handle};
+use crate::zones::Zones;
 
 /// Bytes of a change, beyond which another one begins: a definition is kept twice, as itself and in
 /// the audit. Small, for the threads that a change goes through each keep the memory of its copy; one

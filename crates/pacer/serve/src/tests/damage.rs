@@ -1,6 +1,7 @@
 //! Files that are not what was written: each is refused with what to do, and nothing panics.
 
 use faults::{Chance, FaultDisk, Faults};
+use pacer_core::store::StoreRequest;
 use pacer_core::store::{Cause, Ended, Writer};
 use redb::{Database, TableDefinition};
 
@@ -8,7 +9,6 @@ use super::{ask, batch, begin, disk, ended, leases};
 use crate::bug::{Bug, plant};
 use crate::engine::Engine;
 use crate::{OpenError, Options, Store};
-use pacer_core::store::StoreRequest;
 
 const FILE: &str = "ledger.redb";
 const PAGE_BYTES: usize = 4_096;

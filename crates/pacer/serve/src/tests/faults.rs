@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use faults::{Chance, FaultDisk, Faults};
 use pacer_core::messages::Epoch;
+use pacer_core::store::StoreRequest;
 use pacer_core::store::{
     Answer, AuditEntry, Batch, Change, Definition, DefinitionKey, Ended, Found, Kind, Outcome, Put,
     Query, Sent, Writer,
@@ -14,7 +15,6 @@ use super::{ask, batch, disk, granted, key};
 use crate::OpenError;
 use crate::bug::{Bug, plant};
 use crate::engine::Engine;
-use pacer_core::store::StoreRequest;
 
 /// Leases that every batch sets to its number.
 const SHARED: u32 = 40;

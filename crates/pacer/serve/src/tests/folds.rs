@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use pacer_core::messages::{Epoch, Period, Slot};
+use pacer_core::store::StoreRequest;
 use pacer_core::store::{
     Answer, Batch, Ended, Fold, Found, Lease, LeaseKey, Life, Query, Spent, SumKey, Writer,
 };
@@ -13,7 +14,6 @@ use units::Nanos;
 use super::{ask, batch, begin, ended, leases};
 use crate::engine::Engine;
 use crate::place::Folder;
-use pacer_core::store::StoreRequest;
 
 const FILE: &str = "ledger.redb";
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");

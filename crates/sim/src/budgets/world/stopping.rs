@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
+use pacer_core::ledger::Incoming;
+
 use super::World;
 use super::process::{Process, Up};
-use pacer_core::ledger::Incoming;
 
 /// Steps that it may take to end.
 const STOP_STEPS: u64 = 80;

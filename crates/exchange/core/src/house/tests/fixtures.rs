@@ -5,6 +5,7 @@ use openrtb::parse_request;
 use pacer_core::messages::Slot;
 use pacer_core::refusal::Refusal;
 use serde_json::{Value, json};
+use units::{Cpm, Multiplier};
 
 use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
 use crate::house::{
@@ -12,7 +13,6 @@ use crate::house::{
     HouseAnswer, Limits, Price, Room, Rules,
 };
 use crate::{Answer, Auction, Judgement, Market, eligible_house, judge};
-use units::{Cpm, Multiplier};
 
 /// Enough for all that is tested.
 pub(super) const ALL: Limits = Limits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };

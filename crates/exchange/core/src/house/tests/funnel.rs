@@ -2,7 +2,10 @@
 
 use openrtb::parse_request;
 use pacer_core::funnel::Shortfall;
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
 use serde_json::{Value, json};
+use units::{Cpm, Multiplier};
 
 use super::fixtures::{ALL, banner, campaign, market_of, request, rules};
 use crate::fixtures::{AUCTION_ID, cpm, currency, merged};
@@ -11,9 +14,6 @@ use crate::house::{
     Listed, Page, Price, Probe, ProbeCounts, Room, Rules,
 };
 use crate::{Auction, Market, eligible_house};
-use pacer_core::messages::Slot;
-use pacer_core::refusal::Refusal;
-use units::{Cpm, Multiplier};
 
 /// Says yes, and notes what was below its floor.
 #[derive(Default)]

@@ -1,11 +1,12 @@
 //! Leases and epochs, case by case.
 
+use units::Nanos;
+
 use super::{
     Answer, Batch, Bench, Case, Checked, Denied, Ended, Epoch, Found, Lease, LeaseKey, LeaseStore,
     Outcome, Query, Subject, Writer, batch, before, key, lease, may_pass, same,
 };
 use crate::messages::{Period, Slot};
-use units::Nanos;
 
 pub(super) fn cases<S: Subject>() -> [Case<S>; 13] {
     [

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use faults::Chance;
 use proptest::prelude::*;
+use units::Cpm;
 
 use super::super::pace::decide;
 use super::super::settings::{Pid, Pricing, SlotDual, Throttle};
@@ -11,7 +12,6 @@ use super::super::target::Flight;
 use super::super::{Target, Week};
 use super::*;
 use crate::refusal::Refusal;
-use units::Cpm;
 
 mod closed_loop;
 

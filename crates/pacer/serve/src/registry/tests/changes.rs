@@ -1,8 +1,9 @@
 //! Changes through the API: versions, keys, what is told of them, and what is left after a restart.
 
-use super::*;
 use pacer_core::ledger::{Holdback, Spend};
 use pacer_core::store::{AuditEntry, Change};
+
+use super::*;
 
 fn with_account() -> Fixture {
     let fixture = Fixture::new(&[]);
