@@ -1,5 +1,5 @@
-//! Which addresses are of the public internet, and ranges of addresses: whoever lets others name a URL
-//! must not connect to whatever they name.
+//! Which addresses are of the public internet, and ranges of addresses. A client whose URLs others
+//! choose must not connect to private addresses.
 //!
 //! It must not know names or URLs.
 

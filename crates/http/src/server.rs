@@ -1,7 +1,7 @@
 //! Serves the requests of one connection, over HTTP/1.1 or HTTP/2, to its end.
 //!
-//! It must not know where the connection comes from, nor how long it may be idle: whoever calls it
-//! holds the connection to its limits.
+//! It must not know where the connection comes from, nor how long it may be idle: the caller
+//! enforces the connection's limits.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -188,7 +188,7 @@ where
 
 fn http1_builder(limits: HeadLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    // Whoever calls has a timeout of their own: hyper's begins when the connection is idle.
+    // The caller has a timeout of its own: hyper's begins when the connection is idle.
     builder.header_read_timeout(None).max_headers(limits.fields_max).max_buf_size(limits.bytes_max);
     builder
 }

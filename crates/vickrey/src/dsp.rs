@@ -157,7 +157,7 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     if let Some(file) = &args.write_urls {
         write_file(file, &(urls.join("\n") + "\n"))?;
     }
-    // Whoever reads that they listen may stop them at once.
+    // A reader of the line that they listen may stop them at once.
     let shutdown = Shutdown::new(Duration::ZERO);
     shutdown.on_signals()?;
     let (count, first) = (urls.len(), urls.first().map_or("", |url| url));

@@ -281,7 +281,7 @@ impl Service for Exchange {
         if let Some(office) = office {
             office.join();
         }
-        // Whoever hands over records has ended.
+        // Nothing hands over records any more.
         drop(self.generations().take());
         if let Some(recording) = recording {
             recording.close();

@@ -111,7 +111,7 @@ pub enum AskError {
 /// Where an answer is waited for.
 pub(crate) type Reply<T> = SyncSender<T>;
 
-/// What the ledger's thread is asked, and where its answer goes: one variant for each query, whoever asks.
+/// A query to the ledger's thread, with the channel for its answer.
 pub(crate) enum LedgerQuery {
     /// To go by definitions from now on.
     Define(Vec<AccountDefinition>, Vec<CampaignTerms>, Reply<Defined>),

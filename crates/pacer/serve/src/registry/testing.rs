@@ -164,7 +164,7 @@ impl StoreServer {
     }
 
     fn answer(&mut self, query: LedgerQuery) {
-        /// Whoever asked may have given up.
+        /// The caller may have given up.
         fn tell<T>(reply: &Reply<T>, answer: T) {
             let _heard = reply.send(answer);
         }

@@ -171,7 +171,7 @@ impl Server {
         let threads = format!("/proc/{}/task", self.child.id());
         let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
             let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
-            // The state stands behind the name.
+            // The state follows the name.
             stat.rsplit_once(") ").unwrap().1.starts_with('T')
         };
         until("all threads are stopped", || std::fs::read_dir(&threads).unwrap().all(is_stopped));
