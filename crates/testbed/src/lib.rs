@@ -4,6 +4,7 @@
 
 mod draws;
 pub mod dsp;
-pub mod hammer;
+pub mod exchange;
+pub mod load;
 mod scan;
 pub mod traffic;

@@ -34,7 +34,7 @@ pub struct RequestId([u8; ID_BYTES]);
 
 impl RequestId {
     /// The first half names the traffic and the second counts.
-    fn new(origin: u64, count: u64) -> Self {
+    pub(crate) fn new(origin: u64, count: u64) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let number = (u128::from(origin) << 64) | u128::from(count);
         let mut id = [0; ID_BYTES];

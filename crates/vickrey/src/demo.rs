@@ -22,7 +22,8 @@ use runtime::service::{Shell, ShellOptions};
 use runtime::shutdown::Shutdown;
 use serde_json::{Value, json};
 use testbed::dsp::{DspProfile, FleetOptions, LatencySpread, PriceSpread};
-use testbed::hammer::{Beacons, HammerOptions, Length, Mode, Report};
+use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
+use testbed::load::{Length, LoadOptions, Mode, Report};
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::budgets::Budgeting;
@@ -150,7 +151,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let watched = Watched { args, exchange: &exchange, budgets, url: &url };
     let report = drive(&watched, (&url, &beacons), &mut *out)?;
     let totals = Totals::of(&exchange);
-    let callers = Callers { latency: report.latency_us, late: report.counts.after_tmax };
+    let callers = Callers { latency: report.latency_us, late: report.counts.calls.after_tmax };
     let rate = totals.rate_over(report.duration_s);
     let generation = exchange.generation();
     let summary = Summary::new(&generation.config, &totals, rate, callers);
@@ -187,25 +188,26 @@ fn drive(
     watched: &Watched<'_>,
     (url, beacons): (&str, &str),
     out: &mut dyn Write,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<Report<ExchangeOutcomes>> {
     let args = watched.args;
-    let options = HammerOptions {
+    let options = LoadOptions {
         mode: Mode::Open { rate_per_s: args.rate },
         warm_up: Duration::ZERO,
         length: Length::For(args.duration),
         tmax: Some(Duration::from_millis(250)),
-        beacons: Some(Beacons { prefix: beacons.to_owned(), share_ppm: 1_000_000 }),
-        ..HammerOptions::new(url)
+        ..LoadOptions::default()
     };
+    let beacons = Beacons { prefix: beacons.to_owned(), share_ppm: 1_000_000 };
     let traffic = TrafficOptions { seed: args.seed, ..TrafficOptions::default() };
     let traffic = Traffic::generated(&traffic).map_err(Failure::usage)?;
+    let workload = ExchangeLoad::new(url, traffic, Some(beacons)).map_err(Failure::unavailable)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(Arc::clone(&stop))?;
     let load = Load { progress: Mutex::new(None), is_done: AtomicBool::new(false), stop };
     std::thread::scope(|scope| {
         let hammer = scope.spawn(|| {
             let stop = Arc::clone(&load.stop);
-            let report = testbed::hammer::run(&options, traffic, stop, &mut |now| {
+            let report = testbed::load::run(&options, (url, workload), stop, &mut |now| {
                 *load.progress.lock().expect("nothing panics while it holds the progress") =
                     Some(*now);
             });

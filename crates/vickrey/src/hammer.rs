@@ -9,8 +9,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::shutdown::Shutdown;
-use testbed::hammer::{
-    Beacons, Connections, HammerOptions, Length, Mode, Objectives, Progress, Report,
+use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
+use testbed::load::{
+    self, Connections, Length, LoadError, LoadOptions, Mode, Objectives, Progress, Report,
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
@@ -27,7 +28,7 @@ const CONNECTIONS_MAX: usize = 1024;
 pub(crate) enum HammerCommand {
     /// Post bid requests to an exchange, and report what was answered and how fast
     #[command(after_help = EXAMPLES)]
-    Exchange(HammerArgs),
+    Exchange(ExchangeArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -38,13 +39,9 @@ Examples:
 Only 200 with a bid response and 204 count as answers. The report counts every status, times each
 apart, and quotes the first refusal. It exits 1 if nothing was answered or an objective was missed.";
 
-/// Latency counts from the moment a request was meant to be sent, so a stalled exchange cannot
-/// hide its own delay.
+/// How load is made, whatever is loaded.
 #[derive(Debug, Args)]
-pub(crate) struct HammerArgs {
-    /// URL that bid requests are posted to
-    #[arg(long, default_value = "http://127.0.0.1:8080/openrtb2/auction")]
-    url: String,
+struct LoadArgs {
     /// Open loop: send this many requests per second, however fast the exchange is
     #[arg(long, conflicts_with = "in_flight")]
     rate: Option<u32>,
@@ -69,24 +66,14 @@ pub(crate) struct HammerArgs {
     /// Deadline that answers should keep: those in time are counted, and how late the others are
     #[arg(long, value_parser = parse_duration)]
     tmax: Option<Duration>,
-    /// Send the requests of this file, one JSON object a line, instead of generated ones
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["reference", "seed"])]
-    requests: Option<PathBuf>,
-    /// Send one fixed 3 KB banner request, each time with a new id
-    #[arg(long)]
-    reference: bool,
-    /// Seed of the generated requests
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Pin the generating thread to this core
     #[arg(long)]
     core: Option<usize>,
-    /// Call the beacons in answers, which begin with this URL, at the address of --url
-    #[arg(long, value_name = "URL")]
-    call_beacons: Option<String>,
-    /// Share of answers with bids whose beacons are called, in parts per million
-    #[arg(long, value_name = "PPM", default_value_t = 1_000_000, requires = "call_beacons")]
-    beacons_ppm: u32,
+}
+
+/// What is done with a report, and what it must meet.
+#[derive(Debug, Args)]
+struct ReportArgs {
     /// Write the report to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -107,6 +94,34 @@ pub(crate) struct HammerArgs {
     rate_min: Option<u32>,
 }
 
+/// Latency counts from the moment a request was meant to be sent, so a stalled exchange cannot
+/// hide its own delay.
+#[derive(Debug, Args)]
+pub(crate) struct ExchangeArgs {
+    /// URL that bid requests are posted to
+    #[arg(long, default_value = "http://127.0.0.1:8080/openrtb2/auction")]
+    url: String,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Send the requests of this file, one JSON object a line, instead of generated ones
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["reference", "seed"])]
+    requests: Option<PathBuf>,
+    /// Send one fixed 3 KB banner request, each time with a new id
+    #[arg(long)]
+    reference: bool,
+    /// Seed of the generated requests
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Call the beacons in answers, which begin with this URL, at the address of --url
+    #[arg(long, value_name = "URL")]
+    call_beacons: Option<String>,
+    /// Share of answers with bids whose beacons are called, in parts per million
+    #[arg(long, value_name = "PPM", default_value_t = 1_000_000, requires = "call_beacons")]
+    beacons_ppm: u32,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
 /// Reads `250us`, `5ms`, `2s`, `1m`, `24h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -123,10 +138,42 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+impl LoadArgs {
+    fn options(&self) -> LoadOptions {
+        LoadOptions {
+            mode: match self.rate {
+                Some(rate_per_s) => Mode::Open { rate_per_s },
+                None => Mode::Closed { in_flight: self.in_flight.unwrap_or(32) },
+            },
+            warm_up: self.warm_up,
+            length: self.count.map_or(Length::For(self.duration), Length::Count),
+            timeout: self.timeout,
+            tmax: self.tmax,
+            core: self.core,
+            connections: match self.connections {
+                Some(count) => Connections::Fixed(count.into()),
+                None => Connections::AsNeeded { max: CONNECTIONS_MAX },
+            },
+        }
+    }
+}
+
+impl ReportArgs {
+    const fn objectives(&self) -> Objectives {
+        Objectives {
+            p99_max: self.p99_max,
+            p999_max: self.p999_max,
+            overshoot_p999_max: self.overshoot_max,
+            error_rate_max_ppm: self.errors_max,
+            rate_min: self.rate_min,
+        }
+    }
+}
+
 pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
     let HammerCommand::Exchange(args) = command;
     runtime::process::raise_descriptor_limit();
-    args.json.as_deref().map_or(Ok(()), aside::check)?;
+    args.report.json.as_deref().map_or(Ok(()), aside::check)?;
     let traffic = match (&args.requests, args.reference) {
         (Some(file), _) => Traffic::from_json_lines(file).map_err(Failure::usage)?,
         (None, true) => Traffic::reference(),
@@ -135,63 +182,40 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
             Traffic::generated(&options).map_err(Failure::usage)?
         }
     };
-    let options = HammerOptions {
-        mode: match args.rate {
-            Some(rate_per_s) => Mode::Open { rate_per_s },
-            None => Mode::Closed { in_flight: args.in_flight.unwrap_or(32) },
-        },
-        warm_up: args.warm_up,
-        length: args.count.map_or(Length::For(args.duration), Length::Count),
-        timeout: args.timeout,
-        tmax: args.tmax,
-        core: args.core,
-        connections: match args.connections {
-            Some(count) => Connections::Fixed(count.into()),
-            None => Connections::AsNeeded { max: CONNECTIONS_MAX },
-        },
-        beacons: args
-            .call_beacons
-            .clone()
-            .map(|prefix| Beacons { prefix, share_ppm: args.beacons_ppm }),
-        ..HammerOptions::new(args.url.as_str())
-    };
+    let beacons =
+        args.call_beacons.clone().map(|prefix| Beacons { prefix, share_ppm: args.beacons_ppm });
+    let workload = ExchangeLoad::new(&args.url, traffic, beacons).map_err(Failure::usage)?;
+    let options = args.load.options();
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(Arc::clone(&stop))?;
     let bar = Bar::new(&options);
-    let report = testbed::hammer::run(&options, traffic, stop, &mut |progress| bar.show(progress))
+    let report = load::run(&options, (&args.url, workload), stop, &mut |now| bar.show(now))
         .map_err(|error| match error {
-            testbed::hammer::Error::System(_) => Failure::unavailable(error),
+            LoadError::System(_) => Failure::unavailable(error),
             _ => Failure::usage(error),
         })?;
     bar.finish();
     conclude(args, &report)
 }
 
-fn conclude(args: &HammerArgs, report: &Report) -> anyhow::Result<Exit> {
+fn conclude(args: &ExchangeArgs, report: &Report<ExchangeOutcomes>) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     write!(out, "{report}")?;
     if report.generator_busy_ppm > BUSY_PPM {
         writeln!(out, "note             the load generator was the bottleneck, not the exchange")?;
     }
-    if let Some(file) = &args.json {
+    if let Some(file) = &args.report.json {
         write_file(file, &(serde_json::to_string_pretty(report)? + "\n"))?;
     }
-    let objectives = Objectives {
-        p99_max: args.p99_max,
-        p999_max: args.p999_max,
-        overshoot_p999_max: args.overshoot_max,
-        error_rate_max_ppm: args.errors_max,
-        rate_min: args.rate_min,
-    };
-    let violations = report.violations(&objectives);
+    let violations = report.violations(&args.report.objectives());
     for violation in &violations {
         writeln!(out, "MISSED           {violation}")?;
     }
-    if report.counts.answered() == 0 {
-        let refused = report.counts.refused();
-        let what = match refused {
+    let calls = &report.counts.calls;
+    if calls.valid == 0 {
+        let what = match calls.refused {
             0 => "nothing was answered".to_owned(),
-            _ => format!("no auction was held: {refused} requests were refused"),
+            refused => format!("no auction was held: {refused} requests were refused"),
         };
         writeln!(out, "MISSED           {what}; is an exchange at {}?", args.url)?;
         return Ok(Exit::Missed);
@@ -220,7 +244,7 @@ struct Bar {
 }
 
 impl Bar {
-    fn new(options: &HammerOptions) -> Self {
+    fn new(options: &LoadOptions) -> Self {
         let total = match options.length {
             Length::For(duration) => millis(duration),
             Length::Count(count) => count,

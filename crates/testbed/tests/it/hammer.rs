@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use testbed::dsp::{self, DspProfile, Fleet, FleetOptions};
-use testbed::hammer::{
-    self, Beacons, Connections, Counts, Error, HammerOptions, Length, Mode, Objectives, Report,
+use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
+use testbed::load::{
+    self, Connections, Counts, Length, LoadOptions, Mode, Objectives, OnProgress, Progress, Report,
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
@@ -17,28 +18,62 @@ fn fleet(profile: DspProfile) -> Fleet {
     dsp::start(FleetOptions { dsps: vec![profile], ..FleetOptions::default() }).expect("a fleet")
 }
 
-fn options(address: SocketAddr, mode: Mode, length: Length) -> HammerOptions {
-    HammerOptions {
+/// A load of an exchange, and how it is made.
+struct LoadSetup {
+    target: String,
+    beacons: Option<Beacons>,
+    load: LoadOptions,
+}
+
+type ExchangeReport = Report<ExchangeOutcomes>;
+
+impl LoadSetup {
+    fn new(target: impl Into<String>) -> Self {
+        Self { target: target.into(), beacons: None, load: LoadOptions::default() }
+    }
+
+    fn run(&self, traffic: Traffic, on_progress: OnProgress<'_>) -> Result<ExchangeReport, String> {
+        self.run_until(&Arc::default(), traffic, on_progress)
+    }
+
+    fn run_until(
+        &self,
+        stop: &Arc<AtomicBool>,
+        traffic: Traffic,
+        on_progress: OnProgress<'_>,
+    ) -> Result<ExchangeReport, String> {
+        let workload = ExchangeLoad::new(&self.target, traffic, self.beacons.clone())
+            .map_err(|error| error.to_string())?;
+        load::run(&self.load, (&self.target, workload), Arc::clone(stop), on_progress)
+            .map_err(|error| error.to_string())
+    }
+}
+
+fn options(address: SocketAddr, mode: Mode, length: Length) -> LoadSetup {
+    let load = LoadOptions {
         mode,
         length,
         warm_up: Duration::ZERO,
         timeout: Duration::from_secs(20),
-        ..HammerOptions::new(format!("http://{address}/openrtb2/auction"))
-    }
+        ..LoadOptions::default()
+    };
+    LoadSetup { load, ..LoadSetup::new(format!("http://{address}/openrtb2/auction")) }
 }
 
-fn run(options: &HammerOptions) -> Report {
-    let stop = Arc::new(AtomicBool::new(false));
-    let report = hammer::run(options, Traffic::reference(), stop, &mut |_| ()).expect("a report");
+fn run(options: &LoadSetup) -> ExchangeReport {
+    let report = options.run(Traffic::reference(), &mut |_| ()).expect("a report");
     assert_accounted(&report.counts);
     report
 }
 
 /// Every request ended in exactly one way.
-fn assert_accounted(counts: &Counts) {
-    let answered = counts.answered() + counts.refused() + counts.bad_answers;
-    let ended = answered + counts.timeouts + counts.connect_errors + counts.broken;
-    assert_eq!(counts.sent, ended + counts.abandoned, "{counts:?}");
+fn assert_accounted(counts: &Counts<ExchangeOutcomes>) {
+    let Counts { calls, outcomes } = counts;
+    assert_eq!(calls.valid, outcomes.ok_bid + outcomes.no_bid + outcomes.nbr, "{counts:?}");
+    assert_eq!(calls.refused, outcomes.client_errors + outcomes.server_errors, "{counts:?}");
+    let answered = calls.valid + calls.refused + calls.invalid;
+    let ended = answered + calls.timeouts + calls.connect_errors + calls.broken;
+    assert_eq!(calls.sent, ended + calls.abandoned, "{counts:?}");
 }
 
 /// A server that answers every request on every connection with what `reply` makes of its body, or
@@ -87,11 +122,11 @@ fn a_closed_loop_counts_bids_and_no_bids() {
     let mode = Mode::Closed { in_flight: 4 };
     let report = run(&options(fleet.addresses()[0], mode, Length::Count(500)));
     let (counts, dsp) = (&report.counts, fleet.stats().total());
-    assert_eq!((counts.sent, counts.answered(), counts.errors()), (500, 500, 0));
-    assert_eq!((counts.ok_bid, counts.no_bid), (dsp.bid_answers, dsp.no_bids));
-    assert_eq!(counts.bids, dsp.bids);
-    assert!(counts.price_micros > 0 && counts.answer_bytes > 0);
-    assert_eq!(counts.request_bytes, 500 * 3072);
+    assert_eq!((counts.calls.sent, counts.calls.valid, counts.calls.errors()), (500, 500, 0));
+    assert_eq!((counts.outcomes.ok_bid, counts.outcomes.no_bid), (dsp.bid_answers, dsp.no_bids));
+    assert_eq!(counts.outcomes.bids, dsp.bids);
+    assert!(counts.outcomes.price_micros > 0 && counts.calls.answer_bytes > 0);
+    assert_eq!(counts.calls.request_bytes, 500 * 3072);
     assert_eq!((report.connections, report.stopped), (4, false));
     let objectives = Objectives {
         p99_max: Some(Duration::from_secs(20)),
@@ -107,9 +142,8 @@ fn generated_traffic_of_every_kind_is_answered() {
     let mode = Mode::Closed { in_flight: 2 };
     let options = options(fleet.addresses()[0], mode, Length::Count(300));
     let traffic = Traffic::generated(&TrafficOptions::default()).expect("valid options");
-    let stop = Arc::new(AtomicBool::new(false));
-    let report = hammer::run(&options, traffic, stop, &mut |_| ()).expect("a report");
-    assert_eq!((report.counts.ok_bid, report.counts.errors()), (300, 0), "{report}");
+    let report = options.run(traffic, &mut |_| ()).expect("a report");
+    assert_eq!((report.counts.outcomes.ok_bid, report.counts.calls.errors()), (300, 0), "{report}");
 }
 
 #[test]
@@ -117,9 +151,9 @@ fn a_warm_up_is_sent_but_not_measured() {
     let fleet = fleet(DspProfile::default());
     let mode = Mode::Open { rate_per_s: 1_000 };
     let mut options = options(fleet.addresses()[0], mode, Length::Count(100));
-    options.warm_up = Duration::from_millis(50);
+    options.load.warm_up = Duration::from_millis(50);
     let report = run(&options);
-    assert_eq!((report.counts.sent, report.counts.answered()), (100, 100));
+    assert_eq!((report.counts.calls.sent, report.counts.calls.valid), (100, 100));
     assert_eq!(fleet.stats().total().requests, 150);
 }
 
@@ -129,11 +163,11 @@ fn an_open_loop_sends_every_request_however_slow_the_target() {
     let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
     let mode = Mode::Open { rate_per_s: 2_000 };
     let mut options = options(fleet.addresses()[0], mode, Length::Count(200));
-    options.tmax = Some(Duration::from_millis(1));
+    options.load.tmax = Some(Duration::from_millis(1));
     let report = run(&options);
-    assert_eq!((report.counts.sent, report.counts.unsent), (200, 0));
-    assert_eq!(report.counts.answered(), 200);
-    assert_eq!(report.counts.after_tmax, 200);
+    assert_eq!((report.counts.calls.sent, report.counts.calls.unsent), (200, 0));
+    assert_eq!(report.counts.calls.valid, 200);
+    assert_eq!(report.counts.calls.after_tmax, 200);
     // Requests do not wait for each other while there are connections.
     assert!(report.connections > 1, "{report}");
     assert!(report.overshoot_us.is_some_and(|overshoot| overshoot.p50 >= 29_000));
@@ -147,9 +181,9 @@ fn latency_counts_from_the_intended_time() {
     let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
     let mode = Mode::Open { rate_per_s: 1_000 };
     let mut options = options(fleet.addresses()[0], mode, Length::Count(20));
-    options.connections = Connections::AsNeeded { max: 1 };
+    options.load.connections = Connections::AsNeeded { max: 1 };
     let report = run(&options);
-    assert_eq!((report.counts.answered(), report.connections), (20, 1));
+    assert_eq!((report.counts.calls.valid, report.connections), (20, 1));
     assert!(report.latency_us.is_some_and(|latency| latency.max >= 380_000), "{report}");
 }
 
@@ -162,12 +196,12 @@ fn what_cannot_be_sent_is_counted() {
     });
     let mode = Mode::Open { rate_per_s: 1_000 };
     let mut options = options(fleet.addresses()[0], mode, Length::Count(50));
-    options.connections = Connections::AsNeeded { max: 1 };
-    options.timeout = Duration::from_millis(10);
+    options.load.connections = Connections::AsNeeded { max: 1 };
+    options.load.timeout = Duration::from_millis(10);
     let report = run(&options);
-    assert_eq!(report.counts.sent + report.counts.unsent, 50);
-    assert!(report.counts.unsent > 0 && report.counts.timeouts > 0, "{report}");
-    assert_eq!(report.counts.timeouts, report.counts.sent);
+    assert_eq!(report.counts.calls.sent + report.counts.calls.unsent, 50);
+    assert!(report.counts.calls.unsent > 0 && report.counts.calls.timeouts > 0, "{report}");
+    assert_eq!(report.counts.calls.timeouts, report.counts.calls.sent);
     let objectives = Objectives { error_rate_max_ppm: Some(999_999), ..Objectives::default() };
     assert_eq!(report.violations(&objectives).len(), 1);
 }
@@ -180,11 +214,11 @@ fn an_open_loop_that_fell_behind_ends() {
     let address = listener.local_addr().expect("an address");
     let mode = Mode::Open { rate_per_s: 20_000 };
     let mut options = options(address, mode, Length::Count(8_000));
-    options.connections = Connections::AsNeeded { max: 500 };
-    options.timeout = Duration::from_millis(50);
+    options.load.connections = Connections::AsNeeded { max: 500 };
+    options.load.timeout = Duration::from_millis(50);
     let counts = run(&options).counts;
-    assert_eq!(counts.sent + counts.unsent, 8_000, "{counts:?}");
-    assert!(counts.unsent > 0, "{counts:?}");
+    assert_eq!(counts.calls.sent + counts.calls.unsent, 8_000, "{counts:?}");
+    assert!(counts.calls.unsent > 0, "{counts:?}");
 }
 
 #[test]
@@ -199,14 +233,14 @@ fn an_open_loop_ends_though_beacons_hang() {
         ok(&format!(r#"{{"id":"{id}","seatbid":[{{"bid":[{{"price":1,"adm":"{adm}"}}]}}]}}"#))
     });
     let mut options = options(address, Mode::Open { rate_per_s: 100 }, Length::Count(3));
-    options.connections = Connections::AsNeeded { max: 1 };
-    options.timeout = Duration::from_millis(250);
+    options.load.connections = Connections::AsNeeded { max: 1 };
+    options.load.timeout = Duration::from_millis(250);
     let prefix = "http://b.example/n/".to_owned();
     options.beacons = Some(Beacons { prefix, share_ppm: 1_000_000 });
     let counts = run(&options).counts;
     // The only connection calls beacons until the grace is over: the other two never leave.
-    assert_eq!((counts.answered(), counts.sent, counts.unsent), (1, 1, 2));
-    assert!((1..1_000).contains(&counts.beacons_failed), "{counts:?}");
+    assert_eq!((counts.calls.valid, counts.calls.sent, counts.calls.unsent), (1, 1, 2));
+    assert!((1..1_000).contains(&counts.outcomes.beacons_failed), "{counts:?}");
 }
 
 #[test]
@@ -216,11 +250,11 @@ fn refusals_are_no_answers_and_the_first_is_quoted() {
         format!("HTTP/1.1 404 Not Found\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     });
     let mut options = options(address, Mode::Open { rate_per_s: 1_000 }, Length::Count(20));
-    options.tmax = Some(Duration::from_secs(20));
+    options.load.tmax = Some(Duration::from_secs(20));
     let report = run(&options);
     let counts = &report.counts;
-    assert_eq!((counts.answered(), counts.refused(), counts.errors()), (0, 20, 20));
-    assert_eq!((counts.in_time, report.answers_per_s), (0, 0.0));
+    assert_eq!((counts.calls.valid, counts.calls.refused, counts.calls.errors()), (0, 20, 20));
+    assert_eq!((counts.calls.in_time, report.answers_per_s), (0, 0.0));
     let refused = &report.statuses[&404];
     assert_eq!((refused.count, refused.in_time), (20, Some(20)));
     assert_eq!(report.problems, [r#"status 404 Not Found: {"error":"no such path"}"#]);
@@ -249,9 +283,9 @@ fn fixed_connections_are_all_opened_and_used_in_turn() {
     });
     let mode = Mode::Open { rate_per_s: 2_000 };
     let mut options = options(address, mode, Length::Count(400));
-    options.connections = Connections::Fixed(150);
+    options.load.connections = Connections::Fixed(150);
     let report = run(&options);
-    assert_eq!((report.counts.answered(), report.connections), (400, 150));
+    assert_eq!((report.counts.calls.valid, report.connections), (400, 150));
     while opened.load(Ordering::Relaxed) < 150 {
         std::thread::yield_now();
     }
@@ -265,9 +299,9 @@ fn a_target_that_hangs_is_counted_as_timeouts() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let mut options = options(address, Mode::Closed { in_flight: 3 }, Length::Count(9));
-    options.timeout = Duration::from_millis(20);
+    options.load.timeout = Duration::from_millis(20);
     let report = run(&options);
-    assert_eq!((report.counts.timeouts, report.counts.sent), (9, 9));
+    assert_eq!((report.counts.calls.timeouts, report.counts.calls.sent), (9, 9));
     assert_eq!(report.latency_us.map(|latency| latency.p50 >= 19_000), Some(true));
 }
 
@@ -278,7 +312,7 @@ fn a_target_that_refuses_is_counted_as_connect_errors() {
     drop(listener);
     for mode in [Mode::Closed { in_flight: 3 }, Mode::Open { rate_per_s: 1_000 }] {
         let report = run(&options(address, mode, Length::Count(9)));
-        assert_eq!((report.counts.connect_errors, report.counts.sent), (9, 9));
+        assert_eq!((report.counts.calls.connect_errors, report.counts.calls.sent), (9, 9));
         assert_eq!(report.latency_us, None);
         assert!(report.problems[0].contains("refused"), "{:?}", report.problems);
     }
@@ -286,18 +320,24 @@ fn a_target_that_refuses_is_counted_as_connect_errors() {
 
 #[test]
 fn answers_are_verified() {
-    let check = |reply: fn(&str) -> String, count: fn(&Counts) -> u64| {
+    let check = |reply: fn(&str) -> String, count: fn(&Counts<ExchangeOutcomes>) -> u64| {
         let options = options(server(reply), Mode::Closed { in_flight: 2 }, Length::Count(6));
         let report = run(&options);
-        assert_eq!((count(&report.counts), report.counts.sent), (6, 6), "{report}");
+        assert_eq!((count(&report.counts), report.counts.calls.sent), (6, 6), "{report}");
     };
-    check(|body| ok(&format!("{{\"id\":\"{}\",\"nbr\":8}}", id_of(body))), |c| c.nbr);
-    check(|_| ok("{\"id\":\"another\",\"nbr\":8}"), |c| c.bad_answers);
-    check(|_| ok("{"), |c| c.bad_answers);
-    check(|_| "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".into(), |c| c.client_errors);
-    check(|_| "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".into(), |c| c.server_errors);
-    check(|_| "HTTP/1.1 204 No Content\r\n\r\n".into(), |c| c.no_bid);
-    check(|_| "not HTTP at all\r\n\r\n".into(), |c| c.broken);
+    check(|body| ok(&format!("{{\"id\":\"{}\",\"nbr\":8}}", id_of(body))), |c| c.outcomes.nbr);
+    check(|_| ok("{\"id\":\"another\",\"nbr\":8}"), |c| c.calls.invalid);
+    check(|_| ok("{"), |c| c.calls.invalid);
+    check(
+        |_| "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".into(),
+        |c| c.outcomes.client_errors,
+    );
+    check(
+        |_| "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".into(),
+        |c| c.outcomes.server_errors,
+    );
+    check(|_| "HTTP/1.1 204 No Content\r\n\r\n".into(), |c| c.outcomes.no_bid);
+    check(|_| "not HTTP at all\r\n\r\n".into(), |c| c.calls.broken);
 }
 
 #[test]
@@ -307,14 +347,14 @@ fn a_stopped_run_reports_what_it_has() {
     let options = options(fleet.addresses()[0], mode, Length::For(Duration::from_secs(600)));
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    let mut on_progress = move |progress: &hammer::Progress| {
+    let mut on_progress = move |progress: &Progress| {
         if progress.answered > 0 {
             flag.store(true, Ordering::Relaxed);
         }
     };
-    let report = hammer::run(&options, Traffic::reference(), stop, &mut on_progress);
+    let report = options.run_until(&stop, Traffic::reference(), &mut on_progress);
     let report = report.expect("a report");
-    assert!(report.stopped && report.counts.answered() > 0, "{report}");
+    assert!(report.stopped && report.counts.calls.valid > 0, "{report}");
     assert_accounted(&report.counts);
 }
 
@@ -324,17 +364,17 @@ fn a_stopped_run_does_not_wait_for_a_target_that_hangs() {
     let address = listener.local_addr().expect("an address");
     let mode = Mode::Closed { in_flight: 3 };
     let mut options = options(address, mode, Length::Count(9));
-    options.timeout = Duration::from_secs(600);
+    options.load.timeout = Duration::from_secs(600);
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    let mut on_progress = move |progress: &hammer::Progress| {
+    let mut on_progress = move |progress: &Progress| {
         if progress.in_flight == 3 {
             flag.store(true, Ordering::Relaxed);
         }
     };
-    let report = hammer::run(&options, Traffic::reference(), stop, &mut on_progress);
+    let report = options.run_until(&stop, Traffic::reference(), &mut on_progress);
     let counts = report.expect("a report").counts;
-    assert_eq!((counts.sent, counts.abandoned), (3, 3));
+    assert_eq!((counts.calls.sent, counts.calls.abandoned), (3, 3));
 }
 
 #[test]
@@ -354,34 +394,32 @@ fn beacons_in_answers_are_called_and_their_failures_counted() {
         let prefix = "http://b.example/n/".to_owned();
         options.beacons = Some(Beacons { prefix, share_ppm });
         let counts = run(&options).counts;
-        assert_eq!((counts.ok_bid, counts.errors()), (20, 0), "{counts:?}");
-        assert_eq!((counts.beacons, counts.beacons_failed), (called, failed));
+        assert_eq!((counts.outcomes.ok_bid, counts.calls.errors()), (20, 0), "{counts:?}");
+        assert_eq!((counts.outcomes.beacons, counts.outcomes.beacons_failed), (called, failed));
     }
 }
 
 #[test]
 fn senseless_options_are_refused() {
-    let check = |want: &str, edit: &dyn Fn(&mut HammerOptions)| {
-        let mut options = HammerOptions::new("http://127.0.0.1:1/openrtb2/auction");
+    let check = |want: &str, edit: &dyn Fn(&mut LoadSetup)| {
+        let mut options = LoadSetup::new("http://127.0.0.1:1/openrtb2/auction");
         edit(&mut options);
-        let stop = Arc::new(AtomicBool::new(false));
-        let error = hammer::run(&options, Traffic::reference(), stop, &mut |_| ());
-        let error: Error = error.expect_err(want);
-        assert!(error.to_string().contains(want), "{error}");
+        let error = options.run(Traffic::reference(), &mut |_| ()).expect_err(want);
+        assert!(error.contains(want), "{error}");
     };
-    check("one request per second", &|o| o.mode = Mode::Open { rate_per_s: 0 });
-    check("in flight", &|o| o.mode = Mode::Closed { in_flight: 0 });
+    check("one request per second", &|o| o.load.mode = Mode::Open { rate_per_s: 0 });
+    check("in flight", &|o| o.load.mode = Mode::Closed { in_flight: 0 });
     check("one connection", &|o| {
-        o.mode = Mode::Open { rate_per_s: 1 };
-        o.connections = Connections::Fixed(0);
+        o.load.mode = Mode::Open { rate_per_s: 1 };
+        o.load.connections = Connections::Fixed(0);
     });
-    check("timeout", &|o| o.timeout = Duration::ZERO);
-    check("length", &|o| o.length = Length::Count(0));
-    check("length", &|o| o.length = Length::For(Duration::ZERO));
+    check("timeout", &|o| o.load.timeout = Duration::ZERO);
+    check("length", &|o| o.load.length = Length::Count(0));
+    check("length", &|o| o.load.length = Length::For(Duration::ZERO));
     check("slash at the end", &|o| {
         o.beacons = Some(Beacons { prefix: "http://b.example".to_owned(), share_ppm: 1 });
     });
     check("only http", &|o| o.target = "https://127.0.0.1/".to_owned());
     check("http://host:port/path", &|o| o.target = "127.0.0.1:8080".to_owned());
-    check("core 100000", &|o| o.core = Some(100_000));
+    check("core 100000", &|o| o.load.core = Some(100_000));
 }

@@ -2,3 +2,4 @@
 
 mod fleet;
 mod hammer;
+mod load;

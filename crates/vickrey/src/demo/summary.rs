@@ -9,7 +9,7 @@ use exchange_serve::{Exchange, ExchangeConfig, ExchangeMetrics, Generation};
 use openrtb::codes::NoBidReason;
 use runtime::metrics::{Counter, Histogram, Snapshot};
 use serde_json::{Value, json};
-use testbed::hammer::Quantiles;
+use testbed::load::Quantiles;
 use units::Ppm;
 
 /// Rows of each table.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use console::style;
 use exchange_serve::Exchange;
-use testbed::hammer::Progress;
+use testbed::load::Progress;
 
 use super::screen::{Screen, Size};
 use super::summary::{Callers, Rate, Summary, Totals};

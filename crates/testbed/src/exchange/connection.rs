@@ -10,46 +10,40 @@ use hyper::{Request, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use crate::load::CallFailure;
+
 /// Largest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Where requests go.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct Endpoint {
     pub(super) address: SocketAddr,
     pub(super) host: String,
     /// Path and query.
     pub(super) path: Uri,
 }
 
-/// Why no answer came.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Unconnected(String),
-    Broken(String),
-}
-
 /// A connection, or the place of one.
 #[derive(Debug, Default)]
-pub(super) struct Link {
+pub struct HttpConnection {
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-impl Link {
+impl HttpConnection {
     /// Connects before there is anything to send.
-    pub(super) async fn open(&mut self, target: &Target) -> Result<(), String> {
-        let sender = self.sender(target).await?;
-        self.sender = Some(sender);
+    pub(super) async fn open(&mut self, target: &Endpoint) -> Result<(), CallFailure> {
+        self.sender = Some(self.sender(target).await?);
         Ok(())
     }
 
     /// Sends `body` and waits for the whole answer. A caller that stops waiting drops the link:
-    /// what would still come must not be taken for the answer to the next request.
-    pub(super) async fn call(
+    /// a late answer must not be taken for that to the next request.
+    pub(super) async fn post(
         &mut self,
-        target: &Target,
+        target: &Endpoint,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), Failure> {
+    ) -> Result<(StatusCode, Bytes), CallFailure> {
         let request = Request::post(target.path.clone())
             .header(header::HOST, &target.host)
             .header(header::CONTENT_TYPE, "application/json")
@@ -59,34 +53,34 @@ impl Link {
     }
 
     /// Calls another path of the target, under the same rule.
-    pub(super) async fn visit(
+    pub(super) async fn get(
         &mut self,
-        target: &Target,
+        target: &Endpoint,
         path: &str,
-    ) -> Result<(StatusCode, Bytes), Failure> {
+    ) -> Result<(StatusCode, Bytes), CallFailure> {
         let request = Request::get(path).header(header::HOST, &target.host);
         self.send(target, request.body(Full::default())).await
     }
 
     async fn send(
         &mut self,
-        target: &Target,
+        target: &Endpoint,
         request: Result<Request<Full<Bytes>>, hyper::http::Error>,
-    ) -> Result<(StatusCode, Bytes), Failure> {
-        let request = request.map_err(|error| Failure::Unconnected(error.to_string()))?;
-        let mut sender = self.sender(target).await.map_err(Failure::Unconnected)?;
+    ) -> Result<(StatusCode, Bytes), CallFailure> {
+        let request = request.map_err(|error| CallFailure::Unconnected(error.to_string()))?;
+        let mut sender = self.sender(target).await?;
         let answer = sender.send_request(request).await;
-        let answer = answer.map_err(|error| Failure::Broken(error.to_string()))?;
+        let answer = answer.map_err(|error| CallFailure::Broken(error.to_string()))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| Failure::Broken(error.to_string()))?.to_bytes();
+        let body = body.map_err(|error| CallFailure::Broken(error.to_string()))?.to_bytes();
         self.sender = Some(sender);
         Ok((status, body))
     }
 
     /// The open connection if it still is, else a new one; taken out, so that it is gone if the
     /// call fails.
-    async fn sender(&mut self, target: &Target) -> Result<SendRequest<Full<Bytes>>, String> {
+    async fn sender(&mut self, target: &Endpoint) -> Result<SendRequest<Full<Bytes>>, CallFailure> {
         if let Some(mut sender) = self.sender.take()
             && sender.ready().await.is_ok()
         {
@@ -97,9 +91,11 @@ impl Link {
             stream.set_nodelay(true)?;
             std::io::Result::Ok(stream)
         };
-        let stream = connected.await.map_err(|error| error.to_string())?;
+        let stream =
+            connected.await.map_err(|error| CallFailure::Unconnected(error.to_string()))?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+            handshake.map_err(|error| CallFailure::Unconnected(error.to_string()))?;
         // Its error also reaches the call that is waiting for it.
         tokio::task::spawn_local(async move { drop(connection.await) });
         Ok(sender)

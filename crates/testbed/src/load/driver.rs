@@ -1,4 +1,4 @@
-//! The run itself: connections that take requests from the schedule, and the driver that wakes
+//! The run itself: connections that take calls from the schedule, and the driver that wakes
 //! them, opens more of them, reports progress and ends the run. One thread, no locks.
 
 use std::cell::{Cell, RefCell};
@@ -8,18 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::beacons::Beacons;
-use super::link::{Failure, Link, Target};
+use super::options::{Connections, LoadOptions, Mode};
+use super::report::Quantiles;
 use super::schedule::{Schedule, Take, Ticket};
-use super::tally::{RequestTimes, Tally, quantiles};
+use super::tally::{CallEnd, CallTimes, Tally, quantiles};
 use super::ticker::Ticker;
-use super::verdict::{Verdict, judge};
-use super::{Connections, HammerOptions, Mode, Progress};
-use crate::traffic::Traffic;
+use super::workload::{CallFailure, FollowUp, Workload};
 
 /// Between two reports of progress.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
@@ -28,32 +25,54 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 /// hundred thousand times a second.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long requests in flight may still finish once the run was stopped.
+/// How long calls in flight may still finish once the run was stopped.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Most connections that are being opened at once before the run, within usual accept backlogs.
 const OPENING_MAX: usize = 128;
 
-/// What the run leaves behind.
-pub(super) struct Outcome {
+/// How a run is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Since the start, the warm-up included.
+    pub elapsed: Duration,
+    /// Nothing is measured yet.
+    pub warming_up: bool,
+    /// Measured calls sent.
+    pub sent: u64,
+    /// Measured calls that could not be sent.
+    pub unsent: u64,
+    /// Measured calls answered.
+    pub answered: u64,
+    /// Measured calls that went wrong, the unsent included.
+    pub errors: u64,
+    /// Measured calls waiting for their answers.
+    pub in_flight: u64,
+    /// Answers and timeouts so far that took longer than `tmax`.
+    pub after_tmax: u64,
+    /// Latency so far, in microseconds.
+    pub latency_us: Option<Quantiles>,
+}
+
+/// Called about five times a second.
+pub type OnProgress<'a> = &'a mut (dyn FnMut(&Progress) + Send);
+
+/// What a run leaves behind.
+pub(super) struct Finished<O> {
     pub(super) tally: Tally,
+    pub(super) outcomes: O,
     pub(super) connections: usize,
     pub(super) stopped: bool,
 }
 
-/// Called about five times a second.
-pub(super) type OnProgress<'a> = &'a mut (dyn FnMut(&Progress) + Send);
-
 /// What the connections share.
-struct Shared {
-    target: Target,
+struct Shared<W> {
+    workload: Rc<W>,
     timeout: Duration,
     warm_up: Duration,
-    beacons: Option<Beacons>,
     started: Instant,
     schedule: RefCell<Schedule>,
     tally: RefCell<Tally>,
-    traffic: RefCell<Traffic>,
     /// Wakes connections that have nothing to do.
     work: Notify,
     idle: Cell<u64>,
@@ -61,50 +80,48 @@ struct Shared {
 }
 
 /// Runs to the end of the schedule, or until `stop` is set.
-pub(super) async fn run(
-    options: &HammerOptions,
-    target: Target,
-    traffic: Traffic,
+pub(super) async fn run<W: Workload>(
+    options: &LoadOptions,
+    workload: W,
     stop: Arc<AtomicBool>,
     on_progress: OnProgress<'_>,
-) -> io::Result<Outcome> {
-    let links = match (options.mode, options.connections) {
+) -> io::Result<Finished<W::Outcomes>> {
+    let workload = Rc::new(workload);
+    let connections = match (options.mode, options.connections) {
         (Mode::Open { .. }, Connections::Fixed(count)) => {
-            open_links(&target, count, options.timeout).await
+            open_connections(&workload, count, options.timeout).await
         }
         _ => Vec::new(),
     };
     let started = Instant::now();
     let schedule = Schedule::new(options.mode, options.warm_up, options.length, options.timeout);
     let shared = Rc::new(Shared {
-        target,
+        workload,
         timeout: options.timeout,
         warm_up: options.warm_up,
-        beacons: options.beacons.clone(),
         started,
         schedule: RefCell::new(schedule),
         tally: RefCell::new(Tally::new(options.tmax)),
-        traffic: RefCell::new(traffic),
         work: Notify::new(),
         idle: Cell::new(0),
         in_flight: Cell::new(0),
     });
-    let in_turn = !links.is_empty();
+    let in_turn = !connections.is_empty();
     let mut driver =
         Driver { shared, stop, workers: JoinSet::new(), stopped_at: None, most: 0, in_turn };
     match options.mode {
         Mode::Open { rate_per_s } => {
-            // Made after `started`, so that no tick comes before the request it is for.
+            // Made after `started`, so that no tick comes before the call it is for.
             let ticker = Ticker::new(Duration::from_secs(1) / rate_per_s)?;
             let most = match options.connections {
                 Connections::AsNeeded { max } => max,
                 Connections::Fixed(count) => count,
             };
-            driver.employ(links);
+            driver.employ(connections);
             driver.drive(Some(&ticker), most, on_progress).await?;
         }
         Mode::Closed { in_flight } => {
-            driver.employ(std::iter::repeat_with(Link::default).take(in_flight));
+            driver.employ(std::iter::repeat_with(W::Connection::default).take(in_flight));
             driver.drive(None, in_flight, on_progress).await?;
         }
     }
@@ -118,34 +135,39 @@ pub(super) async fn run(
     tally.counts.sent = schedule.sent();
     tally.counts.unsent = schedule.unsent();
     tally.counts.abandoned = abandoned;
-    Ok(Outcome { tally, connections: most, stopped: stopped_at.is_some() })
+    let outcomes = shared.workload.outcomes();
+    Ok(Finished { tally, outcomes, connections: most, stopped: stopped_at.is_some() })
 }
 
-/// Opens `count` connections. After the first failure the rest are left to their first requests,
+/// Opens `count` connections. After the first failure the rest are left to their first calls,
 /// which count it.
-async fn open_links(target: &Target, count: usize, timeout: Duration) -> Vec<Link> {
+async fn open_connections<W: Workload>(
+    workload: &Rc<W>,
+    count: usize,
+    timeout: Duration,
+) -> Vec<W::Connection> {
     let mut opening = JoinSet::new();
-    let mut links = Vec::with_capacity(count);
-    while links.len() < count {
-        if opening.len() < OPENING_MAX && links.len() + opening.len() < count {
-            let target = target.clone();
+    let mut connections = Vec::with_capacity(count);
+    while connections.len() < count {
+        if opening.len() < OPENING_MAX && connections.len() + opening.len() < count {
+            let workload = Rc::clone(workload);
             opening.spawn_local(async move {
-                let mut link = Link::default();
-                let opened = tokio::time::timeout(timeout, link.open(&target)).await;
-                opened.is_ok_and(|opened| opened.is_ok()).then_some(link)
+                let mut connection = W::Connection::default();
+                let opened = tokio::time::timeout(timeout, workload.open(&mut connection)).await;
+                opened.is_ok_and(|opened| opened.is_ok()).then_some(connection)
             });
-        } else if let Some(Ok(Some(link))) = opening.join_next().await {
-            links.push(link);
+        } else if let Some(Ok(Some(connection))) = opening.join_next().await {
+            connections.push(connection);
         } else {
             break;
         }
     }
-    links.resize_with(count, Link::default);
-    links
+    connections.resize_with(count, W::Connection::default);
+    connections
 }
 
-struct Driver {
-    shared: Rc<Shared>,
+struct Driver<W> {
+    shared: Rc<Shared<W>>,
     stop: Arc<AtomicBool>,
     workers: JoinSet<()>,
     stopped_at: Option<Instant>,
@@ -155,7 +177,7 @@ struct Driver {
     in_turn: bool,
 }
 
-impl Driver {
+impl<W: Workload> Driver<W> {
     async fn drive(
         &mut self,
         ticker: Option<&Ticker>,
@@ -190,7 +212,7 @@ impl Driver {
         }
     }
 
-    /// Wakes as many connections as requests are due, and opens more where that is not enough.
+    /// Wakes as many connections as calls are due, and opens more where that is not enough.
     fn dispatch(&mut self, connections_max: usize) {
         let due = self.shared.schedule.borrow().due(self.shared.now());
         let idle = self.shared.idle.get();
@@ -205,18 +227,18 @@ impl Driver {
         }
         let room = connections_max.saturating_sub(self.workers.len());
         let missing = usize::try_from(due.saturating_sub(idle)).unwrap_or(usize::MAX);
-        self.employ(std::iter::repeat_with(Link::default).take(missing.min(room)));
+        self.employ(std::iter::repeat_with(W::Connection::default).take(missing.min(room)));
     }
 
-    fn employ(&mut self, links: impl IntoIterator<Item = Link>) {
-        for link in links {
+    fn employ(&mut self, connections: impl IntoIterator<Item = W::Connection>) {
+        for connection in connections {
             let shared = Rc::clone(&self.shared);
-            self.workers.spawn_local(async move { shared.work(link).await });
+            self.workers.spawn_local(async move { shared.work(connection).await });
         }
         self.most = self.most.max(self.workers.len());
     }
 
-    /// Whether no request is left to be sent. Stops the schedule if the run is to be stopped.
+    /// Whether no call is left to be sent. Stops the schedule if the run is to be stopped.
     fn is_done(&mut self) -> bool {
         let now = self.shared.now();
         let mut schedule = self.shared.schedule.borrow_mut();
@@ -224,7 +246,7 @@ impl Driver {
             self.stopped_at = Some(Instant::now());
             schedule.stop(now);
         }
-        // Asking takes a request if one is due, so ask only whether there are none any more.
+        // Asking takes a call if one is due, so ask only whether there are none any more.
         let is_done = schedule.is_done(now);
         if is_done {
             self.shared.work.notify_waiters();
@@ -237,8 +259,8 @@ impl Driver {
         if self.stopped_at.is_some_and(|at| at.elapsed() > STOP_GRACE) {
             return true;
         }
-        // The last request may leave `timeout` after its time and be answered `timeout` later. What
-        // still runs then, such as a row of beacons that hang, is not waited for.
+        // The last call may leave `timeout` after its time and be answered `timeout` later. What
+        // still runs then, such as what follows an answer, is not waited for.
         let end = self.shared.schedule.borrow().end();
         let is_overdue =
             end.is_some_and(|end| self.shared.now() > end + 2 * self.shared.timeout + STOP_GRACE);
@@ -246,17 +268,17 @@ impl Driver {
     }
 }
 
-impl Shared {
+impl<W: Workload> Shared<W> {
     fn now(&self) -> Duration {
         self.started.elapsed()
     }
 
     /// The life of one connection.
-    async fn work(&self, mut link: Link) {
+    async fn work(&self, mut connection: W::Connection) {
         loop {
             let take = self.schedule.borrow_mut().take(self.now());
             match take {
-                Take::Send(ticket) => self.send(&mut link, ticket).await,
+                Take::Send(ticket) => self.send(&mut connection, ticket).await,
                 Take::Wait => {
                     self.idle.set(self.idle.get() + 1);
                     self.work.notified().await;
@@ -267,55 +289,40 @@ impl Shared {
         }
     }
 
-    async fn send(&self, link: &mut Link, ticket: Ticket) {
-        let mut body = Vec::new();
-        let id = self.traffic.borrow_mut().next(&mut body);
-        let (sent_bytes, measured) = (body.len() as u64, u64::from(ticket.measured));
+    async fn send(&self, connection: &mut W::Connection, ticket: Ticket) {
+        let request = self.workload.request();
+        let (request_bytes, measured) = (W::request_bytes(&request), u64::from(ticket.is_measured));
         self.in_flight.set(self.in_flight.get() + measured);
         let sent = self.now();
-        let call = link.call(&self.target, Bytes::from(body));
-        let mut beacons = Vec::new();
-        let (verdict, answer) = match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok((status, body))) => {
-                let verdict = judge(status, &body, id.as_str());
-                if let (Verdict::Bids { .. }, Some(called)) = (&verdict, &self.beacons) {
-                    beacons = called.due(id.as_str(), &body);
-                }
-                (verdict, Some((status, body)))
-            }
-            Ok(Err(Failure::Unconnected(problem))) => (Verdict::Unconnected(problem), None),
-            Ok(Err(Failure::Broken(problem))) => (Verdict::Broken(problem), None),
+        let call = self.workload.call(connection, request);
+        let end = match tokio::time::timeout(self.timeout, call).await {
+            Ok(Ok(answer)) => CallEnd::Answered(answer),
+            Ok(Err(failure)) => CallEnd::Failed(failure),
             Err(_) => {
-                *link = Link::default();
-                (Verdict::Timeout, None)
+                *connection = W::Connection::default();
+                CallEnd::TimedOut
             }
         };
-        let rest = matches!(verdict, Verdict::Unconnected(_));
-        if ticket.measured {
-            let times = RequestTimes { intended: ticket.intended, sent, end: self.now() };
+        if ticket.is_measured {
+            let times = CallTimes { intended: ticket.intended, sent, end: self.now() };
             let mut tally = self.tally.borrow_mut();
-            tally.counts.request_bytes += sent_bytes;
-            tally.record(times, verdict, answer);
+            tally.counts.request_bytes += request_bytes;
+            tally.record(times, &end);
+            if let CallEnd::Answered(answer) = &end {
+                self.workload.count(answer);
+            }
         }
         self.in_flight.set(self.in_flight.get() - measured);
-        for path in beacons {
-            self.call_beacon(link, &path, measured).await;
+        match end {
+            CallEnd::Answered(answer) => {
+                let options = FollowUp { is_measured: ticket.is_measured, timeout: self.timeout };
+                self.workload.follow_up(connection, answer, options).await;
+            }
+            CallEnd::Failed(CallFailure::Unconnected(_)) => {
+                tokio::time::sleep(RECONNECT_PAUSE).await;
+            }
+            CallEnd::Failed(CallFailure::Broken(_)) | CallEnd::TimedOut => (),
         }
-        if rest {
-            tokio::time::sleep(RECONNECT_PAUSE).await;
-        }
-    }
-
-    async fn call_beacon(&self, link: &mut Link, path: &str, measured: u64) {
-        let visit = link.visit(&self.target, path);
-        let answer = tokio::time::timeout(self.timeout, visit).await;
-        let is_taken = matches!(&answer, Ok(Ok((status, _))) if status.is_success());
-        if answer.is_err() {
-            *link = Link::default();
-        }
-        let mut tally = self.tally.borrow_mut();
-        tally.counts.beacons += measured;
-        tally.counts.beacons_failed += if is_taken { 0 } else { measured };
     }
 
     fn progress(&self) -> Progress {
@@ -326,7 +333,7 @@ impl Shared {
             warming_up: elapsed < self.warm_up,
             sent: schedule.sent(),
             unsent: schedule.unsent(),
-            answered: tally.counts.answered(),
+            answered: tally.counts.valid,
             errors: tally.counts.errors() + schedule.unsent(),
             in_flight: self.in_flight.get(),
             after_tmax: tally.counts.after_tmax,

@@ -1,0 +1,208 @@
+//! The load of an exchange: bid requests over HTTP, answers judged by what OpenRTB 2.6 asks of
+//! them, and the beacons in them called. What requests look like is [`crate::traffic`]'s.
+
+mod answer;
+mod beacons;
+mod connection;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::net::ToSocketAddrs;
+
+use bytes::Bytes;
+use hyper::Uri;
+use serde::Serialize;
+
+pub use answer::ExchangeAnswer;
+pub use beacons::Beacons;
+pub use connection::HttpConnection;
+
+use crate::load::report::row;
+use crate::load::{CallFailure, FollowUp, Report, Workload};
+use crate::traffic::{RequestId, Traffic};
+use answer::{AnswerKind, judge};
+use connection::Endpoint;
+
+/// Bid requests to one auction endpoint.
+#[derive(Debug)]
+pub struct ExchangeLoad {
+    endpoint: Endpoint,
+    traffic: RefCell<Traffic>,
+    beacons: Option<Beacons>,
+    outcomes: RefCell<ExchangeOutcomes>,
+}
+
+/// Why an exchange cannot be loaded. Both are the caller's to put right.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeLoadError {
+    /// The target is not a URL of the form wanted, or its name does not resolve.
+    #[error("target `{target}`: {problem}; give it as http://host:port/path")]
+    Target {
+        /// As given.
+        target: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The beacons make no sense.
+    #[error("a load needs {0}")]
+    Beacons(&'static str),
+}
+
+/// What the measured answers of an exchange held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ExchangeOutcomes {
+    /// Answered 200 with at least one bid.
+    pub ok_bid: u64,
+    /// Answered 204.
+    pub no_bid: u64,
+    /// Answered 200 with a reason in place of a bid.
+    pub nbr: u64,
+    /// Refused with 4xx.
+    pub client_errors: u64,
+    /// Refused with 5xx.
+    pub server_errors: u64,
+    /// Bids in all answers.
+    pub bids: u64,
+    /// Sum of their prices, micros CPM, whatever the currency.
+    pub price_micros: u64,
+    /// Beacons in answers that were called.
+    pub beacons: u64,
+    /// Of those, the ones not answered with success in time.
+    pub beacons_failed: u64,
+}
+
+impl ExchangeLoad {
+    /// Requests of `traffic` to `target`, which is `http://host:port/path`. `beacons` are called
+    /// on the connection of their answer, before its next request.
+    ///
+    /// # Errors
+    ///
+    /// If the target is no such URL, its name does not resolve, or the beacons make no sense.
+    pub fn new(
+        target: &str,
+        traffic: Traffic,
+        beacons: Option<Beacons>,
+    ) -> Result<Self, ExchangeLoadError> {
+        if let Some(problem) = beacons.as_ref().and_then(Beacons::problem) {
+            return Err(ExchangeLoadError::Beacons(problem));
+        }
+        let endpoint = resolve(target).map_err(|problem| {
+            let target = target.to_owned();
+            ExchangeLoadError::Target { target, problem }
+        })?;
+        let outcomes = RefCell::default();
+        Ok(Self { endpoint, traffic: RefCell::new(traffic), beacons, outcomes })
+    }
+}
+
+fn resolve(target: &str) -> Result<Endpoint, String> {
+    let url: Uri =
+        target.parse().map_err(|error: hyper::http::uri::InvalidUri| error.to_string())?;
+    if url.scheme_str() != Some("http") {
+        return Err("only http is supported".to_owned());
+    }
+    let authority = url.authority().ok_or("the host is missing")?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let port = authority.port_u16().unwrap_or(80);
+    let mut addresses = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
+    let address = addresses.next().ok_or("the host has no address")?;
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let path = path.parse().map_err(|_| "the path is not valid".to_owned())?;
+    Ok(Endpoint { address, host: authority.to_string(), path })
+}
+
+impl Workload for ExchangeLoad {
+    type Connection = HttpConnection;
+    type Request = (RequestId, Bytes);
+    type Answer = ExchangeAnswer;
+    type Outcomes = ExchangeOutcomes;
+
+    fn request(&self) -> (RequestId, Bytes) {
+        let mut body = Vec::new();
+        let id = self.traffic.borrow_mut().next(&mut body);
+        (id, Bytes::from(body))
+    }
+
+    fn request_bytes((_, body): &(RequestId, Bytes)) -> u64 {
+        body.len() as u64
+    }
+
+    async fn open(&self, connection: &mut HttpConnection) -> Result<(), CallFailure> {
+        connection.open(&self.endpoint).await
+    }
+
+    async fn call(
+        &self,
+        connection: &mut HttpConnection,
+        (id, body): (RequestId, Bytes),
+    ) -> Result<ExchangeAnswer, CallFailure> {
+        let (status, body) = connection.post(&self.endpoint, body).await?;
+        let kind = judge(status, &body, id.as_str());
+        Ok(ExchangeAnswer { kind, status, body, id })
+    }
+
+    fn count(&self, answer: &ExchangeAnswer) {
+        let mut outcomes = self.outcomes.borrow_mut();
+        match &answer.kind {
+            AnswerKind::Bids { bids, price_micros } => {
+                outcomes.ok_bid += 1;
+                outcomes.bids += bids;
+                outcomes.price_micros = outcomes.price_micros.saturating_add(*price_micros);
+            }
+            AnswerKind::NoBid => outcomes.no_bid += 1,
+            AnswerKind::Nbr => outcomes.nbr += 1,
+            AnswerKind::ClientError => outcomes.client_errors += 1,
+            AnswerKind::ServerError => outcomes.server_errors += 1,
+            AnswerKind::Invalid(_) => (),
+        }
+    }
+
+    async fn follow_up(
+        &self,
+        connection: &mut HttpConnection,
+        answer: ExchangeAnswer,
+        options: FollowUp,
+    ) {
+        let (AnswerKind::Bids { .. }, Some(beacons)) = (&answer.kind, &self.beacons) else {
+            return;
+        };
+        for path in beacons.due(answer.id.as_str(), &answer.body) {
+            let called = connection.get(&self.endpoint, &path);
+            let called = tokio::time::timeout(options.timeout, called).await;
+            let is_taken = matches!(&called, Ok(Ok((status, _))) if status.is_success());
+            if called.is_err() {
+                *connection = HttpConnection::default();
+            }
+            if options.is_measured {
+                let mut outcomes = self.outcomes.borrow_mut();
+                outcomes.beacons += 1;
+                outcomes.beacons_failed += u64::from(!is_taken);
+            }
+        }
+    }
+
+    fn outcomes(&self) -> ExchangeOutcomes {
+        self.outcomes.borrow().clone()
+    }
+}
+
+impl fmt::Display for Report<ExchangeOutcomes> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outcomes = &self.counts.outcomes;
+        self.write_load(f)?;
+        let cpm = outcomes.price_micros / outcomes.bids.max(1);
+        let average = format_args!("{}.{:06} CPM", cpm / 1_000_000, cpm % 1_000_000);
+        let with_bids = format_args!("{} ({} bids, {average})", outcomes.ok_bid, outcomes.bids);
+        row(f, "  with bids", with_bids)?;
+        row(f, "  no bid", format_args!("{} (204), {} (nbr)", outcomes.no_bid, outcomes.nbr))?;
+        self.write_in_time(f)?;
+        let (client, server) = (outcomes.client_errors, outcomes.server_errors);
+        row(f, "refused", format_args!("{client} 4xx, {server} 5xx"))?;
+        self.write_failures(f)?;
+        if outcomes.beacons > 0 {
+            let (called, failed) = (outcomes.beacons, outcomes.beacons_failed);
+            row(f, "beacons", format_args!("{called} called, {failed} failed"))?;
+        }
+        self.write_latency(f)
+    }
+}

@@ -1,0 +1,130 @@
+//! How a load is made and measured, and when options make no sense.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// How load is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Calls leave at a constant rate, whatever the target does.
+    Open {
+        /// Calls per second, at least 1.
+        rate_per_s: u32,
+    },
+    /// A new call leaves when an earlier one has ended.
+    Closed {
+        /// Connections, each with one call at a time; at least 1.
+        in_flight: usize,
+    },
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { rate_per_s } => write!(f, "open loop, {rate_per_s}/s"),
+            Self::Closed { in_flight } => write!(f, "closed loop, {in_flight} in flight"),
+        }
+    }
+}
+
+/// When a run ends, its warm-up not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// After this long.
+    For(Duration),
+    /// After this many calls.
+    Count(u64),
+}
+
+/// Connections of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connections {
+    /// Opened when a call is due and no open one is free; the most recently used goes first.
+    AsNeeded {
+        /// Most at once, at least 1.
+        max: usize,
+    },
+    /// This many, at least 1, opened before the first call and used in turn.
+    Fixed(usize),
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// How load is made.
+    pub mode: Mode,
+    /// Load of the same kind beforehand, not measured.
+    pub warm_up: Duration,
+    /// When the run ends.
+    pub length: Length,
+    /// How long an answer may take from the moment its call is sent; also how long a call of an
+    /// open loop may wait for a free connection.
+    pub timeout: Duration,
+    /// Deadline for the target: answers after it are counted and measured.
+    pub tmax: Option<Duration>,
+    /// Connections of an open loop; a closed loop has one for each call in flight.
+    pub connections: Connections,
+    /// Core for the generating thread. None leaves it to the scheduler.
+    pub core: Option<usize>,
+}
+
+impl Default for LoadOptions {
+    /// Ten seconds of closed loop with 32 calls in flight, after one second of warm-up.
+    fn default() -> Self {
+        Self {
+            mode: Mode::Closed { in_flight: 32 },
+            warm_up: Duration::from_secs(1),
+            length: Length::For(Duration::from_secs(10)),
+            timeout: Duration::from_secs(2),
+            tmax: None,
+            connections: Connections::AsNeeded { max: 1024 },
+            core: None,
+        }
+    }
+}
+
+/// Why there was no run. A target that fails during it is not an error but counted.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The options make no sense.
+    #[error("a load needs {0}")]
+    Options(&'static str),
+    /// The thread cannot be placed on its core.
+    #[error("cannot run on core {core}: {source}")]
+    Core {
+        /// The core asked for.
+        core: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system refused a thread, a timer or a poll.
+    #[error("cannot generate load: {0}")]
+    System(#[from] io::Error),
+}
+
+impl LoadOptions {
+    pub(super) fn check(&self) -> Result<(), LoadError> {
+        let problem = match self.mode {
+            Mode::Open { rate_per_s: 0 } => "at least one request per second",
+            Mode::Closed { in_flight: 0 } => "at least one request in flight",
+            Mode::Open { .. }
+                if matches!(
+                    self.connections,
+                    Connections::AsNeeded { max: 0 } | Connections::Fixed(0)
+                ) =>
+            {
+                "at least one connection"
+            }
+            _ if self.timeout.is_zero() => "a timeout above zero",
+            _ if matches!(self.length, Length::For(Duration::ZERO) | Length::Count(0)) => {
+                "a length above zero"
+            }
+            _ => return Ok(()),
+        };
+        Err(LoadError::Options(problem))
+    }
+}
