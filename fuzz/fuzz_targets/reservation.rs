@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pacer_core::token::TokenKey;
+use pacer_core::shard::token::TokenKey;
 
 fuzz_target!(|data: &[u8]| {
     let key = TokenKey::new(std::array::from_fn(|at| at as u8));

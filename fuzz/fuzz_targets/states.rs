@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pacer_core::calendar::{Calendar, Hour};
+use pacer_core::calendar::{Calendar, Hour, Period};
 use pacer_core::ledger::{
     AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, ZoneId,
 };
-use pacer_core::messages::{Period, Seen, Slot};
+use pacer_core::messages::{Seen, Slot};
 use pacer_core::pacing::{
     Books, Expected, Funds, KEPT_BYTES_MAX, Kept, Pacer, PacerOptions, Pacing, Purse,
 };

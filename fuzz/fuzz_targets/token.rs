@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use exchange_core::{Claims, KeyRing, NoticeKind, Reservation, TOKEN_BYTES_MAX, TokenError};
 use libfuzzer_sys::fuzz_target;
-use pacer_core::token::TokenText;
+use pacer_core::shard::token::TokenText;
 use units::{Cpm, Currency, Nanos};
 
 static KEYS: LazyLock<KeyRing> =

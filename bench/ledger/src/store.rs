@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use pacer_core::messages::{Epoch, Period, Slot};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Slot};
 use pacer_core::store::{Answer, Batch, Ended, Lease, LeaseKey, LeaseStore as _, Outcome, Writer};
 use pacer_serve::{Options, Store};
 use units::Nanos;

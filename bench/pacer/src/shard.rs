@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use pacer_core::messages::{Epoch, Gate, Grant, Period, Slot};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Gate, Grant, Slot};
+use pacer_core::shard::token::{Origin, Token, TtlClass};
 use pacer_core::shard::{Moment, Options};
 use pacer_core::strategy::{Settings, State, decide};
-use pacer_core::token::{Origin, Token, TtlClass};
 use units::{Cpm, Nanos, Tick};
 
 use crate::Keeper;

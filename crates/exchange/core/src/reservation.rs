@@ -3,7 +3,7 @@
 //! Whether its token is one, and what it is worth, is not known here: it came from the shard that
 //! made it, and goes back there.
 
-use pacer_core::token::{TOKEN_BYTES, TokenText};
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::Currency;
 
 const CURRENCY_BYTES: usize = 3;

@@ -17,9 +17,9 @@ use pacer_core::calendar::QUARTER_MS;
 use pacer_core::funnel::{FunnelStep, Shortfall};
 use pacer_core::messages::{FromShard, Receipt, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
+use pacer_core::shard::token::{Token, TokenKey, TokenText, TtlClass};
 use pacer_core::shard::{Counts, Denial, Moment, Options, OptionsError, Shard};
 use pacer_core::strategy::{DrawKey, Pace, decide};
-use pacer_core::token::{Token, TokenKey, TokenText, TtlClass};
 use tracing::{error, warn};
 use units::{Cpm, Multiplier, Nanos, Tick};
 

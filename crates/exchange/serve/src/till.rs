@@ -10,7 +10,7 @@ use exchange_core::{
 };
 use pacer_core::funnel::FunnelStep;
 use pacer_core::refusal::Refusal;
-use pacer_core::token::Token;
+use pacer_core::shard::token::Token;
 use units::{Cpm, Currency};
 
 use crate::campaigns::{Payer, Payers};

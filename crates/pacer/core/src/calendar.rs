@@ -3,8 +3,6 @@
 //! Owns which hour an instant belongs to, and which day and hour of the week that is. Knows no zone,
 //! no rule of daylight saving and no clock: whoever does makes the table.
 
-use crate::messages::Period;
-
 /// Length of the quarter of an hour in which [`Period`]s are numbered.
 pub const QUARTER_MS: u64 = 15 * 60 * 1000;
 
@@ -16,6 +14,18 @@ const QUARTERS_MAX: u64 = 4;
 
 /// Midnights from the beginning of a week to that of 1970, a Thursday.
 const EPOCH_WEEKDAY: u64 = 3;
+
+/// An hour of an account's calendar: the quarter of an hour, counted from 1970, in which it begins.
+/// Hours of every zone begin with one; the hour that a change of clocks repeats is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period(pub u32);
+
+impl Period {
+    /// When it begins, in milliseconds since 1970.
+    pub fn start_unix_ms(self) -> u64 {
+        u64::from(self.0) * QUARTER_MS
+    }
+}
 
 /// One hour as clocks on the wall show it: until they show another, or the same once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

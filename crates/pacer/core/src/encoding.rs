@@ -2,6 +2,8 @@
 //!
 //! Owns how a figure is written. What the figures are is said by whoever writes them.
 
+pub(crate) mod leb128;
+
 use std::ops::RangeInclusive;
 
 /// Why bytes are not what was written. Order is precedence.

@@ -41,8 +41,8 @@ use std::time::Duration;
 
 use units::{Currency, Nanos, Tick};
 
-use crate::calendar::{Calendar, Hour};
-use crate::messages::{Epoch, Gate, Grant, Period, Receipt, Report, Slot, Want};
+use crate::calendar::{Calendar, Hour, Period};
+use crate::messages::{Epoch, Gate, Grant, Receipt, Report, Slot, Want};
 use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Fold, Lease, LeaseKey, Stray};
 use account::Account;
 use book::{Dead, late_of, left_of};

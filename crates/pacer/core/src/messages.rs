@@ -6,7 +6,7 @@
 
 use units::{Nanos, Tick};
 
-use crate::calendar::QUARTER_MS;
+use crate::calendar::Period;
 use crate::refusal::Refusal;
 use crate::strategy::Pace;
 
@@ -18,18 +18,6 @@ pub struct Slot(pub u32);
 /// A number as an index.
 pub(crate) fn index(number: u32) -> usize {
     usize::try_from(number).expect("addresses have 32 bits at least")
-}
-
-/// An hour of an account's calendar: the quarter of an hour, counted from 1970, in which it begins.
-/// Hours of every zone begin with one; the hour that a change of clocks repeats is another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Period(pub u32);
-
-impl Period {
-    /// When it begins, in milliseconds since 1970.
-    pub fn start_unix_ms(self) -> u64 {
-        u64::from(self.0) * QUARTER_MS
-    }
 }
 
 /// A start of the ledger's process: grows with every one.

@@ -16,7 +16,7 @@
 //! [`Shard::claim`] keeps a token for its caller, who writes, and then settles, or gives up.
 //!
 //! **No record of each reservation is kept.** What must be known comes back with its token
-//! ([`crate::token`]); here are two bits for each and one sum for each campaign, period and bucket of
+//! ([`token`]); here are two bits for each and one sum for each campaign, period and bucket of
 //! time. Bits are kept for a late window after the expiry, so that a late win is told from one that is
 //! repeated; after it a token is refused as too old, and the durable log must know.
 //!
@@ -34,6 +34,7 @@ mod options;
 mod outcome;
 #[cfg(test)]
 mod tests;
+pub mod token;
 
 use units::{Nanos, Tick};
 
@@ -42,7 +43,7 @@ use self::bug::{Bug, planted};
 use self::lane::Lane;
 use self::outcome::Standing;
 use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want, index};
-use crate::token::{Origin, Token, TtlClass};
+use token::{Origin, Token, TtlClass};
 
 pub use self::book::Holding;
 pub use self::options::{BUCKETS_MAX, Options, OptionsError, TTLS_MAX};

@@ -35,7 +35,8 @@ use std::fmt;
 
 use units::Nanos;
 
-use crate::messages::{Epoch, Period, Slot};
+use crate::calendar::Period;
+use crate::messages::{Epoch, Slot};
 
 #[cfg(any(test, feature = "testing"))]
 pub use bug::Bug;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pacer_core::shard::token::Origin;
 use pacer_core::shard::{Options, TTLS_MAX};
-use pacer_core::token::Origin;
 use runtime::config::{Optional, Required, Secret, Section, ms, secs};
 use runtime::shutdown::Shutdown;
 

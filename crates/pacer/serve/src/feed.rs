@@ -4,8 +4,8 @@
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use pacer_core::ledger::Settlement;
+use pacer_core::shard::token::Token;
 use pacer_core::store::LeaseKey;
-use pacer_core::token::Token;
 use units::{Currency, Nanos};
 
 use crate::shared::{Shared, Waker};

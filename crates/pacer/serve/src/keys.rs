@@ -9,8 +9,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pacer_core::shard::token::{Token, TokenError, TokenKey};
 use pacer_core::strategy::DrawKey;
-use pacer_core::token::{Token, TokenError, TokenKey};
 use tracing::warn;
 
 use crate::engine::FILE_NAME;

@@ -7,8 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pacer_core::messages::{FromShard, Period, Slot, ToShard};
-use pacer_core::token::Origin;
+use pacer_core::calendar::Period;
+use pacer_core::messages::{FromShard, Slot, ToShard};
+use pacer_core::shard::token::Origin;
 
 /// Messages that a ring holds, either way.
 pub(crate) const LINE_MESSAGES_MAX: usize = 4_096;

@@ -6,20 +6,19 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pacer_core::ledger::{Ledger, Now, Settings};
 use pacer_core::messages::Epoch;
 use pacer_core::pacing::{Kept, Pacer, PacerOptions};
+use pacer_core::shard::token::Origin;
 use pacer_core::store::{
     Answer, Begun, Cause, Definition, DefinitionKey, Denied, Found, Kind, Lease, LeaseKey,
     LeaseStore as _, Life, Query, Spent, SumKey, Writer,
 };
-use pacer_core::token::Origin;
 use runtime::shutdown::Shutdown;
 use tracing::warn;
 use units::Tick;

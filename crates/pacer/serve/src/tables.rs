@@ -5,7 +5,8 @@
 
 use std::ops::Bound;
 
-use pacer_core::messages::{Epoch, Period, Slot};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Slot};
 use pacer_core::store::{
     AUDIT_MOST, AuditEntry, AuditKey, Batch, Begun, Change, Definition, DefinitionKey, Denied,
     Fold, Found, Kind, Lease, LeaseKey, Life, Put, Query, Spent, StoreRequest, SumKey, Writer,

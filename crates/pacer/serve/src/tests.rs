@@ -7,9 +7,11 @@ mod faults;
 mod folds;
 mod thread;
 
-use pacer_core::messages::{Epoch, Period, Slot};
-use pacer_core::store::StoreRequest;
-use pacer_core::store::{Answer, Batch, Ended, Found, Lease, LeaseKey, Outcome, Query, Writer};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Slot};
+use pacer_core::store::{
+    Answer, Batch, Ended, Found, Lease, LeaseKey, Outcome, Query, StoreRequest, Writer,
+};
 use units::Nanos;
 
 use crate::engine::Engine;

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use pacer_core::calendar::{Calendar, CalendarError, Hour, QUARTER_MS};
+use pacer_core::calendar::{Calendar, CalendarError, Hour, Period, QUARTER_MS};
 use pacer_core::ledger::ZoneId;
-use pacer_core::messages::Period;
 use pacer_core::strategy::{OffsetFrom, Zone};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;

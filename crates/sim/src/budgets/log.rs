@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pacer_core::ledger::Settlement;
-use pacer_core::token::{Origin, Token, TtlClass};
+use pacer_core::shard::token::{Origin, Token, TtlClass};
 
 use crate::Chance;
 

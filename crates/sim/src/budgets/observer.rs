@@ -9,8 +9,9 @@ mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pacer_core::calendar::Period;
 use pacer_core::ledger::{AccountDefinition, CampaignDefinition, Incoming, Limits, Outbox};
-use pacer_core::messages::{Gate, Grant, Period, Slot};
+use pacer_core::messages::{Gate, Grant, Slot};
 use pacer_core::shard::Shard;
 use pacer_core::store::{Batch, LeaseKey};
 

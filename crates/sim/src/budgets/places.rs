@@ -1,9 +1,9 @@
 //! Where money counts: which campaign belongs to which account, and to which hour and day a moment
 //! belongs there. By arithmetic of its own, so that it can be held against the cores'.
 
-use pacer_core::calendar::{Hour, QUARTER_MS};
+use pacer_core::calendar::{Hour, Period, QUARTER_MS};
 use pacer_core::ledger::Limits;
-use pacer_core::messages::{Period, Slot};
+use pacer_core::messages::Slot;
 
 use super::zone::Zone;
 

@@ -12,8 +12,8 @@ mod wins;
 use pacer_core::ledger::Settings;
 use pacer_core::messages::Epoch;
 use pacer_core::shard;
+use pacer_core::shard::token::{Origin, TokenKey};
 use pacer_core::store::{Answer, Begun, LeaseStore as _, MemoryStore, Query};
-use pacer_core::token::{Origin, TokenKey};
 
 use self::process::{Birth, Process};
 use self::remains::Remains;

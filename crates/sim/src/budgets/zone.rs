@@ -1,8 +1,7 @@
 //! Time zones as rules written out by hand, for the years that simulations play in. Whoever checks
 //! what the ledger makes of a calendar asks here, not the calendar.
 
-use pacer_core::calendar::{Calendar, Hour, QUARTER_MS};
-use pacer_core::messages::Period;
+use pacer_core::calendar::{Calendar, Hour, Period, QUARTER_MS};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;

@@ -9,9 +9,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pacer_core::calendar::Period;
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
 use pacer_core::ledger::{AccountWhy, HourSpend, Level, Owner, Span, Spend, Why};
-use pacer_core::messages::{Period, Slot};
+use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
 use pacer_core::strategy::{Flight, Pace};

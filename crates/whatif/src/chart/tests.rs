@@ -61,10 +61,8 @@ spend
 
 #[test]
 fn what_was_before_the_first_point_is_not_made_up() {
-    let drawing = of_a_day(
-        &[(43_200_000, 0.5), (86_400_000, 1.0)],
-        &[(43_200_000, 0.25), (64_800_000, 0.5)],
-    );
+    let drawing =
+        of_a_day(&[(43_200_000, 0.5), (86_400_000, 1.0)], &[(43_200_000, 0.25), (64_800_000, 0.5)]);
     let want = "\
 spend
  100 % ┤              ---

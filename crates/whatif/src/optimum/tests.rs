@@ -82,8 +82,7 @@ fn dual_bound(pairs: &[(u64, u64)], budget: u64) -> f64 {
     let ratio = |&(price, value): &(u64, u64)| value as f64 / price as f64;
     let multipliers = pairs.iter().filter(|pair| pair.0 > 0).map(ratio).chain([0.0]);
     let bounds = multipliers.map(|dual| {
-        let leaves =
-            |&(price, value): &(u64, u64)| (value as f64 - dual * price as f64).max(0.0);
+        let leaves = |&(price, value): &(u64, u64)| (value as f64 - dual * price as f64).max(0.0);
         dual * budget as f64 + pairs.iter().map(leaves).sum::<f64>()
     });
     bounds.fold(f64::INFINITY, f64::min)

@@ -1,6 +1,6 @@
 //! What becomes of bills while the office takes them, refuses them, or is gone; the clock is the test's.
 
-use pacer_core::token::{TOKEN_BYTES, TokenText};
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use tokio::sync::mpsc;
 use units::Currency;
 

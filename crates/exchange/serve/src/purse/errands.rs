@@ -4,7 +4,7 @@
 //! It must not know what a reservation is worth.
 
 use exchange_core::Reservation;
-use pacer_core::token::{Origin, Token, TokenKey};
+use pacer_core::shard::token::{Origin, Token, TokenKey};
 use tokio::sync::mpsc;
 
 use super::Line;

@@ -4,9 +4,10 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use pacer_core::messages::{Epoch, Gate, Grant, Period, Report, Want};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Gate, Grant, Report, Want};
 use pacer_core::shard::Rejection;
-use pacer_core::token::Origin;
+use pacer_core::shard::token::Origin;
 use units::Currency;
 
 use super::*;

@@ -9,11 +9,12 @@ use exchange_core::record::{AuctionRecord, GenerationFacts, Replayed, replay};
 use exchange_core::{Fate, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{Bank, Budgets, BudgetsError, Line, Settlements};
-use pacer_core::messages::{Epoch, FromShard, Gate, Grant, Period, Report, Seen, Slot, ToShard};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, FromShard, Gate, Grant, Report, Seen, Slot, ToShard};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::Options;
+use pacer_core::shard::token::{Origin, TokenKey};
 use pacer_core::strategy::DrawKey;
-use pacer_core::token::{Origin, TokenKey};
 use units::{Currency, Nanos, Tick};
 
 use crate::fixtures::{Dsp, Reply, Running, Script, Setup, banner, bids, listener, ok, until};

@@ -1,7 +1,6 @@
 //! Tables written out by hand where clocks change, and every way in which a table is none.
 
-use super::{Calendar, CalendarError, Hour, QUARTER_MS, WEEK_HOURS};
-use crate::messages::Period;
+use super::{Calendar, CalendarError, Hour, Period, QUARTER_MS, WEEK_HOURS};
 
 /// 2026-03-29, the day on which clocks in Berlin go from two to three.
 const SPRING: u32 = 20_541;

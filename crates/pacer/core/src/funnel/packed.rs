@@ -7,7 +7,7 @@
 use units::Nanos;
 
 use super::{FunnelCounts, FunnelStep};
-use crate::leb128::{put, take};
+use crate::encoding::leb128::{put, take};
 
 /// Counts of ten minutes, or of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use super::campaign::{Campaign, Context, Recall, part_of_node, per};
 use super::level::{Levels, day_of};
 use super::tally::UNLIMITED;
 use super::{Outbox, Settings};
-use crate::calendar::Hour;
-use crate::messages::{Period, Slot};
+use crate::calendar::{Hour, Period};
+use crate::messages::Slot;
 
 /// Campaigns by their numbers are looked at in so many parts of a lease period.
 const PARTS: u64 = 1024;

@@ -8,7 +8,8 @@ use units::{Nanos, Tick};
 use super::Settings;
 use super::bug::{Bug, planted};
 use super::tally::Sum;
-use crate::messages::{Epoch, Period, Report};
+use crate::calendar::Period;
+use crate::messages::{Epoch, Report};
 use crate::store::Lease;
 
 /// A shard's part of a lease: what it was granted, and what it last reported. All cumulative.

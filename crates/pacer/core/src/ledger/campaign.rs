@@ -15,8 +15,8 @@ use super::folding::Closed;
 use super::level::{Levels, day_of};
 use super::tally::{Tally, UNLIMITED};
 use super::{Now, Outbox, Settings};
-use crate::calendar::{Calendar, Hour, WEEK_HOURS};
-use crate::messages::{Gate, Grant, Period, Want};
+use crate::calendar::{Calendar, Hour, Period, WEEK_HOURS};
+use crate::messages::{Gate, Grant, Want};
 use crate::refusal::Refusal;
 
 /// So many times patience is doubled at the most: from five seconds to five minutes.

@@ -18,7 +18,8 @@ use super::book::Book;
 use super::bug::{Bug, planted};
 use super::tally::Sum;
 use super::{Ledger, Settings};
-use crate::messages::{Epoch, Period, Slot};
+use crate::calendar::Period;
+use crate::messages::{Epoch, Slot};
 use crate::store::{Ended, Fold, Lease, LeaseKey, Spent, Stray, SumKey};
 
 /// Folds of one batch: at the end of an hour a hundred thousand campaigns are folded in half a minute.

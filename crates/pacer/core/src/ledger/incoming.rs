@@ -16,8 +16,8 @@ use super::folding::Closed;
 use super::level::{day_of, excess};
 use super::tally::Sum;
 use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
-use crate::calendar::{Calendar, Hour};
-use crate::messages::{Epoch, Period, Receipt, Report, Slot, Want, index};
+use crate::calendar::{Calendar, Hour, Period};
+use crate::messages::{Epoch, Receipt, Report, Slot, Want, index};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

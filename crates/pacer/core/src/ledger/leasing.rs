@@ -9,7 +9,8 @@ use super::book::Dead;
 use super::bug::{Bug, planted};
 use super::incoming::key_of;
 use super::{InFlight, Ledger, Outbox, Zone};
-use crate::messages::{Period, Slot, index};
+use crate::calendar::Period;
+use crate::messages::{Slot, index};
 use crate::store::{Batch, Ended, Lease, LeaseKey};
 
 impl Ledger {

@@ -10,8 +10,8 @@ use super::campaign::{Campaign, Context};
 use super::definition::AccountId;
 use super::level::{Level, Levels};
 use super::tally::{HourSum, Sum, Tally};
-use crate::calendar::Hour;
-use crate::messages::{Period, Slot, index};
+use crate::calendar::{Hour, Period};
+use crate::messages::{Slot, index};
 use crate::refusal::Refusal;
 
 /// Why a campaign does not spend, and the figures that make it so.

@@ -2,7 +2,7 @@
 //!
 //! Owns the sums of one campaign or one account. Knows neither leases nor limits of others.
 
-use crate::messages::Period;
+use crate::calendar::Period;
 
 /// No limit, in nanos.
 pub(super) const UNLIMITED: u64 = u64::MAX;

@@ -5,7 +5,7 @@ use units::Nanos;
 
 use super::Pacing;
 use super::plan::{Plan, ReportedFlight};
-use crate::leb128::{put_difference, take_difference};
+use crate::encoding::leb128::{put_difference, take_difference};
 use crate::ledger::Span;
 use crate::strategy::{Flight, Pace, State};
 

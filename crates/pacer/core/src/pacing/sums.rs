@@ -1,7 +1,8 @@
 //! What shards have seen and won of a campaign, merged: whatever comes twice or out of order
 //! changes nothing.
 
-use crate::messages::{Period, Report, Seen};
+use crate::calendar::Period;
+use crate::messages::{Report, Seen};
 use crate::strategy::Observed;
 
 /// Periods of which each shard's wins are kept apart: the present one, the one before and one that

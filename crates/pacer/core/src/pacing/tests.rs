@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use units::{Cpm, Currency, Nanos, Ppm, SplitMix64};
 
 use super::*;
-use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
+use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{
     AccountDefinition, CampaignBudget, Holdback, Incoming, Ledger, Limits, Money, Now, Outbox, Span,
 };
-use crate::messages::{Epoch, Period, Want};
+use crate::messages::{Epoch, Want};
 use crate::refusal::Refusal;
 use crate::store::Ended;
 use crate::strategy::{Observed, SlotDual, Throttle, decide};

@@ -13,7 +13,8 @@ use units::{Nanos, Tick};
 use super::book::{Book, Holding, NONE};
 use super::bug::{Bug, planted};
 use super::outcome::{Settlement, Untaken};
-use crate::messages::{Gate, Grant, Period, Receipt, Report, Slot, Want, index};
+use crate::calendar::Period;
+use crate::messages::{Gate, Grant, Receipt, Report, Slot, Want, index};
 use crate::refusal::Refusal;
 
 /// What is known of a campaign.

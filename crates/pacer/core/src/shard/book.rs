@@ -13,7 +13,8 @@ use units::{Nanos, Tick};
 use super::NEVER;
 use super::bug::{Bug, planted};
 use super::outcome::Settlement;
-use crate::messages::{Grant, Period, Receipt, Report, Slot};
+use crate::calendar::Period;
+use crate::messages::{Grant, Receipt, Report, Slot};
 
 /// No book.
 pub(super) const NONE: u32 = u32::MAX;

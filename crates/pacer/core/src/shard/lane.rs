@@ -15,8 +15,8 @@ use units::Tick;
 
 use super::bug::{Bug, planted};
 use super::outcome::{Rejection, Standing};
+use super::token::Token;
 use crate::messages::index;
-use crate::token::Token;
 
 /// Into how many buckets a time to live is divided.
 pub(super) const PARTS: u32 = 16;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::accounts::Accounts;
 use super::lane::{PARTS, Room};
+use super::token::Origin;
 use crate::messages::index;
-use crate::token::Origin;
 
 /// Most classes of time to live.
 pub const TTLS_MAX: usize = 16;

@@ -4,9 +4,10 @@ use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 use units::Nanos;
 
-use crate::messages::{Period, Slot};
+use super::token::Token;
+use crate::calendar::Period;
+use crate::messages::Slot;
 use crate::refusal::Refusal;
-use crate::token::Token;
 
 /// Why nothing was reserved. Declaration order is precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]

@@ -9,7 +9,8 @@ use std::time::Duration;
 use units::{Nanos, Tick};
 
 use super::*;
-use crate::messages::{Epoch, Period};
+use crate::calendar::Period;
+use crate::messages::Epoch;
 use crate::refusal::Refusal;
 
 const ORIGIN: Origin = Origin { node: 7, epoch: Epoch(3), shard: 2 };

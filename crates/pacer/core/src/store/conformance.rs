@@ -16,7 +16,8 @@ use super::{
     Answer, Batch, Begun, Change, Denied, Ended, Fold, Found, Lease, LeaseKey, LeaseStore, Life,
     Outcome, Query, Sent, Spent, Stray, SumKey, Writer,
 };
-use crate::messages::{Epoch, Period, Slot};
+use crate::calendar::Period;
+use crate::messages::{Epoch, Slot};
 
 /// How often the same is asked of an engine that refuses for a while or does not know.
 const ASKED_MAX: u32 = 200;

@@ -8,7 +8,8 @@ use super::{
     DefinitionKey, Denied, Ended, Faults, Kind, Lease, LeaseKey, LeaseStore, MemoryStore, Outcome,
     Put, Query, Writer,
 };
-use crate::messages::{Epoch, Period, Slot};
+use crate::calendar::Period;
+use crate::messages::{Epoch, Slot};
 
 struct InMemory {
     seed: u64,

@@ -6,11 +6,11 @@ use std::alloc::System;
 use std::sync::Arc;
 
 use faults::process::isolated;
-use pacer_core::calendar::{Calendar, Hour};
+use pacer_core::calendar::{Calendar, Hour, Period};
 use pacer_core::ledger::{
     AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, ZoneId,
 };
-use pacer_core::messages::{Period, Slot};
+use pacer_core::messages::Slot;
 use pacer_core::pacing::{Books, Expected, Funds, Pacer, PacerOptions, Pacing, Purse};
 use pacer_core::strategy::{Settings, Zone};
 use stats_alloc::Region;

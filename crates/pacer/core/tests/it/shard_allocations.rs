@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use faults::process::isolated;
-use pacer_core::messages::{Epoch, Gate, Grant, Period, Slot};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Gate, Grant, Slot};
+use pacer_core::shard::token::{Origin, Token, TokenKey, TokenText, TtlClass};
 use pacer_core::shard::{Claim, Moment, Options, Rejection, Shard};
-use pacer_core::token::{Origin, Token, TokenKey, TokenText, TtlClass};
 use stats_alloc::Region;
 use units::{Nanos, Tick};
 

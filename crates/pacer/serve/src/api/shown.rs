@@ -5,9 +5,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use pacer_core::calendar::QUARTER_MS;
+use pacer_core::calendar::{Period, QUARTER_MS};
 use pacer_core::ledger::{HourSpend, Owner, Span, Spend};
-use pacer_core::messages::Period;
 use pacer_core::pacing::{Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
 use pacer_core::store::{AuditEntry, AuditKey};

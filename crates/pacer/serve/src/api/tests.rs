@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pacer_core::calendar::Hour;
+use pacer_core::calendar::{Hour, Period};
 use pacer_core::funnel::{FunnelCounts, FunnelStep, FunnelWindow, Shortfall};
-use pacer_core::ledger::{AccountWhy, HourSpend, Spend, Why};
-use pacer_core::ledger::{Level, Owner, Span};
-use pacer_core::messages::{Period, Slot};
+use pacer_core::ledger::{AccountWhy, HourSpend, Level, Owner, Span, Spend, Why};
+use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Curve, CurvePoint};
 use pacer_core::refusal::Refusal;
 use pacer_core::strategy::{Flight, Pace, Settings, State, Throttle};

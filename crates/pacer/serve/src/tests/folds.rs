@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use pacer_core::messages::{Epoch, Period, Slot};
-use pacer_core::store::StoreRequest;
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Slot};
 use pacer_core::store::{
-    Answer, Batch, Ended, Fold, Found, Lease, LeaseKey, Life, Query, Spent, SumKey, Writer,
+    Answer, Batch, Ended, Fold, Found, Lease, LeaseKey, Life, Query, Spent, StoreRequest, SumKey,
+    Writer,
 };
 use redb::{Database, ReadableDatabase as _, TableDefinition};
 use units::Nanos;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use faults::Chance;
 use faults::process::{Once, kills};
-use pacer_core::messages::{Epoch, Period, Slot};
+use pacer_core::calendar::Period;
+use pacer_core::messages::{Epoch, Slot};
 use pacer_core::store::{
     Answer, Batch, Ended, Found, Lease, LeaseKey, LeaseStore as _, Query, Writer,
 };

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pacer_core::calendar::Period;
 use pacer_core::ledger::{
     AccountDefinition, CampaignDefinition, Holdback, Incoming, Outbox, Settlement,
 };
-use pacer_core::messages::{Epoch, Grant, Period, Slot};
+use pacer_core::messages::{Epoch, Grant, Slot};
 use pacer_core::store::{Batch, Ended, Fold, Lease, LeaseKey, Spent, Stray, SumKey};
 
 use super::super::clock::Clock;

@@ -2,9 +2,9 @@
 
 use pacer_core::ledger::Settlement;
 use pacer_core::messages::Epoch;
+use pacer_core::shard::token::Token;
 use pacer_core::shard::{self, Rejection};
 use pacer_core::store::LeaseKey;
-use pacer_core::token::Token;
 use units::Nanos;
 
 use super::super::clock::Clock;
@@ -270,6 +270,6 @@ fn is_claimed(state: State) -> bool {
 
 /// Before all others.
 fn first() -> TokenId {
-    let origin = pacer_core::token::Origin { node: 0, epoch: Epoch(0), shard: 0 };
-    (origin, (pacer_core::token::TtlClass(0), 0, 0))
+    let origin = Origin { node: 0, epoch: Epoch(0), shard: 0 };
+    (origin, (TtlClass(0), 0, 0))
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pacer_core::ledger::{Incoming, Ledger, Now, Outbox, Settings};
 use pacer_core::messages::{Gate, Grant, Receipt, Report, Want};
+use pacer_core::shard::token::Token;
 use pacer_core::shard::{self, Claim, Shard};
 use pacer_core::store::{Batch, Writer};
-use pacer_core::token::Token;
 
 use super::super::exchange::Act;
 use super::super::log::TokenId;

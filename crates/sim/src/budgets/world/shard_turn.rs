@@ -1,7 +1,7 @@
 //! A shard's turn: it takes what has come, bids, and tells what has changed.
 
 use pacer_core::messages::Slot;
-use pacer_core::token::TtlClass;
+use pacer_core::shard::token::TtlClass;
 use units::Nanos;
 
 use super::super::bug::Wiring;

@@ -2,8 +2,8 @@
 
 use pacer_core::ledger::Settlement;
 use pacer_core::shard::Rejection;
+use pacer_core::shard::token::Token;
 use pacer_core::store::LeaseKey;
-use pacer_core::token::Token;
 use units::Nanos;
 
 use super::super::bug::Wiring;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pacer_core::token::{TOKEN_BYTES, TokenText};
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::{Currency, Tick};
 
 use crate::delivery::*;

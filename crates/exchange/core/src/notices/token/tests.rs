@@ -1,6 +1,6 @@
 //! Tokens open to what was sealed, and to nothing else.
 
-use pacer_core::token::{TOKEN_BYTES, TokenText};
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use proptest::prelude::*;
 
 use super::*;

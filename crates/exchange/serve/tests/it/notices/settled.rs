@@ -7,7 +7,7 @@ use eventlog::lane::LaneKind;
 use eventlog::{Item, Reader};
 use exchange_core::delivery::JournalRecord;
 use exchange_core::{Claims, KeyRing, NoticeKind, Reservation};
-use pacer_core::token::{TOKEN_BYTES, TokenText};
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::{Cpm, Currency, Nanos};
 
 use super::{Desk, dsp};

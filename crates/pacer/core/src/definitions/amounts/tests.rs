@@ -35,10 +35,7 @@ fn holdbacks() {
     check("1%", Ok(Holdback::Share(Ppm::new(10_000).unwrap())));
     check("100%", Ok(Holdback::Share(Ppm::ONE)));
     check("0.0001%", Ok(Holdback::Share(Ppm::new(1).unwrap())));
-    check(
-        "2.50",
-        Ok(Holdback::Amount(Money { amount: Nanos::new(2_500_000_000), currency: EUR })),
-    );
+    check("2.50", Ok(Holdback::Amount(Money { amount: Nanos::new(2_500_000_000), currency: EUR })));
     for text in ["101%", "-1%", "0.00001%", "%", "a%"] {
         check(text, Err(remedy));
     }

@@ -6,15 +6,15 @@ use units::{Nanos, Tick};
 
 use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::tests::{berlin_autumn, berlin_spring, lord_howe_spring, steady};
-use crate::calendar::{Calendar, QUARTER_MS};
+use crate::calendar::{Calendar, Period, QUARTER_MS};
 use crate::ledger::{
     AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Incoming, Limits, Notice,
     Settings, ZoneId,
 };
-use crate::messages::{Epoch, Grant, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Grant, Report, Slot, Want};
+use crate::shard::token::{Origin, TtlClass};
 use crate::shard::{Moment, Options, Shard};
 use crate::store::{Ended, Lease, LeaseKey};
-use crate::token::{Origin, TtlClass};
 
 pub const PRICE: Nanos = Nanos::new(10);
 

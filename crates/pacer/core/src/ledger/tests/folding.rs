@@ -7,13 +7,13 @@ use std::time::Duration;
 use units::{Currency, Nanos, Tick};
 
 use super::refusals::{DAY, SECOND, account, campaign, usd};
-use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
+use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{
     AccountDefinition, Bug, CampaignBudget, CampaignDefinition, Incoming, Ledger, Limits, Notice,
     Now, Outbox, Settings, Settlement, ZoneId, plant,
 };
-use crate::messages::{Epoch, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Report, Slot, Want};
 use crate::store::{
     Answer, Ended, Faults, Fold, Found, Lease, LeaseKey, LeaseStore, MemoryStore, Query, Spent,
     SumKey, Writer,

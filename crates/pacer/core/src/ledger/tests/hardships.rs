@@ -4,13 +4,13 @@
 use units::{Currency, Nanos, Tick};
 
 use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
-use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
+use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{
     AccountDefinition, CampaignBudget, CampaignDefinition, Incoming, Ledger, Limits, Now, Outbox,
     Settings, Settlement, ZoneId,
 };
-use crate::messages::{Epoch, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Report, Slot, Want};
 use crate::refusal::Refusal;
 use crate::store::{Ended, Lease, LeaseKey, Spent, Stray, SumKey};
 

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use units::Nanos;
 
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
+use crate::calendar::Period;
 use crate::ledger::{
     AccountDefinition, CampaignBudget, CampaignDefinition, Incoming, Limits, Settings,
 };
-use crate::messages::{Epoch, Period};
+use crate::messages::Epoch;
 use crate::store::{Ended, Lease, LeaseKey, Life, Writer};
 
 const HORIZON_S: u64 = 900;

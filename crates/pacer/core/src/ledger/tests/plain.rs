@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use units::Nanos;
 
-use crate::messages::{Gate, Grant, Period, Report, Slot, Want};
+use crate::calendar::Period;
+use crate::messages::{Gate, Grant, Report, Slot, Want};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {

@@ -2,14 +2,14 @@
 
 use units::{Currency, Nanos, Ppm, Tick};
 
-use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
+use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{
     AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
     Holdback, Incoming, Ledger, Limits, Money, Notice, Now, Outbox, SLOTS_MAX, Settings,
     Settlement, Taken, ZoneId,
 };
-use crate::messages::{Epoch, Gate, Grant, Period, Report, Slot, Want};
+use crate::messages::{Epoch, Gate, Grant, Report, Slot, Want};
 use crate::refusal::Refusal;
 use crate::store::{Ended, Lease, LeaseKey, Life, Stray, Writer};
 

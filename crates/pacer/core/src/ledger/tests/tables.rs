@@ -6,12 +6,12 @@ use units::{Currency, Nanos, Ppm};
 use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use super::simulation::{Chances, simulate};
 use crate::calendar::tests::{berlin_autumn, berlin_spring};
-use crate::calendar::{Calendar, QUARTER_MS};
+use crate::calendar::{Calendar, Period, QUARTER_MS};
 use crate::ledger::{
     AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming, Limits,
     Money, Notice, Settings, Settlement, Span, Taken, ZoneId,
 };
-use crate::messages::{Epoch, Period, Report, Slot};
+use crate::messages::{Epoch, Report, Slot};
 use crate::refusal::Refusal;
 use crate::store::{Ended, Lease, LeaseKey};
 

@@ -11,7 +11,8 @@ use super::{
     Batch, Bench, Case, Checked, Denied, Epoch, Fold, Found, Lease, LeaseKey, Query, Spent, Stray,
     Subject, SumKey, Writer, batch, key, lease, same,
 };
-use crate::messages::{Period, Slot};
+use crate::calendar::Period;
+use crate::messages::Slot;
 
 const DAY: u32 = 20_600;
 

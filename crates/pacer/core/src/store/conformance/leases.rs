@@ -6,7 +6,8 @@ use super::{
     Answer, Batch, Bench, Case, Checked, Denied, Ended, Epoch, Found, Lease, LeaseKey, LeaseStore,
     Outcome, Query, Subject, Writer, batch, before, key, lease, may_pass, same,
 };
-use crate::messages::{Period, Slot};
+use crate::calendar::Period;
+use crate::messages::Slot;
 
 pub(super) fn cases<S: Subject>() -> [Case<S>; 13] {
     [

@@ -11,9 +11,9 @@ use pacer_core::ledger::{
     Money, Why,
 };
 use pacer_core::messages::{FromShard, Seen, Slot, ToShard};
+use pacer_core::shard::token::{Token, TtlClass};
 use pacer_core::shard::{Denial, Moment, Options, Shard};
 use pacer_core::strategy::Pace;
-use pacer_core::token::{Token, TtlClass};
 use runtime::shutdown::Shutdown;
 use units::{Currency, Nanos};
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use faults::Chance;
 use faults::process::{Once, kills};
 use pacer_core::refusal::Refusal;
-use pacer_core::token::Token;
+use pacer_core::shard::token::Token;
 
 use super::fake::{Till, usd};
 use crate::Keyring;

@@ -1,6 +1,6 @@
 //! What is reserved rides in the beacons that bill it or release it, and it is told which does.
 
-use pacer_core::token::{TOKEN_BYTES, TokenText};
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::Currency;
 
 use super::*;

@@ -14,7 +14,7 @@ use http_kit::dns::{Resolve, Resolved};
 use http_kit::tls::client_config;
 use pacer_core::messages::FromShard;
 use pacer_core::shard::Rejection;
-use pacer_core::token::{TOKEN_BYTES, TokenText};
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
 use units::{Currency, Nanos};
 
 use super::*;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{OFFSETS, Reservation, Totals, World, merge, settings};
-use crate::calendar::QUARTER_MS;
+use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{Holdback, Limits};
-use crate::messages::{Epoch, Period, Slot};
+use crate::messages::{Epoch, Slot};
 use crate::store::{Batch, Lease, LeaseKey};
 
 impl World {

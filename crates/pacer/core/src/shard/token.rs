@@ -26,7 +26,8 @@ use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 use units::Nanos;
 
-use crate::messages::{Epoch, Period, Slot};
+use crate::calendar::Period;
+use crate::messages::{Epoch, Slot};
 use crate::shard::bug::{Bug, planted};
 
 /// The layout above.
