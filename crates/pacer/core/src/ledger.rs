@@ -21,222 +21,50 @@
 //! deadline has come.
 
 mod account;
-mod ahead;
-mod book;
 mod bug;
 mod campaign;
-mod closing;
-mod definition;
 mod folding;
 mod incoming;
 mod leasing;
-mod level;
+mod limits;
 mod lives;
+mod settings;
 mod standing;
-mod tally;
+mod step;
 mod timers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use units::{Currency, Nanos, Tick};
+use units::{Nanos, Tick};
 
 use crate::calendar::{Calendar, Hour, Period};
-use crate::messages::{Epoch, Gate, Grant, Receipt, Report, Slot, Want};
-use crate::store::{BATCH_LEASES_MAX, Batch, Ended, Fold, Lease, LeaseKey, Stray};
+use crate::messages::{Epoch, Slot};
+use crate::store::{Fold, Lease, LeaseKey, Life, Spent, Stray, SumKey, Writer};
 use account::Account;
-use book::{Dead, late_of, left_of};
 #[cfg(not(any(test, feature = "testing")))]
 use bug::Bug;
 use bug::planted;
 use campaign::Campaign;
+use campaign::book::{Dead, late_of, left_of};
 use folding::Folding;
 use lives::Lives;
 use timers::Timers;
 
 #[cfg(any(test, feature = "testing"))]
 pub use bug::{Bug, plant};
-pub use definition::{
+pub use limits::definition::{
     AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
-    Holdback, Limits, Money, SLOTS_MAX, ZoneId,
+    Holdback, Limits, Money, SLOTS_MAX, Span, ZoneId,
 };
-pub use level::{Level, Owner, Span};
+pub use limits::level::{Level, Owner};
+pub use settings::Settings;
 pub use standing::{AccountWhy, HourSpend, Spend, Why};
+pub use step::{Incoming, Notice, Now, Outbox, Settlement, Taken};
 
 /// By how much the clock on the wall is believed to have been put back at a start. Where leases are
 /// further ahead it was wrong then: who followed it would grant nothing until that time comes.
 const AHEAD_MS_MAX: u64 = 2 * 60 * 60 * 1000;
-
-/// How a ledger works.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Whose leases it makes.
-    pub node: u32,
-    /// Which start of the process this is; larger than any before.
-    pub epoch: Epoch,
-    /// Shards are numbered from 0; at least one.
-    pub shards: u16,
-    /// Nodes that share the budgets: no lease takes more than a quarter of a node's part of what
-    /// remains. At least one.
-    pub nodes: u16,
-    /// The least time between two batches.
-    pub lease_period: Duration,
-    /// For how long a lease lasts at the observed rate.
-    pub lease_span: Duration,
-    /// How long before an hour ends the next one's rights are leased and granted, up to a lease period
-    /// more: see [`Settings::ahead_of`]. With none each hour begins without rights.
-    pub ahead: Duration,
-    /// For how long a slice lasts at the observed rate.
-    pub slice_span: Duration,
-    /// The longest that a token lives (a shard's longest time to live and a sixteenth), and beside it
-    /// what a win takes to come here by the log: what comes later may have been leased again.
-    pub horizon: Duration,
-    /// How long after that a shard still tells a late win from a repeated one.
-    pub late_window: Duration,
-    /// Whether settlements say which wins came late. An exchange that writes its record before it asks
-    /// the shard does not know: then all of a win is told as settled.
-    pub is_late_told: bool,
-    /// How long after its end an hour keeps its row in the store, once nothing can change it: for whoever
-    /// looks at hours, and at least as long as a clock may be put back at a start.
-    pub hours_kept: Duration,
-    /// For how long rights may lie at a shard that makes no use of them, where others need them.
-    pub patience: Duration,
-    /// Campaigns whose time has come that one step looks at; the next ones look at the rest.
-    pub wakes_max: usize,
-    /// The most leases of a batch; the next one says the rest.
-    pub leases_max: usize,
-}
-
-impl Settings {
-    /// Leases by the second, two seconds' worth; slices of a tenth of a second.
-    pub fn new(node: u32, epoch: Epoch, shards: u16) -> Self {
-        let lease_period = Duration::from_secs(1);
-        Self {
-            node,
-            epoch,
-            shards,
-            nodes: 1,
-            lease_period,
-            lease_span: Duration::from_secs(2),
-            ahead: Self::ahead_of(lease_period),
-            slice_span: Duration::from_millis(100),
-            horizon: Duration::from_secs(15 * 60),
-            late_window: Duration::from_secs(60 * 60),
-            is_late_told: true,
-            hours_kept: Duration::from_secs(24 * 60 * 60),
-            patience: Duration::from_secs(5),
-            wakes_max: 4096,
-            leases_max: BATCH_LEASES_MAX,
-        }
-    }
-}
-
-/// The time by both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// By the clock that never goes back.
-    pub tick: Tick,
-    /// By the clock on the wall, in milliseconds since 1970, UTC. Where it goes back the ledger stays
-    /// at the latest that it has seen: a period that is over is never opened again.
-    pub unix_ms: u64,
-}
-
-/// A record of the durable log that settles. Of any epoch; in the log's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settlement {
-    /// The record's number. What is not larger than the last was applied before.
-    pub seq: u64,
-    /// What the reservation's token says.
-    pub key: LeaseKey,
-    /// Out of the lease. What the lease has no room for any more is late.
-    pub settled: Nanos,
-    /// After the reservation had expired: see [`Settings::is_late_told`].
-    pub late: Nanos,
-    /// Above what was reserved.
-    pub over: Nanos,
-    /// Of all three.
-    pub currency: Currency,
-}
-
-/// What a ledger is told.
-#[derive(Clone, Debug)]
-pub enum Incoming {
-    /// The hours of a zone, from a day before now at the latest. A later table agrees on the hours
-    /// that have begun, or are about to.
-    Calendar(ZoneId, Calendar),
-    /// An account, new or changed.
-    Account(AccountDefinition),
-    /// A campaign, new or changed. It may come before its account. As long as a lease waits for its
-    /// campaign nothing is leased to any: nobody knows of which account it is.
-    Campaign(CampaignDefinition),
-    /// From a shard.
-    Report(u16, Report),
-    /// From a shard.
-    Want(u16, Want),
-    /// From a shard that takes no more: behind all its reports.
-    Receipt(u16, Receipt),
-    /// From a shard: it has ended, and has said all.
-    ShardClosed(u16),
-    /// The process ends: nothing is leased or granted from now on, and what no shard holds goes back.
-    Close,
-    /// From the store: how the batch of this number ended.
-    Ended(u64, Ended),
-    /// From the durable log.
-    Settlement(Settlement),
-    /// From the durable log: up to this record all settlements have been told.
-    Logged(u64),
-    /// From the durable log: all that is in it has been told, what came since the process started
-    /// included, and so has every account and campaign that there is. Nothing is leased before: sums
-    /// would lack something. What comes after the horizon is late.
-    Replayed,
-}
-
-/// What became of a definition or a settlement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// An account holds as defined. By how much a limit of it is exceeded: nothing is granted until
-    /// that has gone down.
-    Account(AccountId, Result<Taken, DefinitionError>),
-    /// A campaign holds as defined.
-    Campaign(Slot, Result<Taken, DefinitionError>),
-    /// A calendar is not taken: it says other hours than the one before.
-    CalendarContradicts(ZoneId),
-    /// A settlement is refused: its currency is not its account's.
-    SettlementMixed(u64),
-}
-
-/// A definition that was taken, or was taken before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Whether it is newer than what was known.
-    pub is_newer: bool,
-    /// The most by which exposure exceeds a limit of it.
-    pub excess: Nanos,
-}
-
-/// What a ledger tells. Who reads it clears it. A shard takes its gates first: what it is granted
-/// while it is recalled it sends back.
-#[derive(Clone, Debug, Default)]
-pub struct Outbox {
-    /// For the store; the next one comes when this one has ended.
-    pub batch: Option<Batch>,
-    /// By shard.
-    pub grants: Vec<(u16, Grant)>,
-    /// By shard.
-    pub gates: Vec<(u16, Gate)>,
-    /// For whoever defines.
-    pub notices: Vec<Notice>,
-}
-
-impl Outbox {
-    /// Empties it.
-    pub fn clear(&mut self) {
-        self.batch = None;
-        self.grants.clear();
-        self.gates.clear();
-        self.notices.clear();
-    }
-}
 
 /// Counts of what should not be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -376,6 +204,29 @@ impl Ledger {
         }
     }
 
+    /// With what the store holds beside leases: all sums, of all nodes. To be told before the first
+    /// step: what is missing would be leased once more.
+    #[must_use]
+    pub fn with_sums(mut self, sums: impl IntoIterator<Item = (SumKey, Spent)>) -> Self {
+        for (SumKey { slot, node, day }, spent) in sums {
+            if let Some(day) = day.filter(|_| node == self.settings.node) {
+                self.folding.has_sum(slot, day);
+            }
+            self.folding.waiting.entry(slot).or_default().push((day, spent));
+        }
+        self
+    }
+
+    /// With how long the epochs lasted that the store knows of, of all nodes. To be told before the first
+    /// step: otherwise what they left is frozen for a whole horizon.
+    #[must_use]
+    pub fn with_lives(mut self, lives: impl IntoIterator<Item = (Writer, Life)>) -> Self {
+        let own = lives.into_iter().filter(|(of, _)| of.node == self.settings.node);
+        let lives: BTreeMap<_, _> = own.map(|(of, life)| (of.epoch, life)).collect();
+        self.lives.know(&lives);
+        self
+    }
+
     /// Takes what has happened, and says what is to be sent.
     ///
     /// # Panics
@@ -405,6 +256,17 @@ impl Ledger {
         let waiting = self.strangers.values().flatten().map(|definition| definition.slot.0 + 1);
         let folded = self.folding.next_slot();
         Slot(waiting.max().unwrap_or(0).max(known).max(leased).max(folded))
+    }
+
+    /// Whether all that it knows is durable: nothing is missing if it ends now.
+    pub fn is_saved(&self) -> bool {
+        self.in_flight.is_none()
+            && self.dirty.is_empty()
+            && self.unsaved.is_empty()
+            && self.orphans_unsaved.is_empty()
+            && self.strays.is_empty()
+            && !self.is_life_due()
+            && self.saved_seq == self.applied_seq
     }
 
     /// The time that it goes by, which never goes back: shards are to be given no other.

@@ -3,8 +3,10 @@
 use units::Tick;
 
 use super::bug::{Bug, planted};
-use super::definition::{AccountDefinition, DefinitionError, Limits, Money};
-use super::tally::Tally;
+use super::limits::definition::{AccountDefinition, DefinitionError, Limits, Money};
+use super::limits::level::{Level, Owner, levels_of};
+use super::limits::tally::Tally;
+use crate::calendar::Hour;
 use crate::messages::Slot;
 
 /// Who pays.
@@ -50,6 +52,12 @@ impl Account {
         let limits = applied(&known.limits, next.limits);
         self.definition = AccountDefinition { limits, ..*next };
         Ok(true)
+    }
+
+    /// Its limits that hold now, in order of precedence.
+    pub(super) fn levels(&self, hour: &Hour) -> [Level; 3] {
+        let AccountDefinition { limits, late_holdback, .. } = &self.definition;
+        levels_of(Owner::Account, limits, *late_holdback, &self.tally, hour)
     }
 }
 

@@ -3,21 +3,25 @@
 //!
 //! Owns slices, recalls and gates. Leasing itself is the ledger's.
 
+mod ahead;
+pub(super) mod book;
+
 use std::time::Duration;
 
 use units::{Currency, Nanos, Tick};
 
 use super::account::{Account, applied};
-use super::book::{Book, left_of};
 use super::bug::{Bug, planted};
-use super::definition::{CampaignBudget, CampaignDefinition, DefinitionError};
 use super::folding::Closed;
-use super::level::{Levels, day_of};
-use super::tally::{Tally, UNLIMITED};
-use super::{Now, Outbox, Settings};
+use super::limits::definition::{CampaignBudget, CampaignDefinition, DefinitionError};
+use super::limits::level::{Levels, Owner, day_of, levels_of};
+use super::limits::tally::{Tally, UNLIMITED};
+use super::settings::Settings;
+use super::step::{Now, Outbox};
 use crate::calendar::{Calendar, Hour, Period, WEEK_HOURS};
 use crate::messages::{Gate, Grant, Want};
 use crate::refusal::Refusal;
+use book::{Book, left_of};
 
 /// So many times patience is doubled at the most: from five seconds to five minutes.
 const DRAINS_MAX: u32 = 6;
@@ -203,6 +207,13 @@ impl Campaign {
         is_out.then_some(Refusal::OutOfDaypart)
     }
 
+    /// All limits that hold now, its own and its account's, in order of precedence.
+    pub(super) fn levels(&self, account: &Account, hour: &Hour) -> Levels {
+        let CampaignBudget { limits, late_holdback, .. } = &self.definition.budget;
+        let own = levels_of(Owner::Campaign, limits, *late_holdback, &self.tally, hour);
+        Levels::new(own, account.levels(hour))
+    }
+
     /// The book of a period, made if there is none.
     pub(super) fn book(&mut self, period: Period, day: u32) -> usize {
         match self.books.iter().position(|book| book.period == period) {
@@ -295,7 +306,7 @@ impl Campaign {
             self.tell(closed, Recall::All, ctx, outbox);
             return Needs::default();
         };
-        let levels = Levels::of(self, account, &hour);
+        let levels = self.levels(account, &hour);
         self.drained_until = self.drained_until.filter(|until| ctx.now.tick < *until);
         if self.home.is_some() && self.is_idle(ctx) && self.idle_at(ctx) <= ctx.now.tick {
             self.drain(ctx);
@@ -503,6 +514,17 @@ impl Campaign {
         }
     }
 
+    /// Gives back what no shard holds, of every period.
+    pub(super) fn return_pools(&mut self, account: &mut Account) {
+        if planted(Bug::KeepAtClose) {
+            return;
+        }
+        for at in 0..self.books.len() {
+            self.books[at].return_pool();
+            self.recount(at, account);
+        }
+    }
+
     /// Gives back what is left of periods that are over, and forgets those that nothing can change.
     fn end_periods(&mut self, account: &mut Account, ctx: &Context) {
         let Some(hour) = ctx.hour else { return };
@@ -528,7 +550,7 @@ impl Campaign {
             let is_closed = book.closes_at <= ctx.now.tick.nanos() || book.is_empty();
             if (is_closed || planted(Bug::CloseEarly)) && book.is_settled() {
                 let book = self.books.swap_remove(at);
-                self.closed.extend(Closed::of(self.definition.slot, &book, ctx.settings));
+                self.closed.extend(book.closed_rows(self.definition.slot, ctx.settings));
             } else {
                 at += 1;
             }
@@ -542,7 +564,7 @@ impl Campaign {
         if !may_spend || self.drained_until.is_some() {
             return;
         }
-        let headroom = Levels::of(self, account, &hour).headroom();
+        let headroom = self.levels(account, &hour).headroom();
         self.look_at_rate(ctx);
         let Some(at) = self.serving(&hour) else { return };
         let book = &self.books[at];
@@ -577,7 +599,7 @@ impl Campaign {
         book.lease.granted = granted.expect("leases fit the books");
         book.is_unsaved = true;
         self.recount(at, account);
-        let levels = Levels::of(self, account, hour);
+        let levels = self.levels(account, hour);
         assert!(!levels.is_exceeded(), "what is leased is within every limit: {:?}", levels.0);
     }
 

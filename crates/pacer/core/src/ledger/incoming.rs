@@ -6,17 +6,18 @@ use std::time::Duration;
 use units::{Nanos, Tick};
 
 use super::account::Account;
-use super::book::{Dead, late_of, left_of};
 use super::bug::{Bug, planted};
+use super::campaign::book::{Dead, late_of, left_of};
 use super::campaign::{Campaign, Context};
-use super::definition::{
+use super::folding::Closed;
+use super::limits::definition::{
     AccountDefinition, CampaignDefinition, DefinitionError, SLOTS_MAX, ZoneId,
 };
-use super::folding::Closed;
-use super::level::{day_of, excess};
-use super::tally::Sum;
-use super::{Incoming, Ledger, Notice, Now, Outbox, Settlement, Taken, Zone};
-use crate::calendar::{Calendar, Hour, Period};
+use super::limits::level::{day_of, excess};
+use super::limits::tally::Sum;
+use super::step::{Incoming, Notice, Now, Outbox, Settlement, Taken};
+use super::{Ledger, Zone};
+use crate::calendar::{Calendar, Hour};
 use crate::messages::{Epoch, Receipt, Report, Slot, Want, index};
 use crate::store::{LeaseKey, Spent, Stray, SumKey};
 
@@ -190,7 +191,7 @@ impl Ledger {
                 campaign.tally.change(period, day, Sum::default(), sum);
                 account.tally.change(period, day, Sum::default(), sum);
                 if dead.node == self.settings.node {
-                    self.folding.close(period, Closed::found(slot, dead.epoch, day));
+                    self.folding.close(period, Closed { slot, epoch: dead.epoch, day });
                 }
                 continue;
             }
@@ -200,6 +201,45 @@ impl Ledger {
             let at = campaign.book(period, day);
             campaign.books[at].dead.push(dead);
             campaign.recount(at, account);
+        }
+    }
+
+    /// Gives a campaign the sums that were there before it was known.
+    fn adopt_sums(&mut self, slot: Slot) {
+        let Some(sums) = self.folding.waiting.remove(&slot) else { return };
+        let Some((campaign, account)) = self.pair(slot) else { return };
+        for (day, spent) in sums.into_iter().filter(|_| !planted(Bug::ForgetSums)) {
+            let late = spent.late.get().saturating_add(spent.over.get());
+            let sum = Sum { held: spent.settled.get(), late };
+            campaign.tally.fold(day, sum);
+            account.tally.fold(day, sum);
+        }
+    }
+
+    /// Ends the process: what no reservation holds goes back, durably, so that the next start may spend
+    /// it at once. A shard that ends sends back what it has not reserved, and says how much it had taken:
+    /// what was on its way to it is free as well. Of a shard that ended without a word nobody knows, and
+    /// all that it was granted stays frozen, as after a crash.
+    fn close(&mut self) {
+        if self.is_closing {
+            return;
+        }
+        self.is_closing = true;
+        self.hungry.clear();
+        let shards = std::mem::take(&mut self.closed_shards);
+        let receipts = std::mem::take(&mut self.receipts);
+        for slot in 0..self.campaigns.len() {
+            let slot = Slot(u32::try_from(slot).expect("slots are numbered by 32 bits"));
+            let Some((campaign, account)) = self.pair(slot) else { continue };
+            for at in 0..campaign.books.len() {
+                let book = &mut campaign.books[at];
+                for shard in &shards {
+                    let taken = receipts.get(&(slot, book.period, *shard));
+                    book.return_untaken(*shard, taken.copied().unwrap_or(0));
+                }
+                campaign.recount(at, account);
+            }
+            self.mark(slot);
         }
     }
 
@@ -399,9 +439,4 @@ impl Ledger {
 fn hours_at(calendar: &Calendar, unix_ms: u64) -> (Option<Hour>, Option<Hour>) {
     let hour = calendar.at(unix_ms).copied();
     (hour, hour.and_then(|hour| calendar.at(hour.end_unix_ms).copied()))
-}
-
-/// Of a lease that the ledger does not know yet.
-pub(super) fn key_of(slot: Slot, period: Period, dead: &Dead) -> LeaseKey {
-    LeaseKey { slot, period, node: dead.node, epoch: dead.epoch }
 }

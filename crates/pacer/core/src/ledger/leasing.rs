@@ -5,13 +5,21 @@ use std::time::Duration;
 
 use units::Nanos;
 
-use super::book::Dead;
 use super::bug::{Bug, planted};
-use super::incoming::key_of;
-use super::{InFlight, Ledger, Outbox, Zone};
+use super::campaign::book::{Dead, key_of, left_of};
+use super::folding::Closed;
+use super::step::Outbox;
+use super::{InFlight, Ledger, Zone};
 use crate::calendar::Period;
-use crate::messages::{Slot, index};
-use crate::store::{Batch, Ended, Lease, LeaseKey};
+use crate::messages::{Epoch, Slot, index};
+use crate::store::{Batch, Ended, Fold, Lease, LeaseKey, Stray, SumKey};
+
+/// The longest hour.
+const HOUR_MS: u64 = 60 * 60 * 1000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// So many days behind that of UTC a day is over in every zone, by more than a day.
+const DAYS_KEPT: u32 = 2;
 
 impl Ledger {
     /// Looks at the campaigns to which something has happened, until nothing is left to be done.
@@ -277,5 +285,64 @@ impl Ledger {
         }
         campaign.recount(at, account);
         self.mark(key.slot);
+    }
+
+    /// What was said of strays up to what is saved is durable; the sum of a day is folded like others.
+    fn end_strays(&mut self) {
+        let saved = self.strays.partition_point(|stray| stray.seq <= self.saved_seq);
+        for Stray { sum, .. } in self.strays.drain(..saved) {
+            if let Some(day) = sum.day {
+                self.folding.has_sum(sum.slot, day);
+            }
+        }
+    }
+
+    /// What the next batch folds, which says something else besides or does not. Before the log is replayed
+    /// a win may come to a row yet.
+    fn gather_folds(&mut self, is_alone: bool) -> Vec<Fold> {
+        if !self.is_replayed || self.is_closing || (self.is_store_failing && !is_alone) {
+            return Vec::new();
+        }
+        let kept = u64::try_from(self.settings.hours_kept.as_millis()).unwrap_or(u64::MAX);
+        let kept = if planted(Bug::FoldEarly) { 0 } else { kept.saturating_add(HOUR_MS) };
+        let before_ms = self.now.unix_ms.saturating_sub(kept);
+        let today = u32::try_from(self.now.unix_ms / DAY_MS).unwrap_or(u32::MAX);
+        self.folding.take_due(self.settings.node, before_ms, today.saturating_sub(DAYS_KEPT))
+    }
+
+    /// How the batch ended that folded these. What may not be gone is folded once more.
+    fn end_folds(&mut self, folds: Vec<Fold>, ended: Ended) {
+        let is_gone = ended == Ended::Committed;
+        for fold in folds {
+            match fold {
+                Fold::Lease(LeaseKey { slot, .. }, day) if is_gone => {
+                    self.folding.has_sum(slot, day);
+                }
+                Fold::Lease(LeaseKey { slot, period, epoch, .. }, day) => {
+                    self.folding.close(period, Closed { slot, epoch, day });
+                }
+                Fold::Day(SumKey { slot, day: Some(day), .. }) if !is_gone => {
+                    self.folding.has_sum(slot, day);
+                }
+                Fold::Day(_) => (),
+            }
+        }
+    }
+
+    /// Whether a batch is to say how long this epoch has lasted, though it has nothing else to say: as long as
+    /// anything is frozen.
+    pub(super) fn is_life_due(&self) -> bool {
+        self.lives.is_due(self.now.tick, self.is_closing)
+            && self.frozen_from() < self.settings.epoch
+    }
+
+    /// The oldest epoch of which something is frozen, or this one.
+    pub(super) fn frozen_from(&self) -> Epoch {
+        let of_campaigns = self.lives.dead.iter().find(|(_, dead)| !dead.slots.is_empty());
+        let orphans = self.orphans.values().flatten().map(|(_, dead)| dead);
+        let orphans = orphans.filter(|dead| dead.node == self.settings.node);
+        let orphans = orphans.filter(|dead| left_of(&dead.lease) > 0).map(|dead| dead.epoch);
+        let known = of_campaigns.map(|(epoch, _)| *epoch);
+        known.into_iter().chain(orphans).min().unwrap_or(self.settings.epoch)
     }
 }

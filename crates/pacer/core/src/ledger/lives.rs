@@ -14,22 +14,21 @@ use std::time::Duration;
 
 use units::Tick;
 
-use super::book::left_of;
 use super::bug::{Bug, planted};
-use super::{Ledger, Settings};
+use super::settings::Settings;
 use crate::messages::{Epoch, Slot};
-use crate::store::{Life, Writer};
+use crate::store::Life;
 
 /// A crash may lose this part of the lifetime that is recorded, or one lease period if that is longer.
 const PARTS: u32 = 8;
 
 /// A dead epoch of which something is frozen.
 #[derive(Debug)]
-struct DeadEpoch {
+pub(super) struct DeadEpoch {
     /// When its horizon is over.
     until: Tick,
     /// Campaigns that have something frozen of it, as far as they are known.
-    slots: BTreeSet<Slot>,
+    pub(super) slots: BTreeSet<Slot>,
 }
 
 /// The epochs of this node.
@@ -39,7 +38,7 @@ pub(super) struct Lives {
     horizon: Duration,
     begun: Tick,
     lease_period: Duration,
-    dead: BTreeMap<Epoch, DeadEpoch>,
+    pub(super) dead: BTreeMap<Epoch, DeadEpoch>,
     /// How long this epoch had lasted by the last batch that was committed.
     said: Duration,
     /// The oldest epoch with frozen money as of the last batch that was committed.
@@ -67,7 +66,7 @@ impl Lives {
 
     /// What the store knows of earlier epochs of this node. Where it knows nothing of one, that lasted no
     /// time, and has the horizon of this one.
-    fn know(&mut self, lives: &BTreeMap<Epoch, Life>) {
+    pub(super) fn know(&mut self, lives: &BTreeMap<Epoch, Life>) {
         for (epoch, dead) in &mut self.dead {
             let horizon = lives.get(epoch).map(|life| Duration::from_millis(life.horizon_ms));
             let later = (std::ops::Bound::Excluded(*epoch), std::ops::Bound::Excluded(self.own));
@@ -106,38 +105,9 @@ impl Lives {
     }
 
     /// Whether an end now would lose more of this epoch's lifetime than it may: a crash, or a clean stop.
-    fn is_due(&self, now: Tick, is_closing: bool) -> bool {
+    pub(super) fn is_due(&self, now: Tick, is_closing: bool) -> bool {
         let lasted = now.since(self.begun);
         let part = if is_closing { Duration::ZERO } else { self.said / PARTS };
         self.said + self.lease_period.max(part) <= lasted
-    }
-}
-
-impl Ledger {
-    /// With how long the epochs lasted that the store knows of, of all nodes. To be told before the first
-    /// step: otherwise what they left is frozen for a whole horizon.
-    #[must_use]
-    pub fn with_lives(mut self, lives: impl IntoIterator<Item = (Writer, Life)>) -> Self {
-        let own = lives.into_iter().filter(|(of, _)| of.node == self.settings.node);
-        let lives: BTreeMap<_, _> = own.map(|(of, life)| (of.epoch, life)).collect();
-        self.lives.know(&lives);
-        self
-    }
-
-    /// Whether a batch is to say how long this epoch has lasted, though it has nothing else to say: as long as
-    /// anything is frozen.
-    pub(super) fn is_life_due(&self) -> bool {
-        self.lives.is_due(self.now.tick, self.is_closing)
-            && self.frozen_from() < self.settings.epoch
-    }
-
-    /// The oldest epoch of which something is frozen, or this one.
-    pub(super) fn frozen_from(&self) -> Epoch {
-        let of_campaigns = self.lives.dead.iter().find(|(_, dead)| !dead.slots.is_empty());
-        let orphans = self.orphans.values().flatten().map(|(_, dead)| dead);
-        let orphans = orphans.filter(|dead| dead.node == self.settings.node);
-        let orphans = orphans.filter(|dead| left_of(&dead.lease) > 0).map(|dead| dead.epoch);
-        let known = of_campaigns.map(|(epoch, _)| *epoch);
-        known.into_iter().chain(orphans).min().unwrap_or(self.settings.epoch)
     }
 }

@@ -7,9 +7,9 @@ use units::{Currency, Nanos};
 use super::Ledger;
 use super::account::Account;
 use super::campaign::{Campaign, Context};
-use super::definition::AccountId;
-use super::level::{Level, Levels};
-use super::tally::{HourSum, Sum, Tally};
+use super::limits::definition::AccountId;
+use super::limits::level::Level;
+use super::limits::tally::{HourSum, Sum, Tally};
 use crate::calendar::{Hour, Period};
 use crate::messages::{Slot, index};
 use crate::refusal::Refusal;
@@ -88,7 +88,7 @@ impl Ledger {
             why.refusal = why.refusal.or(Some(Refusal::LedgerUnavailable));
             return why;
         };
-        let levels = Levels::of(campaign, account, &hour);
+        let levels = campaign.levels(account, &hour);
         let pool = campaign.pool(hour.period);
         let has_none = pool == 0 && (campaign.is_wanted() || campaign.outstanding() == 0);
         let is_unavailable = has_none && (self.is_store_failing || !self.is_replayed);
@@ -119,7 +119,7 @@ impl Ledger {
             return why;
         };
         why.ready = sum(&|campaign| campaign.pool(hour.period));
-        let levels = super::level::of_account(account, &hour);
+        let levels = account.levels(&hour);
         let used_up = levels.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
         let has_none = why.ready == Nanos::ZERO;
         let is_unavailable = has_none
@@ -174,7 +174,7 @@ impl Ledger {
     ) -> Spend {
         let spent = |sum: Sum, unsettled: u64| (sum.held - unsettled).saturating_add(sum.late);
         let hour = self.zones.get(&account.definition.zone).and_then(|zone| zone.hour);
-        let day = hour.as_ref().map(super::level::day_of);
+        let day = hour.as_ref().map(super::limits::level::day_of);
         let of_today = tally.hours.iter().filter(|hour| Some(hour.day) == day);
         let spend = |hour: &HourSum| {
             let spent = spent(hour.sum, unsettled(hour.period));

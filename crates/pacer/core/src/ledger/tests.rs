@@ -10,6 +10,5 @@ mod plain;
 mod refusals;
 mod scale;
 mod simulation;
-mod slices;
 mod standing;
 mod tables;

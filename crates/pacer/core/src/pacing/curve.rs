@@ -3,8 +3,8 @@
 
 use units::Nanos;
 
-use super::Pacing;
 use super::plan::{Plan, ReportedFlight};
+use super::terms::Pacing;
 use crate::encoding::leb128::{put_difference, take_difference};
 use crate::ledger::Span;
 use crate::strategy::{Flight, Pace, State};

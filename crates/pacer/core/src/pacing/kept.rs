@@ -22,12 +22,11 @@ use std::hash::{Hash, Hasher as _};
 
 use siphasher::sip::SipHasher13;
 
-use super::plan::{self, Plan};
-use super::{Daypart, DecodeError, Funds, Hour, Paced, Pacer, Pacing, Shape, index};
-use crate::encoding::{Decoder, Encoder, ranged};
-use crate::ledger::Span;
+use super::terms::Pacing;
+use crate::encoding::{DecodeError, Decoder, Encoder, ranged};
+use crate::ledger::{Daypart, Span};
 use crate::messages::Slot;
-use crate::strategy::{Flight, HOURS, Learner, Observed, Pace, State, TIME_MAX_MS, Week};
+use crate::strategy::{Flight, HOURS, Learner, Observed, State, TIME_MAX_MS};
 
 /// The form. One that is neither this nor the first is not read: campaigns begin anew.
 const VERSION: u8 = 2;
@@ -46,35 +45,35 @@ const _: () = assert!(PLAIN_BYTES_MAX < 300, "a hundred thousand campaigns are 3
 /// What decides a campaign's pace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    slot: Slot,
+    pub(super) slot: Slot,
     /// Whose clocks count.
-    zone: u64,
-    terms: u64,
+    pub(super) zone: u64,
+    pub(super) terms: u64,
     /// Of its definition.
-    version: u64,
-    state: State,
+    pub(super) version: u64,
+    pub(super) state: State,
     /// Since it was paced first.
-    totals: Observed,
+    pub(super) totals: Observed,
     /// When it is to be looked at next; `MAX` is never.
-    due_ms: u64,
-    plan: Option<KeptPlan>,
+    pub(super) due_ms: u64,
+    pub(super) plan: Option<KeptPlan>,
     pub(super) learner: Option<Box<Learner>>,
 }
 
 /// The flight that it follows.
 #[derive(Clone, Debug, PartialEq)]
-struct KeptPlan {
-    span: Span,
-    nominal: Flight,
+pub(super) struct KeptPlan {
+    pub(super) span: Span,
+    pub(super) nominal: Flight,
     /// From when on it was joined.
-    from_ms: u64,
-    before: u64,
-    base: Observed,
-    shared: Option<u64>,
-    choose_ms: u64,
-    chosen_for: u64,
+    pub(super) from_ms: u64,
+    pub(super) before: u64,
+    pub(super) base: Observed,
+    pub(super) shared: Option<u64>,
+    pub(super) choose_ms: u64,
+    pub(super) chosen_for: u64,
     /// What was learned when it was joined.
-    week: Option<Box<[u32; HOURS]>>,
+    pub(super) week: Option<Box<[u32; HOURS]>>,
 }
 
 /// Of anything, the same in every process.
@@ -160,22 +159,6 @@ impl Kept {
 }
 
 impl KeptPlan {
-    fn of(paced: &Paced, plan: &Plan) -> Self {
-        // Without a learner its week is the definition's.
-        let learned = paced.learner.as_ref().and_then(|_| plan.target.week());
-        Self {
-            span: plan.span,
-            nominal: plan.nominal,
-            from_ms: plan.target.flight().start_ms,
-            before: plan.before,
-            base: plan.base,
-            shared: plan.shared,
-            choose_ms: paced.choose_ms,
-            chosen_for: paced.chosen_for,
-            week: learned.map(|week| Box::new(week.weights())),
-        }
-    }
-
     fn encode(&self, into: &mut Encoder<'_>) {
         into.u8(self.span as u8);
         into.u64(self.nominal.start_ms);
@@ -212,125 +195,6 @@ impl KeptPlan {
             chosen_for: from.u64()?,
             week: None,
         })
-    }
-}
-
-impl Pacer {
-    /// What the process before kept of a campaign: to be given before it is defined. It is gone on from
-    /// when the campaign is looked at first.
-    pub fn restore(&mut self, kept: Kept) {
-        self.restored.insert(kept.slot, kept);
-    }
-
-    /// Forgets what was kept of campaigns that nobody has defined since.
-    pub fn forget_undefined(&mut self) {
-        let (mut restored, campaigns) = (std::mem::take(&mut self.restored), &self.campaigns);
-        restored.retain(|slot, _| campaigns.get(index(slot.0)).is_some_and(Option::is_some));
-        self.restored = restored;
-    }
-
-    /// What is to be kept of campaigns from one on, looking at so many at most; then where to go on,
-    /// nowhere behind the last. Campaigns without a strategy keep nothing.
-    pub fn keep(&self, from: Slot, most: u32, mut take: impl FnMut(&Kept)) -> Option<Slot> {
-        let defined = u32::try_from(self.campaigns.len()).expect("slots are numbered by 32 bits");
-        if from.0 < defined {
-            let end = from.0.saturating_add(most).min(defined);
-            for slot in (from.0..end).map(Slot) {
-                match self.restored.get(&slot) {
-                    Some(kept) => take(kept),
-                    None => self.kept(slot).iter().for_each(&mut take),
-                }
-            }
-            let has_more = end < defined || self.restored.range(Slot(end)..).next().is_some();
-            return has_more.then_some(Slot(end));
-        }
-        // Nobody has defined these, so far.
-        let mut undefined = self.restored.range(from..);
-        undefined.by_ref().take(index(most)).for_each(|(_, kept)| take(kept));
-        undefined.next().map(|(slot, _)| *slot)
-    }
-
-    fn kept(&self, slot: Slot) -> Option<Kept> {
-        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
-        let zone = self.payers.get(&paced.account)?.zone;
-        let (state, _) = (paced.state?, paced.pacing.as_ref()?);
-        Some(Kept {
-            slot,
-            zone: self.zones.get(&zone)?.digest,
-            terms: paced.terms,
-            version: paced.version,
-            state,
-            totals: paced.sums.totals(),
-            due_ms: paced.due_ms,
-            plan: paced.plan.as_ref().map(|plan| KeptPlan::of(paced, plan)),
-            learner: paced.learner.clone(),
-        })
-    }
-}
-
-impl Paced {
-    /// Goes on from what was kept, as far as that holds. Within the slot that was going on: how it bids,
-    /// and when that ends; else it is to be looked at now.
-    pub(super) fn resume(&mut self, kept: Kept, hour: &Hour<'_>) -> Option<(Pace, u64)> {
-        let pacing = self.pacing.as_ref().filter(|_| kept.zone == hour.clocks.digest)?;
-        let pace = kept.state.pace(&pacing.settings);
-        if self.learner.is_some() {
-            self.learner = kept.learner.or_else(|| self.learner.take());
-        }
-        // A state of a time to come would not be stepped until then.
-        if kept.terms != self.terms || hour.now_ms < kept.state.at_ms() {
-            self.pause_learning();
-            return None;
-        }
-        self.state = Some(kept.state);
-        self.sums.carry(kept.totals);
-        self.follow(kept.plan, pacing.ahead, hour);
-        let is_same = kept.version == self.version;
-        if !is_same {
-            self.choose_ms = 0;
-        }
-        if !(hour.now_ms..=hour.now_ms.saturating_add(hour.slot_ms)).contains(&kept.due_ms) {
-            self.pause_learning();
-            self.state = Some(self.skipped(kept.state));
-            return None;
-        }
-        let has_time = is_same && self.plan.is_some() && hour.now_ms < kept.due_ms;
-        has_time.then_some((pace, kept.due_ms))
-    }
-
-    /// What came of the slot in which the process ended says nothing of all that was missed since.
-    fn skipped(&self, state: State) -> State {
-        let Some(plan) = &self.plan else { return state };
-        state.skipped(plan.observed(&self.sums, &Funds::default()))
-    }
-
-    fn pause_learning(&mut self) {
-        if let Some(learner) = &mut self.learner {
-            learner.pause();
-        }
-    }
-
-    fn follow(&mut self, kept: Option<KeptPlan>, ahead: f64, hour: &Hour<'_>) {
-        let Some(kept) = kept else { return };
-        let learned = kept.week.map(|weights| Week::weighted(&weights));
-        let week = learned.unwrap_or_else(|| self.week.clone());
-        let rest = Flight { start_ms: kept.from_ms, ..kept.nominal };
-        let shape = Shape { flight: self.flight, week, ahead };
-        // A flight without an open hour is nothing that was followed: it is chosen anew.
-        let Ok(target) = shape.target(rest, hour) else { return };
-        let plan = Plan::new((kept.span, kept.nominal), target, kept.before, kept.base);
-        self.plan = Some(Plan { shared: kept.shared, ..plan });
-        (self.choose_ms, self.chosen_for) = (kept.choose_ms, kept.chosen_for);
-        self.lacks_reported = kept.span == Span::Hour;
-        self.series.begin(kept.nominal);
-    }
-
-    /// Works out again by which longer flight a campaign is looked at that goes on within an hour's.
-    pub(super) fn complete_resumed(&mut self, hour: &Hour<'_>, funds: &Funds) {
-        let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_reported) else { return };
-        let shape = self.shape(&pacing);
-        let reported = plan::choose(&shape, hour, funds).reported;
-        self.report_by((&shape, reported), hour, funds);
     }
 }
 

@@ -2,11 +2,12 @@
 
 use units::Nanos;
 
+use super::books::Funds;
+use super::look::Hour;
 use super::sums::Sums;
-use super::{Funds, Hour};
 use crate::calendar::Calendar;
 use crate::ledger::Span;
-use crate::strategy::{Flight, Observed, State, Target, Week};
+use crate::strategy::{Flight, Forecast, Observed, State, Target, TargetError, Week};
 
 /// What of an account's limit others leave is taken anew when it differs by more than a part in so
 /// many: a plan that changes with every lease of others would follow none.
@@ -17,6 +18,15 @@ pub(super) struct Shape {
     pub(super) flight: Flight,
     pub(super) week: Week,
     pub(super) ahead: f64,
+}
+
+impl Shape {
+    /// The curve of a flight.
+    pub(super) fn target(&self, flight: Flight, hour: &Hour<'_>) -> Result<Target, TargetError> {
+        let (week, zone) = (self.week.clone(), hour.clocks.zone.clone());
+        let forecast = Forecast::Weekly { week, zone };
+        Target::new(flight, forecast)?.front_loaded(self.ahead)
+    }
 }
 
 /// What is to be followed.

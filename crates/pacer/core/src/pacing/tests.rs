@@ -5,16 +5,21 @@ use std::collections::BTreeMap;
 
 use units::{Cpm, Currency, Nanos, Ppm, SplitMix64};
 
+use super::plan::Plan;
+use super::sums::Sums;
 use super::*;
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
 use crate::ledger::{
-    AccountDefinition, CampaignBudget, Holdback, Incoming, Ledger, Limits, Money, Now, Outbox, Span,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming,
+    Ledger, Limits, Money, Now, Outbox, Span, ZoneId,
 };
-use crate::messages::{Epoch, Want};
+use crate::messages::{Epoch, Report, Seen, Slot, Want};
 use crate::refusal::Refusal;
 use crate::store::Ended;
-use crate::strategy::{Observed, SlotDual, Throttle, decide};
+use crate::strategy::{
+    Flight, Learner, Observed, Pace, Settings, SlotDual, State, Target, Throttle, Zone, decide,
+};
 
 mod kept;
 

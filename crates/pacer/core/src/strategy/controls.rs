@@ -5,7 +5,6 @@ mod dual;
 use super::pace::Pace;
 use super::settings::{Adaptive, DUAL_MAX, Pid, Settings, Throttle};
 use crate::encoding::{DecodeError, Decoder, Encoder};
-use dual::{PATIENCE_MAX, PATIENCE_MIN};
 
 /// What strategies remember. They share the dual and the rate, so that one can take over from
 /// another.
@@ -226,6 +225,10 @@ const RATE_MIN: f64 = 0.0001;
 
 /// Over what share of the plan PID makes a deviation good.
 const CATCH_UP: f64 = 0.05;
+
+/// The logarithms of the least and the most that a memory is multiplied by.
+const PATIENCE_MIN: f64 = -2.0;
+const PATIENCE_MAX: f64 = 1.0;
 
 /// The largest relative error of one slot.
 const ERROR_MAX: f64 = 3.0;

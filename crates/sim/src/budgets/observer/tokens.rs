@@ -2,7 +2,7 @@
 
 use pacer_core::ledger::Settlement;
 use pacer_core::messages::Epoch;
-use pacer_core::shard::token::Token;
+use pacer_core::shard::token::{Origin, Token, TtlClass};
 use pacer_core::shard::{self, Rejection};
 use pacer_core::store::LeaseKey;
 use units::Nanos;

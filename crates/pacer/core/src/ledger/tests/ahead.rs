@@ -1,5 +1,7 @@
 //! The first millisecond of an hour: what is leased and granted of it before, to real shards.
 
+mod slices;
+
 use std::time::Duration;
 
 use units::{Nanos, Tick};
@@ -7,9 +9,10 @@ use units::{Nanos, Tick};
 use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::tests::{berlin_autumn, berlin_spring, lord_howe_spring, steady};
 use crate::calendar::{Calendar, Period, QUARTER_MS};
+use crate::ledger::settings::Settings;
+use crate::ledger::step::{Incoming, Notice};
 use crate::ledger::{
-    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Incoming, Limits, Notice,
-    Settings, ZoneId,
+    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Limits, ZoneId,
 };
 use crate::messages::{Epoch, Grant, Report, Slot, Want};
 use crate::shard::token::{Origin, TtlClass};

@@ -3,7 +3,9 @@
 use units::{Currency, Nanos};
 
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
-use crate::ledger::{CampaignBudget, CampaignDefinition, Incoming, Limits, Settings, Settlement};
+use crate::ledger::settings::Settings;
+use crate::ledger::step::{Incoming, Settlement};
+use crate::ledger::{CampaignBudget, CampaignDefinition, Limits};
 use crate::messages::{Epoch, Receipt};
 use crate::store::{Ended, Lease, LeaseKey};
 

@@ -9,9 +9,10 @@ use units::{Currency, Nanos, Tick};
 use super::refusals::{DAY, SECOND, account, campaign, usd};
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
+use crate::ledger::settings::Settings;
+use crate::ledger::step::{Incoming, Notice, Now, Outbox, Settlement};
 use crate::ledger::{
-    AccountDefinition, Bug, CampaignBudget, CampaignDefinition, Incoming, Ledger, Limits, Notice,
-    Now, Outbox, Settings, Settlement, ZoneId, plant,
+    AccountDefinition, Bug, CampaignBudget, CampaignDefinition, Ledger, Limits, ZoneId, plant,
 };
 use crate::messages::{Epoch, Report, Slot, Want};
 use crate::store::{

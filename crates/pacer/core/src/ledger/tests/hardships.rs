@@ -6,9 +6,10 @@ use units::{Currency, Nanos, Tick};
 use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
+use crate::ledger::settings::Settings;
+use crate::ledger::step::{Incoming, Now, Outbox, Settlement};
 use crate::ledger::{
-    AccountDefinition, CampaignBudget, CampaignDefinition, Incoming, Ledger, Limits, Now, Outbox,
-    Settings, Settlement, ZoneId,
+    AccountDefinition, CampaignBudget, CampaignDefinition, Ledger, Limits, ZoneId,
 };
 use crate::messages::{Epoch, Report, Slot, Want};
 use crate::refusal::Refusal;

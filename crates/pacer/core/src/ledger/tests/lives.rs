@@ -6,9 +6,9 @@ use units::Nanos;
 
 use super::refusals::{Desk, SECOND, SLOT, account, campaign, usd};
 use crate::calendar::Period;
-use crate::ledger::{
-    AccountDefinition, CampaignBudget, CampaignDefinition, Incoming, Limits, Settings,
-};
+use crate::ledger::settings::Settings;
+use crate::ledger::step::Incoming;
+use crate::ledger::{AccountDefinition, CampaignBudget, CampaignDefinition, Limits};
 use crate::messages::Epoch;
 use crate::store::{Ended, Lease, LeaseKey, Life, Writer};
 

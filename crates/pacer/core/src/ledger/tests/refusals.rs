@@ -4,10 +4,11 @@ use units::{Currency, Nanos, Ppm, Tick};
 
 use crate::calendar::tests::steady;
 use crate::calendar::{Period, QUARTER_MS};
+use crate::ledger::settings::Settings;
+use crate::ledger::step::{Incoming, Notice, Now, Outbox, Settlement, Taken};
 use crate::ledger::{
     AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, DefinitionError,
-    Holdback, Incoming, Ledger, Limits, Money, Notice, Now, Outbox, SLOTS_MAX, Settings,
-    Settlement, Taken, ZoneId,
+    Holdback, Ledger, Limits, Money, SLOTS_MAX, ZoneId,
 };
 use crate::messages::{Epoch, Gate, Grant, Report, Slot, Want};
 use crate::refusal::Refusal;

@@ -3,11 +3,12 @@
 use units::Nanos;
 
 use super::refusals::{Desk, account, campaign, usd};
-use crate::ledger::book::{Book, Part};
 use crate::ledger::campaign::Campaign;
+use crate::ledger::campaign::book::{Book, Part};
 use crate::ledger::folding::Closed;
-use crate::ledger::tally::HourSum;
-use crate::ledger::{CampaignBudget, CampaignDefinition, Incoming, Limits};
+use crate::ledger::limits::tally::HourSum;
+use crate::ledger::step::Incoming;
+use crate::ledger::{CampaignBudget, CampaignDefinition, Limits};
 use crate::messages::{Slot, Want};
 
 const CAMPAIGNS: u32 = 100_000;

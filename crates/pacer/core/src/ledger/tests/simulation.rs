@@ -13,9 +13,11 @@ use units::{Currency, Nanos, Ppm, SplitMix64, Tick};
 use super::plain::{PlainShard, Reservation};
 use crate::calendar::QUARTER_MS;
 use crate::calendar::tests::steady;
+use crate::ledger::settings::Settings;
+use crate::ledger::step::{Incoming, Now, Outbox, Settlement};
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming,
-    Ledger, Limits, Money, Now, Outbox, Owner, Settings, Settlement, Span, ZoneId,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Daypart, Holdback, Ledger,
+    Limits, Money, Owner, Span, ZoneId,
 };
 use crate::messages::{Epoch, Slot};
 use crate::store::{Batch, Ended, Lease, LeaseKey, Life, Writer};

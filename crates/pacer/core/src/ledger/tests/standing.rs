@@ -4,9 +4,10 @@ use units::Nanos;
 
 use super::refusals::{Desk, SLOT, account, campaign, usd};
 use crate::calendar::QUARTER_MS;
+use crate::ledger::settings::Settings;
+use crate::ledger::step::Incoming;
 use crate::ledger::{
-    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Holdback, Incoming, Limits,
-    Owner, Settings, Span,
+    AccountDefinition, AccountId, CampaignBudget, CampaignDefinition, Holdback, Limits, Owner, Span,
 };
 use crate::messages::{Epoch, Slot};
 use crate::refusal::Refusal;

@@ -7,9 +7,11 @@ use super::refusals::{DAY, Desk, SECOND, SLOT, account, campaign, usd};
 use super::simulation::{Chances, simulate};
 use crate::calendar::tests::{berlin_autumn, berlin_spring};
 use crate::calendar::{Calendar, Period, QUARTER_MS};
+use crate::ledger::settings::Settings;
+use crate::ledger::step::{Incoming, Notice, Settlement, Taken};
 use crate::ledger::{
-    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Holdback, Incoming, Limits,
-    Money, Notice, Settings, Settlement, Span, Taken, ZoneId,
+    AccountDefinition, CampaignBudget, CampaignDefinition, Daypart, Holdback, Limits, Money, Span,
+    ZoneId,
 };
 use crate::messages::{Epoch, Report, Slot};
 use crate::refusal::Refusal;

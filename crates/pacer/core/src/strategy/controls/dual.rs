@@ -4,7 +4,7 @@
 //! little. Everything is measured in money, not in slots: the same day gives nearly the same duals,
 //! whatever the length of a slot.
 
-use super::{Controls, Frame, MONEY_MAX, held, least_dual};
+use super::{Controls, Frame, MONEY_MAX, PATIENCE_MAX, PATIENCE_MIN, held, least_dual};
 use crate::strategy::settings::{Pricing, SlotDual};
 
 /// The memory, in square roots of noise times curve: long enough for the noise of the dual to cost
@@ -32,11 +32,8 @@ const NOISE_MEMORY: f64 = 0.01;
 /// The mean relative error counts as no more than this; the least is -1.
 const ERROR_MAX: f64 = 3.0;
 
-/// How fast patience changes, and the logarithms of the least and the most that the memory is
-/// multiplied by.
+/// How fast patience changes.
 const PATIENCE_RATE: f64 = 0.1;
-pub(super) const PATIENCE_MIN: f64 = -2.0;
-pub(super) const PATIENCE_MAX: f64 = 1.0;
 
 /// A deviation from the curve by this share of it is made good twice as fast as a small one.
 const DEVIATION: f64 = 0.02;

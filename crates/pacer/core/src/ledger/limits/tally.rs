@@ -5,19 +5,19 @@
 use crate::calendar::Period;
 
 /// No limit, in nanos.
-pub(super) const UNLIMITED: u64 = u64::MAX;
+pub(in crate::ledger) const UNLIMITED: u64 = u64::MAX;
 
 /// Exposure in its two kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(in crate::ledger) struct Sum {
     /// Leased and not given back; settled or not.
-    pub(super) held: u64,
+    pub(in crate::ledger) held: u64,
     /// Spent beside that: late, or above the price.
-    pub(super) late: u64,
+    pub(in crate::ledger) late: u64,
 }
 
 impl Sum {
-    pub(super) fn exposure(self) -> u64 {
+    pub(in crate::ledger) fn exposure(self) -> u64 {
         self.held.saturating_add(self.late)
     }
 
@@ -32,17 +32,17 @@ impl Sum {
 
 /// An hour's sum, and the day it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HourSum {
-    pub(super) period: Period,
-    pub(super) day: u32,
-    pub(super) sum: Sum,
+pub(in crate::ledger) struct HourSum {
+    pub(in crate::ledger) period: Period,
+    pub(in crate::ledger) day: u32,
+    pub(in crate::ledger) sum: Sum,
 }
 
 /// Sums of a campaign or an account: of its life, and of the hours of the days that are not over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) life: Sum,
-    pub(super) hours: Vec<HourSum>,
+pub(in crate::ledger) struct Tally {
+    pub(in crate::ledger) life: Sum,
+    pub(in crate::ledger) hours: Vec<HourSum>,
     /// What of such days has no hours any more: it was folded before the process started.
     folded: Vec<(u32, Sum)>,
     /// Hours of earlier days are not kept: only a life's limit counts them still.
@@ -51,7 +51,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// One lease's exposure is another than it was.
-    pub(super) fn change(&mut self, period: Period, day: u32, from: Sum, to: Sum) {
+    pub(in crate::ledger) fn change(&mut self, period: Period, day: u32, from: Sum, to: Sum) {
         self.life.change(from, to);
         if day < self.today {
             return;
@@ -66,7 +66,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn day(&self, day: u32) -> Sum {
+    pub(in crate::ledger) fn day(&self, day: u32) -> Sum {
         let mut total = self.folded(day);
         for hour in self.hours.iter().filter(|hour| hour.day == day) {
             total.change(Sum::default(), hour.sum);
@@ -75,13 +75,13 @@ impl Tally {
     }
 
     /// What of a day has no hours any more.
-    pub(super) fn folded(&self, day: u32) -> Sum {
+    pub(in crate::ledger) fn folded(&self, day: u32) -> Sum {
         let folded = self.folded.iter().find(|(of, _)| *of == day);
         folded.map_or(Sum::default(), |(_, sum)| *sum)
     }
 
     /// Counts what was folded: of a day, or of all that are over.
-    pub(super) fn fold(&mut self, day: Option<u32>, sum: Sum) {
+    pub(in crate::ledger) fn fold(&mut self, day: Option<u32>, sum: Sum) {
         self.life.change(Sum::default(), sum);
         let Some(day) = day.filter(|day| self.today <= *day) else { return };
         match self.folded.iter_mut().find(|(of, _)| *of == day) {
@@ -90,13 +90,13 @@ impl Tally {
         }
     }
 
-    pub(super) fn hour(&self, period: Period) -> Sum {
+    pub(in crate::ledger) fn hour(&self, period: Period) -> Sum {
         let hour = self.hours.iter().find(|hour| hour.period == period);
         hour.map_or(Sum::default(), |hour| hour.sum)
     }
 
     /// Forgets the hours of days before this one.
-    pub(super) fn begin_day(&mut self, day: u32) {
+    pub(in crate::ledger) fn begin_day(&mut self, day: u32) {
         if self.today < day {
             self.today = day;
             self.hours.retain(|hour| day <= hour.day);

@@ -1,13 +1,13 @@
 //! How much a shard is granted at a time, where it bids seldom and in bursts.
 
-use super::ahead::{House, NOON, terms};
-use super::refusals::{SLOT, usd};
+use super::{House, NOON, terms};
 use crate::calendar::tests::steady;
 use crate::ledger::Limits;
+use crate::ledger::tests::refusals::{SLOT, usd};
 
-const DAY: u32 = super::refusals::DAY;
+const DAY: u32 = crate::ledger::tests::refusals::DAY;
 /// What the bids of these tests cost.
-const PRICE: u64 = super::ahead::PRICE.get();
+const PRICE: u64 = super::PRICE.get();
 
 /// Within the hour, with so much to spend in the whole of it.
 fn house(hour: u64) -> House {

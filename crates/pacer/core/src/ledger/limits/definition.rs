@@ -6,7 +6,6 @@
 
 use units::{Currency, Nanos, Ppm};
 
-use super::level::Span;
 use super::tally::UNLIMITED;
 use crate::messages::Slot;
 
@@ -25,6 +24,17 @@ pub struct Money {
     pub amount: Nanos,
     /// Of what.
     pub currency: Currency,
+}
+
+/// For how long a limit holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// For ever.
+    Life,
+    /// For a day of the account's zone.
+    Day,
+    /// For an hour of its clocks.
+    Hour,
 }
 
 /// The most that may be spent; `None` is without a limit.
@@ -100,7 +110,7 @@ pub struct AccountDefinition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CampaignDefinition {
     /// Which. Whoever defines campaigns keeps the number with the campaign, for leases outlive the
-    /// process that made them; [`super::Ledger::next_slot`] is free.
+    /// process that made them; [`crate::ledger::Ledger::next_slot`] is free.
     pub slot: Slot,
     /// The larger wins.
     pub version: u64,
@@ -163,7 +173,11 @@ pub const SLOTS_MAX: u32 = 1 << 20;
 
 impl Limits {
     /// Refuses an amount in another currency than the account's, of a limit or of what is kept back.
-    pub(super) fn check(&self, late: Holdback, account: Currency) -> Result<(), DefinitionError> {
+    pub(in crate::ledger) fn check(
+        &self,
+        late: Holdback,
+        account: Currency,
+    ) -> Result<(), DefinitionError> {
         let kept = match late {
             Holdback::Amount(money) => Some(money),
             Holdback::Share(_) => None,
@@ -178,7 +192,7 @@ impl Limits {
     }
 
     /// The limit of a span, in nanos.
-    pub(super) fn of(&self, span: Span) -> u64 {
+    pub(in crate::ledger) fn of(&self, span: Span) -> u64 {
         let limit = match span {
             Span::Life => self.life,
             Span::Day => self.day,
@@ -190,7 +204,7 @@ impl Limits {
 
 impl Holdback {
     /// What is kept back of a limit.
-    pub(super) fn of(self, limit: u64) -> u64 {
+    pub(in crate::ledger) fn of(self, limit: u64) -> u64 {
         if limit == UNLIMITED {
             return 0;
         }

@@ -5,28 +5,29 @@
 
 use units::{Nanos, Tick};
 
-use super::Settings;
-use super::bug::{Bug, planted};
-use super::tally::Sum;
 use crate::calendar::Period;
-use crate::messages::{Epoch, Report};
-use crate::store::Lease;
+use crate::ledger::bug::{Bug, planted};
+use crate::ledger::folding::Closed;
+use crate::ledger::limits::tally::Sum;
+use crate::ledger::settings::Settings;
+use crate::messages::{Epoch, Report, Slot};
+use crate::store::{Lease, LeaseKey};
 
 /// A shard's part of a lease: what it was granted, and what it last reported. All cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) shard: u16,
-    pub(super) granted: u64,
-    pub(super) returned: u64,
-    pub(super) settled: u64,
-    pub(super) late: u64,
-    pub(super) over: u64,
-    pub(super) reserved_count: u64,
+pub(in crate::ledger) struct Part {
+    pub(in crate::ledger) shard: u16,
+    pub(in crate::ledger) granted: u64,
+    pub(in crate::ledger) returned: u64,
+    pub(in crate::ledger) settled: u64,
+    pub(in crate::ledger) late: u64,
+    pub(in crate::ledger) over: u64,
+    pub(in crate::ledger) reserved_count: u64,
 }
 
 impl Part {
     /// At the shard: free or reserved.
-    pub(super) fn outstanding(&self) -> u64 {
+    pub(in crate::ledger) fn outstanding(&self) -> u64 {
         let back = self.returned.checked_add(self.settled).expect("amounts fit the books");
         self.granted.checked_sub(back).expect("a shard returns and settles what it was granted")
     }
@@ -34,19 +35,19 @@ impl Part {
 
 /// A lease of an earlier epoch, or of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dead {
-    pub(super) node: u32,
-    pub(super) epoch: Epoch,
-    pub(super) lease: Lease,
+pub(in crate::ledger) struct Dead {
+    pub(in crate::ledger) node: u32,
+    pub(in crate::ledger) epoch: Epoch,
+    pub(in crate::ledger) lease: Lease,
     /// Whether no batch says yet what it has become.
-    pub(super) is_unsaved: bool,
+    pub(in crate::ledger) is_unsaved: bool,
     /// Whether a batch that is not known to have ended says it.
-    pub(super) is_in_flight: bool,
+    pub(in crate::ledger) is_in_flight: bool,
 }
 
 impl Dead {
     /// A win, as the log tells it.
-    pub(super) fn win(&mut self, figures: [u64; 3]) {
+    pub(in crate::ledger) fn win(&mut self, figures: [u64; 3]) {
         let left = left_of(&self.lease);
         book_win(&mut self.lease, left, figures);
         self.is_unsaved = true;
@@ -55,38 +56,38 @@ impl Dead {
 
 /// All leases of one campaign in one period.
 #[derive(Clone, Debug)]
-pub(super) struct Book {
-    pub(super) period: Period,
+pub(in crate::ledger) struct Book {
+    pub(in crate::ledger) period: Period,
     /// In the account's zone.
-    pub(super) day: u32,
+    pub(in crate::ledger) day: u32,
     /// This epoch's, as the next batch says it. What was settled, late or over is as the log says it.
-    pub(super) lease: Lease,
+    pub(in crate::ledger) lease: Lease,
     /// What of it is known to be durable.
-    pub(super) committed: u64,
+    pub(in crate::ledger) committed: u64,
     /// What of it may be durable: no less is leased from now on.
-    pub(super) maybe: u64,
+    pub(in crate::ledger) maybe: u64,
     /// What the sums of campaign and account contain of this book.
-    pub(super) counted: Sum,
-    pub(super) parts: Vec<Part>,
-    pub(super) dead: Vec<Dead>,
+    pub(in crate::ledger) counted: Sum,
+    pub(in crate::ledger) parts: Vec<Part>,
+    pub(in crate::ledger) dead: Vec<Dead>,
     /// Whether the log says which wins came late.
     is_late_told: bool,
     /// Whether it was leased before its period, and no shard has been granted it yet.
-    pub(super) is_ahead: bool,
+    pub(in crate::ledger) is_ahead: bool,
     /// Whether no batch says yet what it has become.
-    pub(super) is_unsaved: bool,
+    pub(in crate::ledger) is_unsaved: bool,
     /// Whether a batch that is not known to have ended says it.
-    pub(super) is_in_flight: bool,
+    pub(in crate::ledger) is_in_flight: bool,
     /// Whether the period is over.
-    pub(super) is_over: bool,
+    pub(in crate::ledger) is_over: bool,
     /// When shards were first told that the period ends, in nanoseconds; 0 before.
-    pub(super) until: u64,
+    pub(in crate::ledger) until: u64,
     /// When nothing can change it any more, in nanoseconds: as far as is known, while it lasts.
-    pub(super) closes_at: u64,
+    pub(in crate::ledger) closes_at: u64,
 }
 
 impl Book {
-    pub(super) fn new(period: Period, day: u32, is_late_told: bool) -> Self {
+    pub(in crate::ledger) fn new(period: Period, day: u32, is_late_told: bool) -> Self {
         Self {
             period,
             day,
@@ -107,7 +108,7 @@ impl Book {
     }
 
     /// Exposure: of all leases.
-    pub(super) fn sum(&self) -> Sum {
+    pub(in crate::ledger) fn sum(&self) -> Sum {
         let mut held = self.lease.granted.get() - self.lease.returned.get() - self.taken_late();
         let mut late = self.own_late();
         if !planted(Bug::ForgetFrozen) {
@@ -123,7 +124,7 @@ impl Book {
     }
 
     /// Durable, given back by shards or never granted to one, and not spent: free to grant.
-    pub(super) fn pool(&self) -> u64 {
+    pub(in crate::ledger) fn pool(&self) -> u64 {
         (self.back() - self.taken_late()).min(self.left())
     }
 
@@ -157,22 +158,22 @@ impl Book {
     }
 
     /// Leased, but not known to be durable.
-    pub(super) fn pending(&self) -> u64 {
+    pub(in crate::ledger) fn pending(&self) -> u64 {
         self.lease.granted.get() - self.committed
     }
 
     /// Nothing was ever leased.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::ledger) fn is_empty(&self) -> bool {
         self.lease.granted == Nanos::ZERO && self.parts.is_empty() && self.dead.is_empty()
     }
 
     /// At shards: free or reserved.
-    pub(super) fn outstanding(&self) -> u64 {
+    pub(in crate::ledger) fn outstanding(&self) -> u64 {
         self.parts.iter().map(Part::outstanding).sum()
     }
 
     /// Spent, beside what counts as late.
-    pub(super) fn settled(&self) -> u64 {
+    pub(in crate::ledger) fn settled(&self) -> u64 {
         let by_log = self.lease.settled.get().saturating_add(late_of(&self.lease));
         let by_shards: u64 = self.parts.iter().map(|part| part.settled).sum();
         let spent = by_log.max(by_shards.saturating_add(self.reported_beside()));
@@ -187,14 +188,14 @@ impl Book {
     }
 
     /// A win of this epoch, as the log tells it. What is not known to be durable may yet be refused.
-    pub(super) fn win(&mut self, figures: [u64; 3]) {
+    pub(in crate::ledger) fn win(&mut self, figures: [u64; 3]) {
         let left = self.left();
         book_win(&mut self.lease, left, figures);
         self.is_unsaved = true;
     }
 
     /// Gives the pool back.
-    pub(super) fn return_pool(&mut self) -> u64 {
+    pub(in crate::ledger) fn return_pool(&mut self) -> u64 {
         let pool = self.pool();
         if pool > 0 {
             self.lease.returned = Nanos::new(self.lease.returned.get() + pool);
@@ -204,13 +205,13 @@ impl Book {
     }
 
     /// Shards use what they have until then.
-    pub(super) fn lasts_until(&mut self, until: Tick, settings: &Settings) {
+    pub(in crate::ledger) fn lasts_until(&mut self, until: Tick, settings: &Settings) {
         let closes_at = until.after(settings.horizon).after(settings.late_window);
         self.closes_at = self.closes_at.max(closes_at.nanos());
     }
 
     /// Grants out of the pool to a shard; returns all that it has been granted.
-    pub(super) fn grant(&mut self, shard: u16, amount: u64) -> Nanos {
+    pub(in crate::ledger) fn grant(&mut self, shard: u16, amount: u64) -> Nanos {
         assert!(amount <= self.pool(), "a grant comes out of what is durable and free");
         let part = self.part(shard);
         part.granted = part.granted.checked_add(amount).expect("amounts fit the books");
@@ -229,7 +230,7 @@ impl Book {
     }
 
     /// What a shard tells; whether it made reservations since.
-    pub(super) fn report(&mut self, shard: u16, report: &Report) -> bool {
+    pub(in crate::ledger) fn report(&mut self, shard: u16, report: &Report) -> bool {
         let part = self.part(shard);
         if planted(Bug::AddReports) {
             let room = part.granted - part.returned - part.settled;
@@ -247,7 +248,7 @@ impl Book {
     }
 
     /// What a shard was granted and never took is given back: it has ended, and took so much.
-    pub(super) fn return_untaken(&mut self, shard: u16, taken: u64) {
+    pub(in crate::ledger) fn return_untaken(&mut self, shard: u16, taken: u64) {
         let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return };
         assert!(taken <= part.granted, "a shard takes what it was granted: {taken} of {part:?}");
         let untaken = if planted(Bug::ReturnTaken) { part.granted } else { part.granted - taken };
@@ -255,8 +256,21 @@ impl Book {
         part.returned += untaken.min(part.outstanding());
     }
 
+    /// The rows that it leaves when it goes: this epoch's, where anything was leased, and those that
+    /// dead epochs of this node left.
+    pub(in crate::ledger) fn closed_rows(
+        &self,
+        slot: Slot,
+        settings: &Settings,
+    ) -> impl Iterator<Item = (Period, Closed)> {
+        let own = (self.lease != Lease::default()).then_some(settings.epoch);
+        let dead = self.dead.iter().filter(|dead| dead.node == settings.node);
+        let epochs = own.into_iter().chain(dead.map(|dead| dead.epoch));
+        epochs.map(move |epoch| (self.period, Closed { slot, epoch, day: self.day }))
+    }
+
     /// Whether nothing is left to happen: all given back or settled, and durably so.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(in crate::ledger) fn is_settled(&self) -> bool {
         let lease = &self.lease;
         let own = lease.returned.get() + lease.settled.get() == lease.granted.get();
         let is_saved = !self.is_unsaved && !self.is_in_flight && self.pending() == 0;
@@ -267,14 +281,14 @@ impl Book {
 }
 
 /// Neither returned nor settled.
-pub(super) fn left_of(lease: &Lease) -> u64 {
+pub(in crate::ledger) fn left_of(lease: &Lease) -> u64 {
     let back =
         lease.returned.get().checked_add(lease.settled.get()).expect("amounts fit the books");
     lease.granted.get().checked_sub(back).expect("a lease returns and settles what was granted")
 }
 
 /// Spent beside it: late, or above the price.
-pub(super) fn late_of(lease: &Lease) -> u64 {
+pub(in crate::ledger) fn late_of(lease: &Lease) -> u64 {
     lease.late.get().saturating_add(lease.over.get())
 }
 
@@ -286,4 +300,9 @@ fn book_win(lease: &mut Lease, left: u64, [paid, late, over]: [u64; 3]) {
     lease.settled = sum(lease.settled, inside);
     lease.late = sum(sum(lease.late, paid - inside), late);
     lease.over = sum(lease.over, over);
+}
+
+/// Of a lease that the ledger does not know yet.
+pub(in crate::ledger) fn key_of(slot: Slot, period: Period, dead: &Dead) -> LeaseKey {
+    LeaseKey { slot, period, node: dead.node, epoch: dead.epoch }
 }

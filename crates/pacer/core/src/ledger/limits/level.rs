@@ -2,12 +2,10 @@
 
 use units::Nanos;
 
-use super::account::Account;
-use super::bug::{Bug, planted};
-use super::campaign::Campaign;
-use super::definition::Limits;
+use super::definition::{Holdback, Limits, Span};
 use super::tally::{Sum, Tally, UNLIMITED};
 use crate::calendar::Hour;
+use crate::ledger::bug::{Bug, planted};
 use crate::refusal::Refusal;
 
 /// Whose a limit is.
@@ -17,17 +15,6 @@ pub enum Owner {
     Campaign,
     /// Its account's.
     Account,
-}
-
-/// For how long a limit holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// For ever.
-    Life,
-    /// For a day of the account's zone.
-    Day,
-    /// For an hour of its clocks.
-    Hour,
 }
 
 /// How far a limit is used.
@@ -77,17 +64,11 @@ impl Level {
 }
 
 /// All limits that hold now, in order of precedence.
-pub(super) struct Levels(pub(super) [Level; 6]);
+pub(in crate::ledger) struct Levels(pub(in crate::ledger) [Level; 6]);
 
 impl Levels {
-    pub(super) fn of(campaign: &Campaign, account: &Account, hour: &Hour) -> Self {
-        let budget = &campaign.definition.budget;
-        let of_campaign = spans(&budget.limits, &campaign.tally, hour).map(|(span, cap, sum)| {
-            let ignored = planted(Bug::IgnoreHoldback);
-            let kept = if ignored { 0 } else { budget.late_holdback.of(cap) };
-            level((Owner::Campaign, span), cap, sum, kept)
-        });
-        let of_account = of_account(account, hour);
+    /// Those of a campaign and of its account, in turns.
+    pub(in crate::ledger) fn new(of_campaign: [Level; 3], of_account: [Level; 3]) -> Self {
         Self(std::array::from_fn(|at| match at % 2 {
             0 => of_campaign[at / 2],
             _ => of_account[at / 2],
@@ -95,37 +76,44 @@ impl Levels {
     }
 
     /// What may be leased at every level; all there is without a limit.
-    pub(super) fn headroom(&self) -> u64 {
+    pub(in crate::ledger) fn headroom(&self) -> u64 {
         let room = |level: &Level| level.headroom().map_or(UNLIMITED, Nanos::get);
         self.0.iter().map(room).min().unwrap_or(UNLIMITED)
     }
 
     /// Whether what the account may spend runs out before what the campaign may.
-    pub(super) fn is_short_of_account(&self) -> bool {
+    pub(in crate::ledger) fn is_short_of_account(&self) -> bool {
         let is_used_up = |level: &&Level| level.headroom() == Some(Nanos::ZERO);
         let mut used_up = self.0.iter().filter(is_used_up).peekable();
         used_up.peek().is_some() && used_up.all(|level| level.owner == Owner::Account)
     }
 
-    pub(super) fn is_exceeded(&self) -> bool {
+    pub(in crate::ledger) fn is_exceeded(&self) -> bool {
         self.0.iter().any(|level| level.excess() > Nanos::ZERO)
     }
 
     /// The first limit that is used up.
-    pub(super) fn refusal(&self) -> Option<Refusal> {
+    pub(in crate::ledger) fn refusal(&self) -> Option<Refusal> {
         let first = self.0.iter().find(|level| level.headroom() == Some(Nanos::ZERO));
         first.map(Level::refusal)
     }
 }
 
-/// The limits of an account that hold now, in order of precedence.
-pub(super) fn of_account(account: &Account, hour: &Hour) -> [Level; 3] {
-    let definition = &account.definition;
-    spans(&definition.limits, &account.tally, hour).map(|(span, cap, sum)| {
-        let cap = if planted(Bug::IgnoreAccount) { UNLIMITED } else { cap };
-        let ignored = planted(Bug::IgnoreAccountHoldback);
-        let kept = if ignored { 0 } else { definition.late_holdback.of(cap) };
-        level((Owner::Account, span), cap, sum, kept)
+/// The limits of one owner that hold now, in order of precedence.
+pub(in crate::ledger) fn levels_of(
+    owner: Owner,
+    limits: &Limits,
+    late_holdback: Holdback,
+    tally: &Tally,
+    hour: &Hour,
+) -> [Level; 3] {
+    let is_campaign = owner == Owner::Campaign;
+    let ignores_limit = !is_campaign && planted(Bug::IgnoreAccount);
+    let bug = if is_campaign { Bug::IgnoreHoldback } else { Bug::IgnoreAccountHoldback };
+    spans(limits, tally, hour).map(|(span, cap, sum)| {
+        let cap = if ignores_limit { UNLIMITED } else { cap };
+        let kept = if planted(bug) { 0 } else { late_holdback.of(cap) };
+        level((owner, span), cap, sum, kept)
     })
 }
 
@@ -145,7 +133,7 @@ fn level((owner, span): (Owner, Span), cap: u64, sum: Sum, kept: u64) -> Level {
 }
 
 /// The most by which exposure exceeds a limit.
-pub(super) fn excess(limits: &Limits, tally: &Tally, hour: Option<&Hour>) -> Nanos {
+pub(in crate::ledger) fn excess(limits: &Limits, tally: &Tally, hour: Option<&Hour>) -> Nanos {
     let over = |sum: Sum, cap: u64| sum.exposure().saturating_sub(cap);
     let passing = |hour: &Hour| {
         let of_day = over(tally.day(day_of(hour)), limits.of(Span::Day));
@@ -155,7 +143,7 @@ pub(super) fn excess(limits: &Limits, tally: &Tally, hour: Option<&Hour>) -> Nan
 }
 
 /// The day that an hour is counted in.
-pub(super) fn day_of(hour: &Hour) -> u32 {
+pub(in crate::ledger) fn day_of(hour: &Hour) -> u32 {
     if planted(Bug::UtcDay) {
         return hour.period.0 / 96;
     }

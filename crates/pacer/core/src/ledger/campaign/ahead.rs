@@ -5,52 +5,28 @@
 //! like the rest of it.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
-use super::account::Account;
 use super::book::Part;
-use super::campaign::{Campaign, Context, Recall, part_of_node, per};
-use super::level::{Levels, day_of};
-use super::tally::UNLIMITED;
-use super::{Outbox, Settings};
+use super::{Campaign, Context, Recall, part_of_node, per};
 use crate::calendar::{Hour, Period};
-use crate::messages::Slot;
-
-/// Campaigns by their numbers are looked at in so many parts of a lease period.
-const PARTS: u64 = 1024;
+use crate::ledger::account::Account;
+use crate::ledger::limits::level::{Levels, day_of};
+use crate::ledger::limits::tally::UNLIMITED;
+use crate::ledger::step::Outbox;
 
 /// After so many lease periods what a campaign took is not what it takes.
 const STALE_PERIODS: u32 = 8;
 
-impl Settings {
-    /// How long before an hour ends the next one's rights are leased, where batches come so often:
-    /// time for one that must wait, its successor, and the messages.
-    pub fn ahead_of(lease_period: Duration) -> Duration {
-        (lease_period * 5 / 2).max(Duration::from_secs(3))
-    }
-
-    /// When a campaign is looked at for the next hour: not all of them at once.
-    pub(super) fn ahead_ms(&self, slot: Slot) -> u64 {
-        let lease_period = in_ms(self.lease_period);
-        in_ms(self.ahead) + lease_period * (u64::from(slot.0) % PARTS) / PARTS
-    }
-
-    /// When the first campaign is.
-    pub(super) fn ahead_ms_max(&self) -> u64 {
-        in_ms(self.ahead) + in_ms(self.lease_period)
-    }
-}
-
 impl Campaign {
     /// Serves shards out of what is leased of the hour to come; whether that is to be leased.
-    pub(super) fn look_ahead(
+    pub(in crate::ledger) fn look_ahead(
         &mut self,
         account: &mut Account,
         ctx: &Context,
         outbox: &mut Outbox,
     ) -> bool {
         let Some(next) = self.coming(ctx) else { return false };
-        let levels = Levels::of(self, account, &next);
+        let levels = self.levels(account, &next);
         if self.closed_in(account, &next) || levels.is_exceeded() {
             self.return_pool(next.period, account);
             return false;
@@ -64,13 +40,13 @@ impl Campaign {
     }
 
     /// Takes rights of the hour to come into the next batch.
-    pub(super) fn lease_ahead(&mut self, account: &mut Account, ctx: &Context) {
+    pub(in crate::ledger) fn lease_ahead(&mut self, account: &mut Account, ctx: &Context) {
         let Some(next) = self.coming(ctx) else { return };
         let is_leased = self.leased(next.period).is_some();
         if ctx.is_closing || self.closed_in(account, &next) || is_leased {
             return;
         }
-        let levels = Levels::of(self, account, &next);
+        let levels = self.levels(account, &next);
         let amount = self.need_ahead(&levels, account, ctx);
         if amount == 0 {
             return;
@@ -82,7 +58,7 @@ impl Campaign {
     }
 
     /// Grants what was leased ahead to the shards that will need it, once.
-    pub(super) fn deal(
+    pub(in crate::ledger) fn deal(
         &mut self,
         at: usize,
         recall: Recall,
@@ -192,8 +168,4 @@ impl Campaign {
         takers.sort_by_key(|(_, taken)| Reverse(*taken));
         takers
     }
-}
-
-fn in_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

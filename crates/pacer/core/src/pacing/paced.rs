@@ -1,0 +1,206 @@
+//! One campaign: the flight that its strategy follows, and how far it is.
+
+mod resume;
+
+use std::sync::Arc;
+
+use super::books::Funds;
+use super::curve::Series;
+use super::kept::terms as terms_digest;
+use super::look::Hour;
+use super::plan::{self, Choice, Plan, ReportedFlight, Shape};
+use super::sums::Sums;
+use super::terms::{Expected, Pacing};
+use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span};
+use crate::strategy::{Flight, Learner, Pace, SlotEnd, State, Week, step};
+
+/// What is kept of a campaign: about a kilobyte, and a curve's points.
+pub(super) struct Paced {
+    pub(super) version: u64,
+    pub(super) account: AccountId,
+    pub(super) flight: Flight,
+    pub(super) daypart: Daypart,
+    /// None where it has no strategy.
+    pub(super) pacing: Option<Arc<Pacing>>,
+    pub(super) week: Week,
+    pub(super) learner: Option<Box<Learner>>,
+    /// Of what its state is made by.
+    pub(super) terms: u64,
+    pub(super) sums: Sums,
+    pub(super) state: Option<State>,
+    pub(super) plan: Option<Plan>,
+    /// When a plan is to be made anew, and for which version of its account it was made.
+    pub(super) choose_ms: u64,
+    pub(super) chosen_for: u64,
+    pub(super) series: Series,
+    /// Where it follows an hour, the longer flight that its curve is drawn by.
+    pub(super) reported: Option<Box<ReportedFlight>>,
+    /// Whether it goes on from what was kept, which does not say what that longer flight is.
+    pub(super) lacks_reported: bool,
+    pub(super) told: Option<Pace>,
+    /// When it is looked at next; `MAX` is never.
+    pub(super) due_ms: u64,
+}
+
+impl Paced {
+    pub(super) fn new(definition: &CampaignDefinition, flight: Flight, week: Week) -> Self {
+        Self {
+            version: 0,
+            account: definition.account,
+            flight,
+            daypart: definition.budget.daypart,
+            pacing: None,
+            week,
+            learner: None,
+            terms: 0,
+            sums: Sums::default(),
+            state: None,
+            plan: None,
+            choose_ms: 0,
+            chosen_for: 0,
+            series: Series::default(),
+            reported: None,
+            lacks_reported: false,
+            told: None,
+            due_ms: u64::MAX,
+        }
+    }
+
+    /// Another definition: unless the curve is another one, its strategy goes on along it.
+    pub(super) fn redefine(
+        &mut self,
+        flight: Flight,
+        daypart: Daypart,
+        pacing: Option<&Arc<Pacing>>,
+        week: Week,
+    ) {
+        let shape = |pacing: &Pacing| (pacing.ahead.to_bits(), pacing.forecast.clone());
+        let was = self.pacing.as_deref().map(shape);
+        if (self.flight, self.daypart, was) != (flight, daypart, pacing.map(|it| shape(it))) {
+            self.plan = None;
+        }
+        (self.flight, self.daypart, self.week) = (flight, daypart, week);
+        self.terms = pacing.map_or(0, |pacing| terms_digest(flight, daypart, pacing));
+        self.choose_ms = 0;
+        match pacing {
+            Some(pacing) => {
+                let start = || State::start(&pacing.settings);
+                self.state = Some(self.state.unwrap_or_else(start));
+                let is_learned = pacing.forecast == Expected::Learned;
+                self.learner = is_learned.then(|| self.learner.take().unwrap_or_default());
+            }
+            None => (self.plan, self.state, self.learner) = (None, None, None),
+        }
+        self.pacing = pacing.cloned();
+    }
+
+    /// Ends its slot: how it bids from now on, and until when.
+    pub(super) fn look(&mut self, hour: &Hour<'_>, funds: &Funds) -> (Option<Pace>, u64) {
+        let now_ms = hour.now_ms;
+        let (Some(pacing), Some(state)) = (self.pacing.clone(), self.state) else {
+            // Whoever had a strategy and has none any more bids at value.
+            return (self.told.map(|_| Pace::FULL), u64::MAX);
+        };
+        let settings = &pacing.settings;
+        if let Some(learner) = &mut self.learner {
+            learner.learn(&hour.clocks.zone, now_ms, self.sums.totals().requests);
+        }
+        if now_ms < self.flight.start_ms {
+            return (Some(state.pace(settings)), self.flight.start_ms);
+        }
+        if self.flight.end_ms <= now_ms {
+            self.plan = None;
+            return (self.told, u64::MAX);
+        }
+        let is_stale = self.choose_ms <= now_ms || self.chosen_for != hour.payer.version;
+        let is_new = is_stale && self.choose(&pacing, hour, funds);
+        let state = self.state.unwrap_or(state);
+        let Some(plan) = &mut self.plan else { return (Some(Pace::FULL), self.choose_ms) };
+        if is_new {
+            let first_ms = plan.target.slot_end(now_ms, hour.phase_ms);
+            return (Some(state.pace(settings)), first_ms.min(self.choose_ms));
+        }
+        let (observed, budget) = (plan.observed(&self.sums, funds), plan.budget(funds));
+        let next_ms = plan.target.slot_end(now_ms, hour.slot_ms).min(self.choose_ms);
+        let slot = SlotEnd { now_ms, next_ms, budget };
+        let state = step(settings, &plan.target, state, observed, slot);
+        self.state = Some(state);
+        let (span, planned, spent) = match &self.reported {
+            Some(reported) => {
+                let purse = funds.of(reported.span);
+                let limit = purse.limit().unwrap_or_default();
+                (reported.span, reported.planned(limit, now_ms), purse.spent)
+            }
+            None => (plan.span, plan.planned(&state, now_ms), plan.spent(observed)),
+        };
+        self.series.limit_to(funds.of(span).limit());
+        self.series.note(now_ms, planned, spent);
+        (Some(state.pace(settings)), next_ms)
+    }
+
+    fn shape(&self, pacing: &Pacing) -> Shape {
+        let week = match &self.learner {
+            Some(learner) => opened(&learner.week(), self.daypart),
+            None => self.week.clone(),
+        };
+        Shape { flight: self.flight, week, ahead: pacing.ahead }
+    }
+
+    /// Takes a longer flight than the hour's as that which its curve is drawn by, or none.
+    fn report_by(
+        &mut self,
+        (shape, reported): (&Shape, Option<(Span, Flight)>),
+        hour: &Hour<'_>,
+        funds: &Funds,
+    ) {
+        self.lacks_reported = false;
+        self.reported = reported.and_then(|(span, flight)| {
+            let target = shape.target(flight, hour).ok()?;
+            Some(Box::new(ReportedFlight::new((span, flight), target)))
+        });
+        if let Some(reported) = &self.reported {
+            self.series.begin(reported.flight);
+            self.series.limit_to(funds.of(reported.span).limit());
+        }
+    }
+
+    /// Chooses the flight to follow; whether that is another one.
+    fn choose(&mut self, pacing: &Pacing, hour: &Hour<'_>, funds: &Funds) -> bool {
+        let shape = self.shape(pacing);
+        let Choice { followed, reported, until_ms } = plan::choose(&shape, hour, funds);
+        self.report_by((&shape, reported), hour, funds);
+        (self.choose_ms, self.chosen_for) = (until_ms, hour.payer.version);
+        let Some((span, nominal)) = followed else {
+            self.plan = None;
+            return false;
+        };
+        // What was learned makes another curve, once a day.
+        let is_kept = self.learner.is_none() || hour.now_ms < nominal.start_ms + hour.slot_ms;
+        let is_same = |plan: &Plan| (plan.span, plan.nominal) == (span, nominal) && is_kept;
+        if self.plan.as_ref().is_some_and(is_same) {
+            return false;
+        }
+        // Whoever comes a little late has the whole flight.
+        let is_begun = nominal.start_ms + 2 * hour.slot_ms <= hour.now_ms;
+        let from = if is_begun { hour.now_ms } else { nominal.start_ms };
+        let rest = Flight { start_ms: from, ..nominal };
+        let Ok(target) = shape.target(rest, hour) else {
+            self.plan = None;
+            return false;
+        };
+        let spent = funds.of(span).spent.get();
+        let before = if is_begun { spent } else { 0 };
+        self.plan = Some(Plan::new((span, nominal), target, before, self.sums.totals()));
+        self.state = self.state.map(|state| state.next_flight(&pacing.settings));
+        if self.reported.is_none() {
+            self.series.begin(nominal);
+            self.series.limit_to(funds.of(span).limit());
+        }
+        true
+    }
+}
+
+/// A week, as far as a daypart is open.
+pub(super) fn opened(week: &Week, daypart: Daypart) -> Week {
+    week.opened(|hour| u8::try_from(hour).is_ok_and(|hour| daypart.contains(hour)))
+}

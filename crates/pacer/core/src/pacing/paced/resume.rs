@@ -1,0 +1,93 @@
+//! How a campaign goes on from what the process before kept of it.
+
+use super::Paced;
+use crate::ledger::Span;
+use crate::pacing::books::Funds;
+use crate::pacing::kept::{Kept, KeptPlan};
+use crate::pacing::look::Hour;
+use crate::pacing::plan::{self, Plan, Shape};
+use crate::strategy::{Flight, Pace, State, Week};
+
+impl Paced {
+    /// Goes on from what was kept, as far as that holds. Within the slot that was going on: how it bids,
+    /// and when that ends; else it is to be looked at now.
+    pub(in crate::pacing) fn resume(&mut self, kept: Kept, hour: &Hour<'_>) -> Option<(Pace, u64)> {
+        let pacing = self.pacing.as_ref().filter(|_| kept.zone == hour.clocks.digest)?;
+        let pace = kept.state.pace(&pacing.settings);
+        if self.learner.is_some() {
+            self.learner = kept.learner.or_else(|| self.learner.take());
+        }
+        // A state of a time to come would not be stepped until then.
+        if kept.terms != self.terms || hour.now_ms < kept.state.at_ms() {
+            self.pause_learning();
+            return None;
+        }
+        self.state = Some(kept.state);
+        self.sums.carry(kept.totals);
+        self.follow(kept.plan, pacing.ahead, hour);
+        let is_same = kept.version == self.version;
+        if !is_same {
+            self.choose_ms = 0;
+        }
+        if !(hour.now_ms..=hour.now_ms.saturating_add(hour.slot_ms)).contains(&kept.due_ms) {
+            self.pause_learning();
+            self.state = Some(self.skipped(kept.state));
+            return None;
+        }
+        let has_time = is_same && self.plan.is_some() && hour.now_ms < kept.due_ms;
+        has_time.then_some((pace, kept.due_ms))
+    }
+
+    /// What came of the slot in which the process ended says nothing of all that was missed since.
+    fn skipped(&self, state: State) -> State {
+        let Some(plan) = &self.plan else { return state };
+        state.skipped(plan.observed(&self.sums, &Funds::default()))
+    }
+
+    fn pause_learning(&mut self) {
+        if let Some(learner) = &mut self.learner {
+            learner.pause();
+        }
+    }
+
+    fn follow(&mut self, kept: Option<KeptPlan>, ahead: f64, hour: &Hour<'_>) {
+        let Some(kept) = kept else { return };
+        let learned = kept.week.map(|weights| Week::weighted(&weights));
+        let week = learned.unwrap_or_else(|| self.week.clone());
+        let rest = Flight { start_ms: kept.from_ms, ..kept.nominal };
+        let shape = Shape { flight: self.flight, week, ahead };
+        // A flight without an open hour is nothing that was followed: it is chosen anew.
+        let Ok(target) = shape.target(rest, hour) else { return };
+        let plan = Plan::new((kept.span, kept.nominal), target, kept.before, kept.base);
+        self.plan = Some(Plan { shared: kept.shared, ..plan });
+        (self.choose_ms, self.chosen_for) = (kept.choose_ms, kept.chosen_for);
+        self.lacks_reported = kept.span == Span::Hour;
+        self.series.begin(kept.nominal);
+    }
+
+    /// Works out again by which longer flight a campaign is looked at that goes on within an hour's.
+    pub(in crate::pacing) fn complete_resumed(&mut self, hour: &Hour<'_>, funds: &Funds) {
+        let Some(pacing) = self.pacing.clone().filter(|_| self.lacks_reported) else { return };
+        let shape = self.shape(&pacing);
+        let reported = plan::choose(&shape, hour, funds).reported;
+        self.report_by((&shape, reported), hour, funds);
+    }
+
+    /// The flight that is followed, to be kept.
+    pub(in crate::pacing) fn kept_plan(&self) -> Option<KeptPlan> {
+        let plan = self.plan.as_ref()?;
+        // Without a learner its week is the definition's.
+        let learned = self.learner.as_ref().and_then(|_| plan.target.week());
+        Some(KeptPlan {
+            span: plan.span,
+            nominal: plan.nominal,
+            from_ms: plan.target.flight().start_ms,
+            before: plan.before,
+            base: plan.base,
+            shared: plan.shared,
+            choose_ms: self.choose_ms,
+            chosen_for: self.chosen_for,
+            week: learned.map(|week| Box::new(week.weights())),
+        })
+    }
+}

@@ -1,0 +1,272 @@
+//! Every campaign, and when each is looked at next.
+
+mod keeping;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use units::Nanos;
+
+use super::books::Books;
+use super::curve::{Curve, CurveSource};
+use super::kept::{Kept, digest};
+use super::look::{Clocks, Hour, Payer};
+use super::paced::{Paced, opened};
+use super::terms::{Bidding, Expected, Pacing, PacingError};
+use super::weeks::Weeks;
+use crate::calendar::Calendar;
+use crate::ledger::{AccountId, CampaignDefinition, Daypart, Span, ZoneId};
+use crate::messages::{Report, Seen, Slot, index};
+use crate::strategy::{Flight, HOURS, Pace, Week, Zone};
+
+/// How a pacer works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacerOptions {
+    /// Shards are numbered from 0.
+    pub shards: u16,
+    /// The usual length of a slot.
+    pub slot_ms: u64,
+}
+
+impl PacerOptions {
+    /// Slots of ten seconds.
+    pub const fn new(shards: u16) -> Self {
+        Self { shards, slot_ms: 10_000 }
+    }
+}
+
+/// How every campaign is paced.
+pub struct Pacer {
+    options: PacerOptions,
+    now_ms: u64,
+    zones: BTreeMap<ZoneId, Clocks>,
+    payers: BTreeMap<AccountId, Payer>,
+    campaigns: Vec<Option<Box<Paced>>>,
+    /// By when the slot of each is over. What is not a campaign's `due_ms` any more is passed over.
+    due: BinaryHeap<Reverse<(u64, Slot)>>,
+    /// What the process before kept of campaigns that have not been looked at since.
+    restored: BTreeMap<Slot, Kept>,
+    uniform: Week,
+    weeks: Weeks,
+    campaigns_known: u64,
+    looked: u64,
+}
+
+impl Pacer {
+    /// Without campaigns.
+    pub fn new(options: PacerOptions) -> Self {
+        Self {
+            options,
+            now_ms: 0,
+            zones: BTreeMap::new(),
+            payers: BTreeMap::new(),
+            campaigns: Vec::new(),
+            due: BinaryHeap::new(),
+            restored: BTreeMap::new(),
+            uniform: Week::uniform(),
+            weeks: Weeks::default(),
+            campaigns_known: 0,
+            looked: 0,
+        }
+    }
+
+    /// The clocks of a zone of that name, as a table of hours and as changes of their offset.
+    pub fn take_zone(&mut self, id: ZoneId, name: &str, calendar: Calendar, zone: Zone) {
+        self.zones.insert(id, Clocks { digest: digest(&name), calendar, zone });
+    }
+
+    /// An account, new or changed.
+    pub fn take_account(&mut self, id: AccountId, zone: ZoneId, version: u64) {
+        let payer = self.payers.entry(id).or_insert(Payer { zone, version });
+        payer.version = payer.version.max(version);
+    }
+
+    /// A campaign, new or changed, whose strategy takes over from the one before; `None` is without.
+    /// A definition that is no newer than the one before changes nothing.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it; nothing is changed then.
+    pub fn define(
+        &mut self,
+        definition: &CampaignDefinition,
+        pacing: Option<&Arc<Pacing>>,
+        now_ms: u64,
+    ) -> Result<(), PacingError> {
+        let week = self.week_of(definition.budget.daypart, pacing.map(|pacing| &**pacing))?;
+        let (slot, at) = (definition.slot, index(definition.slot.0));
+        let flight = Flight {
+            start_ms: definition.budget.start_unix_ms,
+            end_ms: definition.budget.end_unix_ms,
+        };
+        if self.campaigns.len() <= at {
+            self.campaigns.resize_with(at + 1, || None);
+        }
+        self.campaigns_known += u64::from(self.campaigns[at].is_none());
+        let new = || Paced::new(definition, flight, week.clone()).into();
+        let known = self.campaigns[at].get_or_insert_with(new);
+        if definition.version <= known.version {
+            return Ok(());
+        }
+        known.version = definition.version;
+        known.account = definition.account;
+        known.redefine(flight, definition.budget.daypart, pacing, week);
+        let now_ms = self.now_ms.max(now_ms);
+        self.schedule(slot, now_ms);
+        Ok(())
+    }
+
+    fn week_of(&mut self, daypart: Daypart, pacing: Option<&Pacing>) -> Result<Week, PacingError> {
+        let Some(pacing) = pacing else { return Ok(self.uniform.clone()) };
+        if let Some(problem) = pacing.problems().first() {
+            return Err(*problem);
+        }
+        let week = match &pacing.forecast {
+            Expected::Weekly(week) => self.weeks.share(opened(week, daypart)),
+            Expected::Uniform | Expected::Learned if daypart == Daypart::ALWAYS => {
+                self.uniform.clone()
+            }
+            Expected::Uniform | Expected::Learned => {
+                self.weeks.share(opened(&self.uniform, daypart))
+            }
+        };
+        let is_open = (0..HOURS).any(|hour| week.weight(hour) > 0);
+        is_open.then_some(week).ok_or(PacingError::NeverOpen)
+    }
+
+    /// What became of a shard's grants.
+    pub fn report(&mut self, shard: u16, report: &Report) {
+        let shards = self.options.shards;
+        if let Some(paced) = self.paced(report.slot).filter(|_| shard < shards) {
+            paced.sums.report(shard, report, shards);
+        }
+    }
+
+    /// How many requests a campaign came to at a shard.
+    pub fn seen(&mut self, shard: u16, slot: Slot, seen: Seen) {
+        let shards = self.options.shards;
+        if let Some(paced) = self.paced(slot).filter(|_| shard < shards) {
+            paced.sums.see(shard, seen, shards);
+        }
+    }
+
+    /// Ends the slots that are over at `now_ms`, at most so many; says who bids otherwise now.
+    pub fn turn(
+        &mut self,
+        now_ms: u64,
+        books: &impl Books,
+        most: usize,
+        told: &mut Vec<(Slot, Pace)>,
+    ) {
+        self.now_ms = self.now_ms.max(now_ms);
+        for _ in 0..most {
+            let Some(&Reverse((at, slot))) = self.due.peek() else { break };
+            if self.now_ms < at {
+                break;
+            }
+            self.due.pop();
+            if self.paced(slot).is_some_and(|paced| paced.due_ms == at) {
+                self.look(slot, books, told);
+            }
+        }
+    }
+
+    /// The latest pace of a campaign that has a strategy.
+    pub fn pace(&self, slot: Slot) -> Option<Pace> {
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
+        paced.pacing.as_ref().and(paced.told)
+    }
+
+    /// How a campaign that has a strategy bids; `None` before its first slot, too.
+    pub fn bidding(&self, slot: Slot) -> Option<Bidding> {
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
+        let pacing = paced.pacing.as_ref()?;
+        let (strategy, is_fixed_price) = (pacing.settings.name(), pacing.is_fixed_price);
+        Some(Bidding { strategy, is_fixed_price, pace: paced.told? })
+    }
+
+    /// What should have been spent and what was, by the time of the flight that is followed.
+    pub fn curve(&self, slot: Slot, now_ms: u64) -> Option<Curve> {
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
+        let (pacing, state, plan) =
+            (paced.pacing.as_ref()?, paced.state.as_ref()?, paced.plan.as_ref()?);
+        let drawn = CurveSource { plan, reported: paced.reported.as_deref() };
+        Some(paced.series.curve(pacing, state, &drawn, self.now_ms.max(now_ms)))
+    }
+
+    /// Whose limit a campaign follows; `None` without a strategy or a limit.
+    #[cfg(test)]
+    pub(super) fn followed(&self, slot: Slot) -> Option<Span> {
+        Some(self.campaigns.get(index(slot.0))?.as_deref()?.plan.as_ref()?.span)
+    }
+
+    /// The limit that a campaign's progress is measured against, as in [`Self::curve`], and how much of it
+    /// should be spent by now. `None` without a strategy or a limit.
+    pub fn planned(&self, slot: Slot, now_ms: u64) -> Option<(Span, Nanos)> {
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
+        let (state, plan) = (paced.state.as_ref()?, paced.plan.as_ref()?);
+        let now_ms = self.now_ms.max(now_ms);
+        Some(match &paced.reported {
+            Some(reported) => (reported.span, reported.planned(paced.series.limit(), now_ms)),
+            None => (plan.span, plan.planned(state, now_ms)),
+        })
+    }
+
+    /// How many accounts and campaigns it was told.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.payers.len() as u64, self.campaigns_known)
+    }
+
+    /// How many times a campaign has been looked at.
+    pub const fn looked(&self) -> u64 {
+        self.looked
+    }
+
+    fn look(&mut self, slot: Slot, books: &impl Books, told: &mut Vec<(Slot, Pace)>) {
+        self.looked += 1;
+        let (now_ms, slot_ms) = (self.now_ms, self.options.slot_ms);
+        let phase_ms = phase(slot, slot_ms);
+        let Some(paced) = self.campaigns[index(slot.0)].as_deref_mut() else { return };
+        let payer = self.payers.get(&paced.account).copied();
+        let clocks = payer.and_then(|payer| self.zones.get(&payer.zone));
+        let (Some(payer), Some(clocks)) = (payer, clocks) else {
+            return self.schedule(slot, now_ms + slot_ms);
+        };
+        let hour = Hour { now_ms, slot_ms, phase_ms, payer, clocks };
+        let kept = self.restored.remove(&slot);
+        let resumed = kept.and_then(|kept| paced.resume(kept, &hour));
+        let funds = books.funds(slot);
+        if let Some(funds) = &funds {
+            paced.complete_resumed(&hour, funds);
+        }
+        let (pace, next_ms) = match (resumed, funds) {
+            (Some((pace, due_ms)), _) => (Some(pace), due_ms),
+            (None, Some(funds)) => paced.look(&hour, &funds),
+            (None, None) => (paced.told, now_ms + slot_ms),
+        };
+        if pace != paced.told {
+            paced.told = pace;
+            told.push((slot, pace.unwrap_or(Pace::FULL)));
+        }
+        self.schedule(slot, next_ms);
+    }
+
+    fn schedule(&mut self, slot: Slot, at_ms: u64) {
+        let Some(paced) = self.paced(slot) else { return };
+        paced.due_ms = at_ms;
+        if at_ms < u64::MAX {
+            self.due.push(Reverse((at_ms, slot)));
+        }
+    }
+
+    fn paced(&mut self, slot: Slot) -> Option<&mut Paced> {
+        self.campaigns.get_mut(index(slot.0))?.as_deref_mut()
+    }
+}
+
+/// Where in a slot those of a campaign end: 1 to the length of a slot.
+fn phase(slot: Slot, slot_ms: u64) -> u64 {
+    // Multiplied by the golden ratio, numbers in a row are spread evenly (Knuth, volume 3, 6.4).
+    let spread = u64::from(slot.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    1 + spread % slot_ms.max(1)
+}

@@ -1,0 +1,58 @@
+//! What is given out of every campaign, to outlive the process, and taken back.
+
+use super::Pacer;
+use crate::messages::{Slot, index};
+use crate::pacing::kept::Kept;
+
+impl Pacer {
+    /// What the process before kept of a campaign: to be given before it is defined. It is gone on from
+    /// when the campaign is looked at first.
+    pub fn restore(&mut self, kept: Kept) {
+        self.restored.insert(kept.slot, kept);
+    }
+
+    /// Forgets what was kept of campaigns that nobody has defined since.
+    pub fn forget_undefined(&mut self) {
+        let (mut restored, campaigns) = (std::mem::take(&mut self.restored), &self.campaigns);
+        restored.retain(|slot, _| campaigns.get(index(slot.0)).is_some_and(Option::is_some));
+        self.restored = restored;
+    }
+
+    /// What is to be kept of campaigns from one on, looking at so many at most; then where to go on,
+    /// nowhere behind the last. Campaigns without a strategy keep nothing.
+    pub fn keep(&self, from: Slot, most: u32, mut take: impl FnMut(&Kept)) -> Option<Slot> {
+        let defined = u32::try_from(self.campaigns.len()).expect("slots are numbered by 32 bits");
+        if from.0 < defined {
+            let end = from.0.saturating_add(most).min(defined);
+            for slot in (from.0..end).map(Slot) {
+                match self.restored.get(&slot) {
+                    Some(kept) => take(kept),
+                    None => self.kept(slot).iter().for_each(&mut take),
+                }
+            }
+            let has_more = end < defined || self.restored.range(Slot(end)..).next().is_some();
+            return has_more.then_some(Slot(end));
+        }
+        // Nobody has defined these, so far.
+        let mut undefined = self.restored.range(from..);
+        undefined.by_ref().take(index(most)).for_each(|(_, kept)| take(kept));
+        undefined.next().map(|(slot, _)| *slot)
+    }
+
+    fn kept(&self, slot: Slot) -> Option<Kept> {
+        let paced = self.campaigns.get(index(slot.0))?.as_deref()?;
+        let zone = self.payers.get(&paced.account)?.zone;
+        let (state, _) = (paced.state?, paced.pacing.as_ref()?);
+        Some(Kept {
+            slot,
+            zone: self.zones.get(&zone)?.digest,
+            terms: paced.terms,
+            version: paced.version,
+            state,
+            totals: paced.sums.totals(),
+            due_ms: paced.due_ms,
+            plan: paced.kept_plan(),
+            learner: paced.learner.clone(),
+        })
+    }
+}
