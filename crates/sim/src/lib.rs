@@ -4,5 +4,3 @@
 #[cfg(feature = "budgets")]
 pub mod budgets;
 pub mod guard;
-
-pub use faults::Chance;

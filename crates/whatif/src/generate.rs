@@ -5,6 +5,7 @@
 //! computed in floating point uses the four operations, square roots and `libm` alone. Nothing but
 //! the traffic's curve is held, whatever the number of auctions. Knows nothing of budgets.
 
+mod bounds;
 mod chance;
 pub mod profile;
 #[cfg(test)]
@@ -16,7 +17,8 @@ use std::io::{self, Write};
 
 use units::Cpm;
 
-use self::chance::Chance;
+pub use self::bounds::{AUCTIONS_MAX, DAY_MS, DURATION_MS_MAX, GenerateError};
+use self::chance::{Chance, whole};
 pub use self::profile::Profile;
 use self::profile::Values;
 use self::traffic::Traffic;
@@ -25,15 +27,6 @@ use crate::stream::{Auction, TIME_MS_MAX, Writer};
 
 /// Monday, 5 January 2026, 00:00 UTC.
 pub const START_MS: u64 = 1_767_571_200_000;
-
-/// A day in milliseconds.
-pub const DAY_MS: u64 = 86_400_000;
-
-/// Longest stream: its traffic is held by the minute.
-pub const DURATION_MS_MAX: u64 = 366 * DAY_MS;
-
-/// Most auctions of a stream.
-pub const AUCTIONS_MAX: u64 = 1_000_000_000;
 
 /// What to generate.
 #[derive(Clone, Debug)]
@@ -55,30 +48,6 @@ impl Options {
     pub const fn new(profile: Profile) -> Self {
         Self { profile, auctions: 200_000, seed: 1, start_ms: START_MS, duration_ms: DAY_MS }
     }
-}
-
-/// Why nothing is generated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GenerateError {
-    /// Of the number of auctions.
-    #[error("{0} auctions cannot be: ask for 1 to {AUCTIONS_MAX}")]
-    Auctions(u64),
-    /// Of the time.
-    #[error("a stream of {0} ms cannot be: it goes on for 1 to {DURATION_MS_MAX} ms, 366 days")]
-    Duration(u64),
-    /// Of the time.
-    #[error("a stream from {0} ms on would end after the year 9999: begin it earlier")]
-    Start(u64),
-    /// A field of the profile.
-    #[error("the profile's {field} cannot be {value}: it is {range}")]
-    Profile {
-        /// Which.
-        field: &'static str,
-        /// What it is.
-        value: String,
-        /// What it may be.
-        range: &'static str,
-    },
 }
 
 /// The auctions that `options` ask for, in order, made as they are asked for.
@@ -208,10 +177,4 @@ fn cpm(units: f64) -> Cpm {
     )]
     let micros = (units * 1e6) as u64;
     Cpm::new(micros).unwrap_or(Cpm::MAX)
-}
-
-/// Counts and times of a stream are far below 2^53: exact.
-#[expect(clippy::cast_precision_loss, reason = "limits keep it below 2^53")]
-fn whole(count: u64) -> f64 {
-    count as f64
 }

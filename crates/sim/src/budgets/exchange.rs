@@ -7,7 +7,7 @@ use units::Nanos;
 
 use super::log::TokenId;
 use super::options::{LATE_WINDOW, Manners, TTLS};
-use crate::Chance;
+use faults::Chance;
 
 /// What an exchange says of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pacer_core::ledger::Settlement;
 use pacer_core::shard::token::{Origin, Token, TtlClass};
 
-use crate::Chance;
+use faults::Chance;
 
 /// Names a reservation among all.
 pub(super) type TokenId = (Origin, (TtlClass, u32, u32));

@@ -9,7 +9,7 @@ use units::{Currency, Nanos, Ppm};
 
 use super::options::Options;
 use super::zone::DAY_MS;
-use crate::Chance;
+use faults::Chance;
 
 const CURRENCIES: [Currency; 2] = [Currency::USD, Currency::parse("EUR").expect("three letters")];
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use pacer_core::store;
 
 use super::zone::{EVES, ZONES, Zone};
-use crate::Chance;
+use faults::Chance;
+
+/// The process's number among all.
+pub(super) const NODE: u32 = 7;
 
 /// How long reservations last, by class.
 pub(super) const TTLS: [Duration; 3] =

@@ -17,18 +17,18 @@ use pacer_core::store::{Answer, Begun, LeaseStore as _, MemoryStore, Query};
 
 use self::process::{Birth, Process};
 use self::remains::Remains;
-use super::NODE;
 use super::bug::{Bug, Wiring};
 use super::clock::Clock;
 use super::exchange::Exchange;
 use super::log::{Log, Record};
 use super::observer::{Observer, Start};
 use super::operator::Operator;
+use super::options::NODE;
 use super::options::{HORIZON, HOURS_KEPT, LATE_WINDOW, Manners, Options, PATIENCE, TTLS, Weather};
 use super::places::Places;
 use super::trace::Trace;
 use super::zone::DAY_MS;
-use crate::Chance;
+use faults::Chance;
 
 /// For how long calendars are made: no run lasts so long.
 const CALENDAR_MS: u64 = 90 * DAY_MS;

@@ -1,6 +1,6 @@
 //! Messages on their way: late, lost, repeated, overtaken. Knows nothing of what they say.
 
-use crate::Chance;
+use faults::Chance;
 
 /// What may happen to a message.
 #[derive(Clone, Copy, Debug, Default)]

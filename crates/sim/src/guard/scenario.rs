@@ -3,7 +3,7 @@
 use exchange_core::guard::{End, GuardLimits};
 
 use super::network::Faults;
-use crate::Chance;
+use faults::Chance;
 
 /// How long a DSP is waited for.
 const TIMEOUT_MS: u64 = 100;

@@ -13,7 +13,7 @@ use units::Tick;
 use super::bug::{Bug, Planted};
 use super::network::Network;
 use super::scenario::Setup;
-use crate::Chance;
+use faults::Chance;
 
 /// What happened.
 #[derive(Debug, Default)]

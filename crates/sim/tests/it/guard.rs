@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use exchange_core::guard::{BreakerLimits, GuardLimits, Rate};
-use sim::Chance;
+use faults::Chance;
 use sim::guard::checks::{self, Illness};
 use sim::guard::{Bug, Faults, Health, Phase, Setup, Stall, Trace, run};
 

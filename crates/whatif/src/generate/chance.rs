@@ -40,5 +40,11 @@ pub(super) fn uniform_of_normal(normal: f64) -> f64 {
     0.5 * libm::erfc(-normal * FRAC_1_SQRT_2)
 }
 
+/// Counts and times of a stream are far below 2^53: exact.
+#[expect(clippy::cast_precision_loss, reason = "limits keep it below 2^53")]
+pub(super) fn whole(count: u64) -> f64 {
+    count as f64
+}
+
 #[cfg(test)]
 mod tests;

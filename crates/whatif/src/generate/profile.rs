@@ -1,6 +1,6 @@
 //! The sorts of streams that there are, by name. Knows nothing of how they are drawn.
 
-use super::GenerateError;
+use super::bounds::GenerateError;
 
 /// How values are spread about their median.
 #[derive(Clone, Copy, Debug, PartialEq)]

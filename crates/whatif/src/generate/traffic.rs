@@ -1,9 +1,9 @@
 //! When auctions come: a curve of traffic over the stream, by its minute or finer. Knows nothing of
 //! prices.
 
-use super::chance::Chance;
+use super::bounds::DAY_MS;
+use super::chance::{Chance, whole};
 use super::profile::Profile;
-use super::{DAY_MS, whole};
 
 /// How many pieces a short stream's curve has.
 const CELLS_MIN: u64 = 1_440;

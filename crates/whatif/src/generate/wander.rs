@@ -1,8 +1,7 @@
 //! How prices move by themselves: from hour to hour, and within minutes. Knows nothing of auctions.
 
-use super::chance::Chance;
+use super::chance::{Chance, whole};
 use super::profile::Profile;
-use super::whole;
 
 const HOUR_MS: u64 = 3_600_000;
 const MINUTES_MS: u64 = 300_000;

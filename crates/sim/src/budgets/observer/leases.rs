@@ -346,7 +346,7 @@ impl Leases {
     }
 
     fn own(&self, slot: Slot, period: Period) -> LeaseKey {
-        LeaseKey { slot, period, node: super::super::NODE, epoch: self.epoch }
+        LeaseKey { slot, period, node: crate::budgets::options::NODE, epoch: self.epoch }
     }
 
     /// At shards, or on the way to them or back.

@@ -31,9 +31,6 @@ pub use zone::{EVES, ZONES, Zone};
 use trace::Trace;
 use world::World;
 
-/// The process's number among all.
-const NODE: u32 = 7;
-
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
