@@ -1,3 +1,5 @@
+//! Charts, compared with their text.
+
 use super::*;
 
 fn curve(name: &str, points: &[(u64, f64)]) -> Curve {
@@ -33,9 +35,9 @@ spend\u{fffd}[2J
   50 % ┤  ●   ····
   25 % ┤ ●····
    0 % ┤●·
-   └─────────────────
-    0     12 h   24 h
-    · target   ● asap
+       └─────────────────
+        0     12 h   24 h
+        · target   ● asap
 ";
     let got = draw(&drawing, 17, 5);
     assert_eq!(got, want, "\n{got}");
@@ -51,9 +53,9 @@ spend
   50 % ┤      ···-
   25 % ┤  ··●●●●●
    0 % ┤●●●●
-   └─────────────────
-    0     12 h   24 h
-    · target   - plan   ● asap
+       └─────────────────
+        0     12 h   24 h
+        · target   - plan   ● asap
 ";
     let got = draw(&drawing, 17, 5);
     assert_eq!(got, want, "\n{got}");
@@ -70,9 +72,9 @@ spend
   50 % ┤       ···●●●
   25 % ┤       ●●●
    0 % ┤
-   └─────────────────
-    0     12 h   24 h
-    · target   - plan   ● asap
+       └─────────────────
+        0     12 h   24 h
+        · target   - plan   ● asap
 ";
     let got = draw(&drawing, 17, 5);
     assert_eq!(got, want, "\n{got}");

@@ -1,3 +1,5 @@
+//! The optimum, compared with an exhaustive search.
+
 use proptest::prelude::*;
 use units::Cpm;
 

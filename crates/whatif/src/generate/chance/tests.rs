@@ -1,3 +1,5 @@
+//! Draws, compared with what their distributions say.
+
 use super::*;
 
 #[test]

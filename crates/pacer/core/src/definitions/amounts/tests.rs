@@ -1,3 +1,5 @@
+//! Amounts, holdbacks and gains as text, with the remedy for each mistake.
+
 use super::*;
 
 const EUR: Currency = Currency::parse("EUR").expect("a code");

@@ -1,3 +1,5 @@
+//! Idempotency keys: repeated, reused, and forgotten when they are old.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Any number survives the encoding.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Weeks are shared while a campaign uses them.
+
 use super::*;
 
 fn of(number: u32) -> Week {
