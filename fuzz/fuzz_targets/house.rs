@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use exchange_core::house::{
+use exchange_core::campaigns::{
     ACCOUNTS_MAX, Campaign, Catalogue, Desk, HouseAnswer, Limits, Price, Room,
 };
 use exchange_core::{Answer, Auction, Market, eligible_house, judge};

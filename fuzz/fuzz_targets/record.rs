@@ -2,7 +2,8 @@
 //! difference is told; and what is masked stays masked.
 #![no_main]
 
-use exchange_core::record::{AuctionRecord, GenerationFacts, GeoMask, Masks, replay};
+use exchange_core::record::{AuctionRecord, GenerationFacts, replay};
+use exchange_core::{GeoMask, Masks};
 use libfuzzer_sys::fuzz_target;
 
 /// The generation that auctions of the corpus name.

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use exchange_core::house::{Campaign, Catalogue, Interner, ProbeCounts};
+use exchange_core::campaigns::{Campaign, Catalogue, Interner, ProbeCounts};
 use exchange_core::{Lifetimes, Reservation};
 use exchange_serve::campaigns::{Campaigns, Payer, SeatAccount};
 use exchange_serve::{BUDGETS, Bank, Budgets, Exchange, HouseRules, Line, Settlements, Unrecorded};

@@ -10,65 +10,23 @@ mod bids;
 mod clearing;
 mod document;
 mod fates;
+mod held;
 mod notices;
 mod terms;
 
-use openrtb::codes::NoBidReason;
-use openrtb::{BidRequest, Invalid};
+use openrtb::Invalid;
 
-use crate::clear::Clearing as Cleared;
-use crate::guard::GuardLimits;
-use crate::judge::Judgement;
-use crate::record::Call;
-use crate::{
-    Answer as Answered, Auction, BeaconBase, Fate, Lifetimes, Market, NotAsked as Reason, Refusal,
-    Sale, clear, judge, offer_others, sales,
-};
+use crate::answering::other_bids::offer_others;
+use crate::answering::sale::sales;
+use crate::auction::{Auction, Refusal};
+use crate::clearing::clear::{Clearing as Cleared, clear};
+use crate::judging::judge::{Answer as Answered, Judgement, judge};
 
 pub use asking::response_content;
 pub use document::*;
+pub use held::{Came, Hearing};
 
-/// Bids that lost and are listed all the same; of rankings, so many bids of each impression.
-const BIDS_MAX: usize = 512;
-const RANKED_MAX: usize = 64;
-/// Notices of each sort that are listed.
-const NOTICES_MAX: usize = 256;
-/// Longest shown of a text that a caller or a DSP has chosen, and of a list how much.
-const TEXT_CHARS_MAX: usize = 120;
-const LISTED_MAX: usize = 8;
-
-/// An auction that is over.
-#[derive(Clone, Copy, Debug)]
-pub struct Hearing<'h> {
-    /// Our id of it.
-    pub id: &'h str,
-    /// What the caller sent, validated.
-    pub request: &'h BidRequest<'h>,
-    /// By what it was held.
-    pub market: &'h Market,
-    /// What governs each DSP, in the market's order; empty where it is not known.
-    pub guards: &'h [GuardLimits],
-    /// What came of each DSP, by position in the market; those that are absent were not reached.
-    pub dsps: &'h [(usize, Came<'h>)],
-    /// What notices would be sealed for; `None` when every publisher's are passed through.
-    pub sealed: Option<(&'h BeaconBase, &'h Lifetimes)>,
-    /// Why nothing is sold, if nothing is.
-    pub no_bid: NoBidReason,
-}
-
-/// What came of one DSP.
-#[derive(Clone, Copy, Debug)]
-pub enum Came<'h> {
-    /// It was not asked.
-    NotAsked(Reason),
-    /// It was.
-    Asked {
-        /// How the call went; of the answer in its body, [`explain`] finds out itself.
-        call: Call,
-        /// The body of an answer that counts.
-        body: Option<&'h [u8]>,
-    },
-}
+use held::Held;
 
 /// Explains an auction.
 ///
@@ -105,16 +63,6 @@ pub fn explain(hearing: &Hearing<'_>) -> Result<Explanation, Invalid> {
     Ok(explanation)
 }
 
-/// The auction, held once more.
-struct Held<'h> {
-    hearing: &'h Hearing<'h>,
-    auction: &'h Auction<'h>,
-    answers: Vec<Answered<'h>>,
-    judgement: Judgement<'h>,
-    clearing: Cleared,
-    sales: Vec<Sale>,
-}
-
 impl<'h> Held<'h> {
     fn new(hearing: &'h Hearing<'h>, auction: &'h Auction<'h>) -> Self {
         let answers: Vec<_> = hearing
@@ -149,39 +97,11 @@ impl<'h> Held<'h> {
         }
         (out.response, out.notices, out.omitted.notices) = self.conclusion();
     }
-
-    fn fate(&self, bid: usize) -> Fate {
-        match self.judgement.bids[bid].verdict {
-            Ok(entry) => self.clearing.fates[entry],
-            Err(fate) => fate,
-        }
-    }
-
-    fn dsp_id(&self, dsp: usize) -> String {
-        shown(&self.auction.market.dsps[dsp].id)
-    }
 }
 
 fn cleared(auction: &Auction<'_>, judgement: &Judgement<'_>) -> Cleared {
     let (entries, groups) = (&judgement.entries, &judgement.groups);
     clear(entries, groups, auction.imps_len(), auction.increment, |_| Ok(()))
-}
-
-/// The start of a text that somebody else has chosen.
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARS_MAX) {
-        None => text.to_owned(),
-        Some((end, _)) => [&text[..end], "…"].concat(),
-    }
-}
-
-/// A list as `[a, b, … and 3 more]`.
-fn list(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let mut items = items.into_iter();
-    let first: Vec<_> = items.by_ref().take(LISTED_MAX).map(|item| shown(item.as_ref())).collect();
-    let more = items.count();
-    let first = first.join(", ");
-    if more == 0 { format!("[{first}]") } else { format!("[{first}, … and {more} more]") }
 }
 
 #[cfg(test)]

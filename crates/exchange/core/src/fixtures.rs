@@ -1,6 +1,8 @@
 //! What tests share: a small market, and the texts of requests and responses with what a test
 //! changes in them. Knows no rule.
 
+pub(crate) mod rehearsal;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -8,10 +10,16 @@ use openrtb::parse_request;
 use serde_json::{Value, json};
 use units::{Cpm, Currency, Ppm, Price, Ratio, Round};
 
-use crate::{
-    Answer, Auction, Clearing, Dsp, Fate, Judgement, Market, Publishers, Rates, Targeting, TieKey,
-    TrackingSignals, Win, clear, eligible, judge,
-};
+use crate::asking::eligibility::eligible;
+use crate::auction::Auction;
+use crate::auction::fate::Fate;
+use crate::clearing::clear::{Clearing, Win, clear};
+use crate::judging::judge::{Answer, Judgement, judge};
+use crate::market::rates::Rates;
+use crate::market::signals::TrackingSignals;
+use crate::market::targeting::Targeting;
+use crate::market::tie::TieKey;
+use crate::market::{Dsp, Market, Publishers};
 
 /// The exchange's id of every auction in tests.
 pub(crate) const AUCTION_ID: &str = "auction-1";

@@ -6,72 +6,57 @@
 
 #![deny(clippy::float_arithmetic)]
 
-mod answer;
+mod answering;
+mod asking;
 mod auction;
-mod auction_id;
-mod blocks;
-mod clear;
-pub mod delivery;
-mod domains;
-mod eligibility;
+pub mod campaigns;
+mod clearing;
+mod creatives;
 pub mod explain;
-mod fate;
 #[cfg(test)]
 mod fixtures;
-mod floors;
-mod format;
-pub mod guard;
-pub mod house;
-mod html;
-mod judge;
-mod lists;
-mod loads;
-mod macros;
+mod judging;
 mod market;
 mod notices;
-mod offer;
-mod offered;
-mod owed;
-mod playback;
-mod pricing;
-mod privacy;
-mod rates;
 pub mod record;
-mod reservation;
-mod schedule;
-mod seats;
-mod steps;
-mod targeting;
-mod tie;
-mod values;
 
-pub use answer::{Sale, no_bid, response, sales};
-pub use auction::{Auction, AuctionType, Refusal};
-pub use auction_id::AuctionIds;
-pub use clear::{Clearing, Entry, Group, Seat, Win, clear};
-pub use eligibility::{Ask, Choosing, NotAsked, eligible, eligible_house};
-pub use fate::Fate;
-pub use judge::{Answer, BIDS_MAX, JudgedBid, Judgement, Judging, ResponseFate, judge};
-pub use macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
+pub use openrtb::NoticeKind;
+
+pub use answering::notice_url::{NotSent, NoticeTarget, URL_BYTES_MAX};
+pub use answering::other_bids::{BIDS_RETURNED_MAX, offer_others};
+pub use answering::response::{no_bid, response};
+pub use answering::sale::{Sale, sales};
+pub use answering::win_markup::{Fetched, Wanted, checked_markup, markup_wanted};
+pub use asking::eligibility::{Ask, Choosing, eligible, eligible_house};
+pub use asking::guard;
+pub use asking::mask::{GeoMask, Masks};
+pub use asking::not_asked::NotAsked;
+pub use asking::outbound::outbound;
+pub use auction::fate::Fate;
+pub use auction::id::AuctionIds;
+pub use auction::schedule::{Limits, Schedule};
+pub use auction::steps::STEPS_MAX;
+pub use auction::terms::AuctionType;
+pub use auction::{Auction, Refusal};
+pub use clearing::clear::{Clearing, Entry, Group, Seat, Win, clear};
+pub use clearing::pricing::Terms;
+pub use creatives::macros::{LateValues, MacroValues, VALUE_BYTES_MAX, macros_len};
+pub use judging::judge::{Answer, BIDS_MAX, JudgedBid, Judgement, Judging, ResponseFate, judge};
+pub use judging::owed::{Owed, owed};
+pub use market::lifetimes::Lifetimes;
+pub use market::rates::Rates;
+pub use market::seats::Seats;
+pub use market::signals::TrackingSignals;
+pub use market::targeting::{Region, Targeting, UserIdNeed};
+pub use market::tie::TieKey;
 pub use market::{
     BidsReturned, DealTerms, Dsp, FloorRule, Market, NoticeMode, PublisherTerms, Publishers,
     SupplyChainNode,
 };
-pub use notices::{
-    BeaconBase, BilledSale, Claims, Cleared, Conclusion, Fetched, KeyRing, Lifetimes, NotSent,
-    Notice, NoticeTarget, Sealing, TOKEN_BYTES_MAX, TokenError, TokenId, URL_BYTES_MAX, Unmarked,
-    Unsent, Wanted, checked_markup, conclude, markup_wanted,
+pub use notices::conclude::{
+    BeaconBase, BilledSale, Cleared, Conclusion, Notice, Sealing, Unsent, conclude,
 };
-pub use offer::outbound;
-pub use offered::{BIDS_RETURNED_MAX, offer_others};
-pub use openrtb::NoticeKind;
-pub use owed::{Owed, owed};
-pub use pricing::Terms;
-pub use privacy::TrackingSignals;
-pub use rates::Rates;
-pub use reservation::Reservation;
-pub use schedule::{Limits, Schedule};
-pub use seats::Seats;
-pub use steps::STEPS_MAX;
-pub use targeting::{Region, Targeting, UserIdNeed};
-pub use tie::TieKey;
+pub use notices::delivery;
+pub use notices::markup::unmarked::Unmarked;
+pub use notices::reservation::Reservation;
+pub use notices::token::{Claims, KeyRing, TOKEN_BYTES_MAX, TokenError, TokenId};

@@ -1,5 +1,12 @@
 //! What an operator has configured, as the rules see it: one immutable snapshot.
 
+pub(crate) mod lifetimes;
+pub(crate) mod rates;
+pub(crate) mod seats;
+pub(crate) mod signals;
+pub(crate) mod targeting;
+pub(crate) mod tie;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -7,7 +14,11 @@ use openrtb::codes::MediaType;
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 use units::{Currency, Ppm, Price};
 
-use crate::{Rates, Seats, Targeting, TieKey, TrackingSignals};
+use rates::Rates;
+use seats::Seats;
+use signals::TrackingSignals;
+use targeting::Targeting;
+use tie::TieKey;
 
 /// Everything an auction depends on beside its request and its answers.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! [`encode`] writes a record straight from an auction, into a buffer that is used again.
 //! [`AuctionRecord`] is one read back, and [`replay`] holds it once more by the rules and by the
 //! [`GenerationFacts`] that it names: fates and prices are the same, bit for bit, or the difference
-//! is told. [`Masks`] take out of a request what must not be recorded with it.
+//! is told. [`Masks`](crate::Masks) take out of a request what must not be recorded with it.
 //!
 //! What a record says is in `proto/`; where records are kept is not known here.
 
@@ -17,7 +17,7 @@ mod elements;
 mod encode;
 mod facts;
 mod generation;
-mod mask;
+mod limits;
 mod outcome;
 mod replay;
 #[cfg(test)]
@@ -33,12 +33,6 @@ pub use difference::{Change, Difference, Subject};
 pub use encode::{Call, Full, Judged, Kept, Moments, Proceedings, encode};
 pub use facts::{BidFacts, Facts, Recomputed, Refusals, Refused, Unsound};
 pub use generation::{DspFacts, GenerationFacts, InForce, Unrecordable, encode_generation};
-pub use mask::{GeoMask, Masks};
+pub use limits::{BIDS_MAX, ID_BYTES_MAX};
 pub use outcome::{CallOutcome, Ending};
 pub use replay::{Replayed, replay};
-
-/// Longest id in a record, in bytes: longer ones are cut.
-pub const ID_BYTES_MAX: usize = 256;
-
-/// Most bids in a record that can be recomputed.
-pub const BIDS_MAX: usize = 1 << 16;

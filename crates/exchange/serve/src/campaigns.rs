@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use exchange_core::house::{Campaign, Catalogue};
+use exchange_core::campaigns::{Campaign, Catalogue};
 use exchange_core::{Dsp, Market, Seat, Targeting, TrackingSignals};
 use openrtb::codes::MediaType;
 use pacer_core::messages::Slot;

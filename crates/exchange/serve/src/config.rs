@@ -48,7 +48,7 @@ pub struct ExchangeConfig {
     /// Limits on what callers send.
     pub inbound: InboundLimits,
     /// Bounds of what campaigns of our own do in one auction.
-    pub house: exchange_core::house::Limits,
+    pub house: exchange_core::campaigns::Limits,
     /// Limits on connections to DSPs.
     pub pool: PoolLimits,
     /// Whether no bid is answered with 200 and `nbr` instead of 204.
@@ -125,7 +125,7 @@ struct Own {
     publishers_only: bool,
     limits: Limits,
     inbound: InboundLimits,
-    house: exchange_core::house::Limits,
+    house: exchange_core::campaigns::Limits,
     pool: PoolLimits,
     explain_no_bid: bool,
     overload_answer: OverloadAnswer,

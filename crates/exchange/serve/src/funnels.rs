@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use exchange_core::house::{Campaign, Probe, ProbeCounts};
+use exchange_core::campaigns::{Campaign, Probe, ProbeCounts};
 use exchange_core::{Auction, eligible_house};
 use openrtb::parse_request;
 use pacer_core::funnel::{FunnelBook, FunnelSpan, FunnelWindow};

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exchange_core::house::{self, Catalogue, Desk, HouseAnswer, Price, Room};
+use exchange_core::campaigns::{self, Catalogue, Desk, HouseAnswer, Price, Room};
 use exchange_core::{Ask, Auction, Reservation};
 use pacer_core::calendar::QUARTER_MS;
 use pacer_core::funnel::{FunnelStep, Shortfall};
@@ -166,7 +166,7 @@ impl Purse {
     pub fn bid(
         &self,
         catalogue: &Catalogue,
-        asked: (&Auction<'_>, &Ask, &house::Limits),
+        asked: (&Auction<'_>, &Ask, &campaigns::Limits),
     ) -> HouseAnswer {
         let Search { room, answers } = &mut *self.search.borrow_mut();
         let mut answer = answers.pop().unwrap_or_default();

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use eventlog::lane::{Log, State};
+use exchange_core::campaigns::ProbeCounts;
 use exchange_core::guard::Status;
-use exchange_core::house::ProbeCounts;
 use http_kit::dns::SystemNames;
 use http_kit::tls::client_config;
 use pacer_core::funnel::FunnelWindow;

@@ -3,7 +3,7 @@
 //!
 //! It makes no decision about money: those are `exchange-core`'s and `pacer-core`'s.
 
-use exchange_core::house::HouseAnswer;
+use exchange_core::campaigns::HouseAnswer;
 use exchange_core::record::{Call, CallOutcome, Refusals, Refused};
 use exchange_core::{
     Answer, Ask, Auction, Clearing, Fate, Judgement, Lifetimes, Reservation, Win, clear, owed,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use exchange_core::house::Interner;
+use exchange_core::campaigns::Interner;
 use exchange_serve::HouseRules;
 use jsonschema::Validator;
 use pacer_core::store::Kind;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Rates;
 use crate::fixtures::{currency, imp, market, ppm, price, request, with_auction};
+use crate::market::rates::Rates;
 
 const VIEW: openrtb::View<'_> = openrtb::View {
     imps: !0,
@@ -84,12 +84,14 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
     let body = request(json!({ "imp": [foreign(), some, dear, imp(json!({}))] }));
     with_auction(&market, &body, |auction| {
         assert_eq!((auction.imps_len(), auction.imps_on_sale()), (4, 2));
-        let ask = crate::eligible(auction, 0).expect("two impressions are on sale");
+        let ask =
+            crate::asking::eligibility::eligible(auction, 0).expect("two impressions are on sale");
         assert_eq!((ask.imps, ask.deals), (0b1010, 0b01));
-        let house = crate::eligible_house(auction, 0).expect("for our own campaigns too");
+        let house = crate::asking::eligibility::eligible_house(auction, 0)
+            .expect("for our own campaigns too");
         assert_eq!((house.imps, house.deals), (0b1010, 0b01));
         // What it gets is without them, and with its floors as they came.
-        let sent = crate::outbound(auction, &body);
+        let sent = crate::asking::outbound::outbound(auction, &body);
         let view = openrtb::View { imps: ask.imps, deals: ask.deals, ..VIEW };
         let sent: Value = serde_json::from_str(&sent.to_text(&view)).unwrap();
         let ids = |of: &Value| -> Vec<String> {
@@ -102,7 +104,10 @@ fn floors_without_a_rate_are_held_against_their_impression_alone() {
     let deals = json!([{ "id": "e", "bidfloorcur": "ZZZ" }]);
     let private = imp(json!({ "pmp": { "private_auction": 1, "deals": deals } }));
     with_auction(&market, &request(json!({ "imp": [private] })), |auction| {
-        assert_eq!(crate::eligible(auction, 0), Err(crate::NotAsked::Impressions));
+        assert_eq!(
+            crate::asking::eligibility::eligible(auction, 0),
+            Err(crate::asking::not_asked::NotAsked::Impressions)
+        );
     });
 }
 

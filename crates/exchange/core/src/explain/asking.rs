@@ -4,11 +4,13 @@ use openrtb::codes::MediaType;
 use openrtb::{BidRequest, bid_texts};
 
 use super::document::{Answer, Asked, Dsp, NotAsked};
-use super::{Came, Held, list, shown};
-use crate::guard::GuardLimits;
-use crate::judge::{BIDS_MAX, ResponseFate};
+use super::held::{Came, Held, list, shown};
+use crate::asking::guard::GuardLimits;
+use crate::asking::not_asked::NotAsked as Reason;
+use crate::judging::judge::{BIDS_MAX, ResponseFate};
+use crate::market::Dsp as Rules;
+use crate::market::targeting::{Region, Targeting};
 use crate::record::{Call, CallOutcome};
-use crate::{Dsp as Rules, NotAsked as Reason, Region, Targeting};
 
 impl Held<'_> {
     pub(super) fn dsps(&self) -> Vec<Dsp> {

@@ -4,10 +4,11 @@ use openrtb::bid_texts;
 use units::{Cpm, Round};
 
 use super::document::Bid;
-use super::{BIDS_MAX, Held, shown};
-use crate::answer::seat_name;
-use crate::judge::JudgedBid;
-use crate::{AuctionType, Fate};
+use super::held::{BIDS_MAX, Held, shown};
+use crate::answering::sale::seat_name;
+use crate::auction::fate::Fate;
+use crate::auction::terms::AuctionType;
+use crate::judging::judge::JudgedBid;
 
 impl Held<'_> {
     /// Bids, and how many are left out. Those that are returned are not.

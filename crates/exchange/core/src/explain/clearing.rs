@@ -4,9 +4,11 @@ use units::{Cpm, Multiplier};
 
 use super::document::{Clearing, Offered, Ranked, Won};
 use super::fates::pricing;
-use super::{Held, RANKED_MAX, shown};
-use crate::clear::{Win, leader, priced, ranking};
-use crate::{AuctionType, Fate, Sale};
+use super::held::{Held, RANKED_MAX, shown};
+use crate::answering::sale::Sale;
+use crate::auction::fate::Fate;
+use crate::auction::terms::AuctionType;
+use crate::clearing::clear::{Win, leader, priced, ranking};
 
 impl Held<'_> {
     /// By impression, and how many bids in rankings are left out.

@@ -3,11 +3,13 @@
 use openrtb::{Bid, Text, bid_texts, parse_bid};
 use units::{Cpm, Currency};
 
-use super::{Held, list, shown};
-use crate::answer::bid_text;
-use crate::clear::Entry;
-use crate::judge::{JudgedBid, bid_macros_len};
-use crate::{AuctionType, Dsp, Fate};
+use super::held::{Held, list, shown};
+use crate::answering::response::bid_text;
+use crate::auction::fate::Fate;
+use crate::auction::terms::AuctionType;
+use crate::clearing::clear::Entry;
+use crate::judging::judge::{JudgedBid, bid_macros_len};
+use crate::market::Dsp;
 
 impl Held<'_> {
     pub(super) fn why(&self, index: usize, fate: Fate) -> String {

@@ -6,14 +6,17 @@
 use openrtb::{NoticeKind, string};
 
 use super::document::{ForMarkup, Later, NotSent, Notice, Notices, Unmarked};
-use super::{Hearing, Held, NOTICES_MAX};
-use crate::clear::Clearing;
-use crate::judge::Judgement;
-use crate::values::{self, Occasion};
-use crate::{
-    Auction, Claims, Cleared, Conclusion, Fate, Fetched, KeyRing, NotSent as Unsent, NoticeMode,
-    Sealing, Wanted, conclude, markup_wanted,
-};
+use super::held::{Hearing, Held, NOTICES_MAX};
+use crate::answering::notice_url::NotSent as Unsent;
+use crate::answering::values::{self, Occasion};
+use crate::answering::win_markup::{Fetched, Wanted, markup_wanted};
+use crate::auction::Auction;
+use crate::auction::fate::Fate;
+use crate::clearing::clear::Clearing;
+use crate::judging::judge::Judgement;
+use crate::market::NoticeMode;
+use crate::notices::conclude::{Cleared, Conclusion, Sealing, conclude};
+use crate::notices::token::{Claims, KeyRing};
 
 /// Seals what is opened a moment later, and nothing that is ever handed out.
 const KEY: [u8; 32] = *b"explains auctions, seals nothing";
@@ -181,7 +184,7 @@ fn named(response: &str, sealing: &Sealing<'_>) -> (String, Vec<Later>) {
 fn behind(token: String, claims: &Claims<'_>) -> Later {
     Later {
         token,
-        dsp: super::shown(&claims.dsp),
+        dsp: super::held::shown(&claims.dsp),
         kind: claims.kind.label().to_owned(),
         url: Some(claims.url.to_string()).filter(|url| !url.is_empty()),
         relays_markup: claims.relays_markup,

@@ -5,10 +5,10 @@ use openrtb::{BidRequest, FloorPrice};
 use units::{Cpm, Currency, Ppm, Round};
 
 use super::document::{Deal, Floor, Imp, NoBid, Rate, Request, Rule, Terms};
-use super::{Hearing, Held, shown};
-use crate::auction::{AuctionDeal, AuctionType, ImpTerms, gross};
-use crate::floors::or_beyond;
-use crate::{Auction, BidsReturned, FloorRule, NoticeMode};
+use super::held::{Hearing, Held, shown};
+use crate::auction::Auction;
+use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
+use crate::market::{BidsReturned, FloorRule, NoticeMode};
 
 pub(super) fn request(request: &BidRequest<'_>) -> Request {
     Request {
@@ -103,7 +103,7 @@ fn formats(terms: &ImpTerms<'_>) -> Vec<String> {
     let sizes: Vec<_> = sizes
         .filter_map(|size| size.w.zip(size.h))
         .map(|(w, h)| format!("{w}x{h}"))
-        .take(super::LISTED_MAX)
+        .take(super::held::LISTED_MAX)
         .collect();
     let name = |format| match (format, sizes.as_slice()) {
         (MediaType::Banner, sizes @ [_, ..]) => format!("banner {}", sizes.join(" ")),

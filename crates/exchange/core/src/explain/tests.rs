@@ -1,16 +1,23 @@
 //! A sentence for every reason and every fate, bounds, and numbers that agree with those of the
 //! auction.
 
-use openrtb::parse_request;
+use openrtb::codes::NoBidReason;
+use openrtb::{BidRequest, parse_request};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::asking::sentence;
+use super::held::{TEXT_CHARS_MAX, list};
 use super::*;
+use crate::asking::eligibility::{Ask, eligible};
+use crate::asking::guard::{GuardLimits, Rate};
+use crate::asking::not_asked::NotAsked as Reason;
 use crate::fixtures::{AUCTION_ID, bid, imp, market, merged, ppm, request, response, with_auction};
-use crate::guard::Rate;
-use crate::record::CallOutcome;
-use crate::{Ask, NotAsked as Reason, Region, UserIdNeed, eligible};
+use crate::market::Market;
+use crate::market::lifetimes::Lifetimes;
+use crate::market::targeting::{Region, UserIdNeed};
+use crate::notices::conclude::BeaconBase;
+use crate::record::{Call, CallOutcome};
 
 fn call(ask: Ask, outcome: CallOutcome) -> Call {
     Call { ask, tmax_ms: 100, outcome, sent: None, latency: None }
@@ -47,7 +54,7 @@ fn hearing<'h>(
 }
 
 #[track_caller]
-fn check_not_asked(change: fn(&mut crate::Dsp), more: &Value, want: &str) {
+fn check_not_asked(change: fn(&mut crate::market::Dsp), more: &Value, want: &str) {
     let mut market = market();
     change(&mut market.dsps[0]);
     let told = explained(&market, &request(more.clone()), &[]);
@@ -469,9 +476,9 @@ fn unreadable_answers_are_malformed() {
 /// Before the answer, and not after it too.
 #[test]
 fn a_notice_that_is_called_for_its_ad_is_told_once() {
-    use crate::notices::rehearsal::{BASE, ID, noticed, response};
+    use crate::fixtures::rehearsal::{BASE, ID, noticed, response};
     let mut market = market();
-    market.publishers.others.notices = crate::NoticeMode::Final;
+    market.publishers.others.notices = crate::market::NoticeMode::Final;
     let text = request(json!({}));
     let request = parse_request(&text).expect("the request is right");
     let auction = Auction::new(ID, &request, &market).expect("there is an auction");
@@ -492,9 +499,9 @@ fn a_notice_that_is_called_for_its_ad_is_told_once() {
 
 #[test]
 fn tokens_are_named_and_open_nothing() {
-    use crate::notices::rehearsal::{BASE, ID, keys, noticed, response};
+    use crate::fixtures::rehearsal::{BASE, ID, keys, noticed, response};
     let mut market = market();
-    market.publishers.others.notices = crate::NoticeMode::Upstream;
+    market.publishers.others.notices = crate::market::NoticeMode::Upstream;
     let text = request(json!({ "test": 1 }));
     let request = parse_request(&text).expect("the request is right");
     let auction = Auction::new(ID, &request, &market).expect("there is an auction");
@@ -586,7 +593,7 @@ proptest! {
                 let want = [price.to_string(), sale.net.to_string(), sale.paid.to_string()];
                 prop_assert_eq!([&won.price, &won.net, &won.paid], [&want[0], &want[1], &want[2]]);
                 prop_assert_eq!(won.bid, sale.bid + 1);
-                let sold = crate::response(auction, &answers, &judgement, &sales);
+                let sold = crate::answering::response::response(auction, &answers, &judgement, &sales);
                 prop_assert_eq!(told.response.as_deref(), Some(sold.as_str()));
             }
             for (told, judged) in told.bids.iter().zip(&judgement.bids) {

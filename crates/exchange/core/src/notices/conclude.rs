@@ -6,19 +6,24 @@ use std::fmt::Write as _;
 
 use openrtb::codes::MediaType;
 use openrtb::{NoticeKind, escaped, members, string};
-use strum::{IntoStaticStr, VariantArray};
 
-use super::expiry::Lifetimes;
-use super::markup::{Unmarked, add_beacon};
-use super::on_win::{Fetched, served_on_win};
+use super::markup::add_beacon;
+use super::reservation::Reservation;
 use super::token::{Claims, KeyRing, auction_number};
-use super::url::{NoticeTarget, URL_BYTES_MAX};
-use crate::answer::{Sale, bid_text, response, response_with, seat_name};
-use crate::clear::Clearing;
-use crate::judge::{Answer, Judgement};
-use crate::macros::{LateValues, MacroValues};
-use crate::values::{self, Occasion};
-use crate::{Auction, Dsp, Fate, NoticeMode, Reservation};
+use crate::answering::notice_url::{NotSent, NoticeTarget, checked_url};
+use crate::answering::response::{bid_text, response, response_with};
+use crate::answering::sale::{Sale, seat_name};
+use crate::answering::values::{self, Occasion};
+use crate::answering::win_markup::Fetched;
+use crate::auction::Auction;
+use crate::auction::fate::Fate;
+use crate::clearing::clear::Clearing;
+use crate::creatives::macros::{LateValues, MacroValues};
+use crate::creatives::win_notice::served_on_win;
+use crate::judging::judge::{Answer, Judgement};
+use crate::market::NoticeMode;
+use crate::market::lifetimes::Lifetimes;
+use crate::notices::markup::unmarked::Unmarked;
 
 /// What the caller's own notices are called with, for the record: nothing of it reaches a DSP but
 /// the loss code of a loss.
@@ -131,37 +136,6 @@ pub struct Unsent {
     pub kind: NoticeKind,
     /// Why.
     pub why: NotSent,
-}
-
-/// Why a notice is not sent. Declaration order is precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
-pub enum NotSent {
-    /// The JSON string cannot be read.
-    Unreadable,
-    /// Not an absolute URL of HTTP that all readers read alike, or longer than [`URL_BYTES_MAX`].
-    BadUrl,
-    /// To a host that the DSP has not declared.
-    UndeclaredHost,
-    /// An id is longer than a token has room for.
-    Unsealed,
-}
-
-units::labelled!(NotSent);
-
-/// The notice URL `raw`, JSON text, with macros replaced: only then is its host what it will be.
-pub(super) fn checked_url(
-    dsp: &Dsp,
-    raw: &str,
-    values: &MacroValues<'_>,
-) -> Result<String, NotSent> {
-    let url = string(raw).ok_or(NotSent::Unreadable)?;
-    if url.len() > URL_BYTES_MAX {
-        return Err(NotSent::BadUrl); // Whatever the macros might make of it.
-    }
-    let url = values.substitute(&url);
-    let target = NoticeTarget::parse(&url).ok_or(NotSent::BadUrl)?;
-    if target.is_declared(&dsp.notice_hosts) { Ok(url) } else { Err(NotSent::UndeclaredHost) }
 }
 
 /// Concludes an auction, once: tokens are told apart by auction, bid and kind.

@@ -27,8 +27,9 @@ use openrtb::NoticeKind;
 use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Currency, Nanos};
 
-use super::url::URL_BYTES_MAX;
-use crate::{Reservation, Sale};
+use super::reservation::Reservation;
+use crate::answering::notice_url::URL_BYTES_MAX;
+use crate::answering::sale::Sale;
 
 const VERSION: u8 = 1;
 const KEY_ID_BYTES: usize = 4;

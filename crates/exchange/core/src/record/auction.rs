@@ -3,8 +3,13 @@
 
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
-use crate::record::{Call, Ending, Moments};
-use crate::{AuctionType, BidsReturned, Fate, NotAsked, NoticeMode, ResponseFate};
+use super::encode::{Call, Moments};
+use super::outcome::Ending;
+use crate::asking::not_asked::NotAsked;
+use crate::auction::fate::Fate;
+use crate::auction::terms::AuctionType;
+use crate::judging::judge::ResponseFate;
+use crate::market::{BidsReturned, NoticeMode};
 
 /// The record of one auction. Positions in it are of things that are there.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,9 +7,10 @@ use std::cmp::Reverse;
 
 use units::Cpm;
 
-use crate::floors::reaches;
-use crate::record::{AuctionRecord, BidRecord};
-use crate::{AuctionType, Fate, Seat};
+use super::auction::{AuctionRecord, BidRecord};
+use crate::auction::fate::Fate;
+use crate::auction::terms::{AuctionType, reaches};
+use crate::clearing::clear::Seat;
 
 /// What a bid on one impression was up against. Prices are in the auction's currency, after the
 /// discount of the bid's deal, if it is under one.

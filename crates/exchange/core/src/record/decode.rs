@@ -4,13 +4,15 @@
 use events::{Bytes, Malformed, Reader, Varint, check_version, fields};
 use openrtb::{DEALS_MAX, IMPS_MAX};
 
-use crate::Fate;
-use crate::record::codes::Coded;
-use crate::record::elements::{
+use super::auction::{AuctionRecord, CallRecord};
+use super::codes::Coded;
+use super::elements::{
     answer, bid, call, deal, group, imp, moments, not_asked, refusal, sale, terms,
 };
-use crate::record::encode::all;
-use crate::record::{AuctionRecord, BIDS_MAX, CallOutcome, CallRecord, Ending};
+use super::encode::all;
+use super::limits::BIDS_MAX;
+use super::outcome::{CallOutcome, Ending};
+use crate::auction::fate::Fate;
 
 /// Most DSPs in a record.
 pub(super) const DSPS_MAX: usize = 1 << 16;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::record::Unsound;
+use super::facts::Unsound;
 
 /// Changes that are listed; the rest is counted.
 const CHANGES_MAX: usize = 32;

@@ -7,12 +7,16 @@ use events::{Bytes, Fixed64, Malformed, MessageFields, Reader, Varint, fields};
 use openrtb::{DealMask, IMPS_MAX};
 use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Price};
 
-use crate::record::codes::Coded;
-use crate::record::{
-    BidRecord, Call, CallRecord, DealRecord, GroupRecord, ImpRecord, Moments, RefusalRecord,
-    SaleRecord, TermsRecord,
+use super::auction::{
+    BidRecord, CallRecord, DealRecord, GroupRecord, ImpRecord, RefusalRecord, SaleRecord,
+    TermsRecord,
 };
-use crate::{Ask, Fate, NotAsked, ResponseFate};
+use super::codes::Coded;
+use super::encode::{Call, Moments};
+use crate::asking::eligibility::Ask;
+use crate::asking::not_asked::NotAsked;
+use crate::auction::fate::Fate;
+use crate::judging::judge::ResponseFate;
 
 pub(super) fn moments<'b>(mut message: impl MessageFields<'b>) -> Result<Moments, Malformed> {
     use fields::moments as number;

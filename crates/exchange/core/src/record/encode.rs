@@ -10,12 +10,17 @@ use openrtb::codes::NoBidReason;
 use strum::{IntoStaticStr, VariantArray};
 use units::{Cpm, Multiplier};
 
-use crate::auction::{AuctionDeal, ImpTerms, gross};
-use crate::floors::or_beyond;
-use crate::record::codes::Coded;
-use crate::record::facts::is_out_of_reach;
-use crate::record::{BIDS_MAX, CallOutcome, Ending, ID_BYTES_MAX, Refused};
-use crate::{Ask, Auction, AuctionType, Cleared, NotAsked, ResponseFate, Sale};
+use super::codes::Coded;
+use super::facts::{Refused, is_out_of_reach};
+use super::limits::{BIDS_MAX, ID_BYTES_MAX};
+use super::outcome::{CallOutcome, Ending};
+use crate::answering::sale::Sale;
+use crate::asking::eligibility::Ask;
+use crate::asking::not_asked::NotAsked;
+use crate::auction::Auction;
+use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
+use crate::judging::judge::ResponseFate;
+use crate::notices::conclude::Cleared;
 
 /// Room for what ends a record, and for a key and a length.
 const MARGIN: usize = 16;
@@ -74,7 +79,7 @@ pub struct Judged<'p> {
 /// What is recorded of bodies, where the auction is sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Full<'p> {
-    /// The request's body, once [masked](crate::record::Masks::apply).
+    /// The request's body, once [masked](crate::Masks::apply).
     pub request: Option<&'p [u8]>,
     /// Whether the bodies of answers are recorded too.
     pub answers: bool,

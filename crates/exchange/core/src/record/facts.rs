@@ -5,13 +5,15 @@
 
 use units::{Cpm, Currency};
 
-use crate::answer::Sale;
-use crate::clear::{Entry, Group, Win, clear};
-use crate::judge::Judgement;
-use crate::notices::markup_is_out_of_reach;
-use crate::offered::{offer_losers, returns_others};
-use crate::pricing::{Currencies, Prices, Terms};
-use crate::{Auction, Fate, Rates};
+use crate::answering::other_bids::{offer_losers, returns_others};
+use crate::answering::sale::Sale;
+use crate::answering::win_markup::is_out_of_reach as markup_is_out_of_reach;
+use crate::auction::Auction;
+use crate::auction::fate::Fate;
+use crate::clearing::clear::{Entry, Group, Win, clear};
+use crate::clearing::pricing::{Prices, Terms};
+use crate::judging::judge::Judgement;
+use crate::market::rates::{Currencies, Rates};
 
 /// What an auction was cleared from.
 #[derive(Clone, Debug)]

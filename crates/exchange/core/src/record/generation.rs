@@ -9,10 +9,11 @@ use events::{
 };
 use units::{Cpm, Currency, Ppm, Price, Ratio};
 
-use crate::record::codes::Coded;
-use crate::record::decode::DSPS_MAX;
-use crate::record::elements::{code, cpm, currency, ppm};
-use crate::{DealTerms, Dsp, Market, PublisherTerms, Publishers, Rates};
+use super::codes::Coded;
+use super::decode::DSPS_MAX;
+use super::elements::{code, cpm, currency, ppm};
+use crate::market::rates::Rates;
+use crate::market::{DealTerms, Dsp, Market, PublisherTerms, Publishers};
 
 /// Room for what ends a record, for a key and a length, and for a key and a number.
 const MARGIN: usize = 32;

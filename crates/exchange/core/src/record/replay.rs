@@ -9,15 +9,17 @@ use std::fmt;
 
 use units::{Cpm, Ppm, Price, Round};
 
-use crate::auction::gross;
-use crate::clear::{Entry, Group, Seat};
-use crate::floors::{or_beyond, reaches};
-use crate::pricing::Terms;
-use crate::record::{
-    AuctionRecord, BidFacts, BidRecord, Change, DealRecord, Difference, Facts, GenerationFacts,
-    ID_BYTES_MAX, ImpRecord, Recomputed, Refused, SaleRecord, Subject, TermsRecord,
-};
-use crate::{AuctionType, BidsReturned, Fate, NoticeMode, PublisherTerms, Sale};
+use super::auction::{AuctionRecord, BidRecord, DealRecord, ImpRecord, SaleRecord, TermsRecord};
+use super::difference::{Change, Difference, Subject};
+use super::facts::{BidFacts, Facts, Recomputed, Refused};
+use super::generation::GenerationFacts;
+use super::limits::ID_BYTES_MAX;
+use crate::answering::sale::Sale;
+use crate::auction::fate::Fate;
+use crate::auction::terms::{AuctionType, gross, or_beyond, reaches};
+use crate::clearing::clear::{Entry, Group, Seat};
+use crate::clearing::pricing::Terms;
+use crate::market::{BidsReturned, NoticeMode, PublisherTerms};
 
 /// What became of holding an auction again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,11 +17,18 @@ use serde_json::{Value, json};
 use units::{Currency, SplitMix64};
 
 use super::*;
+use crate::answering::other_bids::offer_others;
+use crate::answering::sale::sales;
+use crate::asking::eligibility::eligible;
+use crate::asking::not_asked::NotAsked;
+use crate::auction::Auction;
+use crate::auction::fate::Fate;
+use crate::auction::terms::AuctionType;
+use crate::clearing::clear::{Win, clear};
 use crate::fixtures::{AUCTION_ID, bid, currency, imp, market, ppm, price, request};
-use crate::{
-    Answer, Auction, AuctionType, BidsReturned, Cleared, DealTerms, Fate, FloorRule, Market,
-    NotAsked, NoticeMode, PublisherTerms, Win, clear, eligible, judge, offer_others, sales,
-};
+use crate::judging::judge::{Answer, judge};
+use crate::market::{BidsReturned, DealTerms, FloorRule, Market, NoticeMode, PublisherTerms};
+use crate::notices::conclude::Cleared;
 
 /// Of every generation in these tests.
 const GENERATION: u64 = 12;
@@ -89,7 +96,7 @@ fn any_market(dice: &mut Dice) -> Market {
     market.deals_first = dice.one_in(3);
     market.currency = dice.one_of(&[Currency::USD, Currency::USD, currency("JPY")]);
     if market.currency != Currency::USD {
-        market.rates = crate::Rates::new(
+        market.rates = crate::market::rates::Rates::new(
             rates_in(&market)
                 .map(|(currency, worth)| {
                     (currency, units::Ratio::parse(worth).expect("it is a rate"))
@@ -276,7 +283,7 @@ fn held_with(case: &Case, change: &dyn Fn(&mut Proceedings<'_>)) -> Held {
     let asked = calls.iter().copied();
     let kept = encode(&proceedings, not_asked.iter().copied(), asked, &mut record);
     let record = record.split_off(b"another".len());
-    let price_of = |sale: &crate::Sale| {
+    let price_of = |sale: &crate::answering::sale::Sale| {
         let entry = judgement.bids[sale.bid].verdict.expect("it took part");
         let mut wins = clearing.wins.iter().flatten().chain(&clearing.offered);
         wins.find(|win| win.entry == entry).expect("it was sold").price

@@ -5,7 +5,7 @@
 use std::alloc::System;
 use std::sync::Arc;
 
-use exchange_core::house::{
+use exchange_core::campaigns::{
     Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Interner, Listed, Price, Rules,
 };
 use faults::process::isolated;

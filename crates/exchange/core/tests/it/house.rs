@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use exchange_core::house::{
+use exchange_core::campaigns::{
     ACCOUNTS_MAX, Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Desk,
     HouseAnswer, KeyValues, Limits, Listed, Page, Price, Room, Rules,
 };

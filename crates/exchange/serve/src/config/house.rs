@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use exchange_core::Region;
-use exchange_core::house::{
+use exchange_core::campaigns::{
     ACCOUNTS_MAX, CampaignTargeting, Creative, CreativeProblem, CreativeSpec, Interner, KeyValues,
     Limits, Listed, Page, Price, Rules,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use eventlog::lane::{LaneOptions, LogOptions, Pace, Retention};
 use events::RECORD_BYTES_MAX;
-use exchange_core::record::{GeoMask, Masks};
+use exchange_core::{GeoMask, Masks};
 use runtime::config::{Section, ms, secs};
 use units::Ppm;
 

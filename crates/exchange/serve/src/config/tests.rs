@@ -1,6 +1,6 @@
 //! Every problem of the exchange's keys, word for word, and what their values become.
 
-use exchange_core::house::{ACCOUNTS_MAX, Limits};
+use exchange_core::campaigns::{ACCOUNTS_MAX, Limits};
 use runtime::config::{Section, default_toml, describe, parse};
 
 use super::dsp::OWN_HEADERS;

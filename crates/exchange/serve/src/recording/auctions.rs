@@ -8,10 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use eventlog::lane::FirehoseRing;
 use events::Kind;
-use exchange_core::record::{
-    self, Call, CallOutcome, Ending, Full, Judged, Masks, Proceedings, encode,
-};
-use exchange_core::{Ask, Auction, NotAsked};
+use exchange_core::record::{self, Call, CallOutcome, Ending, Full, Judged, Proceedings, encode};
+use exchange_core::{Ask, Auction, Masks, NotAsked};
 use openrtb::BidRequest;
 use openrtb::codes::NoBidReason;
 use tokio::time::Instant;

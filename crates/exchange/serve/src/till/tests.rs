@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use exchange_core::house::{Campaign, CampaignTargeting, HouseAnswer, HouseBid, Rules};
+use exchange_core::campaigns::{Campaign, CampaignTargeting, HouseAnswer, HouseBid, Rules};
 use exchange_core::{
     BidsReturned, Dsp, Market, NoticeMode, PublisherTerms, Publishers, Rates, Targeting, TieKey,
     TrackingSignals, eligible, judge, offer_others,
@@ -150,7 +150,7 @@ fn with_house(
 }
 
 fn campaign(slot: Slot) -> Campaign {
-    let price = exchange_core::house::Price::Fixed(Cpm::ZERO);
+    let price = exchange_core::campaigns::Price::Fixed(Cpm::ZERO);
     let (targeting, creatives) = (CampaignTargeting::default().into(), Vec::new());
     Campaign {
         id: format!("{}", slot.0).into(),

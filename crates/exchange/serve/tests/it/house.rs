@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use exchange_core::Fate;
-use exchange_core::house::Criterion;
-use exchange_core::house::{
+use exchange_core::campaigns::Criterion;
+use exchange_core::campaigns::{
     Campaign, CampaignTargeting, Catalogue, Creative, CreativeSpec, Price, Rules,
 };
 use exchange_core::record::{Ending, GenerationFacts, Replayed, replay};

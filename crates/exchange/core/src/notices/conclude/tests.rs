@@ -7,8 +7,9 @@ mod reserved;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::answering::notice_url::{NotSent, URL_BYTES_MAX};
+use crate::fixtures::rehearsal::{BASE, ID, NOW_UNIX_S, Rehearsal, noticed, response, tokens};
 use crate::fixtures::{imp, ppm, request};
-use crate::notices::rehearsal::{BASE, ID, NOW_UNIX_S, Rehearsal, noticed, response, tokens};
 
 const ALL_MODES: [NoticeMode; 3] =
     [NoticeMode::PassThrough, NoticeMode::Final, NoticeMode::Upstream];

@@ -1,7 +1,7 @@
 //! Where a pixel goes in the HTML of a banner: the tokens of HTML as far as they decide what is a
 //! tag and what only looks like one.
 
-use crate::html::{TEXT_ELEMENTS, comment_len, is_named, tag_end, text_end};
+use crate::creatives::html::{TEXT_ELEMENTS, comment_len, is_named, tag_end, text_end};
 
 /// `html` with an invisible image before the last `</body>`, else at its end; before what is never
 /// closed, for after it nothing is a tag any more.

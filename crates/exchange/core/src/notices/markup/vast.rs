@@ -1,7 +1,7 @@
 //! Where an `Impression` goes in VAST 2 to 4 and DAAST 1: the tokens of XML, checked as far as they
 //! decide which tag is one and what it stands in. Knows no namespace but by its prefix.
 
-use super::Unmarked;
+use super::unmarked::Unmarked;
 
 /// Most ads of one document: a pod is shorter, and each gets a beacon.
 pub(super) const ADS_MAX: usize = 16;

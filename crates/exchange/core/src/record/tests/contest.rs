@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use units::Cpm;
 
 use super::*;
+use crate::clearing::clear::{Entry, Seat};
 use crate::fixtures::cpm;
-use crate::record::{Contest, Uncontested};
-use crate::{Entry, Seat};
+use crate::record::contest::{Contest, Uncontested};
 
 const AUCTIONS: u64 = 2000;
 

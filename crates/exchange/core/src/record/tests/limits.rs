@@ -3,8 +3,8 @@
 use events::{Malformed, RECORD_BYTES_MAX, Writer, fields, v1};
 
 use super::*;
-use crate::ResponseFate;
 use crate::fixtures::cpm;
+use crate::judging::judge::ResponseFate;
 
 #[test]
 fn a_record_fits_the_log() {
@@ -17,7 +17,7 @@ fn of_too_many_bids_those_that_were_sold_are_kept() {
     let mut case = Case::of_one_bid();
     let alpha = case.market.dsps[0].clone();
     case.market.dsps = (0..20)
-        .map(|dsp| crate::Dsp { id: format!("dsp-{dsp}").into(), ..alpha.clone() })
+        .map(|dsp| crate::market::Dsp { id: format!("dsp-{dsp}").into(), ..alpha.clone() })
         .collect();
     let body = |dsp: usize| {
         let id = |n: usize| format!("{}{n}", "é".repeat(200));

@@ -75,7 +75,10 @@ fn assert_told(record: &AuctionRecord<'_>, held: &Held, seed: u64) {
         let SaleRecord { bid: index, net, paid, min_to_win, revenue, price } = *sale;
         let imp = bid.imp.expect("it is for one");
         let fate = bid.fate;
-        (crate::Sale { bid: index, imp, fate, net, paid, min_to_win, revenue }, price)
+        (
+            crate::answering::sale::Sale { bid: index, imp, fate, net, paid, min_to_win, revenue },
+            price,
+        )
     });
     let (sales, prices): (Vec<_>, Vec<_>) = sold.unzip();
     assert_eq!((&sales, &prices), (&held.result.sales, &held.result.prices), "seed {seed}");
@@ -117,7 +120,8 @@ fn a_changed_fact_is_noticed() {
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
             let mut changed = facts.clone();
             let dearer = units::Cpm::new(entry.price.micros() + 1).unwrap();
-            changed.bids[sale.bid].verdict = Ok(crate::Entry { price: dearer, ..entry });
+            changed.bids[sale.bid].verdict =
+                Ok(crate::clearing::clear::Entry { price: dearer, ..entry });
             assert_ne!(changed.recompute().as_ref(), Ok(&result));
             prices += 1;
         }
@@ -141,20 +145,29 @@ fn facts_that_no_auction_has_are_told() {
         assert_eq!(facts.recompute().unwrap_err(), want);
     };
     let entry = facts.bids[0].verdict.unwrap();
-    let with = |entry: crate::Entry| move |facts: &mut Facts| facts.bids[0].verdict = Ok(entry);
+    let with = |entry: crate::clearing::clear::Entry| {
+        move |facts: &mut Facts| facts.bids[0].verdict = Ok(entry)
+    };
     check(&|facts| facts.imps = 0, Unsound::Imp { bid: 0, imp: 0, imps: 0 });
     check(&|facts| facts.bids[0].terms = None, Unsound::Terms { bid: 0 });
-    let grouped = crate::Entry { group: Some(0), ..entry };
+    let grouped = crate::clearing::clear::Entry { group: Some(0), ..entry };
     check(&with(grouped), Unsound::Group { bid: 0, group: 0, groups: 0 });
-    let too_dear = crate::Entry { floor: cpm("9"), ..entry };
+    let too_dear = crate::clearing::clear::Entry { floor: cpm("9"), ..entry };
     check(&with(too_dear), Unsound::Floor { bid: 0 });
     let wanting = |facts: &mut Facts| {
-        facts.groups.push(crate::Group { imps: vec![0, 9], possible: true, tie: 0 });
+        facts.groups.push(crate::clearing::clear::Group {
+            imps: vec![0, 9],
+            possible: true,
+            tie: 0,
+        });
     };
     check(&wanting, Unsound::GroupImp { group: 0, imp: 9, imps: 1 });
     let poorer = |facts: &mut Facts| {
-        let verdict = Ok(crate::Entry { auction_type: AuctionType::Agreed, ..entry });
-        let terms = facts.bids[0].terms.map(|terms| crate::Terms { offer: cpm("0.01"), ..terms });
+        let verdict =
+            Ok(crate::clearing::clear::Entry { auction_type: AuctionType::Agreed, ..entry });
+        let terms = facts.bids[0]
+            .terms
+            .map(|terms| crate::clearing::pricing::Terms { offer: cpm("0.01"), ..terms });
         facts.bids[0] = BidFacts { verdict, terms, ..facts.bids[0] };
     };
     check(&poorer, Unsound::Price { bid: 0 });

@@ -1,7 +1,7 @@
 //! Every macro × `adm`, `nurl`, `burl`, `lurl` × mode, as the caller and the DSPs see them.
 
 use super::*;
-use crate::macros::LateValues;
+use crate::creatives::macros::LateValues;
 
 const NAMES: [&str; 14] = [
     "ID",
@@ -182,7 +182,7 @@ fn losers_of_the_specification_learn_what_they_may() {
 #[test]
 fn the_least_to_win_is_told_where_price_decided() {
     let lurl = "https://n.beta.example/?${AUCTION_LOSS}|${AUCTION_MIN_TO_WIN}|${AUCTION_DISCOUNT_PCT}|${AUCTION_DISCOUNT_CPM}";
-    let check = |deal: Value, terms: crate::DealTerms, of_alpha: Value, want: &str| {
+    let check = |deal: Value, terms: crate::market::DealTerms, of_alpha: Value, want: &str| {
         let imp = imp(json!({ "pmp": { "deals": [deal] } }));
         let body = request(json!({ "at": 1, "imp": [imp] }));
         let alpha = crate::fixtures::merged(&json!({ "price": 4 }), &of_alpha);
@@ -196,8 +196,8 @@ fn the_least_to_win_is_told_where_price_decided() {
         let (_, conclusion) = rehearsal.bids();
         assert_eq!(conclusion.now[1].url, format!("https://n.beta.example/?{want}"));
     };
-    let plain = crate::DealTerms::default;
-    let discount = || crate::DealTerms { discount: ppm(200_000), ..plain() };
+    let plain = crate::market::DealTerms::default;
+    let discount = || crate::market::DealTerms { discount: ppm(200_000), ..plain() };
     let alone = json!({ "price": 5 });
     check(json!({ "id": "d" }), discount(), json!({}), "102|5|20|0.8");
     check(json!({ "id": "d" }), plain(), alone.clone(), "102|5|0|0");
@@ -205,7 +205,7 @@ fn the_least_to_win_is_told_where_price_decided() {
     check(json!({ "id": "d", "at": 3, "bidfloor": 2 }), plain(), alone.clone(), "102||0|0");
     // Below its own floor, which is above the winner's price, or below and of a higher class.
     check(json!({ "id": "d", "bidfloor": 6 }), plain(), alone.clone(), "101|6|0|0");
-    let first = crate::DealTerms { priority: Some(1), ..plain() };
+    let first = crate::market::DealTerms { priority: Some(1), ..plain() };
     check(json!({ "id": "d", "bidfloor": 4.5 }), first.clone(), alone, "101|4.5|0|0");
     // Of a lower class nothing would have helped.
     let deals = json!([{ "id": "d" }, { "id": "e" }]);

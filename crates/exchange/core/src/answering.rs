@@ -1,0 +1,8 @@
+//! Answering: which bids are returned to the caller, at what price, and with which macro values.
+
+pub(crate) mod notice_url;
+pub(crate) mod other_bids;
+pub(crate) mod response;
+pub(crate) mod sale;
+pub(crate) mod values;
+pub(crate) mod win_markup;

@@ -1,0 +1,139 @@
+//! The URL of a notice, taken apart strictly: what two readers could take for two hosts is refused.
+//! Which addresses a host may resolve to is checked when a connection is opened, not here.
+
+use openrtb::string;
+use strum::{IntoStaticStr, VariantArray};
+
+use crate::auction::domains::is_within;
+use crate::creatives::macros::MacroValues;
+use crate::market::Dsp;
+
+/// Longest URL of a notice, macros replaced.
+pub const URL_BYTES_MAX: usize = 4096;
+
+/// An absolute URL of a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoticeTarget<'a> {
+    /// Whether it is `https`.
+    pub is_tls: bool,
+    /// A name, or an IP address; without the brackets of IPv6.
+    pub host: &'a str,
+    /// 80 and 443 where it says none.
+    pub port: u16,
+    /// What follows the authority, a fragment apart: empty, or from its `/` or `?` on.
+    pub path_and_query: &'a str,
+}
+
+impl<'a> NoticeTarget<'a> {
+    /// Reads `http` and `https` URLs (RFC 3986) of printable ASCII. Refused: user information, a
+    /// backslash, which browsers take for a slash, an empty port or port 0, and hosts of anything
+    /// but letters, digits, hyphens, underscores and dots, percent-encoding included.
+    pub fn parse(url: &'a str) -> Option<Self> {
+        let printable = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
+        if url.len() > URL_BYTES_MAX || !url.bytes().all(printable) {
+            return None;
+        }
+        let (scheme, rest) = url.split_once("://")?;
+        let is_tls = scheme.eq_ignore_ascii_case("https");
+        if !is_tls && !scheme.eq_ignore_ascii_case("http") {
+            return None;
+        }
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let (host, port) = split_authority(authority)?;
+        let default = if is_tls { 443 } else { 80 };
+        Some(Self {
+            is_tls,
+            host,
+            port: port.map_or(Some(default), parse_port)?,
+            path_and_query: rest.split('#').next().unwrap_or_default(),
+        })
+    }
+
+    /// Whether `hosts` declares the host: a domain stands for itself and its subdomains, an IP
+    /// address, in brackets or not, for itself as it is written.
+    pub fn is_declared(&self, hosts: &[Box<str>]) -> bool {
+        let bare = |declared: &str| {
+            let inside = declared.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            inside.is_some_and(|inside| inside.eq_ignore_ascii_case(self.host))
+        };
+        let is_address = is_address(self.host);
+        hosts.iter().any(|declared| {
+            declared.eq_ignore_ascii_case(self.host)
+                || bare(declared)
+                || (!is_address && is_within(self.host, declared))
+        })
+    }
+}
+
+/// Why a notice is not sent. Declaration order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum NotSent {
+    /// The JSON string cannot be read.
+    Unreadable,
+    /// Not an absolute URL of HTTP that all readers read alike, or longer than [`URL_BYTES_MAX`].
+    BadUrl,
+    /// To a host that the DSP has not declared.
+    UndeclaredHost,
+    /// An id is longer than a token has room for.
+    Unsealed,
+}
+
+units::labelled!(NotSent);
+
+/// The notice URL `raw`, JSON text, with macros replaced: only then is its host what it will be.
+pub(crate) fn checked_url(
+    dsp: &Dsp,
+    raw: &str,
+    values: &MacroValues<'_>,
+) -> Result<String, NotSent> {
+    let url = string(raw).ok_or(NotSent::Unreadable)?;
+    if url.len() > URL_BYTES_MAX {
+        return Err(NotSent::BadUrl); // Whatever the macros might make of it.
+    }
+    let url = values.substitute(&url);
+    let target = NoticeTarget::parse(&url).ok_or(NotSent::BadUrl)?;
+    if target.is_declared(&dsp.notice_hosts) { Ok(url) } else { Err(NotSent::UndeclaredHost) }
+}
+
+fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']')?;
+        let is_v6 = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
+        if !host.contains(':') || !host.bytes().all(is_v6) {
+            return None;
+        }
+        return match rest {
+            "" => Some((host, None)),
+            rest => Some((host, Some(rest.strip_prefix(':')?))),
+        };
+    }
+    let (host, port) = match authority.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_plain);
+    (host.len() <= 253 && host.split('.').all(is_label)).then_some((host, port))
+}
+
+fn parse_port(port: &str) -> Option<u16> {
+    if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    port.parse().ok().filter(|port| *port != 0)
+}
+
+/// Whether resolvers might take `host` for an address: a colon, or a number at its end, in any of
+/// the forms that they read (`127.1`, `0x7f000001`, `2130706433`).
+fn is_address(host: &str) -> bool {
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    host.contains(':')
+        || last.bytes().all(|byte| byte.is_ascii_digit())
+        || last.strip_prefix("0x").or(last.strip_prefix("0X")).is_some_and(is_hex)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! From wins to the caller's answer.
+
+use std::fmt::Write as _;
+
+use openrtb::codes::NoBidReason;
+use openrtb::{NoticeKind, bid_texts, escaped, parse_bid};
+
+use super::sale::{Sale, seat_name};
+use super::values::{self, Occasion};
+use crate::auction::Auction;
+use crate::judging::judge::{Answer, JudgedBid, Judgement};
+
+/// The bid response for `sales`, at least one, with all that the winners' bids hold. `answers` are
+/// those that were judged.
+pub fn response(
+    auction: &Auction<'_>,
+    answers: &[Answer<'_>],
+    judgement: &Judgement<'_>,
+    sales: &[Sale],
+) -> String {
+    response_with(auction, judgement, sales, |out, sale| {
+        pass_through(out, auction, answers, judgement, sale);
+    })
+}
+
+/// The bid response for `sales`, at least one; `write_bid` writes the JSON of each.
+pub(crate) fn response_with(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    sales: &[Sale],
+    mut write_bid: impl FnMut(&mut String, &Sale),
+) -> String {
+    let caller_id = auction.request.id.as_ref().expect("validation requires an id").raw();
+    let mut out = String::with_capacity(512 + 2048 * sales.len());
+    let currency = auction.currency;
+    let _ = write!(
+        out,
+        r#"{{"id":{caller_id},"bidid":"{}","cur":"{currency}","seatbid":["#,
+        auction.id
+    );
+    let seat_of = |sale: &Sale| judgement.bids[sale.bid].seat;
+    let mut first_seat = true;
+    for (index, sale) in sales.iter().enumerate() {
+        let seat = seat_of(sale);
+        if sales[..index].iter().any(|earlier| seat_of(earlier) == seat) {
+            continue; // Stands with the seat's first.
+        }
+        let comma = if std::mem::take(&mut first_seat) { "" } else { "," };
+        let _ = write!(
+            out,
+            r#"{comma}{{"seat":"{}","bid":["#,
+            escaped(seat_id(auction, judgement, sale))
+        );
+        let of_seat = sales[index..].iter().filter(|sale| seat_of(sale) == seat);
+        for (position, sale) in of_seat.enumerate() {
+            if position > 0 {
+                out.push(',');
+            }
+            write_bid(&mut out, sale);
+        }
+        out.push_str("]}");
+    }
+    out.push_str("]}");
+    out
+}
+
+/// The answer that says why there is no bid. `id` is the JSON text of the caller's id.
+pub fn no_bid(id: &str, reason: NoBidReason) -> String {
+    format!(r#"{{"id":{id},"seatbid":[],"nbr":{}}}"#, reason.code())
+}
+
+fn seat_id<'m>(auction: &Auction<'m>, judgement: &Judgement<'_>, sale: &Sale) -> &'m str {
+    let seat = judgement.bids[sale.bid].seat.expect("a winner has a seat");
+    seat_name(auction, seat)
+}
+
+/// The winner's own JSON with the net price in place of its own, and macros replaced; those that only
+/// the caller will know stay in its notices. What macros are replaced by is plain ASCII, which is the
+/// same within a JSON string.
+fn pass_through(
+    out: &mut String,
+    auction: &Auction<'_>,
+    answers: &[Answer<'_>],
+    judgement: &Judgement<'_>,
+    sale: &Sale,
+) {
+    let text = bid_text(answers, &judgement.bids[sale.bid]);
+    let bid = parse_bid(text).expect("a winner has been parsed");
+    let price = bid.price_span(text).expect("a winner has a price");
+    let of_notice = |kind| Some((bid.notice_span(kind, text)?, Some(Occasion::of_passed(kind))));
+    let notices = [NoticeKind::Billing, NoticeKind::Loss].into_iter().filter_map(of_notice);
+    let mut members: Vec<_> = notices.chain([(price, None)]).collect();
+    members.sort_unstable_by_key(|(span, _)| span.start);
+    let values = values::of_returned(auction, judgement, sale, Occasion::Win);
+    let mut written = 0;
+    for (span, occasion) in members {
+        values.substitute_into(&text[written..span.start], out);
+        written = span.end;
+        match occasion {
+            None => drop(write!(out, "{}", sale.net)),
+            Some(occasion) => values::of_returned(auction, judgement, sale, occasion)
+                .substitute_into(&text[span], out),
+        }
+    }
+    values.substitute_into(&text[written..], out);
+}
+
+/// The JSON text of one bid, found again in its answer: only winners are worth the second look.
+pub(crate) fn bid_text<'a>(answers: &[Answer<'a>], judged: &JudgedBid<'_>) -> &'a str {
+    let body = std::str::from_utf8(answers[judged.answer].body).expect("a winner has been parsed");
+    let frame = bid_texts(body).expect("a winner has been parsed");
+    let (seatbid, bid) = judged.place;
+    frame.seatbid.expect("a winner has been parsed")[seatbid].bid[bid].get()
+}
+
+#[cfg(test)]
+mod tests;

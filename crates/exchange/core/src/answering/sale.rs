@@ -1,0 +1,58 @@
+//! What a returned bid is worth to the caller, to the DSP and to us.
+
+use units::{Cpm, Nanos};
+
+use crate::auction::Auction;
+use crate::auction::fate::Fate;
+use crate::clearing::clear::{Clearing, Seat, Win};
+use crate::clearing::pricing::Prices;
+use crate::judging::judge::Judgement;
+
+/// A bid that is returned to the caller, and what it is worth to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sale {
+    /// The bid, by position in the judgement.
+    pub bid: usize,
+    /// The impression, by position.
+    pub imp: usize,
+    /// [`Fate::Won`], or [`Fate::Offered`] of one that is returned beside the winner.
+    pub fate: Fate,
+    /// What the caller is told: the clearing price less our fee, in the auction's currency.
+    pub net: Cpm,
+    /// What the DSP pays, in the currency of its bid.
+    pub paid: Cpm,
+    /// Of a winner what would have tied with the next, of another what would have tied with the
+    /// winner; in the currency of the bid, before its deal's discount.
+    pub min_to_win: Option<Cpm>,
+    /// What the DSP owes for all impressions of one display, in the market's currency.
+    pub revenue: Nanos,
+}
+
+/// Prices every win, and what is returned beside it. `clearing` is of `judgement`'s entries.
+pub fn sales(auction: &Auction<'_>, judgement: &Judgement<'_>, clearing: &Clearing) -> Vec<Sale> {
+    let returned = clearing.returned(&judgement.entries);
+    returned.into_iter().map(|win| sale(auction, judgement, clearing, win)).collect()
+}
+
+/// Prices one of `clearing`'s wins, or of its offers.
+pub(crate) fn sale(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    clearing: &Clearing,
+    win: &Win,
+) -> Sale {
+    let entry = &judgement.entries[win.entry];
+    let bid = judgement.bid_of(win.entry);
+    let terms = judgement.bids[bid].terms(auction).expect("a winner is for an impression");
+    let fate = clearing.fates[win.entry];
+    let winner = clearing.wins[entry.imp].as_ref().map(|win| (&judgement.entries[win.entry], win));
+    let prices = terms.prices(auction.currencies(), (entry, win, fate), winner);
+    let prices = prices.expect("what was converted from the bid's currency converts back");
+    let Prices { net, paid, min_to_win, revenue } = prices;
+    assert!(paid <= terms.offer, "conversion never charges above the bid");
+    Sale { bid, imp: entry.imp, fate, net, paid, min_to_win, revenue }
+}
+
+pub(crate) fn seat_name<'m>(auction: &Auction<'m>, seat: Seat) -> &'m str {
+    &auction.market.dsps[seat.dsp].seats[seat.seat]
+}

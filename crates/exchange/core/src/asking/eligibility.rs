@@ -1,0 +1,211 @@
+//! Who is asked, for which impressions, under which deals; and why the others are not.
+
+use openrtb::codes::MediaType;
+use openrtb::{DealMask, Format, Imp, ImpMask, Text};
+
+use super::not_asked::NotAsked;
+use crate::auction::Auction;
+use crate::auction::lists::{Lists, SortedList};
+use crate::auction::steps::{STEPS_MAX, Steps};
+use crate::auction::terms::AuctionDeal;
+use crate::creatives::rules::is_size_offered;
+use crate::market::Dsp;
+
+/// Ids or sizes of a configuration that are gone through in the time of a step.
+const LISTED_PER_STEP: usize = 4;
+
+/// For a seat that is found by its name among thousands.
+const SEAT_STEPS: usize = 2;
+
+/// What one DSP is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Position of the DSP in the market.
+    pub dsp: usize,
+    /// Impressions on offer to it; at least one.
+    pub imps: ImpMask,
+    /// Deals on offer to it, all on those impressions.
+    pub deals: DealMask,
+}
+
+/// Finds who is asked, in stretches of a few milliseconds at most: a configuration may have many DSPs
+/// with many seats, a request long lists of seats, and a shard has other auctions to attend to.
+#[derive(Debug)]
+pub struct Choosing<'j, 'm> {
+    auction: &'j Auction<'m>,
+    dsps: usize,
+    found: Vec<Result<Ask, NotAsked>>,
+}
+
+impl<'j, 'm> Choosing<'j, 'm> {
+    /// Among the first `dsps` of the market, of which none is looked at yet.
+    pub fn new(auction: &'j Auction<'m>, dsps: usize) -> Self {
+        Self { auction, dsps, found: Vec::with_capacity(dsps) }
+    }
+
+    /// Goes on for [`STEPS_MAX`] steps, and to the end of the list or the DSP that it is at then;
+    /// whether anything is left.
+    pub fn proceed(&mut self) -> bool {
+        let until = self.auction.steps() + STEPS_MAX;
+        while self.found.len() < self.dsps {
+            if until <= self.auction.steps() {
+                return true;
+            }
+            if !self.auction.prepare_seats() {
+                self.found.push(eligible(self.auction, self.found.len()));
+            }
+        }
+        false
+    }
+
+    /// What [`eligible`] says of each DSP, once nothing is left.
+    pub fn finish(self) -> Vec<Result<Ask, NotAsked>> {
+        assert_eq!(self.found.len(), self.dsps, "every DSP is looked at");
+        self.found
+    }
+}
+
+/// Whether and for what the DSP at position `index` is asked, as far as the market's terms say;
+/// its [`guard`](crate::guard) has the last word.
+pub fn eligible(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
+    let dsp = &auction.market.dsps[index];
+    let request = auction.request;
+    let refuse_unless = |welcome, reason| if welcome { Ok(()) } else { Err(reason) };
+    let steps = &auction.lists.steps;
+    refuse_unless(buys_from(dsp, request.publisher_id(), steps), NotAsked::Publisher)?;
+    let country = dsp.countries.is_empty()
+        || request.country().is_some_and(|country| {
+            dsp.countries.iter().any(|bought| bought.eq_ignore_ascii_case(country))
+        });
+    refuse_unless(country, NotAsked::Country)?;
+    let is_limited = auction.is_limited(index);
+    dsp.targeting.admit(request, &dsp.id, is_limited, &auction.market.tie_key)?;
+    let wseat = request.wseat.as_deref().unwrap_or_default();
+    let is_welcome = |seat: &str| !is_blocked(auction, seat);
+    let has_seat = has_seat(dsp, (&auction.lists.wseat, wseat), steps, is_welcome);
+    refuse_unless(has_seat, NotAsked::Seats)?;
+    let named = |deal: &AuctionDeal<'_>| deal_is_for(auction, deal, index);
+    impressions(auction, index, named)
+}
+
+/// For what campaigns of our own are asked, which are the DSP at position `index`: they are as many
+/// seats as there are accounts, and which of these may bid, and under which deals, is for
+/// [`Catalogue::bid`](crate::campaigns::Catalogue::bid) to find.
+pub fn eligible_house(auction: &Auction<'_>, index: usize) -> Result<Ask, NotAsked> {
+    impressions(auction, index, |deal| deal_is_open_to(deal, index))
+}
+
+/// Whether `wseat` and `bseat` admit `seat`; the error tells which does not.
+pub(crate) fn seat_is_welcome(
+    auction: &Auction<'_>,
+    seat: &str,
+) -> Result<(), crate::auction::fate::Fate> {
+    let Lists { steps, wseat, .. } = &auction.lists;
+    let welcome = auction.request.wseat.as_deref().unwrap_or_default();
+    if !welcome.is_empty() && !wseat.has(welcome, seat, steps) {
+        return Err(crate::auction::fate::Fate::SeatNotAllowed);
+    }
+    if is_blocked(auction, seat) {
+        return Err(crate::auction::fate::Fate::SeatBlocked);
+    }
+    Ok(())
+}
+
+fn is_blocked(auction: &Auction<'_>, seat: &str) -> bool {
+    let Lists { steps, bseat, .. } = &auction.lists;
+    bseat.has(auction.request.bseat.as_deref().unwrap_or_default(), seat, steps)
+}
+
+/// Whether one of the DSP's seats that `wseat`, sorted in `sorted`, admits passes `is_welcome`; an empty
+/// one admits all. The shorter of the two lists is gone through.
+fn has_seat(
+    dsp: &Dsp,
+    (sorted, wseat): (&SortedList, &[Text<'_>]),
+    steps: &Steps,
+    is_welcome: impl Fn(&str) -> bool,
+) -> bool {
+    if wseat.is_empty() || dsp.seats.len() <= wseat.len() {
+        let is_admitted = |seat: &str| wseat.is_empty() || sorted.has(wseat, seat, steps);
+        return dsp.seats.iter().any(|seat| is_admitted(seat) && is_welcome(seat));
+    }
+    wseat.iter().any(|seat| {
+        steps.add(SEAT_STEPS);
+        steps.add_bytes(seat.len());
+        dsp.seats.position(seat).is_some() && is_welcome(seat)
+    })
+}
+
+fn buys_from(dsp: &Dsp, publisher: Option<&str>, steps: &Steps) -> bool {
+    let listed = |list: &[Box<str>]| {
+        steps.add(list.len() / LISTED_PER_STEP);
+        publisher.is_some_and(|id| list.iter().any(|own| **own == *id))
+    };
+    (dsp.publishers_allowed.is_empty() || listed(&dsp.publishers_allowed))
+        && !listed(&dsp.publishers_blocked)
+}
+
+/// What it may buy; `has` says whether a deal is on offer to it.
+fn impressions(
+    auction: &Auction<'_>,
+    index: usize,
+    has: impl Fn(&AuctionDeal<'_>) -> bool,
+) -> Result<Ask, NotAsked> {
+    let dsp = &auction.market.dsps[index];
+    let mut ask = Ask { dsp: index, imps: 0, deals: 0 };
+    for (imp_index, terms) in auction.imps.iter().enumerate() {
+        if !terms.has_rate || !buys(dsp, terms.imp, &auction.lists.steps) {
+            continue;
+        }
+        let count = terms.imp.deals().len();
+        let first = terms.deals_start;
+        let mut deals: DealMask = 0;
+        for (offset, deal) in auction.deals[first..first + count].iter().enumerate() {
+            if deal.has_rate && has(deal) {
+                deals |= 1 << (first + offset);
+            }
+        }
+        if terms.imp.is_private() && deals == 0 {
+            continue;
+        }
+        ask.imps |= 1 << imp_index;
+        ask.deals |= deals;
+    }
+    if ask.imps == 0 { Err(NotAsked::Impressions) } else { Ok(ask) }
+}
+
+/// A deal is its named DSPs', and of these theirs who have a seat that may use it.
+fn deal_is_for(auction: &Auction<'_>, deal: &AuctionDeal<'_>, index: usize) -> bool {
+    let is_welcome = |seat: &str| seat_is_welcome(auction, seat).is_ok();
+    let (dsp, wseat) = (&auction.market.dsps[index], deal.seats());
+    deal_is_open_to(deal, index)
+        && (wseat.is_empty()
+            || has_seat(dsp, (&deal.wseat, wseat), &auction.lists.steps, is_welcome))
+}
+
+/// Whether it is among the named, or none is.
+fn deal_is_open_to(deal: &AuctionDeal<'_>, index: usize) -> bool {
+    let named = deal.terms.map(|terms| terms.dsps.as_slice()).unwrap_or_default();
+    named.is_empty() || named.contains(&index)
+}
+
+/// Whether the DSP buys one of the impression's formats and, of banners, one of its sizes.
+fn buys(dsp: &Dsp, imp: &Imp<'_>, steps: &Steps) -> bool {
+    let mut formats = dsp.formats & imp.formats();
+    if let Some(banner) = imp.banner.as_ref().filter(|_| !dsp.sizes.is_empty()) {
+        let offered = banner.format.as_ref().map_or(0, Vec::len);
+        steps.add(offered * dsp.sizes.len() / LISTED_PER_STEP);
+        let mut sizes = banner.sizes().peekable();
+        let fits = |offered: Format| {
+            let bought = |size| is_size_offered(size, offered, imp.instl == Some(1));
+            dsp.sizes.iter().copied().any(bought)
+        };
+        let wanted = sizes.peek().is_none() || sizes.any(fits);
+        if !wanted {
+            formats &= !MediaType::Banner.bit();
+        }
+    }
+    formats != 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Why a DSP is not asked.
+
+use strum::{FromRepr, IntoStaticStr, VariantArray};
+
+use super::guard::Refusal;
+
+/// Why a DSP is not asked. Declaration order is precedence.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
+pub enum NotAsked {
+    /// It does not buy from the publisher.
+    Publisher = 1,
+    /// It does not buy in the country, or not in the region.
+    Country = 2,
+    /// It does not buy on this type of device.
+    Device = 3,
+    /// It wants a user id, and there is none.
+    UserId = 4,
+    /// The request is not in its sample.
+    Sampling = 5,
+    /// `wseat` or `bseat` leaves it no seat.
+    Seats = 6,
+    /// No impression has a format and size that it buys, or is open to it.
+    Impressions = 7,
+    /// The operator has paused it. From here on the [`guard`](crate::guard) decides.
+    Paused = 8,
+    /// It fails and is throttled.
+    Breaker = 9,
+    /// It is asked as often per second as may be.
+    Qps = 10,
+    /// As many calls to it are under way as may be.
+    InFlight = 11,
+}
+
+units::labelled!(NotAsked);
+
+impl From<Refusal> for NotAsked {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Paused => Self::Paused,
+            Refusal::Breaker => Self::Breaker,
+            Refusal::Qps => Self::Qps,
+            Refusal::InFlight => Self::InFlight,
+        }
+    }
+}

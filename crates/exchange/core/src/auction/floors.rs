@@ -1,0 +1,205 @@
+//! Floors: what a bid must reach. Section 7.11.
+//!
+//! Floors in requests and in configuration are the publisher's net; here they are what DSPs must
+//! pay for that to be left, in the auction's currency. A deal's agreed price is what the buyer
+//! pays, and no fee is added to it.
+
+use openrtb::codes::MediaType;
+use openrtb::{DurFloor, FloorPrice};
+use units::{Cpm, Ppm, Round};
+
+use super::duration::untold_seconds;
+use super::terms::{AuctionDeal, AuctionType, ImpTerms, gross, or_beyond};
+use crate::market::FloorRule;
+
+/// What a floor may depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) format: MediaType,
+    /// Banner size in DIPS, where told or implied.
+    pub(crate) size: Option<(u32, u32)>,
+    /// Seconds of video or audio, where told.
+    pub(crate) dur: Option<u32>,
+}
+
+/// Floors that video, audio and deals may carry beside a plain one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timed<'a> {
+    pub(crate) per_second: Option<FloorPrice<'a>>,
+    pub(crate) by_duration: &'a [DurFloor<'a>],
+    /// What a bid without a duration is held to.
+    pub(crate) untold_seconds: Option<u32>,
+}
+
+impl Timed<'_> {
+    fn says_anything(&self) -> bool {
+        self.per_second.is_some() || !self.by_duration.is_empty()
+    }
+
+    /// The floor for `dur` seconds, net and in its own currency.
+    ///
+    /// A bid that does not tell its duration, or tells none, is held to the longest that may be
+    /// shown: else silence would be the cheapest creative.
+    fn floor(&self, dur: Option<u32>) -> Option<Cpm> {
+        let dur = dur.filter(|dur| *dur > 0);
+        let seconds = dur.or(self.untold_seconds);
+        let per_second = self.per_second.zip(seconds);
+        let per_second = per_second.map(|(floor, seconds)| floor.amount.saturating_times(seconds));
+        let ranges = self.by_duration.iter().filter(|range| match dur {
+            Some(dur) => {
+                range.mindur.is_none_or(|min| min <= dur)
+                    && range.maxdur.is_none_or(|max| dur <= max)
+            }
+            None => true,
+        });
+        // Ranges may overlap (section 3.2.35); the dearest one that holds is the floor.
+        let by_duration =
+            ranges.map(|range| range.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount)).max();
+        per_second.max(by_duration)
+    }
+}
+
+impl<'a> ImpTerms<'a> {
+    /// The timed floors of the impression's video or audio.
+    pub(crate) fn timed(&self, format: MediaType) -> Timed<'a> {
+        self.imp.timed_media(format).map_or_else(Timed::default, |media| Timed {
+            per_second: media.mincpmpersec,
+            by_duration: media.durfloors.as_deref().unwrap_or_default(),
+            untold_seconds: untold_seconds(media),
+        })
+    }
+
+    /// For an open bid: the highest of the impression's floor, its video's or audio's, and the
+    /// rules that match.
+    pub(crate) fn open_floor(&self, shape: &Shape) -> Cpm {
+        let timed = self.timed(shape.format).floor(shape.dur);
+        let timed = timed.map_or(Cpm::ZERO, |floor| or_beyond(gross(floor, self.rate, self.fee)));
+        self.floor.max(timed).max(self.rules_floor(shape))
+    }
+
+    /// For a bid under `deal`: the deal's floor alone; without one, the video's or audio's, and
+    /// without that the impression's.
+    pub(crate) fn deal_floor(&self, deal: &AuctionDeal<'_>, shape: &Shape) -> Cpm {
+        if deal.auction_type == AuctionType::Agreed {
+            return deal.agreed_price();
+        }
+        let timed = self.timed(shape.format);
+        if let Some(own) = deal.own_floor(&timed, shape) {
+            return or_beyond(gross(own, deal.rate, deal.fee));
+        }
+        let timed = timed.floor(shape.dur);
+        let inherited = timed.or(self.imp.bidfloor.map(|floor| floor.amount));
+        or_beyond(gross(inherited.unwrap_or(Cpm::ZERO), self.rate, deal.fee))
+    }
+
+    /// Whether the impression's video or audio has floors of its own.
+    pub(crate) fn has_timed_floor(&self) -> bool {
+        MediaType::ALL.into_iter().any(|format| self.timed(format).says_anything())
+    }
+
+    /// Whether every open bid has to reach the same, whatever format, size and duration it brings: then
+    /// that is the floor shown.
+    pub(crate) fn has_plain_floor(&self) -> bool {
+        let mut formats = MediaType::members(self.imp.formats());
+        let is_sized = |rule: &FloorRule| {
+            rule.size.is_some() && self.imp.formats() & MediaType::Banner.bit() != 0
+        };
+        if self.has_timed_floor() || self.rules.iter().any(|(rule, _)| is_sized(rule)) {
+            return false;
+        }
+        let floor = |format| self.rules_floor(&Shape { format, size: None, dur: None });
+        let first = formats.next().map(floor);
+        formats.all(|format| Some(floor(format)) == first)
+    }
+
+    /// Whether every bid under `deal` has to reach the same, whatever it brings.
+    pub(crate) fn has_plain_deal_floor(&self, deal: &AuctionDeal<'_>) -> bool {
+        let is_timed = deal.deal.mincpmpersec.is_some()
+            || deal.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty());
+        let inherits = deal.deal.bidfloor.is_none();
+        !(is_timed || inherits && self.has_timed_floor())
+    }
+
+    /// The plain floor to show: what holds for an open bid whatever format and size it brings.
+    pub(crate) fn shown_floor(&self) -> Cpm {
+        let mut lowest = None;
+        let mut consider = |format, size| {
+            let floor = self.rules_floor(&Shape { format, size, dur: None });
+            lowest = Some(lowest.map_or(floor, |lowest: Cpm| lowest.min(floor)));
+        };
+        for format in MediaType::ALL {
+            if self.imp.formats() & format.bit() == 0 {
+                continue;
+            }
+            let mut sizes = self.imp.banner.iter().flat_map(openrtb::Banner::sizes).peekable();
+            if format != MediaType::Banner || sizes.peek().is_none() {
+                consider(format, None);
+                continue;
+            }
+            for size in sizes {
+                consider(format, size.w.zip(size.h));
+            }
+        }
+        self.floor.max(lowest.unwrap_or(Cpm::ZERO))
+    }
+
+    fn rules_floor(&self, shape: &Shape) -> Cpm {
+        let is_size = |size| match shape.size {
+            Some(own) => own == size,
+            // Silence must not be the cheapest size either.
+            None => shape.format == MediaType::Banner && self.offers_size(size),
+        };
+        let matches = |rule: &FloorRule| {
+            rule.format.is_none_or(|format| format == shape.format) && rule.size.is_none_or(is_size)
+        };
+        let floors = self.rules.iter().filter(|(rule, _)| matches(rule)).map(|(_, floor)| *floor);
+        floors.max().unwrap_or(Cpm::ZERO)
+    }
+
+    fn offers_size(&self, size: (u32, u32)) -> bool {
+        let mut sizes = self.imp.banner.iter().flat_map(openrtb::Banner::sizes);
+        sizes.any(|offered| offered.w.zip(offered.h) == Some(size))
+    }
+}
+
+impl AuctionDeal<'_> {
+    /// What a buyer pays under `at` 3, in the auction's currency: rounded as bids are, so that a
+    /// bid of just that price reaches it.
+    pub(crate) fn agreed_price(&self) -> Cpm {
+        let agreed = self.deal.bidfloor.map_or(Cpm::ZERO, |floor| floor.amount);
+        or_beyond(self.rate.convert(agreed, Round::Down))
+    }
+
+    /// The deal's own guidance, net and in its own currency; an explicit 0 is 0. Durations matter
+    /// to video and audio alone.
+    fn own_floor(&self, of_imp: &Timed<'_>, shape: &Shape) -> Option<Cpm> {
+        let plain = self.deal.bidfloor.map(|floor| floor.amount);
+        if !matches!(shape.format, MediaType::Video | MediaType::Audio) {
+            return plain;
+        }
+        let timed = Timed {
+            per_second: self.deal.mincpmpersec,
+            by_duration: self.deal.durfloors.as_deref().unwrap_or_default(),
+            untold_seconds: of_imp.untold_seconds,
+        };
+        plain.max(timed.floor(shape.dur))
+    }
+
+    /// Whether the deal says anything of floors.
+    pub(crate) fn has_own_floor(&self) -> bool {
+        self.deal.bidfloor.is_some()
+            || self.deal.mincpmpersec.is_some()
+            || self.deal.durfloors.as_ref().is_some_and(|ranges| !ranges.is_empty())
+    }
+
+    /// What the seller takes off bids. An agreed price is agreed.
+    pub(crate) fn discount(&self) -> Ppm {
+        match self.auction_type {
+            AuctionType::Agreed => Ppm::ZERO,
+            _ => self.terms.map_or(Ppm::ZERO, |terms| terms.discount),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

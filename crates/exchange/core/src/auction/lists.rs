@@ -1,0 +1,243 @@
+//! The lists of a request and its deals that bids are held to. Each is sorted once an auction asks
+//! for it, so that a long list costs an auction little and a short one next to nothing.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use openrtb::{BidRequest, Text};
+
+use super::domains::DomainSet;
+use super::steps::Steps;
+
+/// Lists up to this length are scanned instead of sorted.
+const SCANNED_MAX: usize = 8;
+
+/// A longer list is sorted apart from all else, see [`Lists::prepare`].
+const SHORT_MAX: usize = 64;
+
+/// Most dashes of a category at which it is looked up as a child: Content Taxonomy 1.0 has one.
+const CHILD_DEPTH_MAX: usize = 4;
+
+/// Texts in one buffer, sorted.
+#[derive(Debug, Default)]
+pub(crate) struct TextSet {
+    text: String,
+    spans: Vec<(u32, u32)>,
+}
+
+impl TextSet {
+    /// Of `texts`, each in a form in which they compare.
+    pub(crate) fn new<'t>(
+        texts: &'t [Text<'_>],
+        form: impl Fn(&'t str) -> Cow<'t, str>,
+        steps: &Steps,
+    ) -> Self {
+        steps.add_sort(texts.len());
+        let mut set = Self { text: String::new(), spans: Vec::with_capacity(texts.len()) };
+        let place = |at: usize| u32::try_from(at).expect("a request is below 4 GiB");
+        for text in texts {
+            steps.add_bytes(text.len());
+            let start = set.text.len();
+            set.text.push_str(&form(text));
+            set.spans.push((place(start), place(set.text.len())));
+        }
+        let Self { text, spans } = &mut set;
+        spans.sort_unstable_by(|a, b| slice(text, *a).cmp(slice(text, *b)));
+        set
+    }
+
+    /// The texts that come no earlier than `text`, in order.
+    fn from<'s>(&'s self, text: &str, steps: &Steps) -> impl Iterator<Item = &'s str> {
+        steps.add_search(self.spans.len());
+        steps.add_bytes(text.len());
+        let first = self.spans.partition_point(|span| slice(&self.text, *span) < text);
+        self.spans[first..].iter().map(|span| slice(&self.text, *span))
+    }
+
+    pub(crate) fn has(&self, text: &str, steps: &Steps) -> bool {
+        self.from(text, steps).next() == Some(text)
+    }
+
+    /// Whether any of them begins with `prefix`.
+    fn has_prefix(&self, prefix: &str, steps: &Steps) -> bool {
+        self.from(prefix, steps).next().is_some_and(|text| text.starts_with(prefix))
+    }
+}
+
+fn slice(text: &str, (start, end): (u32, u32)) -> &str {
+    &text[start as usize..end as usize]
+}
+
+/// A list that is sorted when it is first asked about. `IS_TRIMMED`: white space around its texts
+/// does not count.
+#[derive(Debug, Default)]
+pub(crate) struct SortedList<const IS_TRIMMED: bool = false>(OnceCell<TextSet>);
+
+impl<const IS_TRIMMED: bool> SortedList<IS_TRIMMED> {
+    /// Whether `text` stands in `list`.
+    pub(crate) fn has(&self, list: &[Text<'_>], text: &str, steps: &Steps) -> bool {
+        let text = Self::form(text);
+        if list.len() <= SCANNED_MAX {
+            steps.add(list.len());
+            return list.iter().any(|own| Self::form(own) == text);
+        }
+        self.sorted(list, steps).has(text, steps)
+    }
+
+    fn form(text: &str) -> &str {
+        if IS_TRIMMED { text.trim() } else { text }
+    }
+
+    fn sorted(&self, list: &[Text<'_>], steps: &Steps) -> &TextSet {
+        self.0.get_or_init(|| TextSet::new(list, |text| Self::form(text).into(), steps))
+    }
+
+    /// Sorts a long list; `false` if it is short, or sorted.
+    pub(crate) fn prepare(&self, list: &[Text<'_>], steps: &Steps) -> bool {
+        let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
+        if is_due {
+            self.sorted(list, steps);
+        }
+        is_due
+    }
+}
+
+/// A list of domains that is sorted when it is first asked about.
+#[derive(Debug, Default)]
+pub(crate) struct DomainList(OnceCell<DomainSet>);
+
+impl DomainList {
+    /// Whether `domain` is in `list`, or a subdomain of one that is.
+    pub(crate) fn has(&self, list: &[Text<'_>], domain: &str, steps: &Steps) -> bool {
+        self.sorted(list, steps).has(domain, steps)
+    }
+
+    fn sorted(&self, list: &[Text<'_>], steps: &Steps) -> &DomainSet {
+        self.0.get_or_init(|| DomainSet::new(list.iter().map(|text| &**text), steps))
+    }
+
+    /// Sorts a long list; `false` if it is short, or sorted.
+    pub(crate) fn prepare(&self, list: &[Text<'_>], steps: &Steps) -> bool {
+        let is_due = list.len() > SHORT_MAX && self.0.get().is_none();
+        if is_due {
+            self.sorted(list, steps);
+        }
+        is_due
+    }
+}
+
+/// The lists of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    pub(crate) steps: Steps,
+    pub(crate) wseat: SortedList,
+    pub(crate) bseat: SortedList,
+    bapp: SortedList<true>,
+    badv: DomainList,
+    bcat: OnceCell<TextSet>,
+    acat: OnceCell<TextSet>,
+    languages: OnceCell<TextSet>,
+}
+
+impl Lists {
+    /// Sorts one of the long lists; `false` if all are sorted.
+    pub(crate) fn prepare(&self, request: &BidRequest<'_>) -> bool {
+        let steps = &self.steps;
+        let list = |list: &'_ Option<Vec<Text<'_>>>| list.as_ref().map_or(0, Vec::len);
+        let is_due =
+            |length: usize, own: &OnceCell<TextSet>| length > SHORT_MAX && own.get().is_none();
+        if is_due(list(&request.wlang) + list(&request.wlangb), &self.languages) {
+            self.languages(request);
+            return true;
+        }
+        for (own, list) in [(&self.bcat, &request.bcat), (&self.acat, &request.acat)] {
+            let list = list.as_deref().unwrap_or_default();
+            if is_due(list.len(), own) {
+                self.categories(own, list);
+                return true;
+            }
+        }
+        let [badv, bapp] =
+            [&request.badv, &request.bapp].map(|list| list.as_deref().unwrap_or_default());
+        self.badv.prepare(badv, steps)
+            || self.bapp.prepare(bapp, steps)
+            || self.prepare_seats(request)
+    }
+
+    /// As [`Lists::prepare`], of the lists of seats alone.
+    pub(crate) fn prepare_seats(&self, request: &BidRequest<'_>) -> bool {
+        let [wseat, bseat] =
+            [&request.wseat, &request.bseat].map(|list| list.as_deref().unwrap_or_default());
+        self.wseat.prepare(wseat, &self.steps) || self.bseat.prepare(bseat, &self.steps)
+    }
+
+    /// Whether a creative in the language `told` (ISO 639-1 or BCP 47) is welcome: a bare language
+    /// covers all its regions, and a region itself and a language without one.
+    pub(crate) fn admit_language(&self, request: &BidRequest<'_>, told: &str) -> bool {
+        let wlang = request.wlang.as_deref().unwrap_or_default();
+        let wlangb = request.wlangb.as_deref().unwrap_or_default();
+        // `xx` is a creative without words.
+        if (wlang.is_empty() && wlangb.is_empty()) || told.eq_ignore_ascii_case("xx") {
+            return true;
+        }
+        let languages = self.languages(request);
+        let told = told.to_ascii_lowercase();
+        let primary = told.split('-').next().unwrap_or_default();
+        languages.has(&told, &self.steps)
+            || languages.has(primary, &self.steps)
+            || (primary == told && languages.has_prefix(&format!("{told}-"), &self.steps))
+    }
+
+    fn languages(&self, request: &BidRequest<'_>) -> &TextSet {
+        self.languages.get_or_init(|| {
+            let all: Vec<_> =
+                request.wlang.iter().chain(&request.wlangb).flatten().cloned().collect();
+            TextSet::new(&all, |text| text.to_ascii_lowercase().into(), &self.steps)
+        })
+    }
+
+    /// Whether a creative that tells these categories, of the request's taxonomy, is welcome.
+    pub(crate) fn admit_categories(
+        &self,
+        request: &BidRequest<'_>,
+        told: &[Text<'_>],
+        has_children: bool,
+    ) -> bool {
+        let (bcat, acat) = (request.bcat.as_deref(), request.acat.as_deref());
+        let any = |own: &OnceCell<TextSet>, list: Option<&[Text<'_>]>| {
+            let list = list.unwrap_or_default();
+            !list.is_empty() && {
+                let set = self.categories(own, list);
+                told.iter().any(|category| self.is_listed(set, category, has_children))
+            }
+        };
+        (acat.is_none_or(<[_]>::is_empty) || any(&self.acat, acat)) && !any(&self.bcat, bcat)
+    }
+
+    fn categories<'s>(&'s self, own: &'s OnceCell<TextSet>, list: &[Text<'_>]) -> &'s TextSet {
+        own.get_or_init(|| TextSet::new(list, Cow::Borrowed, &self.steps))
+    }
+
+    /// In Content Taxonomy 1.0 a child is written as its parent, a dash, and a number: IAB7-39.
+    /// Later taxonomies number categories without order, so there only the same is the same.
+    fn is_listed(&self, set: &TextSet, category: &str, has_children: bool) -> bool {
+        let depth = if has_children { CHILD_DEPTH_MAX } else { 0 };
+        let dashes = memchr::memchr_iter(b'-', category.as_bytes()).take(depth);
+        let mut parents = dashes.into_iter().map(|dash| &category[..dash]);
+        set.has(category, &self.steps) || parents.any(|parent| set.has(parent, &self.steps))
+    }
+
+    /// Whether an advertiser's `domain` is blocked.
+    pub(crate) fn blocks_advertiser(&self, request: &BidRequest<'_>, domain: &str) -> bool {
+        let badv = request.badv.as_deref().unwrap_or_default();
+        !badv.is_empty() && self.badv.has(badv, domain, &self.steps)
+    }
+
+    /// Whether an application, by its store id, is blocked.
+    pub(crate) fn blocks_app(&self, request: &BidRequest<'_>, bundle: &str) -> bool {
+        self.bapp.has(request.bapp.as_deref().unwrap_or_default(), bundle, &self.steps)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,456 @@
+//! The bids of the house in one auction: for each impression what campaigns show there, what their
+//! desk lets them bid, and the best of a few accounts, written as a bid response.
+//!
+//! What is written has been held to all that a judge of it will look at, so that no campaign is paced
+//! by bids that were none.
+
+use std::fmt::Write as _;
+use std::hash::Hasher as _;
+
+use openrtb::codes::MediaType;
+use openrtb::{Imp, escaped};
+use pacer_core::funnel::Shortfall;
+use siphasher::sip::SipHasher13;
+use units::{Cpm, Currency, Ratio, Round, SplitMix64};
+
+use super::bidder::{Desk, HouseAnswer, HouseBid, Limits};
+use super::catalogue::{Ad, Catalogue, Held};
+use super::offers::{ACCOUNTS_MAX, Offer};
+use super::room::{Choice, DealRoom, FloorKey, Room};
+use super::targeting::PageUrl;
+use crate::asking::eligibility::Ask;
+use crate::auction::Auction;
+use crate::auction::floors::Shape;
+use crate::auction::terms::{AuctionType, ImpTerms, reaches};
+use crate::campaigns::catalogue::terms::Told;
+use crate::creatives::playback::takes_duration;
+use crate::creatives::rules::is_size_offered;
+use crate::judging::judge::BIDS_MAX;
+
+const _: () = assert!(openrtb::IMPS_MAX * ACCOUNTS_MAX <= BIDS_MAX, "an answer may hold all bids");
+
+/// Most floors of one impression that are kept; more are worked out again.
+const FLOORS_MAX: usize = 32;
+
+impl Catalogue {
+    /// Bids in `auction`, where the house is asked for `ask`: into `answer`, emptied first. The desk
+    /// is asked of each campaign that comes to an impression. For an impression at most one bid of an
+    /// account, and bids of a few accounts: those that would be worth the most.
+    ///
+    /// Impressions have equal shares of the matches that are gone through; what one leaves is for those
+    /// after it. Where more campaigns come to an impression, it is chance that says which are looked at,
+    /// and each is as likely as another, whatever it would bid. The same auction draws the same.
+    pub fn bid(
+        &self,
+        (auction, ask, limits): (&Auction<'_>, &Ask, &Limits),
+        desk: &mut impl Desk,
+        room: &mut Room,
+        answer: &mut HouseAnswer,
+    ) {
+        answer.clear();
+        let accepts = &auction.market.dsps[ask.dsp].currencies;
+        if self.held.is_empty() || !accepts.contains(&auction.currency) {
+            return;
+        }
+        room.offers.start(limits.bids_max);
+        let page = self.page(auction.request);
+        let url = page.as_deref().and_then(PageUrl::parse);
+        self.match_request((auction.request, url.as_ref()), room);
+        if room.matched.is_empty() {
+            return;
+        }
+        self.prepare(auction, room);
+        if room.seats.is_empty() {
+            return;
+        }
+        let mut hasher = SipHasher13::new();
+        hasher.write(auction.id.as_bytes());
+        let lot = hasher.finish();
+        let mut matches_left = limits.matches_max;
+        for (index, terms) in auction.imps.iter().enumerate() {
+            if ask.imps >> index & 1 == 0 {
+                continue;
+            }
+            self.match_imp((auction, ask), terms, room);
+            let imps_left = (ask.imps >> index).count_ones() as usize;
+            let (start, count) = share(room.at_imp.len(), matches_left.div_ceil(imps_left), || {
+                SplitMix64::mixed(lot ^ SplitMix64::mixed(!(index as u64)))
+            });
+            matches_left -= count;
+            answer.left_out += (room.at_imp.len() - count) as u64;
+            let at_imp = std::mem::take(&mut room.at_imp);
+            room.floors.clear();
+            let mut bidding = Bidding {
+                catalogue: self,
+                auction,
+                dsp: ask.dsp,
+                imp: Facts::of(index, terms),
+                url,
+                lot,
+            };
+            at_imp.members_from(start).take(count).for_each(|campaign| {
+                bidding.consider(campaign as usize, desk, room);
+            });
+            room.at_imp = at_imp;
+            room.offers.close_imp();
+        }
+        self.write(auction, room, answer);
+    }
+
+    /// Tries what the first campaign asks of an impression beside its targeting, each by itself.
+    pub(super) fn try_first(
+        &self,
+        (auction, ask): (&Auction<'_>, &Ask),
+        imp: usize,
+        room: &mut Room,
+    ) -> TriedImp {
+        self.prepare(auction, room);
+        let terms = &auction.imps[imp];
+        self.find_deals((auction, ask), terms, room);
+        let imp = Facts::of(imp, terms);
+        let bidding = Bidding { catalogue: self, auction, dsp: ask.dsp, imp, url: None, lot: 0 };
+        let Held { seat, deals, .. } = &self.held[0];
+        let offered = room.deals[..room.deals_len].iter();
+        let mut admitting = offered
+            .filter(|deal| deals.binary_search(&deal.number).is_ok() && deal.admits_seat(*seat));
+        let fits_creative = bidding.ad(0, None, room).is_some();
+        TriedImp {
+            fits_creative,
+            admits_seat: room.seats.has(*seat) && bidding.is_declared(*seat),
+            // Which advertisers a deal is for is only asked of a creative that fits.
+            has_deal: admitting
+                .any(|deal| !fits_creative || bidding.ad(0, Some(deal), room).is_some()),
+        }
+    }
+
+    /// What holds for all impressions: rates, seats, and what is blocked.
+    fn prepare(&self, auction: &Auction<'_>, room: &mut Room) {
+        let rates = &auction.market.rates;
+        let ratio = |own| rates.ratio(own, auction.currency);
+        room.ratios.clear();
+        room.ratios.extend(self.currencies.iter().map(|own| ratio(*own)));
+        let request = auction.request;
+        let wseat = request.wseat.as_deref().unwrap_or_default();
+        room.seats.reset(self.seats.len());
+        if wseat.is_empty() {
+            room.seats.fill(self.seats.len());
+        }
+        for seat in wseat.iter().filter_map(|seat| self.seat_numbers.get(seat)) {
+            room.seats.set(seat);
+        }
+        for seat in request.bseat.iter().flatten() {
+            if let Some(seat) = self.seat_numbers.get(seat) {
+                room.seats.unset(seat);
+            }
+        }
+        self.ad_terms.block(request, &auction.lists, &mut room.blocked);
+    }
+
+    fn write(&self, auction: &Auction<'_>, room: &mut Room, answer: &mut HouseAnswer) {
+        let offers = room.offers.by_seat();
+        if offers.is_empty() {
+            return;
+        }
+        let HouseAnswer { body, bids, .. } = answer;
+        let (id, currency) = (auction.id, auction.currency);
+        let _ = write!(body, r#"{{"id":"{id}","cur":"{currency}","seatbid":["#);
+        let mut seat = None;
+        for offer in offers {
+            if seat == Some(offer.seat) {
+                body.push(',');
+            } else {
+                let open = if seat.is_some() { "]}," } else { "" };
+                let name = escaped(&self.seats[offer.seat as usize]);
+                let _ = write!(body, r#"{open}{{"seat":"{name}","bid":["#);
+                seat = Some(offer.seat);
+            }
+            self.write_bid(auction, offer, body);
+            bids.push(HouseBid {
+                imp: offer.imp,
+                campaign: offer.campaign,
+                slot: self.campaigns()[offer.campaign].slot,
+                price: offer.decided,
+            });
+        }
+        body.push_str("]}]}");
+    }
+
+    fn write_bid(&self, auction: &Auction<'_>, offer: &Offer, body: &mut String) {
+        let imp = auction.imps[offer.imp].imp.id.as_ref().map_or("", |id| id.raw());
+        body.push_str(r#"{"id":""#);
+        write_bid_id(offer, body);
+        let cid = escaped(&self.campaigns()[offer.campaign].id);
+        let _ = write!(body, r#"","impid":{imp},"price":{},"cid":"{cid}","#, offer.price);
+        if let Some(deal) = offer.deal {
+            let _ = write!(body, r#""dealid":"{}","#, escaped(auction.deals[deal].id));
+        }
+        body.push_str(&self.creative(offer.campaign, offer.ad).members);
+        body.push('}');
+    }
+}
+
+/// What an impression has of what a campaign asks.
+pub(super) struct TriedImp {
+    /// One of its creatives could be shown, openly.
+    pub(super) fits_creative: bool,
+    /// Its account may bid.
+    pub(super) admits_seat: bool,
+    /// One of its deals is on offer to it.
+    pub(super) has_deal: bool,
+}
+
+/// Of `matches` those that are gone through, at most `most`: the first of them, and how many. Behind the
+/// last the first follows.
+fn share(matches: usize, most: usize, draw: impl FnOnce() -> u64) -> (usize, usize) {
+    if matches <= most {
+        return (0, matches);
+    }
+    let first = draw() % matches as u64;
+    (usize::try_from(first).expect("it is below their number"), most)
+}
+
+/// Unique in the answer: impression and campaign, by position.
+fn write_bid_id(offer: &Offer, out: &mut String) {
+    let _ = write!(out, "{}-{}", offer.imp, offer.campaign);
+}
+
+/// One impression, gone through.
+struct Bidding<'b, 'a> {
+    catalogue: &'b Catalogue,
+    auction: &'b Auction<'a>,
+    dsp: usize,
+    imp: Facts<'b, 'a>,
+    /// Of the page, where any campaign lists pages.
+    url: Option<PageUrl<'b>>,
+    /// By which creatives rotate.
+    lot: u64,
+}
+
+/// What creatives are held to at an impression.
+struct Facts<'b, 'a> {
+    index: usize,
+    terms: &'b ImpTerms<'a>,
+    formats: u8,
+    is_secure: bool,
+    blocks_script: bool,
+    blocks_iframe: bool,
+    /// By format, code n as bit n.
+    attributes_blocked: [u64; 4],
+    tells_sizes: bool,
+    /// The only size on offer: what a banner has that does not tell its own.
+    only_size: Option<(u32, u32)>,
+}
+
+impl<'b, 'a> Facts<'b, 'a> {
+    fn of(index: usize, terms: &'b ImpTerms<'a>) -> Self {
+        let imp: &Imp<'_> = terms.imp;
+        let btype = imp.banner.as_ref().and_then(|banner| banner.btype.as_deref());
+        let blocks = |code| btype.is_some_and(|btype| btype.contains(&code));
+        let battr = [
+            imp.banner.as_ref().and_then(|banner| banner.battr.as_deref()),
+            imp.video.as_ref().and_then(|video| video.battr.as_deref()),
+            imp.audio.as_ref().and_then(|audio| audio.battr.as_deref()),
+            imp.native.as_ref().and_then(|native| native.battr.as_deref()),
+        ];
+        let set = |battr: Option<&[u32]>| {
+            let known = battr.unwrap_or_default().iter().filter(|code| **code < u64::BITS);
+            known.fold(0, |set, code| set | 1 << code)
+        };
+        let mut sizes = imp.banner.iter().flat_map(openrtb::Banner::sizes);
+        let (first, second) = (sizes.next(), sizes.next());
+        Self {
+            index,
+            terms,
+            formats: imp.formats(),
+            is_secure: imp.secure == Some(1),
+            blocks_script: blocks(3),
+            blocks_iframe: blocks(4),
+            attributes_blocked: battr.map(set),
+            tells_sizes: first.is_some(),
+            only_size: first.filter(|_| second.is_none()).and_then(|only| only.w.zip(only.h)),
+        }
+    }
+
+    fn offers_size(&self, size: (u32, u32)) -> bool {
+        let is_interstitial = self.terms.imp.instl == Some(1);
+        let mut sizes = self.terms.imp.banner.iter().flat_map(openrtb::Banner::sizes);
+        sizes.any(|offered| is_size_offered(size, offered, is_interstitial))
+    }
+}
+
+impl Bidding<'_, '_> {
+    /// Lets a campaign bid that the indexes have found.
+    fn consider(&mut self, campaign: usize, desk: &mut impl Desk, room: &mut Room) {
+        let held = &self.catalogue.held[campaign];
+        let may_bid = room.seats.has(held.seat) && self.is_declared(held.seat);
+        let ratio = room.ratios[held.currency].filter(|_| may_bid);
+        let is_wanted = self.catalogue.has_key_values(campaign, room)
+            && self.catalogue.is_on_page(campaign, self.url.as_ref());
+        let Some(ratio) = ratio.filter(|_| is_wanted) else { return };
+        self.choose(campaign, room);
+        if room.choices.is_empty() {
+            return;
+        }
+        let Some(own) = self.catalogue.campaigns().get(campaign) else { return };
+        let shown = self.imp.terms.multiplier;
+        let Ok(decided) = desk.decide(own.slot, own.rules.price, shown) else { return };
+        // Bids round down, so that none is above what was decided. One that comes to nothing is below
+        // every floor.
+        let price = match ratio == Ratio::ONE {
+            true => Some(decided),
+            false => ratio.convert(decided, Round::Down),
+        };
+        let Some(price) = price else { return };
+        let mut missed = None;
+        let mut reaches_one = false;
+        for choice in 0..room.choices.len() {
+            match self.offer(campaign, (decided, price), room.choices[choice], room) {
+                Ok(()) => reaches_one = true,
+                Err(floor) => missed = Some(missed.map_or(floor, |least: Cpm| least.min(floor))),
+            }
+        }
+        if let Some(floor) = missed.filter(|_| !reaches_one) {
+            desk.fall_short(own.slot, || self.shortfall((decided, floor), own.currency));
+        }
+    }
+
+    /// A floor of the auction's beside what was decided, in the account's currency.
+    fn shortfall(&self, (bid, floor): (Cpm, Cpm), own: Currency) -> Shortfall {
+        let (rates, currency) = (&self.auction.market.rates, self.auction.currency);
+        // Without a floor, the smallest amount takes its place.
+        let floor = floor.max(Cpm::new(1).expect("it is small"));
+        let floor = rates.convert(floor, currency, own, Round::Up).unwrap_or(Cpm::MAX);
+        Shortfall { bid, floor }
+    }
+
+    /// Whether the market knows the seat: one of another generation may not, or by another place.
+    fn is_declared(&self, seat: u32) -> bool {
+        let declared = &self.auction.market.dsps[self.dsp].seats;
+        let own = &self.catalogue.seats[seat as usize];
+        declared.get(seat as usize) == Some(own) || declared.position(own).is_some()
+    }
+
+    /// What the campaign may show here: openly, or under each of its deals that is on offer.
+    fn choose(&self, campaign: usize, room: &mut Room) {
+        room.choices.clear();
+        let held = &self.catalogue.held[campaign];
+        if held.deals.is_empty() {
+            let ad = self.ad(campaign, None, room);
+            room.choices.extend(ad.map(|ad| Choice { deal: None, ad }));
+            return;
+        }
+        for place in 0..room.deals_len {
+            let deal = &room.deals[place];
+            if held.deals.binary_search(&deal.number).is_err() || !deal.admits_seat(held.seat) {
+                continue;
+            }
+            let ad = self.ad(campaign, Some(deal), room);
+            let index = deal.index;
+            room.choices.extend(ad.map(|ad| Choice { deal: Some(index), ad }));
+        }
+    }
+
+    /// One of the campaign's creatives that may be shown: another one in another auction.
+    fn ad(&self, campaign: usize, deal: Option<&DealRoom>, room: &Room) -> Option<usize> {
+        let ads = self.catalogue.held[campaign].ads.clone();
+        let fits = |ad: &usize| self.fits(campaign, &self.catalogue.ads[*ad], deal, room);
+        if ads.len() == 1 {
+            return Some(ads.start).filter(fits);
+        }
+        // Each draws; of those that fit the highest is shown, so that each is as often as another.
+        let first = ads.start;
+        let slot = u64::from(self.catalogue.campaigns()[campaign].slot.0) << 32;
+        let drawn = |ad: &usize| {
+            SplitMix64::mixed(self.lot ^ SplitMix64::mixed(slot | (*ad - first) as u64))
+        };
+        ads.filter(fits).max_by_key(drawn)
+    }
+
+    /// Whether a judge would let it pass, here and under this deal.
+    fn fits(&self, campaign: usize, ad: &Ad, deal: Option<&DealRoom>, room: &Room) -> bool {
+        let imp = &self.imp;
+        let may_tell = |told: &Told| {
+            room.blocked.admits(told) && deal.is_none_or(|deal| deal.admits_domains(&told.domains))
+        };
+        imp.formats & ad.format.bit() != 0
+            && (ad.format != MediaType::Banner || self.fits_size(campaign, ad))
+            && takes_duration(imp.terms.imp, ad.format, ad.dur)
+            && !(imp.is_secure && ad.is_insecure)
+            && !(ad.format == MediaType::Banner
+                && ((imp.blocks_script && ad.has_script) || (imp.blocks_iframe && ad.has_iframe)))
+            && imp.attributes_blocked[ad.format as usize] & ad.attributes == 0
+            && may_tell(self.catalogue.ad_terms.told(ad.told))
+    }
+
+    /// Whether a banner has a size on offer, and one that its campaign wants.
+    fn fits_size(&self, campaign: usize, ad: &Ad) -> bool {
+        let imp = &self.imp;
+        let wanted = &self.catalogue.targeting(campaign).sizes;
+        match ad.size {
+            // Where no size is told, any may be shown, but none is known to be wanted.
+            Some(_) if !imp.tells_sizes => wanted.is_empty(),
+            Some(size) => imp.offers_size(size),
+            None => wanted.is_empty() || wanted.iter().any(|size| imp.offers_size(*size)),
+        }
+    }
+
+    /// Offers what is decided, if it reaches its floor; else returns that.
+    fn offer(
+        &self,
+        campaign: usize,
+        (decided, price): (Cpm, Cpm),
+        choice: Choice,
+        room: &mut Room,
+    ) -> Result<(), Cpm> {
+        let deal = choice.deal.map(|deal| &self.auction.deals[deal]);
+        let worth = deal.map_or(price, |deal| deal.discount().taken_from(price));
+        let floor = self.floor(choice, room);
+        if worth == Cpm::ZERO || !reaches(worth, floor) {
+            return Err(floor);
+        }
+        let is_agreed = deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed);
+        let offer = Offer {
+            imp: self.imp.index,
+            seat: self.catalogue.held[campaign].seat,
+            campaign,
+            ad: choice.ad,
+            deal: choice.deal,
+            class: deal.map_or(0, |deal| deal.class),
+            counts: if is_agreed { floor } else { worth },
+            price,
+            decided,
+            tie: None,
+        };
+        let Room { offers, text, .. } = room;
+        offers.add(offer, |offer| {
+            text.clear();
+            write_bid_id(offer, text);
+            let market = self.auction.market;
+            let seat = (&*market.dsps[self.dsp].id, &*self.catalogue.seats[offer.seat as usize]);
+            market.tie_key.rank(self.auction.id, self.imp.terms.id, seat, text)
+        });
+        Ok(())
+    }
+
+    fn floor(&self, choice: Choice, room: &mut Room) -> Cpm {
+        let ad = &self.catalogue.ads[choice.ad];
+        let size = match ad.format {
+            MediaType::Banner => ad.size.or(self.imp.only_size),
+            _ => None,
+        };
+        let key = FloorKey { deal: choice.deal, format: ad.format, size, dur: ad.dur };
+        if let Some((_, floor)) = room.floors.iter().find(|(known, _)| *known == key) {
+            return *floor;
+        }
+        let shape = Shape { format: ad.format, size, dur: ad.dur };
+        let terms = self.imp.terms;
+        let floor = match choice.deal {
+            Some(deal) => terms.deal_floor(&self.auction.deals[deal], &shape),
+            None => terms.open_floor(&shape),
+        };
+        if room.floors.len() < FLOORS_MAX {
+            room.floors.push((key, floor));
+        }
+        floor
+    }
+}

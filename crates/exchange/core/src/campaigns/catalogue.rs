@@ -1,0 +1,370 @@
+//! All house campaigns of one generation, and the indexes by which an auction finds those that come
+//! to it. Built off the shards, and never changed.
+
+pub(super) mod index;
+pub(super) mod terms;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use openrtb::codes::MediaType;
+use units::Currency;
+
+use super::campaign::{Campaign, Rules};
+use super::creative::Creative;
+use super::targeting::{CampaignTargeting, KeyValues, Listed, Page};
+use crate::auction::domains::normal_domain;
+use crate::market::targeting::Region;
+use index::{Bits, Dimension, DimensionBuilder, Lists, ListsBuilder};
+use terms::{AdTerms, Numbers};
+
+/// Campaigns that may bid, ready to be searched. Clones share all of it.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    campaigns: Arc<[Campaign]>,
+    /// By campaign.
+    pub(super) held: Arc<[Held]>,
+    /// Of all campaigns, those of one campaign together.
+    pub(super) ads: Arc<[Ad]>,
+    pub(super) seats: Arc<[Box<str>]>,
+    pub(super) seat_numbers: Arc<Numbers>,
+    pub(super) currencies: Arc<[Currency]>,
+    pub(super) ad_terms: Arc<AdTerms>,
+    pub(super) places: Arc<Places>,
+    pub(super) shapes: Arc<Shapes>,
+    pub(super) deals: Arc<Deals>,
+    pub(super) key_values: Arc<Keys>,
+    pub(super) wants: Arc<Wants>,
+}
+
+/// What is looked at of a campaign once it is found.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) seat: u32,
+    /// By position among the catalogue's.
+    pub(super) currency: usize,
+    /// Among the catalogue's.
+    pub(super) ads: std::ops::Range<usize>,
+    /// By key: one number of each is wanted.
+    pub(super) key_values: Box<[Box<[u32]>]>,
+    /// By number, in ascending order.
+    pub(super) deals: Box<[u32]>,
+}
+
+/// A creative within the sizes and formats of its campaign's targeting.
+#[derive(Clone, Debug)]
+pub(super) struct Ad {
+    /// By position among the campaign's.
+    pub(super) creative: u32,
+    pub(super) format: MediaType,
+    pub(super) size: Option<(u32, u32)>,
+    pub(super) dur: Option<u32>,
+    pub(super) is_insecure: bool,
+    pub(super) has_script: bool,
+    pub(super) has_iframe: bool,
+    pub(super) attributes: u64,
+    /// By number among the catalogue's [`AdTerms`].
+    pub(super) told: u32,
+}
+
+/// Campaigns by where the ad is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    pub(super) countries: Dimension<Box<str>>,
+    /// By country of which they take some regions only.
+    pub(super) narrowed: Lists<Box<str>>,
+    /// By country and region, with a slash between.
+    pub(super) regions: Lists<Box<str>>,
+    pub(super) regions_blocked: Lists<Box<str>>,
+    pub(super) publishers: Dimension<Box<str>>,
+    pub(super) domains: Dimension<Box<str>>,
+    pub(super) bundles: Dimension<Box<str>>,
+    /// By host, in small letters, and directory.
+    pub(super) pages: Dimension<Box<str>>,
+    pub(super) devices: Dimension<u32>,
+}
+
+/// Campaigns by what they show.
+#[derive(Clone, Debug)]
+pub(super) struct Shapes {
+    /// By format, any size.
+    pub(super) formats: [Bits; 4],
+    /// Banners that adapt.
+    pub(super) adaptive: Bits,
+    pub(super) sizes: Lists<(u32, u32)>,
+}
+
+/// Campaigns by the deals that they bid under.
+#[derive(Clone, Debug)]
+pub(super) struct Deals {
+    pub(super) numbers: Numbers,
+    pub(super) lists: Lists<u32>,
+    /// Those that bid under none.
+    pub(super) open: Bits,
+}
+
+/// Campaigns by the key values that they want.
+#[derive(Clone, Debug)]
+pub(super) struct Wants {
+    pub(super) lists: Lists<u32>,
+    /// Those that want none.
+    pub(super) open: Bits,
+}
+
+/// The key values that campaigns want, by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Keys {
+    numbers: HashMap<Box<str>, HashMap<Box<str>, u32>>,
+    pub(super) len: u32,
+}
+
+impl Keys {
+    fn add(&mut self, wanted: &KeyValues) -> Box<[u32]> {
+        let values = self.numbers.entry(wanted.key.clone()).or_default();
+        let mut number = |value: &str| {
+            let number = values.entry(value.into()).or_insert_with(|| {
+                self.len += 1;
+                self.len - 1
+            });
+            *number
+        };
+        wanted.values.iter().map(|value| number(value)).collect()
+    }
+
+    pub(super) fn get(&self, key: &str, value: &str) -> Option<u32> {
+        self.numbers.get(key)?.get(value).copied()
+    }
+}
+
+impl Default for Catalogue {
+    /// Without campaigns.
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl Catalogue {
+    /// Indexes `campaigns`; the seats are their accounts, in the order in which these come.
+    pub fn new(campaigns: Vec<Campaign>) -> Self {
+        let len = campaigns.len();
+        let mut builder = Builder::default();
+        for (number, campaign) in (0..).zip(&campaigns) {
+            builder.add(number, campaign);
+        }
+        let formats = builder.formats.map(|members| Bits::of(len, &members));
+        builder.ad_terms.shrink();
+        Self {
+            campaigns: campaigns.into(),
+            held: builder.held.into(),
+            ads: builder.ads.into(),
+            seats: builder.seats.into(),
+            seat_numbers: builder.seat_numbers.into(),
+            currencies: builder.currencies.into(),
+            ad_terms: builder.ad_terms.into(),
+            places: builder.places.build(len).into(),
+            shapes: Arc::new(Shapes {
+                formats,
+                adaptive: Bits::of(len, &builder.adaptive),
+                sizes: builder.sizes.build(len),
+            }),
+            deals: Arc::new(Deals {
+                numbers: builder.deal_numbers,
+                lists: builder.deals.build(len),
+                open: Bits::of(len, &builder.open),
+            }),
+            key_values: builder.key_values.into(),
+            wants: Wants {
+                lists: builder.wants.build(len),
+                open: Bits::of(len, &builder.wants_none),
+            }
+            .into(),
+        }
+    }
+
+    /// The same as [`new`](Self::new) with these campaigns, which come after its own. Where they differ
+    /// in nothing but what indexes do not tell, such as prices, the indexes are shared.
+    #[must_use]
+    pub fn renewed(&self, campaigns: Vec<Campaign>) -> Self {
+        let mut pairs = self.campaigns.iter().zip(&campaigns);
+        let is_shared = self.campaigns.len() == campaigns.len()
+            && pairs.all(|(own, other)| own.is_indexed_as(other));
+        match is_shared {
+            true => Self { campaigns: campaigns.into(), ..self.clone() },
+            false => Self::new(campaigns),
+        }
+    }
+
+    /// The campaigns, as they were given.
+    pub fn campaigns(&self) -> &[Campaign] {
+        &self.campaigns
+    }
+
+    /// The accounts that have campaigns: the seats of the house among the market's DSPs.
+    pub fn seats(&self) -> &[Box<str>] {
+        &self.seats
+    }
+
+    pub(super) fn creative(&self, campaign: usize, ad: usize) -> &Creative {
+        &self.campaigns[campaign].rules.creatives[self.ads[ad].creative as usize]
+    }
+
+    pub(super) fn targeting(&self, campaign: usize) -> &CampaignTargeting {
+        &self.campaigns[campaign].rules.targeting
+    }
+}
+
+impl Campaign {
+    /// Whether indexes tell the same of both. Of rules that were not read anew that is known at once.
+    fn is_indexed_as(&self, other: &Self) -> bool {
+        let is_same = |rules: &Rules, others: &Rules| {
+            rules.targeting == others.targeting && rules.creatives == others.creatives
+        };
+        self.account == other.account
+            && self.currency == other.currency
+            && (Arc::ptr_eq(&self.rules, &other.rules) || is_same(&self.rules, &other.rules))
+    }
+}
+
+/// A catalogue under construction.
+#[derive(Debug, Default)]
+struct Builder {
+    held: Vec<Held>,
+    ads: Vec<Ad>,
+    seats: Vec<Box<str>>,
+    seat_numbers: Numbers,
+    currencies: Vec<Currency>,
+    ad_terms: AdTerms,
+    places: PlacesBuilder,
+    formats: [Vec<u32>; 4],
+    adaptive: Vec<u32>,
+    sizes: ListsBuilder<(u32, u32)>,
+    deal_numbers: Numbers,
+    deals: ListsBuilder<u32>,
+    open: Vec<u32>,
+    key_values: Keys,
+    wants: ListsBuilder<u32>,
+    wants_none: Vec<u32>,
+}
+
+impl Builder {
+    fn add(&mut self, number: u32, campaign: &Campaign) {
+        let targeting = &campaign.rules.targeting;
+        let seat = self.seat_numbers.number(&campaign.account);
+        if seat as usize == self.seats.len() {
+            self.seats.push(Box::from(&*campaign.account));
+        }
+        let known = self.currencies.iter().position(|known| *known == campaign.currency);
+        let currency = known.unwrap_or_else(|| {
+            self.currencies.push(campaign.currency);
+            self.currencies.len() - 1
+        });
+        let first = self.ads.len();
+        for (creative, it) in (0..).zip(&campaign.rules.creatives) {
+            if targeting.takes(it) {
+                self.add_ad(number, creative, it);
+            }
+        }
+        self.places.add(number, targeting);
+        let mut deals: Vec<u32> =
+            targeting.deals.iter().map(|deal| self.deal_numbers.number(deal)).collect();
+        deals.sort_unstable();
+        deals.dedup();
+        if deals.is_empty() {
+            self.open.push(number);
+        }
+        deals.iter().for_each(|deal| self.deals.add(*deal, number));
+        let key_values = targeting.key_values.iter().map(|wanted| self.key_values.add(wanted));
+        let key_values: Box<[Box<[u32]>]> = key_values.collect();
+        key_values.iter().flatten().for_each(|value| self.wants.add(*value, number));
+        if key_values.is_empty() {
+            self.wants_none.push(number);
+        }
+        self.held.push(Held {
+            seat,
+            currency,
+            ads: first..self.ads.len(),
+            key_values,
+            deals: deals.into(),
+        });
+    }
+
+    fn add_ad(&mut self, campaign: u32, position: u32, creative: &Creative) {
+        let of_format = &mut self.formats[creative.format as usize];
+        if of_format.last() != Some(&campaign) {
+            of_format.push(campaign);
+        }
+        match creative.size {
+            Some(size) => self.sizes.add(size, campaign),
+            None if creative.format == MediaType::Banner => self.adaptive.push(campaign),
+            None => (),
+        }
+        self.ads.push(Ad {
+            creative: position,
+            format: creative.format,
+            size: creative.size,
+            dur: creative.duration_s,
+            is_insecure: creative.is_insecure,
+            has_script: creative.has_script,
+            has_iframe: creative.has_iframe,
+            attributes: creative.attributes,
+            told: self.ad_terms.note(creative),
+        });
+    }
+}
+
+fn in_capitals(text: &str) -> Box<str> {
+    text.to_ascii_uppercase().into()
+}
+
+#[derive(Debug, Default)]
+struct PlacesBuilder {
+    countries: DimensionBuilder<Box<str>>,
+    narrowed: ListsBuilder<Box<str>>,
+    regions: ListsBuilder<Box<str>>,
+    regions_blocked: ListsBuilder<Box<str>>,
+    publishers: DimensionBuilder<Box<str>>,
+    domains: DimensionBuilder<Box<str>>,
+    bundles: DimensionBuilder<Box<str>>,
+    pages: DimensionBuilder<Box<str>>,
+    devices: DimensionBuilder<u32>,
+}
+
+impl PlacesBuilder {
+    fn add(&mut self, campaign: u32, targeting: &CampaignTargeting) {
+        let add = |dimension: &mut DimensionBuilder<Box<str>>,
+                   listed: &Listed,
+                   form: fn(&str) -> Box<str>| {
+            let allowed = listed.allowed.iter().map(|text| form(text));
+            dimension.add(campaign, allowed, listed.blocked.iter().map(|text| form(text)));
+        };
+        add(&mut self.countries, &targeting.countries, in_capitals);
+        add(&mut self.publishers, &targeting.publishers, |text| text.into());
+        add(&mut self.domains, &targeting.domains, |text| normal_domain(text).into());
+        add(&mut self.bundles, &targeting.bundles, |text| text.into());
+        self.pages.add(campaign, targeting.pages.iter().map(Page::key), std::iter::empty());
+        let types = (0..u16::BITS).filter(|bit| targeting.device_types >> bit & 1 == 1);
+        self.devices.add(campaign, types, std::iter::empty());
+        let key = |region: &Region| in_capitals(&format!("{}/{}", region.country, region.region));
+        for region in &targeting.regions {
+            self.narrowed.add(in_capitals(&region.country), campaign);
+            self.regions.add(key(region), campaign);
+        }
+        for region in &targeting.regions_blocked {
+            self.regions_blocked.add(key(region), campaign);
+        }
+    }
+
+    fn build(self, len: usize) -> Places {
+        Places {
+            countries: self.countries.build(len),
+            narrowed: self.narrowed.build(len),
+            regions: self.regions.build(len),
+            regions_blocked: self.regions_blocked.build(len),
+            publishers: self.publishers.build(len),
+            domains: self.domains.build(len),
+            bundles: self.bundles.build(len),
+            pages: self.pages.build(len),
+            devices: self.devices.build(len),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What creatives tell of themselves, numbered, and which of it a request blocks: a list of ten
+//! thousand blocked advertisers is gone through once, not once for each creative.
+
+use std::collections::HashMap;
+
+use openrtb::{BidRequest, Text};
+
+use super::index::Bits;
+use crate::auction::domains::{normal_domain, suffixes};
+use crate::auction::lists::Lists;
+use crate::campaigns::creative::{AdMetadata, Creative};
+use crate::creatives::rules::TAXONOMY_WITH_CHILDREN;
+
+/// Texts by number.
+#[derive(Clone, Debug, Default)]
+pub(in crate::campaigns) struct Numbers {
+    of: HashMap<Box<str>, u32>,
+}
+
+impl Numbers {
+    /// The number of a text, new or known.
+    pub(in crate::campaigns) fn number(&mut self, text: &str) -> u32 {
+        if let Some(known) = self.of.get(text) {
+            return *known;
+        }
+        let number = u32::try_from(self.of.len()).expect("texts fit their numbers");
+        self.of.insert(text.into(), number);
+        number
+    }
+
+    pub(in crate::campaigns) fn get(&self, text: &str) -> Option<u32> {
+        self.of.get(text).copied()
+    }
+
+    pub(in crate::campaigns) fn len(&self) -> usize {
+        self.of.len()
+    }
+}
+
+/// Texts by number, and those that are within a wider one by that.
+#[derive(Clone, Debug, Default)]
+struct Nested {
+    numbers: Numbers,
+    /// But for themselves: most texts are within few wider ones, which they share.
+    within: HashMap<Box<str>, Vec<u32>>,
+}
+
+impl Nested {
+    fn number<'t>(&mut self, text: &str, wider: impl Iterator<Item = &'t str>) -> u32 {
+        let known = self.numbers.len();
+        let number = self.numbers.number(text);
+        if number as usize == known {
+            for wider in wider.filter(|wider| *wider != text) {
+                match self.within.get_mut(wider) {
+                    Some(within) => within.push(number),
+                    None => drop(self.within.insert(wider.into(), vec![number])),
+                }
+            }
+        }
+        number
+    }
+
+    /// Puts `wider` and what is within it into `set`.
+    fn mark(&self, wider: &str, set: &mut Bits) {
+        self.numbers.get(wider).into_iter().for_each(|number| set.set(number));
+        let within = self.within.get(wider);
+        within.into_iter().flatten().for_each(|number| set.set(*number));
+    }
+}
+
+/// What all creatives of a catalogue tell.
+#[derive(Clone, Debug, Default)]
+pub(in crate::campaigns) struct AdTerms {
+    domains: Nested,
+    categories: Nested,
+    bundles: Numbers,
+    languages: Vec<Box<str>>,
+    /// Each once for the creatives of a campaign that tell the same, as most do.
+    told: Vec<Told>,
+}
+
+/// What one creative tells, by numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::campaigns) struct Told {
+    pub(in crate::campaigns) domains: Box<[u32]>,
+    categories: Box<[u32]>,
+    taxonomy: u32,
+    bundle: Option<u32>,
+    language: Option<u32>,
+}
+
+/// What a request blocks of it.
+#[derive(Clone, Debug, Default)]
+pub(in crate::campaigns) struct Blocked {
+    domains: Bits,
+    categories: Bits,
+    /// Whether only some categories are welcome, and which.
+    lists_welcome: bool,
+    categories_welcome: Bits,
+    taxonomy: u32,
+    bundles: Bits,
+    languages: Bits,
+}
+
+impl AdTerms {
+    /// Notes what `creative` tells, for [`told`](Self::told).
+    pub(in crate::campaigns) fn note(&mut self, creative: &Creative) -> u32 {
+        let told = self.numbered(&creative.metadata);
+        if self.told.last() != Some(&told) {
+            self.told.push(told);
+        }
+        u32::try_from(self.told.len() - 1).expect("creatives fit their numbers")
+    }
+
+    /// What was noted under this number.
+    pub(in crate::campaigns) fn told(&self, number: u32) -> &Told {
+        &self.told[number as usize]
+    }
+
+    /// Gives back the room in which it was built.
+    pub(in crate::campaigns) fn shrink(&mut self) {
+        self.told.shrink_to_fit();
+        for nested in [&mut self.domains, &mut self.categories] {
+            nested.within.values_mut().for_each(Vec::shrink_to_fit);
+        }
+    }
+
+    fn numbered(&mut self, metadata: &AdMetadata) -> Told {
+        let mut domain = |domain: &str| {
+            let domain = normal_domain(domain);
+            self.domains.number(&domain, suffixes(&domain))
+        };
+        let domains = metadata.domains.iter().map(|text| domain(text)).collect();
+        let mut category = |category: &str| self.categories.number(category, prefixes(category));
+        let categories = metadata.categories.iter().map(|text| category(text)).collect();
+        let bundle = metadata.bundle.as_ref().map(|bundle| self.bundles.number(bundle.trim()));
+        let language = metadata.language.as_ref().map(|told| {
+            let known = self.languages.iter().position(|known| known == told);
+            let at = known.unwrap_or_else(|| {
+                self.languages.push(told.clone());
+                self.languages.len() - 1
+            });
+            u32::try_from(at).expect("languages are few")
+        });
+        Told { domains, categories, taxonomy: metadata.taxonomy, bundle, language }
+    }
+
+    /// Which of it `request` blocks, by its `lists`.
+    pub(in crate::campaigns) fn block(
+        &self,
+        request: &BidRequest<'_>,
+        lists: &Lists,
+        blocked: &mut Blocked,
+    ) {
+        blocked.domains.reset(self.domains.numbers.len());
+        self.mark_domains(request.badv.as_deref(), &mut blocked.domains);
+        blocked.taxonomy = request.cattax.unwrap_or(TAXONOMY_WITH_CHILDREN);
+        blocked.categories.reset(self.categories.numbers.len());
+        self.mark_categories(request.bcat.as_deref(), blocked.taxonomy, &mut blocked.categories);
+        let acat = request.acat.as_deref().filter(|acat| !acat.is_empty());
+        blocked.lists_welcome = acat.is_some();
+        blocked.categories_welcome.reset(self.categories.numbers.len());
+        self.mark_categories(acat, blocked.taxonomy, &mut blocked.categories_welcome);
+        blocked.bundles.reset(self.bundles.len());
+        let bapp = request.bapp.iter().flatten();
+        for bundle in bapp.filter_map(|app| self.bundles.get(app.trim())) {
+            blocked.bundles.set(bundle);
+        }
+        blocked.languages.reset(self.languages.len());
+        for (number, language) in (0..).zip(&self.languages) {
+            if !lists.admit_language(request, language) {
+                blocked.languages.set(number);
+            }
+        }
+    }
+
+    /// Puts the domains within any of `listed` into `set`.
+    pub(in crate::campaigns) fn mark_domains(&self, listed: Option<&[Text<'_>]>, set: &mut Bits) {
+        for domain in listed.unwrap_or_default() {
+            self.domains.mark(&normal_domain(domain), set);
+        }
+    }
+
+    pub(in crate::campaigns) fn domains_len(&self) -> usize {
+        self.domains.numbers.len()
+    }
+
+    fn mark_categories(&self, listed: Option<&[Text<'_>]>, taxonomy: u32, set: &mut Bits) {
+        for category in listed.unwrap_or_default() {
+            if taxonomy == TAXONOMY_WITH_CHILDREN {
+                self.categories.mark(category, set);
+            } else if let Some(same) = self.categories.numbers.get(category) {
+                set.set(same);
+            }
+        }
+    }
+}
+
+impl Blocked {
+    /// Whether a creative that tells this may be shown.
+    pub(in crate::campaigns) fn admits(&self, told: &Told) -> bool {
+        let categories = || {
+            let any = |set: &Bits| told.categories.iter().any(|category| set.has(*category));
+            told.categories.is_empty()
+                || told.taxonomy != self.taxonomy
+                || (!any(&self.categories)
+                    && (!self.lists_welcome || any(&self.categories_welcome)))
+        };
+        !told.domains.iter().any(|domain| self.domains.has(*domain))
+            && told.bundle.is_none_or(|bundle| !self.bundles.has(bundle))
+            && told.language.is_none_or(|language| !self.languages.has(language))
+            && categories()
+    }
+}
+
+/// `category` and what it is a child of, in the taxonomy where that shows.
+fn prefixes(category: &str) -> impl Iterator<Item = &str> {
+    let dashes = category.bytes().enumerate().filter(|(_, byte)| *byte == b'-');
+    dashes.map(|(at, _)| &category[..at]).chain(std::iter::once(category))
+}

@@ -1,0 +1,256 @@
+//! Which campaigns a request comes to, and then an impression. Creatives and prices are not looked at
+//! here.
+
+use std::borrow::Cow;
+
+use openrtb::BidRequest;
+use openrtb::codes::MediaType;
+
+use super::catalogue::Catalogue;
+use super::room::{DealRoom, Room};
+use super::targeting::PageUrl;
+use crate::asking::eligibility::Ask;
+use crate::auction::Auction;
+use crate::auction::domains::{normal_domain, suffixes};
+use crate::auction::terms::ImpTerms;
+
+impl Catalogue {
+    /// Finds the campaigns that the request comes to, whatever the impression, into `room.matched`.
+    pub(super) fn match_request(
+        &self,
+        (request, url): (&BidRequest<'_>, Option<&PageUrl<'_>>),
+        room: &mut Room,
+    ) {
+        let places = &self.places;
+        let Room { matched, spare, .. } = room;
+        matched.fill(self.held.len());
+        places.publishers.narrow(matched, spare, request.publisher_id().into_iter());
+        places.bundles.narrow(matched, spare, request.bundle().into_iter());
+        places.devices.narrow(matched, spare, request.device_type().iter());
+        self.match_geography(request, room);
+        self.match_domain(request, room);
+        self.match_page(url, room);
+        room.key_values.reset(self.key_values.len as usize);
+        if self.key_values.len > 0 {
+            request.key_values(&mut |key, value| {
+                if let Some(number) = self.key_values.get(key, value) {
+                    room.key_values.set(number);
+                }
+            });
+        }
+    }
+
+    fn match_geography(&self, request: &BidRequest<'_>, room: &mut Room) {
+        let places = &self.places;
+        let Room { matched, spare, narrowed, text, .. } = room;
+        let Some(country) = request.country() else {
+            return places.countries.narrow(matched, spare, std::iter::empty::<&str>());
+        };
+        text.clear();
+        text.push_str(country);
+        text.make_ascii_uppercase();
+        places.countries.narrow(matched, spare, std::iter::once(text.as_str()));
+        let some_regions = places.narrowed.get(text.as_str());
+        if some_regions.is_none() && places.regions_blocked.is_empty() {
+            return;
+        }
+        let is_told = request.region().is_some_and(|region| {
+            text.push('/');
+            text.push_str(region);
+            text.make_ascii_uppercase();
+            true
+        });
+        let key = Some(text.as_str()).filter(|_| is_told);
+        if let Some(postings) = some_regions {
+            narrowed.reset(self.held.len());
+            postings.add_to(narrowed);
+            if let Some(postings) = key.and_then(|key| places.regions.get(key)) {
+                postings.take_from(narrowed);
+            }
+            matched.remove(narrowed);
+        }
+        if let Some(postings) = key.and_then(|key| places.regions_blocked.get(key)) {
+            postings.take_from(matched);
+        }
+    }
+
+    fn match_domain(&self, request: &BidRequest<'_>, room: &mut Room) {
+        let domains = &self.places.domains;
+        if !domains.matters() {
+            return;
+        }
+        let Room { matched, spare, .. } = room;
+        let domain = request.domain();
+        let domain = domain.as_deref().map(normal_domain);
+        domains.narrow(matched, spare, domain.iter().flat_map(|domain| suffixes(domain)));
+    }
+
+    /// By host and directory; the rest of what they want is in [`Catalogue::is_on_page`].
+    fn match_page(&self, url: Option<&PageUrl<'_>>, room: &mut Room) {
+        let Room { matched, spare, text, .. } = room;
+        let keys = url.map(|url| url.keys(text));
+        self.places.pages.narrow(matched, spare, keys.into_iter().flatten());
+    }
+
+    /// Whether any campaign takes the request as far as the request alone says.
+    pub(super) fn takes_request(&self, request: &BidRequest<'_>, room: &mut Room) -> bool {
+        let page = self.page(request);
+        let url = page.as_deref().and_then(PageUrl::parse);
+        self.match_request((request, url.as_ref()), room);
+        room.matched.members().any(|campaign| self.is_on_page(campaign as usize, url.as_ref()))
+    }
+
+    /// Whether the first campaign takes the impression as far as key values alone say.
+    pub(super) fn takes_key_values(
+        &self,
+        request: &BidRequest<'_>,
+        terms: &ImpTerms<'_>,
+        room: &mut Room,
+    ) -> bool {
+        self.match_request((request, None), room);
+        room.at_imp.copy(&room.matched);
+        self.match_key_values(terms, room);
+        !room.at_imp.is_empty() && self.has_key_values(0, room)
+    }
+
+    /// Finds those of `room.matched` that may bid for an impression, as far as its formats, sizes,
+    /// deals and any of its key values say, into `room.at_imp`. What they want of several keys is in
+    /// [`Catalogue::has_key_values`].
+    pub(super) fn match_imp(
+        &self,
+        (auction, ask): (&Auction<'_>, &Ask),
+        terms: &ImpTerms<'_>,
+        room: &mut Room,
+    ) {
+        room.at_imp.copy(&room.matched);
+        self.match_shape(terms, room);
+        if room.at_imp.is_empty() {
+            return;
+        }
+        self.find_deals((auction, ask), terms, room);
+        let Room { at_imp, spare, deals, deals_len, .. } = room;
+        spare.reset(self.held.len());
+        if !terms.imp.is_private() {
+            spare.copy(&self.deals.open);
+        }
+        for deal in &deals[..*deals_len] {
+            if let Some(postings) = self.deals.lists.get(&deal.number) {
+                postings.add_to(spare);
+            }
+        }
+        at_imp.keep(spare);
+        self.match_key_values(terms, room);
+    }
+
+    fn match_key_values(&self, terms: &ImpTerms<'_>, room: &mut Room) {
+        let Room { at_imp, spare, key_values, key_values_at_imp: told, .. } = room;
+        if self.key_values.len == 0 || at_imp.is_empty() {
+            return;
+        }
+        told.copy(key_values);
+        terms.imp.key_values(&mut |key, value| {
+            if let Some(number) = self.key_values.get(key, value) {
+                told.set(number);
+            }
+        });
+        spare.copy(&self.wants.open);
+        for postings in told.members().filter_map(|number| self.wants.lists.get(&number)) {
+            postings.add_to(spare);
+        }
+        at_imp.keep(spare);
+    }
+
+    fn match_shape(&self, terms: &ImpTerms<'_>, room: &mut Room) {
+        let Room { at_imp, spare, .. } = room;
+        let imp = terms.imp;
+        let shapes = &self.shapes;
+        spare.reset(self.held.len());
+        for format in MediaType::ALL {
+            if imp.formats() & format.bit() != 0 && format != MediaType::Banner {
+                spare.add(&shapes.formats[format as usize]);
+            }
+        }
+        if let Some(banner) = &imp.banner {
+            let mut sizes = banner.sizes().peekable();
+            // An interstitial's sizes are the largest; and where none is told, any will do.
+            if sizes.peek().is_none() || imp.instl == Some(1) {
+                spare.add(&shapes.formats[MediaType::Banner as usize]);
+            } else {
+                spare.add(&shapes.adaptive);
+                for size in sizes.filter_map(|size| size.w.zip(size.h)) {
+                    if let Some(postings) = shapes.sizes.get(&size) {
+                        postings.add_to(spare);
+                    }
+                }
+            }
+        }
+        at_imp.keep(spare);
+    }
+
+    /// Notes the deals on offer that any campaign bids under, and who may use them.
+    pub(super) fn find_deals(
+        &self,
+        (auction, ask): (&Auction<'_>, &Ask),
+        terms: &ImpTerms<'_>,
+        room: &mut Room,
+    ) {
+        room.deals_len = 0;
+        let first = terms.deals_start;
+        for index in first..first + terms.imp.deals().len() {
+            let deal = &auction.deals[index];
+            let known = self.deals.numbers.get(deal.id).filter(|_| ask.deals >> index & 1 == 1);
+            let Some(number) = known else { continue };
+            if room.deals.len() == room.deals_len {
+                room.deals.push(DealRoom::default());
+            }
+            let noted = &mut room.deals[room.deals_len];
+            room.deals_len += 1;
+            (noted.index, noted.number) = (index, number);
+            let wseat = deal.deal.wseat.as_deref().unwrap_or_default();
+            noted.lists_seats = !wseat.is_empty();
+            noted.seats.reset(self.seats.len());
+            for seat in wseat.iter().filter_map(|seat| self.seat_numbers.get(seat)) {
+                noted.seats.set(seat);
+            }
+            let wadomain = deal.deal.wadomain.as_deref().unwrap_or_default();
+            noted.lists_domains = !wadomain.is_empty();
+            noted.domains.reset(self.ad_terms.domains_len());
+            self.ad_terms.mark_domains(Some(wadomain), &mut noted.domains);
+        }
+    }
+
+    /// The page that the request is for, where any campaign lists pages.
+    pub(super) fn page<'r>(&self, request: &'r BidRequest<'_>) -> Option<Cow<'r, str>> {
+        if self.places.pages.matters() { request.page() } else { None }
+    }
+
+    /// Whether the campaign lists the page, or none.
+    #[inline]
+    pub(super) fn is_on_page(&self, campaign: usize, url: Option<&PageUrl<'_>>) -> bool {
+        if !self.places.pages.matters() {
+            return true;
+        }
+        let pages = &self.targeting(campaign).pages;
+        pages.is_empty() || url.is_some_and(|url| pages.iter().any(|page| page.is_of(url)))
+    }
+
+    /// Whether the request has, at this impression, what the campaign wants of key values.
+    pub(super) fn has_key_values(&self, campaign: usize, room: &Room) -> bool {
+        let told = &room.key_values_at_imp;
+        let is_told = |values: &[u32]| values.iter().any(|value| told.has(*value));
+        self.held[campaign].key_values.iter().all(|values| is_told(values))
+    }
+}
+
+impl DealRoom {
+    /// Whether `seat` may use it.
+    pub(super) fn admits_seat(&self, seat: u32) -> bool {
+        !self.lists_seats || self.seats.has(seat)
+    }
+
+    /// Whether an advertiser of these domains may use it: all of them may be shown.
+    pub(super) fn admits_domains(&self, domains: &[u32]) -> bool {
+        !self.lists_domains
+            || (!domains.is_empty() && domains.iter().all(|domain| self.domains.has(*domain)))
+    }
+}

@@ -1,0 +1,195 @@
+//! Why a campaign matches nothing: its criteria tried one at a time on requests that came.
+//!
+//! Owns which criteria there are. Whether a request meets one is asked of the same indexes that auctions
+//! search, built over the campaign alone, so that the answer is what an auction finds.
+
+use std::sync::Arc;
+
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
+use strum::VariantArray;
+use units::{Cpm, Multiplier};
+
+use super::bidder::{Desk, HouseAnswer, Limits};
+use super::campaign::{Campaign, Price, Rules};
+use super::catalogue::Catalogue;
+use super::room::Room;
+use super::targeting::CampaignTargeting;
+use crate::asking::eligibility::Ask;
+use crate::auction::Auction;
+
+/// Something that a campaign may ask of an impression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
+pub enum Criterion {
+    /// A creative of a format and size that is offered, with nothing in it that the request blocks.
+    Creatives,
+    /// Its account among the seats that the request admits.
+    Seat,
+    /// Where it bids under no deal: an auction that is not for deals only.
+    PrivateAuction,
+    /// `countries`.
+    Countries,
+    /// `regions`.
+    Regions,
+    /// `publishers`.
+    Publishers,
+    /// `domains`.
+    Domains,
+    /// `bundles`.
+    Bundles,
+    /// `pages`.
+    Pages,
+    /// `device_types`.
+    DeviceTypes,
+    /// `key_values`.
+    KeyValues,
+    /// `deals`.
+    Deals,
+}
+
+impl Criterion {
+    /// All there are.
+    pub const ALL: [Self; 12] = *Self::VARIANTS.as_array().expect("that is how many there are");
+
+    /// The key of the campaign's table that this criterion judges, or a name of its own if it has no key.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Creatives => "creative",
+            Self::Seat => "seat",
+            Self::PrivateAuction => "private_auction",
+            Self::Countries => "targeting.countries",
+            Self::Regions => "targeting.regions",
+            Self::Publishers => "targeting.publishers",
+            Self::Domains => "targeting.domains",
+            Self::Bundles => "targeting.bundles",
+            Self::Pages => "targeting.pages",
+            Self::DeviceTypes => "targeting.device_types",
+            Self::KeyValues => "targeting.key_values",
+            Self::Deals => "targeting.deals",
+        }
+    }
+
+    /// `all` with nothing asked but this, of what a request or an impression says of itself. None if `all`
+    /// does not ask it, or no targeting does.
+    fn alone(self, all: &CampaignTargeting) -> Option<CampaignTargeting> {
+        let mut alone = CampaignTargeting::default();
+        match self {
+            Self::Creatives | Self::Seat | Self::PrivateAuction | Self::Deals => return None,
+            Self::Countries => alone.countries.clone_from(&all.countries),
+            Self::Regions => {
+                alone.regions.clone_from(&all.regions);
+                alone.regions_blocked.clone_from(&all.regions_blocked);
+            }
+            Self::Publishers => alone.publishers.clone_from(&all.publishers),
+            Self::Domains => alone.domains.clone_from(&all.domains),
+            Self::Bundles => alone.bundles.clone_from(&all.bundles),
+            Self::Pages => alone.pages.clone_from(&all.pages),
+            Self::DeviceTypes => alone.device_types = all.device_types,
+            Self::KeyValues => alone.key_values.clone_from(&all.key_values),
+        }
+        (alone != CampaignTargeting::default()).then_some(alone)
+    }
+
+    /// Whether a campaign of this targeting has it.
+    fn is_asked(self, all: &CampaignTargeting) -> bool {
+        match self {
+            Self::Creatives | Self::Seat => true,
+            Self::PrivateAuction => all.deals.is_empty(),
+            Self::Deals => !all.deals.is_empty(),
+            _ => self.alone(all).is_some(),
+        }
+    }
+}
+
+/// What was found of some impressions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbeCounts {
+    /// Impressions that were tried.
+    pub impressions: u64,
+    /// That the campaign matches.
+    pub matched: u64,
+    /// That fail a criterion, whatever the others say; only criteria that the campaign has.
+    pub failed: Vec<(Criterion, u64)>,
+}
+
+/// A campaign's criteria, to be tried.
+#[derive(Debug)]
+pub struct Probe {
+    all: Catalogue,
+    /// Its criteria; of those that are about the request or key values, the campaign with no other.
+    each: Vec<(Criterion, Option<Catalogue>)>,
+    counts: ProbeCounts,
+    room: Room,
+    answer: HouseAnswer,
+}
+
+impl Probe {
+    /// Of this campaign.
+    pub fn new(campaign: &Campaign) -> Self {
+        let targeting = &campaign.rules.targeting;
+        let catalogue = |targeting: Arc<CampaignTargeting>| {
+            let Rules { price, creatives, .. } = &*campaign.rules;
+            let rules = Rules { price: *price, targeting, creatives: creatives.clone() };
+            Catalogue::new(vec![Campaign { rules: rules.into(), ..campaign.clone() }])
+        };
+        let asked = Criterion::ALL.into_iter().filter(|criterion| criterion.is_asked(targeting));
+        let each = asked.map(|criterion| {
+            (criterion, criterion.alone(targeting).map(|alone| catalogue(alone.into())))
+        });
+        let each: Vec<_> = each.collect();
+        let failed = each.iter().map(|(criterion, _)| (*criterion, 0)).collect();
+        Self {
+            all: catalogue(Arc::clone(targeting)),
+            each,
+            counts: ProbeCounts { failed, ..ProbeCounts::default() },
+            room: Room::default(),
+            answer: HouseAnswer::default(),
+        }
+    }
+
+    /// Tries it on an auction in which the house is asked for `ask`.
+    pub fn try_on(&mut self, auction: &Auction<'_>, ask: &Ask) {
+        let Self { all, each, counts, room, answer } = self;
+        for imp in (0..auction.imps.len()).filter(|imp| ask.imps >> imp & 1 == 1) {
+            let ask = Ask { imps: 1 << imp, ..*ask };
+            let mut matched = MatchProbe(false);
+            let limits = Limits { matches_max: 1, bids_max: 1 };
+            all.bid((auction, &ask, &limits), &mut matched, room, answer);
+            counts.impressions += 1;
+            counts.matched += u64::from(matched.0);
+            let tried = all.try_first((auction, &ask), imp, room);
+            let failing = each.iter().map(|(criterion, catalogue)| match (criterion, catalogue) {
+                (Criterion::Creatives, _) => !tried.fits_creative,
+                (Criterion::Seat, _) => !tried.admits_seat,
+                (Criterion::PrivateAuction, _) => auction.imps[imp].imp.is_private(),
+                (Criterion::Deals, _) => !tried.has_deal,
+                (Criterion::KeyValues, Some(catalogue)) => {
+                    !catalogue.takes_key_values(auction.request, &auction.imps[imp], room)
+                }
+                (_, Some(catalogue)) => !catalogue.takes_request(auction.request, room),
+                (_, None) => false,
+            });
+            let failing: Vec<bool> = failing.collect();
+            for ((_, count), fails) in counts.failed.iter_mut().zip(failing) {
+                *count += u64::from(fails);
+            }
+        }
+    }
+
+    /// What was found, the criterion that most fail first.
+    pub fn finish(self) -> ProbeCounts {
+        let mut counts = self.counts;
+        counts.failed.sort_by_key(|(criterion, count)| (std::cmp::Reverse(*count), *criterion));
+        counts
+    }
+}
+
+/// Whether an impression was matched.
+struct MatchProbe(bool);
+
+impl Desk for MatchProbe {
+    fn decide(&mut self, _: Slot, _: Price, _: Multiplier) -> Result<Cpm, Refusal> {
+        self.0 = true;
+        Err(Refusal::Throttled)
+    }
+}

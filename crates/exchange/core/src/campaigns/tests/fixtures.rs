@@ -1,0 +1,156 @@
+//! Campaigns, a market that has them, and an auction in which they bid and are judged.
+
+use openrtb::codes::MediaType;
+use openrtb::parse_request;
+use pacer_core::messages::Slot;
+use pacer_core::refusal::Refusal;
+use serde_json::{Value, json};
+use units::{Cpm, Multiplier};
+
+use crate::asking::eligibility::eligible_house;
+use crate::auction::Auction;
+use crate::campaigns::bidder::{Desk, HouseAnswer, Limits};
+use crate::campaigns::campaign::{Campaign, Price, Rules};
+use crate::campaigns::catalogue::Catalogue;
+use crate::campaigns::creative::{Creative, CreativeSpec};
+use crate::campaigns::offers::ACCOUNTS_MAX;
+use crate::campaigns::room::Room;
+use crate::campaigns::targeting::CampaignTargeting;
+use crate::fixtures::{AUCTION_ID, cpm, currency, dsp, market};
+use crate::judging::judge::{Answer, Judgement, judge};
+use crate::market::Market;
+
+/// Enough for all that is tested.
+pub(super) const ALL: Limits = Limits { matches_max: 10_000, bids_max: ACCOUNTS_MAX };
+
+/// A banner of 300×250.
+pub(super) fn banner() -> CreativeSpec {
+    let size = Some((300, 250));
+    CreativeSpec { size, ..CreativeSpec::new("c1", MediaType::Banner, "<p>ad</p>") }
+}
+
+/// Worth 2.00, with that creative.
+pub(super) fn rules(targeting: CampaignTargeting, creatives: Vec<CreativeSpec>) -> Rules {
+    let creatives = creatives.into_iter().map(|spec| Creative::new(spec).unwrap()).collect();
+    Rules { price: Price::Value(cpm("2")), targeting: targeting.into(), creatives }
+}
+
+/// Number `slot`, in US dollars.
+pub(super) fn campaign(slot: u32, account: &str, rules: Rules) -> Campaign {
+    Campaign {
+        id: format!("campaign-{slot}").into(),
+        slot: Slot(slot),
+        account: account.into(),
+        currency: currency("USD"),
+        rules: rules.into(),
+    }
+}
+
+/// The usual market, with the house behind its DSPs.
+pub(super) fn market_of(catalogue: &Catalogue) -> Market {
+    let mut market = market();
+    let mut house = dsp("house", &[]);
+    house.seats = catalogue.seats().into();
+    house.currencies.push(currency("JPY"));
+    market.dsps.push(house);
+    market
+}
+
+/// Says yes, at the value, and notes who asked.
+#[derive(Default)]
+pub(super) struct Yes(pub(super) Vec<(Slot, Price, Multiplier)>);
+
+impl Desk for Yes {
+    fn decide(&mut self, slot: Slot, price: Price, shown: Multiplier) -> Result<Cpm, Refusal> {
+        self.0.push((slot, price, shown));
+        Ok(price.amount())
+    }
+}
+
+/// How the house bid.
+pub(super) struct Outcome {
+    pub(super) answer: HouseAnswer,
+    /// By slot, in the order in which they were.
+    pub(super) asked: Vec<u32>,
+    /// The response as JSON; null where there is none.
+    pub(super) json: Value,
+}
+
+impl Outcome {
+    /// The value of a key in each bid.
+    pub(super) fn all(&self, key: &str) -> Vec<Value> {
+        let seats = self.json["seatbid"].as_array().into_iter().flatten();
+        let bids = seats.flat_map(|seat| seat["bid"].as_array().unwrap());
+        bids.map(|bid| bid[key].clone()).collect()
+    }
+}
+
+/// What the house bids, with nothing wrong with any bid.
+#[track_caller]
+pub(super) fn bid(catalogue: &Catalogue, market: &Market, request: &Value) -> Outcome {
+    bid_and(catalogue, market, request, |_, _, _| ())
+}
+
+/// The same, and a look at the auction and the judgement.
+#[track_caller]
+pub(super) fn bid_and(
+    catalogue: &Catalogue,
+    market: &Market,
+    request: &Value,
+    look: impl FnOnce(&Auction<'_>, &Judgement<'_>, &Outcome),
+) -> Outcome {
+    let text = request.to_string();
+    let request = parse_request(&text).unwrap();
+    let auction = Auction::new(AUCTION_ID, &request, market).unwrap();
+    let mut desk = Yes::default();
+    let mut outcome =
+        Outcome { answer: HouseAnswer::default(), asked: Vec::new(), json: Value::Null };
+    if let Ok(ask) = eligible_house(&auction, market.dsps.len() - 1) {
+        // Room that was used before is as good as new.
+        let mut room = Room::default();
+        for _ in 0..2 {
+            desk.0.clear();
+            catalogue.bid((&auction, &ask, &ALL), &mut desk, &mut room, &mut outcome.answer);
+        }
+        outcome.asked = desk.0.iter().map(|(slot, ..)| slot.0).collect();
+        let answers = [Answer { ask, body: outcome.answer.body.as_bytes() }];
+        let answers = if outcome.answer.body.is_empty() { &[][..] } else { &answers };
+        let judgement = judge(&auction, answers);
+        assert_eq!(judgement.bids.len(), outcome.answer.bids.len(), "{text}");
+        for (judged, bid) in judgement.bids.iter().zip(&outcome.answer.bids) {
+            let place = format!("{text} {}", outcome.answer.body);
+            assert!(judged.verdict.is_ok(), "{:?}: {place}", judged.verdict);
+            assert_eq!(judged.imp, Some(bid.imp), "{place}");
+            let campaign = &catalogue.campaigns()[bid.campaign];
+            assert_eq!(campaign.slot, bid.slot);
+            let parsed = judged.bid.as_ref().unwrap();
+            assert_eq!(parsed.campaign().as_deref(), Some(&*campaign.id), "{place}");
+            let seat = judged.seat.unwrap();
+            assert_eq!(*market.dsps[seat.dsp].seats[seat.seat], *campaign.account, "{place}");
+            // What is bid costs its account no more than was decided.
+            let price = parsed.price().unwrap();
+            let back =
+                market.rates.convert(price, auction.currency, campaign.currency, units::Round::Up);
+            assert!(back.unwrap() <= bid.price, "{place}");
+        }
+        if !outcome.answer.body.is_empty() {
+            outcome.json = serde_json::from_str(&outcome.answer.body).unwrap();
+        }
+        look(&auction, &judgement, &outcome);
+    }
+    outcome
+}
+
+/// One banner of 300×250, on a page in San Francisco.
+pub(super) fn request() -> Value {
+    json!({
+        "id": "caller-1",
+        "imp": [{ "id": "1", "banner": { "w": 300, "h": 250 } }],
+        "site": {
+            "domain": "News.Example", "page": "https://news.example/sport/1.html",
+            "publisher": { "id": "p1" }, "keywords": "tennis",
+            "ext": { "data": { "section": ["sport", "live"] } },
+        },
+        "device": { "devicetype": 4, "geo": { "country": "USA", "region": "CA" } },
+    })
+}

@@ -1,0 +1,280 @@
+//! Clearing: who wins each impression, and at what price. Integers only.
+//!
+//! Works on bids that have passed every check of their own; what a bid is worth in the auction's
+//! currency has been decided. Order of arrival plays no part.
+
+use units::Cpm;
+
+use crate::auction::fate::Fate;
+use crate::auction::terms::AuctionType;
+
+/// Whose bid it is: seats are coordinated between an exchange and one DSP, so the same name at
+/// two DSPs is two seats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat {
+    /// Position of the DSP in the market.
+    pub dsp: usize,
+    /// Position of the seat among the DSP's.
+    pub seat: usize,
+}
+
+/// A bid that takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The impression, by position.
+    pub imp: usize,
+    /// Who bids.
+    pub seat: Seat,
+    /// Higher classes win over lower ones whatever the price; open bids have 0.
+    pub class: u8,
+    /// How its price is made should it win.
+    pub auction_type: AuctionType,
+    /// What it is worth, in the auction's currency; under [`AuctionType::Agreed`] the agreed price.
+    pub price: Cpm,
+    /// What it had to reach; at most `price`.
+    pub floor: Cpm,
+    /// Orders equal bids, lower first.
+    pub tie: u64,
+    /// The group it belongs to, by position among the groups.
+    pub group: Option<usize>,
+    /// Whether it is under a deal.
+    pub is_deal: bool,
+    /// Out before the auction clears, and why: [`crate::Judgement::bar`] says so of a bid whose
+    /// markup could not be had.
+    pub barred: Option<Fate>,
+}
+
+/// Bids that win every impression they are for, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The impressions it must win.
+    pub imps: Vec<usize>,
+    /// Whether it can be complete at all: not when it bids on what is not on sale.
+    pub possible: bool,
+    /// Orders groups of equal total, lower first out.
+    pub tie: u64,
+}
+
+/// A won impression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Win {
+    /// The winner, by position among the entries.
+    pub entry: usize,
+    /// What DSPs call the clearing price: gross, in the auction's currency.
+    pub price: Cpm,
+    /// Least bid that would have tied with the next, or the floor: `${AUCTION_MIN_TO_WIN}`.
+    pub min_to_win: Cpm,
+}
+
+/// The outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clearing {
+    /// By impression.
+    pub wins: Vec<Option<Win>>,
+    /// Those returned beside the winners, by impression and rank: see [`crate::offer_others`].
+    pub offered: Vec<Win>,
+    /// By entry.
+    pub fates: Vec<Fate>,
+}
+
+impl Clearing {
+    /// All that the caller is answered with: each winner, and then those beside it. `entries` are
+    /// those that were cleared.
+    pub(crate) fn returned(&self, entries: &[Entry]) -> Vec<&Win> {
+        let mut returned = Vec::with_capacity(self.wins.len() + self.offered.len());
+        for win in self.wins.iter().flatten() {
+            let imp = entries[win.entry].imp;
+            returned.push(win);
+            // By impression and rank already.
+            returned.extend(self.offered.iter().filter(|win| entries[win.entry].imp == imp));
+        }
+        returned
+    }
+}
+
+/// Clears `imps` impressions.
+///
+/// `authorise` is asked of each winner at its price; a bid it refuses has the fate that it says, is
+/// out, sets no price, and the auction clears again as if it had never been. What was authorised may
+/// yet win at another price, for which it is asked again: only the last answer for a bid holds. Or it
+/// may lose: what is not in the outcome is the caller's to release. A barred bid is out from the start.
+///
+/// Groups (`seatbid.group`): the auction clears as if there were none; while a group misses one of
+/// its impressions, the one with the lowest total is taken out and the auction clears again.
+pub fn clear(
+    entries: &[Entry],
+    groups: &[Group],
+    imps: usize,
+    increment: Cpm,
+    mut authorise: impl FnMut(&Win) -> Result<(), Fate>,
+) -> Clearing {
+    let open = |entry: &Entry| entry.barred.unwrap_or(Fate::Won);
+    let mut clearing = Clearing {
+        wins: vec![None; imps],
+        offered: Vec::new(),
+        fates: entries.iter().map(open).collect(),
+    };
+    let ranked = ranking(entries, imps);
+    // At which price each was authorised last.
+    let mut authorised: Vec<(usize, Cpm)> = Vec::new();
+    'again: loop {
+        clear_with_groups(entries, groups, &ranked, increment, &mut clearing);
+        for win in clearing.wins.iter().flatten() {
+            if authorised.contains(&(win.entry, win.price)) {
+                continue;
+            }
+            authorised.retain(|(entry, _)| *entry != win.entry);
+            if let Err(fate) = authorise(win) {
+                clearing.fates[win.entry] = fate;
+                reopen_groups(&mut clearing.fates);
+                continue 'again;
+            }
+            authorised.push((win.entry, win.price));
+        }
+        break;
+    }
+    settle_fates(entries, &mut clearing);
+    clearing.assert_sound(entries);
+    clearing
+}
+
+/// Entries of each impression, best first.
+pub(crate) fn ranking(entries: &[Entry], imps: usize) -> Vec<Vec<usize>> {
+    let mut ranked = vec![Vec::new(); imps];
+    for (index, entry) in entries.iter().enumerate() {
+        ranked[entry.imp].push(index);
+    }
+    for bids in &mut ranked {
+        bids.sort_unstable_by_key(|index| entries[*index].rank());
+    }
+    ranked
+}
+
+impl Entry {
+    /// Orders bids for one impression, the best first.
+    pub(crate) fn rank(&self) -> impl Ord + use<> {
+        // The seat breaks what a 64-bit hash might leave.
+        (std::cmp::Reverse((self.class, self.price)), self.tie, self.seat)
+    }
+}
+
+/// Clears with the entries whose fate is still open ([`Fate::Won`]), until no group misses a win.
+fn clear_with_groups(
+    entries: &[Entry],
+    groups: &[Group],
+    ranked: &[Vec<usize>],
+    increment: Cpm,
+    clearing: &mut Clearing,
+) {
+    loop {
+        for (imp, bids) in ranked.iter().enumerate() {
+            clearing.wins[imp] = winner(entries, bids, increment, &clearing.fates);
+        }
+        let Some(out) = lowest_incomplete(entries, groups, clearing) else { return };
+        for (entry, fate) in entries.iter().zip(&mut clearing.fates) {
+            if entry.group == Some(out) && *fate == Fate::Won {
+                *fate = Fate::GroupIncomplete;
+            }
+        }
+    }
+}
+
+/// Groups that fell while a bid was in that is now out get another chance.
+fn reopen_groups(fates: &mut [Fate]) {
+    for fate in fates {
+        if *fate == Fate::GroupIncomplete {
+            *fate = Fate::Won;
+        }
+    }
+}
+
+fn winner(entries: &[Entry], bids: &[usize], increment: Cpm, fates: &[Fate]) -> Option<Win> {
+    Some(priced(entries, leader(entries, bids, fates)?, increment))
+}
+
+/// The best of `bids`, ranked, whose fate is still open, and the one that sets its price: the best
+/// of another seat, where that is of its class.
+pub(crate) fn leader(
+    entries: &[Entry],
+    bids: &[usize],
+    fates: &[Fate],
+) -> Option<(usize, Option<usize>)> {
+    let mut open = bids.iter().copied().filter(|index| fates[*index] == Fate::Won);
+    let index = open.next()?;
+    let best = &entries[index];
+    let other = open.find(|other| entries[*other].seat != best.seat);
+    Some((index, other.filter(|other| entries[*other].class == best.class)))
+}
+
+/// What the leader pays.
+pub(crate) fn priced(
+    entries: &[Entry],
+    (index, rival): (usize, Option<usize>),
+    increment: Cpm,
+) -> Win {
+    let best = &entries[index];
+    let rival = rival.map(|rival| entries[rival].price);
+    let price = match best.auction_type {
+        AuctionType::FirstPrice | AuctionType::Agreed => best.price,
+        AuctionType::SecondPrice => {
+            let second = rival.map_or(Cpm::ZERO, |rival| rival.saturating_add(increment));
+            best.price.min(best.floor.max(second))
+        }
+    };
+    Win { entry: index, price, min_to_win: rival.unwrap_or(best.floor).max(best.floor) }
+}
+
+/// The group with the lowest total among those that have bids left and miss a win.
+fn lowest_incomplete(entries: &[Entry], groups: &[Group], clearing: &Clearing) -> Option<usize> {
+    if groups.is_empty() {
+        return None;
+    }
+    // Of what is left of each group; wide enough for any number of bids.
+    let mut totals: Vec<Option<u128>> = vec![None; groups.len()];
+    for (entry, fate) in entries.iter().zip(&clearing.fates) {
+        if let (Some(group), Fate::Won) = (entry.group, fate) {
+            *totals[group].get_or_insert(0) += u128::from(entry.price.micros());
+        }
+    }
+    let misses = |group: usize| {
+        let wins = |imp: &usize| {
+            let win = clearing.wins[*imp].as_ref();
+            win.is_some_and(|win| entries[win.entry].group == Some(group))
+        };
+        !groups[group].possible || !groups[group].imps.iter().all(wins)
+    };
+    let left = totals.iter().enumerate().filter_map(|(group, total)| Some((group, (*total)?)));
+    let incomplete = left.filter(|(group, _)| misses(*group));
+    let lowest = incomplete.min_by_key(|(group, total)| (*total, groups[*group].tie));
+    lowest.map(|(group, _)| group)
+}
+
+/// Tells losers why: until here every bid that is not out counts as won.
+fn settle_fates(entries: &[Entry], clearing: &mut Clearing) {
+    for (index, entry) in entries.iter().enumerate() {
+        if clearing.fates[index] != Fate::Won {
+            continue;
+        }
+        let win = clearing.wins[entry.imp].expect("an impression with a bid left has a winner");
+        if win.entry != index {
+            let to_deal = entries[win.entry].is_deal;
+            clearing.fates[index] = if to_deal { Fate::LostToDeal } else { Fate::LostToHigherBid };
+        }
+    }
+}
+
+impl Clearing {
+    /// What must hold of money, whatever was bid.
+    fn assert_sound(&self, entries: &[Entry]) {
+        for (imp, win) in self.wins.iter().enumerate() {
+            let Some(win) = win else { continue };
+            let entry = &entries[win.entry];
+            assert!(entry.imp == imp, "a winner bid on what it wins");
+            assert!(win.price <= entry.price, "a winner pays at most its bid");
+            assert!(win.price >= entry.floor, "a winner pays at least its floor");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+//! Creatives: what an ad must be to be shown, as far as the bid and its markup say.
+
+pub(crate) mod format;
+pub(crate) mod html;
+pub(crate) mod macros;
+pub(crate) mod mixed_content;
+pub(crate) mod playback;
+pub(crate) mod rules;
+pub(crate) mod win_notice;

@@ -1,0 +1,558 @@
+//! From answers to entries: each bid is checked alone, in the documented order of [`Fate`].
+
+use openrtb::codes::MediaType;
+use openrtb::{
+    Bid, BidError, BidResponse, NoticeKind, SeatBid, Text, bid_texts, parse_bid, parse_response,
+    string,
+};
+use strum::{FromRepr, IntoStaticStr, VariantArray};
+use units::{Cpm, Currency, Ppm, Round};
+
+use crate::asking::eligibility::{Ask, seat_is_welcome};
+use crate::auction::Auction;
+use crate::auction::fate::Fate;
+use crate::auction::floors::Shape;
+use crate::auction::steps::STEPS_MAX;
+use crate::auction::terms::{AuctionDeal, AuctionType, ImpTerms, reaches};
+use crate::clearing::clear::{Entry, Group, Seat};
+use crate::clearing::pricing::Terms;
+use crate::creatives::format::formats_of_markup;
+use crate::creatives::macros::{macros_bound, macros_len};
+use crate::creatives::rules::{CreativeRules, banner_size};
+use crate::creatives::win_notice::fetches_markup;
+
+/// Most bids of one response that are judged; those after them are ignored and counted.
+///
+/// A bid takes far more memory than its least text, `{}`, and is compared with all before it: a
+/// bound on bytes alone would bound neither.
+pub const BIDS_MAX: usize = 256;
+
+/// Bytes of an answer that are parsed in the time of a step.
+const PARSED_BYTES: usize = 6;
+
+/// Bytes of an answer that are read again, for the mistakes in it, in the time of a step.
+const REREAD_BYTES: usize = 2;
+
+/// The body of a DSP's 200 answer that came in time.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// What it was asked for.
+    pub ask: Ask,
+    /// Untrusted bytes, expected to be JSON.
+    pub body: &'a [u8],
+}
+
+/// What an answer was.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
+pub enum ResponseFate {
+    /// Not JSON, or not of the right types.
+    Malformed = 1,
+    /// More than [`BIDS_MAX`] bids: only the first are judged.
+    TooManyBids = 2,
+    /// No bids in it.
+    NoBid = 3,
+    /// Bids that share the response's own mistake, or are judged one by one.
+    Bids = 4,
+}
+
+units::labelled!(ResponseFate);
+
+/// One bid and what its own checks made of it.
+#[derive(Clone, Debug)]
+pub struct JudgedBid<'a> {
+    /// Which answer it came in.
+    pub answer: usize,
+    /// Which `seatbid` of the response, and which bid of that.
+    pub place: (usize, usize),
+    /// The impression by position, when it was offered.
+    pub imp: Option<usize>,
+    /// Whose it is, when the seat is one the DSP has declared.
+    pub seat: Option<Seat>,
+    /// The bid itself, when it could be read.
+    pub bid: Option<Bid<'a>>,
+    /// The currency of the response.
+    pub currency: Currency,
+    /// What is left of the price after the deal's discount, in `currency`.
+    pub offer: Cpm,
+    /// The deal, by position among the auction's.
+    pub deal: Option<usize>,
+    /// The formats that it may be of, as a set of [`MediaType::bit`]. Empty until that is checked;
+    /// several only if its markup is fetched before the answer is written.
+    pub formats: u8,
+    /// What it had to reach, in the auction's currency, where its checks came so far.
+    pub floor: Option<Cpm>,
+    /// Its entry, or why it has none.
+    pub verdict: Result<usize, Fate>,
+}
+
+impl JudgedBid<'_> {
+    /// Its format. `None` if that shows in markup that is not `fetched`, or in none.
+    pub(crate) fn format(&self, fetched: Option<&str>) -> Option<MediaType> {
+        let formats =
+            fetched.map_or(self.formats, |markup| formats_of_markup(self.formats, markup));
+        MediaType::only(formats)
+    }
+
+    /// What it is priced by; `None` when it is for no impression.
+    pub(crate) fn terms(&self, auction: &Auction<'_>) -> Option<Terms> {
+        let imp = &auction.imps[self.imp?];
+        let deal = self.deal.map(|deal| &auction.deals[deal]);
+        Some(Terms {
+            currency: self.currency,
+            offer: self.offer,
+            floor: self.floor,
+            fee: deal.map_or(imp.fee, |deal| deal.fee),
+            discount: deal.map_or(Ppm::ZERO, AuctionDeal::discount),
+            class: deal.map_or(0, |deal| deal.class),
+            is_agreed: deal.is_some_and(|deal| deal.auction_type == AuctionType::Agreed),
+            multiplier: imp.multiplier,
+        })
+    }
+}
+
+/// Every answer judged.
+#[derive(Clone, Debug, Default)]
+pub struct Judgement<'a> {
+    /// By answer.
+    pub responses: Vec<ResponseFate>,
+    /// `bidid` of the response, by answer.
+    pub bidids: Vec<Option<Text<'a>>>,
+    /// All bids of all answers.
+    pub bids: Vec<JudgedBid<'a>>,
+    /// Those that take part in clearing.
+    pub entries: Vec<Entry>,
+    /// Groups among the entries.
+    pub groups: Vec<Group>,
+    /// Answers with more than [`BIDS_MAX`] bids, by position, and how many bids of each were ignored.
+    pub surplus: Vec<(usize, usize)>,
+}
+
+impl Judgement<'_> {
+    /// Takes the bid behind `entry` out with that fate, before the auction clears (again).
+    pub fn bar(&mut self, entry: usize, fate: Fate) {
+        self.entries[entry].barred = Some(fate);
+    }
+
+    /// The bid behind `entry`, by position.
+    pub fn bid_of(&self, entry: usize) -> usize {
+        let bid = self.bids.iter().position(|bid| bid.verdict == Ok(entry));
+        bid.expect("every entry is a bid's")
+    }
+}
+
+/// Judges all answers of one auction.
+pub fn judge<'a>(auction: &Auction<'_>, answers: &[Answer<'a>]) -> Judgement<'a> {
+    let mut judging = Judging::new(auction, answers);
+    while judging.proceed() {}
+    judging.finish()
+}
+
+/// The answers of one auction on their way to a judgement, in stretches of a few milliseconds at
+/// most: what others send may be long, and a shard has other auctions to attend to.
+#[derive(Debug)]
+pub struct Judging<'j, 'm, 'a> {
+    auction: &'j Auction<'m>,
+    answers: &'j [Answer<'a>],
+    judgement: Judgement<'a>,
+}
+
+impl<'j, 'm, 'a> Judging<'j, 'm, 'a> {
+    /// None of `answers` is judged yet.
+    pub fn new(auction: &'j Auction<'m>, answers: &'j [Answer<'a>]) -> Self {
+        let judgement = Judgement {
+            responses: Vec::with_capacity(answers.len()),
+            bidids: Vec::with_capacity(answers.len()),
+            bids: Vec::with_capacity(answers.len()),
+            entries: Vec::with_capacity(answers.len()),
+            groups: Vec::new(),
+            surplus: Vec::new(),
+        };
+        Self { auction, answers, judgement }
+    }
+
+    /// Goes on for [`STEPS_MAX`] steps, and to the end of the list or the answer that it is at then;
+    /// whether anything is left.
+    pub fn proceed(&mut self) -> bool {
+        let until = self.auction.steps() + STEPS_MAX;
+        while let Some(answer) = self.answers.get(self.judgement.responses.len()) {
+            if until <= self.auction.steps() {
+                return true;
+            }
+            if self.auction.prepare_lists() {
+                continue;
+            }
+            let index = self.judgement.responses.len();
+            self.judgement.bidids.push(None);
+            let fate = judge_answer(self.auction, index, answer, &mut self.judgement);
+            self.judgement.responses.push(fate);
+        }
+        false
+    }
+
+    /// The judgement, once nothing is left.
+    pub fn finish(self) -> Judgement<'a> {
+        assert_eq!(self.judgement.responses.len(), self.answers.len(), "every answer is judged");
+        self.judgement
+    }
+}
+
+fn judge_answer<'a>(
+    auction: &Auction<'_>,
+    index: usize,
+    answer: &Answer<'a>,
+    judgement: &mut Judgement<'a>,
+) -> ResponseFate {
+    auction.lists.steps.add(answer.body.len() / PARSED_BYTES);
+    let Ok(body) = std::str::from_utf8(answer.body) else { return ResponseFate::Malformed };
+    let Some(read) = read_response(auction, body) else {
+        return ResponseFate::Malformed;
+    };
+    if bids_len(&read.response) == 0 {
+        return ResponseFate::NoBid;
+    }
+    let surplus = read.surplus;
+    Responder { auction, answer: index, ask: answer.ask, judgement }.judge(read);
+    if surplus == 0 {
+        return ResponseFate::Bids;
+    }
+    judgement.surplus.push((index, surplus));
+    ResponseFate::TooManyBids
+}
+
+/// Reads a response at once where it is sound, else bid by bid: a bad one must not spoil the
+/// others. `None` if not even its frame can be read.
+fn read_response<'a>(auction: &Auction<'_>, body: &'a str) -> Option<ReadResponse<'a>> {
+    let macros_max = auction.market.bid_macros_max;
+    // Every bid opens a brace: with few of them the memory for all bids is bounded.
+    let few = memchr::memchr_iter(b'{', body.as_bytes()).nth(4 * BIDS_MAX).is_none();
+    let few = few && macros_bound(body) <= macros_max;
+    let whole = few.then(|| parse_response(body).ok()).flatten();
+    Some(match whole {
+        Some(response) => keep_bids(response, Ok),
+        None => {
+            auction.lists.steps.add(body.len() / REREAD_BYTES);
+            let texts = bid_texts(body).ok()?;
+            keep_bids(texts, |text| {
+                let bid = parse_bid(text.get()).map_err(|_| Fate::Malformed)?;
+                let is_bounded = bid_macros_len(text.get(), &bid) <= macros_max;
+                is_bounded.then_some(bid).ok_or(Fate::Malformed)
+            })
+        }
+    })
+}
+
+/// How many macros `bid` has in its JSON text `text`, those included that escapes hide in what may be
+/// read without them: its markup and its notice URLs.
+pub(crate) fn bid_macros_len(text: &str, bid: &Bid<'_>) -> usize {
+    let urls = [NoticeKind::Win, NoticeKind::Billing, NoticeKind::Loss]
+        .into_iter()
+        .filter_map(|kind| bid.notice_url(kind))
+        .map(|raw| (raw, string(raw)));
+    let resolved = urls.chain(bid.markup().map(|raw| (raw, bid.markup_text())));
+    let hidden = resolved.map(|(raw, resolved)| {
+        let resolved = resolved.map_or(0, |resolved| macros_len(&resolved));
+        resolved.saturating_sub(macros_len(raw))
+    });
+    macros_len(text) + hidden.sum::<usize>()
+}
+
+fn bids_len<B>(response: &BidResponse<'_, B>) -> usize {
+    response.seatbid.iter().flatten().map(|seatbid| seatbid.bid.len()).sum()
+}
+
+/// A response with at most [`BIDS_MAX`] of its bids.
+struct ReadResponse<'a> {
+    response: BidResponse<'a, Result<Bid<'a>, Fate>>,
+    /// How many bids are ignored.
+    surplus: usize,
+    /// The `seatbid` that has lost some of its bids, by position.
+    cut: Option<usize>,
+}
+
+fn keep_bids<'a, B>(
+    response: BidResponse<'a, B>,
+    read: impl Fn(B) -> Result<Bid<'a>, Fate>,
+) -> ReadResponse<'a> {
+    let (mut room, mut surplus, mut cut) = (BIDS_MAX, 0, None);
+    let convert = |(index, seatbid): (usize, SeatBid<'a, B>)| {
+        let kept = room.min(seatbid.bid.len());
+        if kept < seatbid.bid.len() {
+            surplus += seatbid.bid.len() - kept;
+            cut = cut.or((kept > 0).then_some(index));
+        }
+        room -= kept;
+        let bid = seatbid.bid.into_iter().take(kept).map(&read).collect();
+        SeatBid { bid, seat: seatbid.seat, group: seatbid.group }
+    };
+    let seatbid =
+        response.seatbid.map(|seatbids| seatbids.into_iter().enumerate().map(convert).collect());
+    let response = BidResponse {
+        id: response.id,
+        seatbid,
+        bidid: response.bidid,
+        cur: response.cur,
+        nbr: response.nbr,
+    };
+    ReadResponse { response, surplus, cut }
+}
+
+/// Judges the bids of one response.
+struct Responder<'j, 'a, 'm> {
+    auction: &'j Auction<'m>,
+    answer: usize,
+    ask: Ask,
+    judgement: &'j mut Judgement<'a>,
+}
+
+impl<'a> Responder<'_, 'a, '_> {
+    fn judge(&mut self, read: ReadResponse<'a>) {
+        let ReadResponse { response, cut, .. } = read;
+        let (currency, common) = self.check_response(&response);
+        self.judgement.bidids[self.answer] = response.bidid;
+        let first = self.judgement.bids.len();
+        for (seatbid_index, seatbid) in response.seatbid.into_iter().flatten().enumerate() {
+            let seat = self.seat(seatbid.seat.as_deref());
+            let first_of_seat = self.judgement.bids.len();
+            for (bid_index, bid) in seatbid.bid.into_iter().enumerate() {
+                let mut judged = JudgedBid {
+                    answer: self.answer,
+                    place: (seatbid_index, bid_index),
+                    imp: None,
+                    seat: seat.ok(),
+                    bid: None,
+                    currency,
+                    offer: Cpm::ZERO,
+                    deal: None,
+                    formats: 0,
+                    floor: None,
+                    verdict: Err(Fate::Malformed),
+                };
+                let entry = match (common, bid) {
+                    (Ok(()), bid) => {
+                        bid.and_then(|bid| self.check_bid(&mut judged, bid, first, seat))
+                    }
+                    (Err(fate), bid) => {
+                        // Kept for its loss notice.
+                        judged.bid = bid.ok();
+                        Err(fate)
+                    }
+                };
+                judged.verdict = entry.map(|entry| {
+                    self.judgement.entries.push(entry);
+                    self.judgement.entries.len() - 1
+                });
+                self.judgement.bids.push(judged);
+            }
+            if seatbid.group == Some(1) {
+                self.group(first_of_seat, cut != Some(seatbid_index));
+            }
+        }
+    }
+
+    /// What a mistake of the response as a whole makes of all its bids.
+    fn check_response<B>(&self, response: &BidResponse<'a, B>) -> (Currency, Result<(), Fate>) {
+        let currency = match &response.cur {
+            None => Some(Currency::USD),
+            Some(code) => Currency::parse(code),
+        };
+        let accepted = currency.filter(|currency| {
+            self.auction.market.dsps[self.ask.dsp].currencies.contains(currency)
+                && self.auction.market.rates.ratio(*currency, self.auction.currency).is_some()
+        });
+        let common = if response.id.as_deref() != Some(self.auction.id) {
+            Err(Fate::WrongAuction)
+        } else if accepted.is_none() {
+            Err(Fate::CurrencyNotAccepted)
+        } else {
+            Ok(())
+        };
+        (currency.unwrap_or(Currency::USD), common)
+    }
+
+    /// The seat by position: the one named, or the DSP's first.
+    fn seat(&self, named: Option<&str>) -> Result<Seat, Fate> {
+        let seats = &self.auction.market.dsps[self.ask.dsp].seats;
+        let position = match named {
+            None => Some(0),
+            Some(name) => seats.position(name),
+        };
+        let seat = position.ok_or(Fate::SeatUndeclared)?;
+        Ok(Seat { dsp: self.ask.dsp, seat })
+    }
+
+    /// `first` is the position of the response's first bid, for duplicates.
+    fn check_bid(
+        &self,
+        judged: &mut JudgedBid<'a>,
+        bid: Bid<'a>,
+        first: usize,
+        seat: Result<Seat, Fate>,
+    ) -> Result<Entry, Fate> {
+        let bid = &*judged.bid.insert(bid);
+        let price = self.check_form(bid, judged.currency)?;
+        let imp_index = self.imp(bid).ok_or(Fate::UnknownImp)?;
+        judged.imp = Some(imp_index);
+        let steps = &self.auction.lists.steps;
+        let earlier = &self.judgement.bids[first..];
+        steps.add(1 + earlier.len() / 4);
+        let same_id =
+            |other: &JudgedBid<'_>| other.bid.as_ref().is_some_and(|other| other.id == bid.id);
+        if earlier.iter().any(same_id) {
+            return Err(Fate::DuplicateBid);
+        }
+        let seat = seat?;
+        let seat_id = &self.auction.market.dsps[seat.dsp].seats[seat.seat];
+        seat_is_welcome(self.auction, seat_id)?;
+        let imp = &self.auction.imps[imp_index];
+        let deal = self.deal(imp, bid, seat_id)?;
+        judged.deal = deal;
+        let deal = deal.map(|deal| &self.auction.deals[deal]);
+        let comes_later = fetches_markup(self.auction, bid);
+        let (request, lists) = (self.auction.request, &self.auction.lists);
+        let rules = CreativeRules { request, lists, imp: imp.imp };
+        let formats = rules.check(bid, comes_later)?;
+        judged.formats = formats;
+        judged.offer = deal.map_or(price, |deal| deal.discount().taken_from(price));
+        let worth = self.worth(judged.offer, judged.currency).ok_or(Fate::BelowDealFloor)?;
+        // Of a format that is not known yet, the dearest.
+        let floors =
+            MediaType::members(formats).map(|format| floor_of(imp, deal, &shape(imp, bid, format)));
+        let floor = floors.max().expect("a bid that passed is of a format");
+        judged.floor = Some(floor);
+        let price = checked_price(deal, floor, worth)?;
+        let bid_id = bid.id.as_deref().unwrap_or_default();
+        let seat_name = (&*self.auction.market.dsps[seat.dsp].id, seat_id.as_ref());
+        Ok(Entry {
+            imp: imp_index,
+            seat,
+            class: deal.map_or(0, |deal| deal.class),
+            auction_type: deal.map_or(self.auction.auction_type, |deal| deal.auction_type),
+            price,
+            floor,
+            tie: self.auction.market.tie_key.rank(self.auction.id, imp.id, seat_name, bid_id),
+            group: None,
+            is_deal: deal.is_some(),
+            barred: None,
+        })
+    }
+
+    /// What a bid must have whatever it is for.
+    fn check_form(&self, bid: &Bid<'_>, currency: Currency) -> Result<Cpm, Fate> {
+        let present = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
+        let has_ids = present(bid.id.as_deref()) && present(bid.impid.as_deref());
+        if !has_ids || bid.lists_too_much() {
+            return Err(Fate::Malformed);
+        }
+        let price = bid.price().map_err(|error| match error {
+            BidError::NoPrice => Fate::NoPrice,
+            BidError::BadPrice => Fate::BadPrice,
+        })?;
+        if self.worth(price, currency).is_none() {
+            return Err(Fate::BadPrice);
+        }
+        if !bid.has_markup() {
+            return Err(Fate::NoMarkup);
+        }
+        if self.auction.market.creative_id_required && !present(bid.crid.as_deref()) {
+            return Err(Fate::NoCreativeId);
+        }
+        Ok(price)
+    }
+
+    /// The impression, when it was offered to this DSP.
+    fn imp(&self, bid: &Bid<'_>) -> Option<usize> {
+        let id = bid.impid.as_deref()?;
+        let index = self.auction.imps.iter().position(|imp| *imp.id == *id)?;
+        self.auction.lists.steps.add(index / 4);
+        (self.ask.imps >> index & 1 == 1).then_some(index)
+    }
+
+    /// The deal by position, when the bid names one it may use.
+    fn deal(&self, imp: &ImpTerms<'_>, bid: &Bid<'_>, seat: &str) -> Result<Option<usize>, Fate> {
+        let Some(id) = bid.dealid.as_deref() else {
+            return if imp.imp.is_private() { Err(Fate::PrivateAuction) } else { Ok(None) };
+        };
+        let deals = imp.deals_start..imp.deals_start + imp.imp.deals().len();
+        let index = deals
+            .into_iter()
+            .find(|index| *self.auction.deals[*index].id == *id)
+            .ok_or(Fate::DealUnknown)?;
+        if self.ask.deals >> index & 1 == 0 {
+            return Err(Fate::DealNotOffered);
+        }
+        let (deal, steps) = (&self.auction.deals[index], &self.auction.lists.steps);
+        steps.add(imp.imp.deals().len() / 4);
+        if !deal.admits_seat(seat, steps) {
+            return Err(Fate::DealSeat);
+        }
+        if !deal.admits_domains(bid.adomain.as_deref().unwrap_or_default(), steps) {
+            return Err(Fate::DealAdvertiser);
+        }
+        Ok(Some(index))
+    }
+
+    /// `offer` in the auction's currency; `None` when that is nothing, or beyond any price.
+    fn worth(&self, offer: Cpm, currency: Currency) -> Option<Cpm> {
+        let rates = &self.auction.market.rates;
+        rates
+            .convert(offer, currency, self.auction.currency, Round::Down)
+            .filter(|worth| *worth > Cpm::ZERO)
+    }
+
+    /// Ties the bids since `first_of_seat` together: all must win, those that failed a check too.
+    /// If bids of the group were cut (`is_whole` is false), the group cannot win.
+    fn group(&mut self, first_of_seat: usize, is_whole: bool) {
+        let bids = &mut self.judgement.bids[first_of_seat..];
+        let mut imps = Vec::new();
+        let mut possible = is_whole;
+        for judged in &*bids {
+            let impid = judged.bid.as_ref().and_then(|bid| bid.impid.as_deref());
+            let imp = impid.and_then(|id| self.auction.imps.iter().position(|imp| *imp.id == *id));
+            match imp {
+                Some(imp) if imps.contains(&imp) => (),
+                Some(imp) => imps.push(imp),
+                None => possible = false,
+            }
+        }
+        let index = self.judgement.groups.len();
+        let mut tie = 0;
+        for judged in bids {
+            let Ok(entry) = judged.verdict else { continue };
+            let entry = &mut self.judgement.entries[entry];
+            entry.group = Some(index);
+            // Any order will do that bidders cannot choose and arrival does not change.
+            tie ^= entry.tie;
+        }
+        self.judgement.groups.push(Group { imps, possible, tie });
+    }
+}
+
+fn floor_of(imp: &ImpTerms<'_>, deal: Option<&AuctionDeal<'_>>, shape: &Shape) -> Cpm {
+    deal.map_or_else(|| imp.open_floor(shape), |deal| imp.deal_floor(deal, shape))
+}
+
+/// What the bid counts for, once it has reached its floor.
+fn checked_price(deal: Option<&AuctionDeal<'_>>, floor: Cpm, worth: Cpm) -> Result<Cpm, Fate> {
+    if !reaches(worth, floor) {
+        return Err(if deal.is_some() { Fate::BelowDealFloor } else { Fate::BelowFloor });
+    }
+    Ok(match deal.map(|deal| deal.auction_type) {
+        Some(AuctionType::Agreed) => floor,
+        _ => worth,
+    })
+}
+
+fn shape(imp: &ImpTerms<'_>, bid: &Bid<'_>, format: MediaType) -> Shape {
+    let size = match format {
+        MediaType::Banner => banner_size(imp.imp, bid),
+        _ => None,
+    };
+    Shape { format, size, dur: bid.dur }
+}
+
+#[cfg(test)]
+mod tests;

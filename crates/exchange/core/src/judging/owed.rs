@@ -1,0 +1,49 @@
+//! What a winner's account must hold before it may win.
+
+use units::{Currency, Nanos, Round};
+
+use super::judge::Judgement;
+use crate::auction::Auction;
+use crate::clearing::clear::Win;
+use crate::market::lifetimes::Lifetimes;
+
+/// What a win costs whoever pays for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// The winner's bid, by position in the judgement.
+    pub bid: usize,
+    /// For all impressions of one display, in the currency that was asked for.
+    pub amount: Nanos,
+    /// How long after the auction it may be billed, in seconds.
+    pub billable_s: u32,
+}
+
+/// What `win` costs in `currency`: what the DSP pays where that is its bid's, else the clearing price
+/// converted up, so that an account never pays with less than it owes. `None` when the currency has no
+/// rate, or the cost is beyond any amount.
+pub fn owed(
+    auction: &Auction<'_>,
+    judgement: &Judgement<'_>,
+    win: &Win,
+    (currency, lifetimes): (Currency, &Lifetimes),
+) -> Option<Owed> {
+    let entry = &judgement.entries[win.entry];
+    let bid = judgement.bid_of(win.entry);
+    let judged = &judgement.bids[bid];
+    let terms = judged.terms(auction).expect("a winner is for an impression");
+    let currencies = auction.currencies();
+    let price = if terms.currency == currency {
+        terms.paid(currencies, entry, win.price)
+    } else {
+        currencies.rates.convert(win.price, auction.currency, currency, Round::Up)
+    };
+    let imp = auction.imps[entry.imp].imp;
+    Some(Owed {
+        bid,
+        amount: price?.cost(terms.multiplier)?,
+        billable_s: lifetimes.seconds(auction.request, imp, judged.formats),
+    })
+}
+
+#[cfg(test)]
+mod tests;

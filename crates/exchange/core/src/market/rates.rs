@@ -1,0 +1,60 @@
+//! Exchange rates: exact, and only those that are configured.
+
+use units::{Cpm, Currency, Ratio, Round};
+
+/// The worth of one unit of each currency, all in one common currency.
+#[derive(Clone, Debug, Default)]
+pub struct Rates {
+    worth: Vec<(Currency, Ratio)>,
+}
+
+impl Rates {
+    /// `worth` gives each currency's value in the common one, which stands in it with a ratio of
+    /// one. A later entry for a currency replaces an earlier one.
+    pub fn new(worth: impl IntoIterator<Item = (Currency, Ratio)>) -> Self {
+        let mut rates = Self::default();
+        for (currency, ratio) in worth {
+            rates.worth.retain(|(known, _)| *known != currency);
+            rates.worth.push((currency, ratio));
+        }
+        rates
+    }
+
+    /// All that have a rate.
+    pub fn currencies(&self) -> impl Iterator<Item = Currency> {
+        self.worth.iter().map(|(currency, _)| *currency)
+    }
+
+    /// Whether prices in `currency` can be compared with others.
+    pub fn knows(&self, currency: Currency) -> bool {
+        self.worth_of(currency).is_some()
+    }
+
+    /// The factor from `from` to `to`; `None` when either has no rate.
+    pub fn ratio(&self, from: Currency, to: Currency) -> Option<Ratio> {
+        if from == to {
+            // Exact, and known even without a rate.
+            return Some(Ratio::ONE);
+        }
+        self.worth_of(from)?.over(self.worth_of(to)?)
+    }
+
+    /// `amount` in another currency; `None` without a rate, or above [`Cpm::MAX`].
+    pub fn convert(&self, amount: Cpm, from: Currency, to: Currency, round: Round) -> Option<Cpm> {
+        self.ratio(from, to)?.convert(amount, round)
+    }
+
+    fn worth_of(&self, currency: Currency) -> Option<Ratio> {
+        self.worth.iter().find(|(known, _)| *known == currency).map(|(_, ratio)| *ratio)
+    }
+}
+
+/// Between which currencies an auction converts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Currencies<'r> {
+    pub(crate) rates: &'r Rates,
+    /// The auction's own.
+    pub(crate) auction: Currency,
+    /// That in which revenue is counted.
+    pub(crate) base: Currency,
+}

@@ -1,0 +1,293 @@
+//! The durable half of delivery: beacons, their records, and what becomes of both.
+//!
+//! A record that the log took is durable sooner or later, or the process ends before. While the log
+//! is not written nobody waits for that: calls are refused, but their beacon stays known. It is
+//! accepted once its record turns out to be durable, and delivered like any other; should it be
+//! called again meanwhile, no second record is made. Only what the log refused is forgotten.
+//!
+//! The record of a beacon that carries a reservation settles it, and is told when it is durable: once,
+//! since it is made once and never written anew with its reservation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bug::{Bug, carried, planted};
+use super::event::{Beacon, Effect, Now, Refusal, Ticket};
+use super::journal::{JournalRecord, OnTheWay, Purpose, Settled};
+use super::notice::Notice;
+use super::scheduler::{Delivery, Job};
+use super::tokens::{State, Token};
+use crate::notices::reservation::Reservation;
+use crate::notices::token::TokenId;
+use openrtb::NoticeKind;
+
+/// Calls of one beacon that may wait for its record.
+const CALLS_MAX: usize = 16;
+/// Records that are written anew, or once more, in one step.
+const REJOURNAL_MAX: usize = 256;
+/// Pause before a record is written once more that the journal did not take.
+const JOURNAL_PAUSE: Duration = Duration::from_secs(1);
+
+impl Delivery {
+    pub(super) fn beacon(&mut self, now: Now, beacon: Beacon, outbox: &mut Vec<Effect>) {
+        let Beacon { call, id, expires_ms, notice, reservation } = beacon;
+        if let Some(token) = self.tokens.token(id) {
+            match &mut token.state {
+                State::Accepting { .. } if self.failing && !planted(Bug::WaitWhileFailing) => {
+                    self.refuse(call, Refusal::Journal, outbox);
+                }
+                State::Accepting { calls, .. } if calls.len() < CALLS_MAX => calls.push(call),
+                State::Accepting { .. } => self.refuse(call, Refusal::Busy, outbox),
+                State::Owed { .. } | State::Settled { .. } => {
+                    let duplicate = !planted(Bug::CallAgainFirst) && token.acknowledged;
+                    token.acknowledged = true;
+                    if planted(Bug::SettleAgain) {
+                        outbox.extend(spent(self.durable + 1, reservation));
+                    }
+                    self.counters.beacons_duplicate += u64::from(duplicate);
+                    outbox.push(Effect::Acknowledge { call, duplicate });
+                }
+            }
+            return;
+        }
+        // What has expired may have been forgotten.
+        if expires_ms <= now.unix_ms {
+            return self.refuse(call, Refusal::Expired, outbox);
+        }
+        let notice = notice.map(Arc::new);
+        let Some(job) = self.owe(now, id, notice.as_ref()) else {
+            return self.refuse(call, Refusal::Busy, outbox);
+        };
+        let accepted_ms = now.unix_ms;
+        let record = JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation };
+        self.tokens.insert(id, expires_ms, State::Accepting { job, calls: vec![call] });
+        self.journal(Purpose::Accepted(id, reservation), &record, outbox);
+        if let Some(job) = job.filter(|_| planted(Bug::SendEarly)) {
+            self.wait(job, now.tick);
+        }
+        if planted(Bug::AcknowledgeEarly) {
+            outbox.push(Effect::Acknowledge { call, duplicate: false });
+        }
+        if planted(Bug::SettleEarly) {
+            outbox.extend(spent(self.durable + 1, reservation));
+        }
+    }
+
+    /// Holds the notice of a beacon, if it has one; `None` where a limit has no room for the beacon.
+    fn owe(&mut self, now: Now, id: TokenId, notice: Option<&Arc<Notice>>) -> Option<Option<u64>> {
+        let Some(notice) = notice else { return self.remembers_more().then_some(None) };
+        let lane = self.room(NoticeKind::Billing, notice)?;
+        Some(Some(self.hold(Job {
+            kind: NoticeKind::Billing,
+            id: Some(id),
+            accepted_ms: now.unix_ms,
+            lane,
+            notice: Arc::clone(notice),
+            failed: 0,
+            deadline: now.tick.after(self.policy.billing_horizon),
+            waits_for: None,
+        })))
+    }
+
+    fn refuse(&mut self, call: u64, refusal: Refusal, outbox: &mut Vec<Effect>) {
+        match refusal {
+            Refusal::Expired => self.counters.beacons_expired += 1,
+            Refusal::Busy => self.counters.beacons_busy += 1,
+            Refusal::Journal => self.counters.beacons_unjournalled += 1,
+        }
+        outbox.push(Effect::Refuse { call, refusal });
+    }
+
+    pub(super) fn journal_settled(&mut self, id: TokenId, outbox: &mut Vec<Effect>) {
+        let Some(token) = self.tokens.token(id) else { return };
+        let State::Settled { outcome, .. } = token.state else { return };
+        let record = JournalRecord::Settled { id, expires_ms: token.expires_ms, outcome };
+        self.journal(Purpose::Settled(id), &record, outbox);
+    }
+
+    pub(super) fn settled_recorded(&mut self, now: Now, id: TokenId) {
+        if let Some(token) = self.tokens.token(id)
+            && let State::Settled { recorded, .. } = &mut token.state
+        {
+            *recorded = true;
+            self.tokens.expire(id, now);
+        }
+    }
+
+    fn journal(&mut self, purpose: Purpose, record: &JournalRecord, outbox: &mut Vec<Effect>) {
+        let ticket = Ticket(self.next());
+        self.moving += usize::from(matches!(purpose, Purpose::Moved(_)));
+        self.journalling.insert(ticket, OnTheWay { purpose, after: self.durable });
+        outbox.push(Effect::Journal { ticket, record: record.encode() });
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Option<Purpose> {
+        let OnTheWay { purpose, .. } = self.journalling.remove(&ticket)?;
+        self.moving -= usize::from(matches!(purpose, Purpose::Moved(_)));
+        Some(purpose)
+    }
+
+    pub(super) fn committed(
+        &mut self,
+        now: Now,
+        records: &[(Ticket, u64)],
+        outbox: &mut Vec<Effect>,
+    ) {
+        let before = outbox.len();
+        for (ticket, sequence) in records {
+            self.durable = self.durable.max(*sequence);
+            self.committed = self.committed.max(*sequence);
+            let Some(purpose) = self.take(*ticket) else { continue };
+            match purpose {
+                Purpose::Accepted(id, reservation) => {
+                    self.tokens.pin(id, *sequence);
+                    outbox.extend(spent(*sequence, reservation));
+                    self.accepted(now, id, outbox);
+                }
+                Purpose::Moved(id) => self.tokens.pin(id, *sequence),
+                Purpose::Settled(id) => {
+                    self.tokens.pin(id, *sequence);
+                    self.settled_recorded(now, id);
+                }
+                Purpose::Checkpoint => (),
+            }
+        }
+        if planted(Bug::SettleBackward) {
+            outbox[before..].reverse();
+        }
+    }
+
+    /// The record of a beacon is durable: its calls are answered, its notice is sent.
+    fn accepted(&mut self, now: Now, id: TokenId, outbox: &mut Vec<Effect>) {
+        let Some(token) = self.tokens.token(id) else { return };
+        let State::Accepting { job, calls } = &mut token.state else { return };
+        let (job, calls) = (*job, std::mem::take(calls));
+        if calls.is_empty() && planted(Bug::SettleAwaited) {
+            outbox.pop();
+        }
+        token.acknowledged = !calls.is_empty();
+        token.state = match job {
+            Some(job) => State::Owed { job },
+            None => State::Settled { outcome: Settled::Untold, recorded: true },
+        };
+        self.counters.beacons_accepted += 1;
+        self.counters.beacons_duplicate += calls.len().saturating_sub(1) as u64;
+        for (at, call) in calls.into_iter().enumerate() {
+            outbox.push(Effect::Acknowledge { call, duplicate: at > 0 });
+        }
+        match job {
+            Some(job) => self.wait(job, now.tick),
+            None => self.tokens.expire(id, now),
+        }
+    }
+
+    /// Whether what is on its way will be durable is open: nobody is kept waiting for it.
+    pub(super) fn journal_failing(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        self.failing = true;
+        if planted(Bug::WaitWhileFailing) {
+            return;
+        }
+        if planted(Bug::ForgetPending) {
+            let pending: Vec<_> = self.journalling.keys().copied().collect();
+            return self.journal_refused(now, &pending, outbox);
+        }
+        let mut waiting = Vec::new();
+        for OnTheWay { purpose, .. } in self.journalling.values() {
+            if let Purpose::Accepted(id, _) = purpose
+                && let Some(Token { state: State::Accepting { calls, .. }, .. }) =
+                    self.tokens.token(*id)
+            {
+                waiting.append(calls);
+            }
+        }
+        for call in waiting {
+            self.refuse(call, Refusal::Journal, outbox);
+        }
+    }
+
+    pub(super) fn journal_refused(
+        &mut self,
+        now: Now,
+        tickets: &[Ticket],
+        outbox: &mut Vec<Effect>,
+    ) {
+        for ticket in tickets {
+            let Some(purpose) = self.take(*ticket) else { continue };
+            match purpose {
+                Purpose::Accepted(id, _) => {
+                    let token = self.tokens.remove(id).expect("it is being accepted");
+                    let State::Accepting { job, calls } = token.state else { continue };
+                    if let Some(job) = job {
+                        self.release(job);
+                    }
+                    for call in calls {
+                        self.refuse(call, Refusal::Journal, outbox);
+                    }
+                }
+                // What is durable of it still says what a start needs. The next checkpoint is as good.
+                Purpose::Moved(_) | Purpose::Checkpoint => {
+                    self.again_at = now.tick.after(JOURNAL_PAUSE);
+                }
+                Purpose::Settled(id) => {
+                    self.unrecorded.push_back(id);
+                    self.again_at = now.tick.after(JOURNAL_PAUSE);
+                }
+            }
+        }
+    }
+
+    pub(super) fn record_again(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        if self.again_at <= now.tick {
+            for _ in 0..REJOURNAL_MAX {
+                let Some(id) = self.unrecorded.pop_front() else { break };
+                self.journal_settled(id, outbox);
+            }
+        }
+    }
+
+    /// Writes the oldest records anew when they hold too long a journal. Its length stays within
+    /// a few times what is needed, and each new record costs less than one that is written anew.
+    pub(super) fn move_oldest(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        let span = self.durable.saturating_sub(self.safe_before());
+        let needed = (self.tokens.len() as u64).saturating_mul(4);
+        let is_long = span > self.policy.journal_span.max(needed);
+        if !is_long || self.moving > 0 || now.tick < self.again_at {
+            return;
+        }
+        for id in self.tokens.oldest(REJOURNAL_MAX) {
+            let token = self.tokens.token(id).expect("what is pinned is remembered");
+            let expires_ms = token.expires_ms;
+            let record = match token.state {
+                State::Settled { outcome, recorded: true } => {
+                    JournalRecord::Settled { id, expires_ms, outcome }
+                }
+                State::Owed { job } => {
+                    let Job { accepted_ms, notice, .. } = &self.jobs[&job];
+                    let (accepted_ms, notice) = (*accepted_ms, Some(notice.clone()));
+                    // It is settled by the record that it was accepted with.
+                    let reservation = carried(id).filter(|_| planted(Bug::SettleMoved));
+                    JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation }
+                }
+                // A record of it is on its way, or will be.
+                State::Settled { recorded: false, .. } | State::Accepting { .. } => continue,
+            };
+            self.journal(Purpose::Moved(id), &record, outbox);
+        }
+    }
+
+    /// Says in the log from where a start has to read, each time that it has grown by so much. One
+    /// that is refused is not repeated: the next is due as soon as the log has grown so much again.
+    pub(super) fn checkpoint(&mut self, outbox: &mut Vec<Effect>) {
+        if self.durable - self.checkpointed < self.policy.checkpoint_span {
+            return;
+        }
+        self.checkpointed = self.durable;
+        let late = if planted(Bug::CheckpointLate) { 3 } else { 0 };
+        let needed_from = self.safe_before() + late;
+        self.journal(Purpose::Checkpoint, &JournalRecord::Checkpoint { needed_from }, outbox);
+    }
+}
+
+fn spent(sequence: u64, reservation: Option<Reservation>) -> Option<Effect> {
+    reservation.map(|reservation| Effect::Settled { sequence, reservation })
+}

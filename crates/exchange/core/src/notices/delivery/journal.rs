@@ -1,0 +1,278 @@
+//! The records by which billing survives a restart. Pure: bytes in, bytes out.
+//!
+//! Integers are little-endian, text is UTF-8 behind its length. After a version byte (1) and a
+//! type byte:
+//!
+//! | type | fields |
+//! |---|---|
+//! | 1, accepted | id (24), accepted at (8, Unix ms), expires at (8, Unix ms), DSP (1 + n; empty: nobody is to be told, and nothing follows), URL (2 + n), client address (2 + n), user agent (2 + n); empty: none |
+//! | 2, settled | id (24), expires at (8, Unix ms), outcome (1): 1 delivered, 2 given up, 3 untold |
+//! | 3, checkpoint | needed from (8, a sequence of the log) |
+//! | 4, accepted with a reservation | id (24), accepted at, expires at, reservation: its token (48) and currency (3, ISO 4217), DSP and so on as of type 1 |
+//!
+//! **Money.** A record of type 4 settles its reservation: there is one for each token, for where one
+//! is written anew so that old segments can go, it is without the reservation. So the first stays in
+//! the log until whoever books settlements has taken it ([`super::Delivery::keep_from`]).
+
+use std::sync::Arc;
+
+use super::notice::{Forwarded, Notice};
+use crate::notices::reservation::Reservation;
+use crate::notices::token::TokenId;
+
+const VERSION: u8 = 1;
+const ACCEPTED: u8 = 1;
+const SETTLED: u8 = 2;
+const CHECKPOINT: u8 = 3;
+const RESERVED: u8 = 4;
+const DELIVERED: u8 = 1;
+const GIVEN_UP: u8 = 2;
+const UNTOLD: u8 = 3;
+
+/// How a billing notice ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The DSP answered 200 or 204.
+    Delivered,
+    /// It did not, for as long as it was tried.
+    GivenUp,
+    /// There was nobody to tell.
+    Untold,
+}
+
+/// What the journal holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalRecord {
+    /// A beacon was called: from here on its notice is owed, and its reservation is settled.
+    Accepted {
+        /// The beacon's token.
+        id: TokenId,
+        /// When it was called.
+        accepted_ms: u64,
+        /// When the token expires; until then it is remembered.
+        expires_ms: u64,
+        /// What is owed, as it will be sent; `None` where there is nobody to tell.
+        notice: Option<Arc<Notice>>,
+        /// What is settled by this record; `None` in one that was written anew, too.
+        reservation: Option<Reservation>,
+    },
+    /// It is owed no more, and still remembered.
+    Settled {
+        /// The beacon's token.
+        id: TokenId,
+        /// When the token expires.
+        expires_ms: u64,
+        /// How it ended.
+        outcome: Settled,
+    },
+    /// Where a start begins to read: it needs no notice's record before.
+    Checkpoint {
+        /// The first sequence that may be needed, of this log; not above the checkpoint's own.
+        needed_from: u64,
+    },
+}
+
+/// Why bytes are no record. Order is precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// They end too early.
+    Truncated,
+    /// Written by a later release.
+    Version(u8),
+    /// Not a type of this version.
+    Type(u8),
+    /// Not an outcome of this version.
+    Outcome(u8),
+    /// A reservation without a currency.
+    Reservation,
+    /// Text that is not UTF-8.
+    Text,
+    /// Not a notice that could be sent.
+    Notice,
+    /// More bytes than the record has.
+    Trailing,
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("ends too early"),
+            Self::Version(version) => {
+                write!(f, "version {version}, known is {VERSION}: use the release that wrote it")
+            }
+            Self::Type(kind) => write!(f, "unknown type {kind}"),
+            Self::Outcome(outcome) => write!(f, "unknown outcome {outcome}"),
+            Self::Reservation => f.write_str("a reservation without a currency"),
+            Self::Text => f.write_str("text is not UTF-8"),
+            Self::Notice => f.write_str("not a notice that could be sent"),
+            Self::Trailing => f.write_str("goes on behind its end"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl JournalRecord {
+    /// The record's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        match self {
+            Self::Accepted { id, accepted_ms, expires_ms, notice, reservation } => {
+                let notice_bytes = notice.as_ref().map_or(0, |notice| notice.bytes());
+                out.reserve(64 + Reservation::BYTES + notice_bytes);
+                out.push(if reservation.is_some() { RESERVED } else { ACCEPTED });
+                out.extend_from_slice(&id.0);
+                out.extend_from_slice(&accepted_ms.to_le_bytes());
+                out.extend_from_slice(&expires_ms.to_le_bytes());
+                if let Some(reservation) = reservation {
+                    out.extend_from_slice(&reservation.to_bytes());
+                }
+                match notice {
+                    Some(notice) => encode_notice(notice, &mut out),
+                    None => out.push(0),
+                }
+            }
+            Self::Settled { id, expires_ms, outcome } => {
+                out.push(SETTLED);
+                out.extend_from_slice(&id.0);
+                out.extend_from_slice(&expires_ms.to_le_bytes());
+                out.push(match outcome {
+                    Settled::Delivered => DELIVERED,
+                    Settled::GivenUp => GIVEN_UP,
+                    Settled::Untold => UNTOLD,
+                });
+            }
+            Self::Checkpoint { needed_from } => {
+                out.push(CHECKPOINT);
+                out.extend_from_slice(&needed_from.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads a record from any bytes.
+    ///
+    /// # Errors
+    /// They are none: see [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut rest = Rest(bytes);
+        let version = rest.byte()?;
+        if version != VERSION {
+            return Err(DecodeError::Version(version));
+        }
+        let record = match rest.byte()? {
+            ACCEPTED => Self::decode_accepted(&mut rest, false)?,
+            RESERVED => Self::decode_accepted(&mut rest, true)?,
+            SETTLED => {
+                let (id, expires_ms) = (TokenId(rest.array()?), rest.number()?);
+                let outcome = match rest.byte()? {
+                    DELIVERED => Settled::Delivered,
+                    GIVEN_UP => Settled::GivenUp,
+                    UNTOLD => Settled::Untold,
+                    other => return Err(DecodeError::Outcome(other)),
+                };
+                Self::Settled { id, expires_ms, outcome }
+            }
+            CHECKPOINT => Self::Checkpoint { needed_from: rest.number()? },
+            other => return Err(DecodeError::Type(other)),
+        };
+        if rest.0.is_empty() { Ok(record) } else { Err(DecodeError::Trailing) }
+    }
+
+    fn decode_accepted(rest: &mut Rest<'_>, is_reserved: bool) -> Result<Self, DecodeError> {
+        let id = TokenId(rest.array()?);
+        let (accepted_ms, expires_ms) = (rest.number()?, rest.number()?);
+        let reservation = match is_reserved {
+            true => {
+                let reservation = Reservation::from_bytes(&rest.array()?);
+                Some(reservation.ok_or(DecodeError::Reservation)?)
+            }
+            false => None,
+        };
+        let notice = match rest.byte()? {
+            0 => None,
+            dsp_bytes => Some(Arc::new(decode_notice(rest, dsp_bytes)?)),
+        };
+        Ok(Self::Accepted { id, accepted_ms, expires_ms, notice, reservation })
+    }
+}
+
+fn encode_notice(notice: &Notice, out: &mut Vec<u8>) {
+    let dsp = u8::try_from(notice.dsp().len()).expect("a DSP's id is bounded");
+    out.push(dsp);
+    out.extend_from_slice(notice.dsp().as_bytes());
+    let forwarded = notice.forwarded();
+    let ip = forwarded.ip().unwrap_or_default();
+    for text in [notice.url(), ip, forwarded.user_agent().unwrap_or_default()] {
+        let length = u16::try_from(text.len()).expect("URLs and headers are bounded");
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+fn decode_notice(rest: &mut Rest<'_>, dsp_bytes: u8) -> Result<Notice, DecodeError> {
+    let dsp = Arc::from(rest.text(usize::from(dsp_bytes))?);
+    let url = rest.long_text()?.to_owned();
+    let [ip, user_agent] = [rest.long_text()?, rest.long_text()?];
+    let header = |text| Some(text).filter(|text: &&str| !text.is_empty());
+    let forwarded = Forwarded::new(header(ip), header(user_agent));
+    // What a writer would have left out, no writer wrote.
+    let kept = [forwarded.ip().unwrap_or_default(), forwarded.user_agent().unwrap_or_default()];
+    if kept != [ip, user_agent] {
+        return Err(DecodeError::Notice);
+    }
+    Notice::new(dsp, url, forwarded).map_err(|_| DecodeError::Notice)
+}
+
+/// What is left to read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, DecodeError> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self, length: usize) -> Result<&'a str, DecodeError> {
+        std::str::from_utf8(self.take(length)?).map_err(|_| DecodeError::Text)
+    }
+
+    fn long_text(&mut self) -> Result<&'a str, DecodeError> {
+        let length = self.array().map(u16::from_le_bytes)?;
+        self.text(usize::from(length))
+    }
+}
+
+/// What a record on its way to the journal says.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Accepted(TokenId, Option<Reservation>),
+    Settled(TokenId),
+    /// What was durable before, written anew so that old segments can go.
+    Moved(TokenId),
+    /// From where a start has to read.
+    Checkpoint,
+}
+
+/// A record on its way to the journal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnTheWay {
+    pub(super) purpose: Purpose,
+    /// Its sequence is above this.
+    pub(super) after: u64,
+}

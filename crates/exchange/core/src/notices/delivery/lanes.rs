@@ -1,0 +1,267 @@
+//! Whose turn it is: one lane per DSP, fair among lanes, and only a probe where a DSP fails.
+//!
+//! Knows notices by number only, and nothing of journals or tokens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use units::Tick;
+
+use super::bug::{Bug, planted};
+use super::policy::Policy;
+use openrtb::NoticeKind;
+
+/// Notices that wait, earliest due first.
+type Waiting = BTreeSet<(Tick, u64)>;
+
+/// One DSP.
+#[derive(Debug)]
+struct Lane {
+    dsp: Arc<str>,
+    billing: Waiting,
+    best_effort: Waiting,
+    /// Notices that belong to it, waiting, flying, or on their way to the journal.
+    billing_held: usize,
+    best_effort_held: usize,
+    in_flight: usize,
+    /// Failures since the last success.
+    failures: u32,
+    /// Failed probes since the last success.
+    probes: u32,
+    /// Not before then, while it is only probed.
+    probe_at: Tick,
+}
+
+impl Lane {
+    fn new(dsp: Arc<str>) -> Self {
+        Self {
+            dsp,
+            billing: Waiting::new(),
+            best_effort: Waiting::new(),
+            billing_held: 0,
+            best_effort_held: 0,
+            in_flight: 0,
+            failures: 0,
+            probes: 0,
+            probe_at: Tick::ZERO,
+        }
+    }
+
+    fn waiting(&mut self, kind: NoticeKind) -> &mut Waiting {
+        if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
+    }
+
+    fn held(&mut self, kind: NoticeKind) -> &mut usize {
+        if kind == NoticeKind::Billing {
+            &mut self.billing_held
+        } else {
+            &mut self.best_effort_held
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.billing_held + self.best_effort_held == 0
+    }
+
+    /// Earliest that something of it is due.
+    fn first_due(&self) -> Option<Tick> {
+        let first = |waiting: &Waiting| waiting.first().map(|(at, _)| *at);
+        first(&self.billing).into_iter().chain(first(&self.best_effort)).min()
+    }
+}
+
+/// How one DSP fares, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneView {
+    /// The DSP.
+    pub dsp: Arc<str>,
+    /// Billing notices owed to it.
+    pub billing_owed: usize,
+    /// Win and loss notices that wait for it.
+    pub best_effort_waiting: usize,
+    /// Calls under way.
+    pub in_flight: usize,
+    /// Failures since it last answered well.
+    pub failures: u32,
+    /// Whether it is only probed.
+    pub probed: bool,
+}
+
+/// All DSPs.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    policy: Policy,
+    lanes: Vec<Lane>,
+    names: BTreeMap<Arc<str>, usize>,
+    /// Whose turn is next.
+    cursor: usize,
+    in_flight: usize,
+    /// Of them, those of DSPs that have failed since their last success.
+    in_flight_failing: usize,
+}
+
+impl Lanes {
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            lanes: Vec::new(),
+            names: BTreeMap::new(),
+            cursor: 0,
+            in_flight: 0,
+            in_flight_failing: 0,
+        }
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    pub fn views(&self) -> impl Iterator<Item = LaneView> {
+        self.lanes.iter().map(|lane| LaneView {
+            dsp: lane.dsp.clone(),
+            billing_owed: lane.billing_held,
+            best_effort_waiting: lane.best_effort_held,
+            in_flight: lane.in_flight,
+            failures: lane.failures,
+            probed: lane.failures >= self.policy.failures_to_probe,
+        })
+    }
+
+    /// The lane of `dsp` with room for one more notice of `kind`. A lane that holds nothing gives
+    /// way to a new DSP when there are `dsps_max`.
+    pub fn room(&mut self, dsp: &Arc<str>, kind: NoticeKind) -> Option<usize> {
+        let per_dsp = match kind {
+            NoticeKind::Billing => self.policy.billing_max_per_dsp,
+            NoticeKind::Win | NoticeKind::Loss => self.policy.best_effort_max_per_dsp,
+        };
+        let lane = match self.names.get(dsp) {
+            Some(lane) => *lane,
+            None if self.lanes.len() < self.policy.dsps_max => self.lane(dsp),
+            None => {
+                let idle = self.lanes.iter().position(Lane::is_idle)?;
+                self.names.remove(&self.lanes[idle].dsp);
+                self.names.insert(dsp.clone(), idle);
+                self.lanes[idle] = Lane::new(dsp.clone());
+                idle
+            }
+        };
+        let fits = *self.lanes[lane].held(kind) < per_dsp || planted(Bug::Unbounded);
+        fits.then_some(lane)
+    }
+
+    /// The lane of `dsp`, whatever the limits: what was owed before a restart is owed after it.
+    pub fn lane(&mut self, dsp: &Arc<str>) -> usize {
+        let next = self.lanes.len();
+        let lane = *self.names.entry(dsp.clone()).or_insert(next);
+        if lane == next {
+            self.lanes.push(Lane::new(dsp.clone()));
+        }
+        lane
+    }
+
+    /// A notice belongs to the lane from here on.
+    pub fn hold(&mut self, lane: usize, kind: NoticeKind) {
+        *self.lanes[lane].held(kind) += 1;
+    }
+
+    /// It does no more; it neither waits nor flies.
+    pub fn release(&mut self, lane: usize, kind: NoticeKind) {
+        let held = self.lanes[lane].held(kind);
+        *held = held.checked_sub(1).expect("what is released was held");
+    }
+
+    /// The notice may be sent from `at` on.
+    pub fn wait(&mut self, lane: usize, kind: NoticeKind, (at, job): (Tick, u64)) {
+        self.lanes[lane].waiting(kind).insert((at, job));
+    }
+
+    /// The notice waits no more.
+    pub fn unwait(&mut self, lane: usize, kind: NoticeKind, (at, job): (Tick, u64)) {
+        self.lanes[lane].waiting(kind).remove(&(at, job));
+    }
+
+    /// The next notice to send, lanes in turn, billing first within a lane; it flies from here on.
+    pub fn take_off(&mut self, now: Tick) -> Option<u64> {
+        if self.in_flight >= self.policy.in_flight_max {
+            return None;
+        }
+        for _ in 0..self.lanes.len() {
+            let at = self.cursor;
+            self.cursor = (at + 1) % self.lanes.len();
+            if !self.may_send(at, now) {
+                continue;
+            }
+            let lane = &mut self.lanes[at];
+            let due = |waiting: &Waiting| waiting.first().copied().filter(|(at, _)| *at <= now);
+            let (from, (due, job)) = match (due(&lane.billing), due(&lane.best_effort)) {
+                (Some(first), _) => (&mut lane.billing, first),
+                (None, Some(first)) => (&mut lane.best_effort, first),
+                (None, None) => continue,
+            };
+            from.remove(&(due, job));
+            lane.in_flight += 1;
+            self.in_flight += 1;
+            self.in_flight_failing += usize::from(lane.failures > 0);
+            return Some(job);
+        }
+        None
+    }
+
+    fn may_send(&self, lane: usize, now: Tick) -> bool {
+        let lane = &self.lanes[lane];
+        let policy = &self.policy;
+        if planted(Bug::ShareNothing) {
+            return lane.in_flight < policy.in_flight_per_dsp;
+        }
+        let failing = lane.failures > 0;
+        // However many DSPs fail, half of the calls are for those that do not.
+        let shared = !failing || self.in_flight_failing < policy.in_flight_max.div_ceil(2);
+        let alone = if lane.failures >= policy.failures_to_probe {
+            lane.in_flight == 0 && lane.probe_at <= now
+        } else {
+            lane.in_flight < policy.in_flight_per_dsp
+        };
+        shared && alone
+    }
+
+    /// A call has ended: well, badly, or in a way that says nothing of the DSP.
+    pub fn land(&mut self, lane: usize, well: Option<bool>, now: Tick) {
+        let Self { policy, lanes, in_flight, in_flight_failing, .. } = self;
+        let lane = &mut lanes[lane];
+        let was_failing = lane.failures > 0;
+        lane.in_flight = lane.in_flight.checked_sub(1).expect("what lands took off");
+        *in_flight = in_flight.checked_sub(1).expect("what lands took off");
+        *in_flight_failing -= usize::from(was_failing);
+        match well {
+            None => (),
+            Some(true) => {
+                (lane.failures, lane.probes) = (0, 0);
+                *in_flight_failing -= if was_failing { lane.in_flight } else { 0 };
+            }
+            Some(false) => {
+                *in_flight_failing += if was_failing { 0 } else { lane.in_flight };
+                lane.failures = lane.failures.saturating_add(1);
+                if lane.failures >= policy.failures_to_probe && lane.in_flight == 0 {
+                    // Calls that were under way when it began to fail count as one probe.
+                    lane.probes = lane.probes.saturating_add(1);
+                    lane.probe_at = now.after(policy.pause(lane.probes));
+                }
+            }
+        }
+    }
+
+    /// When the next notice can be sent, as far as time alone decides; `None` when a landing must
+    /// come first, or nothing waits.
+    pub fn wake_at(&self, now: Tick) -> Option<Tick> {
+        if self.in_flight >= self.policy.in_flight_max {
+            return None;
+        }
+        let lanes = self.lanes.iter().enumerate().filter_map(|(at, lane)| {
+            let due = lane.first_due()?;
+            let probed = lane.failures >= self.policy.failures_to_probe;
+            let at_best = if probed { due.max(lane.probe_at) } else { due };
+            self.may_send(at, at_best.max(now)).then_some(at_best)
+        });
+        lanes.min()
+    }
+}

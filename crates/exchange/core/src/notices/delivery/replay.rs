@@ -1,0 +1,125 @@
+//! Delivery as it was: built from what the journal holds after a start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bug::{Bug, planted};
+use super::event::Now;
+use super::journal::{DecodeError, JournalRecord, Settled};
+use super::notice::Notice;
+use super::policy::Policy;
+use super::scheduler::{Delivery, Job};
+use super::tokens::State;
+use crate::notices::reservation::Reservation;
+use crate::notices::token::TokenId;
+use openrtb::NoticeKind;
+
+/// What the last record of a beacon says.
+#[derive(Debug)]
+enum Last {
+    Owed { accepted_ms: u64, notice: Arc<Notice> },
+    Settled(Settled),
+}
+
+/// Takes in the journal's records in their order: those from [`Self::begins_at`] on, or more.
+#[derive(Debug)]
+pub struct Replay {
+    policy: Policy,
+    unix_ms: u64,
+    beacons: BTreeMap<TokenId, (u64, u64, Last)>,
+    durable: u64,
+    /// Sequence of the last checkpoint; 0: none was seen.
+    checkpointed: u64,
+}
+
+impl Replay {
+    /// Nothing yet; it is now `unix_ms`.
+    pub fn new(policy: Policy, unix_ms: u64) -> Self {
+        Self { policy, unix_ms, beacons: BTreeMap::new(), durable: 0, checkpointed: 0 }
+    }
+
+    /// Where a start has to begin to read: where the last checkpoint says
+    /// ([`needed_from`](JournalRecord::Checkpoint)), or behind the last record whose settlement is booked
+    /// for good, if that is before.
+    pub fn begins_at(needed_from: u64, applied_sequence: u64) -> u64 {
+        if planted(Bug::ReadNeededAlone) {
+            return needed_from;
+        }
+        needed_from.min(applied_sequence.saturating_add(1))
+    }
+
+    /// The next record of the journal; tells what it settles, for whoever books that and has not yet.
+    ///
+    /// # Errors
+    /// Its bytes are no record. Whoever starts without it may lose or repeat a notice, or what is spent.
+    pub fn record(
+        &mut self,
+        sequence: u64,
+        bytes: &[u8],
+    ) -> Result<Option<Reservation>, DecodeError> {
+        self.durable = sequence;
+        match JournalRecord::decode(bytes)? {
+            JournalRecord::Accepted { id, accepted_ms, expires_ms, notice, reservation } => {
+                match notice {
+                    _ if planted(Bug::ForgetOwed) => (),
+                    Some(notice) => {
+                        let last = Last::Owed { accepted_ms, notice };
+                        self.beacons.insert(id, (sequence, expires_ms, last));
+                    }
+                    None => self.settled((id, sequence), expires_ms, Settled::Untold),
+                }
+                return Ok(reservation.filter(|_| !planted(Bug::SkipReplayed)));
+            }
+            JournalRecord::Settled { id, expires_ms, outcome } => {
+                self.settled((id, sequence), expires_ms, outcome);
+            }
+            JournalRecord::Checkpoint { .. } => self.checkpointed = sequence,
+        }
+        Ok(None)
+    }
+
+    fn settled(&mut self, (id, sequence): (TokenId, u64), expires_ms: u64, outcome: Settled) {
+        // It is refused from now on, remembered or not.
+        if expires_ms <= self.unix_ms || planted(Bug::ForgetAtStart) {
+            self.beacons.remove(&id);
+        } else {
+            self.beacons.insert(id, (sequence, expires_ms, Last::Settled(outcome)));
+        }
+    }
+
+    /// Delivery as it was when the last record was written. What was owed then is tried at once,
+    /// whatever the limits are now, and for the standard's minute at least.
+    pub fn finish(self, now: Now) -> Delivery {
+        let policy = self.policy;
+        let mut delivery = Delivery::new(policy, (self.durable, self.checkpointed));
+        for (id, (sequence, expires_ms, last)) in self.beacons {
+            match last {
+                Last::Settled(outcome) => {
+                    let state = State::Settled { outcome, recorded: true };
+                    delivery.tokens.insert(id, expires_ms, state);
+                    delivery.tokens.expire(id, now);
+                }
+                Last::Owed { accepted_ms, notice } => {
+                    let past = Duration::from_millis(now.unix_ms.saturating_sub(accepted_ms));
+                    let left = policy.billing_horizon.saturating_sub(past);
+                    let lane = delivery.lanes.lane(notice.dsp());
+                    let job = delivery.hold(Job {
+                        kind: NoticeKind::Billing,
+                        id: Some(id),
+                        accepted_ms,
+                        lane,
+                        notice,
+                        failed: 0,
+                        deadline: now.tick.after(left.max(policy.retry_steady)),
+                        waits_for: None,
+                    });
+                    delivery.tokens.insert(id, expires_ms, State::Owed { job });
+                    delivery.wait(job, now.tick);
+                }
+            }
+            delivery.tokens.pin(id, sequence);
+        }
+        delivery
+    }
+}

@@ -1,0 +1,348 @@
+//! The step of delivery: notices that are owed, the calls under way, and when each is tried.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use openrtb::NoticeKind;
+use units::Tick;
+
+use super::bug::{Bug, planted};
+use super::event::{Attempt, Counters, Effect, Event, Now, Outcome, Reason, Ticket};
+use super::journal::{OnTheWay, Settled};
+use super::lanes::{LaneView, Lanes};
+use super::notice::Notice;
+use super::policy::Policy;
+use super::tokens::{State, Tokens};
+use crate::notices::token::TokenId;
+
+/// A notice that is to be delivered.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) kind: NoticeKind,
+    /// Of a billing notice.
+    pub(super) id: Option<TokenId>,
+    /// When its beacon was called, in Unix time.
+    pub(super) accepted_ms: u64,
+    pub(super) lane: usize,
+    pub(super) notice: Arc<Notice>,
+    /// Failed tries since the start.
+    pub(super) failed: u32,
+    /// Given up from then on.
+    pub(super) deadline: Tick,
+    /// When it may be tried next, while it waits for that in its lane.
+    pub(super) waits_for: Option<Tick>,
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(super) struct Flight {
+    job: u64,
+    until: Tick,
+}
+
+/// What waits in one of the two sorts: billing, or win and loss.
+#[derive(Debug, Default)]
+struct Load {
+    notices: usize,
+    bytes: usize,
+}
+
+/// Delivery.
+#[derive(Debug)]
+pub struct Delivery {
+    pub(super) policy: Policy,
+    pub(super) tokens: Tokens,
+    pub(super) lanes: Lanes,
+    pub(super) jobs: BTreeMap<u64, Job>,
+    pub(super) flights: BTreeMap<Attempt, Flight>,
+    deadlines: BTreeSet<(Tick, u64)>,
+    pub(super) journalling: BTreeMap<Ticket, OnTheWay>,
+    /// Records among them that are written anew.
+    pub(super) moving: usize,
+    /// Whether the log is not written.
+    pub(super) failing: bool,
+    /// Settled, and the log did not take it.
+    pub(super) unrecorded: VecDeque<TokenId>,
+    /// What the log did not take is not tried again before.
+    pub(super) again_at: Tick,
+    billing: Load,
+    best_effort: Load,
+    pub(super) counters: Counters,
+    /// Numbers jobs, attempts and tickets.
+    serial: u64,
+    /// The last sequence of the log that is known to be durable.
+    pub(super) durable: u64,
+    /// The last sequence of a record of ours that was told to be durable: what is on its way stands behind.
+    pub(super) committed: u64,
+    /// About where the last checkpoint stands.
+    pub(super) checkpointed: u64,
+}
+
+impl Delivery {
+    pub(super) fn new(policy: Policy, (durable, checkpointed): (u64, u64)) -> Self {
+        Self {
+            policy,
+            tokens: Tokens::default(),
+            lanes: Lanes::new(policy),
+            jobs: BTreeMap::new(),
+            flights: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            journalling: BTreeMap::new(),
+            moving: 0,
+            failing: false,
+            unrecorded: VecDeque::new(),
+            again_at: Tick::ZERO,
+            billing: Load::default(),
+            best_effort: Load::default(),
+            counters: Counters::default(),
+            serial: 0,
+            durable,
+            committed: durable,
+            checkpointed,
+        }
+    }
+
+    /// Takes in what happened, and puts into `outbox` what is to be done, in its order. Time that
+    /// went by is told by `now` alone.
+    pub fn step(&mut self, now: Now, inbox: &mut Vec<Event>, outbox: &mut Vec<Effect>) {
+        for event in inbox.drain(..) {
+            match event {
+                Event::Submit { kind, notice } => self.submit(now, kind.into(), notice),
+                Event::Beacon(beacon) => self.beacon(now, *beacon, outbox),
+                Event::JournalCommitted(records) => self.committed(now, &records, outbox),
+                Event::JournalRefused(tickets) => self.journal_refused(now, &tickets, outbox),
+                Event::JournalFailing => self.journal_failing(now, outbox),
+                Event::JournalWriting => self.failing = false,
+                Event::JournalReached(sequence) => self.durable = self.durable.max(sequence),
+                Event::Sent { attempt, outcome } => self.sent(now, attempt, outcome, outbox),
+            }
+        }
+        self.time_out(now, outbox);
+        self.give_up_late(now, outbox);
+        self.tokens.forget_expired(now);
+        self.record_again(now, outbox);
+        self.move_oldest(now, outbox);
+        self.checkpoint(outbox);
+        self.dispatch(now, outbox);
+    }
+
+    /// When to step next should nothing happen before.
+    pub fn wake_at(&self, now: Now) -> Option<Tick> {
+        let flight = self.flights.values().next().map(|flight| flight.until);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let unrecorded = (!self.unrecorded.is_empty()).then_some(self.again_at);
+        let lane = self.lanes.wake_at(now.tick);
+        [flight, deadline, unrecorded, lane, self.tokens.wake_at()].into_iter().flatten().min()
+    }
+
+    /// Records of notices below this sequence are not needed by any later start.
+    pub fn safe_before(&self) -> u64 {
+        let pinned = self.tokens.lowest_pin().filter(|_| !planted(Bug::UnpinOwed));
+        let on_the_way = self.journalling.values().next().map(|record| record.after + 1);
+        let on_the_way = on_the_way.filter(|_| !planted(Bug::UnpinOnTheWay));
+        [pinned, on_the_way].into_iter().flatten().min().unwrap_or(self.durable + 1)
+    }
+
+    /// Records of notices below this sequence are not needed any more, where settlements are booked for
+    /// good up to `applied_sequence`.
+    pub fn keep_from(&self, applied_sequence: u64) -> u64 {
+        let booked = applied_sequence.saturating_add(1);
+        if planted(Bug::KeepNeededAlone) {
+            self.safe_before()
+        } else {
+            self.safe_before().min(booked)
+        }
+    }
+
+    /// All that settles up to this sequence of the log has been told ([`Effect::Settled`]), but for what
+    /// stood there at the start. Never goes back, nor behind what was told.
+    pub fn settled_through(&self) -> u64 {
+        let oldest = self.journalling.values().next();
+        let on_the_way = oldest.map(|record| record.after.max(self.committed));
+        on_the_way.filter(|_| !planted(Bug::ReachEarly)).unwrap_or(self.durable)
+    }
+
+    /// What was counted, and what there is.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            billing_owed: self.billing.notices,
+            best_effort_waiting: self.best_effort.notices,
+            in_flight: self.lanes.in_flight(),
+            remembered: self.tokens.len(),
+            ..self.counters
+        }
+    }
+
+    /// How each DSP fares.
+    pub fn lanes(&self) -> impl Iterator<Item = LaneView> {
+        self.lanes.views()
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    fn load(&mut self, kind: NoticeKind) -> &mut Load {
+        if kind == NoticeKind::Billing { &mut self.billing } else { &mut self.best_effort }
+    }
+
+    /// Whether there is room for one more token.
+    pub(super) fn remembers_more(&self) -> bool {
+        self.tokens.len() < self.policy.remembered_max || planted(Bug::Unbounded)
+    }
+
+    /// The lane for one more notice, where all limits have room for it.
+    pub(super) fn room(&mut self, kind: NoticeKind, notice: &Notice) -> Option<usize> {
+        let Policy { billing_max, best_effort_max, bytes_max, .. } = self.policy;
+        let (max, token) = match kind {
+            NoticeKind::Billing => (billing_max, self.remembers_more()),
+            NoticeKind::Win | NoticeKind::Loss => (best_effort_max, true),
+        };
+        let load = self.load(kind);
+        let fits = load.notices < max && load.bytes + notice.bytes() <= bytes_max && token;
+        if fits || planted(Bug::Unbounded) { self.lanes.room(notice.dsp(), kind) } else { None }
+    }
+
+    /// A notice is held by its lane from here on, and waits for nothing yet.
+    pub(super) fn hold(&mut self, job: Job) -> u64 {
+        let number = self.next();
+        let load = self.load(job.kind);
+        load.notices += 1;
+        load.bytes += job.notice.bytes();
+        self.lanes.hold(job.lane, job.kind);
+        self.deadlines.insert((job.deadline, number));
+        self.jobs.insert(number, job);
+        number
+    }
+
+    /// The opposite of [`Self::hold`].
+    pub(super) fn release(&mut self, number: u64) -> Job {
+        let job = self.jobs.remove(&number).expect("a job is released once");
+        if let Some(at) = job.waits_for {
+            self.lanes.unwait(job.lane, job.kind, (at, number));
+        }
+        let bytes = job.notice.bytes();
+        let load = self.load(job.kind);
+        load.notices = load.notices.checked_sub(1).expect("what is released was held");
+        load.bytes = load.bytes.checked_sub(bytes).expect("what is released was held");
+        self.lanes.release(job.lane, job.kind);
+        self.deadlines.remove(&(job.deadline, number));
+        job
+    }
+
+    pub(super) fn wait(&mut self, number: u64, at: Tick) {
+        let job = self.jobs.get_mut(&number).expect("a job waits while it is held");
+        job.waits_for = Some(at);
+        self.lanes.wait(job.lane, job.kind, (at, number));
+    }
+
+    fn submit(&mut self, now: Now, kind: NoticeKind, notice: Notice) {
+        let Some(lane) = self.room(kind, &notice) else {
+            self.counters.best_effort_shed += 1;
+            return;
+        };
+        let number = self.hold(Job {
+            kind,
+            id: None,
+            accepted_ms: now.unix_ms,
+            lane,
+            notice: Arc::new(notice),
+            failed: 0,
+            deadline: now.tick.after(self.policy.best_effort_horizon),
+            waits_for: None,
+        });
+        self.wait(number, now.tick);
+    }
+
+    fn sent(&mut self, now: Now, attempt: Attempt, outcome: Outcome, outbox: &mut Vec<Effect>) {
+        // One that came after its time has failed already.
+        let Some(Flight { job: number, .. }) = self.flights.remove(&attempt) else { return };
+        let job = self.jobs.get_mut(&number).expect("a flying job is held");
+        let well = match outcome {
+            Outcome::Status(200 | 204) => Some(true),
+            Outcome::Status(_) | Outcome::Failed => Some(false),
+            Outcome::Forbidden => None,
+        };
+        self.lanes.land(job.lane, well, now.tick);
+        if well == Some(true) {
+            return self.settle(now, number, Ok(()), outbox);
+        }
+        self.counters.tries_failed += 1;
+        job.failed = job.failed.saturating_add(1);
+        let kind = job.kind;
+        let tried_enough = match kind {
+            NoticeKind::Billing => planted(Bug::NeverRetry),
+            NoticeKind::Win | NoticeKind::Loss => job.failed > self.policy.retries_best_effort,
+        };
+        if well.is_none() {
+            self.settle(now, number, Err(Reason::Forbidden), outbox);
+        } else if tried_enough || job.deadline <= now.tick {
+            self.settle(now, number, Err(Reason::Horizon), outbox);
+        } else {
+            let at = now.tick.after(self.policy.pause(job.failed));
+            self.wait(number, at);
+        }
+    }
+
+    /// A notice is delivered, or given up.
+    fn settle(&mut self, now: Now, number: u64, end: Result<(), Reason>, outbox: &mut Vec<Effect>) {
+        let job = self.release(number);
+        let Some(id) = job.id else {
+            match end {
+                Ok(()) => self.counters.best_effort_delivered += 1,
+                Err(_) => self.counters.best_effort_failed += 1,
+            }
+            return;
+        };
+        let outcome = if end.is_ok() { Settled::Delivered } else { Settled::GivenUp };
+        self.counters.settled(outcome);
+        if let Err(reason) = end {
+            let (notice, tries) = (job.notice, job.failed);
+            outbox.push(Effect::GiveUp { id, notice, tries, reason });
+        }
+        let token = self.tokens.token(id).expect("what is owed is remembered");
+        token.state = State::Settled { outcome, recorded: false };
+        if planted(Bug::SkipSettled) {
+            self.settled_recorded(now, id);
+        } else {
+            self.journal_settled(id, outbox);
+        }
+        if planted(Bug::ForgetDelivered) {
+            self.tokens.remove(id);
+        }
+    }
+
+    /// Calls that whoever makes them has not accounted for count as failed.
+    fn time_out(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        while let Some((attempt, flight)) = self.flights.first_key_value()
+            && flight.until <= now.tick
+        {
+            self.sent(now, *attempt, Outcome::Failed, outbox);
+        }
+    }
+
+    fn give_up_late(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        while let Some((at, number)) = self.deadlines.first().copied()
+            && at <= now.tick
+        {
+            self.deadlines.remove(&(at, number));
+            // One that flies, or whose record is on its way, is judged when that has ended.
+            if self.jobs[&number].waits_for.is_some() {
+                self.settle(now, number, Err(Reason::Horizon), outbox);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, now: Now, outbox: &mut Vec<Effect>) {
+        while let Some(number) = self.lanes.take_off(now.tick) {
+            let attempt = Attempt(self.next());
+            let until = now.tick.after(self.policy.answer_timeout);
+            self.flights.insert(attempt, Flight { job: number, until });
+            let job = self.jobs.get_mut(&number).expect("a waiting job is held");
+            job.waits_for = None;
+            let (kind, notice) = (job.kind, job.notice.clone());
+            outbox.push(Effect::Send { attempt, kind, notice });
+        }
+    }
+}

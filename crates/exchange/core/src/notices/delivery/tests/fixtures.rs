@@ -1,0 +1,196 @@
+//! A delivery with a journal that works until it is told otherwise.
+
+use std::time::Duration;
+
+use pacer_core::shard::token::{TOKEN_BYTES, TokenText};
+use units::{Currency, Tick};
+
+use crate::delivery::*;
+use crate::notices::reservation::Reservation;
+use crate::notices::token::TokenId;
+
+/// When the tests begin, in Unix time.
+pub const START_MS: u64 = 1_700_000_000_000;
+
+pub fn id(number: u8) -> TokenId {
+    TokenId([number; TokenId::BYTES])
+}
+
+pub fn notice(dsp: &str, path: &str) -> Notice {
+    let url = format!("https://{dsp}.example/{path}");
+    Notice::new(dsp.into(), url, Forwarded::default()).expect("a notice")
+}
+
+/// What a beacon of this number carries, where it carries money.
+pub fn reservation(number: u8) -> Reservation {
+    let token = TokenText::from_bytes(&[number; TOKEN_BYTES]);
+    Reservation { token, currency: Currency::USD }
+}
+
+/// Small limits.
+pub fn policy() -> Policy {
+    Policy {
+        billing_max_per_dsp: 3,
+        billing_max: 5,
+        best_effort_max_per_dsp: 3,
+        best_effort_max: 5,
+        bytes_max: 2_000,
+        remembered_max: 10,
+        in_flight_per_dsp: 2,
+        in_flight_max: 6,
+        dsps_max: 4,
+        ..Policy::default()
+    }
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Saw {
+    Acknowledged(u64),
+    Duplicate(u64),
+    Refused(u64, Refusal),
+    Sent(String),
+    GivenUp(TokenId, u32, Reason),
+    /// At which sequence, and the number of what was reserved.
+    Settled(u64, u8),
+}
+
+pub struct Bench {
+    pub delivery: Delivery,
+    pub elapsed: Duration,
+    /// Every durable record.
+    pub journal: Vec<Vec<u8>>,
+    pub journal_works: bool,
+    /// Calls under way, by URL.
+    pub flying: Vec<(String, Attempt)>,
+    /// Reservations that the last start found in the journal, by sequence.
+    pub replayed: Vec<(u64, Reservation)>,
+    policy: Policy,
+    calls: u64,
+}
+
+impl Bench {
+    pub fn new(policy: Policy) -> Self {
+        let now = Now { tick: Tick::ZERO, unix_ms: START_MS };
+        Self {
+            delivery: Replay::new(policy, START_MS).finish(now),
+            elapsed: Duration::ZERO,
+            journal: Vec::new(),
+            journal_works: true,
+            flying: Vec::new(),
+            replayed: Vec::new(),
+            policy,
+            calls: 0,
+        }
+    }
+
+    pub fn now(&self) -> Now {
+        let elapsed_ms = u64::try_from(self.elapsed.as_millis()).expect("a short test");
+        Now { tick: Tick::ZERO.after(self.elapsed), unix_ms: START_MS + elapsed_ms }
+    }
+
+    /// The process ends, and starts again from its journal.
+    pub fn restart(&mut self) {
+        let now = self.now();
+        let mut replay = Replay::new(self.policy, now.unix_ms);
+        self.replayed.clear();
+        for (at, record) in self.journal.iter().enumerate() {
+            let sequence = at as u64 + 1;
+            let settled = replay.record(sequence, record).expect("a record of ours");
+            self.replayed.extend(settled.map(|reservation| (sequence, reservation)));
+        }
+        self.delivery = replay.finish(now);
+        self.flying.clear();
+    }
+
+    /// One step, and another with what the journal made of it.
+    pub fn step(&mut self, events: Vec<Event>) -> Vec<Saw> {
+        let mut saw = Vec::new();
+        let mut inbox = events;
+        loop {
+            let mut outbox = Vec::new();
+            self.delivery.step(self.now(), &mut inbox, &mut outbox);
+            let mut tickets = Vec::new();
+            for effect in outbox {
+                saw.extend(self.effect(effect, &mut tickets));
+            }
+            if tickets.is_empty() {
+                return saw;
+            }
+            inbox.push(match self.journal_works {
+                true => Event::JournalCommitted(tickets),
+                false => {
+                    Event::JournalRefused(tickets.into_iter().map(|(ticket, _)| ticket).collect())
+                }
+            });
+        }
+    }
+
+    fn effect(&mut self, effect: Effect, tickets: &mut Vec<(Ticket, u64)>) -> Option<Saw> {
+        Some(match effect {
+            Effect::Journal { ticket, record } => {
+                if self.journal_works {
+                    self.journal.push(record);
+                }
+                tickets.push((ticket, self.journal.len() as u64));
+                return None;
+            }
+            Effect::Settled { sequence, reservation } => {
+                Saw::Settled(sequence, reservation.token.to_bytes()[0])
+            }
+            Effect::Acknowledge { call, duplicate: false } => Saw::Acknowledged(call),
+            Effect::Acknowledge { call, duplicate: true } => Saw::Duplicate(call),
+            Effect::Refuse { call, refusal } => Saw::Refused(call, refusal),
+            Effect::GiveUp { id, tries, reason, .. } => Saw::GivenUp(id, tries, reason),
+            Effect::Send { attempt, notice, .. } => {
+                self.flying.push((notice.url().to_owned(), attempt));
+                Saw::Sent(notice.url().to_owned())
+            }
+        })
+    }
+
+    /// A beacon of token `number` is called; it expires after an hour.
+    pub fn beacon(&mut self, number: u8, notice: Notice) -> Vec<Saw> {
+        let event = self.beacon_event(number, notice);
+        self.step(vec![event])
+    }
+
+    pub fn beacon_event(&mut self, number: u8, notice: Notice) -> Event {
+        self.paid_event(number, Some(notice), None)
+    }
+
+    /// The same of one that carries money, and may have nobody to tell.
+    pub fn paid(&mut self, number: u8, notice: Option<Notice>) -> Vec<Saw> {
+        let event = self.paid_event(number, notice, Some(reservation(number)));
+        self.step(vec![event])
+    }
+
+    pub fn paid_event(
+        &mut self,
+        number: u8,
+        notice: Option<Notice>,
+        reservation: Option<Reservation>,
+    ) -> Event {
+        self.calls += 1;
+        let (call, expires_ms) = (self.calls, START_MS + 3_600_000);
+        let id = id(number);
+        Event::Beacon(Box::new(Beacon { call, id, expires_ms, notice, reservation }))
+    }
+
+    /// The oldest call under way ends.
+    pub fn answer(&mut self, outcome: Outcome) -> Vec<Saw> {
+        let (_, attempt) = self.flying.remove(0);
+        self.step(vec![Event::Sent { attempt, outcome }])
+    }
+
+    /// Time goes by to the next moment that delivery asks for.
+    pub fn wake(&mut self) -> Vec<Saw> {
+        let at = self.delivery.wake_at(self.now()).expect("something is to come");
+        self.elapsed = at.since(Tick::ZERO).max(self.elapsed);
+        self.step(Vec::new())
+    }
+}
+
+pub fn sent(dsp: &str, path: &str) -> Saw {
+    Saw::Sent(format!("https://{dsp}.example/{path}"))
+}

@@ -1,0 +1,170 @@
+//! The log of one life: the real lanes on a disk that fails, and a ring of others beside that of the
+//! notices. The log thread is stepped by hand; what it tells is heard later.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use eventlog::disk::SyncMeter;
+use eventlog::disk::testing::FaultDisk;
+use eventlog::lane::{
+    DurableRing, GapFormat, Keeper, Lane, LaneKind, LaneOptions, Next, Now as LogNow, Refused,
+    Retention, Setup, State, Told,
+};
+use eventlog::{Item, Options, ReadError, Reader, Writer};
+
+use crate::notices::delivery::event::Now;
+use crate::notices::delivery::journal::JournalRecord;
+
+/// The kind of the notices' records.
+pub const NOTICE: u8 = 1;
+const OTHER: u8 = 2;
+const GAP: u8 = 4;
+const RING_BYTES: usize = 8_000;
+
+const OPTIONS: LaneOptions = LaneOptions {
+    writer: Options { segment_bytes: 1_500, batch_bytes_max: 4_000, ..Options::DEFAULT },
+    // As short as can be: whatever is not needed goes.
+    retention: Retention {
+        bytes_max: Some(2_000),
+        age_max: None,
+        every: Duration::from_millis(500),
+    },
+    ..LaneOptions::DURABLE
+};
+
+/// The log.
+pub struct SharedLog {
+    keeper: Keeper<FaultDisk>,
+    lane: Lane,
+    ring: DurableRing,
+    others: DurableRing,
+    told: Receiver<Told>,
+    /// Told, and not heard by delivery.
+    unheard: VecDeque<Told>,
+    /// What was handed over and is not told to be durable.
+    handed: VecDeque<JournalRecord>,
+    /// When it is to be stepped again.
+    pub next: Next,
+}
+
+fn setup(disk: &FaultDisk) -> Option<Setup<FaultDisk>> {
+    let (writer, _) = Writer::open_at_end(disk.clone(), OPTIONS.writer, |_| ()).ok()?;
+    Some(Setup { writer, options: OPTIONS, meter: SyncMeter::default().into() })
+}
+
+impl SharedLog {
+    /// `None` when the disk does not let it be opened.
+    pub fn open(disk: &FaultDisk) -> Option<Self> {
+        let firehose = setup(&FaultDisk::new(0)).expect("nothing fails");
+        let gaps = GapFormat { kind: GAP, encode: |_, _| () };
+        let mut keeper = Keeper::new(setup(disk)?, firehose, gaps, Box::new(|_| ()));
+        let (tell, told) = channel();
+        let tell = Box::new(move |told| {
+            let _gone = tell.send(told);
+        });
+        let ring = keeper.durable_ring(RING_BYTES, Some(tell));
+        let others = keeper.durable_ring(RING_BYTES, None);
+        Some(Self {
+            lane: keeper.lane(LaneKind::Durable),
+            keeper,
+            ring,
+            others,
+            told,
+            unheard: VecDeque::new(),
+            handed: VecDeque::new(),
+            next: Next::Now,
+        })
+    }
+
+    /// From where a start has to read.
+    pub fn needed_from(disk: &FaultDisk) -> Result<u64, ReadError> {
+        let newest =
+            eventlog::newest(disk, NOTICE, |record| match JournalRecord::decode(&record.payload) {
+                Ok(JournalRecord::Checkpoint { needed_from }) => Some(needed_from),
+                _ => None,
+            });
+        Ok(newest?.unwrap_or(0))
+    }
+
+    /// Shows the notices' records from `sequence` on.
+    pub fn read(
+        disk: &FaultDisk,
+        sequence: u64,
+        mut visit: impl FnMut(u64, &[u8]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let reader = Reader::new(disk).and_then(|reader| reader.seek(sequence));
+        for item in reader.map_err(|error| error.to_string())? {
+            match item.map_err(|error| error.to_string())? {
+                Item::Record(record) if record.kind == NOTICE => {
+                    visit(record.sequence, &record.payload)?;
+                }
+                Item::Record(_) => (),
+                // What is read was settled when it was opened.
+                Item::Torn(torn) => return Err(torn.to_string()),
+                Item::Corruption(corruption) => return Err(corruption.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over a record, and tells its position.
+    pub fn push(&mut self, now: Now, record: &[u8]) -> Result<u64, Refused> {
+        let position = self.ring.push(NOTICE, now.unix_ms, record)?;
+        self.handed.push_back(JournalRecord::decode(record).expect("a record of ours"));
+        Ok(position.0)
+    }
+
+    /// Others hand over a record.
+    pub fn push_other(&mut self, now: Now, bytes: usize) {
+        // Whether it is taken is theirs to know.
+        let _taken = self.others.push(OTHER, now.unix_ms, &vec![7; bytes]);
+    }
+
+    /// The log thread's turn. Tells what has become durable of the notices' records.
+    pub fn step(&mut self, now: Now, elapsed: Duration) -> Vec<JournalRecord> {
+        self.next = self.keeper.step(LogNow { tick: elapsed, unix_ms: now.unix_ms });
+        let mut durable = Vec::new();
+        for told in self.told.try_iter() {
+            if let Told::Durable { records, .. } = told {
+                let records = usize::try_from(records).expect("few");
+                durable.extend(self.handed.drain(..records));
+            }
+            self.unheard.push_back(told);
+        }
+        durable
+    }
+
+    /// What delivery hears now: all that it was told and did not hear.
+    pub fn hear(&mut self) -> impl Iterator<Item = Told> {
+        self.unheard.drain(..)
+    }
+
+    /// Whether nothing was told that delivery has not heard.
+    pub fn is_heard(&self) -> bool {
+        self.unheard.is_empty()
+    }
+
+    pub fn is_failing(&self) -> bool {
+        matches!(self.lane.state(), State::Failing { .. })
+    }
+
+    pub fn sequence(&self) -> u64 {
+        self.lane.sequence()
+    }
+
+    pub fn keep_from(&self, sequence: u64) {
+        self.lane.keep_from(sequence);
+    }
+
+    /// The process ends as it should: takes nothing more, and writes what it took. Tells what of it
+    /// has become durable, and how many records have not.
+    pub fn close(mut self, now: Now, elapsed: Duration) -> (Vec<JournalRecord>, u64) {
+        self.keeper.close();
+        let mut durable = Vec::new();
+        for ms in 0..20 {
+            durable.extend(self.step(now, elapsed + Duration::from_millis(100 * ms)));
+        }
+        (durable, self.keeper.left().durable)
+    }
+}
