@@ -21,7 +21,9 @@ mod bell;
 mod gap;
 mod keeper;
 mod outlet;
+mod report;
 mod ring;
+mod schedule;
 mod scribe;
 mod status;
 mod thread;
@@ -34,9 +36,12 @@ use crate::writer::Options;
 #[cfg(test)]
 pub(crate) use bell::{WakeAt, Word};
 pub use gap::{Gap, GapFormat};
-pub use keeper::{Keeper, Left, Next, Now, Report, Reporter, Setup};
-pub use ring::{CLASSES, DurableRing, FirehoseRing, Position, Refused, Tell, Told};
-pub use status::{Cause, Counters, Lane, State};
+pub use keeper::{Keeper, Left};
+pub use report::{Report, Reporter};
+pub use ring::{DurableRing, FirehoseRing, Position, Refused, Tell, Told};
+pub use schedule::{Next, Now};
+pub use scribe::Setup;
+pub use status::{CLASSES, Cause, Counters, Lane, State};
 pub use thread::{CloseError, KnownReach, Log, LogError, LogOptions, LogThread, Recoveries};
 pub use watermark::{LaneFormats, Watermark, WatermarkFormat};
 

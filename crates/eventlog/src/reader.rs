@@ -22,7 +22,6 @@ use crate::scan::{Found, Scan};
 use crate::segment::{Frame, HEADER_BYTES, Header, Identity, SEQUENCE_MAX, aligned};
 use crate::source::{Source, WINDOW_BYTES};
 
-use follow::Place;
 pub use listing::segments;
 use listing::{keep_from, list, sorted};
 pub use newest::{begins, newest};
@@ -128,6 +127,17 @@ pub(crate) struct Files<F> {
     pub orphans: Vec<Identity>,
     /// How far the log is known to have reached.
     pub end: EndFile,
+}
+
+/// How far a reader came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// No segment up to here is looked at again.
+    passed: Option<Identity>,
+    /// The last one that was read.
+    identity: Option<Identity>,
+    /// What was not told of it begins here.
+    offset: usize,
 }
 
 impl<'a, D: Disk> Reader<'a, D> {

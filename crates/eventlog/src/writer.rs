@@ -20,7 +20,6 @@ use crate::segment::{self, HEADER_BYTES, Identity, PAYLOAD_BYTES_MAX};
 use crate::source::WINDOW_BYTES;
 
 pub use open::{FoundEnd, OpenError, Recovery};
-use retention::SegmentTimes;
 pub use retention::{CLOCK_STEP_MAX_MS, Removed, RetainError};
 
 /// How a log is kept.
@@ -147,6 +146,13 @@ pub struct Writer<D: Disk> {
     newest: Option<(Identity, bool)>,
     /// Times of sealed segments that were asked for.
     times: RefCell<BTreeMap<Identity, Option<SegmentTimes>>>,
+}
+
+/// Times of a segment's records.
+#[derive(Clone, Copy, Debug)]
+struct SegmentTimes {
+    first_ms: u64,
+    max_ms: u64,
 }
 
 impl<D: Disk> Writer<D> {

@@ -3,104 +3,17 @@
 //! Owns the order in which they are written: the durable lane first, and between any two pieces of
 //! the firehose. Knows no clock; time is an argument.
 
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::bell::Bell;
 use super::outlet::Outlet;
+use super::report::Reporter;
 use super::ring::{DurableRing, FirehoseRing, Inlet, Tell};
-use super::scribe::Scribe;
+use super::schedule::{Next, Now};
+use super::scribe::{Scribe, Setup};
 use super::status::Lane;
-use super::{LaneFormats, LaneKind, LaneOptions};
-use crate::disk::{Disk, SyncMeter};
-use crate::writer::{CommitError, Removed, RetainError, Writer};
-
-/// A moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Since any moment that stays the same; never goes back.
-    pub tick: Duration,
-    /// Unix milliseconds, which may.
-    pub unix_ms: u64,
-}
-
-/// When the next step is due. What is sooner is less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Next {
-    /// At once.
-    Now,
-    /// At this tick, or when a shard wakes the thread.
-    At(Duration),
-    /// When a shard wakes the thread.
-    Woken,
-}
-
-/// What an operator should know.
-#[derive(Debug)]
-pub enum Report<'a> {
-    /// The lane is not written any more; it is told once, however often it is tried.
-    Failing {
-        /// Which.
-        lane: LaneKind,
-        /// Why.
-        error: &'a CommitError,
-    },
-    /// The lane is written again.
-    Healed {
-        /// Which.
-        lane: LaneKind,
-        /// How long it was not.
-        after: Duration,
-    },
-    /// Old segments are gone.
-    Removed {
-        /// Of which lane.
-        lane: LaneKind,
-        /// Which.
-        removed: &'a Removed,
-    },
-    /// More than [`CLOCK_STEP_MAX_MS`](crate::CLOCK_STEP_MAX_MS) lie between two records: the clock
-    /// stepped, or nothing came. That time counts towards no age.
-    ClockStep {
-        /// Of which lane.
-        lane: LaneKind,
-    },
-    /// Old segments are still there.
-    RetainFailed {
-        /// Of which lane.
-        lane: LaneKind,
-        /// Why.
-        error: &'a RetainError,
-    },
-    /// The lane ended without its seal: the next start cannot tell whether all of it is there.
-    SealFailed {
-        /// Of which lane.
-        lane: LaneKind,
-        /// Why.
-        error: &'a io::Error,
-    },
-    /// The lane ended without its seal, for something was left to write.
-    Unsealed {
-        /// Which.
-        lane: LaneKind,
-        /// What was left.
-        reason: &'static str,
-    },
-}
-
-/// Who is told, on the log thread: it must neither wait nor panic.
-pub type Reporter = Box<dyn FnMut(Report<'_>) + Send>;
-
-/// What a lane is made of.
-pub struct Setup<D: Disk> {
-    /// Opened; all that it found is behind it.
-    pub writer: Writer<D>,
-    /// How it is kept.
-    pub options: LaneOptions,
-    /// Of its disk, for the counters.
-    pub meter: Arc<SyncMeter>,
-}
+use super::{LaneFormats, LaneKind};
+use crate::disk::Disk;
 
 /// Records that were handed over and are not durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

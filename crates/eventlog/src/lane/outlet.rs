@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::GapFormat;
 use super::gap::Span;
-use super::ring::{CLASSES, HEADER_BYTES, Position, RingShared, Tell, Told};
-use super::status::Counts;
+use super::ring::{HEADER_BYTES, Position, Tell, Told};
+use super::status::{CLASSES, Counts, RingShared};
 use crate::bug::{Bug, meanwhile, planted};
 use crate::disk::Disk;
 use crate::segment::{u32_at, u64_at};

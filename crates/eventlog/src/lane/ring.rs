@@ -15,18 +15,15 @@
 //! | 24 | 16 | the earliest and the latest time of those shed since the record before |
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::bell::{Bell, WakeAt};
+use super::bell::Bell;
 use super::gap::Span;
-use super::status::{Count, LaneShared};
-use super::{Cause, Counters, State};
+use super::status::{CLASSES, Cause, LaneShared, LogSide, RingShared, ShardSide, State};
 use crate::segment::PAYLOAD_BYTES_MAX;
 
 /// Bytes of a record in a ring before its payload.
 pub(super) const HEADER_BYTES: usize = 40;
-/// Records of the firehose are counted by so many classes.
-pub const CLASSES: usize = 4;
 /// No ring is shorter.
 const RING_BYTES_MIN: usize = 256;
 
@@ -87,77 +84,6 @@ pub enum Told {
 
 /// Who is told: it may wake a task of the shard, or send to it.
 pub type Tell = Box<dyn FnMut(Told) + Send>;
-
-/// What both ends share, each part on lines of its own.
-#[derive(Debug)]
-pub(super) struct RingShared {
-    pub capacity: usize,
-    pub shard: ShardSide,
-    pub log: LogSide,
-}
-
-/// What the shard writes.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct ShardSide {
-    /// Records that were taken.
-    pub accepted: Count,
-    refused_full: Count,
-    refused_state: Count,
-    too_long: Count,
-    /// Records that were left out.
-    shed: AtomicU64,
-    /// The earliest and the latest time of those since the last record that was taken.
-    shed_since_ms: AtomicU64,
-    shed_through_ms: AtomicU64,
-    /// Bytes for which there was no room; the log thread puts it back to 0 when there is.
-    full_for: AtomicU64,
-}
-
-/// What the log thread writes.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct LogSide {
-    /// Records that are durable.
-    pub durable: AtomicU64,
-    pub wake_at: WakeAt,
-    pub bytes_high: Count,
-}
-
-impl RingShared {
-    pub fn is_full(&self) -> bool {
-        self.shard.full_for.load(Ordering::Relaxed) > 0
-    }
-
-    /// The log thread found so much room.
-    pub fn has_room(&self, bytes: usize) {
-        let wanted = self.shard.full_for.load(Ordering::Relaxed);
-        if wanted > 0 && wanted <= bytes as u64 {
-            let full_for = &self.shard.full_for;
-            // Where that fails the shard was there just now.
-            let _tried = full_for.compare_exchange(wanted, 0, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-
-    /// How many were shed so far, and when those since the last record that was taken; whatever
-    /// was handed over before the last of them is visible then. The times may be of one more.
-    pub fn shed(&self) -> Span {
-        let shard = &self.shard;
-        Span {
-            records: shard.shed.load(Ordering::Acquire),
-            since_ms: shard.shed_since_ms.load(Ordering::Acquire),
-            through_ms: shard.shed_through_ms.load(Ordering::Acquire),
-        }
-    }
-
-    pub fn count(&self, counters: &mut Counters) {
-        counters.refused_full += self.shard.refused_full.read();
-        counters.refused_state += self.shard.refused_state.read();
-        counters.too_long += self.shard.too_long.read();
-        counters.shed += self.shard.shed.load(Ordering::Relaxed);
-        counters.ring_bytes_high = counters.ring_bytes_high.max(self.log.bytes_high.read());
-    }
-}
 
 /// What the ends of both lanes have in common.
 #[derive(Debug)]
@@ -348,7 +274,7 @@ impl FirehoseRing {
         self.offer_as((kind, 0), time_ms, payload)
     }
 
-    /// The same of a class, by which [`Counters::by_class`] counts it once it is durable.
+    /// The same of a class, by which [`Counters::by_class`](super::Counters::by_class) counts it once it is durable.
     ///
     /// # Panics
     /// `kind` is that of gaps, or `class` is not below [`CLASSES`].

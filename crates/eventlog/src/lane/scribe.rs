@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bell::WakeAt;
-use super::keeper::{Next, Now, Report, Reporter, Setup};
 use super::outlet::{Desk, Outlet};
+use super::report::{Report, Reporter};
 use super::ring::Told;
+use super::schedule::{Next, Now};
 use super::status::LaneShared;
 use super::watermark::{Watermark, Watermarks};
 use super::{Cause, LaneFormats, LaneKind, LaneOptions, State};
 use crate::bug::{Bug, planted};
-use crate::disk::Disk;
+use crate::disk::{Disk, SyncMeter};
 use crate::writer::{CommitError, Writer};
 
 /// What stands in the file and is not durable.
@@ -30,6 +31,16 @@ struct Failing {
     since: Duration,
     retry_at: Duration,
     backoff: Duration,
+}
+
+/// What a lane is made of.
+pub struct Setup<D: Disk> {
+    /// Opened; all that it found is behind it.
+    pub writer: Writer<D>,
+    /// How it is kept.
+    pub options: LaneOptions,
+    /// Of its disk, for the counters.
+    pub meter: Arc<SyncMeter>,
 }
 
 /// Writes one lane.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::LaneKind;
-use super::ring::{CLASSES, RingShared};
+use super::bell::WakeAt;
+use super::gap::Span;
 use crate::disk::SyncMeter;
 
 /// Why a lane cannot be written.
@@ -163,6 +164,80 @@ pub struct Counters {
     pub removed_bytes: u64,
     /// Segments there are.
     pub segments: u64,
+}
+
+/// Records of the firehose are counted by so many classes.
+pub const CLASSES: usize = 4;
+
+/// What both ends share, each part on lines of its own.
+#[derive(Debug)]
+pub(super) struct RingShared {
+    pub capacity: usize,
+    pub shard: ShardSide,
+    pub log: LogSide,
+}
+
+impl RingShared {
+    pub fn is_full(&self) -> bool {
+        self.shard.full_for.load(Ordering::Relaxed) > 0
+    }
+
+    /// The log thread found so much room.
+    pub fn has_room(&self, bytes: usize) {
+        let wanted = self.shard.full_for.load(Ordering::Relaxed);
+        if wanted > 0 && wanted <= bytes as u64 {
+            let full_for = &self.shard.full_for;
+            // Where that fails the shard was there just now.
+            let _tried = full_for.compare_exchange(wanted, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// How many were shed so far, and when those since the last record that was taken; whatever
+    /// was handed over before the last of them is visible then. The times may be of one more.
+    pub fn shed(&self) -> Span {
+        let shard = &self.shard;
+        Span {
+            records: shard.shed.load(Ordering::Acquire),
+            since_ms: shard.shed_since_ms.load(Ordering::Acquire),
+            through_ms: shard.shed_through_ms.load(Ordering::Acquire),
+        }
+    }
+
+    pub fn count(&self, counters: &mut Counters) {
+        counters.refused_full += self.shard.refused_full.read();
+        counters.refused_state += self.shard.refused_state.read();
+        counters.too_long += self.shard.too_long.read();
+        counters.shed += self.shard.shed.load(Ordering::Relaxed);
+        counters.ring_bytes_high = counters.ring_bytes_high.max(self.log.bytes_high.read());
+    }
+}
+
+/// What the shard writes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct ShardSide {
+    /// Records that were taken.
+    pub accepted: Count,
+    pub refused_full: Count,
+    pub refused_state: Count,
+    pub too_long: Count,
+    /// Records that were left out.
+    pub shed: AtomicU64,
+    /// The earliest and the latest time of those since the last record that was taken.
+    pub shed_since_ms: AtomicU64,
+    pub shed_through_ms: AtomicU64,
+    /// Bytes for which there was no room; the log thread puts it back to 0 when there is.
+    pub full_for: AtomicU64,
+}
+
+/// What the log thread writes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct LogSide {
+    /// Records that are durable.
+    pub durable: AtomicU64,
+    pub wake_at: WakeAt,
+    pub bytes_high: Count,
 }
 
 #[derive(Debug)]

@@ -8,8 +8,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::keeper::{Keeper, Left, Next, Now, Reporter, Setup};
+use super::keeper::{Keeper, Left};
+use super::report::Reporter;
 use super::ring::{DurableRing, FirehoseRing, Tell};
+use super::schedule::{Next, Now};
+use super::scribe::Setup;
 use super::status::Lane;
 use super::watermark::{LaneFormats, Watermark, WatermarkFormat};
 use super::{LaneKind, LaneOptions, Start};

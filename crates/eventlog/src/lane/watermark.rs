@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::GapFormat;
-use super::keeper::Next;
+use super::schedule::Next;
 
 /// How soon after one the next may follow.
 pub(super) const WATERMARK_EVERY: Duration = Duration::from_secs(1);

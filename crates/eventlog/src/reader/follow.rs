@@ -5,23 +5,12 @@
 
 use std::io;
 
-use super::{Current, Reader, keep_from, segments};
+use super::{Current, Place, Reader, keep_from, segments};
 use crate::disk::Disk;
 use crate::item::ReadError;
 use crate::scan::Scan;
 use crate::segment::Identity;
 use crate::source::Source;
-
-/// How far a reader came.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    /// No segment up to here is looked at again.
-    passed: Option<Identity>,
-    /// The last one that was read.
-    identity: Option<Identity>,
-    /// What was not told of it begins here.
-    offset: usize,
-}
 
 impl<D: Disk> Reader<'_, D> {
     /// Makes a reader that can go on once more is written, also in later segments: after its last

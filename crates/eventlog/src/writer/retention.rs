@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::Writer;
+use super::{SegmentTimes, Writer};
 use crate::bug::{Bug, planted};
 use crate::disk::{Disk, DiskFile as _};
 use crate::index::{Builder, Index};
@@ -30,13 +30,6 @@ pub struct Removed {
 /// day. A longer gap, from a wrong clock or no traffic, adds no age; the next record begins a new
 /// segment.
 pub const CLOCK_STEP_MAX_MS: u64 = 24 * 60 * 60 * 1000;
-
-/// Times of a segment's records.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SegmentTimes {
-    first_ms: u64,
-    max_ms: u64,
-}
 
 /// How old segments are.
 struct Ages {
