@@ -9,10 +9,10 @@ mod table;
 use std::fmt;
 use std::ops::Range;
 
+use crate::invalid::{Invalid, Reason};
 use crate::json::{DEPTH_MAX, described, too_deep};
-use crate::key_values::{nested_len, string_len, value_len};
 use crate::members::string;
-use crate::{Invalid, Reason};
+use crate::members::{nested_len, string_len, value_len};
 
 use table::JsonType::{self, Edited, Ext, Number, Object, Objects, Text, Texts, Whole, Wholes};
 use table::Member::{self, Any, Decisive, Optional, Private, Required};

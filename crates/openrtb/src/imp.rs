@@ -5,9 +5,24 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::codes::MediaType;
+use crate::json::{FloorPrice, Spanned, Text};
 use crate::json::{at_most, signed_whole, text_unless_empty, whole, wholes};
-use crate::validate::{DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, LIST_MAX};
-use crate::{FloorPrice, Spanned, Text};
+
+/// Most impressions in one request.
+pub const IMPS_MAX: usize = 64;
+
+/// Most sizes of one banner.
+pub const FORMATS_MAX: usize = 64;
+
+/// Most entries of one list of texts: seats, advertisers, categories, applications, languages,
+/// currencies or MIME types.
+pub const LIST_MAX: usize = 10_000;
+
+/// Most floors by duration in one list.
+pub const DURFLOORS_MAX: usize = 64;
+
+/// Most deals in one request, over all its impressions.
+pub const DEALS_MAX: usize = 128;
 
 /// Section 3.2.4.
 #[derive(Clone, Debug, Deserialize)]

@@ -12,7 +12,7 @@ use serde::de::{
 use serde_json::value::RawValue;
 use units::{Cpm, DecimalError, Round};
 
-use crate::{Invalid, Reason};
+use crate::invalid::{Invalid, Reason};
 
 /// Deepest nesting of arrays and objects that is read.
 pub const DEPTH_MAX: usize = 64;

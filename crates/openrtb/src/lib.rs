@@ -20,7 +20,10 @@ mod response;
 mod validate;
 
 pub use fields::MISTYPED_MAX;
-pub use imp::{Banner, Deal, DurFloor, Format, Imp, Native, Pmp, Qty, TimedMedia};
+pub use imp::{
+    Banner, DEALS_MAX, DURFLOORS_MAX, Deal, DurFloor, FORMATS_MAX, Format, IMPS_MAX, Imp, LIST_MAX,
+    Native, Pmp, Qty, TimedMedia,
+};
 pub use invalid::{Invalid, Reason};
 pub use json::{DEPTH_MAX, FloorPrice, Spanned, Text, escaped, is_json};
 pub use members::{members, request_id, string};
@@ -31,7 +34,4 @@ pub use response::{
     BID_LIST_MAX, Bid, BidError, BidResponse, NoticeKind, SeatBid, bid_texts, parse_bid,
     parse_response,
 };
-pub use validate::{
-    CODES_MAX, DEAL_SEATS_MAX, DEALS_MAX, DURFLOORS_MAX, FORMATS_MAX, IDN_BYTES_MAX, IMPS_MAX,
-    LIST_MAX, parse_request,
-};
+pub use validate::{CODES_MAX, DEAL_SEATS_MAX, IDN_BYTES_MAX, parse_request};

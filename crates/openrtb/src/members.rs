@@ -1,13 +1,16 @@
 //! A JSON object taken apart and a JSON string undone, for text that is put together anew. Which
 //! members matter is the caller's to know.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::Text;
+use crate::json::Text;
 use crate::json::{DEPTH_MAX, deeper_than};
 
 /// The members of the object `text`, in order: each key, and its value as JSON text.
@@ -58,59 +61,126 @@ pub fn string(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(text).ok().map(Cow::Owned)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
+/// The members of the object `text` that have this key, as JSON text.
+pub(crate) fn named<'t>(text: Option<&'t str>, key: &str) -> impl Iterator<Item = &'t str> {
+    entries(text, b'{').filter(move |(name, _)| is(name, key)).map(|(_, value)| value)
+}
 
-    #[test]
-    fn objects_come_apart() {
-        let text = r#" { "a" : 1 , "n\u0075rl":"x\n", "c":[ {} ],"a":null } "#;
-        let got = members(text).unwrap();
-        let got: Vec<_> = got.iter().map(|(key, value)| (&**key, *value)).collect();
-        assert_eq!(got, [("a", "1"), ("nurl", r#""x\n""#), ("c", "[ {} ]"), ("a", "null")]);
-        assert_eq!(members("{}").map(|members| members.len()), Some(0));
-        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
-        for text in ["", "[]", "1", "null", "{", "{}x", "{\"a\":1,}", &deep] {
-            assert!(members(text).is_none(), "{text}");
+/// Whether the JSON string `raw` says `text`.
+fn is(raw: &str, text: &str) -> bool {
+    string(raw).is_some_and(|said| said == text)
+}
+
+/// The members of an object (`open` is a brace), each with its key, or the elements of an array
+/// (`open` is a bracket), each with an empty one; all as JSON text. Of anything else none.
+///
+/// A parser of its own, for text that a parser has found to be JSON: that one would set memory aside
+/// for what it skips.
+pub(crate) fn entries(text: Option<&str>, open: u8) -> Entries<'_> {
+    let text = text.filter(|text| text.as_bytes().first() == Some(&open)).unwrap_or_default();
+    Entries { rest: text.get(1..).unwrap_or_default(), has_keys: open == b'{' }
+}
+
+pub(crate) struct Entries<'t> {
+    rest: &'t str,
+    has_keys: bool,
+}
+
+impl<'t> Iterator for Entries<'t> {
+    type Item = (&'t str, &'t str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut key = "";
+        if self.has_keys {
+            key = self.take_value().filter(|key| key.starts_with('"'))?;
+        }
+        Some((key, self.take_value()?))
+    }
+}
+
+impl<'t> Entries<'t> {
+    /// The next value, without what stands before it; `None` at the end.
+    fn take_value(&mut self) -> Option<&'t str> {
+        let is_between = |byte: char| byte.is_ascii_whitespace() || byte == ',' || byte == ':';
+        let text = self.rest.trim_start_matches(is_between);
+        let (value, rest) = text.split_at_checked(value_len(text.as_bytes()))?;
+        self.rest = rest;
+        (!value.is_empty()).then_some(value)
+    }
+}
+
+/// How long the value is that `text` begins with; 0 when it begins with none.
+#[inline]
+pub(crate) fn value_len(text: &[u8]) -> usize {
+    match text.first() {
+        Some(b'"') => string_len(text),
+        Some(b'{' | b'[') => nested_len(text).0,
+        _ => text.iter().position(|byte| is_behind_scalar(*byte)).unwrap_or(text.len()),
+    }
+}
+
+/// Whether a number, a boolean or a null ends before this byte.
+#[inline]
+pub(crate) const fn is_behind_scalar(byte: u8) -> bool {
+    matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r')
+}
+
+/// The same, of an object or an array, and how many of them nest in it, itself included.
+pub(crate) fn nested_len(text: &[u8]) -> (usize, usize) {
+    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                at += string_len(&text[at..]);
+                continue;
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth -= 1,
+            _ => (),
+        }
+        at += 1;
+        if depth == 0 {
+            break;
         }
     }
+    (at, deepest)
+}
 
-    #[test]
-    fn the_id_of_a_request_is_found_alone() {
-        for (text, want) in [
-            (r#"{"imp":[{"id":"i"}],"id":"r\n","x":1}"#, Some(r#""r\n""#)),
-            (r#"{"id":7}"#, None),
-            (r#"{"imp":[{"id":"i"}]}"#, None),
-            (r#"{"id":"r""#, None),
-        ] {
-            assert_eq!(request_id(text), want, "{text}");
+/// How long the JSON string is that `text` begins with, quotes included.
+#[inline]
+pub(crate) fn string_len(text: &[u8]) -> usize {
+    let mut at = 1;
+    // Most strings are short: a few words are looked at before a search is worth its start.
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()).filter(|_| at < 32) {
+        let ends = places_of(u64::from_le_bytes(*word), b'"');
+        if ends != 0 {
+            let end = at + ends.trailing_zeros() as usize / 8;
+            return if text[end - 1] == b'\\' { escaped_string_len(text) } else { end + 1 };
         }
+        at += 8;
     }
+    escaped_string_len(text)
+}
 
-    #[test]
-    fn strings_are_undone() {
-        for (text, want) in [
-            (r#""""#, Some("")),
-            (r#""a/b""#, Some("a/b")),
-            (r#""a\/\u0026\ud83d\ude00\"""#, Some("a/&😀\"")),
-            (r#""\ud83d""#, None),
-            (r#""\""#, None),
-            ("\"a\nb\"", None),
-            ("7", None),
-            (r#"""#, None),
-        ] {
-            assert_eq!(string(text).as_deref(), want, "{text}");
+/// The same, of one that is long or has escapes.
+fn escaped_string_len(text: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(step) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += step;
+        if text[at] == b'"' {
+            return at + 1;
         }
+        at += 2;
     }
+    text.len()
+}
 
-    proptest! {
-        #[test]
-        fn what_is_escaped_is_undone(text in any::<String>()) {
-            let quoted = format!("\"{}\"", crate::escaped(&text));
-            prop_assert!(crate::is_json(&quoted));
-            let undone = string(&quoted);
-            prop_assert_eq!(undone.as_deref(), Some(&*text));
-        }
-    }
+/// The high bit of each byte of `word` that is `byte`, the lowest of them exact.
+const fn places_of(word: u64, byte: u8) -> u64 {
+    const LOW: u64 = u64::MAX / 255;
+    let differences = word ^ (LOW * byte as u64);
+    differences.wrapping_sub(LOW) & !differences & (LOW << 7)
 }

@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+use crate::imp::{DEALS_MAX, IMPS_MAX};
 use crate::json::span_of;
-use crate::key_values::{entries, named};
 use crate::members::string;
+use crate::members::{entries, named};
 use crate::request::BidRequest;
-use crate::validate::{DEALS_MAX, IMPS_MAX};
 
 /// A set of impressions, by position in the request.
 pub type ImpMask = u64;

@@ -9,12 +9,11 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::fields::Survey;
-use crate::imp::Imp;
+use crate::imp::{IMPS_MAX, Imp};
+use crate::json::{Spanned, Text};
 use crate::json::{at_most, spanned_whole, text_unless_empty, texts_unless_empty, whole};
-use crate::key_values::{entries, named};
+use crate::members::{entries, named};
 use crate::members::{members, string};
-use crate::validate::IMPS_MAX;
-use crate::{Spanned, Text};
 
 /// Section 3.2.1.
 #[derive(Clone, Debug, Deserialize)]
@@ -404,7 +403,7 @@ pub struct SupplyChain<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse_request;
+    use crate::validate::parse_request;
 
     #[test]
     fn debug_is_asked_for_by_tests_alone() {

@@ -3,33 +3,19 @@
 use units::{Currency, Multiplier};
 
 use crate::fields;
-use crate::imp::{Deal, Format, Imp};
+use crate::imp::{DEALS_MAX, DURFLOORS_MAX, Deal, FORMATS_MAX, Format, IMPS_MAX, Imp, LIST_MAX};
+use crate::invalid::{Invalid, Reason};
+use crate::json::Text;
 use crate::json::{self, shown};
-use crate::{BidRequest, Invalid, Reason, Text};
-
-/// Most impressions in one request.
-pub const IMPS_MAX: usize = 64;
-
-/// Most sizes of one banner.
-pub const FORMATS_MAX: usize = 64;
-
-/// Most entries of one list of texts: seats, advertisers, categories, applications, languages,
-/// currencies or MIME types.
-pub const LIST_MAX: usize = 10_000;
+use crate::request::BidRequest;
 
 /// Most codes in one list of an impression: attributes, ad types, protocols, API frameworks and
 /// required durations.
 pub const CODES_MAX: usize = 64;
 
-/// Most floors by duration in one list.
-pub const DURFLOORS_MAX: usize = 64;
-
 /// Most bytes of advertiser domains in one request that are not ASCII: to bring these into their
 /// ASCII form takes far longer than to compare them.
 pub const IDN_BYTES_MAX: usize = 32_768;
-
-/// Most deals in one request, over all its impressions.
-pub const DEALS_MAX: usize = 128;
 
 /// Most seats in the `wseat` of all deals of one request: each DSP is looked for in all of them.
 pub const DEAL_SEATS_MAX: usize = 2048;

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::MISTYPED_MAX;
-use crate::{Editor, Reason, View, parse_request};
+use crate::invalid::Reason;
+use crate::outbound::{Editor, View};
+use crate::validate::parse_request;
 
 const VIEW: View<'_> = View {
     imps: !0,

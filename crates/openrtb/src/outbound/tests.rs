@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::parse_request;
+use crate::validate::parse_request;
 
 const VIEW: View<'_> = View {
     imps: !0,
