@@ -1,7 +1,9 @@
 //! A gap in the log: how many auctions of which shard are missing, and from when. Knows no auction.
 
 use crate::fields::gap as field;
-use crate::{Malformed, Reader, VERSION, Varint, Writer, check_version};
+use crate::reader::{Malformed, Reader, Varint, check_version};
+use crate::schema::VERSION;
+use crate::writer::Writer;
 
 /// Auctions that were held and not recorded, because the log could not take them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

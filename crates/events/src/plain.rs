@@ -4,7 +4,7 @@
 //! which are plain, and are read several times as fast by who gives up at whatever is not. Knows the wire
 //! and no schema.
 
-use crate::{Bytes, Fixed64, Malformed, Reader, Value, Varint};
+use crate::reader::{Bytes, Fixed64, Malformed, Reader, Value, Varint};
 
 /// Where the fields of a message are taken from, in the order of their numbers.
 pub trait MessageFields<'b> {

@@ -3,8 +3,8 @@
 //! A message within a message is bytes, until somebody asks: nesting is as deep as the schema, and
 //! what a reader does not know costs it nothing.
 
+use crate::schema::{LENGTH, RECORD_BYTES_MAX, VERSION};
 use crate::writer::{BYTES, FIXED32, FIXED64, VARINT};
-use crate::{LENGTH, RECORD_BYTES_MAX, VERSION};
 
 /// Bytes of the field that ends a record: two of its key, four of its value.
 const END_BYTES: usize = 6;

@@ -2,7 +2,7 @@
 //!
 //! Fields that are written in the order of their numbers come out as prost writes them.
 
-use crate::LENGTH;
+use crate::schema::LENGTH;
 
 /// Wire types of the protobuf encoding.
 pub(crate) const VARINT: u32 = 0;

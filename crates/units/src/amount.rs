@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use crate::{Cpm, Currency, Nanos};
+use crate::currency::Currency;
+use crate::money::{Cpm, Nanos};
 
 /// Digits that are shown at least, from the first that is not zero.
 const SIGNIFICANT: usize = 4;

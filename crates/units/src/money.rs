@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{Currency, Decimal, DecimalError};
+use crate::currency::Currency;
+use crate::decimal::{Decimal, DecimalError};
 
 /// Which way a remainder goes. Bids round down and floors up, so that a seat never pays above its
 /// offer nor a publisher sells below its floor.

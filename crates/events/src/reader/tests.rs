@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Writer;
+use crate::writer::Writer;
 
 /// What reading all of `bytes` comes to: numbers of fields, or why not.
 fn read(bytes: &[u8]) -> Result<Vec<u32>, Malformed> {

@@ -7,7 +7,8 @@ use proptest::sample::select;
 use prost::Message as _;
 
 use super::*;
-use crate::{Bytes, Fixed64, Reader, Varint, fields, v1};
+use crate::reader::{Bytes, Fixed64, Reader, Varint};
+use crate::{fields, v1};
 
 fn ids() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "[a-zé-]{1,12}", "[x]{120,140}"]

@@ -1,0 +1,3 @@
+//! Numbers of the fields of each message.
+
+include!(concat!(env!("OUT_DIR"), "/numbers.rs"));
