@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::io;
 
-use crate::{Format, STATE_VERSION};
+use crate::name::STATE_VERSION;
+use crate::options::Format;
 
 /// Why an export ended early. Whatever it is, what was complete stays so, and the next export goes on
 /// behind it.

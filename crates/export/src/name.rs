@@ -13,7 +13,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hour::Hour;
-use crate::{Format, Position};
+use crate::item::Position;
+use crate::options::Format;
+
+/// The version of the state that is written, and the only one that is read.
+pub const STATE_VERSION: u32 = 1;
 
 const DESK_PREFIX: &str = "_export-node-";
 /// What a file is called besides until it is complete.

@@ -8,12 +8,14 @@ use std::io;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::error::ExportError;
 use crate::hour::{self, Hour};
+use crate::item::{Item, Position};
 use crate::name::{self, FileId, UNFINISHED};
+use crate::options::Options;
 use crate::sheet::{Columns, Sheet, SheetError};
 use crate::state::{State, failed};
 use crate::store::Store;
-use crate::{ExportError, Item, Options, Position, Summary};
 
 /// Writes all of `items` that is not exported yet. See [`crate::export`].
 pub(crate) fn run<S: Store, R, E>(
@@ -35,6 +37,32 @@ where
         let _ = run.clear_unfinished();
     }
     summary
+}
+
+/// What an export came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Through which record everything is complete; `None` when there was none.
+    pub position: Option<Position>,
+    /// Where it went on; `None` when it began with the log.
+    pub resumed: Option<Position>,
+    /// The first record that was taken. Where its sequence is not the next after `resumed`, records
+    /// between were gone from the log, or not wanted.
+    pub first: Option<Position>,
+    /// Records that were taken, with or without a row.
+    pub records: u64,
+    /// Rows that were written.
+    pub rows: u64,
+    /// Gaps that stood in the log.
+    pub gaps: u64,
+    /// Records that these gaps stand for: they were never written to the log.
+    pub shed: u64,
+    /// Files that are new.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Whether it was told to stop before the end.
+    pub is_stopped: bool,
 }
 
 /// An export under way.

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_arrow::ArrayBuilder;
 use serde_arrow::schema::{SchemaLike, TracingOptions};
 
-use crate::{ExportError, Format, Limits};
+use crate::error::ExportError;
+use crate::options::{Format, Limits};
 
 /// Columns of a type of rows: its fields, in their order. Structs and lists of them are nested.
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::{self, FileId, UNFINISHED};
+use crate::error::ExportError;
+use crate::item::Position;
+use crate::name::{self, FileId, STATE_VERSION, UNFINISHED};
+use crate::options::Format;
 use crate::store::Store;
-use crate::{ExportError, Format, Position};
 
-/// The version of the state that is written, and the only one that is read.
-pub const STATE_VERSION: u32 = 1;
 /// A longer state is none.
 const STATE_BYTES_MAX: u64 = 1 << 20;
 

@@ -12,9 +12,12 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ExportError;
 use crate::hour::Hour;
+use crate::item::{Item, Position};
+use crate::options::{Format, Limits, Options};
+use crate::run::Summary;
 use crate::run::run;
-use crate::{ExportError, Format, Item, Limits, Options, Position, Summary};
 use store::Memory;
 
 /// 2026-11-22T08:00 UTC.
