@@ -12,9 +12,9 @@ use eventlog::{Corruption, Identity, Item, ReadError, Reader};
 use events::Kind;
 use exchange_core::record::GenerationFacts;
 
-use crate::directory::Directory;
-use crate::lane::Room;
-use crate::place::Place;
+use crate::log::directory::Directory;
+use crate::log::lane::Room;
+use crate::log::place::Place;
 
 /// How many are held.
 const HELD_MAX: usize = 16;

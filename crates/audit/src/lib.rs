@@ -4,17 +4,12 @@
 //! Reads only, and works beside whoever writes. Knows neither a command line nor how an answer is
 //! shown: what it finds are values.
 
-mod billing;
-mod chain;
-mod directory;
 mod filter;
-mod follow;
 mod generations;
-mod lane;
+mod log;
 mod moment;
 mod names;
 mod opportunities;
-mod place;
 mod replay;
 mod report;
 mod row;
@@ -22,26 +17,25 @@ mod survey;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use billing::{BILLED_MAX, Settlement, UnrecordedBilling};
-pub use chain::{Chain, ChainAbsence, LaneEnd};
-pub use directory::{Directory, OpenError};
 pub use eventlog::lane::{KnownReach, LaneKind};
 pub use eventlog::{ChainHash, ChainPoint, Corruption, LogEnd, ReadError, Torn};
 pub use events::{Gap, Kind};
 pub use exchange_core::record::{AuctionRecord, GenerationFacts};
 pub use filter::{FILTER_BYTES_MAX, Filter, FilterError, Window};
-pub use follow::{Coming, Follow, LogItem, LogRecords};
 pub use generations::{Generations, Lookup, Problems, Put};
-pub use lane::{Damage, Lane, Part, Room, Segment, Visit, Walked};
+pub use log::chain::{Chain, ChainAbsence, LaneEnd};
+pub use log::directory::{Directory, OpenError};
+pub use log::follow::{Coming, Follow, LogItem, LogRecords};
+pub use log::lane::{Damage, Lane, Part, Room, Segment, Walked};
+pub use log::place::{Place, Visit};
 pub use moment::Moment;
 pub use opportunities::{
     Buyer, LeftOut, Opportunities, Opportunity, OpportunityError, Sought, opportunities,
 };
-pub use place::Place;
 pub use replay::{Finding, Progress, Replays, WithoutGeneration, Wrong, replay_all};
 pub use report::{
-    Apart, Column, ColumnError, Columns, Counts, GROUPS_MAX, Group, Report, ReportError, Sums,
-    report,
+    Apart, BILLED_MAX, Column, ColumnError, Columns, Counts, GROUPS_MAX, Group, Report,
+    ReportError, Settlement, Sums, UnrecordedBilling, report,
 };
 pub use row::{
     AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow, SettlementRow,

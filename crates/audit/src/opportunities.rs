@@ -5,21 +5,17 @@
 //! Money is in one currency, that of the auctions. Knows nothing of budgets, nor of what is done with
 //! what it finds.
 
-mod gather;
+mod search;
 #[cfg(test)]
 mod tests;
 
-use std::ops::ControlFlow;
-
 use eventlog::ReadError;
-use eventlog::lane::LaneKind;
 use units::{Cpm, Currency};
 
-use crate::directory::Directory;
-use crate::filter::Filter;
-use crate::generations::{Generations, Problems};
-use crate::lane::Damage;
-use gather::Gather;
+use crate::generations::Problems;
+use crate::log::lane::Damage;
+
+pub use search::opportunities;
 
 /// Whose bids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,27 +137,4 @@ impl LeftOut {
         self.in_group += other.in_group;
         self.outranked += other.outranked;
     }
-}
-
-/// All impressions that a buyer bid on, in the auctions that are wanted; what `filter` asks of bids
-/// must hold for the buyer's. Others' bids are taken to have been the same whatever the buyer did. `each`
-/// is told how many segments of how many are done, and ends it by breaking.
-///
-/// # Errors
-///
-/// When the record cannot be read, or holds too much, or more than one currency.
-pub fn opportunities(
-    directory: &Directory,
-    filter: &Filter,
-    sought: &Sought,
-    each: impl FnMut(usize, usize) -> ControlFlow<()>,
-) -> Result<Opportunities, OpportunityError> {
-    let generations = Generations::find(directory)?;
-    let lane = directory.lane(LaneKind::Firehose)?;
-    let segments = lane.within(filter.window());
-    let begin = || Gather::new((filter, sought), &generations);
-    let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
-    let mut found = all.finish()?;
-    (found.damage, found.generations) = (damage, generations.problems());
-    Ok(found)
 }

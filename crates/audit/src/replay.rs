@@ -9,11 +9,11 @@ use eventlog::lane::LaneKind;
 use events::{Gap, Kind};
 use exchange_core::record::{AuctionRecord, DecodeError, Difference, Replayed, replay};
 
-use crate::directory::Directory;
 use crate::filter::{Filter, Window};
 use crate::generations::{Generations, Lookup, Problems};
-use crate::lane::Damage;
-use crate::place::Place;
+use crate::log::directory::Directory;
+use crate::log::lane::Damage;
+use crate::log::place::Place;
 
 /// Most findings of a segment that are told; more are counted.
 const FINDINGS_MAX: usize = 1000;

@@ -3,24 +3,23 @@
 //! Test auctions are no business, and counted apart; so is what was not recorded. Sums are exact, or
 //! the report ends; groups have a limit.
 
-mod gather;
+mod billing;
+mod builder;
 mod key;
 #[cfg(test)]
 mod tests;
 
-use std::ops::ControlFlow;
+use std::collections::BTreeMap;
 
-use eventlog::lane::{KnownReach, LaneKind};
-use eventlog::{EndFile, ReadError};
+use eventlog::ReadError;
+use eventlog::lane::KnownReach;
 use hdrhistogram::Histogram;
 
-use crate::billing::{BILLED_MAX, Billing, UnrecordedBilling};
-use crate::directory::Directory;
-use crate::filter::{Filter, Window};
-use crate::generations::{Generations, Problems};
-use crate::lane::Damage;
+use crate::generations::Problems;
+use crate::log::lane::Damage;
 
-use gather::Gather;
+pub use billing::Settlement;
+pub use builder::report;
 pub use key::{Column, ColumnError, Columns};
 
 /// Most groups of a report.
@@ -42,6 +41,18 @@ pub enum ReportError {
     #[error("the sums are beyond 2^64 nanos: ask for less by a filter")]
     Sum,
 }
+
+/// What was billed and is not in the record of auctions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnrecordedBilling {
+    /// How many billed beacons are of auctions that are not there.
+    pub beacons: u64,
+    /// What accounts were billed for them, in nanos by currency.
+    pub amounts: BTreeMap<String, u64>,
+}
+
+/// Most billed beacons that a report holds, at some 100 bytes each.
+pub const BILLED_MAX: usize = 10_000_000;
 
 /// A report.
 #[derive(Debug)]
@@ -185,37 +196,4 @@ impl Apart {
         self.no_generation += other.no_generation;
         self.bids_left_out += other.bids_left_out;
     }
-}
-
-/// Adds up every wanted auction. Of bids those count that `filter` holds for. `each` is told how many
-/// segments of how many are done, and ends it by breaking.
-///
-/// # Errors
-///
-/// When the record cannot be read, or comes to too much.
-pub fn report(
-    directory: &Directory,
-    filter: &Filter,
-    columns: &Columns,
-    each: impl FnMut(usize, usize) -> ControlFlow<()>,
-) -> Result<Report, ReportError> {
-    let generations = Generations::find(directory)?;
-    let lane = directory.lane(LaneKind::Firehose)?;
-    let window = filter.window();
-    let segments = lane.within(window);
-    let billing = Billing::find(directory, window)?;
-    let begin = || Gather::new((filter, columns), &generations, &billing);
-    let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
-    let is_whole = lane.segments().first().is_none_or(|first| first.identity().first == 1);
-    let since_ms = match (window.since_ms, is_whole) {
-        (0, true) => None,
-        (since_ms, _) => Some(since_ms.max(all.first_ms().unwrap_or(0))),
-    };
-    let unrecorded = billing.unrecorded(since_ms, window.until_ms)?;
-    let is_sealed = matches!(lane.end(), EndFile::Sound(end) if end.is_sealed);
-    let known =
-        directory.reach()?.filter(|_| !is_sealed && window.until_ms == Window::ALL.until_ms);
-    let (groups, totals, apart) = all.finish();
-    let (columns, generations) = (columns.clone(), generations.problems());
-    Ok(Report { columns, groups, totals, apart, unrecorded, known, damage, generations })
 }

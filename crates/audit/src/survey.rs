@@ -10,10 +10,10 @@ use events::{Gap, Kind};
 use exchange_core::delivery::JournalRecord;
 use exchange_core::record::{AuctionRecord, GenerationFacts};
 
-use crate::chain::{Chain, ChainAbsence, LaneEnd};
-use crate::directory::Directory;
-use crate::lane::{Damage, Lane, Room, Segment};
-use crate::place::Place;
+use crate::log::chain::{Chain, ChainAbsence, LaneEnd};
+use crate::log::directory::Directory;
+use crate::log::lane::{Damage, Lane, Room, Segment};
+use crate::log::place::Place;
 
 /// Most unreadable records of a segment that are told; more are counted.
 const UNREADABLE_MAX: usize = 1000;

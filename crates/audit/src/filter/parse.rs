@@ -6,8 +6,12 @@ use exchange_core::Fate;
 use exchange_core::record::Ending;
 use openrtb::codes::MediaType;
 
-use crate::filter::{FILTER_BYTES_MAX, FilterError, Term, Test};
+use crate::filter::error::FilterError;
+use crate::filter::term::{Term, Test};
 use crate::moment::Written;
+
+/// Longest expression, in bytes.
+pub const FILTER_BYTES_MAX: usize = 4096;
 
 const FIELDS: [&str; 9] =
     ["time", "publisher", "seat", "dsp", "deal", "campaign", "format", "outcome", "id"];

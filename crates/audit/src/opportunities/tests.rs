@@ -10,6 +10,8 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 use super::*;
+use crate::filter::Filter;
+use crate::log::directory::Directory;
 use crate::testing::{START_MS, Sample, SampleBid, SampleLog, gap, samples};
 
 fn campaign(id: &str) -> Sought {

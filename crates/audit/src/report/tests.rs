@@ -1,6 +1,10 @@
 //! What reports add up to.
 
+use std::ops::ControlFlow;
+
 use super::*;
+use crate::filter::Filter;
+use crate::log::directory::Directory;
 use crate::testing::{START_MS, Sample, SampleBid, SampleLog, gap, samples};
 
 const NOW_US: u64 = (START_MS + 7_200_000) * 1000;

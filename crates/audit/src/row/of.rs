@@ -9,8 +9,8 @@ use exchange_core::{Fate, NotAsked};
 use openrtb::codes::MediaType;
 use units::{Cpm, Multiplier};
 
+use crate::log::place::Place;
 use crate::names::Names;
-use crate::place::Place;
 use crate::row::{AnswerRow, BidRow, CallRow, DealRow, ImpRow, Label, NotAskedRow, Row, SaleRow};
 
 impl Row {

@@ -11,8 +11,7 @@ use eventlog::{
     SegmentHasher, SegmentHeader, Step, Window, aligned,
 };
 
-use crate::lane::{Visit, sound};
-use crate::place::Place;
+use crate::log::place::{Place, Visit};
 
 /// How much is read at once: as much as stays near the processor while it is checked.
 const READ_BYTES: usize = 256 << 10;
@@ -90,7 +89,7 @@ impl<'r> Frames<'r> {
         if !self.hold(&header)? {
             return Ok(false);
         }
-        self.header = sound(self.identity, &self.room[header]);
+        self.header = SegmentHeader::read(&self.room[header], self.identity);
         Ok(self.header.is_some())
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use eventlog::{END_NAME, Found, HEADER_BYTES, Identity, Problem, Scan, encode_frame};
 
 use super::*;
-use crate::directory::Directory;
+use crate::log::directory::Directory;
 use crate::survey::{Depth, Survey, verify};
 use crate::testing::{START_MS, SampleLog};
 

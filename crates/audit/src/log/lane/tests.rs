@@ -1,10 +1,11 @@
 //! Every record is told once and in order, with all that is wrong: as the log's own reader has it.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::directory::{Directory, OpenError};
+use crate::log::directory::{Directory, OpenError};
 use crate::testing::{NODE, START_MS, SampleLog};
 
 const RECORDS: u64 = 60;

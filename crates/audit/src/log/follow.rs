@@ -4,9 +4,9 @@ use eventlog::disk::Folder;
 use eventlog::lane::LaneKind;
 use eventlog::{Corruption, Item, ReadError, Reader};
 
-use crate::directory::Directory;
-use crate::lane::is_gone;
-use crate::place::Place;
+use crate::log::directory::Directory;
+use crate::log::lane::is_gone;
+use crate::log::place::Place;
 
 /// What comes.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use eventlog::disk::Folder;
 use eventlog::lane::{KnownReach, LaneKind, Watermark};
 use events::Kind;
 
-use crate::lane::Lane;
+use crate::log::lane::Lane;
 
 /// A record's directory, opened for reading.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! Knows which auctions are not in the record though somebody billed them: of these the report falls
 //! short.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use eventlog::ReadError;
@@ -13,14 +13,11 @@ use exchange_core::TokenId;
 use exchange_core::delivery::JournalRecord;
 use units::Currency;
 
-use crate::directory::Directory;
 use crate::filter::Window;
-use crate::place::Place;
-use crate::report::ReportError;
+use crate::log::directory::Directory;
+use crate::log::place::Place;
+use crate::report::{BILLED_MAX, ReportError, UnrecordedBilling};
 use crate::row::SettlementRow;
-
-/// Most billed beacons that a report holds, at some 100 bytes each.
-pub const BILLED_MAX: usize = 10_000_000;
 
 /// How much later than its auction's a record's time may be.
 const SLACK_MS: u64 = 60_000;
@@ -96,15 +93,6 @@ pub(crate) struct Billing {
     by_auction: HashMap<u128, Vec<BilledSale>>,
     /// The longest that a beacon lasts, from its auction on, in milliseconds.
     lasts_ms: AtomicU64,
-}
-
-/// What was billed and is not in the record of auctions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UnrecordedBilling {
-    /// How many billed beacons are of auctions that are not there.
-    pub beacons: u64,
-    /// What accounts were billed for them, in nanos by currency.
-    pub amounts: BTreeMap<String, u64>,
 }
 
 impl Billing {

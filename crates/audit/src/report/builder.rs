@@ -2,20 +2,24 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
+use eventlog::EndFile;
+use eventlog::lane::LaneKind;
 use events::{Gap, Kind};
 use exchange_core::Fate;
 use exchange_core::record::{AuctionRecord, BidRecord, GenerationFacts, SaleRecord};
 use units::Round;
 
-use crate::billing::Billing;
 use crate::filter::{Filter, Window};
 use crate::generations::{Generations, Lookup};
+use crate::log::directory::Directory;
+use crate::log::place::Place;
 use crate::moment::Moment;
 use crate::names::Names;
-use crate::place::Place;
-use crate::report::{Apart, Column, Columns, Counts, GROUPS_MAX, Group, ReportError, Sums};
+use crate::report::billing::Billing;
+use crate::report::{Apart, Column, Columns, Counts, GROUPS_MAX, Group, Report, ReportError, Sums};
 use crate::row::formats;
 
 /// Values of the columns, and the currency, by which nothing is added up that is not alike.
@@ -329,4 +333,37 @@ impl<'r, 'b> Held<'r, 'b> {
 /// All formats of an impression, as one value.
 fn labelled(set: u8) -> String {
     formats(set).collect::<Vec<_>>().join("+")
+}
+
+/// Adds up every wanted auction. Of bids those count that `filter` holds for. `each` is told how many
+/// segments of how many are done, and ends it by breaking.
+///
+/// # Errors
+///
+/// When the record cannot be read, or comes to too much.
+pub fn report(
+    directory: &Directory,
+    filter: &Filter,
+    columns: &Columns,
+    each: impl FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Report, ReportError> {
+    let generations = Generations::find(directory)?;
+    let lane = directory.lane(LaneKind::Firehose)?;
+    let window = filter.window();
+    let segments = lane.within(window);
+    let billing = Billing::find(directory, window)?;
+    let begin = || Gather::new((filter, columns), &generations, &billing);
+    let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
+    let is_whole = lane.segments().first().is_none_or(|first| first.identity().first == 1);
+    let since_ms = match (window.since_ms, is_whole) {
+        (0, true) => None,
+        (since_ms, _) => Some(since_ms.max(all.first_ms().unwrap_or(0))),
+    };
+    let unrecorded = billing.unrecorded(since_ms, window.until_ms)?;
+    let is_sealed = matches!(lane.end(), EndFile::Sound(end) if end.is_sealed);
+    let known =
+        directory.reach()?.filter(|_| !is_sealed && window.until_ms == Window::ALL.until_ms);
+    let (groups, totals, apart) = all.finish();
+    let (columns, generations) = (columns.clone(), generations.problems());
+    Ok(Report { columns, groups, totals, apart, unrecorded, known, damage, generations })
 }

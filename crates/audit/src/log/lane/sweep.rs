@@ -10,8 +10,8 @@ use std::thread;
 
 use eventlog::ReadError;
 
-use crate::lane::{Damage, Lane, Room, Segment, Walked};
-use crate::place::Place;
+use crate::log::lane::{Damage, Lane, Room, Segment, Walked};
+use crate::log::place::Place;
 
 /// Segments that may be done before the next in turn.
 const AHEAD_MAX: usize = 8;

@@ -1,6 +1,7 @@
 //! Where a record stands in its log. Knows nothing of what it says.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 /// A record, by what names it among all that a cluster ever wrote, and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,3 +22,6 @@ impl fmt::Display for Place {
         write!(f, "node {node}, epoch {epoch}, record {sequence}")
     }
 }
+
+/// Who is told of records, one by one; breaking ends the walk.
+pub type Visit<'v> = dyn FnMut(&Place, u8, &[u8]) -> ControlFlow<()> + 'v;

@@ -10,7 +10,6 @@ mod sweep;
 mod tests;
 
 use std::io;
-use std::ops::ControlFlow;
 
 use eventlog::disk::{Disk as _, DiskFile as _, Folder};
 use eventlog::lane::LaneKind;
@@ -20,13 +19,10 @@ use eventlog::{
 };
 
 use crate::filter::Window;
-use crate::place::Place;
+use crate::log::place::{Place, Visit};
 use frames::{Frames, Stop};
 
 pub use sweep::Part;
-
-/// Who is told of records, one by one; breaking ends the walk.
-pub type Visit<'v> = dyn FnMut(&Place, u8, &[u8]) -> ControlFlow<()> + 'v;
 
 /// A lane as it stood when it was listed.
 #[derive(Debug)]
@@ -370,10 +366,5 @@ fn read_header(folder: &Folder, identity: Identity) -> Option<SegmentHeader> {
             more => done += more,
         }
     }
-    sound(identity, &header[..done])
-}
-
-/// The header of a segment, by its first bytes. None if it is not sound.
-fn sound(identity: Identity, bytes: &[u8]) -> Option<SegmentHeader> {
-    SegmentHeader::read(bytes, identity)
+    SegmentHeader::read(&header[..done], identity)
 }

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
+use eventlog::lane::LaneKind;
 use events::{Gap, Kind};
 use exchange_core::Fate;
 use exchange_core::record::{AuctionRecord, BidRecord, Contest, GenerationFacts, Uncontested};
@@ -10,9 +12,10 @@ use units::{Cpm, Currency, Multiplier, Nanos, Ppm, Round};
 
 use crate::filter::{Filter, Window};
 use crate::generations::{Generations, Lookup};
+use crate::log::directory::Directory;
+use crate::log::place::Place;
 use crate::names::Names;
 use crate::opportunities::{Buyer, LeftOut, Opportunities, Opportunity, OpportunityError, Sought};
-use crate::place::Place;
 
 /// What has been found so far.
 pub(super) struct Gather<'g, 'd> {
@@ -293,4 +296,27 @@ impl LeftOut {
             None => (), // It did not bid here.
         }
     }
+}
+
+/// All impressions that a buyer bid on, in the auctions that are wanted; what `filter` asks of bids
+/// must hold for the buyer's. Others' bids are taken to have been the same whatever the buyer did. `each`
+/// is told how many segments of how many are done, and ends it by breaking.
+///
+/// # Errors
+///
+/// When the record cannot be read, or holds too much, or more than one currency.
+pub fn opportunities(
+    directory: &Directory,
+    filter: &Filter,
+    sought: &Sought,
+    each: impl FnMut(usize, usize) -> ControlFlow<()>,
+) -> Result<Opportunities, OpportunityError> {
+    let generations = Generations::find(directory)?;
+    let lane = directory.lane(LaneKind::Firehose)?;
+    let segments = lane.within(filter.window());
+    let begin = || Gather::new((filter, sought), &generations);
+    let (all, damage) = lane.gather(&segments, begin, (Gather::visit, Gather::add), each)?;
+    let mut found = all.finish()?;
+    (found.damage, found.generations) = (damage, generations.problems());
+    Ok(found)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use eventlog::{ChainHash, ChainPoint, EndFile, LogEnd};
 
-use crate::lane::{Lane, Segment, Walked};
+use crate::log::lane::{Lane, Segment, Walked};
 
 #[cfg(test)]
 mod tests;
