@@ -14,7 +14,6 @@ mod observer;
 mod operator;
 mod options;
 mod places;
-mod ring;
 mod trace;
 mod world;
 mod zone;

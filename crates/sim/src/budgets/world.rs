@@ -5,6 +5,7 @@ mod healing;
 mod ledger_turn;
 mod process;
 mod remains;
+mod ring;
 mod shard_turn;
 mod stopping;
 mod wins;

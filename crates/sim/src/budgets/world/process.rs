@@ -11,8 +11,8 @@ use pacer_core::store::{Batch, Writer};
 use super::super::exchange::Act;
 use super::super::log::TokenId;
 use super::super::observer::Claimed;
-use super::super::ring::Ring;
 use super::remains::Remains;
+use super::ring::Ring;
 
 /// From the ledger to a shard.
 #[derive(Clone, Copy, Debug)]
