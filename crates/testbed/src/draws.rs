@@ -7,43 +7,43 @@ use siphasher::sip::SipHasher13;
 use units::SplitMix64;
 
 /// One million: the whole, where shares are counted in parts per million.
-pub(crate) const PPM: u32 = 1_000_000;
+pub const PPM: u32 = 1_000_000;
 
 /// A reproducible stream of draws.
 #[derive(Clone, Debug)]
-pub(crate) struct Draws(SplitMix64);
+pub struct Draws(SplitMix64);
 
 impl Draws {
     /// The stream of a seed.
-    pub(crate) const fn seeded(seed: u64) -> Self {
+    pub const fn seeded(seed: u64) -> Self {
         Self(SplitMix64::new(seed))
     }
 
     /// The stream of a seed and a key, for example a DSP and a request id.
-    pub(crate) fn keyed(seed: u64, key: &[u8]) -> Self {
+    pub fn keyed(seed: u64, key: &[u8]) -> Self {
         let mut hasher = SipHasher13::new_with_keys(seed, !seed);
         hasher.write(key);
         Self(SplitMix64::new(hasher.finish()))
     }
 
     /// The next 64 bits.
-    pub(crate) const fn bits(&mut self) -> u64 {
+    pub const fn bits(&mut self) -> u64 {
         self.0.bits()
     }
 
     /// Uniform in `0..bound`; `bound` must not be 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         let scaled = (u128::from(self.bits()) * bound as u128) >> 64;
         usize::try_from(scaled).expect("the product's high half is below the bound")
     }
 
     /// True for `share` parts per million of draws.
-    pub(crate) fn happens(&mut self, share_ppm: u32) -> bool {
+    pub fn happens(&mut self, share_ppm: u32) -> bool {
         self.below(PPM as usize) < share_ppm as usize
     }
 
     /// One of `choices`, which must not be empty.
-    pub(crate) fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 }

@@ -21,9 +21,10 @@ use runtime::listen::listen;
 use runtime::service::{Shell, ShellOptions};
 use runtime::shutdown::Shutdown;
 use serde_json::{Value, json};
-use testbed::dsp::{DspProfile, FleetOptions, LatencySpread, PriceSpread};
+use testbed::dsp::{DspProfile, LatencySpread, PriceSpread};
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{Length, LoadOptions, Mode, Report};
+use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::budgets::Budgeting;
@@ -108,8 +109,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         eprintln!("warning: {warning}");
     }
     runtime::process::keep_files_private();
-    let options = FleetOptions { dsps: profiles(args), ..FleetOptions::default() };
-    let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
+    let fleet = testbed::dsp::start(profiles(args), &ServerOptions::default())
+        .map_err(Failure::unavailable)?;
     let folder = tempfile::tempdir()?;
     let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
     // Beacons name the port: it is taken before the configuration is written.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use runtime::shutdown::Shutdown;
 use serde_json::{Value, json};
-use testbed::dsp::{ACTS, ActDoc, DspProfile, DspStats, Fleet, FleetOptions};
-use testbed::dsp::{LatencySpread, PriceSpread, Tls};
+use testbed::dsp::{ACTS, ActDoc, DspProfile, DspStats, Fleet, LatencySpread, PriceSpread};
+use testbed::server::{ServerOptions, Tls};
 
 use crate::exit::{Exit, Failure, write_file};
 use crate::hammer::BUSY_PPM;
@@ -134,22 +134,21 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     }
     let dsps = profiles(args)?;
     let tls = tls(args)?;
-    let options = FleetOptions {
-        dsps: dsps.clone(),
+    let options = ServerOptions {
         listen: args.listen,
         base_port: args.base_port,
         threads: args.threads,
         core: args.core,
         tls,
-        ..FleetOptions::default()
+        ..ServerOptions::default()
     };
     if args.print_config {
-        let urls = options.urls().map_err(Failure::usage)?;
+        let urls = testbed::dsp::urls(&dsps, &options).map_err(Failure::usage)?;
         std::io::stdout().write_all(configuration(&dsps, &urls, None)?.as_bytes())?;
         return Ok(Exit::Done);
     }
     runtime::process::raise_descriptor_limit();
-    let fleet = testbed::dsp::start(options).map_err(Failure::unavailable)?;
+    let fleet = testbed::dsp::start(dsps.clone(), &options).map_err(Failure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {
         write_file(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;

@@ -1,17 +1,14 @@
 //! What one DSP answers to one bid request: the choices, and the bytes. Pure: the same profile,
 //! place and request id give the same answer. Knows no socket and no time.
 
-use std::io::Write;
 use std::time::Duration;
 
-use super::behaviour::Behaviour;
-use super::http::{BAD_BODY, NO_CONTENT};
 use super::markup;
 use super::notices;
 use super::profile::DspProfile;
-use super::sickness::Sickness;
 use crate::draws::Draws;
 use crate::scan::{self, Deal, Imp, Malformed};
+use crate::server::http::{BAD_REQUEST, NO_CONTENT, append, write_chunks, write_whole};
 
 #[cfg(test)]
 mod tests;
@@ -37,8 +34,6 @@ pub(crate) struct Bidder {
     origin: String,
     /// A body under construction, kept to be used again.
     body: Vec<u8>,
-    /// `None`: healthy.
-    sickness: Option<Box<Sickness>>,
 }
 
 /// What the draws decided before a word is written.
@@ -94,7 +89,7 @@ impl Bidder {
         }
         let seed = Draws::keyed(profile.seed, &index.to_le_bytes()).bits();
         let (prices, latencies) = (profile.price.table(), profile.latency.table());
-        Self { profile, seed, prices, latencies, origin, body: Vec::new(), sickness: None }
+        Self { profile, seed, prices, latencies, origin, body: Vec::new() }
     }
 
     pub(super) const fn profile(&self) -> &DspProfile {
@@ -109,25 +104,6 @@ impl Bidder {
         &self.origin
     }
 
-    /// Takes up a behaviour; whether the port is to refuse connections from now on.
-    pub(super) fn behave(&mut self, behaviour: &Behaviour) -> bool {
-        self.sickness = Sickness::of(behaviour).map(Box::new);
-        self.is_refusing()
-    }
-
-    pub(super) fn is_refusing(&self) -> bool {
-        self.sickness.as_ref().is_some_and(|sickness| sickness.is_refusal())
-    }
-
-    /// The sickness, to be put back by [`Self::resume`]; `None` is healthy.
-    pub(super) const fn pause(&mut self) -> Option<Box<Sickness>> {
-        self.sickness.take()
-    }
-
-    pub(super) fn resume(&mut self, sickness: Box<Sickness>) {
-        self.sickness = Some(sickness);
-    }
-
     /// The id of a request, as written.
     pub(super) fn id_of(request: &[u8]) -> Result<&[u8], Malformed> {
         Ok(&request[scan::request_id(request)?])
@@ -138,7 +114,7 @@ impl Bidder {
         let length_before = out.len();
         self.try_answer(request, out).unwrap_or_else(|Malformed| {
             out.truncate(length_before);
-            out.extend_from_slice(BAD_BODY);
+            out.extend_from_slice(BAD_REQUEST);
             Answered { outcome: Outcome::Malformed, delay: Duration::ZERO, late: false }
         })
     }
@@ -264,13 +240,6 @@ impl Bidder {
     }
 }
 
-/// Appends `parts` one after another.
-pub(super) fn append(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    for part in parts {
-        out.extend_from_slice(part);
-    }
-}
-
 /// Micros as decimal text with the shortest fraction: `1.25`, `3`.
 fn write_micros(micros: u64, out: &mut Vec<u8>) {
     let mut number = itoa::Buffer::new();
@@ -283,28 +252,8 @@ fn write_micros(micros: u64, out: &mut Vec<u8>) {
     append(out, &[b".", fraction.trim_end_matches('0').as_bytes()]);
 }
 
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-
-pub(super) fn write_whole(body: &[u8], out: &mut Vec<u8>) {
-    let mut number = itoa::Buffer::new();
-    append(out, &[OK, b"Content-Length: ", number.format(body.len()).as_bytes()]);
-    append(out, &[b"\r\n\r\n", body]);
-}
-
 /// Two chunks, or one where `split` is 0.
 fn write_chunked(body: &[u8], split: usize, out: &mut Vec<u8>) {
     let (first, second) = body.split_at(split);
     write_chunks([first, second].into_iter(), out);
-}
-
-/// A chunk for each of `chunks` that is not empty.
-pub(super) fn write_chunks<'a>(chunks: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
-    append(out, &[OK, b"Transfer-Encoding: chunked\r\n\r\n"]);
-    for chunk in chunks {
-        if !chunk.is_empty() {
-            write!(out, "{:x}\r\n", chunk.len()).expect("a vector takes every write");
-            append(out, &[chunk, b"\r\n"]);
-        }
-    }
-    out.extend_from_slice(b"0\r\n\r\n");
 }

@@ -1,30 +1,9 @@
 //! What each DSP counted. One thread writes a DSP's counters, any thread reads them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::notices::Notice;
-
-/// A counter with a single writer: a plain load and store, no locked instruction. Who reads it
-/// finds what was written before it.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`; only the thread that owns the DSP may call it.
-    pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
-    }
-
-    /// Subtracts `n`, under the same rule.
-    pub(crate) fn subtract(&self, n: u64) {
-        self.add(n.wrapping_neg());
-    }
-
-    fn read(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-}
+use crate::server::{ConnectionCounters, Counter};
 
 /// The live counters of one DSP; see [`DspStats`] for what they mean.
 #[derive(Debug, Default)]
@@ -34,11 +13,9 @@ pub(crate) struct Counters {
     pub(crate) bids: Counter,
     pub(crate) no_bids: Counter,
     pub(crate) late: Counter,
-    pub(crate) malformed: Counter,
     pub(crate) misbehaved: Counter,
     pub(crate) notices: NoticesCounters,
-    pub(crate) connections_open: Counter,
-    pub(crate) connections_refused: Counter,
+    pub(crate) connections: ConnectionCounters,
 }
 
 /// The live counters of each kind of notice.
@@ -163,14 +140,14 @@ impl Counters {
             bids: self.bids.read(),
             no_bids: self.no_bids.read(),
             late: self.late.read(),
-            malformed: self.malformed.read(),
+            malformed: self.connections.malformed.read(),
             misbehaved: self.misbehaved.read(),
             win: self.notices.win.read(),
             bill: self.notices.bill.read(),
             loss: self.notices.loss.read(),
             view: self.notices.view.read(),
-            connections_open: self.connections_open.read(),
-            connections_refused: self.connections_refused.read(),
+            connections_open: self.connections.open.read(),
+            connections_refused: self.connections.refused.read(),
         }
     }
 }

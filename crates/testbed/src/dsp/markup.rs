@@ -2,9 +2,9 @@
 //! banners, VAST for video and audio, a native response for native. Single quotes in the markup
 //! spare escapes in JSON.
 
-use super::answer::append;
 use super::notices;
 use crate::scan::{Format, Imp};
+use crate::server::http::append;
 
 /// Names a creative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

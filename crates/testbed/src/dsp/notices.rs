@@ -11,14 +11,14 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::answer::append;
 use super::counters::{NoticeCounters, NoticesCounters};
 use super::markup::{self, Creative, Order};
 use super::profile::DspProfile;
-use super::script::{End, Script};
-use super::sickness::head;
 use crate::draws::Draws;
 use crate::scan::{self, Format};
+use crate::server::Script;
+use crate::server::http::{append, head};
+use crate::server::script::ScriptEnd;
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +45,19 @@ pub(crate) enum Notice {
     Bill,
     Loss,
     View,
+}
+
+impl Notice {
+    /// The kind of a notice by its path. None if it leads elsewhere.
+    pub(super) fn of_path(path: &str) -> Option<Self> {
+        let kinds = [
+            ("/win", Self::Win),
+            ("/bill", Self::Bill),
+            ("/loss", Self::Loss),
+            ("/view", Self::View),
+        ];
+        kinds.into_iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, kind)| kind)
+    }
 }
 
 /// How a DSP answers notices.
@@ -155,7 +168,8 @@ impl NoticeDesk {
             }
             NoticeAnswer::Status(code) => Some(Reply::status(*code)),
             NoticeAnswer::Hang => {
-                let script = Script { end: End::Hang, ..Script::whole(vec![], Duration::ZERO) };
+                let script =
+                    Script { end: ScriptEnd::Hang, ..Script::whole(vec![], Duration::ZERO) };
                 Some(Reply { script, is_accepted: false })
             }
             NoticeAnswer::Redirect(to) => {

@@ -3,13 +3,11 @@
 
 use std::time::Duration;
 
+use super::bid_fault::Schedule;
 use super::notices::NoticeOptions;
-use super::schedule::Schedule;
 use super::spread::{LatencySpread, PriceSpread};
 use crate::draws::PPM;
-
-/// Longest latency or lateness that can be asked for.
-pub const LATENCY_MAX: Duration = Duration::from_secs(60);
+use crate::server::LATENCY_MAX;
 
 /// Largest bid that can be asked for, in bytes.
 pub const BID_BYTES_MAX: usize = 1024 * 1024;
@@ -145,7 +143,8 @@ impl DspProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dsp::{Act, DripFrom, NoticeAnswer};
+    use crate::dsp::{Act, NoticeAnswer};
+    use crate::server::DripFrom;
 
     #[test]
     fn limits_hold_at_their_edges() {

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use runtime::config::{self, Optional, Problems, Required, Section, ms, secs};
 
-use super::behaviour::Behaviour;
+use super::bid_fault::{Behaviour, Phase, Schedule};
 use super::notices::{NoticeAnswer, NoticeOptions};
 use super::profile::{BID_BYTES_MAX, BIDS_MAX, DspProfile};
-use super::schedule::{Phase, Schedule};
 use super::spread::{LatencySpread, PriceSpread};
 use crate::draws::PPM;
 

@@ -11,7 +11,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use testbed::dsp::{self, DspProfile, FleetOptions, LatencySpread};
+use testbed::dsp::{self, DspProfile, LatencySpread};
+use testbed::server::ServerOptions;
 
 use self::fixture::{
     BODY, answer, assert_bid, assert_closed, bidding, connect, fleet_of, post, until,
@@ -147,9 +148,8 @@ fn a_client_that_leaves_before_its_late_answer_harms_nobody() {
 
 #[test]
 fn connections_past_the_cap_are_closed_and_counted() {
-    let options =
-        FleetOptions { dsps: vec![bidding()], connections_max: 2, ..FleetOptions::default() };
-    let fleet = dsp::start(options).expect("a fleet");
+    let options = ServerOptions { connections_max: 2, ..ServerOptions::default() };
+    let fleet = dsp::start(vec![bidding()], &options).expect("a fleet");
     let mut kept = [connect(&fleet), connect(&fleet)];
     until(&fleet, "accepted", |stats| stats.connections_open == 2);
     let mut refused = connect(&fleet);
@@ -164,8 +164,8 @@ fn connections_past_the_cap_are_closed_and_counted() {
 #[test]
 fn every_dsp_of_every_thread_answers_for_itself() {
     let dsps = (0..7).map(|n| DspProfile { seats: vec![format!("s{n}")], ..bidding() }).collect();
-    let options = FleetOptions { dsps, threads: 3, ..FleetOptions::default() };
-    let fleet = dsp::start(options).expect("a fleet");
+    let options = ServerOptions { threads: 3, ..ServerOptions::default() };
+    let fleet = dsp::start(dsps, &options).expect("a fleet");
     for (index, address) in fleet.addresses().iter().enumerate() {
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.write_all(post(BODY).as_bytes()).expect("sent");
@@ -214,7 +214,7 @@ fn a_port_in_use_is_named_and_a_stopped_fleet_frees_its_own() {
     let address = fleet.addresses()[0];
     let again = || {
         let base_port = Some(address.port());
-        dsp::start(FleetOptions { dsps: vec![bidding()], base_port, ..FleetOptions::default() })
+        dsp::start(vec![bidding()], &ServerOptions { base_port, ..ServerOptions::default() })
     };
     let error = again().expect_err("the port is taken").to_string();
     assert!(error.contains(&address.to_string()), "{error}");
@@ -227,17 +227,17 @@ fn a_port_in_use_is_named_and_a_stopped_fleet_frees_its_own() {
 
 #[test]
 fn senseless_options_start_nothing() {
-    let check = |want: &str, options: FleetOptions| {
-        let error = dsp::start(options).expect_err(want).to_string();
+    let check = |want: &str, dsps: Vec<DspProfile>, options: ServerOptions| {
+        let error = dsp::start(dsps, &options).expect_err(want).to_string();
         assert!(error.contains(want), "{error}");
     };
-    let options = || FleetOptions { dsps: vec![bidding(); 2], ..FleetOptions::default() };
-    check("one DSP", FleetOptions::default());
-    check("one thread", FleetOptions { threads: 0, ..options() });
-    check("65536", FleetOptions { base_port: Some(u16::MAX), ..options() });
+    let (two, options) = (|| vec![bidding(); 2], ServerOptions::default);
+    check("one server", Vec::new(), options());
+    check("one thread", two(), ServerOptions { threads: 0, ..options() });
+    check("65536", two(), ServerOptions { base_port: Some(u16::MAX), ..options() });
     let broken = DspProfile { bids_max: 0, ..bidding() };
-    check("dsp 1", FleetOptions { dsps: vec![bidding(), broken], ..options() });
-    check("core 100000", FleetOptions { core: Some(100_000), ..options() });
+    check("dsp 1", vec![bidding(), broken], options());
+    check("core 100000", two(), ServerOptions { core: Some(100_000), ..options() });
     let elsewhere: SocketAddr = "192.0.2.1:0".parse().expect("an address");
-    check("192.0.2.1", FleetOptions { listen: elsewhere.ip(), ..options() });
+    check("192.0.2.1", two(), ServerOptions { listen: elsewhere.ip(), ..options() });
 }

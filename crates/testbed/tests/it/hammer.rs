@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use testbed::dsp::{self, DspProfile, Fleet, FleetOptions};
+use testbed::dsp::{self, DspProfile, Fleet};
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{
     self, Connections, Counts, Length, LoadOptions, Mode, Objectives, OnProgress, Progress, Report,
 };
+use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
 fn fleet(profile: DspProfile) -> Fleet {
-    dsp::start(FleetOptions { dsps: vec![profile], ..FleetOptions::default() }).expect("a fleet")
+    dsp::start(vec![profile], &ServerOptions::default()).expect("a fleet")
 }
 
 /// A load of an exchange, and how it is made.

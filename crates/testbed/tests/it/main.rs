@@ -1,5 +1,6 @@
-//! Simulated DSPs and the load generator on real sockets.
+//! Simulated servers and the load generator on real sockets.
 
 mod fleet;
 mod hammer;
 mod load;
+mod server;

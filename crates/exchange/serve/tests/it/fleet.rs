@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use exchange_core::record::CallOutcome;
-use testbed::dsp::{self, DspProfile, FleetOptions};
+use testbed::dsp::{self, DspProfile};
+use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::fixtures::{Running, Setup, posted, until};
@@ -23,7 +24,7 @@ fn every_call_has_one_outcome() {
         ..DspProfile::default()
     };
     let dsps = (0..DSPS as u64).map(profile).collect();
-    let fleet = dsp::start(FleetOptions { dsps, ..FleetOptions::default() }).expect("a fleet");
+    let fleet = dsp::start(dsps, &ServerOptions::default()).expect("a fleet");
     let addresses: Vec<_> = fleet.addresses().iter().map(|address| (*address, "")).collect();
     let rest = "[currency]\nrates = { EUR = \"1.08\", GBP = \"1.27\", JPY = \"0.0064\" }";
     let exchange_keys = "tmax_max = \"40ms\"\n";

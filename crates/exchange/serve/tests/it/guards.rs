@@ -9,7 +9,8 @@ use exchange_core::guard::{BreakerLimits, State};
 use exchange_core::record::CallOutcome;
 use exchange_serve::ExchangeConfig;
 use runtime::config::{ms, secs};
-use testbed::dsp::{self, Act, Behaviour, DspProfile, Fleet, FleetOptions};
+use testbed::dsp::{self, Act, Behaviour, BidFault, DspProfile, Fleet};
+use testbed::server::ServerOptions;
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
 
@@ -40,7 +41,7 @@ impl Two {
     fn start(keys: &str, tune: fn(&mut ExchangeConfig)) -> Self {
         let profile = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
         let dsps = vec![profile; 3];
-        let fleet = dsp::start(FleetOptions { dsps, ..FleetOptions::default() }).expect("a fleet");
+        let fleet = dsp::start(dsps, &ServerOptions::default()).expect("a fleet");
         let exchange = Running::start(&Setup {
             dsps: &Self::dsps(&fleet, &keyed(GUARDED, keys), &keyed(OTHER, "")),
             tune,
@@ -217,9 +218,10 @@ fn one_that_fails_is_throttled_probed_and_trusted_again() {
 /// Answers that cannot be read are errors too, though they came with 200.
 #[test]
 fn what_is_no_response_throttles() {
-    for act in [Act::WrongId, Act::Deep { levels: 500 }, Act::Garbage, Act::Refused] {
+    let deep = BidFault::Deep { levels: 500 };
+    for act in [BidFault::WrongId.into(), deep.into(), Act::Garbage, Act::Refused] {
         let two = Two::start("", strict);
-        let counts = !matches!(act, Act::WrongId);
+        let counts = !matches!(act, Act::Content(BidFault::WrongId));
         two.behave(act.clone());
         two.auctions(20);
         two.until_told();

@@ -7,9 +7,8 @@ use std::time::Duration;
 use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
 use exchange_serve::{Backoff, ExchangeConfig};
-use testbed::dsp::{
-    self, ACTS, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Garble, Schedule,
-};
+use testbed::dsp::{self, ACTS, Act, Behaviour, BidFault, DspProfile, Fleet, Garble, Schedule};
+use testbed::server::{Cut, DripFrom, ServerOptions};
 
 use crate::fixtures::{Running, Setup, banner, posted, until};
 
@@ -36,8 +35,7 @@ enum Want {
 fn fleet(schedule: Schedule) -> Fleet {
     let healthy = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
     let sick = DspProfile { schedule, ..healthy.clone() };
-    dsp::start(FleetOptions { dsps: vec![healthy, sick], ..FleetOptions::default() })
-        .expect("a fleet")
+    dsp::start(vec![healthy, sick], &ServerOptions::default()).expect("a fleet")
 }
 
 /// An exchange that asks both; `keys` are more of the sick one's.
@@ -144,7 +142,7 @@ fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
     use Want::{Bids, Call, Fate as Of, Response};
     let status = |code, body: &str| Act::Status { code, body: body.to_owned() };
     let drip = |bytes, every, from| Act::Trickle { bytes, every, from };
-    let garbled = |how| Act::Malformed { how: Some(how) };
+    let garbled = |how| Act::Content(BidFault::Malformed { how: Some(how) });
     let no_response = Response(ResponseFate::Malformed);
     let elsewhere = || Act::Redirect { code: 307, to: Some("http://192.0.2.1/".to_owned()) };
     vec![
@@ -171,14 +169,14 @@ fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
         ("malformed", garbled(Garble::Types), "", no_response),
         ("malformed", garbled(Garble::Number), "", no_response),
         ("malformed", garbled(Garble::Escape), "", no_response),
-        ("huge", Act::Huge { bytes: Some(64 << 20) }, "", Call(TooLarge)),
-        ("huge", Act::Huge { bytes: None }, "", Call(TooLarge)),
-        ("deep", Act::Deep { levels: 10_000 }, "", no_response),
-        ("wrong_id", Act::WrongId, "", Of(Fate::WrongAuction)),
-        ("wrong_imp", Act::WrongImp, "", Of(Fate::UnknownImp)),
+        ("huge", BidFault::Huge { bytes: Some(64 << 20) }.into(), "", Call(TooLarge)),
+        ("huge", BidFault::Huge { bytes: None }.into(), "", Call(TooLarge)),
+        ("deep", BidFault::Deep { levels: 10_000 }.into(), "", no_response),
+        ("wrong_id", BidFault::WrongId.into(), "", Of(Fate::WrongAuction)),
+        ("wrong_imp", BidFault::WrongImp.into(), "", Of(Fate::UnknownImp)),
         (
             "wrong_currency",
-            Act::WrongCurrency { code: "XTS".to_owned() },
+            BidFault::WrongCurrency { code: "XTS".to_owned() }.into(),
             "",
             Of(Fate::CurrencyNotAccepted),
         ),

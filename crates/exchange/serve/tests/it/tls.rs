@@ -7,7 +7,8 @@ use exchange_core::ResponseFate;
 use exchange_core::record::CallOutcome;
 use exchange_serve::{Backoff, ExchangeConfig};
 use runtime::config::ms;
-use testbed::dsp::{self, Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, FleetOptions, Tls};
+use testbed::dsp::{self, Act, Behaviour, BidFault, DspProfile, Fleet};
+use testbed::server::{Cut, DripFrom, ServerOptions, Tls};
 
 use crate::fixtures::{Dsp, Running, Setup, banner, until};
 
@@ -17,8 +18,8 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 fn fleet(profile: DspProfile, listen: IpAddr) -> (Fleet, String) {
     let (tls, authority) = Tls::generated(LOOPBACK).expect("a certificate");
     let dsps = vec![DspProfile { no_bid_ppm: 0, seats: vec!["s".to_owned()], ..profile }];
-    let options = FleetOptions { dsps, listen, tls: Some(tls), ..FleetOptions::default() };
-    (dsp::start(options).expect("a fleet"), authority)
+    let options = ServerOptions { listen, tls: Some(tls), ..ServerOptions::default() };
+    (dsp::start(dsps, &options).expect("a fleet"), authority)
 }
 
 /// An exchange that asks `url` as DSP `d0`, whose certificate `authority` has signed, and beside it
@@ -149,7 +150,7 @@ fn sick_answers_cost_as_little_as_in_the_clear() {
         (Act::Close { at: Cut::Before }, CallOutcome::Reset),
         (Act::Close { at: Cut::Body }, CallOutcome::Malformed),
         (Act::Reset { at: Cut::Body }, CallOutcome::Malformed),
-        (Act::Huge { bytes: None }, CallOutcome::TooLarge),
+        (BidFault::Huge { bytes: None }.into(), CallOutcome::TooLarge),
         (Act::Interim { code: 103, count: None }, CallOutcome::TooLarge),
         (drip, CallOutcome::Trickle),
     ] {

@@ -260,7 +260,7 @@ fn what_is_no_request_is_answered_400_without_a_trace() {
         let mut out = b"before".to_vec();
         let answered = bidder(|_| ()).answer(request.as_bytes(), &mut out);
         assert_eq!(answered.outcome, Outcome::Malformed, "{request}");
-        assert_eq!(out, [b"before", BAD_BODY].concat(), "{request}");
+        assert_eq!(out, [b"before", BAD_REQUEST].concat(), "{request}");
     }
     let (none, out) = answer(&mut bidder(|_| ()), br#"{"id":"a","imp":[]}"#);
     assert_eq!((none.outcome, out.as_slice()), (Outcome::NoBid, NO_CONTENT));

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use runtime::config::{Optional, Section, ms, secs};
 
-use crate::dsp::behaviour::{Act, BOMB_BYTES_MAX, Cut, DripFrom, Garble, INTERIM_MAX, LEVELS_MAX};
+use crate::dsp::bid_fault::{Act, BidFault, Garble, LEVELS_MAX};
+use crate::server::{BOMB_BYTES_MAX, Cut, DripFrom, INTERIM_MAX};
 
 /// One kind of behaviour, as a profile file names it.
 #[derive(Debug)]
@@ -74,40 +75,45 @@ pub static ACTS: [ActDoc; 22] = [
         name: "malformed",
         knobs: &["variant"],
         line: "answers 200 with what is no response, in one of eight ways or in all by turns",
-        build: |knobs| Act::Malformed { how: knobs.variant.flatten() },
+        build: |knobs| Act::Content(BidFault::Malformed { how: knobs.variant.flatten() }),
     },
     ActDoc {
         name: "huge",
         knobs: &["size", "endless"],
         line: "answers with `size` (64MiB) declared, or with chunks without end",
-        build: |knobs| Act::Huge {
-            bytes: (!knobs.endless.unwrap_or(false)).then(|| knobs.size.unwrap_or(64 << 20) as u64),
+        build: |knobs| {
+            Act::Content(BidFault::Huge {
+                bytes: (!knobs.endless.unwrap_or(false))
+                    .then(|| knobs.size.unwrap_or(64 << 20) as u64),
+            })
         },
     },
     ActDoc {
         name: "deep",
         knobs: &["levels"],
         line: "answers with JSON nested so deep (10000)",
-        build: |knobs| Act::Deep { levels: knobs.levels.unwrap_or(10_000) },
+        build: |knobs| Act::Content(BidFault::Deep { levels: knobs.levels.unwrap_or(10_000) }),
     },
     ActDoc {
         name: "wrong_id",
         knobs: &[],
         line: "bids in a response to another request",
-        build: |_| Act::WrongId,
+        build: |_| Act::Content(BidFault::WrongId),
     },
     ActDoc {
         name: "wrong_imp",
         knobs: &[],
         line: "bids on impressions that were not offered",
-        build: |_| Act::WrongImp,
+        build: |_| Act::Content(BidFault::WrongImp),
     },
     ActDoc {
         name: "wrong_currency",
         knobs: &["currency"],
         line: "bids in a currency of its own (XTS)",
-        build: |knobs| Act::WrongCurrency {
-            code: knobs.currency.clone().unwrap_or_else(|| "XTS".to_owned()),
+        build: |knobs| {
+            Act::Content(BidFault::WrongCurrency {
+                code: knobs.currency.clone().unwrap_or_else(|| "XTS".to_owned()),
+            })
         },
     },
     ActDoc {

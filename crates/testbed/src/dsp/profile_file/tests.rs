@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::dsp::{Act, Cut, DripFrom, Garble};
+use crate::dsp::{Act, BidFault, Garble};
+use crate::server::{Cut, DripFrom};
 
 fn profiles(text: &str) -> Vec<DspProfile> {
     parse_profiles("test.toml", text).expect("a sound file")
@@ -105,12 +106,18 @@ fn every_kind_has_its_knobs() {
     );
     check("kind = 'close'\nat = 'head'", Act::Close { at: Cut::Head });
     check("kind = 'reset'", Act::Reset { at: Cut::Before });
-    check("kind = 'malformed'", Act::Malformed { how: None });
-    check("kind = 'malformed'\nvariant = 'html'", Act::Malformed { how: Some(Garble::Html) });
-    check("kind = 'huge'\nsize = '1MiB'", Act::Huge { bytes: Some(1 << 20) });
-    check("kind = 'huge'\nendless = true", Act::Huge { bytes: None });
-    check("kind = 'deep'\nlevels = 9", Act::Deep { levels: 9 });
-    check("kind = 'wrong_currency'\ncurrency = 'JPY'", Act::WrongCurrency { code: "JPY".into() });
+    check("kind = 'malformed'", BidFault::Malformed { how: None }.into());
+    check(
+        "kind = 'malformed'\nvariant = 'html'",
+        BidFault::Malformed { how: Some(Garble::Html) }.into(),
+    );
+    check("kind = 'huge'\nsize = '1MiB'", BidFault::Huge { bytes: Some(1 << 20) }.into());
+    check("kind = 'huge'\nendless = true", BidFault::Huge { bytes: None }.into());
+    check("kind = 'deep'\nlevels = 9", BidFault::Deep { levels: 9 }.into());
+    check(
+        "kind = 'wrong_currency'\ncurrency = 'JPY'",
+        BidFault::WrongCurrency { code: "JPY".into() }.into(),
+    );
     check("kind = 'late'\nby = '2s'", Act::Late { by: ms(2_000) });
     check("kind = 'gzip'\nalways = true", Act::Gzip { always: true });
     check("kind = 'gzip_bomb'\nsize = '100MiB'", Act::GzipBomb { inflated: 100 << 20 });
@@ -201,7 +208,7 @@ fn the_files_shipped_are_sound_and_as_they_say() {
             Act::Hang,
             Act::Trickle { .. },
             Act::Reset { .. },
-            Act::Malformed { .. },
+            Act::Content(BidFault::Malformed { .. }),
             Act::Status { code: 503, .. }
         ]
     ));

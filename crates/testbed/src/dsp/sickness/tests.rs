@@ -1,7 +1,9 @@
 //! Spoilt answers are a function of profile, place and request, and spoilt as far as asked for.
 
 use super::*;
-use crate::dsp::{ACTS, DspProfile, parse_profiles};
+use crate::dsp::{ACTS, Act, Behaviour, DspProfile, parse_profiles};
+use crate::server::script::ScriptStep;
+use crate::server::{DripFrom, Method};
 
 const REQUEST: &[u8] = br#"{"id":"a","imp":[{"id":"1","banner":{"w":300,"h":250}}]}"#;
 
@@ -11,11 +13,11 @@ fn bidder() -> Bidder {
 }
 
 fn asked(bidder: &mut Bidder, behaviour: &Behaviour, body: &[u8]) -> Option<(Answered, Script)> {
-    let sickness = Sickness::of(behaviour)?;
-    let kind = crate::dsp::http::Kind::Bid;
-    let (length, target) = (body.len(), "/bid");
-    let request = Request { kind, target, body, length, keep_alive: true, accepts_gzip: true };
-    bidder.misbehave(&sickness, &request)
+    let misbehaviour = Misbehaviour::of(behaviour)?;
+    let (method, length, target) = (Method::Post, body.len(), "/bid");
+    let request =
+        HttpRequest { method, target, body, length, keep_alive: true, accepts_gzip: true };
+    bidder.misbehave(&misbehaviour, &request)
 }
 
 /// Every kind at its defaults.
@@ -59,10 +61,10 @@ fn no_kind_falls_on_what_is_no_request() {
 #[test]
 fn a_huge_answer_declares_what_it_sends_even_when_it_is_small() {
     for bytes in [0, 1, 100, 1_000_000] {
-        let behaviour = Act::Huge { bytes: Some(bytes) }.into();
+        let behaviour = BidFault::Huge { bytes: Some(bytes) }.into();
         let (_, mut script) = asked(&mut bidder(), &behaviour, REQUEST).expect("sick");
         let mut out = Vec::new();
-        while script.next(&mut out) == crate::dsp::script::Cue::Send {}
+        while script.next(&mut out) == ScriptStep::Send {}
         let text = String::from_utf8(out).expect("ASCII");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(head.contains(&format!("content-length: {}", body.len())), "{bytes}: {head}");
@@ -82,7 +84,7 @@ fn who_is_never_to_bid_bids_where_a_bid_is_spoilt() {
         String::from_utf8_lossy(&script.bytes).contains("seatbid")
     };
     let ms = Duration::from_millis;
-    assert!(bids(Act::WrongId));
+    assert!(bids(BidFault::WrongId.into()));
     assert!(bids(Act::Chunked { bytes: 10_000 }));
     assert!(bids(Act::Trickle { bytes: 1, every: ms(1), from: DripFrom::Head }));
     assert!(!bids(Act::Late { by: ms(1) }));

@@ -4,15 +4,15 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use testbed::dsp::{self, Behaviour, DspProfile, DspStats, Fleet, FleetOptions};
+use testbed::dsp::{self, Behaviour, DspProfile, DspStats, Fleet};
+use testbed::server::ServerOptions;
 
 pub(crate) const BODY: &str =
     r#"{"id":"req-1","imp":[{"id":"imp-1","bidfloor":0.1,"banner":{"w":300,"h":250}}]}"#;
 
 pub(crate) fn fleet_of(profile: DspProfile) -> Fleet {
-    let dsps = vec![profile];
-    dsp::start(FleetOptions { dsps, body_bytes_max: 4096, ..FleetOptions::default() })
-        .expect("a fleet on free ports")
+    let options = ServerOptions { body_bytes_max: 4096, ..ServerOptions::default() };
+    dsp::start(vec![profile], &options).expect("a fleet on free ports")
 }
 
 pub(crate) fn bidding() -> DspProfile {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
-use testbed::dsp::{Act, Behaviour, Cut, DripFrom, DspProfile, Fleet, Garble};
+use testbed::dsp::{Act, Behaviour, BidFault, DspProfile, Fleet, Garble};
+use testbed::server::{Cut, DripFrom};
 
 use super::fixture::{
     BODY, answer, ask, assert_bid, assert_closed, assert_silent, bidding, connect, field, fleet_of,
@@ -160,7 +161,7 @@ fn malformed_bodies_are_no_responses_in_every_way() {
     };
     let mut bodies = BTreeSet::new();
     for how in Garble::ALL {
-        let fleet = sick(Act::Malformed { how: Some(how) });
+        let fleet = sick(BidFault::Malformed { how: Some(how) });
         let mut stream = asked(&fleet);
         let (head, body) = raw_answer(&mut stream);
         assert_eq!(status_of(&head), 200);
@@ -171,7 +172,7 @@ fn malformed_bodies_are_no_responses_in_every_way() {
     assert_eq!(bodies.len(), Garble::ALL.len());
     // Left open, requests draw their own.
     let drawn = || {
-        let fleet = sick(Act::Malformed { how: None });
+        let fleet = sick(BidFault::Malformed { how: None });
         let mut stream = connect(&fleet);
         let ids = (0..40).map(|n| format!("req-{n}"));
         let bodies = ids.map(|id| {
@@ -190,7 +191,7 @@ fn malformed_bodies_are_no_responses_in_every_way() {
 #[test]
 fn a_huge_answer_is_as_long_as_it_says() {
     let bytes = 3 * 1024 * 1024 + 1;
-    let fleet = sick(Act::Huge { bytes: Some(bytes) });
+    let fleet = sick(BidFault::Huge { bytes: Some(bytes) });
     let mut stream = asked(&fleet);
     let (_, body) = raw_answer(&mut stream);
     assert_eq!(body.len() as u64, bytes);
@@ -201,7 +202,7 @@ fn a_huge_answer_is_as_long_as_it_says() {
 
 #[test]
 fn an_endless_answer_starves_nobody_and_ends_with_its_reader() {
-    let fleet = sick(Act::Huge { bytes: None });
+    let fleet = sick(BidFault::Huge { bytes: None });
     let mut endless = asked(&fleet);
     let head = head(&mut endless);
     assert_eq!(field(&head, "transfer-encoding"), Some("chunked"));
@@ -224,7 +225,7 @@ fn an_endless_answer_starves_nobody_and_ends_with_its_reader() {
 
 #[test]
 fn a_deep_answer_is_as_deep_as_it_says() {
-    let fleet = sick(Act::Deep { levels: 100_000 });
+    let fleet = sick(BidFault::Deep { levels: 100_000 });
     let mut stream = asked(&fleet);
     let (_, body) = answer(&mut stream);
     assert_eq!(body.matches('[').count(), 100_000);
@@ -244,16 +245,16 @@ fn lies_are_told_in_their_place_and_nowhere_else() {
     let response = |act: Act| parsed(&answer(&mut asked(&sick(act))).1);
     let whole = String::from_utf8(healthy_answer("req-1")).expect("UTF-8");
     let honest = parsed(whole.split_once("\r\n\r\n").expect("a body").1);
-    let check = |act: Act, pointer: &str, want: &str| {
-        let mut lie = response(act);
+    let check = |act: BidFault, pointer: &str, want: &str| {
+        let mut lie = response(act.into());
         let place = lie.pointer_mut(pointer).expect("a place for the lie");
         assert_eq!(*place, want);
         *place = honest.pointer(pointer).expect("the same place").clone();
         assert_eq!(lie, honest);
     };
-    check(Act::WrongId, "/id", "not-req-1");
-    check(Act::WrongImp, "/seatbid/0/bid/0/impid", "not-imp-1");
-    check(Act::WrongCurrency { code: "XTS".to_owned() }, "/cur", "XTS");
+    check(BidFault::WrongId, "/id", "not-req-1");
+    check(BidFault::WrongImp, "/seatbid/0/bid/0/impid", "not-imp-1");
+    check(BidFault::WrongCurrency { code: "XTS".to_owned() }, "/cur", "XTS");
 }
 
 #[test]

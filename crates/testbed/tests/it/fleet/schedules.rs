@@ -4,7 +4,8 @@ use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use testbed::dsp::{self, Act, Behaviour, DspProfile, Fleet, FleetOptions, Phase, Schedule};
+use testbed::dsp::{self, Act, Behaviour, DspProfile, Fleet, Phase, Schedule};
+use testbed::server::ServerOptions;
 
 use super::fixture::{answer, ask, assert_bid, bidding, connect, fleet_of, sick};
 
@@ -88,8 +89,8 @@ fn a_command_holds_when_it_returns_and_ends_the_schedule() {
 
 #[test]
 fn a_command_is_for_one_dsp_of_any_thread() {
-    let options = FleetOptions { dsps: vec![bidding(); 5], threads: 2, ..FleetOptions::default() };
-    let fleet = dsp::start(options).expect("a fleet");
+    let options = ServerOptions { threads: 2, ..ServerOptions::default() };
+    let fleet = dsp::start(vec![bidding(); 5], &options).expect("a fleet");
     fleet.set_behaviour(3, status(503)).expect("set");
     for (index, address) in fleet.addresses().iter().enumerate() {
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -102,16 +103,14 @@ fn a_command_is_for_one_dsp_of_any_thread() {
 fn senseless_commands_and_schedules_are_refused() {
     let fleet = sick(Behaviour::HEALTHY);
     let error = fleet.set_behaviour(1, Act::Hang).expect_err("one DSP").to_string();
-    assert!(error.contains("there is no dsp 1, the fleet has 1"), "{error}");
+    assert!(error.contains("there is no server 1 among 1"), "{error}");
     let error = fleet.set_behaviour(0, status(42)).expect_err("no status").to_string();
     assert!(error.contains("200 to 599"), "{error}");
     let mut stream = connect(&fleet);
     ask(&mut stream, "req-1");
     assert_bid(answer(&mut stream), "req-1");
     let schedule = Schedule::always(status(42));
-    let options = FleetOptions {
-        dsps: vec![DspProfile { schedule, ..bidding() }],
-        ..FleetOptions::default()
-    };
-    assert!(dsp::start(options).expect_err("no status").to_string().contains("dsp 0"));
+    let dsps = vec![DspProfile { schedule, ..bidding() }];
+    let error = dsp::start(dsps, &ServerOptions::default()).expect_err("no status");
+    assert!(error.to_string().contains("dsp 0"), "{error}");
 }

@@ -10,7 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
-use testbed::dsp::{self, Act, Behaviour, Cut, DspProfile, Fleet, FleetOptions, Tls};
+use testbed::dsp::{self, Act, Behaviour, BidFault, DspProfile, Fleet};
+use testbed::server::{Cut, ServerOptions, Tls};
 
 use super::fixture::{BODY, answer, ask, assert_bid, assert_closed, bidding, connect, post, until};
 
@@ -18,8 +19,8 @@ type Client = StreamOwned<ClientConnection, TcpStream>;
 
 fn secure(profile: DspProfile) -> (Fleet, String) {
     let (tls, authority) = Tls::generated(IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a certificate");
-    let options = FleetOptions { dsps: vec![profile], tls: Some(tls), ..FleetOptions::default() };
-    (dsp::start(options).expect("a fleet"), authority)
+    let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
+    (dsp::start(vec![profile], &options).expect("a fleet"), authority)
 }
 
 fn client_of(
@@ -85,7 +86,7 @@ fn more_than_any_buffer_holds_arrives_in_order() {
 #[test]
 fn sick_answers_pass_through_tls() {
     let (fleet, authority) = secure(bidding());
-    fleet.set_behaviour(0, Act::Huge { bytes: Some(2_000_000) }).expect("set");
+    fleet.set_behaviour(0, BidFault::Huge { bytes: Some(2_000_000) }).expect("set");
     let mut huge = client(&fleet, &authority);
     ask(&mut huge, "req-1");
     assert_eq!(answer(&mut huge).1.len(), 2_000_000);
@@ -132,8 +133,8 @@ fn certificates_can_be_given_and_notices_lead_back_under_tls() {
     let (certificate, key) = (signed.cert.pem(), signed.signing_key.serialize_pem());
     let tls = Tls::from_pem(certificate.as_bytes(), key.as_bytes()).expect("they go together");
     let profile = DspProfile { notices: true, ..bidding() };
-    let options = FleetOptions { dsps: vec![profile], tls: Some(tls), ..FleetOptions::default() };
-    let fleet = dsp::start(options).expect("a fleet");
+    let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
+    let fleet = dsp::start(vec![profile], &options).expect("a fleet");
     let mut client = client(&fleet, &certificate);
     ask(&mut client, "req-1");
     let (_, body) = answer(&mut client);

@@ -1,5 +1,10 @@
-//! One thread of the fleet: its listeners, its connections, its timers, one poll for all of them.
+//! One thread of servers: their ports, their connections, their timers, one poll for all of them.
 //! Decides only who runs next; what a connection does is in `connection`.
+
+mod connection;
+pub(super) mod port;
+mod wheel;
+mod wire;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +14,13 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token};
 use rustls::ServerConfig;
 
-use super::answer::Bidder;
-use super::behaviour::Behaviour;
-use super::connection::{Buffers, Connection, Step, Surroundings};
-use super::counters::{Counters, FleetStats};
-use super::notices::{NoticeDesk, NoticeOptions};
-use super::port::Port;
+use super::behaviour::{Act, Behaviour};
+use super::responder::Responder;
 use super::schedule::Schedule;
-use super::wheel::Wheel;
-use super::wire::Wire;
+use connection::{Buffers, Connection, NextStep, ThreadContext};
+use port::Port;
+use wheel::Wheel;
+use wire::Wire;
 
 /// The token of the waker that brings commands, or ends the thread.
 pub(super) const WAKER: Token = Token(usize::MAX);
@@ -28,91 +31,88 @@ const EVENTS_MAX: usize = 1024;
 /// What one tick of the wheel lasts; also the resolution of epoll's timeout.
 const TICK: Duration = Duration::from_millis(1);
 
-/// One DSP as its thread holds it.
-pub(super) struct Desk {
+/// One server as its thread holds it.
+pub(super) struct Server<R: Responder> {
     pub(super) port: Port,
-    pub(super) bidder: Bidder,
-    pub(super) notices: NoticeDesk,
-    pub(super) schedule: Schedule,
-    pub(super) index: usize,
+    pub(super) responder: R,
+    pub(super) schedule: Schedule<R::Fault>,
+    /// Its port refuses connections.
+    pub(super) is_refusing: bool,
 }
 
-/// What a thread is told while it runs. It answers once the change holds.
-#[derive(Debug)]
-pub(super) struct Command {
-    /// Place of the DSP among those of the thread.
-    pub(super) desk: usize,
-    pub(super) change: Change,
+/// Changes one server of a running thread, which answers once the change holds.
+pub(super) struct Command<R: Responder> {
+    /// Place of the server among those of the thread.
+    pub(super) server: usize,
+    pub(super) change: ServerChange<R>,
     pub(super) done: mpsc::SyncSender<()>,
 }
 
-/// A change of one DSP.
-#[derive(Debug)]
-pub(super) enum Change {
-    /// Behaves so from now on; its schedule is over.
-    Behaviour(Behaviour),
-    Notices(NoticeOptions),
+/// A change of one server.
+pub(super) enum ServerChange<R: Responder> {
+    /// Behaves like this from now on; its schedule is over.
+    Behaviour(Behaviour<R::Fault>),
+    Responder(R::Change),
 }
 
 /// A place for a connection. The serial tells a delayed answer that its connection is gone.
-struct Place {
+struct ConnectionSlot {
     connection: Option<Connection>,
-    desk: usize,
+    server: usize,
     serial: u64,
 }
 
 /// Names a connection across its place being used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Alarm {
+struct SlotAlarm {
     place: usize,
     serial: u64,
 }
 
 /// What all threads have alike.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct ReactorOptions {
     pub(super) body_bytes_max: usize,
     pub(super) connections_max: usize,
     pub(super) tls: Option<Arc<ServerConfig>>,
     /// What schedules count from.
     pub(super) started: Instant,
-    pub(super) counters: Arc<[Counters]>,
 }
 
-/// One thread's share of the fleet.
-pub(super) struct Reactor {
+/// One thread's share of the servers.
+pub(super) struct Reactor<R: Responder> {
     poll: Poll,
-    desks: Vec<Desk>,
-    terms: Terms,
-    commands: mpsc::Receiver<Command>,
-    places: Vec<Place>,
+    servers: Vec<Server<R>>,
+    options: ReactorOptions,
+    commands: mpsc::Receiver<Command<R>>,
+    places: Vec<ConnectionSlot>,
     free: Vec<usize>,
     /// Places emptied since the last poll: events already taken may still name them.
     emptied: Vec<usize>,
     serial: u64,
     buffers: Buffers,
-    wheel: Wheel<Alarm>,
-    /// Ports that could not accept or listen for want of descriptors, to be tried again.
+    wheel: Wheel<SlotAlarm>,
+    /// Ports that could not accept or listen, most often because no descriptor was free: tried again.
     stalled: Vec<usize>,
     /// When the next phase of any schedule begins, since the start.
     next_phase: Option<Duration>,
 }
 
-impl Reactor {
-    /// Registers the ports of `desks` and begins their schedules.
+impl<R: Responder> Reactor<R> {
+    /// Registers the ports of `servers` and begins their schedules.
     pub(super) fn new(
         poll: Poll,
-        mut desks: Vec<Desk>,
-        commands: mpsc::Receiver<Command>,
-        terms: Terms,
+        mut servers: Vec<Server<R>>,
+        commands: mpsc::Receiver<Command<R>>,
+        options: ReactorOptions,
     ) -> io::Result<Self> {
-        for (index, desk) in desks.iter_mut().enumerate() {
-            desk.port.register(poll.registry(), Token(index))?;
+        for (index, server) in servers.iter_mut().enumerate() {
+            server.port.register(poll.registry(), Token(index))?;
         }
         let mut reactor = Self {
             poll,
-            desks,
-            terms,
+            servers,
+            options,
             commands,
             places: Vec::new(),
             free: Vec::new(),
@@ -139,10 +139,11 @@ impl Reactor {
             for event in &events {
                 match event.token() {
                     WAKER => self.obey(),
-                    Token(desk) if desk < self.desks.len() => self.accept(desk),
-                    Token(token) => self.serve(token - self.desks.len(), |connection, around| {
-                        connection.ready(event, around)
-                    }),
+                    Token(server) if server < self.servers.len() => self.accept(server),
+                    Token(token) => self
+                        .serve(token - self.servers.len(), |connection, context| {
+                            connection.ready(event, context)
+                        }),
                 }
             }
             self.free.append(&mut self.emptied);
@@ -155,93 +156,96 @@ impl Reactor {
                 }
             }
             if let Some(next) = self.next_phase
-                && next <= self.terms.started.elapsed()
+                && next <= self.options.started.elapsed()
             {
                 self.follow_schedules(Some(next));
             }
-            for desk in std::mem::take(&mut self.stalled) {
-                self.reopen(desk);
-                self.accept(desk);
+            for server in std::mem::take(&mut self.stalled) {
+                self.reopen(server);
+                self.accept(server);
             }
         }
         Ok(())
     }
 
-    /// How long to wait for events; `None` is for ever.
+    /// How long to wait for events; None is for ever.
     fn patience(&self) -> Option<Duration> {
         if !self.wheel.is_empty() || !self.stalled.is_empty() {
             return Some(TICK);
         }
         let next = self.next_phase?;
-        Some(next.saturating_sub(self.terms.started.elapsed()))
+        Some(next.saturating_sub(self.options.started.elapsed()))
     }
 
-    /// Takes up the phases that have begun. `due` is the time that has come, `None` at the start.
+    /// Takes up the phases that have begun. `due` is the time that has come, None at the start.
     fn follow_schedules(&mut self, due: Option<Duration>) {
-        let elapsed = due.map_or(Duration::ZERO, |due| due.max(self.terms.started.elapsed()));
+        let elapsed = due.map_or(Duration::ZERO, |due| due.max(self.options.started.elapsed()));
         let mut next_phase: Option<Duration> = None;
-        for desk in 0..self.desks.len() {
-            let schedule = &self.desks[desk].schedule;
+        for server in 0..self.servers.len() {
+            let schedule = &self.servers[server].schedule;
             if schedule.phases.is_empty() {
                 continue;
             }
             let (behaviour, next) = schedule.at(elapsed);
             let behaviour = behaviour.clone();
             next_phase = next_phase.into_iter().chain(next).min();
-            self.behave(desk, &behaviour);
+            self.behave(server, &behaviour);
         }
         self.next_phase = next_phase;
     }
 
-    /// Does what it is told. Who told it may have gone.
+    /// Carries out commands. Their senders may have gone.
     fn obey(&mut self) {
-        while let Ok(Command { desk, change, done }) = self.commands.try_recv() {
+        while let Ok(Command { server, change, done }) = self.commands.try_recv() {
             match change {
-                Change::Behaviour(behaviour) => {
-                    self.desks[desk].schedule = Schedule::default();
-                    self.behave(desk, &behaviour);
+                ServerChange::Behaviour(behaviour) => {
+                    self.servers[server].schedule = Schedule::default();
+                    self.behave(server, &behaviour);
                 }
-                Change::Notices(options) => self.desks[desk].notices.set(options),
+                ServerChange::Responder(change) => self.servers[server].responder.change(change),
             }
             let _ = done.try_send(());
         }
     }
 
-    fn behave(&mut self, desk: usize, behaviour: &Behaviour) {
-        if !self.desks[desk].bidder.behave(behaviour) {
-            self.reopen(desk);
+    fn behave(&mut self, index: usize, behaviour: &Behaviour<R::Fault>) {
+        let server = &mut self.servers[index];
+        server.responder.behave(behaviour);
+        server.is_refusing = behaviour.act == Act::Refused;
+        if !server.is_refusing {
+            self.reopen(index);
             return;
         }
-        self.desks[desk].port.refuse();
-        for (index, place) in self.places.iter_mut().enumerate() {
-            if place.desk == desk && place.connection.take().is_some() {
-                self.terms.counters[self.desks[desk].index].connections_open.subtract(1);
-                self.emptied.push(index);
+        server.port.refuse();
+        for (place, slot) in self.places.iter_mut().enumerate() {
+            if slot.server == index && slot.connection.take().is_some() {
+                server.responder.connections().open.subtract(1);
+                self.emptied.push(place);
             }
         }
     }
 
-    /// Listens again, unless the DSP is to refuse.
-    fn reopen(&mut self, desk: usize) {
-        let Desk { bidder, port, .. } = &mut self.desks[desk];
-        if !bidder.is_refusing() && port.reopen(self.poll.registry(), Token(desk)).is_err() {
-            self.stalled.push(desk);
+    /// Listens again, unless the server is to refuse.
+    fn reopen(&mut self, index: usize) {
+        let Server { port, is_refusing, .. } = &mut self.servers[index];
+        if !*is_refusing && port.reopen(self.poll.registry(), Token(index)).is_err() {
+            self.stalled.push(index);
         }
     }
 
     /// The last whole tick that has passed `after` from now.
     fn ticks(&self, after: Duration) -> u64 {
-        let passed = (self.terms.started.elapsed() + after).as_millis();
+        let passed = (self.options.started.elapsed() + after).as_millis();
         u64::try_from(passed).expect("a process runs for less than 500 million years")
     }
 
     /// Accepts until the backlog is empty: an edge tells of it once.
-    fn accept(&mut self, desk: usize) {
+    fn accept(&mut self, server: usize) {
         loop {
-            let stream = match self.desks[desk].port.accept() {
+            let stream = match self.servers[server].port.accept() {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The peer gave up before its turn, or a signal came: the next one may be well.
+                // The peer gave up before its turn, or a signal came: the next one may be sound.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -251,25 +255,26 @@ impl Reactor {
                     continue;
                 }
                 Err(_) => {
-                    self.stalled.push(desk);
+                    self.stalled.push(server);
                     return;
                 }
             };
             let in_use = self.places.len() - self.free.len() - self.emptied.len();
-            let refused = in_use >= self.terms.connections_max || self.admit(desk, stream).is_err();
-            let counters = &self.terms.counters[self.desks[desk].index];
+            let refused =
+                in_use >= self.options.connections_max || self.admit(server, stream).is_err();
+            let counters = self.servers[server].responder.connections();
             if refused {
-                counters.connections_refused.add(1);
+                counters.refused.add(1);
             } else {
-                counters.connections_open.add(1);
+                counters.open.add(1);
             }
         }
     }
 
-    fn admit(&mut self, desk: usize, mut stream: mio::net::TcpStream) -> io::Result<()> {
+    fn admit(&mut self, server: usize, mut stream: mio::net::TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let place = self.free.last().copied().unwrap_or(self.places.len());
-        let token = Token(self.desks.len() + place);
+        let token = Token(self.servers.len() + place);
         self.poll.registry().register(
             &mut stream,
             token,
@@ -277,8 +282,8 @@ impl Reactor {
         )?;
         self.serial += 1;
         let serial = self.serial;
-        let wire = Wire::new(stream, self.terms.tls.as_ref())?;
-        let filled = Place { connection: Some(Connection::new(wire)), desk, serial };
+        let wire = Wire::new(stream, self.options.tls.as_ref())?;
+        let filled = ConnectionSlot { connection: Some(Connection::new(wire)), server, serial };
         match self.free.pop() {
             Some(place) => self.places[place] = filled,
             None => self.places.push(filled),
@@ -290,28 +295,25 @@ impl Reactor {
     fn serve(
         &mut self,
         place: usize,
-        turn: impl FnOnce(&mut Connection, &mut Surroundings<'_>) -> Step,
+        turn: impl FnOnce(&mut Connection, &mut ThreadContext<'_, R>) -> NextStep,
     ) {
-        let Place { connection, desk, serial } = &mut self.places[place];
+        let ConnectionSlot { connection, server, serial } = &mut self.places[place];
         let Some(open) = connection else { return };
-        let desk = &mut self.desks[*desk];
-        let mut around = Surroundings {
-            bidder: &mut desk.bidder,
-            notices: &mut desk.notices,
-            counters: &self.terms.counters[desk.index],
+        let mut context = ThreadContext {
+            responder: &mut self.servers[*server].responder,
             buffers: &mut self.buffers,
-            body_bytes_max: self.terms.body_bytes_max,
+            body_bytes_max: self.options.body_bytes_max,
         };
-        match turn(open, &mut around) {
-            Step::Idle => (),
-            Step::Alarm(after) => {
-                let alarm = Alarm { place, serial: *serial };
+        match turn(open, &mut context) {
+            NextStep::Idle => (),
+            NextStep::Alarm(after) => {
+                let alarm = SlotAlarm { place, serial: *serial };
                 // One more, so that what is left of this tick is not taken off the delay.
                 let due = self.ticks(after) + 1;
                 self.wheel.insert(due, alarm);
             }
-            Step::Close => {
-                around.counters.connections_open.subtract(1);
+            NextStep::Close => {
+                context.responder.connections().open.subtract(1);
                 *connection = None; // Closing the descriptor takes it out of the poll.
                 self.emptied.push(place);
             }
@@ -324,12 +326,4 @@ pub(super) fn cpu_time(tid: i32) -> Duration {
     let statistics = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat"));
     let nanos = statistics.ok().and_then(|text| text.split(' ').next()?.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
-}
-
-/// Reads everything; `tids` are the threads of the fleet.
-pub(super) fn stats(counters: &[Counters], tids: &[i32]) -> FleetStats {
-    FleetStats {
-        dsps: counters.iter().map(Counters::read).collect(),
-        cpu: tids.iter().map(|&tid| cpu_time(tid)).collect(),
-    }
 }

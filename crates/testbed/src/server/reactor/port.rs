@@ -1,4 +1,4 @@
-//! A DSP's port: listening, or refusing while it stays the DSP's own. Knows no connection.
+//! A server's port: listening, or refusing while nobody else can have it. Knows no connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,57 +13,57 @@ const BACKLOG: i32 = 1024;
 
 /// One port.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(crate) struct Port {
     address: SocketAddr,
-    state: State,
+    state: PortState,
 }
 
 #[derive(Debug)]
-enum State {
+enum PortState {
     Open(TcpListener),
-    /// Bound and not listening, so that nobody else is given the port; `None` where that failed.
+    /// Bound and not listening, so that nobody else is given the port. None if that failed.
     Refusing(Option<OwnedFd>),
 }
 
 impl Port {
     /// Listens; port 0 lets the system choose.
-    pub(super) fn open(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
-        Ok(Self { address: listener.local_addr()?, state: State::Open(listener) })
+        Ok(Self { address: listener.local_addr()?, state: PortState::Open(listener) })
     }
 
     /// Where it is, whether it listens or not.
-    pub(super) const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match &mut self.state {
-            State::Open(listener) => registry.register(listener, token, Interest::READABLE),
-            State::Refusing(_) => Ok(()),
+            PortState::Open(listener) => registry.register(listener, token, Interest::READABLE),
+            PortState::Refusing(_) => Ok(()),
         }
     }
 
     /// The next connection; a refusing port has none.
-    pub(super) fn accept(&self) -> io::Result<TcpStream> {
+    pub(crate) fn accept(&self) -> io::Result<TcpStream> {
         match &self.state {
-            State::Open(listener) => listener.accept().map(|(stream, _)| stream),
-            State::Refusing(_) => Err(io::ErrorKind::WouldBlock.into()),
+            PortState::Open(listener) => listener.accept().map(|(stream, _)| stream),
+            PortState::Refusing(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
     /// Refuses connections from now on, those that wait included.
-    pub(super) fn refuse(&mut self) {
-        if matches!(self.state, State::Open(_)) {
+    pub(crate) fn refuse(&mut self) {
+        if matches!(self.state, PortState::Open(_)) {
             // The port can be bound again only once its listener is gone.
-            self.state = State::Refusing(None);
-            self.state = State::Refusing(bound(self.address).ok());
+            self.state = PortState::Refusing(None);
+            self.state = PortState::Refusing(bound(self.address).ok());
         }
     }
 
     /// Listens again, if it does not. An error leaves it refusing.
-    pub(super) fn reopen(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let State::Refusing(held) = &mut self.state else { return Ok(()) };
+    pub(crate) fn reopen(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let PortState::Refusing(held) = &mut self.state else { return Ok(()) };
         let socket = match held.take() {
             Some(socket) => socket,
             None => bound(self.address)?,
@@ -71,7 +71,7 @@ impl Port {
         rustix::net::listen(&socket, BACKLOG)?;
         let mut listener = TcpListener::from_std(socket.into());
         registry.register(&mut listener, token, Interest::READABLE)?;
-        self.state = State::Open(listener);
+        self.state = PortState::Open(listener);
         Ok(())
     }
 }

@@ -1,16 +1,14 @@
-//! One connection to one DSP: what came in, what is owed, and in which order. Reads once and
+//! One connection to one server: what came in, what is owed, and in which order. Reads once and
 //! writes once per request when nothing is in the way. Knows neither poll nor clock: the reactor
 //! says when the socket is ready and when a delayed answer is due.
 
 use std::io;
 use std::time::Duration;
 
-use super::answer::{Answered, Bidder, Outcome};
-use super::counters::Counters;
-use super::http::{self, Frame, Kind};
-use super::notices::{Notice, NoticeDesk, Seller};
-use super::script::{Cue, End, Script};
 use super::wire::Wire;
+use crate::server::http::{self, HttpRequest, RequestFrame};
+use crate::server::responder::{Reply, Responder};
+use crate::server::script::{Script, ScriptEnd, ScriptStep};
 
 /// The thread's read buffer: a request that fits is answered from it without a copy.
 pub(super) const READ_BYTES: usize = 64 * 1024;
@@ -29,7 +27,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// What the reactor is to do next for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum NextStep {
     /// Nothing more until the socket is ready.
     Idle,
     /// Call [`Connection::ring`] after this long.
@@ -39,10 +37,8 @@ pub(super) enum Step {
 }
 
 /// What a connection borrows from its thread for the length of a call.
-pub(super) struct Surroundings<'a> {
-    pub(super) bidder: &'a mut Bidder,
-    pub(super) notices: &'a mut NoticeDesk,
-    pub(super) counters: &'a Counters,
+pub(super) struct ThreadContext<'a, R> {
+    pub(super) responder: &'a mut R,
     pub(super) buffers: &'a mut Buffers,
     pub(super) body_bytes_max: usize,
 }
@@ -62,7 +58,7 @@ impl Buffers {
 /// What a connection is doing. Answers leave in the order of their requests, so while one is
 /// delayed, nothing further is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     Reading,
     /// `Connection::delayed` holds the answer; the alarm is set.
     Delaying,
@@ -80,7 +76,7 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Connection {
     wire: Wire,
-    phase: Phase,
+    phase: ConnectionPhase,
     /// The socket may hold bytes: an edge was seen since it last ran dry.
     readable: bool,
     /// The peer sends no more, so a short read does not mean that the socket is dry.
@@ -105,7 +101,7 @@ impl Connection {
     pub(super) const fn new(wire: Wire) -> Self {
         Self {
             wire,
-            phase: Phase::Reading,
+            phase: ConnectionPhase::Reading,
             readable: false,
             half_closed: false,
             inbox: Vec::new(),
@@ -122,85 +118,94 @@ impl Connection {
     pub(super) fn ready(
         &mut self,
         event: &mio::event::Event,
-        around: &mut Surroundings<'_>,
-    ) -> Step {
+        context: &mut ThreadContext<'_, impl Responder>,
+    ) -> NextStep {
         self.readable |= event.is_readable();
         self.half_closed |= event.is_read_closed();
         if event.is_error() || event.is_write_closed() {
-            return Step::Close;
+            return NextStep::Close;
         }
-        self.advance(around).unwrap_or(Step::Close)
+        self.advance(context).unwrap_or(NextStep::Close)
     }
 
     /// The alarm: a delayed answer is due, or the time to drain is over.
-    pub(super) fn ring(&mut self, around: &mut Surroundings<'_>) -> Step {
+    pub(super) fn ring(&mut self, context: &mut ThreadContext<'_, impl Responder>) -> NextStep {
         match self.phase {
-            Phase::Delaying => {
-                self.phase = if self.keep_alive { Phase::Reading } else { Phase::Finishing };
+            ConnectionPhase::Delaying => {
+                self.phase = if self.keep_alive {
+                    ConnectionPhase::Reading
+                } else {
+                    ConnectionPhase::Finishing
+                };
                 let answer = std::mem::take(&mut self.delayed);
-                self.send(&answer).and_then(|()| self.advance(around)).unwrap_or(Step::Close)
+                self.send(&answer).and_then(|()| self.advance(context)).unwrap_or(NextStep::Close)
             }
-            Phase::Performing => {
+            ConnectionPhase::Performing => {
                 self.pausing = false;
-                self.advance(around).unwrap_or(Step::Close)
+                self.advance(context).unwrap_or(NextStep::Close)
             }
-            Phase::Draining(_) => Step::Close,
-            Phase::Reading | Phase::Finishing | Phase::Hanging => Step::Idle,
+            ConnectionPhase::Draining(_) => NextStep::Close,
+            ConnectionPhase::Reading | ConnectionPhase::Finishing | ConnectionPhase::Hanging => {
+                NextStep::Idle
+            }
         }
     }
 
     /// Does all that can be done without waiting. An error is the end of the connection.
-    fn advance(&mut self, around: &mut Surroundings<'_>) -> io::Result<Step> {
+    fn advance(&mut self, context: &mut ThreadContext<'_, impl Responder>) -> io::Result<NextStep> {
         loop {
             if !self.outbox.is_empty() {
                 let outbox = std::mem::take(&mut self.outbox);
                 self.send(&outbox)?;
             }
             if !self.wire.flush()? || !self.outbox.is_empty() {
-                return Ok(Step::Idle);
+                return Ok(NextStep::Idle);
             }
             match self.phase {
-                Phase::Delaying => return Ok(Step::Idle), // Its alarm is already set.
-                Phase::Performing => match self.perform(around.buffers)? {
+                ConnectionPhase::Delaying => return Ok(NextStep::Idle), // Its alarm is already set.
+                ConnectionPhase::Performing => match self.perform(context.buffers)? {
                     Some(step) => return Ok(step),
                     None => continue,
                 },
-                Phase::Hanging if self.half_closed => return Ok(Step::Close),
-                Phase::Hanging => return Ok(Step::Idle),
-                Phase::Finishing => {
+                ConnectionPhase::Hanging if self.half_closed => return Ok(NextStep::Close),
+                ConnectionPhase::Hanging => return Ok(NextStep::Idle),
+                ConnectionPhase::Finishing => {
                     self.wire.finish()?;
-                    self.phase = Phase::Draining(DRAIN_BYTES);
-                    return Ok(match self.drain(around.buffers)? {
-                        Step::Idle => Step::Alarm(DRAIN_TIME),
+                    self.phase = ConnectionPhase::Draining(DRAIN_BYTES);
+                    return Ok(match self.drain(context.buffers)? {
+                        NextStep::Idle => NextStep::Alarm(DRAIN_TIME),
                         step => step,
                     });
                 }
-                Phase::Draining(_) => return self.drain(around.buffers),
-                Phase::Reading => (),
+                ConnectionPhase::Draining(_) => return self.drain(context.buffers),
+                ConnectionPhase::Reading => (),
             }
             let delay = if !self.inbox.is_empty() && self.inbox.len() >= self.needed {
-                self.answer_inbox(around)?
+                self.answer_inbox(context)?
             } else if self.readable {
-                match self.read(around)? {
+                match self.read(context)? {
                     Some(delay) => delay,
-                    None => return Ok(Step::Idle),
+                    None => return Ok(NextStep::Idle),
                 }
             } else {
-                return Ok(Step::Idle);
+                return Ok(NextStep::Idle);
             };
             if let Some(delay) = delay {
-                return Ok(Step::Alarm(delay));
+                return Ok(NextStep::Alarm(delay));
             }
         }
     }
 
     /// Reads once and answers what is whole. `None`: the socket was dry. `Some` of a delay: the
     /// alarm to set, if any.
-    fn read(&mut self, around: &mut Surroundings<'_>) -> io::Result<Option<Option<Duration>>> {
-        let count = match self.wire.read(&mut around.buffers.input) {
+    fn read(
+        &mut self,
+        context: &mut ThreadContext<'_, impl Responder>,
+    ) -> io::Result<Option<Option<Duration>>> {
+        let count = match self.wire.read(&mut context.buffers.input) {
             Ok(0) => {
                 self.readable = false;
-                self.phase = Phase::Finishing;
+                self.phase = ConnectionPhase::Finishing;
                 return Ok(Some(None));
             }
             Ok(count) => count,
@@ -214,21 +219,24 @@ impl Connection {
         // A short read leaves a stream socket dry (epoll(7)), which spares a second call.
         self.readable = self.half_closed || count == READ_BYTES || !self.wire.runs_dry();
         if !self.inbox.is_empty() {
-            self.inbox.extend_from_slice(&around.buffers.input[..count]);
+            self.inbox.extend_from_slice(&context.buffers.input[..count]);
             return Ok(Some(None));
         }
-        let input = std::mem::take(&mut around.buffers.input);
-        let answered = self.answer_whole(&input[..count], around);
+        let input = std::mem::take(&mut context.buffers.input);
+        let answered = self.answer_whole(&input[..count], context);
         if let Ok((used, _)) = answered {
             self.inbox.extend_from_slice(&input[used..count]);
         }
-        around.buffers.input = input;
+        context.buffers.input = input;
         answered.map(|(_, delay)| Some(delay))
     }
 
-    fn answer_inbox(&mut self, around: &mut Surroundings<'_>) -> io::Result<Option<Duration>> {
+    fn answer_inbox(
+        &mut self,
+        context: &mut ThreadContext<'_, impl Responder>,
+    ) -> io::Result<Option<Duration>> {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let (used, delay) = self.answer_whole(&inbox, around)?;
+        let (used, delay) = self.answer_whole(&inbox, context)?;
         if used < inbox.len() {
             inbox.drain(..used);
             self.inbox = inbox;
@@ -241,98 +249,77 @@ impl Connection {
     fn answer_whole(
         &mut self,
         bytes: &[u8],
-        around: &mut Surroundings<'_>,
+        context: &mut ThreadContext<'_, impl Responder>,
     ) -> io::Result<(usize, Option<Duration>)> {
         let (mut used, mut delay) = (0, None);
-        let mut output = std::mem::take(&mut around.buffers.output);
+        let mut output = std::mem::take(&mut context.buffers.output);
         output.clear();
         self.needed = 0;
-        while self.phase == Phase::Reading && used < bytes.len() && output.len() < GATHER_BYTES {
-            match http::frame(&bytes[used..], around.body_bytes_max) {
-                Frame::Partial { needed } => {
+        while self.phase == ConnectionPhase::Reading
+            && used < bytes.len()
+            && output.len() < GATHER_BYTES
+        {
+            match http::frame(&bytes[used..], context.body_bytes_max) {
+                RequestFrame::Partial { needed } => {
                     self.needed = needed;
                     break;
                 }
-                Frame::Refused(refusal) => {
-                    around.counters.malformed.add(1);
+                RequestFrame::Refused(refusal) => {
+                    context.responder.connections().malformed.add(1);
                     output.extend_from_slice(refusal.answer());
-                    self.phase = Phase::Finishing;
+                    self.phase = ConnectionPhase::Finishing;
                     used = bytes.len();
                 }
-                Frame::Whole(request) => {
+                RequestFrame::Whole(request) => {
                     used += request.length;
-                    delay = self.answer_one(&request, &mut output, around);
+                    delay = self.answer_one(&request, &mut output, context);
                 }
             }
         }
         let sent = if output.is_empty() { Ok(()) } else { self.send(&output) };
-        around.buffers.output = output;
+        context.buffers.output = output;
         sent.map(|()| (used, delay))
     }
 
     /// Answers one request into `output`, or into `delayed` if it has to wait that long.
     fn answer_one(
         &mut self,
-        request: &http::Request<'_>,
+        request: &HttpRequest<'_>,
         output: &mut Vec<u8>,
-        around: &mut Surroundings<'_>,
+        context: &mut ThreadContext<'_, impl Responder>,
     ) -> Option<Duration> {
         let start = output.len();
-        let delay = match request.kind {
-            Kind::Bid => match around.bidder.pause() {
-                None => answer_bid(request.body, output, around),
-                Some(sickness) => {
-                    let misbehaved = around.bidder.misbehave(&sickness, request);
-                    around.bidder.resume(sickness);
-                    match misbehaved {
-                        None => answer_bid(request.body, output, around),
-                        Some((answered, script)) => {
-                            around.counters.misbehaved.add(1);
-                            count(answered, around.counters);
-                            return self.begin(script, request.keep_alive);
-                        }
-                    }
-                }
-            },
-            Kind::Notice(notice) => match receive(notice, request.target, around) {
-                Some(script) => return self.begin(script, request.keep_alive),
-                None => {
-                    output.extend_from_slice(http::NO_CONTENT);
-                    Duration::ZERO
-                }
-            },
-            Kind::UnknownPath => {
-                output.extend_from_slice(http::NOT_FOUND);
-                Duration::ZERO
-            }
+        let delay = match context.responder.respond(request, output) {
+            Reply::Whole(delay) => delay,
+            Reply::Script(script) => return self.begin(script, request.keep_alive),
         };
         if delay.is_zero() {
             if !request.keep_alive {
-                self.phase = Phase::Finishing;
+                self.phase = ConnectionPhase::Finishing;
             }
             return None;
         }
         self.delayed = output.split_off(start);
         self.keep_alive = request.keep_alive;
-        self.phase = Phase::Delaying;
+        self.phase = ConnectionPhase::Delaying;
         Some(delay)
     }
 
     /// Begins to perform an answer; the alarm to set before its first byte, if any.
-    fn begin(&mut self, script: Script, keep_alive: bool) -> Option<Duration> {
+    fn begin(&mut self, script: Box<Script>, keep_alive: bool) -> Option<Duration> {
         let delay = (!script.delay.is_zero()).then_some(script.delay);
         self.pausing = delay.is_some();
-        self.script = Some(Box::new(script));
+        self.script = Some(script);
         self.keep_alive = keep_alive;
-        self.phase = Phase::Performing;
+        self.phase = ConnectionPhase::Performing;
         delay
     }
 
     /// Sends what the script has at this moment. `None`: it is over, and the connection has its next
     /// phase.
-    fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<Step>> {
+    fn perform(&mut self, buffers: &mut Buffers) -> io::Result<Option<NextStep>> {
         if self.pausing {
-            return Ok(Some(Step::Idle));
+            return Ok(Some(NextStep::Idle));
         }
         let Some(mut script) = self.script.take() else { return Ok(None) };
         for _ in 0..PIECES_MAX {
@@ -343,33 +330,33 @@ impl Connection {
             buffers.output = output;
             sent?;
             match cue {
-                Cue::End(end) => {
+                ScriptStep::End(end) => {
                     self.phase = match end {
-                        End::Next if self.keep_alive => Phase::Reading,
-                        End::Next | End::Close => Phase::Finishing,
-                        End::Hang => Phase::Hanging,
-                        End::Reset => {
+                        ScriptEnd::Next if self.keep_alive => ConnectionPhase::Reading,
+                        ScriptEnd::Next | ScriptEnd::Close => ConnectionPhase::Finishing,
+                        ScriptEnd::Hang => ConnectionPhase::Hanging,
+                        ScriptEnd::Reset => {
                             self.wire.reset()?;
-                            return Ok(Some(Step::Close));
+                            return Ok(Some(NextStep::Close));
                         }
                     };
                     return Ok(None);
                 }
-                Cue::SendThenWait(pause) => {
+                ScriptStep::SendThenWait(pause) => {
                     self.script = Some(script);
                     self.pausing = true;
-                    return Ok(Some(Step::Alarm(pause)));
+                    return Ok(Some(NextStep::Alarm(pause)));
                 }
-                Cue::Send if !self.outbox.is_empty() => {
+                ScriptStep::Send if !self.outbox.is_empty() => {
                     self.script = Some(script);
-                    return Ok(Some(Step::Idle));
+                    return Ok(Some(NextStep::Idle));
                 }
-                Cue::Send => (),
+                ScriptStep::Send => (),
             }
         }
         self.script = Some(script);
         self.pausing = true;
-        Ok(Some(Step::Alarm(Duration::ZERO)))
+        Ok(Some(NextStep::Alarm(Duration::ZERO)))
     }
 
     /// Writes `bytes`; what the socket does not take waits in the outbox.
@@ -391,47 +378,18 @@ impl Connection {
     }
 
     /// Throws away what still comes in, until the peer closes or has sent enough.
-    fn drain(&mut self, buffers: &mut Buffers) -> io::Result<Step> {
-        let Phase::Draining(mut left) = self.phase else { return Ok(Step::Idle) };
+    fn drain(&mut self, buffers: &mut Buffers) -> io::Result<NextStep> {
+        let ConnectionPhase::Draining(mut left) = self.phase else { return Ok(NextStep::Idle) };
         loop {
             match self.wire.read(&mut buffers.input) {
                 Ok(count) if 0 < count && count < left => left -= count,
-                Ok(_) => return Ok(Step::Close),
+                Ok(_) => return Ok(NextStep::Close),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),
             }
         }
-        self.phase = Phase::Draining(left);
-        Ok(Step::Idle)
+        self.phase = ConnectionPhase::Draining(left);
+        Ok(NextStep::Idle)
     }
-}
-
-fn answer_bid(body: &[u8], output: &mut Vec<u8>, around: &mut Surroundings<'_>) -> Duration {
-    let answered = around.bidder.answer(body, output);
-    count(answered, around.counters);
-    answered.delay
-}
-
-fn count(answered: Answered, counters: &Counters) {
-    counters.requests.add(1);
-    match answered.outcome {
-        Outcome::NoBid => counters.no_bids.add(1),
-        Outcome::Bids(bids) => {
-            counters.bid_answers.add(1);
-            counters.bids.add(bids as u64);
-        }
-        Outcome::Malformed => counters.malformed.add(1),
-        Outcome::Spoilt => (),
-    }
-    if answered.late {
-        counters.late.add(1);
-    }
-}
-
-fn receive(notice: Notice, target: &str, around: &mut Surroundings<'_>) -> Option<Script> {
-    let bidder = &around.bidder;
-    let (profile, seed) = (bidder.profile(), bidder.seed());
-    let seller = Seller { profile, seed, origin: bidder.origin() };
-    around.notices.receive((notice, target), seller, &around.counters.notices)
 }

@@ -1,4 +1,4 @@
-//! Certificates that a fleet serves TLS with: given, or made up for one run. Installs nothing
+//! Certificates that simulated servers use TLS with: given, or made up for one run. Installs nothing
 //! process-wide; knows no socket.
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What a fleet serves TLS 1.2 and 1.3 with. Cheap to clone.
+/// What servers serve TLS 1.2 and 1.3 with. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<ServerConfig>);
 
@@ -35,7 +35,7 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// With certificates (the DSP's own first) and their private key, both as PEM text.
+    /// With certificates (the server's own first) and their private key, both as PEM text.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Tls {
     }
 
     /// With a certificate for `localhost`, the loopback addresses and `also`, signed by an
-    /// authority of its own, whose certificate is returned as PEM: who trusts it trusts the fleet.
+    /// authority of its own, whose certificate is returned as PEM: a client that trusts it trusts the servers.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Tls {
         Ok(Self(Arc::new(config)))
     }
 
-    pub(super) const fn config(&self) -> &Arc<ServerConfig> {
+    pub(crate) const fn config(&self) -> &Arc<ServerConfig> {
         &self.0
     }
 }

@@ -1,4 +1,4 @@
-//! Gzip as simulated DSPs send it: sound, broken, or a bomb. Knows nothing of HTTP.
+//! Gzip as simulated servers send it: sound, broken, or a bomb. Knows nothing of HTTP.
 
 use std::io::Write as _;
 

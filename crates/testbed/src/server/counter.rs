@@ -1,0 +1,36 @@
+//! Counters that one thread writes and any thread reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter with a single writer: a plain load and store, no locked instruction. A reader finds
+/// what was written before it.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`; only the thread that owns the counter may call it.
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
+    }
+
+    /// Subtracts `n`, under the same rule.
+    pub fn subtract(&self, n: u64) {
+        self.add(n.wrapping_neg());
+    }
+
+    /// The count.
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What a server counts of its connections.
+#[derive(Debug, Default)]
+pub struct ConnectionCounters {
+    /// Open now.
+    pub open: Counter,
+    /// Closed at once because the thread had its most.
+    pub refused: Counter,
+    /// Requests that were not HTTP, not allowed or too large.
+    pub malformed: Counter,
+}

@@ -1,0 +1,212 @@
+//! How a server that misbehaves answers one request: the answer it would have given, spoilt. Pure
+//! in seed, behaviour and request. Knows no socket; a refused connection, which cannot be said in
+//! bytes, is the reactor's.
+
+mod gzip;
+
+use std::time::Duration;
+
+use super::behaviour::{Act, Behaviour, ContentFault, Cut, DripFrom};
+use super::http::{head, write_chunks, write_whole};
+use super::script::{Drip, Flow, Script, ScriptEnd};
+use crate::draws::Draws;
+
+/// Separates the draw of requests that misbehave from the draws of what is answered.
+const SEED: u64 = 0x5349_434b;
+
+/// Most bytes that are drawn for an answer that is not HTTP.
+const GARBAGE_BYTES: usize = 512;
+
+pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
+const GZIP: [(&str, &str); 2] = [JSON, ("content-encoding", "gzip")];
+
+/// A behaviour and what is prepared for it once.
+#[derive(Debug)]
+pub struct Misbehaviour<F> {
+    behaviour: Behaviour<F>,
+    bomb: Vec<u8>,
+}
+
+/// What faults need of an answer to spoil it.
+pub trait Spoilable {
+    /// The whole answer of a healthy server. It counts as answered like that.
+    fn healthy(&mut self) -> Script;
+
+    /// The content of an answer. None if the request cannot have one, and is answered as if there
+    /// were no fault.
+    fn content(&mut self) -> Option<Vec<u8>>;
+
+    /// Whether the healthy answer has no content.
+    fn is_empty(&self) -> bool;
+
+    /// Whether the request accepts gzip.
+    fn accepts_gzip(&self) -> bool;
+
+    /// From the request to the first byte of the answer.
+    fn delay(&self) -> Duration;
+
+    /// Where the server is: `http://<address>`.
+    fn origin(&self) -> &str;
+}
+
+/// How much of an answer a fault leaves to its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// All of the healthy answer.
+    Healthy,
+    /// The same, later.
+    Late,
+    /// Content.
+    Content,
+    /// Nothing that can be used.
+    Nothing,
+}
+
+/// An answer that is performed, and what remains of it.
+pub type Performed = (Script, Remains);
+
+impl<F: ContentFault> Misbehaviour<F> {
+    /// None if the behaviour changes nothing.
+    pub fn of(behaviour: &Behaviour<F>) -> Option<Self> {
+        if behaviour.is_healthy() {
+            return None;
+        }
+        let bomb = match behaviour.act {
+            Act::GzipBomb { inflated } => gzip::bomb(inflated),
+            _ => Vec::new(),
+        };
+        Some(Self { behaviour: behaviour.clone(), bomb })
+    }
+
+    /// Spoils the answer to the request `key` of the server `seed`. Faults of its content are
+    /// `spoil`'s. None if the behaviour does not fall on this request, which is then answered as
+    /// it should be.
+    pub fn befall<A: Spoilable>(
+        &self,
+        (seed, key): (u64, &[u8]),
+        answer: &mut A,
+        spoil: impl FnOnce(&mut A, &mut Draws, &F) -> Option<Performed>,
+    ) -> Option<Performed> {
+        let draws = &mut Draws::keyed(seed ^ SEED, key);
+        if !draws.happens(self.behaviour.share_ppm) {
+            return None;
+        }
+        let performed = match &self.behaviour.act {
+            Act::Healthy | Act::Refused => return None,
+            Act::Content(fault) => return spoil(answer, draws, fault),
+            Act::Status { code, body } => {
+                let mut out = head(*code, &[("content-type", "text/plain")], Some(body.len()));
+                out.extend_from_slice(body.as_bytes());
+                spoilt(answer, out)
+            }
+            Act::Hang => ended(answer, Vec::new(), ScriptEnd::Hang),
+            Act::Trickle { bytes, every, from } => {
+                let (out, body_at) = whole(answer)?;
+                let first = match from {
+                    DripFrom::Head => 0,
+                    DripFrom::Body => body_at,
+                };
+                let drip = Some(Drip { first, bytes: *bytes, every: *every });
+                let script = Script { drip, ..Script::whole(out, answer.delay()) };
+                (script, Remains::Content)
+            }
+            Act::Close { at } => cut(answer, *at, ScriptEnd::Close)?,
+            Act::Reset { at } => cut(answer, *at, ScriptEnd::Reset)?,
+            Act::Garbage => {
+                let out = garbage(draws);
+                ended(answer, out, ScriptEnd::Close)
+            }
+            Act::Late { by } => (Script { delay: *by, ..answer.healthy() }, Remains::Late),
+            Act::Gzip { always } => gzipped(answer, *always)?,
+            Act::GzipBomb { .. } => spoilt(answer, gzip_answer(&self.bomb)),
+            Act::BadGzip => {
+                let zip = gzip::broken(&answer.content()?, draws);
+                spoilt(answer, gzip_answer(&zip))
+            }
+            Act::Chunked { bytes } => {
+                let (body, mut out) = (answer.content()?, Vec::new());
+                write_chunks(body.chunks(*bytes), &mut out);
+                (Script::whole(out, answer.delay()), Remains::Content)
+            }
+            Act::Redirect { code, to } => {
+                let home = format!("{}/elsewhere", answer.origin());
+                let to = to.as_deref().unwrap_or(&home);
+                spoilt(answer, head(*code, &[("location", to)], Some(0)))
+            }
+            Act::Interim { code, count } => interim(answer, *code, *count),
+            Act::Closing { announced } => closing(answer.healthy(), *announced),
+        };
+        Some(performed)
+    }
+}
+
+/// `bytes` in place of the answer, which leave nothing of it.
+pub fn spoilt(answer: &impl Spoilable, bytes: Vec<u8>) -> Performed {
+    (Script::whole(bytes, answer.delay()), Remains::Nothing)
+}
+
+/// The same, and the end of the connection.
+fn ended(answer: &impl Spoilable, bytes: Vec<u8>, end: ScriptEnd) -> Performed {
+    (Script { end, ..Script::whole(bytes, answer.delay()) }, Remains::Nothing)
+}
+
+/// A whole answer with content, and where its body begins.
+fn whole(answer: &mut impl Spoilable) -> Option<(Vec<u8>, usize)> {
+    let (body, mut out) = (answer.content()?, Vec::new());
+    write_whole(&body, &mut out);
+    let body_at = out.len() - body.len();
+    Some((out, body_at))
+}
+
+fn cut(answer: &mut impl Spoilable, at: Cut, end: ScriptEnd) -> Option<Performed> {
+    let (mut out, body_at) = whole(answer)?;
+    out.truncate(match at {
+        Cut::Before => 0,
+        Cut::Head => body_at / 2,
+        Cut::Body => body_at.midpoint(out.len()),
+    });
+    Some(ended(answer, out, end))
+}
+
+fn garbage(draws: &mut Draws) -> Vec<u8> {
+    let count = 1 + draws.below(GARBAGE_BYTES);
+    // No answer begins with a zero.
+    let mut out = b"\0".to_vec();
+    while out.len() < count {
+        out.extend_from_slice(&draws.bits().to_le_bytes());
+    }
+    out.extend_from_slice(b"\r\n\r\n");
+    out
+}
+
+fn gzip_answer(zip: &[u8]) -> Vec<u8> {
+    [&head(200, &GZIP, Some(zip.len())), zip].concat()
+}
+
+fn gzipped(answer: &mut impl Spoilable, always: bool) -> Option<Performed> {
+    if answer.is_empty() || !always && !answer.accepts_gzip() {
+        return Some((answer.healthy(), Remains::Healthy));
+    }
+    let zip = gzip::gzipped(&answer.content()?);
+    Some((Script::whole(gzip_answer(&zip), answer.delay()), Remains::Content))
+}
+
+fn interim(answer: &mut impl Spoilable, code: u16, count: Option<u32>) -> Performed {
+    let one = format!("HTTP/1.1 {code} Wait\r\n\r\n");
+    let Some(count) = count else {
+        let (script, remains) = spoilt(answer, Vec::new());
+        return (Script { flow: Some(Flow::new(one.as_bytes(), None)), ..script }, remains);
+    };
+    let script = answer.healthy();
+    let mut bytes = one.repeat(count as usize).into_bytes();
+    bytes.extend_from_slice(&script.bytes);
+    (Script { bytes, ..script }, Remains::Healthy)
+}
+
+fn closing(mut script: Script, announced: bool) -> Performed {
+    if announced {
+        let line = script.bytes.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        script.bytes.splice(line..line, *b"connection: close\r\n");
+    }
+    (Script { end: ScriptEnd::Close, ..script }, Remains::Healthy)
+}

@@ -1,0 +1,250 @@
+//! HTTP/1.1 on the server's side: where one request ends and the next begins, and how answers are
+//! written. Knows no socket and no content.
+
+use std::io::Write as _;
+
+/// Most bytes of a request's head; more is refused with 431.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Most header fields of a request; more is refused with 431.
+const FIELDS_MAX: usize = 48;
+
+/// An answer without content.
+pub(crate) const NO_CONTENT: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+
+/// A request whose content is wrong.
+pub(crate) const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+
+/// A path without anything.
+pub(crate) const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+
+/// What a buffer begins with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RequestFrame<'a> {
+    /// Not a whole request yet; nothing can change below `needed` bytes.
+    Partial {
+        /// Bytes that must be there before another look is worthwhile.
+        needed: usize,
+    },
+    /// A whole request.
+    Whole(HttpRequest<'a>),
+    /// A request that is refused, after which the connection closes.
+    Refused(HttpRefusal),
+}
+
+/// A whole request at the start of a buffer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HttpRequest<'a> {
+    /// Its method.
+    pub method: Method,
+    /// Path and query, as written.
+    pub target: &'a str,
+    /// What follows the head.
+    pub body: &'a [u8],
+    /// Bytes of head and body together.
+    pub length: usize,
+    /// Whether another request may follow on the connection.
+    pub keep_alive: bool,
+    /// Whether it says `accept-encoding: gzip`.
+    pub accepts_gzip: bool,
+}
+
+/// The methods that servers know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `GET`
+    Get,
+    /// `POST`, which needs a length.
+    Post,
+}
+
+/// Why a request is refused, in order of precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HttpRefusal {
+    /// 431
+    HeadTooLarge,
+    /// 400
+    BadRequest,
+    /// 405
+    MethodNotAllowed,
+    /// 411: no length, or a chunked body.
+    LengthRequired,
+    /// 413
+    TooLarge,
+}
+
+impl HttpRefusal {
+    /// The whole answer.
+    pub(crate) const fn answer(self) -> &'static [u8] {
+        match self {
+            Self::HeadTooLarge => {
+                b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            }
+            Self::BadRequest => {
+                b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            }
+            Self::MethodNotAllowed => {
+                b"HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, POST\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            }
+            Self::LengthRequired => {
+                b"HTTP/1.1 411 Length Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            }
+            Self::TooLarge => {
+                b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            }
+        }
+    }
+}
+
+/// What `bytes` begins with, where a body may have up to `body_bytes_max` bytes.
+pub(crate) fn frame(bytes: &[u8], body_bytes_max: usize) -> RequestFrame<'_> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut fields);
+    let head_length = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) if length <= HEAD_BYTES_MAX => length,
+        Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => {
+            return RequestFrame::Partial { needed: bytes.len() + 1 };
+        }
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
+            return RequestFrame::Refused(HttpRefusal::HeadTooLarge);
+        }
+        Err(_) => return RequestFrame::Refused(HttpRefusal::BadRequest),
+    };
+    let Some(fields) = HeaderFields::read(&head) else {
+        return RequestFrame::Refused(HttpRefusal::BadRequest);
+    };
+    let method = match head.method {
+        Some("POST") => Method::Post,
+        Some("GET") => Method::Get,
+        _ => return RequestFrame::Refused(HttpRefusal::MethodNotAllowed),
+    };
+    let body_length = match fields.content_length {
+        _ if fields.transfer_coded => return RequestFrame::Refused(HttpRefusal::LengthRequired),
+        None if method == Method::Post => {
+            return RequestFrame::Refused(HttpRefusal::LengthRequired);
+        }
+        None => 0,
+        Some(length) if length > body_bytes_max => {
+            return RequestFrame::Refused(HttpRefusal::TooLarge);
+        }
+        Some(length) => length,
+    };
+    let length = head_length + body_length;
+    let target = head.path.unwrap_or_default();
+    let HeaderFields { keep_alive, accepts_gzip, .. } = fields;
+    match bytes.get(head_length..length) {
+        Some(body) => RequestFrame::Whole(HttpRequest {
+            method,
+            target,
+            body,
+            length,
+            keep_alive,
+            accepts_gzip,
+        }),
+        None => RequestFrame::Partial { needed: length },
+    }
+}
+
+/// The header fields that matter here.
+struct HeaderFields {
+    content_length: Option<usize>,
+    transfer_coded: bool,
+    keep_alive: bool,
+    accepts_gzip: bool,
+}
+
+impl HeaderFields {
+    /// None if the length is not a number, or given twice differently.
+    fn read(head: &httparse::Request<'_, '_>) -> Option<Self> {
+        let mut read = Self {
+            content_length: None,
+            transfer_coded: false,
+            keep_alive: head.version == Some(1),
+            accepts_gzip: false,
+        };
+        for field in head.headers.iter() {
+            if field.name.eq_ignore_ascii_case("content-length") {
+                let length = decimal(field.value)?;
+                if read.content_length.is_some_and(|earlier| earlier != length) {
+                    return None;
+                }
+                read.content_length = Some(length);
+            } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                read.transfer_coded = true;
+            } else if field.name.eq_ignore_ascii_case("accept-encoding") {
+                let options = field.value.split(|&byte| byte == b',');
+                read.accepts_gzip |= options
+                    .map(<[u8]>::trim_ascii)
+                    .any(|option| option.eq_ignore_ascii_case(b"gzip"));
+            } else if field.name.eq_ignore_ascii_case("connection") {
+                for option in field.value.split(|&byte| byte == b',') {
+                    let option = option.trim_ascii();
+                    if option.eq_ignore_ascii_case(b"close") {
+                        read.keep_alive = false;
+                    }
+                }
+            }
+        }
+        Some(read)
+    }
+}
+
+/// ASCII digits only: what `str::parse` adds, such as a plus sign, is no length.
+fn decimal(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Appends `parts` one after another.
+pub(crate) fn append(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+/// The head of an answer. 204 and 304 go without fields and length.
+pub(crate) fn head(code: u16, fields: &[(&str, &str)], length: Option<usize>) -> Vec<u8> {
+    let mut out = format!("HTTP/1.1 {code} Status\r\n");
+    let bare = matches!(code, 204 | 304);
+    for (name, value) in fields.iter().filter(|_| !bare) {
+        out.extend([name, ": ", value, "\r\n"]);
+    }
+    if let Some(length) = length.filter(|_| !bare) {
+        out.push_str(&format!("content-length: {length}\r\n"));
+    }
+    out.push_str("\r\n");
+    out.into_bytes()
+}
+
+const OK_JSON: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+
+/// Appends an answer with `body` and its length.
+pub(crate) fn write_whole(body: &[u8], out: &mut Vec<u8>) {
+    let mut number = itoa::Buffer::new();
+    append(out, &[OK_JSON, b"Content-Length: ", number.format(body.len()).as_bytes()]);
+    append(out, &[b"\r\n\r\n", body]);
+}
+
+/// An answer with `body` and its length.
+pub fn whole_answer(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_whole(body, &mut out);
+    out
+}
+
+/// Appends an answer with a chunk for each of `chunks` that is not empty.
+pub(crate) fn write_chunks<'a>(chunks: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    append(out, &[OK_JSON, b"Transfer-Encoding: chunked\r\n\r\n"]);
+    for chunk in chunks {
+        if !chunk.is_empty() {
+            write!(out, "{:x}\r\n", chunk.len()).expect("a vector takes every write");
+            append(out, &[chunk, b"\r\n"]);
+        }
+    }
+    out.extend_from_slice(b"0\r\n\r\n");
+}
+
+#[cfg(test)]
+mod tests;

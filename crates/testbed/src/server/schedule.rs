@@ -1,0 +1,87 @@
+//! When one behaviour of a server follows another: pure in the time since the start. Knows
+//! neither what behaviours do nor any clock.
+
+use std::time::Duration;
+
+use super::behaviour::{Behaviour, ContentFault};
+
+/// Most phases of one schedule.
+pub const PHASES_MAX: usize = 1000;
+
+/// Behaviours one after another from the start. Empty: healthy throughout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule<F> {
+    /// In order.
+    pub phases: Vec<Phase<F>>,
+    /// Begins again after the last phase; otherwise the last one stays.
+    pub repeat: bool,
+}
+
+/// One behaviour for a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase<F> {
+    /// How long. None, for the last phase only, is to the end.
+    pub lasts: Option<Duration>,
+    /// What the server does meanwhile.
+    pub behaviour: Behaviour<F>,
+}
+
+impl<F> Default for Schedule<F> {
+    /// Healthy throughout.
+    fn default() -> Self {
+        Self { phases: Vec::new(), repeat: false }
+    }
+}
+
+impl<F: ContentFault> Schedule<F> {
+    /// One behaviour throughout.
+    pub fn always(behaviour: impl Into<Behaviour<F>>) -> Self {
+        let behaviour = behaviour.into();
+        Self { phases: vec![Phase { lasts: None, behaviour }], repeat: false }
+    }
+
+    /// Behaviours for a time each, the last of which stays.
+    pub fn steps<const N: usize>(steps: [(Duration, Behaviour<F>); N]) -> Self {
+        let phase = |(lasts, behaviour)| Phase { lasts: Some(lasts), behaviour };
+        Self { phases: steps.map(phase).into(), repeat: false }
+    }
+
+    /// What is wrong with this schedule, if anything is.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let (last, others) = self.phases.split_last()?;
+        if self.phases.len() > PHASES_MAX {
+            Some("a schedule has at most 1000 phases")
+        } else if self.phases.iter().any(|phase| phase.lasts.is_some_and(|time| time.is_zero())) {
+            Some("a phase must last longer than nothing")
+        } else if others.iter().any(|phase| phase.lasts.is_none()) {
+            Some("only the last phase may be without an end")
+        } else if self.repeat && last.lasts.is_none() {
+            Some("a schedule that repeats needs an end of its last phase")
+        } else {
+            self.phases.iter().find_map(|phase| phase.behaviour.problem())
+        }
+    }
+
+    /// The behaviour once `elapsed` has passed since the start, and when the next one follows,
+    /// also since the start.
+    pub(super) fn at(&self, elapsed: Duration) -> (&Behaviour<F>, Option<Duration>) {
+        let mut begins = Duration::ZERO;
+        if self.repeat {
+            let round: Duration = self.phases.iter().filter_map(|phase| phase.lasts).sum();
+            let rounds = elapsed.as_nanos().checked_div(round.as_nanos()).unwrap_or(0);
+            begins = round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX));
+        }
+        for (index, phase) in self.phases.iter().enumerate() {
+            let stays = !self.repeat && index + 1 == self.phases.len();
+            let ends = phase.lasts.filter(|_| !stays).map(|lasts| begins.saturating_add(lasts));
+            match ends {
+                Some(ends) if ends <= elapsed => begins = ends,
+                ends => return (&phase.behaviour, ends),
+            }
+        }
+        (const { &Behaviour::HEALTHY }, None)
+    }
+}
+
+#[cfg(test)]
+mod tests;

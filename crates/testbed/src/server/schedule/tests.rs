@@ -1,0 +1,51 @@
+//! Phases follow each other, and schedules that make no sense are named.
+
+use super::*;
+use crate::dsp::{Act, Behaviour, Schedule};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn schedule(repeat: bool) -> Schedule {
+    let steps = [(ms(10), Behaviour::HEALTHY), (ms(5), Act::Hang.into())];
+    Schedule { repeat, ..Schedule::steps(steps) }
+}
+
+#[test]
+fn phases_follow_each_other_and_the_last_stays_or_the_first_returns() {
+    let check = |repeat: bool, at: u64, want: (&Act, Option<u64>)| {
+        let schedule = schedule(repeat);
+        let (behaviour, next) = schedule.at(ms(at));
+        assert_eq!((&behaviour.act, next), (want.0, want.1.map(ms)), "{repeat} {at}");
+    };
+    check(false, 0, (&Act::Healthy, Some(10)));
+    check(false, 9, (&Act::Healthy, Some(10)));
+    check(false, 10, (&Act::Hang, None));
+    check(false, 1_000_000, (&Act::Hang, None));
+    check(true, 10, (&Act::Hang, Some(15)));
+    check(true, 14, (&Act::Hang, Some(15)));
+    check(true, 15, (&Act::Healthy, Some(25)));
+    check(true, 15_000_012, (&Act::Hang, Some(15_000_015)));
+    assert_eq!(Schedule::default().at(ms(7)), (&Behaviour::HEALTHY, None));
+    assert_eq!(Schedule::always(Act::Hang).at(ms(7)), (&Act::Hang.into(), None));
+}
+
+#[test]
+fn senseless_schedules_are_told() {
+    let check = |want: Option<&str>, edit: &dyn Fn(&mut Schedule)| {
+        let mut schedule = schedule(false);
+        edit(&mut schedule);
+        let problem = schedule.problem();
+        assert_eq!(problem.is_some(), want.is_some(), "{schedule:?}: {problem:?}");
+        assert!(problem.unwrap_or_default().contains(want.unwrap_or_default()), "{problem:?}");
+    };
+    check(None, &|_| ());
+    check(None, &|s| s.phases.clear());
+    check(None, &|s| s.phases[1].lasts = None);
+    check(Some("only the last"), &|s| s.phases[0].lasts = None);
+    check(Some("repeats"), &|s| (s.repeat, s.phases[1].lasts) = (true, None));
+    check(Some("longer than nothing"), &|s| s.phases[0].lasts = Some(Duration::ZERO));
+    check(Some("share"), &|s| s.phases[1].behaviour.share_ppm = 2_000_000);
+    check(Some("1000 phases"), &|s| s.phases = vec![s.phases[0].clone(); PHASES_MAX + 1]);
+}

@@ -1,0 +1,124 @@
+//! How an answer leaves in its own way: its pieces, their pace, and how it ends. Pure: it says what to send next, and when; the connection sends.
+
+use std::time::Duration;
+
+/// Bytes that a flow hands out at once.
+const FLOW_BYTES: usize = 64 * 1024;
+
+/// An answer to be performed.
+#[derive(Debug)]
+pub struct Script {
+    /// Sent first.
+    pub(crate) bytes: Vec<u8>,
+    /// From request to first byte.
+    pub(crate) delay: Duration,
+    /// How `bytes` leave; `None` is at once.
+    pub(crate) drip: Option<Drip>,
+    /// Follows `bytes`.
+    pub(crate) flow: Option<Flow>,
+    /// Follows the flow.
+    pub(crate) tail: &'static [u8],
+    pub(crate) end: ScriptEnd,
+    /// How many of `bytes` have been handed out: none to begin with.
+    pub(crate) sent: usize,
+}
+
+/// Piece by piece.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drip {
+    /// The first piece; 0 makes it as long as the others.
+    pub(crate) first: usize,
+    /// Each further piece.
+    pub(crate) bytes: usize,
+    pub(crate) every: Duration,
+}
+
+/// The same bytes over and over.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    unit: Vec<u8>,
+    /// Bytes still to come, which need not be a multiple of the unit; `None` is without end.
+    left: Option<u64>,
+}
+
+/// What happens to the connection after the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptEnd {
+    /// The next request is read.
+    Next,
+    /// An orderly close.
+    Close,
+    /// RST.
+    Reset,
+    /// Nothing, ever.
+    Hang,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptStep {
+    /// Send what was handed out, then ask again.
+    Send,
+    /// The same, after a pause.
+    SendThenWait(Duration),
+    /// All is sent.
+    End(ScriptEnd),
+}
+
+impl Script {
+    /// `bytes` at once, and the next request.
+    pub const fn whole(bytes: Vec<u8>, delay: Duration) -> Self {
+        Self { bytes, delay, drip: None, flow: None, tail: b"", end: ScriptEnd::Next, sent: 0 }
+    }
+
+    /// Appends what is to be sent next to `out`.
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> ScriptStep {
+        if self.sent < self.bytes.len() {
+            let rest = &self.bytes[self.sent..];
+            let Some(drip) = self.drip else {
+                out.extend_from_slice(rest);
+                self.sent = self.bytes.len();
+                return ScriptStep::Send;
+            };
+            let first = self.sent == 0 && drip.first > 0;
+            let piece = rest.len().min(if first { drip.first } else { drip.bytes });
+            out.extend_from_slice(&rest[..piece]);
+            self.sent += piece;
+            let more = self.sent < self.bytes.len();
+            return if more { ScriptStep::SendThenWait(drip.every) } else { ScriptStep::Send };
+        }
+        if let Some(flow) = &mut self.flow {
+            if flow.pour(out) {
+                return ScriptStep::Send;
+            }
+            self.flow = None;
+        }
+        if self.tail.is_empty() {
+            return ScriptStep::End(self.end);
+        }
+        out.extend_from_slice(std::mem::take(&mut self.tail));
+        ScriptStep::Send
+    }
+}
+
+impl Flow {
+    /// `unit` until `left` bytes have gone, or without end.
+    pub(crate) fn new(unit: &[u8], left: Option<u64>) -> Self {
+        Self { unit: unit.repeat(FLOW_BYTES.div_ceil(unit.len())), left }
+    }
+
+    /// Whether there was anything left.
+    fn pour(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(left) = &mut self.left else {
+            out.extend_from_slice(&self.unit);
+            return true;
+        };
+        let count = usize::try_from(*left).unwrap_or(usize::MAX).min(self.unit.len());
+        out.extend_from_slice(&self.unit[..count]);
+        *left -= count as u64;
+        count > 0
+    }
+}
+
+#[cfg(test)]
+mod tests;
