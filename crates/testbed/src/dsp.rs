@@ -8,6 +8,8 @@ mod answer;
 mod bid_fault;
 mod counters;
 mod markup;
+mod notice_kind;
+mod notice_urls;
 mod notices;
 mod profile;
 mod profile_file;
@@ -21,7 +23,8 @@ use std::sync::{Arc, PoisonError};
 
 pub use bid_fault::{Act, Behaviour, BidFault, Garble, LEVELS_MAX, Phase, Schedule};
 pub use counters::{DspStats, FleetStats, NoticeStats};
-pub use notices::{NoticeAnswer, NoticeOptions, RECENT_MAX};
+pub use notice_kind::{NoticeAnswer, NoticeOptions};
+pub use notices::RECENT_MAX;
 pub use profile::{BID_BYTES_MAX, BIDS_MAX, DspProfile};
 pub use profile_file::{ACTS, ActDoc, load_profiles, parse_profiles, profiles_reference};
 pub use spread::{LatencySpread, PriceSpread};

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::markup;
+use super::notice_urls;
 use super::notices;
 use super::profile::DspProfile;
 use crate::draws::Draws;
@@ -214,7 +215,7 @@ impl Bidder {
         }
         let mut tracker = String::new();
         if self.profile.notices {
-            notices::write_notices((&self.origin, price), self.profile.loss_notices, body);
+            notice_urls::write_notices((&self.origin, price), self.profile.loss_notices, body);
             tracker = markup::Order::of(imp, creative).tracker(&self.origin, price);
         }
         let at_least = (start, self.profile.bid_bytes);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::notices::Notice;
+use super::notice_kind::Notice;
 use crate::server::{ConnectionCounters, Counter};
 
 /// The live counters of one DSP; see [`DspStats`] for what they mean.

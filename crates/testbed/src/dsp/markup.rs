@@ -2,7 +2,7 @@
 //! banners, VAST for video and audio, a native response for native. Single quotes in the markup
 //! spare escapes in JSON.
 
-use super::notices;
+use super::notice_urls;
 use crate::scan::{Format, Imp};
 use crate::server::http::append;
 
@@ -39,7 +39,7 @@ impl Order {
         if self.is_secure && !origin.starts_with("https:") {
             return String::new();
         }
-        notices::tracker(origin, offer)
+        notice_urls::tracker(origin, offer)
     }
 }
 

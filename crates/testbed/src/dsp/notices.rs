@@ -1,5 +1,4 @@
-//! Notices as a DSP sees them: the URLs its bids carry, what comes back on them, and how it
-//! answers. Owns the reading and counting of OpenRTB's macros (2.6, 4.2.3 and 4.4) from the
+//! Notices as a DSP sees them: what comes back on the URLs of its bids, and how it answers. Owns the reading and counting of OpenRTB's macros (2.6, 4.2.3 and 4.4) from the
 //! buyer's side; knows no socket, and not how the exchange writes them.
 
 use std::borrow::Cow;
@@ -13,11 +12,13 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::counters::{NoticeCounters, NoticesCounters};
 use super::markup::{self, Creative, Order};
+use super::notice_kind::{Notice, NoticeAnswer, NoticeOptions};
+use super::notice_urls::QUERY;
 use super::profile::DspProfile;
 use crate::draws::Draws;
 use crate::scan::{self, Format};
 use crate::server::Script;
-use crate::server::http::{append, head};
+use crate::server::http::head;
 use crate::server::script::ScriptEnd;
 
 #[cfg(test)]
@@ -31,75 +32,6 @@ const REMEMBERED_MAX: usize = 256 * 1024;
 
 /// Parts the draw of failing markup from all other draws.
 const MARKUP: u64 = 0x4d41_524b;
-
-/// What every notice tells. The offer, in micros CPM, follows.
-const QUERY: &str = "imp=${AUCTION_IMP_ID}&auction=${AUCTION_ID}&price=${AUCTION_PRICE}\
-&price64=${AUCTION_PRICE:B64}&cur=${AUCTION_CURRENCY}&loss=${AUCTION_LOSS}\
-&min=${AUCTION_MIN_TO_WIN}&multiplier=${AUCTION_MULTIPLIER}&seat=${AUCTION_SEAT_ID}&offer=";
-
-/// The three notices of OpenRTB 2.6, section 4.2.3: `nurl`, `burl` and `lurl`; and the tracker in
-/// the markup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    Win,
-    Bill,
-    Loss,
-    View,
-}
-
-impl Notice {
-    /// The kind of a notice by its path. None if it leads elsewhere.
-    pub(super) fn of_path(path: &str) -> Option<Self> {
-        let kinds = [
-            ("/win", Self::Win),
-            ("/bill", Self::Bill),
-            ("/loss", Self::Loss),
-            ("/view", Self::View),
-        ];
-        kinds.into_iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, kind)| kind)
-    }
-}
-
-/// How a DSP answers notices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoticeOptions {
-    /// What each call gets, after those that fail.
-    pub answer: NoticeAnswer,
-    /// The first so many calls, of every kind together, are answered 500.
-    pub fail_first: u32,
-}
-
-/// One answer to a notice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoticeAnswer {
-    /// A status from 200 to 599, without a body.
-    Status(u16),
-    /// Never.
-    Hang,
-    /// 302 to this location.
-    Redirect(String),
-}
-
-impl Default for NoticeOptions {
-    /// 204, always.
-    fn default() -> Self {
-        Self { answer: NoticeAnswer::Status(204), fail_first: 0 }
-    }
-}
-
-impl NoticeOptions {
-    /// What is wrong with these options, if anything is.
-    pub(crate) fn problem(&self) -> Option<&'static str> {
-        let plain = |to: &String| !to.is_empty() && to.bytes().all(|byte| byte.is_ascii_graphic());
-        match &self.answer {
-            NoticeAnswer::Status(code) if !(200..=599).contains(code) => {
-                Some("notices are answered with a status from 200 to 599")
-            }
-            NoticeAnswer::Redirect(to) if !plain(to) => Some("a location must be visible ASCII"),
-            _ => None,
-        }
-    }
-}
 
 /// Targets as they came, newest last.
 pub(super) type Recent = Arc<Mutex<VecDeque<String>>>;
@@ -362,17 +294,6 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
     decoded(&alphabet::STANDARD).or_else(|| decoded(&alphabet::URL_SAFE))
 }
 
-/// Appends `nurl`, `burl` and, `with_loss`, `lurl` of a bid that offers `offer` micros.
-pub(super) fn write_notices((origin, offer): (&str, u64), with_loss: bool, body: &mut Vec<u8>) {
-    let mut number = itoa::Buffer::new();
-    let offer = number.format(offer).as_bytes();
-    let notices = [("nurl", "/win?"), ("burl", "/bill?"), ("lurl", "/loss?")];
-    for (key, path) in &notices[..if with_loss { 3 } else { 2 }] {
-        append(body, &[b",\"", key.as_bytes(), b"\":\"", origin.as_bytes(), path.as_bytes()]);
-        append(body, &[QUERY.as_bytes(), offer, b"\""]);
-    }
-}
-
 /// Appends a `nurl` that returns the markup.
 pub(super) fn write_markup_notice((origin, offer): (&str, u64), order: Order, body: &mut Vec<u8>) {
     let format = match order.format {
@@ -388,9 +309,4 @@ pub(super) fn write_markup_notice((origin, offer): (&str, u64), order: Order, bo
          &advertiser={advertiser}&secure={secure}&{QUERY}{offer}\""
     );
     body.extend_from_slice(url.as_bytes());
-}
-
-/// The URL that markup loads when it is shown.
-pub(super) fn tracker(origin: &str, offer: u64) -> String {
-    format!("{origin}/view?{QUERY}{offer}")
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::bid_fault::Schedule;
-use super::notices::NoticeOptions;
+use super::notice_kind::NoticeOptions;
 use super::spread::{LatencySpread, PriceSpread};
 use crate::draws::PPM;
 use crate::server::LATENCY_MAX;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use runtime::config::{self, Optional, Problems, Required, Section, ms, secs};
 
 use super::bid_fault::{Behaviour, Phase, Schedule};
-use super::notices::{NoticeAnswer, NoticeOptions};
+use super::notice_kind::{NoticeAnswer, NoticeOptions};
 use super::profile::{BID_BYTES_MAX, BIDS_MAX, DspProfile};
 use super::spread::{LatencySpread, PriceSpread};
 use crate::draws::PPM;

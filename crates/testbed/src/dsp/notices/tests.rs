@@ -107,13 +107,3 @@ fn what_is_remembered_is_bounded() {
     assert!(text.contains("duplicates: Counter(1)"), "{text}");
     assert!(text.contains(&format!("counted: Counter({})", REMEMBERED_MAX + 11)), "{text}");
 }
-
-#[test]
-fn kinds_are_told_apart_by_path() {
-    let check = |path: &str, want: Option<Notice>| assert_eq!(Notice::of_path(path), want);
-    check("/win?price=1", Some(Notice::Win));
-    check("/bill", Some(Notice::Bill));
-    check("/loss", Some(Notice::Loss));
-    check("/view?imp=1", Some(Notice::View));
-    check("/", None);
-}

@@ -1,0 +1,80 @@
+//! Which notices there are, and how a DSP answers them.
+
+/// The three notices of OpenRTB 2.6, section 4.2.3: `nurl`, `burl` and `lurl`; and the tracker in
+/// the markup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    Win,
+    Bill,
+    Loss,
+    View,
+}
+
+impl Notice {
+    /// The kind of a notice by its path. None if it leads elsewhere.
+    pub(super) fn of_path(path: &str) -> Option<Self> {
+        let kinds = [
+            ("/win", Self::Win),
+            ("/bill", Self::Bill),
+            ("/loss", Self::Loss),
+            ("/view", Self::View),
+        ];
+        kinds.into_iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, kind)| kind)
+    }
+}
+
+/// How a DSP answers notices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoticeOptions {
+    /// What each call gets, after those that fail.
+    pub answer: NoticeAnswer,
+    /// The first so many calls, of every kind together, are answered 500.
+    pub fail_first: u32,
+}
+
+/// One answer to a notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoticeAnswer {
+    /// A status from 200 to 599, without a body.
+    Status(u16),
+    /// Never.
+    Hang,
+    /// 302 to this location.
+    Redirect(String),
+}
+
+impl Default for NoticeOptions {
+    /// 204, always.
+    fn default() -> Self {
+        Self { answer: NoticeAnswer::Status(204), fail_first: 0 }
+    }
+}
+
+impl NoticeOptions {
+    /// What is wrong with these options, if anything is.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let plain = |to: &String| !to.is_empty() && to.bytes().all(|byte| byte.is_ascii_graphic());
+        match &self.answer {
+            NoticeAnswer::Status(code) if !(200..=599).contains(code) => {
+                Some("notices are answered with a status from 200 to 599")
+            }
+            NoticeAnswer::Redirect(to) if !plain(to) => Some("a location must be visible ASCII"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_apart_by_path() {
+        let check = |path: &str, want: Option<Notice>| assert_eq!(Notice::of_path(path), want);
+        check("/win?price=1", Some(Notice::Win));
+        check("/bill", Some(Notice::Bill));
+        check("/loss", Some(Notice::Loss));
+        check("/view?imp=1", Some(Notice::View));
+        check("/", None);
+    }
+}
