@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::Chance;
+use crate::chance::Chance;
 
 /// The unit in which writes tear, where nothing else is said.
 const SECTOR_BYTES: usize = 64;
