@@ -62,6 +62,11 @@ pub(crate) fn write(
     settle(beside, known.as_ref(), &place).map_err(|error| cannot(&error))
 }
 
+/// Writes a file that the user asked for, whole or not at all.
+pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, |out| Ok(out.write_all(text.as_bytes())?))
+}
+
 /// Puts a file that is whole in its place, as readable as the one that is `known` there.
 fn settle(beside: NamedTempFile, known: Option<&Metadata>, place: &Path) -> io::Result<()> {
     if let Some(known) = known {

@@ -4,10 +4,12 @@
 //! the modules of each answer.
 
 mod apply;
+mod args;
 mod audit;
 mod client;
 mod curve;
 mod file;
+mod kind;
 mod show;
 mod table;
 mod why;
@@ -20,11 +22,10 @@ use serde_json::{Map, Value};
 
 use crate::exit::{Exit, Failure};
 use apply::{Apply, Update};
+use args::Asking;
 pub(crate) use audit::{AuditArgs, run as run_audit};
 use client::{Client, Refusal, encoded};
-
-/// Definitions that are asked for at once.
-const PAGE: usize = 1000;
+use kind::{Kind, PAGE, ask_one, print_json, refused};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CampaignCommand {
@@ -103,21 +104,6 @@ pub(crate) enum AccountCommand {
     Audit(AuditArgs),
 }
 
-/// Who is asked, and in which form it answers.
-#[derive(Debug, Args)]
-pub(crate) struct Asking {
-    /// The exchange's admin listener; https where a proxy in front of it speaks TLS. Its token is
-    /// read from the variable VICKREY_ADMIN_TOKEN
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
-    admin: String,
-    /// Trust the authorities of this PEM file instead of the system's, with https
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// Print the answer of the API as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct One {
     /// Its id
@@ -166,41 +152,6 @@ pub(crate) struct Budget {
     limits: Limits,
     #[command(flatten)]
     change: Change,
-}
-
-/// What is asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Account,
-    Campaign,
-}
-
-impl Kind {
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Account => "/v1/accounts",
-            Self::Campaign => "/v1/campaigns",
-        }
-    }
-
-    /// What a list of them is called.
-    const fn plural(self) -> &'static str {
-        match self {
-            Self::Account => "accounts",
-            Self::Campaign => "campaigns",
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Account => "account",
-            Self::Campaign => "campaign",
-        }
-    }
-
-    fn of(self, id: &str, what: &str) -> String {
-        format!("{}/{}{what}", self.path(), encoded(id))
-    }
 }
 
 pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
@@ -254,28 +205,6 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
         AccountCommand::Why(one) => why(KIND, one, &mut out),
         AccountCommand::Spend(one) => spend(KIND, one, &mut out),
     }
-}
-
-/// What the API says of one account or campaign.
-fn ask_one(client: &Client, kind: Kind, id: &str, what: &str) -> anyhow::Result<Value> {
-    let asked = client.ask(("GET", &kind.of(id, what)), &[], None)?;
-    asked.map_err(|refusal| refused(kind, id, refusal))
-}
-
-/// The refusal of a request about one account or campaign. An unknown id names the command that lists
-/// them, where the API names its own path.
-fn refused(kind: Kind, id: &str, refusal: Refusal) -> anyhow::Error {
-    if !refusal.is_not_found() {
-        return refusal.into_failure();
-    }
-    let name = kind.name();
-    let message = format!("no {name} has the id `{id}`: `vickrey {name} list` shows all");
-    Failure::with_exit(Exit::NotFound, message)
-}
-
-fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    writeln!(out, "{answer:#}")?;
-    Ok(Exit::Done)
 }
 
 /// Lists all of a kind, or the campaigns of one account.

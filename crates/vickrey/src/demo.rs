@@ -1,6 +1,7 @@
 //! `vickrey demo`: an exchange, simulated DSPs and traffic in one process, over real sockets, and
 //! a summary of what they do.
 
+mod args;
 mod campaigns;
 mod screen;
 mod summary;
@@ -9,13 +10,12 @@ mod watch;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use audit::LaneKind;
-use clap::Args;
 use exchange_serve::{AUCTION_PATH, Exchange};
 use runtime::listen::listen;
 use runtime::service::{Shell, ShellOptions};
@@ -30,7 +30,8 @@ use testbed::traffic::{Traffic, TrafficOptions};
 use crate::budgets::Budgeting;
 use crate::config::{read_config, services};
 use crate::exit::{Exit, Failure};
-use crate::hammer::{parse_duration, stop_on_signal};
+use crate::peers::hammer::stop_on_signal;
+pub(crate) use args::DemoArgs;
 use summary::{Callers, Summary, Totals};
 use watch::{Load, Watched};
 
@@ -47,42 +48,6 @@ const SEATS: [&str; 10] = [
     "tyrell",
     "soylent",
 ];
-
-/// Everything listens on loopback, on ports that the system chooses.
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// How long to run; Ctrl-C ends it sooner, with the same report
-    #[arg(long, default_value = "30s", value_parser = parse_length)]
-    duration: Duration,
-    /// Simulated DSPs
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
-    dsps: u16,
-    /// Bid requests per second
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
-    rate: u32,
-    /// Shard threads of the exchange
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    shards: u16,
-    /// Source of traffic and of the DSPs' choices
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Keep the record of all auctions in this new directory, for `vickrey log`; by default it is
-    /// removed at the end
-    #[arg(long, value_name = "DIR")]
-    record: Option<PathBuf>,
-    /// Print only the final result, as JSON
-    #[arg(long)]
-    json: bool,
-    /// Print a configuration like the demo's, with fixed ports and directories, and stop
-    #[arg(long)]
-    print_config: bool,
-}
-
-/// Reads a duration that is not zero.
-fn parse_length(text: &str) -> Result<Duration, String> {
-    let length = parse_duration(text)?;
-    if length.is_zero() { Err("must be longer than 0s".to_owned()) } else { Ok(length) }
-}
 
 /// Both ends of the connections to the DSPs are in this process, at most 32 to each; and some more
 /// descriptors.

@@ -2,12 +2,9 @@
 
 use std::fmt;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use runtime::service::{ServiceError, ShellError};
-
-use crate::aside;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +92,6 @@ impl Failure {
             ShellError::Io(_) | ShellError::Panicked(_) => Self::with_exit(Exit::Defect, error),
         }
     }
-}
-
-/// Writes a file that the user asked for, whole or not at all.
-pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    aside::write(path, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
 impl fmt::Display for Failure {

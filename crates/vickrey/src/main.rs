@@ -7,12 +7,11 @@ mod budgets;
 mod campaign;
 mod config;
 mod demo;
-mod dsp;
 mod exit;
 mod explain;
-mod hammer;
 mod log;
 mod manual;
+mod peers;
 mod serve;
 mod simulate;
 
@@ -43,10 +42,10 @@ enum Command {
     /// prices, and who would be told what
     Explain(explain::ExplainArgs),
     /// Run simulated DSPs, to point an exchange at
-    Dsp(dsp::DspArgs),
+    Dsp(peers::dsp::DspArgs),
     /// Put load on a service, and measure it
     #[command(subcommand)]
-    Hammer(hammer::HammerCommand),
+    Hammer(peers::hammer::HammerCommand),
     /// Read what an exchange has recorded: show, follow, count, verify, replay, report, export
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -104,8 +103,8 @@ fn main() -> std::process::ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Config(command) => config::run(&command),
         Command::Explain(args) => explain::run(&args),
-        Command::Dsp(args) => dsp::run(&args),
-        Command::Hammer(command) => hammer::run(&command),
+        Command::Dsp(args) => peers::dsp::run(&args),
+        Command::Hammer(command) => peers::hammer::run(&command),
         Command::Log(command) => log::run(&command),
         Command::Simulate(command) => simulate::run(&command),
         Command::Campaign(command) => campaign::run(&command),

@@ -4,21 +4,16 @@
 
 mod extract;
 mod generate;
+mod input;
 mod pacing;
 mod quality;
 mod recorded;
 
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Write};
 
 use clap::Subcommand;
-use whatif::stream::{self, Auction};
 
-use crate::exit::{Exit, Failure};
-
-/// Bytes that are read at once.
-const READ_BYTES: usize = 1 << 20;
+use crate::exit::Exit;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimulateCommand {
@@ -42,20 +37,4 @@ pub(crate) fn run(command: &SimulateCommand) -> anyhow::Result<Exit> {
     }?;
     out.flush()?;
     Ok(exit)
-}
-
-/// All auctions of a file, or of what is piped in where it is called `-`.
-fn read(path: &Path) -> anyhow::Result<Vec<Auction>> {
-    let options = stream::Options::default();
-    let read = if path.as_os_str() == "-" {
-        stream::read(io::stdin().lock(), options)
-    } else {
-        let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
-        stream::read(BufReader::with_capacity(READ_BYTES, file), options)
-    };
-    read.map_err(|error| cannot_read(path, &error))
-}
-
-fn cannot_read(path: &Path, error: &dyn std::error::Error) -> anyhow::Error {
-    Failure::usage(format!("{}: {error}", path.display()))
 }

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Map, Value};
 
+use super::args::Asking;
 use super::client::Client;
+use super::file;
+use super::kind::{Kind, print_json, refused};
 use super::show::{flatten, warnings};
-use super::{Asking, Kind, file, print_json, refused};
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]

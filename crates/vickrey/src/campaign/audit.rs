@@ -10,8 +10,10 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, civil};
 use serde_json::Value;
 
+use super::args::Asking;
 use super::client::{Client, encoded};
-use super::{Asking, Kind, PAGE, print_json, show};
+use super::kind::{Kind, PAGE, print_json};
+use super::show;
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]

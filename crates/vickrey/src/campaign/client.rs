@@ -20,7 +20,7 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use super::Asking;
+use super::args::Asking;
 use crate::exit::{Exit, Failure};
 
 /// Longest wait for an answer: longer than the ledger's.

@@ -11,7 +11,8 @@ use whatif::curve::{Curve, Drawing};
 use whatif::{chart, plot};
 
 use super::table::amount;
-use crate::exit::{Exit, write_file};
+use crate::aside;
+use crate::exit::Exit;
 
 /// The field within the axes, in characters.
 const SIZE: (usize, usize) = (72, 16);
@@ -32,7 +33,7 @@ pub(super) fn plot(answer: &Value, file: &Path, out: &mut dyn Write) -> anyhow::
         writeln!(out, "{}; {} is not written", nothing(answer), file.display())?;
         return Ok(Exit::Missed);
     };
-    write_file(file, &plot::svg(&drawing))?;
+    aside::write_text(file, &plot::svg(&drawing))?;
     Ok(Exit::Done)
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Kind;
+use super::kind::Kind;
 use crate::exit::Failure;
 
 /// Most that is read of a file, as the exchange reads.

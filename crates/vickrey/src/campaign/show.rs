@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use super::Kind;
+use super::kind::Kind;
 use super::table::Column::{Figures, Text};
 use super::table::{amount, table, text, visible, without_controls};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use console::style;
 use units::Nanos;
 
-use super::DemoArgs;
+use super::args::DemoArgs;
 use crate::budgets::{Budgeting, standing};
 
 /// Widest bar, in characters.

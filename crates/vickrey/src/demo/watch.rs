@@ -10,9 +10,10 @@ use console::style;
 use exchange_serve::Exchange;
 use testbed::load::Progress;
 
+use super::args::DemoArgs;
+use super::campaigns;
 use super::screen::{Screen, Size};
 use super::summary::{Callers, Rate, Summary, Totals};
-use super::{DemoArgs, campaigns};
 use crate::budgets::Budgeting;
 
 /// How often a page is drawn on a terminal, and a line printed elsewhere.

@@ -16,8 +16,12 @@ use serde_json::{Value, json};
 
 use export::{ExportError, Format, Item, Limits, Options, Position, Summary};
 
+use super::complaints::Complaints;
+use super::line;
+use super::settlements;
+use super::source::{Source, cannot_read};
+use super::wanted::Wanted;
 use crate::exit::{Exit, Failure};
-use crate::log::{Complaints, Source, Wanted, cannot_read, line, settlements};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum As {
@@ -81,7 +85,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let (out_dir, limits) = (args.out.clone(), Limits::default());
     let options = Options { out: out_dir, node, format, filter: text, limits };
     let stop = Arc::new(AtomicBool::new(false));
-    crate::hammer::stop_on_signal(Arc::clone(&stop))?;
+    crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
     let summary = match args.settlements {
         true => export::export(Settlements(rows), &options, is_stopped),

@@ -12,8 +12,12 @@ use audit::{
 };
 use clap::Args;
 
+use super::complaints::Complaints;
+use super::line;
+use super::settlements;
+use super::source::{Source, cannot_read, walk};
+use super::wanted::Wanted;
 use crate::exit::Exit;
-use crate::log::{Complaints, Source, Wanted, cannot_read, line, settlements, walk};
 
 /// How often a log that is followed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -81,7 +85,7 @@ pub(crate) fn tail(args: &TailArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
     let filter = args.wanted.filter()?;
     let stop = Arc::new(AtomicBool::new(false));
     let directory = if args.follow {
-        crate::hammer::stop_on_signal(Arc::clone(&stop))?;
+        crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
         args.source.open_growing()?
     } else {
         args.source.open()?

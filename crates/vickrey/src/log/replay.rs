@@ -8,8 +8,11 @@ use audit::{Directory, Filter, Finding, Progress as Step, Replays, Wrong};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::complaints::{Complaints, Progress};
+use super::line;
+use super::source::{Source, cannot_read};
+use super::wanted::Wanted;
 use crate::exit::Exit;
-use crate::log::{Complaints, Progress, Source, Wanted, cannot_read, line};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {

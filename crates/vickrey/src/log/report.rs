@@ -6,8 +6,11 @@ use audit::{Apart, Column, Columns, Group, Report, ReportError};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::complaints::{Complaints, Progress};
+use super::line;
+use super::source::{Source, cannot_read};
+use super::wanted::Wanted;
 use crate::exit::{Exit, Failure};
-use crate::log::{Complaints, Progress, Source, Wanted, cannot_read, line};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {

@@ -4,8 +4,11 @@ use std::io::Write;
 
 use audit::{Filter, LaneKind, Moment, Place, Room, Settlement, SettlementRow};
 
+use super::complaints::Complaints;
+use super::line;
+use super::source::{Source, cannot_read, walk};
+use super::wanted::Wanted;
 use crate::exit::{Exit, Failure};
-use crate::log::{Complaints, Source, Wanted, cannot_read, line, walk};
 
 /// The filter of settlements, which are chosen by their time alone.
 pub(super) fn filter(wanted: &Wanted) -> anyhow::Result<Filter> {

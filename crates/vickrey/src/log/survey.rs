@@ -9,8 +9,10 @@ use audit::{
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::complaints::Progress;
+use super::line;
+use super::source::{Source, cannot_read};
 use crate::exit::Exit;
-use crate::log::{Progress, Source, cannot_read, line};
 
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use whatif::stream::Writer;
 
+use super::recorded::{Recorded, RecordedArgs};
 use crate::aside;
 use crate::exit::Exit;
-use crate::simulate::recorded::{Recorded, RecordedArgs};
 
 #[derive(Debug, Args)]
 #[command(

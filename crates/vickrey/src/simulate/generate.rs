@@ -13,7 +13,7 @@ use whatif::stream::Writer;
 
 use crate::aside;
 use crate::exit::{Exit, Failure};
-use crate::hammer::{parse_duration, stop_on_signal};
+use crate::peers::hammer::{parse_duration, stop_on_signal};
 
 /// So many auctions are made before progress is shown, and a signal seen.
 const STEP: u64 = 4096;

@@ -12,10 +12,11 @@ use whatif::simulate::{Budget, Forecast, Options, Report, simulate, strategies};
 use whatif::stream::Auction;
 use whatif::{chart, plot, table};
 
-use crate::exit::{Exit, Failure, write_file};
-use crate::hammer::parse_duration;
-use crate::simulate::read;
-use crate::simulate::recorded::{Recorded, RecordedArgs};
+use super::input::read;
+use super::recorded::{Recorded, RecordedArgs};
+use crate::aside;
+use crate::exit::{Exit, Failure};
+use crate::peers::hammer::parse_duration;
 
 /// Characters of a curve that is drawn in the terminal.
 const CHART: (usize, usize) = (72, 16);
@@ -181,7 +182,7 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let report = simulate(&auctions, &options).map_err(Failure::usage)?;
     let exit = recorded.as_ref().map_or(Exit::Done, |recorded| recorded.exit);
     if let Some(path) = &args.plot {
-        write_file(path, &plot::svg(&report.curves))?;
+        aside::write_text(path, &plot::svg(&report.curves))?;
     }
     if args.json {
         let told = Told { report: &report, log: recorded.as_ref().map(Recorded::as_json) };

@@ -18,7 +18,10 @@ use units::{Cpm, Currency, Nanos, Round};
 use whatif::stream::{self, Auction};
 
 use crate::exit::{Exit, Failure};
-use crate::log::{Complaints, Progress, Wanted, cannot_open, cannot_read, line};
+use crate::log::complaints::{Complaints, Progress};
+use crate::log::line;
+use crate::log::source::{cannot_open, cannot_read};
+use crate::log::wanted::Wanted;
 
 /// Most names that are told where one is not found.
 const NAMES_MAX: usize = 8;

@@ -16,7 +16,7 @@ use testbed::load::{
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::aside;
-use crate::exit::{Exit, Failure, write_file};
+use crate::exit::{Exit, Failure};
 
 /// A thread busier than this measures itself.
 pub(crate) const BUSY_PPM: u64 = 800_000;
@@ -205,7 +205,7 @@ fn conclude(args: &ExchangeArgs, report: &Report<ExchangeOutcomes>) -> anyhow::R
         writeln!(out, "note             the load generator was the bottleneck, not the exchange")?;
     }
     if let Some(file) = &args.report.json {
-        write_file(file, &(serde_json::to_string_pretty(report)? + "\n"))?;
+        aside::write_text(file, &(serde_json::to_string_pretty(report)? + "\n"))?;
     }
     let violations = report.violations(&args.report.objectives());
     for violation in &violations {

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use testbed::dsp::{ACTS, ActDoc, DspProfile, DspStats, Fleet, LatencySpread, PriceSpread};
 use testbed::server::{ServerOptions, Tls};
 
-use crate::exit::{Exit, Failure, write_file};
-use crate::hammer::BUSY_PPM;
+use super::hammer::BUSY_PPM;
+use crate::aside;
+use crate::exit::{Exit, Failure};
 
 /// What is said of DSPs that are all alike, and has no say where a file describes them.
 const PLAIN: [&str; 8] = [
@@ -151,10 +152,10 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
     let fleet = testbed::dsp::start(dsps.clone(), &options).map_err(Failure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {
-        write_file(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;
+        aside::write_text(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;
     }
     if let Some(file) = &args.write_urls {
-        write_file(file, &(urls.join("\n") + "\n"))?;
+        aside::write_text(file, &(urls.join("\n") + "\n"))?;
     }
     // A reader of the line that they listen may stop them at once.
     let shutdown = Shutdown::new(Duration::ZERO);
@@ -230,7 +231,7 @@ fn tls(args: &DspArgs) -> anyhow::Result<Option<Tls>> {
     }
     let (tls, authority) = Tls::generated(args.listen).map_err(Failure::unavailable)?;
     if let Some(file) = &args.write_ca {
-        write_file(file, &authority)?;
+        aside::write_text(file, &authority)?;
     }
     Ok(Some(tls))
 }

@@ -1,0 +1,68 @@
+//! Accounts and campaigns in the API: their paths, and what is said of one.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::client::{Client, Refusal, encoded};
+use crate::exit::{Exit, Failure};
+
+/// Definitions that are asked for at once.
+pub(super) const PAGE: usize = 1000;
+
+/// What is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Account,
+    Campaign,
+}
+
+impl Kind {
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Account => "/v1/accounts",
+            Self::Campaign => "/v1/campaigns",
+        }
+    }
+
+    /// What a list of them is called.
+    pub(super) const fn plural(self) -> &'static str {
+        match self {
+            Self::Account => "accounts",
+            Self::Campaign => "campaigns",
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Campaign => "campaign",
+        }
+    }
+
+    pub(super) fn of(self, id: &str, what: &str) -> String {
+        format!("{}/{}{what}", self.path(), encoded(id))
+    }
+}
+
+/// What the API says of one account or campaign.
+pub(super) fn ask_one(client: &Client, kind: Kind, id: &str, what: &str) -> anyhow::Result<Value> {
+    let asked = client.ask(("GET", &kind.of(id, what)), &[], None)?;
+    asked.map_err(|refusal| refused(kind, id, refusal))
+}
+
+/// The refusal of a request about one account or campaign. An unknown id names the command that lists
+/// them, where the API names its own path.
+pub(super) fn refused(kind: Kind, id: &str, refusal: Refusal) -> anyhow::Error {
+    if !refusal.is_not_found() {
+        return refusal.into_failure();
+    }
+    let name = kind.name();
+    let message = format!("no {name} has the id `{id}`: `vickrey {name} list` shows all");
+    Failure::with_exit(Exit::NotFound, message)
+}
+
+pub(super) fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    writeln!(out, "{answer:#}")?;
+    Ok(Exit::Done)
+}

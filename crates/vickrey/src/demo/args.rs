@@ -1,0 +1,44 @@
+//! Arguments of the demo.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::peers::hammer::parse_duration;
+
+/// Everything listens on loopback, on ports that the system chooses.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How long to run; Ctrl-C ends it sooner, with the same report
+    #[arg(long, default_value = "30s", value_parser = parse_length)]
+    pub(super) duration: Duration,
+    /// Simulated DSPs
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub(super) dsps: u16,
+    /// Bid requests per second
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rate: u32,
+    /// Shard threads of the exchange
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) shards: u16,
+    /// Source of traffic and of the DSPs' choices
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Keep the record of all auctions in this new directory, for `vickrey log`; by default it is
+    /// removed at the end
+    #[arg(long, value_name = "DIR")]
+    pub(super) record: Option<PathBuf>,
+    /// Print only the final result, as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print a configuration like the demo's, with fixed ports and directories, and stop
+    #[arg(long)]
+    pub(super) print_config: bool,
+}
+
+/// Reads a duration that is not zero.
+fn parse_length(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text)?;
+    if length.is_zero() { Err("must be longer than 0s".to_owned()) } else { Ok(length) }
+}

@@ -1,0 +1,65 @@
+//! What a command says on stderr beside its result: damage, and progress.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use audit::{Corruption, Place, Problems};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::exit::Exit;
+
+/// Says on stderr what is wrong with the record, as it is come upon.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints {
+    any: bool,
+}
+
+impl Complaints {
+    pub(crate) fn corrupt(&mut self, corruption: &Corruption) {
+        self.say(&format!("damaged: {corruption}"));
+    }
+
+    pub(super) fn unreadable(&mut self, place: &Place, why: &dyn std::fmt::Display) {
+        self.say(&format!("unreadable: {place}: {why}"));
+    }
+
+    pub(crate) fn generations(&mut self, problems: &Problems) {
+        problems.corruptions.iter().for_each(|corruption| self.corrupt(corruption));
+        for (place, why) in &problems.unreadable {
+            self.unreadable(place, why);
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.any = true;
+        drop(writeln!(std::io::stderr(), "{text}"));
+    }
+
+    pub(crate) const fn exit(&self) -> Exit {
+        if self.any { Exit::Missed } else { Exit::Done }
+    }
+}
+
+/// Progress on stderr, when that is a terminal.
+pub(crate) struct Progress(pub(super) ProgressBar);
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3}% of {len} segments, {eta}");
+        bar.set_style(style.expect("the template is one"));
+        Self(bar)
+    }
+
+    pub(crate) fn show(&self, done: usize, of: usize) -> ControlFlow<()> {
+        self.0.set_length(of as u64);
+        self.0.set_position(done as u64);
+        ControlFlow::Continue(())
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,87 @@
+//! Where the record is, and how it is walked through.
+
+use std::io::ErrorKind;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use audit::{Directory, Lane, OpenError, Place, ReadError, Room, Segment, Walked};
+use clap::Args;
+use exchange_serve::Exchange;
+use runtime::config::load_tracked;
+
+use crate::config::read_config;
+use crate::exit::{Exit, Failure};
+
+/// Where the record is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Source {
+    /// The record's directory, in which are `durable` and `firehose`
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Configuration file of the exchange that writes it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Source {
+    pub(super) fn path(&self) -> anyhow::Result<PathBuf> {
+        match (&self.dir, &self.config) {
+            (Some(dir), _) => Ok(dir.clone()),
+            (None, Some(config)) => directory_of(config),
+            (None, None) => Err(Failure::usage("name the record by --dir or --config")),
+        }
+    }
+
+    /// The record, in which there is something.
+    pub(super) fn open(&self) -> anyhow::Result<Directory> {
+        Directory::open_written(&self.path()?).map_err(cannot_open)
+    }
+
+    /// The record, which may be empty yet.
+    pub(super) fn open_growing(&self) -> anyhow::Result<Directory> {
+        Directory::open(&self.path()?).map_err(cannot_open)
+    }
+}
+
+/// Where the exchange of a configuration records.
+fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
+    let (loaded, _) = load_tracked(config, read_config);
+    let exchange = loaded.map_err(Failure::usage)?.value.take_service::<Exchange>();
+    exchange.and_then(|exchange| exchange.record).map(|record| record.directory).ok_or_else(|| {
+        let file = config.display();
+        Failure::usage(format!("{file} has no [record]: nothing is recorded by it"))
+    })
+}
+
+pub(crate) fn cannot_open(error: OpenError) -> anyhow::Error {
+    match error {
+        OpenError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
+            Failure::with_exit(Exit::NotFound, error)
+        }
+        error if error.is_wrong_directory() => Failure::usage(error),
+        error => Failure::unavailable(error),
+    }
+}
+
+pub(crate) fn cannot_read(error: ReadError) -> anyhow::Error {
+    Failure::unavailable(error)
+}
+
+/// Shows a record of some kind.
+pub(super) type Show<'s> = dyn FnMut(&Place, u8, &[u8]) -> anyhow::Result<()> + 's;
+
+/// Shows every record of a segment, until one cannot be shown.
+pub(super) fn walk(
+    lane: &Lane<'_>,
+    (segment, room): (&Segment, &mut Room),
+    show: &mut Show<'_>,
+) -> anyhow::Result<Walked> {
+    let mut failed = None;
+    let mut visit = |place: &Place, kind: u8, payload: &[u8]| {
+        failed = show(place, kind, payload).err();
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let walked = lane.walk(segment, (0, room), &mut visit).map_err(cannot_read)?;
+    failed.map_or(Ok(walked), Err)
+}

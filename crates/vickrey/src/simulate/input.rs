@@ -1,0 +1,28 @@
+//! Streams of auctions from files and pipes.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use whatif::stream::{self, Auction};
+
+use crate::exit::Failure;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// All auctions of a file, or of what is piped in where it is called `-`.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Auction>> {
+    let options = stream::Options::default();
+    let read = if path.as_os_str() == "-" {
+        stream::read(io::stdin().lock(), options)
+    } else {
+        let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+        stream::read(BufReader::with_capacity(READ_BYTES, file), options)
+    };
+    read.map_err(|error| cannot_read(path, &error))
+}
+
+fn cannot_read(path: &Path, error: &dyn std::error::Error) -> anyhow::Error {
+    Failure::usage(format!("{}: {error}", path.display()))
+}
