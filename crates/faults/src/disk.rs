@@ -18,7 +18,7 @@ const SHORT_READ_BYTES: usize = 1_000;
 
 /// One call in how many fails; 0 never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
+pub struct DiskFaults {
     /// Writes fail with EIO, after a part of them.
     pub write: u64,
     /// Syncs of files fail.
@@ -28,7 +28,7 @@ pub struct Faults {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+enum DiskOperation {
     Write { offset: usize, bytes: Vec<u8> },
     Resize { length: usize },
 }
@@ -39,7 +39,7 @@ struct Inode {
     visible: Vec<u8>,
     /// What a loss of power leaves for certain.
     durable: Vec<u8>,
-    unsynced: Vec<Op>,
+    unsynced: Vec<DiskOperation>,
     /// Room from the first byte on that was asked for, whatever the length.
     reserved: usize,
 }
@@ -55,11 +55,11 @@ impl Inode {
 type Renamed = Vec<(String, Option<usize>)>;
 
 #[derive(Clone, Debug)]
-struct State {
+struct DiskState {
     chance: Chance,
     /// The unit in which writes tear.
     sector_bytes: usize,
-    faults: Faults,
+    faults: DiskFaults,
     inodes: Vec<Inode>,
     visible: BTreeMap<String, usize>,
     durable: BTreeMap<String, usize>,
@@ -78,7 +78,7 @@ struct State {
 
 /// The disk: a directory of files. Clones are the same disk.
 #[derive(Clone, Debug)]
-pub struct FaultDisk(Arc<Mutex<State>>);
+pub struct FaultDisk(Arc<Mutex<DiskState>>);
 
 /// A file on it.
 #[derive(Debug)]
@@ -112,10 +112,10 @@ impl FaultDisk {
 
     /// The same, whose writes tear into so many bytes.
     pub fn with_sectors(seed: u64, sector_bytes: usize) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(DiskState {
             chance: Chance::new(seed),
             sector_bytes,
-            faults: Faults::default(),
+            faults: DiskFaults::default(),
             inodes: Vec::new(),
             visible: BTreeMap::new(),
             durable: BTreeMap::new(),
@@ -130,12 +130,12 @@ impl FaultDisk {
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().expect("nobody panics while holding it")
     }
 
     /// From now on calls fail so often.
-    pub fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: DiskFaults) {
         self.state().faults = faults;
     }
 
@@ -326,25 +326,25 @@ fn keep_part(chance: &mut Chance, sector_bytes: usize, inode: &mut Inode) {
     }
 }
 
-fn keep_sectors(chance: &mut Chance, sector_bytes: usize, bytes: &mut Vec<u8>, op: &Op) {
+fn keep_sectors(chance: &mut Chance, sector_bytes: usize, bytes: &mut Vec<u8>, op: &DiskOperation) {
     match op {
-        Op::Resize { .. } if chance.once_in(2) => apply(bytes, op),
-        Op::Resize { .. } => (),
-        Op::Write { offset, bytes: written } => {
+        DiskOperation::Resize { .. } if chance.once_in(2) => apply(bytes, op),
+        DiskOperation::Resize { .. } => (),
+        DiskOperation::Write { offset, bytes: written } => {
             for (index, sector) in written.chunks(sector_bytes).enumerate() {
                 if chance.once_in(2) {
                     let offset = offset + index * sector_bytes;
-                    apply(bytes, &Op::Write { offset, bytes: sector.to_vec() });
+                    apply(bytes, &DiskOperation::Write { offset, bytes: sector.to_vec() });
                 }
             }
         }
     }
 }
 
-fn apply(file: &mut Vec<u8>, op: &Op) {
+fn apply(file: &mut Vec<u8>, op: &DiskOperation) {
     match op {
-        Op::Resize { length } => file.resize(*length, 0),
-        Op::Write { offset, bytes } => {
+        DiskOperation::Resize { length } => file.resize(*length, 0),
+        DiskOperation::Write { offset, bytes } => {
             let end = offset + bytes.len();
             if file.len() < end {
                 file.resize(end, 0);
@@ -354,7 +354,7 @@ fn apply(file: &mut Vec<u8>, op: &Op) {
     }
 }
 
-fn keep_names(state: &mut State) {
+fn keep_names(state: &mut DiskState) {
     for renamed in std::mem::take(&mut state.unsynced) {
         if state.chance.once_in(2) {
             bind(&mut state.durable, &renamed);
@@ -379,7 +379,7 @@ fn position(at: u64) -> usize {
     usize::try_from(at).expect("files fit memory")
 }
 
-impl State {
+impl DiskState {
     /// Whether the call may go on, which fails once in so often; burns the fuse.
     fn enter(&mut self, boot: u64, once_in: u64) -> io::Result<()> {
         let is_of_this_start = boot == self.boot;
@@ -402,7 +402,7 @@ impl State {
         self.space.map_or(usize::MAX, |space| space.saturating_sub(self.used()))
     }
 
-    fn change(&mut self, inode: usize, op: Op) {
+    fn change(&mut self, inode: usize, op: DiskOperation) {
         let inode = &mut self.inodes[inode];
         apply(&mut inode.visible, &op);
         inode.unsynced.push(op);
@@ -437,7 +437,10 @@ impl FaultFile {
         let part = bytes.len().min(room);
         let written = if result.is_ok() { bytes.len() } else { state.chance.index(part + 1) };
         if written > 0 {
-            state.change(self.inode, Op::Write { offset, bytes: bytes[..written].to_vec() });
+            state.change(
+                self.inode,
+                DiskOperation::Write { offset, bytes: bytes[..written].to_vec() },
+            );
         }
         result
     }
@@ -489,7 +492,7 @@ impl FaultFile {
             return Err(io::ErrorKind::StorageFull.into());
         }
         state.inodes[self.inode].reserved = 0;
-        state.change(self.inode, Op::Resize { length });
+        state.change(self.inode, DiskOperation::Resize { length });
         Ok(())
     }
 
@@ -501,7 +504,7 @@ impl FaultFile {
         let state = &mut *self.disk.state();
         state.enter(self.boot, 0)?;
         let fails = state.chance.once_in(state.faults.sync);
-        let State { chance, sector_bytes, inodes, .. } = state;
+        let DiskState { chance, sector_bytes, inodes, .. } = state;
         let inode = &mut inodes[self.inode];
         if fails {
             keep_part(chance, *sector_bytes, inode);

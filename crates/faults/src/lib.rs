@@ -10,4 +10,4 @@ mod plantable;
 pub mod process;
 
 pub use chance::Chance;
-pub use disk::{FaultDisk, FaultFile, FaultLock, Faults};
+pub use disk::{DiskFaults, FaultDisk, FaultFile, FaultLock};

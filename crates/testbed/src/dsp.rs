@@ -21,7 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 
-pub use bid_fault::{Act, Behaviour, BidFault, Garble, LEVELS_MAX, Phase, Schedule};
+pub use bid_fault::{BidFault, DspAct, DspBehaviour, DspPhase, DspSchedule, Garble, LEVELS_MAX};
 pub use counters::{DspStats, FleetStats, NoticeStats};
 pub use notice_kind::{NoticeAnswer, NoticeOptions};
 pub use notices::RECENT_MAX;
@@ -30,7 +30,7 @@ pub use profile_file::{ACTS, ActDoc, load_profiles, parse_profiles, profiles_ref
 pub use spread::{LatencySpread, PriceSpread};
 
 use crate::server::{self, ServerError, ServerOptions, Servers};
-use counters::Counters;
+use counters::DspCounters;
 use notices::Recent;
 use responder::DspResponder;
 
@@ -69,7 +69,7 @@ pub enum FleetError {
 #[derive(Debug)]
 pub struct Fleet {
     servers: Servers<DspResponder>,
-    counters: Vec<Arc<Counters>>,
+    counters: Vec<Arc<DspCounters>>,
     recent: Vec<Recent>,
 }
 
@@ -81,7 +81,7 @@ pub struct Fleet {
 pub fn start(mut dsps: Vec<DspProfile>, options: &ServerOptions) -> Result<Fleet, FleetError> {
     check(&dsps)?;
     let count = dsps.len();
-    let counters: Vec<_> = (0..count).map(|_| Arc::new(Counters::default())).collect();
+    let counters: Vec<_> = (0..count).map(|_| Arc::new(DspCounters::default())).collect();
     let recent: Vec<_> = (0..count).map(|_| Recent::default()).collect();
     let schedules = dsps.iter_mut().map(|dsp| std::mem::take(&mut dsp.schedule)).collect();
     let mut dsps = dsps.into_iter();
@@ -124,7 +124,7 @@ impl Fleet {
     pub fn set_behaviour(
         &self,
         dsp: usize,
-        behaviour: impl Into<Behaviour>,
+        behaviour: impl Into<DspBehaviour>,
     ) -> Result<(), FleetError> {
         Ok(self.servers.behave(dsp, behaviour.into())?)
     }

@@ -18,15 +18,15 @@ pub use beacons::Beacons;
 pub use connection::HttpConnection;
 
 use crate::load::report::row;
-use crate::load::{CallFailure, FollowUp, Report, Workload};
+use crate::load::{CallFailure, FollowUp, LoadReport, Workload};
 use crate::traffic::{RequestId, Traffic};
 use answer::{AnswerKind, judge};
-use connection::Endpoint;
+use connection::AuctionEndpoint;
 
 /// Bid requests to one auction endpoint.
 #[derive(Debug)]
 pub struct ExchangeLoad {
-    endpoint: Endpoint,
+    endpoint: AuctionEndpoint,
     traffic: RefCell<Traffic>,
     beacons: Option<Beacons>,
     outcomes: RefCell<ExchangeOutcomes>,
@@ -95,7 +95,7 @@ impl ExchangeLoad {
     }
 }
 
-fn resolve(target: &str) -> Result<Endpoint, String> {
+fn resolve(target: &str) -> Result<AuctionEndpoint, String> {
     let url: Uri =
         target.parse().map_err(|error: hyper::http::uri::InvalidUri| error.to_string())?;
     if url.scheme_str() != Some("http") {
@@ -108,7 +108,7 @@ fn resolve(target: &str) -> Result<Endpoint, String> {
     let address = addresses.next().ok_or("the host has no address")?;
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let path = path.parse().map_err(|_| "the path is not valid".to_owned())?;
-    Ok(Endpoint { address, host: authority.to_string(), path })
+    Ok(AuctionEndpoint { address, host: authority.to_string(), path })
 }
 
 impl Workload for ExchangeLoad {
@@ -186,7 +186,7 @@ impl Workload for ExchangeLoad {
     }
 }
 
-impl fmt::Display for Report<ExchangeOutcomes> {
+impl fmt::Display for LoadReport<ExchangeOutcomes> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outcomes = &self.counts.outcomes;
         self.write_load(f)?;

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use runtime::process;
 use rustix::time::{ClockId, clock_gettime};
 
-pub use driver::{OnProgress, Progress};
-pub use options::{Connections, Length, LoadError, LoadOptions, Mode};
-pub use report::{CallCounts, Counts, Objectives, Quantiles, Report, StatusReport};
+pub use driver::{LoadProgress, OnProgress};
+pub use options::{LoadConnections, LoadError, LoadLength, LoadMode, LoadOptions};
+pub use report::{CallCounts, LoadCounts, LoadReport, Objectives, Quantiles, StatusReport};
 pub use workload::{CallAnswer, CallFailure, FollowUp, Verdict, Workload};
 
 /// Loads a target, which reports call `target`, until the run's length is over or `stop` is set,
@@ -34,7 +34,7 @@ pub fn run<W: Workload>(
     (target, workload): (&str, W),
     stop: Arc<AtomicBool>,
     on_progress: OnProgress<'_>,
-) -> Result<Report<W::Outcomes>, LoadError>
+) -> Result<LoadReport<W::Outcomes>, LoadError>
 where
     W::Outcomes: Send,
 {
@@ -53,7 +53,7 @@ fn generate<W: Workload>(
     (target, workload): (&str, W),
     stop: Arc<AtomicBool>,
     on_progress: OnProgress<'_>,
-) -> Result<Report<W::Outcomes>, LoadError> {
+) -> Result<LoadReport<W::Outcomes>, LoadError> {
     if let Some(core) = options.core {
         process::pin_to_core(core).map_err(|source| LoadError::Core { core, source })?;
     }
@@ -66,7 +66,7 @@ fn generate<W: Workload>(
     let tally = run.tally;
     let duration_s = tally.last_end.saturating_sub(options.warm_up).as_secs_f64();
     let answered = u32::try_from(tally.counts.valid).map_or(f64::from(u32::MAX), f64::from);
-    Ok(Report {
+    Ok(LoadReport {
         mode: options.mode,
         target: target.to_owned(),
         started_at_unix_s: started_at.as_secs(),
@@ -80,7 +80,7 @@ fn generate<W: Workload>(
             .unwrap_or(u64::MAX),
         statuses: tally.statuses(),
         problems: tally.problems,
-        counts: Counts { calls: tally.counts, outcomes: run.outcomes },
+        counts: LoadCounts { calls: tally.counts, outcomes: run.outcomes },
     })
 }
 

@@ -13,11 +13,11 @@ mod tests;
 
 /// The bytes are not the JSON this scanner can follow, or lack what a request must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedRequest;
 
 /// The format an impression offers first, in the order the keys are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum AdFormat {
     Banner,
     Video,
     Audio,
@@ -26,10 +26,10 @@ pub(crate) enum Format {
 
 /// What a bid needs to know of one impression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Imp<'a> {
+pub(crate) struct ImpView<'a> {
     /// As written between the quotes, escapes included: echoed, it means the same.
     pub(crate) id: &'a [u8],
-    pub(crate) format: Format,
+    pub(crate) format: AdFormat,
     /// Pixels; 0 where the impression does not say.
     pub(crate) width: u32,
     pub(crate) height: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Imp<'a> {
 
 /// A deal offered with an impression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deal<'a> {
+pub(crate) struct DealView<'a> {
     pub(crate) id: &'a [u8],
     /// Micros CPM; `None` falls through to the impression.
     pub(crate) floor_micros: Option<u64>,
@@ -56,7 +56,7 @@ pub(crate) struct Imps<'a> {
 }
 
 /// Where the value of the top-level `id` lies in `body`, without its quotes.
-pub(crate) fn request_id(body: &[u8]) -> Result<std::ops::Range<usize>, Malformed> {
+pub(crate) fn request_id(body: &[u8]) -> Result<std::ops::Range<usize>, MalformedRequest> {
     let mut cursor = Cursor::new(body);
     cursor.find_member(b"id")?;
     let id = cursor.string()?;
@@ -65,7 +65,7 @@ pub(crate) fn request_id(body: &[u8]) -> Result<std::ops::Range<usize>, Malforme
 }
 
 /// The impressions of the request `body`; they must exist.
-pub(crate) fn imps(body: &[u8]) -> Result<Imps<'_>, Malformed> {
+pub(crate) fn imps(body: &[u8]) -> Result<Imps<'_>, MalformedRequest> {
     let mut cursor = Cursor::new(body);
     cursor.find_member(b"imp")?;
     cursor.enter(b'[')?;
@@ -73,14 +73,14 @@ pub(crate) fn imps(body: &[u8]) -> Result<Imps<'_>, Malformed> {
 }
 
 impl<'a> Iterator for Imps<'a> {
-    type Item = Result<Imp<'a>, Malformed>;
+    type Item = Result<ImpView<'a>, MalformedRequest>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
         }
         let read = match self.cursor.next_element() {
-            Ok(true) => Imp::read(&mut self.cursor),
+            Ok(true) => ImpView::read(&mut self.cursor),
             Ok(false) => return None,
             Err(malformed) => Err(malformed),
         };
@@ -89,18 +89,18 @@ impl<'a> Iterator for Imps<'a> {
     }
 }
 
-impl<'a> Imp<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
+impl<'a> ImpView<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, MalformedRequest> {
         let (mut id, mut format, mut size, mut floor_micros) = (None, None, (0, 0), 0);
         let mut is_secure = false;
         let mut deals = Cursor::new(b"]");
         cursor.enter(b'{')?;
         while let Some(key) = cursor.next_key()? {
             let offered = match key {
-                b"banner" => Format::Banner,
-                b"video" => Format::Video,
-                b"audio" => Format::Audio,
-                b"native" => Format::Native,
+                b"banner" => AdFormat::Banner,
+                b"video" => AdFormat::Video,
+                b"audio" => AdFormat::Audio,
+                b"native" => AdFormat::Native,
                 b"id" => {
                     id = Some(cursor.string()?);
                     continue;
@@ -128,12 +128,12 @@ impl<'a> Imp<'a> {
             }
         }
         let (width, height) = size;
-        let (id, format) = (id.ok_or(Malformed)?, format.ok_or(Malformed)?);
+        let (id, format) = (id.ok_or(MalformedRequest)?, format.ok_or(MalformedRequest)?);
         Ok(Self { id, format, width, height, floor_micros, is_secure, deals })
     }
 
     /// The deals offered, in the order written; the first that cannot be read ends them.
-    pub(crate) fn deals(&self) -> impl Iterator<Item = Deal<'a>> + use<'a> {
+    pub(crate) fn deals(&self) -> impl Iterator<Item = DealView<'a>> + use<'a> {
         let mut cursor = self.deals.clone();
         std::iter::from_fn(move || {
             if !cursor.next_element().ok()? {
@@ -157,27 +157,27 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte that is not white space, not yet consumed.
-    fn peek(&mut self) -> Result<u8, Malformed> {
+    fn peek(&mut self) -> Result<u8, MalformedRequest> {
         while let Some(&byte) = self.bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
                 return Ok(byte);
             }
             self.at += 1;
         }
-        Err(Malformed)
+        Err(MalformedRequest)
     }
 
     /// Consumes `opening` (a bracket) or fails.
-    fn enter(&mut self, opening: u8) -> Result<(), Malformed> {
+    fn enter(&mut self, opening: u8) -> Result<(), MalformedRequest> {
         if self.peek()? != opening {
-            return Err(Malformed);
+            return Err(MalformedRequest);
         }
         self.at += 1;
         Ok(())
     }
 
     /// Inside an object: the next key, with the cursor at its value; `None` consumes the `}`.
-    fn next_key(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+    fn next_key(&mut self) -> Result<Option<&'a [u8]>, MalformedRequest> {
         if self.peek()? == b',' {
             self.at += 1;
         }
@@ -191,7 +191,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Inside an array: whether another element follows; `false` consumes the `]`.
-    fn next_element(&mut self) -> Result<bool, Malformed> {
+    fn next_element(&mut self) -> Result<bool, MalformedRequest> {
         if self.peek()? == b',' {
             self.at += 1;
         }
@@ -203,7 +203,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Enters the object here and stops at the value of `wanted`.
-    fn find_member(&mut self, wanted: &[u8]) -> Result<(), Malformed> {
+    fn find_member(&mut self, wanted: &[u8]) -> Result<(), MalformedRequest> {
         self.enter(b'{')?;
         while let Some(key) = self.next_key()? {
             if key == wanted {
@@ -211,16 +211,16 @@ impl<'a> Cursor<'a> {
             }
             self.skip()?;
         }
-        Err(Malformed)
+        Err(MalformedRequest)
     }
 
     /// A string, without its quotes and with its escapes as written.
-    fn string(&mut self) -> Result<&'a [u8], Malformed> {
+    fn string(&mut self) -> Result<&'a [u8], MalformedRequest> {
         self.enter(b'"')?;
         let start = self.at;
         loop {
-            let rest = self.bytes.get(self.at..).ok_or(Malformed)?;
-            let stop = self.at + memchr2(b'"', b'\\', rest).ok_or(Malformed)?;
+            let rest = self.bytes.get(self.at..).ok_or(MalformedRequest)?;
+            let stop = self.at + memchr2(b'"', b'\\', rest).ok_or(MalformedRequest)?;
             if self.bytes[stop] == b'"' {
                 self.at = stop + 1;
                 return Ok(&self.bytes[start..stop]);
@@ -230,7 +230,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over one value of any kind, counting depth and never recursing.
-    fn skip(&mut self) -> Result<(), Malformed> {
+    fn skip(&mut self) -> Result<(), MalformedRequest> {
         let mut depth = 0_usize;
         loop {
             match self.peek()? {
@@ -240,10 +240,10 @@ impl<'a> Cursor<'a> {
                     self.at += 1;
                 }
                 b'}' | b']' => {
-                    depth = depth.checked_sub(1).ok_or(Malformed)?;
+                    depth = depth.checked_sub(1).ok_or(MalformedRequest)?;
                     self.at += 1;
                 }
-                b',' | b':' if depth == 0 => return Err(Malformed),
+                b',' | b':' if depth == 0 => return Err(MalformedRequest),
                 b',' | b':' => self.at += 1,
                 _ => drop(self.scalar()),
             }
@@ -263,7 +263,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A price as micros; a value of another kind is stepped over and counts as 0.
-    fn micros(&mut self) -> Result<u64, Malformed> {
+    fn micros(&mut self) -> Result<u64, MalformedRequest> {
         match self.peek()? {
             b'0'..=b'9' => Ok(micros_of(self.scalar()).unwrap_or(0)),
             _ => self.skip().map(|()| 0),
@@ -271,10 +271,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// A size in pixels; what is not a small whole number counts as 0.
-    fn pixels(&mut self) -> Result<u32, Malformed> {
+    fn pixels(&mut self) -> Result<u32, MalformedRequest> {
         match self.peek()? {
             b'0'..=b'9' => {
-                let digits = std::str::from_utf8(self.scalar()).map_err(|_| Malformed)?;
+                let digits = std::str::from_utf8(self.scalar()).map_err(|_| MalformedRequest)?;
                 Ok(digits.parse().unwrap_or(0))
             }
             _ => self.skip().map(|()| 0),
@@ -282,7 +282,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Consumes a format object: its own `w` and `h`, else those of its first `format`.
-    fn size(&mut self) -> Result<(u32, u32), Malformed> {
+    fn size(&mut self) -> Result<(u32, u32), MalformedRequest> {
         let (mut own, mut listed) = ((0, 0), (0, 0));
         self.enter(b'{')?;
         while let Some(key) = self.next_key()? {
@@ -297,7 +297,7 @@ impl<'a> Cursor<'a> {
         Ok(if listed == (0, 0) { own } else { listed })
     }
 
-    fn first_format(&mut self) -> Result<(u32, u32), Malformed> {
+    fn first_format(&mut self) -> Result<(u32, u32), MalformedRequest> {
         let mut first = None;
         self.enter(b'[')?;
         while self.next_element()? {
@@ -310,7 +310,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Consumes a `pmp` object: a cursor inside its deals, if it has any.
-    fn deals(&mut self) -> Result<Option<Self>, Malformed> {
+    fn deals(&mut self) -> Result<Option<Self>, MalformedRequest> {
         let mut deals = None;
         self.enter(b'{')?;
         while let Some(key) = self.next_key()? {
@@ -322,7 +322,7 @@ impl<'a> Cursor<'a> {
         Ok(deals)
     }
 
-    fn deal(&mut self) -> Result<Deal<'a>, Malformed> {
+    fn deal(&mut self) -> Result<DealView<'a>, MalformedRequest> {
         let (mut id, mut floor_micros) = (None, None);
         self.enter(b'{')?;
         while let Some(key) = self.next_key()? {
@@ -332,7 +332,7 @@ impl<'a> Cursor<'a> {
                 _ => self.skip()?,
             }
         }
-        Ok(Deal { id: id.ok_or(Malformed)?, floor_micros })
+        Ok(DealView { id: id.ok_or(MalformedRequest)?, floor_micros })
     }
 }
 

@@ -24,37 +24,37 @@ use mio::{Poll, Waker};
 use runtime::listen::ListenError;
 use runtime::process;
 
-pub use behaviour::{Act, Behaviour, ContentFault, Cut, DripFrom};
 pub use behaviour::{BOMB_BYTES_MAX, INTERIM_MAX, LATENCY_MAX, STATUS_BODY_MAX};
-pub use counter::{ConnectionCounters, Counter};
-pub use faults::{Misbehaviour, Performed, Remains, Spoilable, spoilt};
-pub use http::{HttpRequest, Method, whole_answer};
+pub use behaviour::{ContentFault, Cut, DripFrom, ServerAct, ServerBehaviour};
+pub use counter::{ConnectionCounters, SingleWriterCounter};
+pub use faults::{AnswerRemains, Misbehaviour, Performed, Spoilable, spoilt};
+pub use http::{HttpMethod, ServerRequest, whole_answer};
 pub use options::{ServerError, ServerOptions};
-pub use responder::{Reply, Responder};
-pub use schedule::{PHASES_MAX, Phase, Schedule};
+pub use responder::{ServiceReply, SimulatedService};
+pub use schedule::{PHASES_MAX, ServerPhase, ServerSchedule};
 pub use script::Script;
-pub use tls::{Tls, TlsError};
+pub use tls::{ServerTls, TlsError};
 
-use reactor::port::Port;
-use reactor::{Command, Reactor, ReactorOptions, Server, ServerChange, WAKER};
+use reactor::port::ServerPort;
+use reactor::{ReactorOptions, ServerChange, ServerCommand, ServerReactor, SimulatedServer, WAKER};
 
 /// Running servers. Dropping them stops them.
 #[derive(Debug)]
-pub struct Servers<R: Responder> {
+pub struct Servers<R: SimulatedService> {
     addresses: Vec<SocketAddr>,
     origins: Vec<String>,
     stop: Arc<AtomicBool>,
     threads: Vec<ServerThread<R>>,
 }
 
-struct ServerThread<R: Responder> {
+struct ServerThread<R: SimulatedService> {
     waker: Waker,
-    commands: mpsc::Sender<Command<R>>,
+    commands: mpsc::Sender<ServerCommand<R>>,
     tid: i32,
     join: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl<R: Responder> std::fmt::Debug for ServerThread<R> {
+impl<R: SimulatedService> std::fmt::Debug for ServerThread<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerThread").field("tid", &self.tid).finish_non_exhaustive()
     }
@@ -66,9 +66,9 @@ impl<R: Responder> std::fmt::Debug for ServerThread<R> {
 /// # Errors
 ///
 /// If the options or a schedule make no sense, or the system refuses a port, a thread or a core.
-pub fn start<R: Responder>(
+pub fn start<R: SimulatedService>(
     options: &ServerOptions,
-    schedules: Vec<Schedule<R::Fault>>,
+    schedules: Vec<ServerSchedule<R::Fault>>,
     mut respond: impl FnMut(usize, &str) -> R,
 ) -> Result<Servers<R>, ServerError> {
     options.check(schedules.len())?;
@@ -83,15 +83,16 @@ pub fn start<R: Responder>(
         stop: Arc::new(AtomicBool::new(false)),
         threads: Vec::with_capacity(options.threads),
     };
-    let mut shares: Vec<Vec<Server<R>>> = (0..options.threads).map(|_| Vec::new()).collect();
+    let mut shares: Vec<Vec<SimulatedServer<R>>> =
+        (0..options.threads).map(|_| Vec::new()).collect();
     for (index, schedule) in schedules.into_iter().enumerate() {
         let address = options.address(index);
-        let port = Port::open(address).map_err(|cause| ListenError { address, cause })?;
+        let port = ServerPort::open(address).map_err(|cause| ListenError { address, cause })?;
         let origin = options.origin(port.address());
         servers.addresses.push(port.address());
         let responder = respond(index, &origin);
         servers.origins.push(origin);
-        let server = Server { port, responder, schedule, is_refusing: false };
+        let server = SimulatedServer { port, responder, schedule, is_refusing: false };
         shares[index % options.threads].push(server);
     }
     let shared = ReactorOptions {
@@ -108,9 +109,9 @@ pub fn start<R: Responder>(
     Ok(servers)
 }
 
-impl<R: Responder> ServerThread<R> {
+impl<R: SimulatedService> ServerThread<R> {
     fn spawn(
-        servers: Vec<Server<R>>,
+        servers: Vec<SimulatedServer<R>>,
         options: ReactorOptions,
         core: Option<usize>,
         stop: &Arc<AtomicBool>,
@@ -118,7 +119,7 @@ impl<R: Responder> ServerThread<R> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (commands, received) = mpsc::channel();
-        let mut reactor = Reactor::new(poll, servers, received, options)?;
+        let mut reactor = ServerReactor::new(poll, servers, received, options)?;
         let (placed, is_placed) = mpsc::sync_channel(1);
         let stop = Arc::clone(stop);
         let run = move || {
@@ -138,7 +139,7 @@ impl<R: Responder> ServerThread<R> {
     }
 }
 
-impl<R: Responder> Servers<R> {
+impl<R: SimulatedService> Servers<R> {
     /// Where each server listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -155,7 +156,11 @@ impl<R: Responder> Servers<R> {
     /// # Errors
     ///
     /// If there is no such server, the behaviour makes no sense, or the server's thread has failed.
-    pub fn behave(&self, index: usize, behaviour: Behaviour<R::Fault>) -> Result<(), ServerError> {
+    pub fn behave(
+        &self,
+        index: usize,
+        behaviour: ServerBehaviour<R::Fault>,
+    ) -> Result<(), ServerError> {
         match behaviour.problem() {
             Some(problem) => Err(ServerError::Change { index, problem }),
             None => self.command(index, ServerChange::Behaviour(behaviour)),
@@ -180,7 +185,7 @@ impl<R: Responder> Servers<R> {
             (&self.threads[index % self.threads.len()], index / self.threads.len());
         let (done, is_done) = mpsc::sync_channel(1);
         let gone = || ServerError::Gone { index };
-        thread.commands.send(Command { server, change, done }).map_err(|_| gone())?;
+        thread.commands.send(ServerCommand { server, change, done }).map_err(|_| gone())?;
         thread.waker.wake()?;
         is_done.recv().map_err(|_| gone())
     }
@@ -211,7 +216,7 @@ impl<R: Responder> Servers<R> {
     }
 }
 
-impl<R: Responder> Drop for Servers<R> {
+impl<R: SimulatedService> Drop for Servers<R> {
     fn drop(&mut self) {
         // A failure can be learnt from `stop`; there is nobody to tell here.
         drop(self.join());

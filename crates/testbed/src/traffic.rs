@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::draws::{Draws, PPM};
 use crate::scan;
-use render::{Channel, Format, ImpPlan, Plan, render};
+use render::{Channel, ImpFormat, ImpPlan, RequestPlan, render};
 use vocabulary::{COUNTRIES, SIZES};
 
 /// Bytes of every id that traffic gives: 32 hexadecimal digits.
@@ -161,7 +161,7 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Traffic {
     templates: Vec<Template>,
-    order: Order,
+    order: TemplateOrder,
     origin: u64,
     count: u64,
 }
@@ -174,7 +174,7 @@ struct Template {
 }
 
 #[derive(Clone, Debug)]
-enum Order {
+enum TemplateOrder {
     /// Templates are drawn.
     Drawn(Draws),
     /// Templates take turns.
@@ -194,7 +194,7 @@ impl Traffic {
                     .expect("a generated request is a JSON object with an id")
             })
             .collect();
-        Ok(Self { templates, origin: draws.bits(), order: Order::Drawn(draws), count: 0 })
+        Ok(Self { templates, origin: draws.bits(), order: TemplateOrder::Drawn(draws), count: 0 })
     }
 
     /// The requests of a file, one JSON object a line, over and over and each time with another
@@ -216,13 +216,13 @@ impl Traffic {
         if templates.is_empty() {
             return Err(Error::Empty(path.to_owned()));
         }
-        Ok(Self { templates, order: Order::Turns, origin: 0, count: 0 })
+        Ok(Self { templates, order: TemplateOrder::Turns, origin: 0, count: 0 })
     }
 
     /// One request over and over, each time with another id.
     pub fn fixed(body: &[u8]) -> Result<Self, Error> {
         let template = Template::new(body).map_err(Error::Body)?;
-        Ok(Self { templates: vec![template], order: Order::Turns, origin: 0, count: 0 })
+        Ok(Self { templates: vec![template], order: TemplateOrder::Turns, origin: 0, count: 0 })
     }
 
     /// [`reference_request`] over and over, each time with another id and always 3072 bytes.
@@ -234,8 +234,8 @@ impl Traffic {
     pub fn next(&mut self, out: &mut Vec<u8>) -> RequestId {
         let id = RequestId::new(self.origin, self.count);
         let template = match &mut self.order {
-            Order::Drawn(draws) => draws.pick(&self.templates),
-            Order::Turns => {
+            TemplateOrder::Drawn(draws) => draws.pick(&self.templates),
+            TemplateOrder::Turns => {
                 let turn = self.count % self.templates.len() as u64;
                 &self.templates[usize::try_from(turn).expect("below the number of templates")]
             }
@@ -267,7 +267,7 @@ impl Template {
 /// The request that measurements are made with: 3072 bytes, a site, one banner of 300x250, a
 /// floor of 0.35 USD, first price, 250 ms, and 20 entries in each of `bcat` and `badv`.
 pub fn reference_request() -> Vec<u8> {
-    let plan = Plan {
+    let plan = RequestPlan {
         id: RequestId::new(0, 0).as_str().to_owned(),
         imps: vec![ImpPlan { floor_cents: 35, ..ImpPlan::default() }],
         channel: Channel::Site,
@@ -312,7 +312,7 @@ fn check(options: &TrafficOptions) -> Result<(), Error> {
     Err(Error::Options(problem))
 }
 
-fn plan(options: &TrafficOptions, draws: &mut Draws) -> Plan {
+fn plan(options: &TrafficOptions, draws: &mut Draws) -> RequestPlan {
     let imps = match draws.happens(options.multi_imp_ppm) {
         true => 2 + draws.below(IMPS_MAX - 1),
         false => 1,
@@ -330,7 +330,7 @@ fn plan(options: &TrafficOptions, draws: &mut Draws) -> Plan {
     // A small request has one impression and few blocks, or it would not be small.
     let small = bytes < options.bytes_typical.min(2_048);
     let tmax_ms = (!options.tmax_ms.is_empty()).then(|| *draws.pick(&options.tmax_ms));
-    Plan {
+    RequestPlan {
         id: RequestId::new(0, 0).as_str().to_owned(),
         imps: (0..if small { 1 } else { imps }).map(|_| plan_imp(options, draws, small)).collect(),
         channel: plan_channel(options, draws),
@@ -361,10 +361,10 @@ fn plan_imp(options: &TrafficOptions, draws: &mut Draws, small: bool) -> ImpPlan
     let video_end = options.video_ppm;
     let audio_end = video_end + options.audio_ppm;
     let format = match at {
-        at if at < video_end => Format::Video,
-        at if at < audio_end => Format::Audio,
-        at if at < audio_end + options.native_ppm => Format::Native,
-        _ => Format::Banner,
+        at if at < video_end => ImpFormat::Video,
+        at if at < audio_end => ImpFormat::Audio,
+        at if at < audio_end + options.native_ppm => ImpFormat::Native,
+        _ => ImpFormat::Banner,
     };
     let floor = draws.happens(options.floor_ppm).then(|| 1 + draws.below(200));
     let deals = match draws.happens(options.pmp_ppm) && !small {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
@@ -31,7 +31,7 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> anyhow::Error {
-    Failure::unavailable(format!("cannot write {}: {error}", path.display()))
+    CommandFailure::unavailable(format!("cannot write {}: {error}", path.display()))
 }
 
 /// Writes the file at `path`: `fill` writes all of it, and is free to end otherwise.

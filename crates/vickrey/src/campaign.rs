@@ -20,12 +20,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use apply::{Apply, Update};
-use args::Asking;
+use args::ApiArgs;
 pub(crate) use audit::{AuditArgs, run as run_audit};
-use client::{Client, Refusal, encoded};
-use kind::{Kind, PAGE, ask_one, print_json, refused};
+use client::{ApiClient, ApiRefusal, encoded};
+use kind::{DefinitionKind, PAGE, ask_one, print_json, refused};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CampaignCommand {
@@ -38,34 +38,34 @@ pub(crate) enum CampaignCommand {
         #[arg(long)]
         removed: bool,
         #[command(flatten)]
-        asking: Asking,
+        asking: ApiArgs,
     },
     /// Show a campaign, with what it has spent
-    Show(One),
+    Show(OneArgs),
     /// Create what a file defines, in TOML or JSON
-    Create(Create),
+    Create(CreateArgs),
     /// Change keys of it, and print what has changed
     Update(Update),
     /// Create or change it to what a file says, and print what has changed
     Apply(Apply),
     /// Set limits; amounts are absolute
-    Budget(Budget),
+    Budget(BudgetArgs),
     /// Stop its spending
-    Pause(Change),
+    Pause(ChangeArgs),
     /// Let it spend again
-    Resume(Change),
+    Resume(ChangeArgs),
     /// Remove it; what it has spent still counts
-    Remove(Change),
+    Remove(ChangeArgs),
     /// Explain why it does not spend, and how it bids
-    Why(One),
+    Why(OneArgs),
     /// Show what it has spent: in this hour, today by hours, and in all
-    Spend(One),
+    Spend(OneArgs),
     /// Show who changed which keys of campaigns, each before and after
     Audit(AuditArgs),
     /// Draw what it spends beside what it should
     Curve {
         #[command(flatten)]
-        one: One,
+        one: OneArgs,
         /// Draw into this file instead of the terminal
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
@@ -80,53 +80,53 @@ pub(crate) enum AccountCommand {
         #[arg(long)]
         removed: bool,
         #[command(flatten)]
-        asking: Asking,
+        asking: ApiArgs,
     },
     /// Show an account
-    Show(One),
+    Show(OneArgs),
     /// Create what a file defines, in TOML or JSON
-    Create(Create),
+    Create(CreateArgs),
     /// Change keys of it, and print what has changed
     Update(Update),
     /// Create or change it to what a file says, and print what has changed
     Apply(Apply),
     /// Set limits; amounts are absolute
-    Budget(Budget),
+    Budget(BudgetArgs),
     /// Stop the spending of all its campaigns
-    Pause(Change),
+    Pause(ChangeArgs),
     /// Let them spend again
-    Resume(Change),
+    Resume(ChangeArgs),
     /// Explain why it does not spend as a whole, and how many of its campaigns do
-    Why(One),
+    Why(OneArgs),
     /// Show what it has spent as a whole: in this hour, today by hours, and in all
-    Spend(One),
+    Spend(OneArgs),
     /// Show who changed which keys of accounts, each before and after
     Audit(AuditArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct One {
+pub(crate) struct OneArgs {
     /// Its id
     id: String,
     #[command(flatten)]
-    asking: Asking,
+    asking: ApiArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Create {
+pub(crate) struct CreateArgs {
     /// File with definitions; - reads stdin
     file: PathBuf,
     /// Idempotency key: a request that is sent twice with it is done once
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     #[command(flatten)]
-    asking: Asking,
+    asking: ApiArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Change {
+pub(crate) struct ChangeArgs {
     #[command(flatten)]
-    one: One,
+    one: OneArgs,
     /// Change it only if it is at this version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
@@ -134,7 +134,7 @@ pub(crate) struct Change {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Limits {
+pub(crate) struct LimitArgs {
     /// Most that is spent in all; `none` removes the limit
     #[arg(long, value_name = "AMOUNT")]
     budget: Option<String>,
@@ -147,15 +147,15 @@ pub(crate) struct Limits {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Budget {
+pub(crate) struct BudgetArgs {
     #[command(flatten)]
-    limits: Limits,
+    limits: LimitArgs,
     #[command(flatten)]
-    change: Change,
+    change: ChangeArgs,
 }
 
 pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
-    const KIND: Kind = Kind::Campaign;
+    const KIND: DefinitionKind = DefinitionKind::Campaign;
     let mut out = io::stdout().lock();
     match command {
         CampaignCommand::List { account, removed, asking } => {
@@ -176,7 +176,7 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
         CampaignCommand::Why(one) => why(KIND, one, &mut out),
         CampaignCommand::Spend(one) => spend(KIND, one, &mut out),
         CampaignCommand::Curve { one, svg } => {
-            let answer = ask_one(&Client::new(&one.asking)?, KIND, &one.id, "/curve")?;
+            let answer = ask_one(&ApiClient::new(&one.asking)?, KIND, &one.id, "/curve")?;
             match svg {
                 _ if one.asking.json => print_json(&answer, &mut out),
                 Some(file) => curve::plot(&answer, file, &mut out),
@@ -187,7 +187,7 @@ pub(crate) fn run(command: &CampaignCommand) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
-    const KIND: Kind = Kind::Account;
+    const KIND: DefinitionKind = DefinitionKind::Account;
     let mut out = io::stdout().lock();
     match command {
         AccountCommand::List { removed, asking } => list((KIND, None), *removed, asking, &mut out),
@@ -209,16 +209,16 @@ pub(crate) fn run_account(command: &AccountCommand) -> anyhow::Result<Exit> {
 
 /// Lists all of a kind, or the campaigns of one account.
 fn list(
-    (kind, account): (Kind, Option<&str>),
+    (kind, account): (DefinitionKind, Option<&str>),
     removed: bool,
-    asking: &Asking,
+    asking: &ApiArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let client = Client::new(asking)?;
+    let client = ApiClient::new(asking)?;
     let account_query = account.map(|id| format!("&account={}", encoded(id)));
     let removed_query = removed.then(|| "&removed=true".to_owned());
     let query: String = account_query.into_iter().chain(removed_query).collect();
-    let delivery = if kind == Kind::Campaign { "&delivery=true" } else { "" };
+    let delivery = if kind == DefinitionKind::Campaign { "&delivery=true" } else { "" };
     let (mut all, mut after) = (Vec::new(), String::new());
     let refused = loop {
         let path = format!("{}?most={PAGE}{delivery}{query}{after}", kind.path());
@@ -243,8 +243,8 @@ fn list(
     Ok(Exit::Done)
 }
 
-fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let client = Client::new(&one.asking)?;
+fn show(kind: DefinitionKind, one: &OneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let client = ApiClient::new(&one.asking)?;
     let view = ask_one(&client, kind, &one.id, "")?;
     if one.asking.json {
         return print_json(&view, out);
@@ -252,7 +252,7 @@ fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
     // A ledger that does not answer has nothing to add.
     let spend = client.ask(("GET", &kind.of(&one.id, "/spend")), &[], None)?;
     show::one(kind, &view, spend.ok().as_ref(), out)?;
-    if kind == Kind::Campaign {
+    if kind == DefinitionKind::Campaign {
         let asked = client.ask(("GET", &kind.of(&one.id, "/why")), &[], None)?;
         if let Ok(answer) = asked {
             why::funnel(&answer, out)?;
@@ -261,12 +261,12 @@ fn show(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn create(kind: Kind, args: &Create, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let client = Client::new(&args.asking)?;
+fn create(kind: DefinitionKind, args: &CreateArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let client = ApiClient::new(&args.asking)?;
     let definitions = file::read(kind, &args.file)?;
     if let (Some(_), [_, _, ..]) = (&args.key, &definitions[..]) {
         let message = "--key names one request, but the file defines several: leave it out";
-        return Err(Failure::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     let key = args.key.as_deref().map(|key| ("idempotency-key", key.to_owned()));
     let headers: Vec<_> = key.into_iter().collect();
@@ -274,14 +274,14 @@ fn create(kind: Kind, args: &Create, out: &mut dyn Write) -> anyhow::Result<Exit
         let asked = ("POST", kind.path());
         let view = client
             .ask(asked, &headers, Some(&definition.into()))?
-            .map_err(Refusal::into_failure)?;
+            .map_err(ApiRefusal::into_failure)?;
         told(kind, &args.asking, &view, out)?;
     }
     Ok(Exit::Done)
 }
 
-fn budget(kind: Kind, args: &Budget, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let Limits { budget, daily, hourly } = &args.limits;
+fn budget(kind: DefinitionKind, args: &BudgetArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let LimitArgs { budget, daily, hourly } = &args.limits;
     let given = [("budget", budget), ("daily_budget", daily), ("hourly_budget", hourly)];
     let amount = |amount: &String| match amount.as_str() {
         "none" => Value::Null,
@@ -294,25 +294,25 @@ fn budget(kind: Kind, args: &Budget, out: &mut dyn Write) -> anyhow::Result<Exit
 }
 
 fn change(
-    kind: Kind,
+    kind: DefinitionKind,
     asked: (&str, &str),
-    args: &Change,
+    args: &ChangeArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     send(kind, asked, args, None, out)
 }
 
 fn send(
-    kind: Kind,
+    kind: DefinitionKind,
     (method, what): (&str, &str),
-    args: &Change,
+    args: &ChangeArgs,
     body: Option<&Value>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let One { id, asking } = &args.one;
+    let OneArgs { id, asking } = &args.one;
     let version = args.if_version.map(|version| ("if-match", format!("\"{version}\"")));
     let headers: Vec<_> = version.into_iter().collect();
-    let client = Client::new(asking)?;
+    let client = ApiClient::new(asking)?;
     let view = client
         .ask((method, &kind.of(id, what)), &headers, body)?
         .map_err(|refusal| refused(kind, id, refusal))?;
@@ -321,7 +321,12 @@ fn send(
 }
 
 /// Says what a change has come to.
-fn told(kind: Kind, asking: &Asking, view: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
+fn told(
+    kind: DefinitionKind,
+    asking: &ApiArgs,
+    view: &Value,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     if asking.json {
         print_json(view, out)?;
     } else {
@@ -330,20 +335,20 @@ fn told(kind: Kind, asking: &Asking, view: &Value, out: &mut dyn Write) -> anyho
     Ok(())
 }
 
-fn why(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = ask_one(&Client::new(&one.asking)?, kind, &one.id, "/why")?;
+fn why(kind: DefinitionKind, one: &OneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let answer = ask_one(&ApiClient::new(&one.asking)?, kind, &one.id, "/why")?;
     if one.asking.json {
         return print_json(&answer, out);
     }
     match kind {
-        Kind::Account => why::why_account(&answer, out)?,
-        Kind::Campaign => why::why(&answer, out)?,
+        DefinitionKind::Account => why::why_account(&answer, out)?,
+        DefinitionKind::Campaign => why::why(&answer, out)?,
     }
     Ok(Exit::Done)
 }
 
-fn spend(kind: Kind, one: &One, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let answer = ask_one(&Client::new(&one.asking)?, kind, &one.id, "/spend")?;
+fn spend(kind: DefinitionKind, one: &OneArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let answer = ask_one(&ApiClient::new(&one.asking)?, kind, &one.id, "/spend")?;
     if one.asking.json {
         return print_json(&answer, out);
     }

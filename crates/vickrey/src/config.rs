@@ -18,7 +18,7 @@ use runtime::service::{Services, ShellConfig};
 use serde_json::json;
 
 use crate::budgets::{self, Budgeting, Shown};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 /// The services of this binary.
 pub(crate) fn services() -> Services {
@@ -110,7 +110,7 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<Exit> {
 
 fn loaded(file: &Path) -> anyhow::Result<(Loaded<ShellConfig>, Sources)> {
     let (loaded, sources) = load_tracked(file, read_config);
-    Ok((loaded.map_err(Failure::usage)?, sources))
+    Ok((loaded.map_err(CommandFailure::usage)?, sources))
 }
 
 /// What a sound configuration comes to, beside its warnings.
@@ -132,7 +132,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
             let all: Vec<_> = problems.iter().map(problem).collect();
             let found = json!({ "file": problems.file(), "ok": false, "problems": all });
             writeln!(out, "{found:#}")?;
-            return Err(Failure::usage(problems));
+            return Err(CommandFailure::usage(problems));
         }
     };
     let campaigns = checked_campaigns(file, &loaded.value)?;
@@ -160,7 +160,7 @@ fn check_json(file: &Path, out: &mut impl Write) -> anyhow::Result<Exit> {
 fn checked_campaigns(file: &Path, config: &ShellConfig) -> anyhow::Result<Option<CheckedFiles>> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let budgets = config.service::<Budgeting>();
-    let check = |budgets| check_files::<Shown>(budgets, folder).map_err(Failure::of_service);
+    let check = |budgets| check_files::<Shown>(budgets, folder).map_err(CommandFailure::of_service);
     budgets.map(check).transpose()
 }
 
@@ -274,7 +274,7 @@ fn diff((old, new): (&Path, &Path), json: bool, out: &mut impl Write) -> anyhow:
     // The problems of both are told before either is given up.
     let (old, new) = match (loaded(old), loaded(new)) {
         (Ok((old, _)), Ok((new, _))) => (old.effective, new.effective),
-        (Err(old), Err(new)) => return Err(Failure::usage(format!("{old}\nerror: {new}"))),
+        (Err(old), Err(new)) => return Err(CommandFailure::usage(format!("{old}\nerror: {new}"))),
         (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
     };
     let differences = old.differences(&new);

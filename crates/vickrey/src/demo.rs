@@ -23,17 +23,17 @@ use runtime::shutdown::Shutdown;
 use serde_json::{Value, json};
 use testbed::dsp::{DspProfile, LatencySpread, PriceSpread};
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
-use testbed::load::{Length, LoadOptions, Mode, Report};
+use testbed::load::{LoadLength, LoadMode, LoadOptions, LoadReport};
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::budgets::Budgeting;
 use crate::config::{read_config, services};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::stop_on_signal;
 pub(crate) use args::DemoArgs;
-use summary::{Callers, Summary, Totals};
-use watch::{Load, Watched};
+use summary::{CallerLatency, DemoSummary, Totals};
+use watch::{DemoLoad, WatchedDemo};
 
 /// Brands behind the simulated seats, so that the summary reads like a market.
 const SEATS: [&str; 10] = [
@@ -75,12 +75,12 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     }
     runtime::process::keep_files_private();
     let fleet = testbed::dsp::start(profiles(args), &ServerOptions::default())
-        .map_err(Failure::unavailable)?;
+        .map_err(CommandFailure::unavailable)?;
     let folder = tempfile::tempdir()?;
     let record = args.record.clone().unwrap_or_else(|| folder.path().join("record"));
     // Beacons name the port: it is taken before the configuration is written.
-    let callers = listen(([127, 0, 0, 1], 0).into()).map_err(Failure::unavailable)?;
-    let places = Places {
+    let callers = listen(([127, 0, 0, 1], 0).into()).map_err(CommandFailure::unavailable)?;
+    let places = DemoPlaces {
         callers: callers.local_addr()?,
         operators: ([127, 0, 0, 1], 0).into(),
         dsps: fleet.addresses(),
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         listeners: vec![callers],
         shutdown: shutdown.clone(),
     };
-    let shell = Shell::start(&services(), config, options).map_err(Failure::of_shell)?;
+    let shell = Shell::start(&services(), config, options).map_err(CommandFailure::of_shell)?;
     let metrics_url = format!("http://{}/metrics", shell.admin_address());
     let exchange = shell.service::<Exchange>().expect("the demo configures an exchange");
     let budgets = shell.service::<Budgeting>();
@@ -114,13 +114,14 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "metrics at {metrics_url}; Ctrl-C ends the demo with its report\n")?;
     let beacons = beacons_at(places.callers);
     let budgets = budgets.as_deref();
-    let watched = Watched { args, exchange: &exchange, budgets, url: &url };
+    let watched = WatchedDemo { args, exchange: &exchange, budgets, url: &url };
     let report = drive(&watched, (&url, &beacons), &mut *out)?;
     let totals = Totals::of(&exchange);
-    let callers = Callers { latency: report.latency_us, late: report.counts.calls.after_tmax };
+    let callers =
+        CallerLatency { latency: report.latency_us, late: report.counts.calls.after_tmax };
     let rate = totals.rate_over(report.duration_s);
     let generation = exchange.generation();
-    let summary = Summary::new(&generation.config, &totals, rate, callers);
+    let summary = DemoSummary::new(&generation.config, &totals, rate, callers);
     writeln!(out, "{summary}")?;
     let summed = summary.as_json();
     drop(generation);
@@ -131,7 +132,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     shutdown.begin();
     let ended = shell.join();
     fleet.stop()?;
-    ended.map_err(Failure::of_shell)?;
+    ended.map_err(CommandFailure::of_shell)?;
     writeln!(out, "\nreplayed from the record")?;
     if args.json {
         let mut replayed = Vec::new();
@@ -151,25 +152,26 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
 
 /// Sends traffic until the time is up or Ctrl-C, and shows what happens meanwhile.
 fn drive(
-    watched: &Watched<'_>,
+    watched: &WatchedDemo<'_>,
     (url, beacons): (&str, &str),
     out: &mut dyn Write,
-) -> anyhow::Result<Report<ExchangeOutcomes>> {
+) -> anyhow::Result<LoadReport<ExchangeOutcomes>> {
     let args = watched.args;
     let options = LoadOptions {
-        mode: Mode::Open { rate_per_s: args.rate },
+        mode: LoadMode::Open { rate_per_s: args.rate },
         warm_up: Duration::ZERO,
-        length: Length::For(args.duration),
+        length: LoadLength::For(args.duration),
         tmax: Some(Duration::from_millis(250)),
         ..LoadOptions::default()
     };
     let beacons = Beacons { prefix: beacons.to_owned(), share_ppm: 1_000_000 };
     let traffic = TrafficOptions { seed: args.seed, ..TrafficOptions::default() };
-    let traffic = Traffic::generated(&traffic).map_err(Failure::usage)?;
-    let workload = ExchangeLoad::new(url, traffic, Some(beacons)).map_err(Failure::unavailable)?;
+    let traffic = Traffic::generated(&traffic).map_err(CommandFailure::usage)?;
+    let workload =
+        ExchangeLoad::new(url, traffic, Some(beacons)).map_err(CommandFailure::unavailable)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(Arc::clone(&stop))?;
-    let load = Load { progress: Mutex::new(None), is_done: AtomicBool::new(false), stop };
+    let load = DemoLoad { progress: Mutex::new(None), is_done: AtomicBool::new(false), stop };
     std::thread::scope(|scope| {
         let hammer = scope.spawn(|| {
             let stop = Arc::clone(&load.stop);
@@ -186,7 +188,7 @@ fn drive(
         }
         let report = hammer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         watched?;
-        report.map_err(Failure::unavailable)
+        report.map_err(CommandFailure::unavailable)
     })
 }
 
@@ -230,7 +232,7 @@ fn currency(index: u16) -> &'static str {
 }
 
 /// Where the exchange and its DSPs listen, and where the exchange keeps its files.
-struct Places<'p> {
+struct DemoPlaces<'p> {
     callers: SocketAddr,
     operators: SocketAddr,
     dsps: &'p [SocketAddr],
@@ -244,7 +246,7 @@ fn refuse_record(directory: &Path) -> anyhow::Result<()> {
     if has(LaneKind::Durable) || has(LaneKind::Firehose) {
         let directory = directory.display();
         let message = format!("--record {directory}: holds a record; name an empty directory");
-        return Err(Failure::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     Ok(())
 }
@@ -253,7 +255,7 @@ fn refuse_record(directory: &Path) -> anyhow::Result<()> {
 fn print_configuration(args: &DemoArgs) -> anyhow::Result<Exit> {
     let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let dsps: Vec<_> = (0..args.dsps).map(|index| local(9001 + index)).collect();
-    let places = Places {
+    let places = DemoPlaces {
         callers: local(8080),
         operators: local(9464),
         dsps: &dsps,
@@ -278,8 +280,8 @@ fn beacons_at(address: SocketAddr) -> String {
 }
 
 /// The exchange's configuration, as a file would have it.
-fn configuration(args: &DemoArgs, places: &Places<'_>) -> String {
-    let Places { callers, operators, dsps, budgets, record } = *places;
+fn configuration(args: &DemoArgs, places: &DemoPlaces<'_>) -> String {
+    let DemoPlaces { callers, operators, dsps, budgets, record } = *places;
     let beacons = beacons_at(callers);
     let mut text = format!(
         "[runtime]\nshards = {}\n\n[admin]\nlisten = \"{operators}\"\n\n[log]\nfilter = \"warn\"\n\n\

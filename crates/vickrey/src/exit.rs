@@ -51,12 +51,12 @@ impl From<Exit> for ExitCode {
 
 /// An error that knows its exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     exit: Exit,
     message: String,
 }
 
-impl Failure {
+impl CommandFailure {
     /// One that ends the command with `exit`.
     pub(crate) fn with_exit(exit: Exit, message: impl fmt::Display) -> anyhow::Error {
         Self { exit, message: message.to_string() }.into()
@@ -94,13 +94,13 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CommandFailure {}
 
 /// Says what went wrong, if anything did, and turns the end into an exit code.
 pub(crate) fn code(ended: anyhow::Result<Exit>) -> ExitCode {
@@ -113,7 +113,7 @@ pub(crate) fn code(ended: anyhow::Result<Exit>) -> ExitCode {
     if gone.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
         return Exit::Done.into();
     }
-    let exit = error.downcast_ref::<Failure>().map_or(Exit::Defect, |failure| failure.exit);
+    let exit = error.downcast_ref::<CommandFailure>().map_or(Exit::Defect, |failure| failure.exit);
     drop(writeln!(std::io::stderr(), "error: {error:#}"));
     exit.into()
 }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_service_that_fails_is_told_by_the_exit_code() {
         let check = |error: ServiceError, want: u8| {
-            let ended = code(Err(Failure::of_shell(error.into())));
+            let ended = code(Err(CommandFailure::of_shell(error.into())));
             assert_eq!(format!("{ended:?}"), format!("{:?}", ExitCode::from(want)));
         };
         check(ServiceError::configuration("a"), 64);

@@ -17,7 +17,7 @@ use exchange_serve::{Exchange, ExchangeConfig};
 use openrtb::{BidRequest, Invalid, parse_request};
 
 use crate::config::read_config;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 /// Our id of an auction that nobody is asked for.
 const AUCTION_ID: &str = "00000000000000000000000000000000";
@@ -52,10 +52,13 @@ fn auction_id(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
-    let mut config = runtime::config::load(&args.config, read_config).map_err(Failure::usage)?;
+    let mut config =
+        runtime::config::load(&args.config, read_config).map_err(CommandFailure::usage)?;
     let Some(exchange) = config.take_service::<Exchange>() else {
         let file = args.config.display();
-        return Err(Failure::usage(format!("{file} has no [exchange] to explain auctions of")));
+        return Err(CommandFailure::usage(format!(
+            "{file} has no [exchange] to explain auctions of"
+        )));
     };
     let body = read(&args.file, exchange.inbound.body_max)?;
     let wrong = |invalid: Invalid| in_file(&args.file, &invalid);
@@ -86,7 +89,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
 
 /// What is wrong at a place in a file.
 fn in_file(file: &Path, problem: &impl std::fmt::Display) -> anyhow::Error {
-    Failure::usage(format!("{}: {problem}", file.display()))
+    CommandFailure::usage(format!("{}: {problem}", file.display()))
 }
 
 fn answers(
@@ -101,11 +104,11 @@ fn answers(
     answers::read(&text, &dsps, (own, id)).map_err(|problems| {
         let file = file.display();
         match problems.as_slice() {
-            [problem] => Failure::usage(format!("{file}: {problem}")),
+            [problem] => CommandFailure::usage(format!("{file}: {problem}")),
             several => {
                 let lines = several.iter().map(|problem| format!("\n  {problem}"));
                 let lines: String = lines.collect();
-                Failure::usage(format!("{} problems in {file}{lines}", several.len()))
+                CommandFailure::usage(format!("{} problems in {file}{lines}", several.len()))
             }
         }
     })

@@ -28,11 +28,11 @@ use exit::Exit;
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run the services of a configuration file until SIGINT or SIGTERM
     Serve(serve::ServeArgs),
     /// Check a configuration, or print the default one, its JSON Schema or its reference
@@ -100,19 +100,19 @@ fn main() -> std::process::ExitCode {
         }
     };
     let ended = match cli.command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Config(command) => config::run(&command),
-        Command::Explain(args) => explain::run(&args),
-        Command::Dsp(args) => peers::dsp::run(&args),
-        Command::Hammer(command) => peers::hammer::run(&command),
-        Command::Log(command) => log::run(&command),
-        Command::Simulate(command) => simulate::run(&command),
-        Command::Campaign(command) => campaign::run(&command),
-        Command::Account(command) => campaign::run_account(&command),
-        Command::Audit(args) => campaign::run_audit(&args),
-        Command::Demo(args) => demo::run(&args),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
-        Command::Man(args) => manual::man(&args, Cli::command()),
+        CliCommand::Serve(args) => serve::run(&args),
+        CliCommand::Config(command) => config::run(&command),
+        CliCommand::Explain(args) => explain::run(&args),
+        CliCommand::Dsp(args) => peers::dsp::run(&args),
+        CliCommand::Hammer(command) => peers::hammer::run(&command),
+        CliCommand::Log(command) => log::run(&command),
+        CliCommand::Simulate(command) => simulate::run(&command),
+        CliCommand::Campaign(command) => campaign::run(&command),
+        CliCommand::Account(command) => campaign::run_account(&command),
+        CliCommand::Audit(args) => campaign::run_audit(&args),
+        CliCommand::Demo(args) => demo::run(&args),
+        CliCommand::Completions(args) => manual::completions(&args, Cli::command()),
+        CliCommand::Man(args) => manual::man(&args, Cli::command()),
     };
     exit::code(ended)
 }

@@ -7,7 +7,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
@@ -36,7 +36,10 @@ pub(crate) fn man(args: &ManArgs, command: Command) -> anyhow::Result<Exit> {
         Some(dir) => {
             let made = std::fs::create_dir_all(dir);
             made.and_then(|()| clap_mangen::generate_to(command, dir)).map_err(|error| {
-                Failure::unavailable(format!("cannot write pages to {}: {error}", dir.display()))
+                CommandFailure::unavailable(format!(
+                    "cannot write pages to {}: {error}",
+                    dir.display()
+                ))
             })?;
         }
     }

@@ -9,7 +9,7 @@ use runtime::shutdown::Shutdown;
 use tracing::info;
 
 use crate::config::{read_config, services};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -23,7 +23,7 @@ pub(crate) struct ServeArgs {
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let (loaded, sources) = load_tracked(&args.config, read_config);
-    let loaded = loaded.map_err(Failure::usage)?;
+    let loaded = loaded.map_err(CommandFailure::usage)?;
     let mut config = loaded.value;
     if let Some(shards) = args.shards {
         config.shards.shards = shards.into();
@@ -40,8 +40,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         listeners: Vec::new(),
         shutdown,
     };
-    let shell = Shell::start(&services(), config, options).map_err(Failure::of_shell)?;
-    shell.join().map_err(Failure::of_shell)?;
+    let shell = Shell::start(&services(), config, options).map_err(CommandFailure::of_shell)?;
+    shell.join().map_err(CommandFailure::of_shell)?;
     info!("stopped");
     Ok(Exit::Done)
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-pub use faults::{Chance, FaultDisk, FaultFile, FaultLock, Faults};
+pub use faults::{Chance, DiskFaults, FaultDisk, FaultFile, FaultLock};
 
 use super::{Disk, DiskFile};
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bug::{Bug, plant};
-use crate::disk::testing::{Chance, FaultDisk, Faults};
+use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
 use crate::{END_BYTES, HEADER_BYTES, Item, Options, Reader, Record, Writer};
 
 const SEEDS: u64 = 2_000;
@@ -128,7 +128,7 @@ fn run(seed: u64) -> Check {
     let mut chance = Chance::new(!seed);
     let mut model = Model::default();
     for _ in 0..LIVES {
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         disk.set_space(None);
         if chance.once_in(4) {
             // A start that is cut short leaves what is there as it is.
@@ -152,7 +152,7 @@ fn run(seed: u64) -> Check {
         let faulty = chance.once_in(2);
         let rate = |chance: &mut Chance| if faulty { 2 + chance.below(10) } else { 0 };
         let (write, sync, other) = (rate(&mut chance), rate(&mut chance), rate(&mut chance));
-        disk.set_faults(Faults { write, sync, other });
+        disk.set_faults(DiskFaults { write, sync, other });
         if chance.once_in(4) {
             disk.set_space(Some(chance.index(6_000)));
         }
@@ -165,7 +165,7 @@ fn run(seed: u64) -> Check {
         }
         if !disk.has_stopped() {
             // What was wrong is over: the log goes on without a restart.
-            disk.set_faults(Faults::default());
+            disk.set_faults(DiskFaults::default());
             disk.set_space(None);
             model.act(&mut writer, &mut chance)?;
             if !disk.has_stopped() && model.refused {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::disk::testing::{Chance, FaultDisk, Faults};
+use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
 use crate::disk::{Disk, Folder};
 use crate::*;
 
@@ -203,9 +203,9 @@ fn a_file_that_is_cut_is_read_on() {
     };
     next(1);
     next(2);
-    disk.set_faults(Faults { sync: 1, ..Faults::default() });
+    disk.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     writer.commit().unwrap_err();
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     assert_eq!(drain(&mut reader), []);
     commit(&mut writer, 2);
     assert_eq!(more(&mut reader), [2, 3], "once more, in a later epoch");
@@ -275,7 +275,7 @@ fn run(seed: u64) -> Result<(), String> {
         let faulty = !last && chance.once_in(2);
         let rate = |chance: &mut Chance| if faulty { 2 + chance.below(10) } else { 0 };
         let (write, sync, other) = (rate(&mut chance), rate(&mut chance), rate(&mut chance));
-        disk.set_faults(Faults { write, sync, other });
+        disk.set_faults(DiskFaults { write, sync, other });
         for _ in 0..if last { 50 } else { chance.below(6) } {
             serial += 1;
             let mut payload = serial.to_le_bytes().to_vec();
@@ -291,7 +291,7 @@ fn run(seed: u64) -> Result<(), String> {
             4 if !last => {
                 drop(writer);
                 disk.restart_process();
-                disk.set_faults(Faults::default());
+                disk.set_faults(DiskFaults::default());
                 writer = open(&disk);
             }
             _ => drop(writer.commit()),

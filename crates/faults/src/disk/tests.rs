@@ -47,9 +47,9 @@ fn a_failed_sync_forgets_and_the_next_succeeds_at_nothing() {
     let mut lost = 0;
     for seed in 0..SEEDS {
         let (disk, file) = written(seed);
-        disk.set_faults(Faults { sync: 1, ..Faults::default() });
+        disk.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
         assert!(file.sync_data().is_err());
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         assert_eq!(disk.bytes("file").unwrap(), [1; BYTES], "as if nothing had been");
         file.sync_data().unwrap();
         disk.lose_power();

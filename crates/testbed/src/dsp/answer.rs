@@ -8,7 +8,7 @@ use super::notice_urls;
 use super::notices;
 use super::profile::DspProfile;
 use crate::draws::Draws;
-use crate::scan::{self, Deal, Imp, Malformed};
+use crate::scan::{self, DealView, ImpView, MalformedRequest};
 use crate::server::http::{BAD_REQUEST, NO_CONTENT, append, write_chunks, write_whole};
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ const CREATIVES: usize = 8;
 
 /// A DSP ready to answer: its profile with the spreads drawn up as tables.
 #[derive(Debug)]
-pub(crate) struct Bidder {
+pub(crate) struct SimulatedBidder {
     profile: DspProfile,
     seed: u64,
     prices: Vec<u64>,
@@ -39,7 +39,7 @@ pub(crate) struct Bidder {
 
 /// What the draws decided before a word is written.
 #[derive(Clone, Debug)]
-pub(super) struct Choice {
+pub(super) struct AnswerChoice {
     pub(super) no_bid: bool,
     pub(super) late: bool,
     pub(super) delay: Duration,
@@ -50,7 +50,7 @@ pub(super) struct Choice {
 
 /// What a response states that is not so.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lies<'a> {
+pub(super) struct Misstatements<'a> {
     /// Put before the request's id.
     pub(super) id: &'a [u8],
     /// Put before each impression's id.
@@ -59,14 +59,14 @@ pub(super) struct Lies<'a> {
     pub(super) currency: Option<&'a [u8]>,
 }
 
-impl Lies<'_> {
+impl Misstatements<'_> {
     pub(super) const NONE: Self = Self { id: b"", imp: b"", currency: None };
 }
 
 /// What was answered, for the counters, and when it is to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answered {
-    pub(crate) outcome: Outcome,
+pub(crate) struct AnswerSummary {
+    pub(crate) outcome: BidOutcome,
     /// Zero: at once.
     pub(crate) delay: Duration,
     pub(crate) late: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Answered {
 
 /// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum BidOutcome {
     NoBid,
     Bids(usize),
     Malformed,
@@ -82,7 +82,7 @@ pub(crate) enum Outcome {
     Spoilt,
 }
 
-impl Bidder {
+impl SimulatedBidder {
     /// The DSP at place `index` of the fleet, reached at `origin` (`http://<address>`).
     pub(crate) fn new(mut profile: DspProfile, index: usize, origin: String) -> Self {
         if profile.seats.is_empty() {
@@ -106,46 +106,51 @@ impl Bidder {
     }
 
     /// The id of a request, as written.
-    pub(super) fn id_of(request: &[u8]) -> Result<&[u8], Malformed> {
+    pub(super) fn id_of(request: &[u8]) -> Result<&[u8], MalformedRequest> {
         Ok(&request[scan::request_id(request)?])
     }
 
     /// Appends the whole HTTP answer to the bid request `request` to `out`.
-    pub(crate) fn answer(&mut self, request: &[u8], out: &mut Vec<u8>) -> Answered {
+    pub(crate) fn answer(&mut self, request: &[u8], out: &mut Vec<u8>) -> AnswerSummary {
         let length_before = out.len();
-        self.try_answer(request, out).unwrap_or_else(|Malformed| {
+        self.try_answer(request, out).unwrap_or_else(|MalformedRequest| {
             out.truncate(length_before);
             out.extend_from_slice(BAD_REQUEST);
-            Answered { outcome: Outcome::Malformed, delay: Duration::ZERO, late: false }
+            AnswerSummary { outcome: BidOutcome::Malformed, delay: Duration::ZERO, late: false }
         })
     }
 
-    fn try_answer(&mut self, request: &[u8], out: &mut Vec<u8>) -> Result<Answered, Malformed> {
+    fn try_answer(
+        &mut self,
+        request: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<AnswerSummary, MalformedRequest> {
         let id = Self::id_of(request)?;
-        let Choice { no_bid, late, delay, chunked, mut draws } = self.choose(id);
+        let AnswerChoice { no_bid, late, delay, chunked, mut draws } = self.choose(id);
         if no_bid {
             out.extend_from_slice(NO_CONTENT);
-            return Ok(Answered { outcome: Outcome::NoBid, delay, late });
+            return Ok(AnswerSummary { outcome: BidOutcome::NoBid, delay, late });
         }
         let mut body = std::mem::take(&mut self.body);
         body.clear();
-        let written = self.write_response((request, id), &Lies::NONE, &mut draws, &mut body);
+        let written =
+            self.write_response((request, id), &Misstatements::NONE, &mut draws, &mut body);
         match written {
             Ok(0) => out.extend_from_slice(NO_CONTENT),
             Ok(_) if chunked => write_chunked(&body, draws.below(body.len()), out),
             Ok(_) => write_whole(&body, out),
-            Err(Malformed) => (),
+            Err(MalformedRequest) => (),
         }
         self.body = body;
         let outcome = match written? {
-            0 => Outcome::NoBid,
-            bids => Outcome::Bids(bids),
+            0 => BidOutcome::NoBid,
+            bids => BidOutcome::Bids(bids),
         };
-        Ok(Answered { outcome, delay, late })
+        Ok(AnswerSummary { outcome, delay, late })
     }
 
     /// What becomes of the request `id`, bids apart.
-    pub(super) fn choose(&self, id: &[u8]) -> Choice {
+    pub(super) fn choose(&self, id: &[u8]) -> AnswerChoice {
         let mut draws = Draws::keyed(self.seed, id);
         let no_bid = draws.happens(self.profile.no_bid_ppm);
         let late = draws.happens(self.profile.late_ppm);
@@ -155,17 +160,17 @@ impl Bidder {
             false => Duration::from_micros(*draws.pick(&self.latencies)),
         };
         let chunked = draws.happens(self.profile.chunked_ppm);
-        Choice { no_bid, late, delay, chunked, draws }
+        AnswerChoice { no_bid, late, delay, chunked, draws }
     }
 
     /// The response body; how many bids it holds.
     pub(super) fn write_response(
         &self,
         (request, id): (&[u8], &[u8]),
-        lies: &Lies<'_>,
+        lies: &Misstatements<'_>,
         draws: &mut Draws,
         body: &mut Vec<u8>,
-    ) -> Result<usize, Malformed> {
+    ) -> Result<usize, MalformedRequest> {
         let seat = draws.pick(&self.profile.seats);
         let mut number = itoa::Buffer::new();
         let currency = lies.currency.unwrap_or(self.profile.currency.as_bytes());
@@ -185,7 +190,13 @@ impl Bidder {
         Ok(bids)
     }
 
-    fn write_bid(&self, imp: &Imp<'_>, lies: &Lies<'_>, draws: &mut Draws, body: &mut Vec<u8>) {
+    fn write_bid(
+        &self,
+        imp: &ImpView<'_>,
+        lies: &Misstatements<'_>,
+        draws: &mut Draws,
+        body: &mut Vec<u8>,
+    ) {
         let start = body.len();
         let deal = self.choose_deal(imp, draws);
         let price = self.choose_price(imp, deal, draws);
@@ -204,11 +215,11 @@ impl Bidder {
         if let Some(deal) = deal {
             append(body, &[b",\"dealid\":\"", deal.id, b"\""]);
         }
-        let creative = markup::Creative { number: creative, advertiser };
+        let creative = markup::CreativeRef { number: creative, advertiser };
         let ppm = self.profile.markup_on_win_ppm;
         if ppm > 0 && draws.happens(ppm) {
             let origin = (self.origin.as_str(), price);
-            notices::write_markup_notice(origin, markup::Order::of(imp, creative), body);
+            notices::write_markup_notice(origin, markup::MarkupSpec::of(imp, creative), body);
             markup::write_type(imp, body);
             body.push(b'}');
             return;
@@ -216,13 +227,13 @@ impl Bidder {
         let mut tracker = String::new();
         if self.profile.notices {
             notice_urls::write_notices((&self.origin, price), self.profile.loss_notices, body);
-            tracker = markup::Order::of(imp, creative).tracker(&self.origin, price);
+            tracker = markup::MarkupSpec::of(imp, creative).tracker(&self.origin, price);
         }
         let at_least = (start, self.profile.bid_bytes);
         markup::write(imp, creative, at_least, &tracker, body);
     }
 
-    fn choose_deal<'a>(&self, imp: &Imp<'a>, draws: &mut Draws) -> Option<Deal<'a>> {
+    fn choose_deal<'a>(&self, imp: &ImpView<'a>, draws: &mut Draws) -> Option<DealView<'a>> {
         let offered = imp.deals().count();
         if offered == 0 || !draws.happens(self.profile.deal_ppm) {
             return None;
@@ -230,7 +241,12 @@ impl Bidder {
         imp.deals().nth(draws.below(offered))
     }
 
-    fn choose_price(&self, imp: &Imp<'_>, deal: Option<Deal<'_>>, draws: &mut Draws) -> u64 {
+    fn choose_price(
+        &self,
+        imp: &ImpView<'_>,
+        deal: Option<DealView<'_>>,
+        draws: &mut Draws,
+    ) -> u64 {
         let price = *draws.pick(&self.prices);
         let floor = deal.and_then(|deal| deal.floor_micros).unwrap_or(imp.floor_micros);
         if price > floor || !draws.happens(self.profile.above_floor_ppm) {

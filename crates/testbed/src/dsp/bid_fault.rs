@@ -8,16 +8,16 @@ use crate::server::ContentFault;
 pub const LEVELS_MAX: usize = 8 * 1024 * 1024;
 
 /// What a DSP does, and to how many of its bid requests.
-pub type Behaviour = server::Behaviour<BidFault>;
+pub type DspBehaviour = server::ServerBehaviour<BidFault>;
 
 /// What a DSP does with one bid request.
-pub type Act = server::Act<BidFault>;
+pub type DspAct = server::ServerAct<BidFault>;
 
 /// Behaviours of a DSP one after another.
-pub type Schedule = server::Schedule<BidFault>;
+pub type DspSchedule = server::ServerSchedule<BidFault>;
 
 /// One behaviour of a DSP for a time.
-pub type Phase = server::Phase<BidFault>;
+pub type DspPhase = server::ServerPhase<BidFault>;
 
 /// What is wrong with a bid response. It comes whatever the profile's share of bids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,16 +99,16 @@ impl ContentFault for BidFault {
     }
 }
 
-impl From<BidFault> for Act {
+impl From<BidFault> for DspAct {
     fn from(fault: BidFault) -> Self {
         Self::Content(fault)
     }
 }
 
-impl From<BidFault> for Behaviour {
+impl From<BidFault> for DspBehaviour {
     /// On every request.
     fn from(fault: BidFault) -> Self {
-        Act::Content(fault).into()
+        DspAct::Content(fault).into()
     }
 }
 

@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use super::notice_kind::Notice;
-use crate::server::{ConnectionCounters, Counter};
+use super::notice_kind::DspNotice;
+use crate::server::{ConnectionCounters, SingleWriterCounter};
 
 /// The live counters of one DSP; see [`DspStats`] for what they mean.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) requests: Counter,
-    pub(crate) bid_answers: Counter,
-    pub(crate) bids: Counter,
-    pub(crate) no_bids: Counter,
-    pub(crate) late: Counter,
-    pub(crate) misbehaved: Counter,
-    pub(crate) notices: NoticesCounters,
+pub(crate) struct DspCounters {
+    pub(crate) requests: SingleWriterCounter,
+    pub(crate) bid_answers: SingleWriterCounter,
+    pub(crate) bids: SingleWriterCounter,
+    pub(crate) no_bids: SingleWriterCounter,
+    pub(crate) late: SingleWriterCounter,
+    pub(crate) misbehaved: SingleWriterCounter,
+    pub(crate) notices: NoticeCountersByKind,
     pub(crate) connections: ConnectionCounters,
 }
 
 /// The live counters of each kind of notice.
 #[derive(Debug, Default)]
-pub(crate) struct NoticesCounters {
+pub(crate) struct NoticeCountersByKind {
     win: NoticeCounters,
     bill: NoticeCounters,
     loss: NoticeCounters,
@@ -30,21 +30,21 @@ pub(crate) struct NoticesCounters {
 /// The live counters of one kind of notice; see [`NoticeStats`].
 #[derive(Debug, Default)]
 pub(crate) struct NoticeCounters {
-    pub(crate) counted: Counter,
-    pub(crate) failed: Counter,
-    pub(crate) malformed: Counter,
-    pub(crate) duplicates: Counter,
-    pub(crate) overpriced: Counter,
-    pub(crate) price_micros: Counter,
+    pub(crate) counted: SingleWriterCounter,
+    pub(crate) failed: SingleWriterCounter,
+    pub(crate) malformed: SingleWriterCounter,
+    pub(crate) duplicates: SingleWriterCounter,
+    pub(crate) overpriced: SingleWriterCounter,
+    pub(crate) price_micros: SingleWriterCounter,
 }
 
-impl NoticesCounters {
-    pub(crate) const fn of(&self, notice: Notice) -> &NoticeCounters {
+impl NoticeCountersByKind {
+    pub(crate) const fn of(&self, notice: DspNotice) -> &NoticeCounters {
         match notice {
-            Notice::Win => &self.win,
-            Notice::Bill => &self.bill,
-            Notice::Loss => &self.loss,
-            Notice::View => &self.view,
+            DspNotice::Win => &self.win,
+            DspNotice::Bill => &self.bill,
+            DspNotice::Loss => &self.loss,
+            DspNotice::View => &self.view,
         }
     }
 }
@@ -132,7 +132,7 @@ impl NoticeCounters {
     }
 }
 
-impl Counters {
+impl DspCounters {
     pub(crate) fn read(&self) -> DspStats {
         DspStats {
             requests: self.requests.read(),

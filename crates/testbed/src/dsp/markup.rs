@@ -3,12 +3,12 @@
 //! spare escapes in JSON.
 
 use super::notice_urls;
-use crate::scan::{Format, Imp};
+use crate::scan::{AdFormat, ImpView};
 use crate::server::http::append;
 
 /// Names a creative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Creative {
+pub(super) struct CreativeRef {
     pub(super) number: usize,
     pub(super) advertiser: usize,
 }
@@ -19,18 +19,18 @@ watch how vexingly quick daft zebras jump in the morning sun. ";
 
 /// What a creative is to be made for, where it is not the bid that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) format: Format,
+pub(super) struct MarkupSpec {
+    pub(super) format: AdFormat,
     pub(super) width: u32,
     pub(super) height: u32,
     /// Whether it may load over HTTPS alone.
     pub(super) is_secure: bool,
-    pub(super) creative: Creative,
+    pub(super) creative: CreativeRef,
 }
 
-impl Order {
-    pub(super) const fn of(imp: &Imp<'_>, creative: Creative) -> Self {
-        let Imp { format, width, height, is_secure, .. } = *imp;
+impl MarkupSpec {
+    pub(super) const fn of(imp: &ImpView<'_>, creative: CreativeRef) -> Self {
+        let ImpView { format, width, height, is_secure, .. } = *imp;
         Self { format, width, height, is_secure, creative }
     }
 
@@ -47,15 +47,15 @@ impl Order {
 /// `at_least.0` padded to `at_least.1` bytes if it is shorter. The markup loads `tracker` when it
 /// is shown, unless that is empty.
 pub(super) fn write(
-    imp: &Imp<'_>,
-    creative: Creative,
+    imp: &ImpView<'_>,
+    creative: CreativeRef,
     at_least: (usize, usize),
     tracker: &str,
     out: &mut Vec<u8>,
 ) {
     write_type(imp, out);
     out.extend_from_slice(b",\"adm\":\"");
-    let tail = write_markup(Order::of(imp, creative), tracker, out);
+    let tail = write_markup(MarkupSpec::of(imp, creative), tracker, out);
     let (start, bytes) = at_least;
     let mut missing = bytes.saturating_sub(out.len() - start + tail.len() + b"\"}".len());
     while missing > 0 {
@@ -67,24 +67,24 @@ pub(super) fn write(
 }
 
 /// The markup alone, and its media type.
-pub(super) fn served(order: Order, tracker: &str) -> (Vec<u8>, &'static str) {
+pub(super) fn served(order: MarkupSpec, tracker: &str) -> (Vec<u8>, &'static str) {
     let mut out = Vec::new();
     let tail = write_markup(order, tracker, &mut out);
     out.extend_from_slice(tail);
     // Inside a bid, native markup is JSON in a JSON string, and quotes are all that is escaped.
     out.retain(|&byte| byte != b'\\');
     let media_type = match order.format {
-        Format::Banner => "text/html",
-        Format::Video | Format::Audio => "application/xml",
-        Format::Native => "application/json",
+        AdFormat::Banner => "text/html",
+        AdFormat::Video | AdFormat::Audio => "application/xml",
+        AdFormat::Native => "application/json",
     };
     (out, media_type)
 }
 
 /// Appends `,"mtype":…` and the size or duration.
-pub(super) fn write_type(imp: &Imp<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_type(imp: &ImpView<'_>, out: &mut Vec<u8>) {
     match imp.format {
-        Format::Banner => {
+        AdFormat::Banner => {
             out.extend_from_slice(b",\"mtype\":1");
             if imp.width > 0 && imp.height > 0 {
                 let (mut w, mut h) = (itoa::Buffer::new(), itoa::Buffer::new());
@@ -92,35 +92,35 @@ pub(super) fn write_type(imp: &Imp<'_>, out: &mut Vec<u8>) {
                 append(out, &[b",\"h\":", h.format(imp.height).as_bytes()]);
             }
         }
-        Format::Video => out.extend_from_slice(b",\"mtype\":2,\"dur\":15"),
-        Format::Audio => out.extend_from_slice(b",\"mtype\":3,\"dur\":15"),
-        Format::Native => out.extend_from_slice(b",\"mtype\":4"),
+        AdFormat::Video => out.extend_from_slice(b",\"mtype\":2,\"dur\":15"),
+        AdFormat::Audio => out.extend_from_slice(b",\"mtype\":3,\"dur\":15"),
+        AdFormat::Native => out.extend_from_slice(b",\"mtype\":4"),
     }
 }
 
 /// The markup up to where it may be padded, and what ends it, as they stand in a JSON string.
-fn write_markup(order: Order, tracker: &str, out: &mut Vec<u8>) -> &'static [u8] {
+fn write_markup(order: MarkupSpec, tracker: &str, out: &mut Vec<u8>) -> &'static [u8] {
     match order.format {
-        Format::Banner => {
+        AdFormat::Banner => {
             write_banner(order, tracker, out);
             b" -->"
         }
-        Format::Video => {
+        AdFormat::Video => {
             write_vast("video/mp4", order.creative, tracker, out);
             b" --></VAST>"
         }
-        Format::Audio => {
+        AdFormat::Audio => {
             write_vast("audio/mp4", order.creative, tracker, out);
             b" --></VAST>"
         }
-        Format::Native => {
+        AdFormat::Native => {
             write_native(order.creative, tracker, out);
             b"\\\"}}}"
         }
     }
 }
 
-fn write_banner(order: Order, tracker: &str, out: &mut Vec<u8>) {
+fn write_banner(order: MarkupSpec, tracker: &str, out: &mut Vec<u8>) {
     let (mut w, mut h) = (itoa::Buffer::new(), itoa::Buffer::new());
     let (width, height) = (w.format(order.width).as_bytes(), h.format(order.height).as_bytes());
     append(out, &[b"<a href='"]);
@@ -134,7 +134,7 @@ fn write_banner(order: Order, tracker: &str, out: &mut Vec<u8>) {
     append(out, &[b"<!-- "]);
 }
 
-fn write_vast(mime: &str, creative: Creative, tracker: &str, out: &mut Vec<u8>) {
+fn write_vast(mime: &str, creative: CreativeRef, tracker: &str, out: &mut Vec<u8>) {
     append(out, &[b"<VAST version='4.2'><Ad id='1'><InLine><AdSystem>testbed"]);
     append(out, &[b"</AdSystem><AdTitle>spot</AdTitle><Impression><![CDATA["]);
     write_url("impression", creative, out);
@@ -150,7 +150,7 @@ fn write_vast(mime: &str, creative: Creative, tracker: &str, out: &mut Vec<u8>) 
     append(out, &[b"<!-- "]);
 }
 
-fn write_native(creative: Creative, tracker: &str, out: &mut Vec<u8>) {
+fn write_native(creative: CreativeRef, tracker: &str, out: &mut Vec<u8>) {
     append(out, &[b"{\\\"native\\\":{\\\"ver\\\":\\\"1.2\\\",\\\"assets"]);
     append(out, &[b"\\\":[{\\\"id\\\":1,\\\"title\\\":{\\\"text\\\":\\\"A quick brown fox\\\"}},"]);
     append(out, &[b"{\\\"id\\\":2,\\\"img\\\":{\\\"w\\\":1200,\\\"h\\\":627,\\\"url\\\":\\\""]);
@@ -165,7 +165,7 @@ fn write_native(creative: Creative, tracker: &str, out: &mut Vec<u8>) {
 }
 
 /// `https://cdn.advertiser-<n>.example/<creative>/<leaf>`
-fn write_url(leaf: &str, creative: Creative, out: &mut Vec<u8>) {
+fn write_url(leaf: &str, creative: CreativeRef, out: &mut Vec<u8>) {
     let mut number = itoa::Buffer::new();
     append(out, &[b"https://cdn.advertiser-", number.format(creative.advertiser).as_bytes()]);
     append(out, &[b".example/", number.format(creative.number).as_bytes()]);

@@ -3,14 +3,14 @@
 /// The three notices of OpenRTB 2.6, section 4.2.3: `nurl`, `burl` and `lurl`; and the tracker in
 /// the markup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum DspNotice {
     Win,
     Bill,
     Loss,
     View,
 }
 
-impl Notice {
+impl DspNotice {
     /// The kind of a notice by its path. None if it leads elsewhere.
     pub(super) fn of_path(path: &str) -> Option<Self> {
         let kinds = [
@@ -70,11 +70,12 @@ mod tests {
 
     #[test]
     fn kinds_are_told_apart_by_path() {
-        let check = |path: &str, want: Option<Notice>| assert_eq!(Notice::of_path(path), want);
-        check("/win?price=1", Some(Notice::Win));
-        check("/bill", Some(Notice::Bill));
-        check("/loss", Some(Notice::Loss));
-        check("/view?imp=1", Some(Notice::View));
+        let check =
+            |path: &str, want: Option<DspNotice>| assert_eq!(DspNotice::of_path(path), want);
+        check("/win?price=1", Some(DspNotice::Win));
+        check("/bill", Some(DspNotice::Bill));
+        check("/loss", Some(DspNotice::Loss));
+        check("/view?imp=1", Some(DspNotice::View));
         check("/", None);
     }
 }

@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::counters::{NoticeCounters, NoticesCounters};
-use super::markup::{self, Creative, Order};
-use super::notice_kind::{Notice, NoticeAnswer, NoticeOptions};
+use super::counters::{NoticeCounters, NoticeCountersByKind};
+use super::markup::{self, CreativeRef, MarkupSpec};
+use super::notice_kind::{DspNotice, NoticeAnswer, NoticeOptions};
 use super::notice_urls::QUERY;
 use super::profile::DspProfile;
 use crate::draws::Draws;
-use crate::scan::{self, Format};
+use crate::scan::{self, AdFormat};
 use crate::server::Script;
 use crate::server::http::head;
 use crate::server::script::ScriptEnd;
@@ -38,7 +38,7 @@ pub(super) type Recent = Arc<Mutex<VecDeque<String>>>;
 
 /// Where one DSP receives its notices.
 #[derive(Debug)]
-pub(super) struct NoticeDesk {
+pub(super) struct NoticeReceiver {
     options: NoticeOptions,
     /// Calls since the options were set.
     calls: u64,
@@ -48,7 +48,7 @@ pub(super) struct NoticeDesk {
     recent: Recent,
 }
 
-impl NoticeDesk {
+impl NoticeReceiver {
     pub(super) fn new(options: NoticeOptions, recent: Recent) -> Self {
         Self { options, calls: 0, seen: HashSet::new(), order: VecDeque::new(), recent }
     }
@@ -61,14 +61,14 @@ impl NoticeDesk {
     /// Takes one notice to `target`, sent by the DSP's own bids. `None` is a bare 204.
     pub(super) fn receive(
         &mut self,
-        (notice, target): (Notice, &str),
+        (notice, target): (DspNotice, &str),
         seller: Seller<'_>,
-        counters: &NoticesCounters,
+        counters: &NoticeCountersByKind,
     ) -> Option<Script> {
         let counters = counters.of(notice);
         self.keep(target);
         self.calls += 1;
-        let told = Told::read(target);
+        let told = NoticeQuery::read(target);
         let reply = self.reply(notice, &told, seller);
         if reply.as_ref().is_some_and(|reply| !reply.is_accepted) {
             counters.failed.add(1);
@@ -86,36 +86,41 @@ impl NoticeDesk {
         recent.push_back(target.to_owned());
     }
 
-    fn reply(&self, notice: Notice, told: &Told<'_>, seller: Seller<'_>) -> Option<Reply> {
+    fn reply(
+        &self,
+        notice: DspNotice,
+        told: &NoticeQuery<'_>,
+        seller: Seller<'_>,
+    ) -> Option<NoticeReply> {
         if self.calls <= u64::from(self.options.fail_first) {
-            return Some(Reply::status(500));
+            return Some(NoticeReply::status(500));
         }
         match &self.options.answer {
             NoticeAnswer::Status(code) if (200..300).contains(code) => {
-                let markup = (notice == Notice::Win).then(|| told.order()).flatten();
+                let markup = (notice == DspNotice::Win).then(|| told.order()).flatten();
                 match markup {
-                    Some(order) => Some(Reply::markup(order, told, seller)),
-                    None => (*code != 204).then(|| Reply::status(*code)),
+                    Some(order) => Some(NoticeReply::markup(order, told, seller)),
+                    None => (*code != 204).then(|| NoticeReply::status(*code)),
                 }
             }
-            NoticeAnswer::Status(code) => Some(Reply::status(*code)),
+            NoticeAnswer::Status(code) => Some(NoticeReply::status(*code)),
             NoticeAnswer::Hang => {
                 let script =
                     Script { end: ScriptEnd::Hang, ..Script::whole(vec![], Duration::ZERO) };
-                Some(Reply { script, is_accepted: false })
+                Some(NoticeReply { script, is_accepted: false })
             }
             NoticeAnswer::Redirect(to) => {
                 let bytes = head(302, &[("location", to)], Some(0));
                 let script = Script::whole(bytes, Duration::ZERO);
-                Some(Reply { script, is_accepted: false })
+                Some(NoticeReply { script, is_accepted: false })
             }
         }
     }
 
     fn tally(
         &mut self,
-        notice: Notice,
-        told: &Told<'_>,
+        notice: DspNotice,
+        told: &NoticeQuery<'_>,
         profile: &DspProfile,
         counters: &NoticeCounters,
     ) {
@@ -149,19 +154,23 @@ pub(super) struct Seller<'a> {
     pub(super) origin: &'a str,
 }
 
-struct Reply {
+struct NoticeReply {
     script: Script,
     /// Whether the notice counts as delivered.
     is_accepted: bool,
 }
 
-impl Reply {
+impl NoticeReply {
     fn status(code: u16) -> Self {
         let script = Script::whole(head(code, &[], Some(0)), Duration::ZERO);
         Self { script, is_accepted: (200..300).contains(&code) }
     }
 
-    fn markup((order, offer): (Order, u64), told: &Told<'_>, seller: Seller<'_>) -> Self {
+    fn markup(
+        (order, offer): (MarkupSpec, u64),
+        told: &NoticeQuery<'_>,
+        seller: Seller<'_>,
+    ) -> Self {
         let profile = seller.profile;
         let key = [told.text("auction").as_bytes(), b"\0", told.text("imp").as_bytes()].concat();
         if Draws::keyed(seller.seed ^ MARKUP, &key).happens(profile.markup_failure_ppm) {
@@ -179,11 +188,11 @@ impl Reply {
 }
 
 /// The parameters of a notice, decoded.
-struct Told<'a>(HashMap<Cow<'a, str>, Cow<'a, str>>);
+struct NoticeQuery<'a>(HashMap<Cow<'a, str>, Cow<'a, str>>);
 
 /// What a well-formed notice says.
 #[derive(Debug, PartialEq, Eq)]
-struct Facts {
+struct NoticeContent {
     /// Of auction, impression and kind.
     key: u64,
     price_micros: u64,
@@ -191,7 +200,7 @@ struct Facts {
     is_overpriced: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> NoticeQuery<'a> {
     /// A target that cannot be decoded tells nothing.
     fn read(target: &'a str) -> Self {
         let query = target.split_once('?').map_or("", |(_, query)| query);
@@ -217,9 +226,9 @@ impl<'a> Told<'a> {
 
     /// `None` if the notice is malformed: a macro is left in it, it lacks what its kind must say,
     /// or something in it is no number, no base64 or another currency than that of the bids.
-    fn facts(&self, notice: Notice, currency: &str) -> Option<Facts> {
+    fn facts(&self, notice: DspNotice, currency: &str) -> Option<NoticeContent> {
         let (auction, imp, price) = (self.text("auction"), self.text("imp"), self.text("price"));
-        let is_loss = notice == Notice::Loss;
+        let is_loss = notice == DspNotice::Loss;
         let left = self.0.values().any(|value| value.contains("${"));
         if left || auction.is_empty() || imp.is_empty() || self.text("cur") != currency {
             return None;
@@ -241,7 +250,7 @@ impl<'a> Told<'a> {
             return None;
         }
         let key = [auction.as_bytes(), b"\0", imp.as_bytes()].concat();
-        Some(Facts {
+        Some(NoticeContent {
             key: Draws::keyed(notice as u64, &key).bits(),
             price_micros,
             is_overpriced: !is_loss && price_micros > self.number("offer")?,
@@ -249,19 +258,21 @@ impl<'a> Told<'a> {
     }
 
     /// The markup this notice is to be answered with, if it is, and what was offered.
-    fn order(&self) -> Option<(Order, u64)> {
+    fn order(&self) -> Option<(MarkupSpec, u64)> {
         let format = match self.text("markup") {
-            "banner" => Format::Banner,
-            "video" => Format::Video,
-            "audio" => Format::Audio,
-            "native" => Format::Native,
+            "banner" => AdFormat::Banner,
+            "video" => AdFormat::Video,
+            "audio" => AdFormat::Audio,
+            "native" => AdFormat::Native,
             _ => return None,
         };
         let (width, height) = (self.number("w")?, self.number("h")?);
-        let creative =
-            Creative { number: self.number("creative")?, advertiser: self.number("advertiser")? };
+        let creative = CreativeRef {
+            number: self.number("creative")?,
+            advertiser: self.number("advertiser")?,
+        };
         let is_secure = self.text("secure") == "1";
-        Some((Order { format, width, height, is_secure, creative }, self.number("offer")?))
+        Some((MarkupSpec { format, width, height, is_secure, creative }, self.number("offer")?))
     }
 }
 
@@ -295,14 +306,18 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Appends a `nurl` that returns the markup.
-pub(super) fn write_markup_notice((origin, offer): (&str, u64), order: Order, body: &mut Vec<u8>) {
+pub(super) fn write_markup_notice(
+    (origin, offer): (&str, u64),
+    order: MarkupSpec,
+    body: &mut Vec<u8>,
+) {
     let format = match order.format {
-        Format::Banner => "banner",
-        Format::Video => "video",
-        Format::Audio => "audio",
-        Format::Native => "native",
+        AdFormat::Banner => "banner",
+        AdFormat::Video => "video",
+        AdFormat::Audio => "audio",
+        AdFormat::Native => "native",
     };
-    let Order { width, height, creative: Creative { number, advertiser }, .. } = order;
+    let MarkupSpec { width, height, creative: CreativeRef { number, advertiser }, .. } = order;
     let secure = u8::from(order.is_secure);
     let url = format!(
         ",\"nurl\":\"{origin}/win?markup={format}&w={width}&h={height}&creative={number}\

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::bid_fault::Schedule;
+use super::bid_fault::DspSchedule;
 use super::notice_kind::NoticeOptions;
 use super::spread::{LatencySpread, PriceSpread};
 use crate::draws::PPM;
@@ -62,7 +62,7 @@ pub struct DspProfile {
     /// Share of such calls answered 500.
     pub markup_failure_ppm: u32,
     /// What it does in place of all this, and when.
-    pub schedule: Schedule,
+    pub schedule: DspSchedule,
 }
 
 impl Default for DspProfile {
@@ -94,7 +94,7 @@ impl Default for DspProfile {
             markup_on_win_ppm: 0,
             markup_latency: Duration::ZERO,
             markup_failure_ppm: 0,
-            schedule: Schedule::default(),
+            schedule: DspSchedule::default(),
         }
     }
 }
@@ -143,7 +143,7 @@ impl DspProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dsp::{Act, NoticeAnswer};
+    use crate::dsp::{DspAct, NoticeAnswer};
     use crate::server::DripFrom;
 
     #[test]
@@ -168,7 +168,8 @@ mod tests {
         check(Some("location"), &|p| p.notice.answer = NoticeAnswer::Redirect(String::new()));
         check(Some("pieces"), &|p| {
             let every = Duration::ZERO;
-            p.schedule = Schedule::always(Act::Trickle { bytes: 1, every, from: DripFrom::Head });
+            p.schedule =
+                DspSchedule::always(DspAct::Trickle { bytes: 1, every, from: DripFrom::Head });
         });
         check(None, &|p| p.seats = vec!["a-b_c:1".to_owned()]);
         check(Some("seat"), &|p| p.seats = vec!["a\"b".to_owned()]);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use runtime::config::{self, Optional, Problems, Required, Section, ms, secs};
 
-use super::bid_fault::{Behaviour, Phase, Schedule};
+use super::bid_fault::{DspBehaviour, DspPhase, DspSchedule};
 use super::notice_kind::{NoticeAnswer, NoticeOptions};
 use super::profile::{BID_BYTES_MAX, BIDS_MAX, DspProfile};
 use super::spread::{LatencySpread, PriceSpread};
@@ -161,11 +161,11 @@ fn read_notice(s: &mut Section<'_>) -> NoticeOptions {
     NoticeOptions { answer, fail_first }
 }
 
-fn read_schedule(s: &mut Section<'_>) -> Schedule {
+fn read_schedule(s: &mut Section<'_>) -> DspSchedule {
     let repeat = s.boolean("repeat", false, "Begins again after the last phase.");
     let doc = "What it does for a time instead of answering, one after another; none: healthy.";
     let phases = s.tables("phase", doc, read_phase);
-    let schedule = Schedule { phases, repeat };
+    let schedule = DspSchedule { phases, repeat };
     // What is wrong with one behaviour has been told beside it.
     let sound = schedule.phases.iter().all(|phase| phase.behaviour.problem().is_none());
     if let Some(problem) = schedule.problem().filter(|_| sound) {
@@ -174,7 +174,7 @@ fn read_schedule(s: &mut Section<'_>) -> Schedule {
     schedule
 }
 
-fn read_phase(s: &mut Section<'_>) -> Phase {
+fn read_phase(s: &mut Section<'_>) -> DspPhase {
     let year: Duration = secs(365 * 86_400);
     let lasts = s.duration(
         "lasts",
@@ -190,9 +190,9 @@ fn read_phase(s: &mut Section<'_>) -> Phase {
         "What it does; `vickrey dsp --list-behaviours` explains them.",
     );
     let share = s.ppm("share", "100%", "Share of bid requests that it falls on.");
-    let behaviour = Behaviour { act: acts::read(s, act), share_ppm: share.get() };
+    let behaviour = DspBehaviour { act: acts::read(s, act), share_ppm: share.get() };
     if let Some(problem) = behaviour.problem() {
         s.problem("kind", act.name, problem);
     }
-    Phase { lasts, behaviour }
+    DspPhase { lasts, behaviour }
 }

@@ -4,30 +4,30 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use super::answer::{Answered, Bidder, Choice, Lies, Outcome};
+use super::answer::{AnswerChoice, AnswerSummary, BidOutcome, Misstatements, SimulatedBidder};
 use super::bid_fault::{BidFault, Garble};
 use crate::draws::Draws;
 use crate::scan;
 use crate::server::faults::{JSON, Performed, spoilt};
 use crate::server::http::{head, write_whole};
 use crate::server::script::Flow;
-use crate::server::{HttpRequest, Misbehaviour, Remains, Script, Spoilable};
+use crate::server::{AnswerRemains, Misbehaviour, Script, ServerRequest, Spoilable};
 
 #[cfg(test)]
 mod tests;
 
-impl Bidder {
+impl SimulatedBidder {
     /// What the request is answered if the misbehaviour falls on it. None if it does not, or the
     /// request is not OpenRTB.
     pub(super) fn misbehave(
         &mut self,
         misbehaviour: &Misbehaviour<BidFault>,
-        request: &HttpRequest<'_>,
-    ) -> Option<(Answered, Script)> {
+        request: &ServerRequest<'_>,
+    ) -> Option<(AnswerSummary, Script)> {
         let id = Self::id_of(request.body).ok()?;
         let (seed, choice) = (self.seed(), self.choose(id));
         let answered =
-            Answered { outcome: Outcome::Spoilt, delay: choice.delay, late: choice.late };
+            AnswerSummary { outcome: BidOutcome::Spoilt, delay: choice.delay, late: choice.late };
         let mut answer = BidAnswer { bidder: self, request, id, choice, bids: 0, answered };
         let (script, remains) =
             misbehaviour.befall((seed, id), &mut answer, |answer, draws, fault| {
@@ -35,10 +35,10 @@ impl Bidder {
             })?;
         let mut answered = answer.answered;
         match remains {
-            Remains::Healthy => (),
-            Remains::Late => (answered.delay, answered.late) = (script.delay, true),
-            Remains::Content => answered.outcome = Outcome::Bids(answer.bids),
-            Remains::Nothing => answered.outcome = Outcome::Spoilt,
+            AnswerRemains::Healthy => (),
+            AnswerRemains::Late => (answered.delay, answered.late) = (script.delay, true),
+            AnswerRemains::Content => answered.outcome = BidOutcome::Bids(answer.bids),
+            AnswerRemains::Nothing => answered.outcome = BidOutcome::Spoilt,
         }
         Some((answered, script))
     }
@@ -46,14 +46,14 @@ impl Bidder {
 
 /// One answer in the making.
 struct BidAnswer<'a> {
-    bidder: &'a mut Bidder,
-    request: &'a HttpRequest<'a>,
+    bidder: &'a mut SimulatedBidder,
+    request: &'a ServerRequest<'a>,
     id: &'a [u8],
-    choice: Choice,
+    choice: AnswerChoice,
     /// Bids in the content that was written last.
     bids: usize,
     /// How it counts.
-    answered: Answered,
+    answered: AnswerSummary,
 }
 
 impl Spoilable for BidAnswer<'_> {
@@ -65,7 +65,7 @@ impl Spoilable for BidAnswer<'_> {
 
     /// A response with bids, whatever the profile's share of them.
     fn content(&mut self) -> Option<Vec<u8>> {
-        self.bid(&Lies::NONE)
+        self.bid(&Misstatements::NONE)
     }
 
     fn is_empty(&self) -> bool {
@@ -92,22 +92,23 @@ impl BidAnswer<'_> {
             BidFault::Malformed { how } => self.malformed(*how, draws),
             BidFault::Huge { bytes } => Some(self.huge(*bytes)),
             BidFault::Deep { levels } => Some(self.deep(*levels)),
-            BidFault::WrongId => self.lying(&Lies { id: b"not-", ..Lies::NONE }),
-            BidFault::WrongImp => self.lying(&Lies { imp: b"not-", ..Lies::NONE }),
-            BidFault::WrongCurrency { code } => {
-                self.lying(&Lies { currency: Some(code.as_bytes()), ..Lies::NONE })
+            BidFault::WrongId => self.lying(&Misstatements { id: b"not-", ..Misstatements::NONE }),
+            BidFault::WrongImp => {
+                self.lying(&Misstatements { imp: b"not-", ..Misstatements::NONE })
             }
+            BidFault::WrongCurrency { code } => self
+                .lying(&Misstatements { currency: Some(code.as_bytes()), ..Misstatements::NONE }),
         }
     }
 
-    fn bid(&mut self, lies: &Lies<'_>) -> Option<Vec<u8>> {
+    fn bid(&mut self, lies: &Misstatements<'_>) -> Option<Vec<u8>> {
         let (mut body, mut draws) = (Vec::new(), self.choice.draws.clone());
         let request = (self.request.body, self.id);
         self.bids = self.bidder.write_response(request, lies, &mut draws, &mut body).ok()?;
         Some(body)
     }
 
-    fn lying(&mut self, lies: &Lies<'_>) -> Option<Performed> {
+    fn lying(&mut self, lies: &Misstatements<'_>) -> Option<Performed> {
         let (body, mut out) = (self.bid(lies)?, Vec::new());
         write_whole(&body, &mut out);
         Some(spoilt(self, out))

@@ -77,7 +77,7 @@ impl CallAnswer for ExchangeAnswer {
 }
 
 #[derive(Deserialize)]
-struct BidResponse<'a> {
+struct BidResponseBody<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -109,7 +109,7 @@ pub(super) fn judge(status: StatusCode, body: &[u8], id: &str) -> AnswerKind {
 }
 
 fn judge_body(body: &[u8], id: &str) -> Result<AnswerKind, String> {
-    let answer: BidResponse<'_> =
+    let answer: BidResponseBody<'_> =
         serde_json::from_slice(body).map_err(|error| format!("no bid response: {error}"))?;
     if answer.id != id {
         return Err(format!("answers request `{}`, not `{id}`", answer.id));

@@ -17,7 +17,7 @@ const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Where requests go.
 #[derive(Clone, Debug)]
-pub(super) struct Endpoint {
+pub(super) struct AuctionEndpoint {
     pub(super) address: SocketAddr,
     pub(super) host: String,
     /// Path and query.
@@ -32,7 +32,7 @@ pub struct HttpConnection {
 
 impl HttpConnection {
     /// Connects before there is anything to send.
-    pub(super) async fn open(&mut self, target: &Endpoint) -> Result<(), CallFailure> {
+    pub(super) async fn open(&mut self, target: &AuctionEndpoint) -> Result<(), CallFailure> {
         self.sender = Some(self.sender(target).await?);
         Ok(())
     }
@@ -41,7 +41,7 @@ impl HttpConnection {
     /// a late answer must not be taken for that to the next request.
     pub(super) async fn post(
         &mut self,
-        target: &Endpoint,
+        target: &AuctionEndpoint,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), CallFailure> {
         let request = Request::post(target.path.clone())
@@ -55,7 +55,7 @@ impl HttpConnection {
     /// Calls another path of the target, under the same rule.
     pub(super) async fn get(
         &mut self,
-        target: &Endpoint,
+        target: &AuctionEndpoint,
         path: &str,
     ) -> Result<(StatusCode, Bytes), CallFailure> {
         let request = Request::get(path).header(header::HOST, &target.host);
@@ -64,7 +64,7 @@ impl HttpConnection {
 
     async fn send(
         &mut self,
-        target: &Endpoint,
+        target: &AuctionEndpoint,
         request: Result<Request<Full<Bytes>>, hyper::http::Error>,
     ) -> Result<(StatusCode, Bytes), CallFailure> {
         let request = request.map_err(|error| CallFailure::Unconnected(error.to_string()))?;
@@ -80,7 +80,10 @@ impl HttpConnection {
 
     /// The open connection if it still is, else a new one; taken out, so that it is gone if the
     /// call fails.
-    async fn sender(&mut self, target: &Endpoint) -> Result<SendRequest<Full<Bytes>>, CallFailure> {
+    async fn sender(
+        &mut self,
+        target: &AuctionEndpoint,
+    ) -> Result<SendRequest<Full<Bytes>>, CallFailure> {
         if let Some(mut sender) = self.sender.take()
             && sender.ready().await.is_ok()
         {

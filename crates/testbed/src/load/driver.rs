@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::options::{Connections, LoadOptions, Mode};
+use super::options::{LoadConnections, LoadMode, LoadOptions};
 use super::report::Quantiles;
-use super::schedule::{Schedule, Take, Ticket};
-use super::tally::{CallEnd, CallTimes, Tally, quantiles};
+use super::schedule::{CallSchedule, ScheduledCall, Take};
+use super::tally::{CallEnd, CallTally, CallTimes, quantiles};
 use super::ticker::Ticker;
 use super::workload::{CallFailure, FollowUp, Workload};
 
@@ -33,7 +33,7 @@ const OPENING_MAX: usize = 128;
 
 /// How a run is going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct LoadProgress {
     /// Since the start, the warm-up included.
     pub elapsed: Duration,
     /// Nothing is measured yet.
@@ -55,24 +55,24 @@ pub struct Progress {
 }
 
 /// Called about five times a second.
-pub type OnProgress<'a> = &'a mut (dyn FnMut(&Progress) + Send);
+pub type OnProgress<'a> = &'a mut (dyn FnMut(&LoadProgress) + Send);
 
 /// What a run leaves behind.
-pub(super) struct Finished<O> {
-    pub(super) tally: Tally,
+pub(super) struct FinishedLoad<O> {
+    pub(super) tally: CallTally,
     pub(super) outcomes: O,
     pub(super) connections: usize,
     pub(super) stopped: bool,
 }
 
 /// What the connections share.
-struct Shared<W> {
+struct LoadShared<W> {
     workload: Rc<W>,
     timeout: Duration,
     warm_up: Duration,
     started: Instant,
-    schedule: RefCell<Schedule>,
-    tally: RefCell<Tally>,
+    schedule: RefCell<CallSchedule>,
+    tally: RefCell<CallTally>,
     /// Wakes connections that have nothing to do.
     work: Notify,
     idle: Cell<u64>,
@@ -85,23 +85,24 @@ pub(super) async fn run<W: Workload>(
     workload: W,
     stop: Arc<AtomicBool>,
     on_progress: OnProgress<'_>,
-) -> io::Result<Finished<W::Outcomes>> {
+) -> io::Result<FinishedLoad<W::Outcomes>> {
     let workload = Rc::new(workload);
     let connections = match (options.mode, options.connections) {
-        (Mode::Open { .. }, Connections::Fixed(count)) => {
+        (LoadMode::Open { .. }, LoadConnections::Fixed(count)) => {
             open_connections(&workload, count, options.timeout).await
         }
         _ => Vec::new(),
     };
     let started = Instant::now();
-    let schedule = Schedule::new(options.mode, options.warm_up, options.length, options.timeout);
-    let shared = Rc::new(Shared {
+    let schedule =
+        CallSchedule::new(options.mode, options.warm_up, options.length, options.timeout);
+    let shared = Rc::new(LoadShared {
         workload,
         timeout: options.timeout,
         warm_up: options.warm_up,
         started,
         schedule: RefCell::new(schedule),
-        tally: RefCell::new(Tally::new(options.tmax)),
+        tally: RefCell::new(CallTally::new(options.tmax)),
         work: Notify::new(),
         idle: Cell::new(0),
         in_flight: Cell::new(0),
@@ -110,17 +111,17 @@ pub(super) async fn run<W: Workload>(
     let mut driver =
         Driver { shared, stop, workers: JoinSet::new(), stopped_at: None, most: 0, in_turn };
     match options.mode {
-        Mode::Open { rate_per_s } => {
+        LoadMode::Open { rate_per_s } => {
             // Made after `started`, so that no tick comes before the call it is for.
             let ticker = Ticker::new(Duration::from_secs(1) / rate_per_s)?;
             let most = match options.connections {
-                Connections::AsNeeded { max } => max,
-                Connections::Fixed(count) => count,
+                LoadConnections::AsNeeded { max } => max,
+                LoadConnections::Fixed(count) => count,
             };
             driver.employ(connections);
             driver.drive(Some(&ticker), most, on_progress).await?;
         }
-        Mode::Closed { in_flight } => {
+        LoadMode::Closed { in_flight } => {
             driver.employ(std::iter::repeat_with(W::Connection::default).take(in_flight));
             driver.drive(None, in_flight, on_progress).await?;
         }
@@ -128,7 +129,7 @@ pub(super) async fn run<W: Workload>(
     let Driver { shared, most, stopped_at, mut workers, .. } = driver;
     let abandoned = shared.in_flight.get();
     workers.shutdown().await;
-    let mut tally = shared.tally.replace(Tally::new(None));
+    let mut tally = shared.tally.replace(CallTally::new(None));
     let mut schedule = shared.schedule.borrow_mut();
     // What is due and was never handed out, as when the run was overdue.
     schedule.stop(shared.now());
@@ -136,7 +137,7 @@ pub(super) async fn run<W: Workload>(
     tally.counts.unsent = schedule.unsent();
     tally.counts.abandoned = abandoned;
     let outcomes = shared.workload.outcomes();
-    Ok(Finished { tally, outcomes, connections: most, stopped: stopped_at.is_some() })
+    Ok(FinishedLoad { tally, outcomes, connections: most, stopped: stopped_at.is_some() })
 }
 
 /// Opens `count` connections. After the first failure the rest are left to their first calls,
@@ -167,7 +168,7 @@ async fn open_connections<W: Workload>(
 }
 
 struct Driver<W> {
-    shared: Rc<Shared<W>>,
+    shared: Rc<LoadShared<W>>,
     stop: Arc<AtomicBool>,
     workers: JoinSet<()>,
     stopped_at: Option<Instant>,
@@ -268,7 +269,7 @@ impl<W: Workload> Driver<W> {
     }
 }
 
-impl<W: Workload> Shared<W> {
+impl<W: Workload> LoadShared<W> {
     fn now(&self) -> Duration {
         self.started.elapsed()
     }
@@ -289,7 +290,7 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    async fn send(&self, connection: &mut W::Connection, ticket: Ticket) {
+    async fn send(&self, connection: &mut W::Connection, ticket: ScheduledCall) {
         let request = self.workload.request();
         let (request_bytes, measured) = (W::request_bytes(&request), u64::from(ticket.is_measured));
         self.in_flight.set(self.in_flight.get() + measured);
@@ -325,10 +326,10 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> LoadProgress {
         let (schedule, tally) = (self.schedule.borrow(), self.tally.borrow());
         let elapsed = self.now();
-        Progress {
+        LoadProgress {
             elapsed,
             warming_up: elapsed < self.warm_up,
             sent: schedule.sent(),

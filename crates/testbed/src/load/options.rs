@@ -9,7 +9,7 @@ use serde::Serialize;
 /// How load is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum LoadMode {
     /// Calls leave at a constant rate, whatever the target does.
     Open {
         /// Calls per second, at least 1.
@@ -22,7 +22,7 @@ pub enum Mode {
     },
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for LoadMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { rate_per_s } => write!(f, "open loop, {rate_per_s}/s"),
@@ -33,7 +33,7 @@ impl fmt::Display for Mode {
 
 /// When a run ends, its warm-up not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum LoadLength {
     /// After this long.
     For(Duration),
     /// After this many calls.
@@ -42,7 +42,7 @@ pub enum Length {
 
 /// Connections of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connections {
+pub enum LoadConnections {
     /// Opened when a call is due and no open one is free; the most recently used goes first.
     AsNeeded {
         /// Most at once, at least 1.
@@ -56,18 +56,18 @@ pub enum Connections {
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// How load is made.
-    pub mode: Mode,
+    pub mode: LoadMode,
     /// Load of the same kind beforehand, not measured.
     pub warm_up: Duration,
     /// When the run ends.
-    pub length: Length,
+    pub length: LoadLength,
     /// How long an answer may take from the moment its call is sent; also how long a call of an
     /// open loop may wait for a free connection.
     pub timeout: Duration,
     /// Deadline for the target: answers after it are counted and measured.
     pub tmax: Option<Duration>,
     /// Connections of an open loop; a closed loop has one for each call in flight.
-    pub connections: Connections,
+    pub connections: LoadConnections,
     /// Core for the generating thread. None leaves it to the scheduler.
     pub core: Option<usize>,
 }
@@ -76,12 +76,12 @@ impl Default for LoadOptions {
     /// Ten seconds of closed loop with 32 calls in flight, after one second of warm-up.
     fn default() -> Self {
         Self {
-            mode: Mode::Closed { in_flight: 32 },
+            mode: LoadMode::Closed { in_flight: 32 },
             warm_up: Duration::from_secs(1),
-            length: Length::For(Duration::from_secs(10)),
+            length: LoadLength::For(Duration::from_secs(10)),
             timeout: Duration::from_secs(2),
             tmax: None,
-            connections: Connections::AsNeeded { max: 1024 },
+            connections: LoadConnections::AsNeeded { max: 1024 },
             core: None,
         }
     }
@@ -109,18 +109,18 @@ pub enum LoadError {
 impl LoadOptions {
     pub(super) fn check(&self) -> Result<(), LoadError> {
         let problem = match self.mode {
-            Mode::Open { rate_per_s: 0 } => "at least one request per second",
-            Mode::Closed { in_flight: 0 } => "at least one request in flight",
-            Mode::Open { .. }
+            LoadMode::Open { rate_per_s: 0 } => "at least one request per second",
+            LoadMode::Closed { in_flight: 0 } => "at least one request in flight",
+            LoadMode::Open { .. }
                 if matches!(
                     self.connections,
-                    Connections::AsNeeded { max: 0 } | Connections::Fixed(0)
+                    LoadConnections::AsNeeded { max: 0 } | LoadConnections::Fixed(0)
                 ) =>
             {
                 "at least one connection"
             }
             _ if self.timeout.is_zero() => "a timeout above zero",
-            _ if matches!(self.length, Length::For(Duration::ZERO) | Length::Count(0)) => {
+            _ if matches!(self.length, LoadLength::For(Duration::ZERO) | LoadLength::Count(0)) => {
                 "a length above zero"
             }
             _ => return Ok(()),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::options::Mode;
+use super::options::LoadMode;
 
 /// What a run counted: the calls, and what the workload counts of their answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts<O> {
+pub struct LoadCounts<O> {
     /// The calls.
     #[serde(flatten)]
     pub calls: CallCounts,
@@ -106,9 +106,9 @@ pub struct StatusReport {
 
 /// What a run found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report<O> {
+pub struct LoadReport<O> {
     /// How the load was made.
-    pub mode: Mode,
+    pub mode: LoadMode,
     /// What was called, for example a URL.
     pub target: String,
     /// When the run began, in seconds since 1970.
@@ -120,7 +120,7 @@ pub struct Report<O> {
     /// Most connections open at once.
     pub connections: usize,
     /// What became of the calls.
-    pub counts: Counts<O>,
+    pub counts: LoadCounts<O>,
     /// Valid answers per second.
     pub answers_per_s: f64,
     /// From the intended time of a call to the end of its answer, or to its timeout, in
@@ -153,7 +153,7 @@ pub struct Objectives {
     pub rate_min: Option<u32>,
 }
 
-impl<O> Report<O> {
+impl<O> LoadReport<O> {
     /// The objectives that were missed, each with what was found; empty if all were met.
     pub fn violations(&self, objectives: &Objectives) -> Vec<String> {
         let time = |name: &str, found: Option<u64>, most: Option<Duration>| {
@@ -206,7 +206,7 @@ pub(crate) fn row(f: &mut fmt::Formatter<'_>, name: &str, value: impl fmt::Displ
 }
 
 /// The table of a report in parts, between which the workload writes its own rows.
-impl<O> Report<O> {
+impl<O> LoadReport<O> {
     /// Target, load, and how many calls were sent and answered.
     pub(crate) fn write_load(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = &self.counts.calls;

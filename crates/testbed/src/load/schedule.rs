@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::options::{Length, Mode};
+use super::options::{LoadLength, LoadMode};
 
 /// One call to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct ScheduledCall {
     /// Since the start.
     pub(super) intended: Duration,
     /// False during the warm-up.
@@ -20,7 +20,7 @@ pub(super) struct Ticket {
 /// What a connection is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    Send(Ticket),
+    Send(ScheduledCall),
     /// Nothing is due yet.
     Wait,
     /// Nothing will be due any more.
@@ -29,10 +29,10 @@ pub(super) enum Take {
 
 /// The calls of one run.
 #[derive(Debug)]
-pub(super) struct Schedule {
-    mode: Mode,
+pub(super) struct CallSchedule {
+    mode: LoadMode,
     warm_up: Duration,
-    length: Length,
+    length: LoadLength,
     /// How long after its intended time a call is given up unsent.
     patience: Duration,
     /// Open loop: the number of the first measured call, and the number of all calls.
@@ -47,15 +47,20 @@ pub(super) struct Schedule {
     stopped: bool,
 }
 
-impl Schedule {
-    pub(super) fn new(mode: Mode, warm_up: Duration, length: Length, patience: Duration) -> Self {
+impl CallSchedule {
+    pub(super) fn new(
+        mode: LoadMode,
+        warm_up: Duration,
+        length: LoadLength,
+        patience: Duration,
+    ) -> Self {
         let (first_measured, total) = match mode {
-            Mode::Closed { .. } => (0, u64::MAX),
-            Mode::Open { rate_per_s } => {
+            LoadMode::Closed { .. } => (0, u64::MAX),
+            LoadMode::Open { rate_per_s } => {
                 let first = calls_before(warm_up, rate_per_s);
                 let total = match length {
-                    Length::For(length) => calls_before(warm_up + length, rate_per_s),
-                    Length::Count(count) => first.saturating_add(count),
+                    LoadLength::For(length) => calls_before(warm_up + length, rate_per_s),
+                    LoadLength::Count(count) => first.saturating_add(count),
                 };
                 (first, total)
             }
@@ -88,11 +93,11 @@ impl Schedule {
     /// When the last call is meant to leave, at the latest; `None` if that depends on the target.
     pub(super) fn end(&self) -> Option<Duration> {
         match (self.mode, self.length) {
-            (_, Length::For(length)) => Some(self.warm_up + length),
-            (Mode::Open { rate_per_s }, Length::Count(_)) => {
+            (_, LoadLength::For(length)) => Some(self.warm_up + length),
+            (LoadMode::Open { rate_per_s }, LoadLength::Count(_)) => {
                 Some(intended_at(self.total, rate_per_s))
             }
-            (Mode::Closed { .. }, Length::Count(_)) => None,
+            (LoadMode::Closed { .. }, LoadLength::Count(_)) => None,
         }
     }
 
@@ -120,7 +125,7 @@ impl Schedule {
             self.next += 1;
             self.measured += u64::from(is_measured);
             if now - intended <= self.patience {
-                return Take::Send(Ticket { intended, is_measured });
+                return Take::Send(ScheduledCall { intended, is_measured });
             }
             self.unsent += u64::from(is_measured);
         }
@@ -129,9 +134,9 @@ impl Schedule {
     /// Whether [`Schedule::take`] would say that it is done.
     pub(super) fn is_done(&self, now: Duration) -> bool {
         let is_complete = match (self.mode, self.length) {
-            (Mode::Open { .. }, _) => self.next >= self.total,
-            (Mode::Closed { .. }, Length::For(length)) => now >= self.warm_up + length,
-            (Mode::Closed { .. }, Length::Count(count)) => {
+            (LoadMode::Open { .. }, _) => self.next >= self.total,
+            (LoadMode::Closed { .. }, LoadLength::For(length)) => now >= self.warm_up + length,
+            (LoadMode::Closed { .. }, LoadLength::Count(count)) => {
                 now >= self.warm_up && self.measured >= count
             }
         };
@@ -141,7 +146,7 @@ impl Schedule {
     /// How many calls are due at `now`, none of which is taken by asking.
     pub(super) fn due(&self, now: Duration) -> u64 {
         match self.mode {
-            Mode::Open { rate_per_s } if !self.stopped => {
+            LoadMode::Open { rate_per_s } if !self.stopped => {
                 let due = now.as_nanos() * u128::from(rate_per_s) / NANOS_PER_S + 1;
                 // No call follows the last one, however much time passes.
                 let due = u64::try_from(due).unwrap_or(u64::MAX).min(self.total);
@@ -153,8 +158,8 @@ impl Schedule {
 
     fn next_intended(&self, now: Duration) -> Duration {
         match self.mode {
-            Mode::Closed { .. } => now,
-            Mode::Open { rate_per_s } => intended_at(self.next, rate_per_s),
+            LoadMode::Closed { .. } => now,
+            LoadMode::Open { rate_per_s } => intended_at(self.next, rate_per_s),
         }
     }
 }

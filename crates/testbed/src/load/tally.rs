@@ -42,7 +42,7 @@ struct StatusTally {
 
 /// Counters and histograms of the measured calls.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct CallTally {
     pub(super) counts: CallCounts,
     /// Microseconds from the intended time to the end of the answer.
     pub(super) latency: Histogram<u64>,
@@ -56,7 +56,7 @@ pub(super) struct Tally {
     pub(super) last_end: Duration,
 }
 
-impl Tally {
+impl CallTally {
     pub(super) fn new(tmax: Option<Duration>) -> Self {
         Self {
             counts: CallCounts::default(),

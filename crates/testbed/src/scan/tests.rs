@@ -31,7 +31,7 @@ fn the_id_is_the_top_level_one() {
 }
 
 /// `id format width height floor [deal:floor]`, one impression per row.
-fn summary(body: &str) -> Result<Vec<String>, Malformed> {
+fn summary(body: &str) -> Result<Vec<String>, MalformedRequest> {
     imps(body.as_bytes())?
         .map(|imp| {
             let imp = imp?;
@@ -83,7 +83,7 @@ fn impressions_are_read_in_any_order() {
 
 #[test]
 fn broken_impressions_are_refused_once() {
-    let check = |body: &str| assert_eq!(summary(body), Err(Malformed), "{body}");
+    let check = |body: &str| assert_eq!(summary(body), Err(MalformedRequest), "{body}");
     check(r#"{"id":"a"}"#);
     check(r#"{"imp":{}}"#);
     check(r#"{"imp":[{"id":"1"}]}"#);

@@ -22,9 +22,9 @@ pub const STATUS_BODY_MAX: usize = 1024 * 1024;
 /// What a server does, and to how many of its requests; the others are answered as they should be.
 /// Which ones depends on seed and request, never on time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behaviour<F> {
+pub struct ServerBehaviour<F> {
     /// What it does.
-    pub act: Act<F>,
+    pub act: ServerAct<F>,
     /// Share of requests that it falls on, in parts per million.
     pub share_ppm: u32,
 }
@@ -39,7 +39,7 @@ pub trait ContentFault: Clone + Debug + PartialEq + Send + 'static {
 /// healthy one; those that spoil an answer with content (trickle, close, reset, chunked, bad gzip)
 /// have it even where the healthy answer would have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act<F> {
+pub enum ServerAct<F> {
     /// Answers as it should.
     Healthy,
     /// Answers with a status, and goes on.
@@ -139,16 +139,16 @@ pub enum DripFrom {
     Body,
 }
 
-impl<F: ContentFault> Behaviour<F> {
+impl<F: ContentFault> ServerBehaviour<F> {
     /// Every request is answered as it should.
-    pub const HEALTHY: Self = Self { act: Act::Healthy, share_ppm: PPM };
+    pub const HEALTHY: Self = Self { act: ServerAct::Healthy, share_ppm: PPM };
 
     /// What is wrong with this behaviour, if anything is.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if self.share_ppm > PPM {
             return Some("a share must not pass 1,000,000 parts per million");
         }
-        if self.act == Act::Refused && self.share_ppm != PPM {
+        if self.act == ServerAct::Refused && self.share_ppm != PPM {
             return Some("a port refuses all connections or none: its share must be 100%");
         }
         self.act.problem()
@@ -156,18 +156,18 @@ impl<F: ContentFault> Behaviour<F> {
 
     /// Whether it changes anything.
     pub(crate) fn is_healthy(&self) -> bool {
-        self.act == Act::Healthy || self.share_ppm == 0
+        self.act == ServerAct::Healthy || self.share_ppm == 0
     }
 }
 
-impl<F> From<Act<F>> for Behaviour<F> {
+impl<F> From<ServerAct<F>> for ServerBehaviour<F> {
     /// On every request.
-    fn from(act: Act<F>) -> Self {
+    fn from(act: ServerAct<F>) -> Self {
         Self { act, share_ppm: PPM }
     }
 }
 
-impl<F: ContentFault> Act<F> {
+impl<F: ContentFault> ServerAct<F> {
     fn problem(&self) -> Option<&'static str> {
         let when = |wrong: bool, problem| wrong.then_some(problem);
         match self {

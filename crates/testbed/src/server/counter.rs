@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A counter with a single writer: a plain load and store, no locked instruction. A reader finds
 /// what was written before it.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct SingleWriterCounter(AtomicU64);
 
-impl Counter {
+impl SingleWriterCounter {
     /// Adds `n`; only the thread that owns the counter may call it.
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Release);
@@ -28,9 +28,9 @@ impl Counter {
 #[derive(Debug, Default)]
 pub struct ConnectionCounters {
     /// Open now.
-    pub open: Counter,
+    pub open: SingleWriterCounter,
     /// Closed at once because the thread had its most.
-    pub refused: Counter,
+    pub refused: SingleWriterCounter,
     /// Requests that were not HTTP, not allowed or too large.
-    pub malformed: Counter,
+    pub malformed: SingleWriterCounter,
 }

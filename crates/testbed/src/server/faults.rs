@@ -6,7 +6,7 @@ mod gzip;
 
 use std::time::Duration;
 
-use super::behaviour::{Act, Behaviour, ContentFault, Cut, DripFrom};
+use super::behaviour::{ContentFault, Cut, DripFrom, ServerAct, ServerBehaviour};
 use super::http::{head, write_chunks, write_whole};
 use super::script::{Drip, Flow, Script, ScriptEnd};
 use crate::draws::Draws;
@@ -23,7 +23,7 @@ const GZIP: [(&str, &str); 2] = [JSON, ("content-encoding", "gzip")];
 /// A behaviour and what is prepared for it once.
 #[derive(Debug)]
 pub struct Misbehaviour<F> {
-    behaviour: Behaviour<F>,
+    behaviour: ServerBehaviour<F>,
     bomb: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ pub trait Spoilable {
 
 /// How much of an answer a fault leaves to its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remains {
+pub enum AnswerRemains {
     /// All of the healthy answer.
     Healthy,
     /// The same, later.
@@ -63,16 +63,16 @@ pub enum Remains {
 }
 
 /// An answer that is performed, and what remains of it.
-pub type Performed = (Script, Remains);
+pub type Performed = (Script, AnswerRemains);
 
 impl<F: ContentFault> Misbehaviour<F> {
     /// None if the behaviour changes nothing.
-    pub fn of(behaviour: &Behaviour<F>) -> Option<Self> {
+    pub fn of(behaviour: &ServerBehaviour<F>) -> Option<Self> {
         if behaviour.is_healthy() {
             return None;
         }
         let bomb = match behaviour.act {
-            Act::GzipBomb { inflated } => gzip::bomb(inflated),
+            ServerAct::GzipBomb { inflated } => gzip::bomb(inflated),
             _ => Vec::new(),
         };
         Some(Self { behaviour: behaviour.clone(), bomb })
@@ -92,15 +92,15 @@ impl<F: ContentFault> Misbehaviour<F> {
             return None;
         }
         let performed = match &self.behaviour.act {
-            Act::Healthy | Act::Refused => return None,
-            Act::Content(fault) => return spoil(answer, draws, fault),
-            Act::Status { code, body } => {
+            ServerAct::Healthy | ServerAct::Refused => return None,
+            ServerAct::Content(fault) => return spoil(answer, draws, fault),
+            ServerAct::Status { code, body } => {
                 let mut out = head(*code, &[("content-type", "text/plain")], Some(body.len()));
                 out.extend_from_slice(body.as_bytes());
                 spoilt(answer, out)
             }
-            Act::Hang => ended(answer, Vec::new(), ScriptEnd::Hang),
-            Act::Trickle { bytes, every, from } => {
+            ServerAct::Hang => ended(answer, Vec::new(), ScriptEnd::Hang),
+            ServerAct::Trickle { bytes, every, from } => {
                 let (out, body_at) = whole(answer)?;
                 let first = match from {
                     DripFrom::Head => 0,
@@ -108,33 +108,35 @@ impl<F: ContentFault> Misbehaviour<F> {
                 };
                 let drip = Some(Drip { first, bytes: *bytes, every: *every });
                 let script = Script { drip, ..Script::whole(out, answer.delay()) };
-                (script, Remains::Content)
+                (script, AnswerRemains::Content)
             }
-            Act::Close { at } => cut(answer, *at, ScriptEnd::Close)?,
-            Act::Reset { at } => cut(answer, *at, ScriptEnd::Reset)?,
-            Act::Garbage => {
+            ServerAct::Close { at } => cut(answer, *at, ScriptEnd::Close)?,
+            ServerAct::Reset { at } => cut(answer, *at, ScriptEnd::Reset)?,
+            ServerAct::Garbage => {
                 let out = garbage(draws);
                 ended(answer, out, ScriptEnd::Close)
             }
-            Act::Late { by } => (Script { delay: *by, ..answer.healthy() }, Remains::Late),
-            Act::Gzip { always } => gzipped(answer, *always)?,
-            Act::GzipBomb { .. } => spoilt(answer, gzip_answer(&self.bomb)),
-            Act::BadGzip => {
+            ServerAct::Late { by } => {
+                (Script { delay: *by, ..answer.healthy() }, AnswerRemains::Late)
+            }
+            ServerAct::Gzip { always } => gzipped(answer, *always)?,
+            ServerAct::GzipBomb { .. } => spoilt(answer, gzip_answer(&self.bomb)),
+            ServerAct::BadGzip => {
                 let zip = gzip::broken(&answer.content()?, draws);
                 spoilt(answer, gzip_answer(&zip))
             }
-            Act::Chunked { bytes } => {
+            ServerAct::Chunked { bytes } => {
                 let (body, mut out) = (answer.content()?, Vec::new());
                 write_chunks(body.chunks(*bytes), &mut out);
-                (Script::whole(out, answer.delay()), Remains::Content)
+                (Script::whole(out, answer.delay()), AnswerRemains::Content)
             }
-            Act::Redirect { code, to } => {
+            ServerAct::Redirect { code, to } => {
                 let home = format!("{}/elsewhere", answer.origin());
                 let to = to.as_deref().unwrap_or(&home);
                 spoilt(answer, head(*code, &[("location", to)], Some(0)))
             }
-            Act::Interim { code, count } => interim(answer, *code, *count),
-            Act::Closing { announced } => closing(answer.healthy(), *announced),
+            ServerAct::Interim { code, count } => interim(answer, *code, *count),
+            ServerAct::Closing { announced } => closing(answer.healthy(), *announced),
         };
         Some(performed)
     }
@@ -142,12 +144,12 @@ impl<F: ContentFault> Misbehaviour<F> {
 
 /// `bytes` in place of the answer, which leave nothing of it.
 pub fn spoilt(answer: &impl Spoilable, bytes: Vec<u8>) -> Performed {
-    (Script::whole(bytes, answer.delay()), Remains::Nothing)
+    (Script::whole(bytes, answer.delay()), AnswerRemains::Nothing)
 }
 
 /// The same, and the end of the connection.
 fn ended(answer: &impl Spoilable, bytes: Vec<u8>, end: ScriptEnd) -> Performed {
-    (Script { end, ..Script::whole(bytes, answer.delay()) }, Remains::Nothing)
+    (Script { end, ..Script::whole(bytes, answer.delay()) }, AnswerRemains::Nothing)
 }
 
 /// A whole answer with content, and where its body begins.
@@ -185,10 +187,10 @@ fn gzip_answer(zip: &[u8]) -> Vec<u8> {
 
 fn gzipped(answer: &mut impl Spoilable, always: bool) -> Option<Performed> {
     if answer.is_empty() || !always && !answer.accepts_gzip() {
-        return Some((answer.healthy(), Remains::Healthy));
+        return Some((answer.healthy(), AnswerRemains::Healthy));
     }
     let zip = gzip::gzipped(&answer.content()?);
-    Some((Script::whole(gzip_answer(&zip), answer.delay()), Remains::Content))
+    Some((Script::whole(gzip_answer(&zip), answer.delay()), AnswerRemains::Content))
 }
 
 fn interim(answer: &mut impl Spoilable, code: u16, count: Option<u32>) -> Performed {
@@ -200,7 +202,7 @@ fn interim(answer: &mut impl Spoilable, code: u16, count: Option<u32>) -> Perfor
     let script = answer.healthy();
     let mut bytes = one.repeat(count as usize).into_bytes();
     bytes.extend_from_slice(&script.bytes);
-    (Script { bytes, ..script }, Remains::Healthy)
+    (Script { bytes, ..script }, AnswerRemains::Healthy)
 }
 
 fn closing(mut script: Script, announced: bool) -> Performed {
@@ -208,5 +210,5 @@ fn closing(mut script: Script, announced: bool) -> Performed {
         let line = script.bytes.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         script.bytes.splice(line..line, *b"connection: close\r\n");
     }
-    (Script { end: ScriptEnd::Close, ..script }, Remains::Healthy)
+    (Script { end: ScriptEnd::Close, ..script }, AnswerRemains::Healthy)
 }

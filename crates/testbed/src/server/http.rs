@@ -27,16 +27,16 @@ pub(crate) enum RequestFrame<'a> {
         needed: usize,
     },
     /// A whole request.
-    Whole(HttpRequest<'a>),
+    Whole(ServerRequest<'a>),
     /// A request that is refused, after which the connection closes.
     Refused(HttpRefusal),
 }
 
 /// A whole request at the start of a buffer.
 #[derive(Debug, PartialEq, Eq)]
-pub struct HttpRequest<'a> {
+pub struct ServerRequest<'a> {
     /// Its method.
-    pub method: Method,
+    pub method: HttpMethod,
     /// Path and query, as written.
     pub target: &'a str,
     /// What follows the head.
@@ -51,7 +51,7 @@ pub struct HttpRequest<'a> {
 
 /// The methods that servers know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum HttpMethod {
     /// `GET`
     Get,
     /// `POST`, which needs a length.
@@ -114,13 +114,13 @@ pub(crate) fn frame(bytes: &[u8], body_bytes_max: usize) -> RequestFrame<'_> {
         return RequestFrame::Refused(HttpRefusal::BadRequest);
     };
     let method = match head.method {
-        Some("POST") => Method::Post,
-        Some("GET") => Method::Get,
+        Some("POST") => HttpMethod::Post,
+        Some("GET") => HttpMethod::Get,
         _ => return RequestFrame::Refused(HttpRefusal::MethodNotAllowed),
     };
     let body_length = match fields.content_length {
         _ if fields.transfer_coded => return RequestFrame::Refused(HttpRefusal::LengthRequired),
-        None if method == Method::Post => {
+        None if method == HttpMethod::Post => {
             return RequestFrame::Refused(HttpRefusal::LengthRequired);
         }
         None => 0,
@@ -133,7 +133,7 @@ pub(crate) fn frame(bytes: &[u8], body_bytes_max: usize) -> RequestFrame<'_> {
     let target = head.path.unwrap_or_default();
     let HeaderFields { keep_alive, accepts_gzip, .. } = fields;
     match bytes.get(head_length..length) {
-        Some(body) => RequestFrame::Whole(HttpRequest {
+        Some(body) => RequestFrame::Whole(ServerRequest {
             method,
             target,
             body,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use runtime::listen::ListenError;
 
-use super::tls::Tls;
+use super::tls::ServerTls;
 
 /// Where servers listen and what they bear.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct ServerOptions {
     /// Most connections of one thread; more are closed at once.
     pub connections_max: usize,
     /// Serves TLS alone. None is in the clear.
-    pub tls: Option<Tls>,
+    pub tls: Option<ServerTls>,
 }
 
 impl Default for ServerOptions {

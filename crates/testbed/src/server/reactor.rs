@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token};
 use rustls::ServerConfig;
 
-use super::behaviour::{Act, Behaviour};
-use super::responder::Responder;
-use super::schedule::Schedule;
-use connection::{Buffers, Connection, NextStep, ThreadContext};
-use port::Port;
+use super::behaviour::{ServerAct, ServerBehaviour};
+use super::responder::SimulatedService;
+use super::schedule::ServerSchedule;
+use connection::{Buffers, NextStep, ServedConnection, ThreadContext};
+use port::ServerPort;
 use wheel::Wheel;
 use wire::Wire;
 
@@ -32,16 +32,16 @@ const EVENTS_MAX: usize = 1024;
 const TICK: Duration = Duration::from_millis(1);
 
 /// One server as its thread holds it.
-pub(super) struct Server<R: Responder> {
-    pub(super) port: Port,
+pub(super) struct SimulatedServer<R: SimulatedService> {
+    pub(super) port: ServerPort,
     pub(super) responder: R,
-    pub(super) schedule: Schedule<R::Fault>,
+    pub(super) schedule: ServerSchedule<R::Fault>,
     /// Its port refuses connections.
     pub(super) is_refusing: bool,
 }
 
 /// Changes one server of a running thread, which answers once the change holds.
-pub(super) struct Command<R: Responder> {
+pub(super) struct ServerCommand<R: SimulatedService> {
     /// Place of the server among those of the thread.
     pub(super) server: usize,
     pub(super) change: ServerChange<R>,
@@ -49,15 +49,15 @@ pub(super) struct Command<R: Responder> {
 }
 
 /// A change of one server.
-pub(super) enum ServerChange<R: Responder> {
+pub(super) enum ServerChange<R: SimulatedService> {
     /// Behaves like this from now on; its schedule is over.
-    Behaviour(Behaviour<R::Fault>),
+    Behaviour(ServerBehaviour<R::Fault>),
     Responder(R::Change),
 }
 
 /// A place for a connection. The serial tells a delayed answer that its connection is gone.
 struct ConnectionSlot {
-    connection: Option<Connection>,
+    connection: Option<ServedConnection>,
     server: usize,
     serial: u64,
 }
@@ -80,11 +80,11 @@ pub(super) struct ReactorOptions {
 }
 
 /// One thread's share of the servers.
-pub(super) struct Reactor<R: Responder> {
+pub(super) struct ServerReactor<R: SimulatedService> {
     poll: Poll,
-    servers: Vec<Server<R>>,
+    servers: Vec<SimulatedServer<R>>,
     options: ReactorOptions,
-    commands: mpsc::Receiver<Command<R>>,
+    commands: mpsc::Receiver<ServerCommand<R>>,
     places: Vec<ConnectionSlot>,
     free: Vec<usize>,
     /// Places emptied since the last poll: events already taken may still name them.
@@ -98,12 +98,12 @@ pub(super) struct Reactor<R: Responder> {
     next_phase: Option<Duration>,
 }
 
-impl<R: Responder> Reactor<R> {
+impl<R: SimulatedService> ServerReactor<R> {
     /// Registers the ports of `servers` and begins their schedules.
     pub(super) fn new(
         poll: Poll,
-        mut servers: Vec<Server<R>>,
-        commands: mpsc::Receiver<Command<R>>,
+        mut servers: Vec<SimulatedServer<R>>,
+        commands: mpsc::Receiver<ServerCommand<R>>,
         options: ReactorOptions,
     ) -> io::Result<Self> {
         for (index, server) in servers.iter_mut().enumerate() {
@@ -151,7 +151,7 @@ impl<R: Responder> Reactor<R> {
                 self.wheel.advance(self.ticks(Duration::ZERO), &mut due);
                 for alarm in due.drain(..) {
                     if self.places[alarm.place].serial == alarm.serial {
-                        self.serve(alarm.place, Connection::ring);
+                        self.serve(alarm.place, ServedConnection::ring);
                     }
                 }
             }
@@ -196,10 +196,10 @@ impl<R: Responder> Reactor<R> {
 
     /// Carries out commands. Their senders may have gone.
     fn obey(&mut self) {
-        while let Ok(Command { server, change, done }) = self.commands.try_recv() {
+        while let Ok(ServerCommand { server, change, done }) = self.commands.try_recv() {
             match change {
                 ServerChange::Behaviour(behaviour) => {
-                    self.servers[server].schedule = Schedule::default();
+                    self.servers[server].schedule = ServerSchedule::default();
                     self.behave(server, &behaviour);
                 }
                 ServerChange::Responder(change) => self.servers[server].responder.change(change),
@@ -208,10 +208,10 @@ impl<R: Responder> Reactor<R> {
         }
     }
 
-    fn behave(&mut self, index: usize, behaviour: &Behaviour<R::Fault>) {
+    fn behave(&mut self, index: usize, behaviour: &ServerBehaviour<R::Fault>) {
         let server = &mut self.servers[index];
         server.responder.behave(behaviour);
-        server.is_refusing = behaviour.act == Act::Refused;
+        server.is_refusing = behaviour.act == ServerAct::Refused;
         if !server.is_refusing {
             self.reopen(index);
             return;
@@ -227,7 +227,7 @@ impl<R: Responder> Reactor<R> {
 
     /// Listens again, unless the server is to refuse.
     fn reopen(&mut self, index: usize) {
-        let Server { port, is_refusing, .. } = &mut self.servers[index];
+        let SimulatedServer { port, is_refusing, .. } = &mut self.servers[index];
         if !*is_refusing && port.reopen(self.poll.registry(), Token(index)).is_err() {
             self.stalled.push(index);
         }
@@ -283,7 +283,8 @@ impl<R: Responder> Reactor<R> {
         self.serial += 1;
         let serial = self.serial;
         let wire = Wire::new(stream, self.options.tls.as_ref())?;
-        let filled = ConnectionSlot { connection: Some(Connection::new(wire)), server, serial };
+        let filled =
+            ConnectionSlot { connection: Some(ServedConnection::new(wire)), server, serial };
         match self.free.pop() {
             Some(place) => self.places[place] = filled,
             None => self.places.push(filled),
@@ -295,7 +296,7 @@ impl<R: Responder> Reactor<R> {
     fn serve(
         &mut self,
         place: usize,
-        turn: impl FnOnce(&mut Connection, &mut ThreadContext<'_, R>) -> NextStep,
+        turn: impl FnOnce(&mut ServedConnection, &mut ThreadContext<'_, R>) -> NextStep,
     ) {
         let ConnectionSlot { connection, server, serial } = &mut self.places[place];
         let Some(open) = connection else { return };

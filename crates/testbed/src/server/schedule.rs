@@ -3,46 +3,46 @@
 
 use std::time::Duration;
 
-use super::behaviour::{Behaviour, ContentFault};
+use super::behaviour::{ContentFault, ServerBehaviour};
 
 /// Most phases of one schedule.
 pub const PHASES_MAX: usize = 1000;
 
 /// Behaviours one after another from the start. Empty: healthy throughout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Schedule<F> {
+pub struct ServerSchedule<F> {
     /// In order.
-    pub phases: Vec<Phase<F>>,
+    pub phases: Vec<ServerPhase<F>>,
     /// Begins again after the last phase; otherwise the last one stays.
     pub repeat: bool,
 }
 
 /// One behaviour for a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Phase<F> {
+pub struct ServerPhase<F> {
     /// How long. None, for the last phase only, is to the end.
     pub lasts: Option<Duration>,
     /// What the server does meanwhile.
-    pub behaviour: Behaviour<F>,
+    pub behaviour: ServerBehaviour<F>,
 }
 
-impl<F> Default for Schedule<F> {
+impl<F> Default for ServerSchedule<F> {
     /// Healthy throughout.
     fn default() -> Self {
         Self { phases: Vec::new(), repeat: false }
     }
 }
 
-impl<F: ContentFault> Schedule<F> {
+impl<F: ContentFault> ServerSchedule<F> {
     /// One behaviour throughout.
-    pub fn always(behaviour: impl Into<Behaviour<F>>) -> Self {
+    pub fn always(behaviour: impl Into<ServerBehaviour<F>>) -> Self {
         let behaviour = behaviour.into();
-        Self { phases: vec![Phase { lasts: None, behaviour }], repeat: false }
+        Self { phases: vec![ServerPhase { lasts: None, behaviour }], repeat: false }
     }
 
     /// Behaviours for a time each, the last of which stays.
-    pub fn steps<const N: usize>(steps: [(Duration, Behaviour<F>); N]) -> Self {
-        let phase = |(lasts, behaviour)| Phase { lasts: Some(lasts), behaviour };
+    pub fn steps<const N: usize>(steps: [(Duration, ServerBehaviour<F>); N]) -> Self {
+        let phase = |(lasts, behaviour)| ServerPhase { lasts: Some(lasts), behaviour };
         Self { phases: steps.map(phase).into(), repeat: false }
     }
 
@@ -64,7 +64,7 @@ impl<F: ContentFault> Schedule<F> {
 
     /// The behaviour once `elapsed` has passed since the start, and when the next one follows,
     /// also since the start.
-    pub(super) fn at(&self, elapsed: Duration) -> (&Behaviour<F>, Option<Duration>) {
+    pub(super) fn at(&self, elapsed: Duration) -> (&ServerBehaviour<F>, Option<Duration>) {
         let mut begins = Duration::ZERO;
         if self.repeat {
             let round: Duration = self.phases.iter().filter_map(|phase| phase.lasts).sum();
@@ -79,7 +79,7 @@ impl<F: ContentFault> Schedule<F> {
                 ends => return (&phase.behaviour, ends),
             }
         }
-        (const { &Behaviour::HEALTHY }, None)
+        (const { &ServerBehaviour::HEALTHY }, None)
     }
 }
 

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// What servers serve TLS 1.2 and 1.3 with. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Tls(Arc<ServerConfig>);
+pub struct ServerTls(Arc<ServerConfig>);
 
 /// Why there is no TLS. All are the caller's to put right.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum TlsError {
     Generated(#[from] rcgen::Error),
 }
 
-impl Tls {
+impl ServerTls {
     /// With certificates (the server's own first) and their private key, both as PEM text.
     ///
     /// # Errors
@@ -99,10 +99,11 @@ mod tests {
     #[test]
     fn what_is_no_certificate_or_key_is_named() {
         let check = |certificates: &str, key: &str, want: &str| {
-            let error = Tls::from_pem(certificates.as_bytes(), key.as_bytes()).expect_err(want);
+            let error =
+                ServerTls::from_pem(certificates.as_bytes(), key.as_bytes()).expect_err(want);
             assert!(error.to_string().contains(want), "{error}");
         };
-        let (_, pem) = Tls::generated([127, 0, 0, 2].into()).expect("a certificate");
+        let (_, pem) = ServerTls::generated([127, 0, 0, 2].into()).expect("a certificate");
         let key = KeyPair::generate().expect("a key").serialize_pem();
         check(&pem, "", "private key");
         check("-----BEGIN CERTIFICATE-----\n~", &key, "the certificates");

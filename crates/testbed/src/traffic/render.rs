@@ -16,7 +16,7 @@ const SEGMENT_BYTES: usize = 64;
 
 /// A format that an impression offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum ImpFormat {
     Banner,
     Video,
     Audio,
@@ -33,7 +33,7 @@ pub(super) enum Channel {
 
 /// The choices behind one request.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct RequestPlan {
     pub(super) id: String,
     pub(super) imps: Vec<ImpPlan>,
     pub(super) channel: Channel,
@@ -54,7 +54,7 @@ pub(super) struct Plan {
 /// The choices behind one impression.
 #[derive(Clone, Debug)]
 pub(super) struct ImpPlan {
-    pub(super) format: Format,
+    pub(super) format: ImpFormat,
     pub(super) size: (u32, u32),
     /// Hundredths of the currency per thousand impressions; 0 leaves the floor out.
     pub(super) floor_cents: u32,
@@ -65,12 +65,12 @@ pub(super) struct ImpPlan {
 
 impl Default for ImpPlan {
     fn default() -> Self {
-        Self { format: Format::Banner, size: SIZES[0], floor_cents: 0, deals: 0, private: false }
+        Self { format: ImpFormat::Banner, size: SIZES[0], floor_cents: 0, deals: 0, private: false }
     }
 }
 
 /// The request as JSON.
-pub(super) fn render(plan: &Plan, draws: &Draws) -> String {
+pub(super) fn render(plan: &RequestPlan, draws: &Draws) -> String {
     let shortest = write(plan, &mut draws.clone(), 0).0.len();
     let segments = plan.bytes.saturating_sub(shortest + 2 * SEGMENT_BYTES) / SEGMENT_BYTES;
     let (mut text, keywords_at) = write(plan, &mut draws.clone(), segments);
@@ -92,7 +92,7 @@ fn keywords(bytes: usize) -> String {
 }
 
 /// The request with that many segments, and where its keywords go.
-fn write(plan: &Plan, draws: &mut Draws, segments: usize) -> (String, usize) {
+fn write(plan: &RequestPlan, draws: &mut Draws, segments: usize) -> (String, usize) {
     let country = &COUNTRIES[plan.country % COUNTRIES.len()];
     let full = plan.bytes >= FULL_BYTES;
     let mut keywords_at = 0;
@@ -125,7 +125,7 @@ fn write(plan: &Plan, draws: &mut Draws, segments: usize) -> (String, usize) {
     (text, keywords_at)
 }
 
-fn write_terms(plan: &Plan, draws: &mut Draws, json: &mut Json) {
+fn write_terms(plan: &RequestPlan, draws: &mut Draws, json: &mut Json) {
     if plan.blocks > 0 {
         let first = draws.below(BLOCKED_CATEGORIES.len());
         let categories = BLOCKED_CATEGORIES.iter().cycle().skip(first);
@@ -149,11 +149,11 @@ fn write_terms(plan: &Plan, draws: &mut Draws, json: &mut Json) {
     }
 }
 
-fn write_imp(plan: &Plan, choice: &ImpPlan, place: usize, imp: &mut Json) {
+fn write_imp(plan: &RequestPlan, choice: &ImpPlan, place: usize, imp: &mut Json) {
     let (width, height) = choice.size;
     imp.text("id", (place + 1).to_string());
     match choice.format {
-        Format::Banner => imp.object("banner", |banner| {
+        ImpFormat::Banner => imp.object("banner", |banner| {
             banner.objects("format", [choice.size], |format, (width, height)| {
                 format.plain("w", width);
                 format.plain("h", height);
@@ -163,7 +163,7 @@ fn write_imp(plan: &Plan, choice: &ImpPlan, place: usize, imp: &mut Json) {
             banner.plain("pos", 1);
             banner.plains("battr", [1, 2, 3, 8, 14]);
         }),
-        Format::Video => imp.object("video", |video| {
+        ImpFormat::Video => imp.object("video", |video| {
             video.texts("mimes", ["video/mp4", "video/webm"]);
             video.plain("minduration", 5);
             video.plain("maxduration", 30);
@@ -173,13 +173,13 @@ fn write_imp(plan: &Plan, choice: &ImpPlan, place: usize, imp: &mut Json) {
             video.plain("plcmt", 1);
             video.plain("linearity", 1);
         }),
-        Format::Audio => imp.object("audio", |audio| {
+        ImpFormat::Audio => imp.object("audio", |audio| {
             audio.texts("mimes", ["audio/mp4", "audio/mpeg"]);
             audio.plain("minduration", 5);
             audio.plain("maxduration", 30);
             audio.plains("protocols", [9, 10]);
         }),
-        Format::Native => imp.object("native", |native| {
+        ImpFormat::Native => imp.object("native", |native| {
             native.text("request", NATIVE_REQUEST);
             native.text("ver", "1.2");
         }),
@@ -208,7 +208,7 @@ fn decimal(cents: u32) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }
 
-fn write_publisher(plan: &Plan, owner: &mut Json) {
+fn write_publisher(plan: &RequestPlan, owner: &mut Json) {
     owner.object("publisher", |publisher| {
         publisher.text("id", format!("publisher-{}", plan.publisher));
         publisher.text("name", format!("Publisher {}", plan.publisher));
@@ -216,11 +216,11 @@ fn write_publisher(plan: &Plan, owner: &mut Json) {
     });
 }
 
-fn category(plan: &Plan) -> &'static str {
+fn category(plan: &RequestPlan) -> &'static str {
     CATEGORIES[plan.publisher % CATEGORIES.len()]
 }
 
-fn write_site(plan: &Plan, country: &Country, site: &mut Json) {
+fn write_site(plan: &RequestPlan, country: &Country, site: &mut Json) {
     let (domain, word) =
         (format!("publisher-{}.example", plan.publisher), WORDS[plan.publisher % WORDS.len()]);
     site.text("id", format!("site-{}", plan.publisher));
@@ -236,7 +236,7 @@ fn write_site(plan: &Plan, country: &Country, site: &mut Json) {
     });
 }
 
-fn write_app(plan: &Plan, app: &mut Json) {
+fn write_app(plan: &RequestPlan, app: &mut Json) {
     app.text("id", format!("app-{}", plan.publisher));
     app.text("name", format!("App {}", plan.publisher));
     app.text("bundle", format!("com.example.app{}", plan.publisher));
@@ -247,7 +247,7 @@ fn write_app(plan: &Plan, app: &mut Json) {
     write_publisher(plan, app);
 }
 
-fn write_dooh(plan: &Plan, dooh: &mut Json) {
+fn write_dooh(plan: &RequestPlan, dooh: &mut Json) {
     dooh.text("id", format!("screens-{}", plan.publisher));
     dooh.text("name", format!("Screens {}", plan.publisher));
     dooh.texts("venuetype", ["transit.airports", "retail.grocery"]);
@@ -256,7 +256,7 @@ fn write_dooh(plan: &Plan, dooh: &mut Json) {
     write_publisher(plan, dooh);
 }
 
-fn write_device(plan: &Plan, country: &Country, draws: &mut Draws, device: &mut Json) {
+fn write_device(plan: &RequestPlan, country: &Country, draws: &mut Draws, device: &mut Json) {
     device.text("ua", draws.pick(&USER_AGENTS));
     // TEST-NET-3 (RFC 5737): nobody's address.
     device.text("ip", format!("203.0.113.{}", draws.below(256)));
@@ -306,7 +306,7 @@ fn write_identity(full: bool, segments: usize, draws: &mut Draws, user: &mut Jso
     });
 }
 
-fn write_source(plan: &Plan, draws: &mut Draws, source: &mut Json) {
+fn write_source(plan: &RequestPlan, draws: &mut Draws, source: &mut Json) {
     source.plain("fd", 1);
     source.text("tid", format!("{:016x}{:016x}", draws.bits(), draws.bits()));
     source.object("schain", |schain| {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use testbed::dsp::{self, DspProfile, Fleet};
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{
-    self, Connections, Counts, Length, LoadOptions, Mode, Objectives, OnProgress, Progress, Report,
+    self, LoadConnections, LoadCounts, LoadLength, LoadMode, LoadOptions, LoadProgress, LoadReport,
+    Objectives, OnProgress,
 };
 use testbed::server::ServerOptions;
 use testbed::traffic::{Traffic, TrafficOptions};
@@ -26,7 +27,7 @@ struct LoadSetup {
     load: LoadOptions,
 }
 
-type ExchangeReport = Report<ExchangeOutcomes>;
+type ExchangeReport = LoadReport<ExchangeOutcomes>;
 
 impl LoadSetup {
     fn new(target: impl Into<String>) -> Self {
@@ -50,7 +51,7 @@ impl LoadSetup {
     }
 }
 
-fn options(address: SocketAddr, mode: Mode, length: Length) -> LoadSetup {
+fn options(address: SocketAddr, mode: LoadMode, length: LoadLength) -> LoadSetup {
     let load = LoadOptions {
         mode,
         length,
@@ -68,8 +69,8 @@ fn run(options: &LoadSetup) -> ExchangeReport {
 }
 
 /// Every request ended in exactly one way.
-fn assert_accounted(counts: &Counts<ExchangeOutcomes>) {
-    let Counts { calls, outcomes } = counts;
+fn assert_accounted(counts: &LoadCounts<ExchangeOutcomes>) {
+    let LoadCounts { calls, outcomes } = counts;
     assert_eq!(calls.valid, outcomes.ok_bid + outcomes.no_bid + outcomes.nbr, "{counts:?}");
     assert_eq!(calls.refused, outcomes.client_errors + outcomes.server_errors, "{counts:?}");
     let answered = calls.valid + calls.refused + calls.invalid;
@@ -120,8 +121,8 @@ fn id_of(request: &str) -> &str {
 #[test]
 fn a_closed_loop_counts_bids_and_no_bids() {
     let fleet = fleet(DspProfile { no_bid_ppm: 500_000, ..DspProfile::default() });
-    let mode = Mode::Closed { in_flight: 4 };
-    let report = run(&options(fleet.addresses()[0], mode, Length::Count(500)));
+    let mode = LoadMode::Closed { in_flight: 4 };
+    let report = run(&options(fleet.addresses()[0], mode, LoadLength::Count(500)));
     let (counts, dsp) = (&report.counts, fleet.stats().total());
     assert_eq!((counts.calls.sent, counts.calls.valid, counts.calls.errors()), (500, 500, 0));
     assert_eq!((counts.outcomes.ok_bid, counts.outcomes.no_bid), (dsp.bid_answers, dsp.no_bids));
@@ -140,8 +141,8 @@ fn a_closed_loop_counts_bids_and_no_bids() {
 #[test]
 fn generated_traffic_of_every_kind_is_answered() {
     let fleet = fleet(DspProfile { no_bid_ppm: 0, chunked_ppm: 500_000, ..DspProfile::default() });
-    let mode = Mode::Closed { in_flight: 2 };
-    let options = options(fleet.addresses()[0], mode, Length::Count(300));
+    let mode = LoadMode::Closed { in_flight: 2 };
+    let options = options(fleet.addresses()[0], mode, LoadLength::Count(300));
     let traffic = Traffic::generated(&TrafficOptions::default()).expect("valid options");
     let report = options.run(traffic, &mut |_| ()).expect("a report");
     assert_eq!((report.counts.outcomes.ok_bid, report.counts.calls.errors()), (300, 0), "{report}");
@@ -150,8 +151,8 @@ fn generated_traffic_of_every_kind_is_answered() {
 #[test]
 fn a_warm_up_is_sent_but_not_measured() {
     let fleet = fleet(DspProfile::default());
-    let mode = Mode::Open { rate_per_s: 1_000 };
-    let mut options = options(fleet.addresses()[0], mode, Length::Count(100));
+    let mode = LoadMode::Open { rate_per_s: 1_000 };
+    let mut options = options(fleet.addresses()[0], mode, LoadLength::Count(100));
     options.load.warm_up = Duration::from_millis(50);
     let report = run(&options);
     assert_eq!((report.counts.calls.sent, report.counts.calls.valid), (100, 100));
@@ -162,8 +163,8 @@ fn a_warm_up_is_sent_but_not_measured() {
 fn an_open_loop_sends_every_request_however_slow_the_target() {
     let late_by = Duration::from_millis(30);
     let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
-    let mode = Mode::Open { rate_per_s: 2_000 };
-    let mut options = options(fleet.addresses()[0], mode, Length::Count(200));
+    let mode = LoadMode::Open { rate_per_s: 2_000 };
+    let mut options = options(fleet.addresses()[0], mode, LoadLength::Count(200));
     options.load.tmax = Some(Duration::from_millis(1));
     let report = run(&options);
     assert_eq!((report.counts.calls.sent, report.counts.calls.unsent), (200, 0));
@@ -180,9 +181,9 @@ fn latency_counts_from_the_intended_time() {
     // waits for 19 others. A loop that starts its clock when it sends would find 20 ms for all.
     let late_by = Duration::from_millis(20);
     let fleet = fleet(DspProfile { late_ppm: 1_000_000, late_by, ..DspProfile::default() });
-    let mode = Mode::Open { rate_per_s: 1_000 };
-    let mut options = options(fleet.addresses()[0], mode, Length::Count(20));
-    options.load.connections = Connections::AsNeeded { max: 1 };
+    let mode = LoadMode::Open { rate_per_s: 1_000 };
+    let mut options = options(fleet.addresses()[0], mode, LoadLength::Count(20));
+    options.load.connections = LoadConnections::AsNeeded { max: 1 };
     let report = run(&options);
     assert_eq!((report.counts.calls.valid, report.connections), (20, 1));
     assert!(report.latency_us.is_some_and(|latency| latency.max >= 380_000), "{report}");
@@ -195,9 +196,9 @@ fn what_cannot_be_sent_is_counted() {
         late_by: Duration::from_millis(100),
         ..DspProfile::default()
     });
-    let mode = Mode::Open { rate_per_s: 1_000 };
-    let mut options = options(fleet.addresses()[0], mode, Length::Count(50));
-    options.load.connections = Connections::AsNeeded { max: 1 };
+    let mode = LoadMode::Open { rate_per_s: 1_000 };
+    let mut options = options(fleet.addresses()[0], mode, LoadLength::Count(50));
+    options.load.connections = LoadConnections::AsNeeded { max: 1 };
     options.load.timeout = Duration::from_millis(10);
     let report = run(&options);
     assert_eq!(report.counts.calls.sent + report.counts.calls.unsent, 50);
@@ -213,9 +214,9 @@ fn an_open_loop_that_fell_behind_ends() {
     // whose ticks come faster than so many workers can be joined.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let mode = Mode::Open { rate_per_s: 20_000 };
-    let mut options = options(address, mode, Length::Count(8_000));
-    options.load.connections = Connections::AsNeeded { max: 500 };
+    let mode = LoadMode::Open { rate_per_s: 20_000 };
+    let mut options = options(address, mode, LoadLength::Count(8_000));
+    options.load.connections = LoadConnections::AsNeeded { max: 500 };
     options.load.timeout = Duration::from_millis(50);
     let counts = run(&options).counts;
     assert_eq!(counts.calls.sent + counts.calls.unsent, 8_000, "{counts:?}");
@@ -233,8 +234,8 @@ fn an_open_loop_ends_though_beacons_hang() {
         let id = id_of(asked);
         ok(&format!(r#"{{"id":"{id}","seatbid":[{{"bid":[{{"price":1,"adm":"{adm}"}}]}}]}}"#))
     });
-    let mut options = options(address, Mode::Open { rate_per_s: 100 }, Length::Count(3));
-    options.load.connections = Connections::AsNeeded { max: 1 };
+    let mut options = options(address, LoadMode::Open { rate_per_s: 100 }, LoadLength::Count(3));
+    options.load.connections = LoadConnections::AsNeeded { max: 1 };
     options.load.timeout = Duration::from_millis(250);
     let prefix = "http://b.example/n/".to_owned();
     options.beacons = Some(Beacons { prefix, share_ppm: 1_000_000 });
@@ -250,7 +251,7 @@ fn refusals_are_no_answers_and_the_first_is_quoted() {
         let body = r#"{"error":"no such path"}"#;
         format!("HTTP/1.1 404 Not Found\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     });
-    let mut options = options(address, Mode::Open { rate_per_s: 1_000 }, Length::Count(20));
+    let mut options = options(address, LoadMode::Open { rate_per_s: 1_000 }, LoadLength::Count(20));
     options.load.tmax = Some(Duration::from_secs(20));
     let report = run(&options);
     let counts = &report.counts;
@@ -282,9 +283,9 @@ fn fixed_connections_are_all_opened_and_used_in_turn() {
             });
         }
     });
-    let mode = Mode::Open { rate_per_s: 2_000 };
-    let mut options = options(address, mode, Length::Count(400));
-    options.load.connections = Connections::Fixed(150);
+    let mode = LoadMode::Open { rate_per_s: 2_000 };
+    let mut options = options(address, mode, LoadLength::Count(400));
+    options.load.connections = LoadConnections::Fixed(150);
     let report = run(&options);
     assert_eq!((report.counts.calls.valid, report.connections), (400, 150));
     while opened.load(Ordering::Relaxed) < 150 {
@@ -299,7 +300,7 @@ fn a_target_that_hangs_is_counted_as_timeouts() {
     // The kernel accepts; nobody reads.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let mut options = options(address, Mode::Closed { in_flight: 3 }, Length::Count(9));
+    let mut options = options(address, LoadMode::Closed { in_flight: 3 }, LoadLength::Count(9));
     options.load.timeout = Duration::from_millis(20);
     let report = run(&options);
     assert_eq!((report.counts.calls.timeouts, report.counts.calls.sent), (9, 9));
@@ -311,8 +312,8 @@ fn a_target_that_refuses_is_counted_as_connect_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    for mode in [Mode::Closed { in_flight: 3 }, Mode::Open { rate_per_s: 1_000 }] {
-        let report = run(&options(address, mode, Length::Count(9)));
+    for mode in [LoadMode::Closed { in_flight: 3 }, LoadMode::Open { rate_per_s: 1_000 }] {
+        let report = run(&options(address, mode, LoadLength::Count(9)));
         assert_eq!((report.counts.calls.connect_errors, report.counts.calls.sent), (9, 9));
         assert_eq!(report.latency_us, None);
         assert!(report.problems[0].contains("refused"), "{:?}", report.problems);
@@ -321,8 +322,9 @@ fn a_target_that_refuses_is_counted_as_connect_errors() {
 
 #[test]
 fn answers_are_verified() {
-    let check = |reply: fn(&str) -> String, count: fn(&Counts<ExchangeOutcomes>) -> u64| {
-        let options = options(server(reply), Mode::Closed { in_flight: 2 }, Length::Count(6));
+    let check = |reply: fn(&str) -> String, count: fn(&LoadCounts<ExchangeOutcomes>) -> u64| {
+        let options =
+            options(server(reply), LoadMode::Closed { in_flight: 2 }, LoadLength::Count(6));
         let report = run(&options);
         assert_eq!((count(&report.counts), report.counts.calls.sent), (6, 6), "{report}");
     };
@@ -344,11 +346,11 @@ fn answers_are_verified() {
 #[test]
 fn a_stopped_run_reports_what_it_has() {
     let fleet = fleet(DspProfile::default());
-    let mode = Mode::Closed { in_flight: 2 };
-    let options = options(fleet.addresses()[0], mode, Length::For(Duration::from_secs(600)));
+    let mode = LoadMode::Closed { in_flight: 2 };
+    let options = options(fleet.addresses()[0], mode, LoadLength::For(Duration::from_secs(600)));
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    let mut on_progress = move |progress: &Progress| {
+    let mut on_progress = move |progress: &LoadProgress| {
         if progress.answered > 0 {
             flag.store(true, Ordering::Relaxed);
         }
@@ -363,12 +365,12 @@ fn a_stopped_run_reports_what_it_has() {
 fn a_stopped_run_does_not_wait_for_a_target_that_hangs() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let mode = Mode::Closed { in_flight: 3 };
-    let mut options = options(address, mode, Length::Count(9));
+    let mode = LoadMode::Closed { in_flight: 3 };
+    let mut options = options(address, mode, LoadLength::Count(9));
     options.load.timeout = Duration::from_secs(600);
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    let mut on_progress = move |progress: &Progress| {
+    let mut on_progress = move |progress: &LoadProgress| {
         if progress.in_flight == 3 {
             flag.store(true, Ordering::Relaxed);
         }
@@ -390,7 +392,7 @@ fn beacons_in_answers_are_called_and_their_failures_counted() {
         let adm = "http://b.example/n/good http://b.example/n/bad http://c.example/n/other";
         ok(&format!(r#"{{"id":"{id}","seatbid":[{{"bid":[{{"price":1,"adm":"{adm}"}}]}}]}}"#))
     });
-    let mut options = options(address, Mode::Closed { in_flight: 2 }, Length::Count(20));
+    let mut options = options(address, LoadMode::Closed { in_flight: 2 }, LoadLength::Count(20));
     for (share_ppm, called, failed) in [(1_000_000, 40, 20), (0, 0, 0)] {
         let prefix = "http://b.example/n/".to_owned();
         options.beacons = Some(Beacons { prefix, share_ppm });
@@ -408,15 +410,15 @@ fn senseless_options_are_refused() {
         let error = options.run(Traffic::reference(), &mut |_| ()).expect_err(want);
         assert!(error.contains(want), "{error}");
     };
-    check("one request per second", &|o| o.load.mode = Mode::Open { rate_per_s: 0 });
-    check("in flight", &|o| o.load.mode = Mode::Closed { in_flight: 0 });
+    check("one request per second", &|o| o.load.mode = LoadMode::Open { rate_per_s: 0 });
+    check("in flight", &|o| o.load.mode = LoadMode::Closed { in_flight: 0 });
     check("one connection", &|o| {
-        o.load.mode = Mode::Open { rate_per_s: 1 };
-        o.load.connections = Connections::Fixed(0);
+        o.load.mode = LoadMode::Open { rate_per_s: 1 };
+        o.load.connections = LoadConnections::Fixed(0);
     });
     check("timeout", &|o| o.load.timeout = Duration::ZERO);
-    check("length", &|o| o.load.length = Length::Count(0));
-    check("length", &|o| o.load.length = Length::For(Duration::ZERO));
+    check("length", &|o| o.load.length = LoadLength::Count(0));
+    check("length", &|o| o.load.length = LoadLength::For(Duration::ZERO));
     check("slash at the end", &|o| {
         o.beacons = Some(Beacons { prefix: "http://b.example".to_owned(), share_ppm: 1 });
     });

@@ -6,7 +6,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use testbed::load::{self, CallAnswer, CallFailure, Length, LoadOptions, Mode, Verdict, Workload};
+use testbed::load::{
+    self, CallAnswer, CallFailure, LoadLength, LoadMode, LoadOptions, Verdict, Workload,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -123,12 +125,12 @@ fn a_load_need_not_be_http_nor_one_request_a_call() {
             });
         }
     });
-    for mode in [Mode::Closed { in_flight: 3 }, Mode::Open { rate_per_s: 2_000 }] {
+    for mode in [LoadMode::Closed { in_flight: 3 }, LoadMode::Open { rate_per_s: 2_000 }] {
         let workload = EchoLoad { address, next: Cell::new(0), echoed: Cell::new(0) };
         let options = LoadOptions {
             mode,
             warm_up: Duration::ZERO,
-            length: Length::Count(100),
+            length: LoadLength::Count(100),
             timeout: Duration::from_secs(20),
             ..LoadOptions::default()
         };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testbed::server::{
-    self, Act, Behaviour, ConnectionCounters, ContentFault, HttpRequest, Misbehaviour, Reply,
-    Responder, Schedule, Script, ServerOptions, Spoilable,
+    self, ConnectionCounters, ContentFault, Misbehaviour, Script, ServerAct, ServerBehaviour,
+    ServerOptions, ServerRequest, ServerSchedule, ServiceReply, SimulatedService, Spoilable,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ struct EchoResponder {
 }
 
 /// The answer to one request.
-struct PathAnswer<'a>(&'a HttpRequest<'a>);
+struct PathAnswer<'a>(&'a ServerRequest<'a>);
 
 impl Spoilable for PathAnswer<'_> {
     fn healthy(&mut self) -> Script {
@@ -55,11 +55,11 @@ impl Spoilable for PathAnswer<'_> {
     }
 }
 
-impl Responder for EchoResponder {
+impl SimulatedService for EchoResponder {
     type Fault = Backwards;
     type Change = ();
 
-    fn respond(&mut self, request: &HttpRequest<'_>, out: &mut Vec<u8>) -> Reply {
+    fn respond(&mut self, request: &ServerRequest<'_>, out: &mut Vec<u8>) -> ServiceReply {
         let key = request.target.as_bytes();
         let mut answer = PathAnswer(request);
         let performed = self.misbehaviour.as_ref().and_then(|misbehaviour| {
@@ -70,15 +70,15 @@ impl Responder for EchoResponder {
             })
         });
         match performed {
-            Some((script, _)) => Reply::Script(Box::new(script)),
+            Some((script, _)) => ServiceReply::Script(Box::new(script)),
             None => {
                 out.extend(server::whole_answer(key));
-                Reply::AT_ONCE
+                ServiceReply::AT_ONCE
             }
         }
     }
 
-    fn behave(&mut self, behaviour: &Behaviour<Backwards>) {
+    fn behave(&mut self, behaviour: &ServerBehaviour<Backwards>) {
         self.misbehaviour = Misbehaviour::of(behaviour);
     }
 
@@ -92,10 +92,11 @@ impl Responder for EchoResponder {
 #[test]
 fn a_server_need_not_be_a_dsp() {
     let counters = Arc::new(ConnectionCounters::default());
-    let servers = server::start(&ServerOptions::default(), vec![Schedule::default()], |_, _| {
-        EchoResponder { misbehaviour: None, counters: Arc::clone(&counters) }
-    })
-    .expect("a server");
+    let servers =
+        server::start(&ServerOptions::default(), vec![ServerSchedule::default()], |_, _| {
+            EchoResponder { misbehaviour: None, counters: Arc::clone(&counters) }
+        })
+        .expect("a server");
     let mut stream = TcpStream::connect(servers.addresses()[0]).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket option");
     let mut ask = |want: &str| {
@@ -109,13 +110,15 @@ fn a_server_need_not_be_a_dsp() {
         String::from_utf8(answer).expect("ASCII")
     };
     assert!(ask("/path").starts_with("HTTP/1.1 200 OK\r\n"));
-    servers.behave(0, Act::Content(Backwards).into()).expect("it runs");
+    servers.behave(0, ServerAct::Content(Backwards).into()).expect("it runs");
     ask("htap/");
-    servers.behave(0, Act::Status { code: 503, body: "sorry".to_owned() }.into()).expect("it runs");
+    servers
+        .behave(0, ServerAct::Status { code: 503, body: "sorry".to_owned() }.into())
+        .expect("it runs");
     assert!(ask("sorry").starts_with("HTTP/1.1 503 "));
-    servers.behave(0, Act::Late { by: Duration::from_millis(2) }.into()).expect("it runs");
+    servers.behave(0, ServerAct::Late { by: Duration::from_millis(2) }.into()).expect("it runs");
     ask("/path");
-    servers.behave(0, Behaviour::HEALTHY).expect("it runs");
+    servers.behave(0, ServerBehaviour::HEALTHY).expect("it runs");
     ask("/path");
     assert_eq!((counters.open.read(), counters.malformed.read()), (1, 0));
     servers.stop().expect("an orderly end");

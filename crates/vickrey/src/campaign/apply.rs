@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::args::Asking;
-use super::client::Client;
+use super::args::ApiArgs;
+use super::client::ApiClient;
 use super::file;
-use super::kind::{Kind, print_json, refused};
+use super::kind::{DefinitionKind, print_json, refused};
 use super::show::{flatten, warnings};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
@@ -26,7 +26,7 @@ pub(crate) struct Apply {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    asking: Asking,
+    asking: ApiArgs,
 }
 
 #[derive(Debug, Args)]
@@ -47,11 +47,11 @@ pub(crate) struct Update {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    asking: Asking,
+    asking: ApiArgs,
 }
 
 /// What one definition is to become.
-struct Planned {
+struct PlannedChange {
     method: &'static str,
     path: String,
     headers: Vec<(&'static str, String)>,
@@ -92,27 +92,31 @@ fn put(table: &mut Map<String, Value>, key: &str, value: Value) {
 }
 
 /// Changes keys of one.
-pub(super) fn update(kind: Kind, args: &Update, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(super) fn update(
+    kind: DefinitionKind,
+    args: &Update,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     let Update { id, file, set, if_version, dry_run, asking } = args;
     let mut patch = match file {
         None => Map::new(),
         Some(path) => match &mut file::read(kind, path)?[..] {
             [one] => std::mem::take(one),
             _ => {
-                return Err(Failure::usage(
+                return Err(CommandFailure::usage(
                     "the file has several definitions: give a file with one",
                 ));
             }
         },
     };
     set.iter().for_each(|(key, value)| put(&mut patch, key, value.clone()));
-    let client = Client::new(asking)?;
+    let client = ApiClient::new(asking)?;
     let path = kind.of(id, "");
     let before = client.ask(("GET", &path), &[], None)?;
     let before = before.map_err(|refusal| refused(kind, id, refusal))?;
     // Nobody else's change comes between what is shown and what is done.
     let version = if_version.map_or_else(|| before["version"].to_string(), |it| it.to_string());
-    let mut planned = Planned {
+    let mut planned = PlannedChange {
         method: "PATCH",
         path,
         headers: vec![("if-match", format!("\"{version}\""))],
@@ -126,13 +130,17 @@ pub(super) fn update(kind: Kind, args: &Update, out: &mut dyn Write) -> anyhow::
 }
 
 /// Creates or changes what a file defines.
-pub(super) fn apply(kind: Kind, args: &Apply, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub(super) fn apply(
+    kind: DefinitionKind,
+    args: &Apply,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     let Apply { file, dry_run, asking } = args;
-    let client = Client::new(asking)?;
+    let client = ApiClient::new(asking)?;
     let (mut plan, mut problems, mut exit) = (Vec::new(), String::new(), None);
     for definition in file::read(kind, file)? {
         let id = definition.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let mut planned = Planned::of(kind, &client, (&id, definition))?;
+        let mut planned = PlannedChange::of(kind, &client, (&id, definition))?;
         match planned.judge(&client) {
             Ok(()) => plan.push(planned),
             Err(refusal) => {
@@ -144,7 +152,7 @@ pub(super) fn apply(kind: Kind, args: &Apply, out: &mut dyn Write) -> anyhow::Re
     }
     if let Some(exit) = exit {
         let message = format!("nothing was changed\n{}", problems.trim_end());
-        return Err(Failure::with_exit(exit, message));
+        return Err(CommandFailure::with_exit(exit, message));
     }
     for planned in plan {
         planned.carry_out((kind, &client), (*dry_run, asking), out)?;
@@ -152,11 +160,11 @@ pub(super) fn apply(kind: Kind, args: &Apply, out: &mut dyn Write) -> anyhow::Re
     Ok(Exit::Done)
 }
 
-impl Planned {
+impl PlannedChange {
     /// A whole definition: created, or put in place of what is there, at its version.
     fn of(
-        kind: Kind,
-        client: &Client,
+        kind: DefinitionKind,
+        client: &ApiClient,
         (id, definition): (&str, Map<String, Value>),
     ) -> anyhow::Result<Self> {
         let path = kind.of(id, "");
@@ -185,7 +193,7 @@ impl Planned {
     }
 
     /// Has the exchange say what it would come to.
-    fn judge(&mut self, client: &Client) -> Result<(), super::client::Refusal> {
+    fn judge(&mut self, client: &ApiClient) -> Result<(), super::client::ApiRefusal> {
         let path = format!("{}?dry_run=true", self.path);
         let asked = client.ask((self.method, &path), &self.headers, Some(&self.body));
         match asked {
@@ -194,15 +202,15 @@ impl Planned {
                 Ok(())
             }
             Ok(Err(refusal)) => Err(refusal),
-            Err(error) => Err(super::client::Refusal::unanswered(&error)),
+            Err(error) => Err(super::client::ApiRefusal::unanswered(&error)),
         }
     }
 
     /// Shows the difference, and makes it so.
     fn carry_out(
         self,
-        (kind, client): (Kind, &Client),
-        (is_dry_run, asking): (bool, &Asking),
+        (kind, client): (DefinitionKind, &ApiClient),
+        (is_dry_run, asking): (bool, &ApiArgs),
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         let Self { method, path, headers, body, before, after } = self;
@@ -219,7 +227,7 @@ impl Planned {
             after
         } else {
             let asked = client.ask((method, &path), &headers, Some(&body))?;
-            asked.map_err(super::client::Refusal::into_failure)?
+            asked.map_err(super::client::ApiRefusal::into_failure)?
         };
         if asking.json {
             return print_json(&view, out).map(drop);

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Who is asked, and in which form it answers.
 #[derive(Debug, Args)]
-pub(crate) struct Asking {
+pub(crate) struct ApiArgs {
     /// The exchange's admin listener; https where a proxy in front of it speaks TLS. Its token is
     /// read from the variable VICKREY_ADMIN_TOKEN
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]

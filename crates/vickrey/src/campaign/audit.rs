@@ -10,9 +10,9 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, civil};
 use serde_json::Value;
 
-use super::args::Asking;
-use super::client::{Client, encoded};
-use super::kind::{Kind, PAGE, print_json};
+use super::args::ApiArgs;
+use super::client::{ApiClient, encoded};
+use super::kind::{DefinitionKind, PAGE, print_json};
 use super::show;
 use crate::exit::Exit;
 
@@ -28,7 +28,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     #[command(flatten)]
-    asking: Asking,
+    asking: ApiArgs,
 }
 
 pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Exit> {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Exit> {
 }
 
 /// Of one kind alone, if it is given.
-pub(super) fn run_of(kind: Option<Kind>, args: &AuditArgs) -> anyhow::Result<Exit> {
+pub(super) fn run_of(kind: Option<DefinitionKind>, args: &AuditArgs) -> anyhow::Result<Exit> {
     let mut out = io::stdout().lock();
     let entries = entries(kind, args)?;
     if args.asking.json {
@@ -48,8 +48,8 @@ pub(super) fn run_of(kind: Option<Kind>, args: &AuditArgs) -> anyhow::Result<Exi
 }
 
 /// The latest entries that are meant, the oldest first.
-fn entries(kind: Option<Kind>, args: &AuditArgs) -> anyhow::Result<Vec<Value>> {
-    let client = Client::new(&args.asking)?;
+fn entries(kind: Option<DefinitionKind>, args: &AuditArgs) -> anyhow::Result<Vec<Value>> {
+    let client = ApiClient::new(&args.asking)?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let is_meant = |entry: &Value| {
         let at = entry["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());

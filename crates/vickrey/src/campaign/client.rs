@@ -20,8 +20,8 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use super::args::Asking;
-use crate::exit::{Exit, Failure};
+use super::args::ApiArgs;
+use crate::exit::{CommandFailure, Exit};
 
 /// Longest wait for an answer: longer than the ledger's.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ const TOKEN: &str = "VICKREY_ADMIN_TOKEN";
 const ACTOR: &str = "VICKREY_ACTOR";
 
 /// An admin listener.
-pub(super) struct Client {
+pub(super) struct ApiClient {
     /// As it was given.
     url: String,
     http: HttpClient,
@@ -49,13 +49,13 @@ pub(super) struct Client {
 
 /// A refusal: its status and code, and what is wrong, with fields and remedies.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ApiRefusal {
     status: u16,
     code: String,
     message: String,
 }
 
-impl Refusal {
+impl ApiRefusal {
     /// Whether nothing has the id that was asked for.
     pub(super) fn is_not_found(&self) -> bool {
         self.code == "not_found"
@@ -73,7 +73,7 @@ impl Refusal {
 
     /// With its exit code.
     pub(super) fn into_failure(self) -> anyhow::Error {
-        Failure::with_exit(self.exit(), self.message)
+        CommandFailure::with_exit(self.exit(), self.message)
     }
 
     /// The code that a command exits with for it.
@@ -88,9 +88,9 @@ impl Refusal {
     }
 }
 
-impl Client {
+impl ApiClient {
     /// For a listener at `http://host:port` or `https://host:port`.
-    pub(super) fn new(asking: &Asking) -> anyhow::Result<Self> {
+    pub(super) fn new(asking: &ApiArgs) -> anyhow::Result<Self> {
         let url = asking.admin.trim_end_matches('/');
         let (is_tls, rest) = match url.split_once("://") {
             Some(("http", rest)) => (false, rest),
@@ -103,15 +103,19 @@ impl Client {
                 "--admin {}: needs the form http://127.0.0.1:9464 or https://admin.example",
                 masked_url(url)
             );
-            return Err(Failure::usage(message));
+            return Err(CommandFailure::usage(message));
         }
         if asking.ca.is_some() && !is_tls {
-            return Err(Failure::usage(format!("--ca goes with https, but --admin is {url}")));
+            return Err(CommandFailure::usage(format!(
+                "--ca goes with https, but --admin is {url}"
+            )));
         }
         let authorities = asking.ca.as_deref().map(read_authorities).transpose()?;
         let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         if token.as_ref().is_some_and(|token| !token.bytes().all(|b| b.is_ascii_graphic())) {
-            return Err(Failure::usage(format!("{TOKEN} has letters that no header can bear")));
+            return Err(CommandFailure::usage(format!(
+                "{TOKEN} has letters that no header can bear"
+            )));
         }
         let options = ClientOptions {
             timeout: PATIENCE,
@@ -131,7 +135,7 @@ impl Client {
 
     /// What stands at a path.
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask(("GET", path), &[], None)?.map_err(Refusal::into_failure)
+        self.ask(("GET", path), &[], None)?.map_err(ApiRefusal::into_failure)
     }
 
     /// Asks, and returns the answer or the refusal.
@@ -140,7 +144,7 @@ impl Client {
         (method, path): (&str, &str),
         headers: &[(&str, String)],
         body: Option<&Value>,
-    ) -> anyhow::Result<Result<Value, Refusal>> {
+    ) -> anyhow::Result<Result<Value, ApiRefusal>> {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
         // A command asks once or a few times.
@@ -158,21 +162,21 @@ impl Client {
         }
         for (name, value) in headers {
             if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-                return Err(Failure::usage(format!(
+                return Err(CommandFailure::usage(format!(
                     "{value:?} has letters that no header can bear"
                 )));
             }
             request = request.header(*name, value);
         }
         let request = request.body(Full::from(body)).map_err(|error| {
-            Failure::usage(format!("--admin {}: {error}", masked_url(&self.url)))
+            CommandFailure::usage(format!("--admin {}: {error}", masked_url(&self.url)))
         })?;
         let answer = self.runtime.block_on(self.http.request(request, ANSWER_BYTES_MAX));
         let answer = answer.map_err(|error| match error {
             RequestError::Broken(cause) => {
-                Failure::unavailable(format!("this is no admin listener: {cause}"))
+                CommandFailure::unavailable(format!("this is no admin listener: {cause}"))
             }
-            error => Failure::unavailable(format!(
+            error => CommandFailure::unavailable(format!(
                 "the admin listener at {} does not answer: {error}; is the exchange running? \
                  --admin names another",
                 self.url
@@ -192,8 +196,9 @@ fn actor() -> Option<String> {
 
 /// The authorities in a PEM file.
 fn read_authorities(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let wrong =
-        |why: &dyn std::fmt::Display| Failure::usage(format!("--ca {}: {why}", file.display()));
+    let wrong = |why: &dyn std::fmt::Display| {
+        CommandFailure::usage(format!("--ca {}: {why}", file.display()))
+    };
     let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let authorities = read.map_err(|error| wrong(&error))?;
@@ -204,10 +209,10 @@ fn read_authorities(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>>
 }
 
 /// `has_token` says whether the request had one.
-fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Value, Refusal>> {
+fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Value, ApiRefusal>> {
     let status = answer.status().as_u16();
     let Ok(body) = serde_json::from_slice::<Value>(answer.body()) else {
-        return Err(Failure::unavailable(format!(
+        return Err(CommandFailure::unavailable(format!(
             "this is no admin listener: it answers {status} without JSON"
         )));
     };
@@ -223,7 +228,7 @@ fn parsed(answer: &Response<Bytes>, has_token: bool) -> anyhow::Result<Result<Va
         }
         _ => message(error),
     };
-    Ok(Err(Refusal { status, code, message }))
+    Ok(Err(ApiRefusal { status, code, message }))
 }
 
 /// What was refused, and every field that is wrong with its remedy.

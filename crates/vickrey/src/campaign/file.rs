@@ -11,20 +11,20 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kind::Kind;
-use crate::exit::Failure;
+use super::kind::DefinitionKind;
+use crate::exit::CommandFailure;
 
 /// Most that is read of a file, as the exchange reads.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The definitions of a file: the whole of it, or its tables `[[campaign]]` or `[[account]]`.
-pub(super) fn read(kind: Kind, path: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
+pub(super) fn read(kind: DefinitionKind, path: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
     let name = if path.as_os_str() == "-" {
         "what is piped in".to_owned()
     } else {
         path.display().to_string()
     };
-    let wrong = |error: &dyn std::fmt::Display| Failure::usage(format!("{name}: {error}"));
+    let wrong = |error: &dyn std::fmt::Display| CommandFailure::usage(format!("{name}: {error}"));
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {
         std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_string(&mut text)
@@ -41,7 +41,7 @@ pub(super) fn read(kind: Kind, path: &Path) -> anyhow::Result<Vec<Map<String, Va
     };
     definitions(kind, value).ok_or_else(|| {
         let (table, other) =
-            (kind.name(), if kind == Kind::Account { "campaign" } else { "account" });
+            (kind.name(), if kind == DefinitionKind::Account { "campaign" } else { "account" });
         wrong(&format!(
             "defines no {table}: write its keys, or tables under [[{table}]]; `vickrey {other} \
              create` takes those under [[{other}]]"
@@ -49,7 +49,7 @@ pub(super) fn read(kind: Kind, path: &Path) -> anyhow::Result<Vec<Map<String, Va
     })
 }
 
-fn definitions(kind: Kind, value: Value) -> Option<Vec<Map<String, Value>>> {
+fn definitions(kind: DefinitionKind, value: Value) -> Option<Vec<Map<String, Value>>> {
     let as_object = |value| match value {
         Value::Object(object) => Some(object),
         _ => None,

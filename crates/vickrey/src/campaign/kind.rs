@@ -4,20 +4,20 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::client::{Client, Refusal, encoded};
-use crate::exit::{Exit, Failure};
+use super::client::{ApiClient, ApiRefusal, encoded};
+use crate::exit::{CommandFailure, Exit};
 
 /// Definitions that are asked for at once.
 pub(super) const PAGE: usize = 1000;
 
 /// What is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DefinitionKind {
     Account,
     Campaign,
 }
 
-impl Kind {
+impl DefinitionKind {
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Account => "/v1/accounts",
@@ -46,20 +46,25 @@ impl Kind {
 }
 
 /// What the API says of one account or campaign.
-pub(super) fn ask_one(client: &Client, kind: Kind, id: &str, what: &str) -> anyhow::Result<Value> {
+pub(super) fn ask_one(
+    client: &ApiClient,
+    kind: DefinitionKind,
+    id: &str,
+    what: &str,
+) -> anyhow::Result<Value> {
     let asked = client.ask(("GET", &kind.of(id, what)), &[], None)?;
     asked.map_err(|refusal| refused(kind, id, refusal))
 }
 
 /// The refusal of a request about one account or campaign. An unknown id names the command that lists
 /// them, where the API names its own path.
-pub(super) fn refused(kind: Kind, id: &str, refusal: Refusal) -> anyhow::Error {
+pub(super) fn refused(kind: DefinitionKind, id: &str, refusal: ApiRefusal) -> anyhow::Error {
     if !refusal.is_not_found() {
         return refusal.into_failure();
     }
     let name = kind.name();
     let message = format!("no {name} has the id `{id}`: `vickrey {name} list` shows all");
-    Failure::with_exit(Exit::NotFound, message)
+    CommandFailure::with_exit(Exit::NotFound, message)
 }
 
 pub(super) fn print_json(answer: &Value, out: &mut dyn Write) -> anyhow::Result<Exit> {

@@ -6,15 +6,15 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use super::kind::Kind;
-use super::table::Column::{Figures, Text};
+use super::kind::DefinitionKind;
+use super::table::TableColumn::{Figures, Text};
 use super::table::{amount, table, text, visible, without_controls};
 
 /// Keys of definitions that are amounts.
 const AMOUNTS: [&str; 5] = ["budget", "daily_budget", "hourly_budget", "bid.value", "bid.price"];
 
 /// A line for each.
-pub(super) fn list(kind: Kind, views: &[Value], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn list(kind: DefinitionKind, views: &[Value], out: &mut dyn Write) -> io::Result<()> {
     if views.is_empty() {
         return writeln!(
             out,
@@ -24,8 +24,8 @@ pub(super) fn list(kind: Kind, views: &[Value], out: &mut dyn Write) -> io::Resu
         );
     }
     match kind {
-        Kind::Account => accounts(views, out),
-        Kind::Campaign => campaigns(views, out),
+        DefinitionKind::Account => accounts(views, out),
+        DefinitionKind::Campaign => campaigns(views, out),
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn refused_files(problems: &Value, out: &mut dyn Write) -> io::Result
 
 /// All of one.
 pub(super) fn one(
-    kind: Kind,
+    kind: DefinitionKind,
     view: &Value,
     spend: Option<&Value>,
     out: &mut dyn Write,
@@ -201,7 +201,7 @@ pub(super) fn audit(entries: &[Value], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What a change has come to.
-pub(super) fn changed(kind: Kind, view: &Value, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn changed(kind: DefinitionKind, view: &Value, out: &mut dyn Write) -> io::Result<()> {
     let (id, version) = (text(&view["id"]), &view["version"]);
     writeln!(out, "{} {id} is {}, at version {version}", kind.name(), state(view))?;
     warnings(view, out)

@@ -11,16 +11,16 @@ const LETTERS_MAX: usize = 100;
 
 /// A column's name and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum TableColumn {
     /// Text, to the left.
     Text(&'static str),
     /// Figures, to the right.
     Figures(&'static str),
 }
 
-use Column::{Figures, Text};
+use TableColumn::{Figures, Text};
 
-impl Column {
+impl TableColumn {
     const fn name(self) -> &'static str {
         match self {
             Text(name) | Figures(name) => name,
@@ -30,7 +30,7 @@ impl Column {
 
 /// A line for each row, under the names of the columns.
 pub(super) fn table<const N: usize>(
-    head: &[Column; N],
+    head: &[TableColumn; N],
     rows: &[[String; N]],
     out: &mut dyn Write,
 ) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::table::Column::{Figures, Text};
+use super::table::TableColumn::{Figures, Text};
 use super::table::{amount, count, table, text, without_controls};
 
 /// Steps of a funnel: the key, its name, and whether it is shown where it is 0.

@@ -16,19 +16,19 @@ const BAR: u64 = 24;
 
 /// A campaign: its strategy, what an impression is worth to it as a CPM in micros, and its budget as a share
 /// of what all requests at that price would cost.
-struct Plan {
+struct CampaignPlan {
     id: &'static str,
     strategy: &'static str,
     cpm_micros: u64,
     budget_percent: u64,
 }
 
-const PLANS: [Plan; 2] = [
-    Plan { id: "sprint", strategy: "asap", cpm_micros: 6_000_000, budget_percent: 5 },
-    Plan { id: "steady", strategy: "even", cpm_micros: 5_000_000, budget_percent: 8 },
+const PLANS: [CampaignPlan; 2] = [
+    CampaignPlan { id: "sprint", strategy: "asap", cpm_micros: 6_000_000, budget_percent: 5 },
+    CampaignPlan { id: "steady", strategy: "even", cpm_micros: 5_000_000, budget_percent: 8 },
 ];
 
-impl Plan {
+impl CampaignPlan {
     /// For all requests of the demo.
     fn budget(&self, args: &DemoArgs) -> Nanos {
         let requests = args.duration.as_secs().max(1).saturating_mul(args.rate.into());
@@ -44,7 +44,7 @@ pub(super) fn define(folder: &Path, args: &DemoArgs) -> io::Result<()> {
     let now = SystemTime::now();
     let (start, end) = (utc(now), utc(now + args.duration + Duration::from_secs(2)));
     for plan in &PLANS {
-        let Plan { id, strategy, cpm_micros, .. } = plan;
+        let CampaignPlan { id, strategy, cpm_micros, .. } = plan;
         let (budget, price) = (decimal(plan.budget(args).get(), 9), decimal(*cpm_micros, 6));
         let _ = write!(
             text,
@@ -85,7 +85,7 @@ pub(super) fn lines(budgets: &Budgeting, args: &DemoArgs) -> Vec<String> {
 
 /// The same in a few words, for a line of a log.
 pub(super) fn brief(budgets: &Budgeting) -> String {
-    let of = |plan: &Plan| {
+    let of = |plan: &CampaignPlan| {
         let spent = standing(budgets, plan.id).0.unwrap_or(Nanos::ZERO);
         format!(" {} {}", plan.id, decimal(spent.get(), 9))
     };

@@ -43,7 +43,7 @@ pub(super) struct Totals {
 
 /// What callers have seen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Callers {
+pub(super) struct CallerLatency {
     /// From when requests were due to their answers.
     pub(super) latency: Option<Quantiles>,
     /// Answers after `tmax` by that clock.
@@ -52,7 +52,7 @@ pub(super) struct Callers {
 
 /// Counts per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
+pub(super) struct AuctionRate {
     auctions_per_s: f64,
 }
 
@@ -106,8 +106,8 @@ impl Totals {
         }
     }
 
-    pub(super) fn rate_over(&self, seconds: f64) -> Rate {
-        Rate { auctions_per_s: as_float(self.auctions()) / seconds.max(0.001) }
+    pub(super) fn rate_over(&self, seconds: f64) -> AuctionRate {
+        AuctionRate { auctions_per_s: as_float(self.auctions()) / seconds.max(0.001) }
     }
 
     fn auctions(&self) -> u64 {
@@ -133,19 +133,19 @@ fn seats(generation: &Generation) -> Vec<(usize, usize, u64, u64)> {
 }
 
 /// The counts as text.
-pub(super) struct Summary<'s> {
+pub(super) struct DemoSummary<'s> {
     config: &'s ExchangeConfig,
     totals: &'s Totals,
-    rate: Rate,
-    callers: Callers,
+    rate: AuctionRate,
+    callers: CallerLatency,
 }
 
-impl<'s> Summary<'s> {
+impl<'s> DemoSummary<'s> {
     pub(super) fn new(
         config: &'s ExchangeConfig,
         totals: &'s Totals,
-        rate: Rate,
-        callers: Callers,
+        rate: AuctionRate,
+        callers: CallerLatency,
     ) -> Self {
         Self { config, totals, rate, callers }
     }
@@ -297,7 +297,7 @@ impl<'s> Summary<'s> {
     }
 }
 
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for DemoSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.head())?;
         for table in [self.seats(ROWS), self.losses(ROWS)] {
@@ -351,8 +351,8 @@ mod tests {
             waited: Snapshot::default(),
         };
         let q = Quantiles { p50: 100_000, p90: 0, p99: 1_234_567, p999: 1_234_567, max: 0 };
-        let callers = Callers { latency: Some(q), late: 9 };
-        let summary = Summary::new(&config, &totals, totals.rate_over(2.0), callers);
+        let callers = CallerLatency { latency: Some(q), late: 9 };
+        let summary = DemoSummary::new(&config, &totals, totals.rate_over(2.0), callers);
         let head = summary.head();
         // Impressions of auctions in flight are not among those that could be sold.
         for part in [

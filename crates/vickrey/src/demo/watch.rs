@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use console::style;
 use exchange_serve::Exchange;
-use testbed::load::Progress;
+use testbed::load::LoadProgress;
 
 use super::args::DemoArgs;
 use super::campaigns;
 use super::screen::{Screen, Size};
-use super::summary::{Callers, Rate, Summary, Totals};
+use super::summary::{AuctionRate, CallerLatency, DemoSummary, Totals};
 use crate::budgets::Budgeting;
 
 /// How often a page is drawn on a terminal, and a line printed elsewhere.
@@ -21,14 +21,14 @@ const DRAW_EVERY: Duration = Duration::from_millis(500);
 const PRINT_EVERY: Duration = Duration::from_secs(2);
 
 /// The load, as its thread tells of it.
-pub(super) struct Load {
-    pub(super) progress: Mutex<Option<Progress>>,
+pub(super) struct DemoLoad {
+    pub(super) progress: Mutex<Option<LoadProgress>>,
     pub(super) is_done: AtomicBool,
     pub(super) stop: Arc<AtomicBool>,
 }
 
 /// What is watched.
-pub(super) struct Watched<'w> {
+pub(super) struct WatchedDemo<'w> {
     pub(super) args: &'w DemoArgs,
     pub(super) exchange: &'w Exchange,
     pub(super) budgets: Option<&'w Budgeting>,
@@ -37,24 +37,24 @@ pub(super) struct Watched<'w> {
 }
 
 /// Everything at one moment.
-struct Moment {
+struct DemoMoment {
     elapsed: Duration,
     totals: Totals,
-    rate: Rate,
-    progress: Option<Progress>,
+    rate: AuctionRate,
+    progress: Option<LoadProgress>,
 }
 
-impl Moment {
-    fn callers(&self) -> Callers {
+impl DemoMoment {
+    fn callers(&self) -> CallerLatency {
         let late = self.progress.map_or(0, |progress| progress.after_tmax);
-        Callers { latency: self.progress.and_then(|progress| progress.latency_us), late }
+        CallerLatency { latency: self.progress.and_then(|progress| progress.latency_us), late }
     }
 }
 
 /// Shows what happens until the load is done or stopped.
 pub(super) fn watch(
-    watched: &Watched<'_>,
-    load: &Load,
+    watched: &WatchedDemo<'_>,
+    load: &DemoLoad,
     out: &mut dyn io::Write,
 ) -> anyhow::Result<()> {
     let mut screen = if watched.args.json { None } else { Screen::open()? };
@@ -74,7 +74,7 @@ pub(super) fn watch(
         let rate = totals.since(&last).rate_over(last_at.elapsed().as_secs_f64());
         (last, last_at) = (totals.clone(), Instant::now());
         let progress = *load.progress.lock().expect("nothing panics while it holds the progress");
-        let moment = Moment { elapsed: started.elapsed(), totals, rate, progress };
+        let moment = DemoMoment { elapsed: started.elapsed(), totals, rate, progress };
         match &mut screen {
             Some(screen) => {
                 let size = screen.size();
@@ -87,16 +87,17 @@ pub(super) fn watch(
 }
 
 /// One line, for logs.
-fn line(watched: &Watched<'_>, moment: &Moment) -> String {
+fn line(watched: &WatchedDemo<'_>, moment: &DemoMoment) -> String {
     let generation = watched.exchange.generation();
-    let summary = Summary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
+    let summary =
+        DemoSummary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
     let campaigns = watched.budgets.map(campaigns::brief).unwrap_or_default();
     format!("{}{campaigns}", summary.line(moment.elapsed))
 }
 
 /// A page that fills a screen of this size, and no more.
-fn page(watched: &Watched<'_>, moment: &Moment, size: Size) -> String {
-    let Watched { args, exchange, budgets, url } = *watched;
+fn page(watched: &WatchedDemo<'_>, moment: &DemoMoment, size: Size) -> String {
+    let WatchedDemo { args, exchange, budgets, url } = *watched;
     let left = args.duration.saturating_sub(moment.elapsed).as_secs();
     let in_flight = moment.progress.map_or(0, |progress| progress.in_flight);
     let title = format!(
@@ -105,7 +106,8 @@ fn page(watched: &Watched<'_>, moment: &Moment, size: Size) -> String {
     );
     let mut page = format!("{} {title}; Ctrl-C ends it\n{url}\n\n", style("vickrey demo").bold());
     let generation = exchange.generation();
-    let summary = Summary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
+    let summary =
+        DemoSummary::new(&generation.config, &moment.totals, moment.rate, moment.callers());
     page.push_str(&summary.head());
     if let Some(budgets) = budgets {
         page.push('\n');

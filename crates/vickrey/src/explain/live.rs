@@ -15,7 +15,7 @@ use runtime::shutdown::Shutdown;
 use runtime::traces::Tracer;
 
 use super::json;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Longest drain: nothing but the one auction is under way.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -37,8 +37,8 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
         config.directory = record.path().to_path_buf();
     }
     let patience = config.limits.tmax_max + PATIENCE;
-    let body = asking(body).ok_or_else(|| Failure::usage("the request is no object"))?;
-    let callers = listen(config.listen).map_err(Failure::unavailable)?;
+    let body = asking(body).ok_or_else(|| CommandFailure::usage("the request is no object"))?;
+    let callers = listen(config.listen).map_err(CommandFailure::unavailable)?;
     let address = callers.local_addr()?;
     let shutdown = Shutdown::new(DRAIN);
     let options = LoneOptions {
@@ -48,14 +48,15 @@ pub(super) fn ask(mut config: ExchangeConfig, body: &str) -> anyhow::Result<Expl
         tracer: Tracer::off(),
         ports: Ports::default(),
     };
-    let exchange = LoneService::<Exchange>::start(config, options).map_err(Failure::of_service)?;
+    let exchange =
+        LoneService::<Exchange>::start(config, options).map_err(CommandFailure::of_service)?;
     let names_are_known = api::names_are_known(exchange.service());
     while !names_are_known() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let answer = post(address, &body, patience);
     shutdown.begin();
-    exchange.join().map_err(Failure::of_service)?;
+    exchange.join().map_err(CommandFailure::of_service)?;
     explanation(&answer?)
 }
 
@@ -91,12 +92,12 @@ fn explanation(answer: &[u8]) -> anyhow::Result<Explanation> {
     if let (Some(path), Some(problem)) =
         (response["error"]["path"].as_str(), response["error"]["problem"].as_str())
     {
-        return Err(Failure::usage(format!("the request: {path}: {problem}")));
+        return Err(CommandFailure::usage(format!("the request: {path}: {problem}")));
     }
     let debug = response["ext"]["debug"].take();
     if let Some(bytes) = debug["too_large"].as_u64() {
         let problem = format!("there are {bytes} bytes to explain, too many; sell or ask less");
-        return Err(Failure::unavailable(problem));
+        return Err(CommandFailure::unavailable(problem));
     }
     Ok(serde_json::from_value(debug)?)
 }

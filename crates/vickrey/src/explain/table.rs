@@ -32,12 +32,12 @@ impl Look {
 
 /// A page that grows line by line.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct TablePage {
     text: String,
     colours: bool,
 }
 
-impl Page {
+impl TablePage {
     pub(super) const fn new(colours: bool) -> Self {
         Self { text: String::new(), colours }
     }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn nothing_hidden_reaches_the_terminal() {
-        let mut page = Page::new(false);
+        let mut page = TablePage::new(false);
         page.line(Look::Bad, 2, "a\x1b[31mb\u{202e}c\nd\u{85}");
         assert_eq!(page.into_text(), "  a\\u{1b}[31mb\\u{202e}c\\u{a}d\\u{85}\n");
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn columns_align_and_stay_on_the_page() {
         let row = |cells: [&str; 3]| (Look::Plain, cells.map(str::to_owned).to_vec());
-        let mut page = Page::new(false);
+        let mut page = TablePage::new(false);
         let (long, text) = ("x".repeat(500), "word ".repeat(40));
         page.rows(2, &[row(["a", "bb", "c"]), row(["aaa", "b", &text]), row([&long, "b", "c"])]);
         let text = page.into_text();
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn colours_are_for_terminals() {
-        let mut page = Page::new(true);
+        let mut page = TablePage::new(true);
         page.line(Look::Good, 0, "won");
         page.line(Look::Plain, 0, "lost");
         assert_eq!(page.into_text(), "\x1b[32mwon\x1b[0m\nlost\n");

@@ -3,12 +3,12 @@
 use exchange_core::explain::{Bid, Clearing, Deal, Dsp, Explanation, Floor, Imp, Notices, Terms};
 
 use super::json;
-use super::table::{Look, Page};
+use super::table::{Look, TablePage};
 
-type Row = (Look, Vec<String>);
+type TextRow = (Look, Vec<String>);
 
 pub(super) fn render(explanation: &Explanation, colours: bool) -> String {
-    let mut page = Page::new(colours);
+    let mut page = TablePage::new(colours);
     request(&mut page, explanation);
     if !explanation.imps.is_empty() {
         page.heading("On sale");
@@ -36,7 +36,7 @@ fn currency(explanation: &Explanation) -> &str {
     explanation.terms.as_ref().map_or("", |terms| &terms.currency)
 }
 
-fn cells<const N: usize>(look: Look, cells: [&str; N]) -> Row {
+fn cells<const N: usize>(look: Look, cells: [&str; N]) -> TextRow {
     (look, cells.map(str::to_owned).to_vec())
 }
 
@@ -44,7 +44,7 @@ fn spaced(label: &str) -> String {
     label.replace('_', " ")
 }
 
-fn request(page: &mut Page, explanation: &Explanation) {
+fn request(page: &mut TablePage, explanation: &Explanation) {
     let request = &explanation.request;
     page.heading(&format!("Auction {} of request {}", explanation.auction_id, request.id));
     let said = |what: &str, value: &Option<String>| match value {
@@ -72,7 +72,7 @@ fn request(page: &mut Page, explanation: &Explanation) {
     page.rows(2, &rows);
 }
 
-fn terms(terms: &Terms) -> [Row; 2] {
+fn terms(terms: &Terms) -> [TextRow; 2] {
     let pricing = format!(
         "{} in {}, increment {}, our fee {}, budgets {}",
         spaced(&terms.auction_type),
@@ -89,7 +89,7 @@ fn terms(terms: &Terms) -> [Row; 2] {
     [cells(Look::Plain, ["pricing", &pricing]), cells(Look::Plain, ["notices", &notices])]
 }
 
-fn imp(page: &mut Page, imp: &Imp, currency: &str) {
+fn imp(page: &mut TablePage, imp: &Imp, currency: &str) {
     let private = if imp.private { ", only for deals" } else { "" };
     let multiplier = match imp.multiplier.as_str() {
         "1" => String::new(),
@@ -147,7 +147,7 @@ fn deal(deal: &Deal, currency: &str) -> String {
     format!("{id}: {pricing}, class {class}{discount}; {floor}")
 }
 
-fn dsps(page: &mut Page, dsps: &[Dsp]) {
+fn dsps(page: &mut TablePage, dsps: &[Dsp]) {
     if dsps.is_empty() {
         return;
     }
@@ -176,7 +176,7 @@ fn dsps(page: &mut Page, dsps: &[Dsp]) {
     }
 }
 
-fn answer(dsp: &Dsp) -> Option<Row> {
+fn answer(dsp: &Dsp) -> Option<TextRow> {
     let answer = dsp.answer.as_ref()?;
     let look = match answer.outcome.as_str() {
         "answered" | "no_bid" => Look::Plain,
@@ -195,7 +195,7 @@ fn answer(dsp: &Dsp) -> Option<Row> {
     Some(cells(look, [&dsp.id, &spaced(&answer.outcome), &text]))
 }
 
-fn bids(page: &mut Page, explanation: &Explanation) {
+fn bids(page: &mut TablePage, explanation: &Explanation) {
     if explanation.bids.is_empty() {
         return;
     }
@@ -230,7 +230,7 @@ fn look_of(bid: &Bid) -> Look {
     }
 }
 
-fn bid(bid: &Bid) -> Row {
+fn bid(bid: &Bid) -> TextRow {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let price = match &bid.price {
         Some(price) => format!("{price} {}", bid.currency),
@@ -250,7 +250,7 @@ fn bid(bid: &Bid) -> Row {
     (look_of(bid), row)
 }
 
-fn clearing(page: &mut Page, explanation: &Explanation) {
+fn clearing(page: &mut TablePage, explanation: &Explanation) {
     let took_part = |clearing: &&Clearing| !clearing.ranking.is_empty();
     if !explanation.clearing.iter().any(|clearing| took_part(&clearing)) {
         return;
@@ -289,7 +289,7 @@ fn clearing(page: &mut Page, explanation: &Explanation) {
     }
 }
 
-fn notices(page: &mut Page, notices: &Notices) {
+fn notices(page: &mut TablePage, notices: &Notices) {
     let mut rows = Vec::new();
     for wanted in &notices.for_markup {
         let what = wanted.url.as_ref().or(wanted.problem.as_ref());
@@ -324,7 +324,7 @@ fn notices(page: &mut Page, notices: &Notices) {
     }
 }
 
-fn omitted(page: &mut Page, explanation: &Explanation) {
+fn omitted(page: &mut TablePage, explanation: &Explanation) {
     let omitted = explanation.omitted;
     for (count, what) in [
         (omitted.bids, "bids that lost"),

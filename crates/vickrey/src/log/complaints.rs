@@ -10,11 +10,11 @@ use crate::exit::Exit;
 
 /// Says on stderr what is wrong with the record, as it is come upon.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints {
+pub(crate) struct DamageReport {
     any: bool,
 }
 
-impl Complaints {
+impl DamageReport {
     pub(crate) fn corrupt(&mut self, corruption: &Corruption) {
         self.say(&format!("damaged: {corruption}"));
     }
@@ -41,9 +41,9 @@ impl Complaints {
 }
 
 /// Progress on stderr, when that is a terminal.
-pub(crate) struct Progress(pub(super) ProgressBar);
+pub(crate) struct SegmentProgress(pub(super) ProgressBar);
 
-impl Progress {
+impl SegmentProgress {
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:30} {percent:>3}% of {len} segments, {eta}");
@@ -58,7 +58,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for SegmentProgress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use export::{ExportError, Format, Item, Limits, Options, Position, Summary};
 
-use super::complaints::Complaints;
+use super::complaints::DamageReport;
 use super::line;
 use super::settlements;
-use super::source::{Source, cannot_read};
-use super::wanted::Wanted;
-use crate::exit::{Exit, Failure};
+use super::source::{RecordSource, cannot_read};
+use super::wanted::FilterArgs;
+use crate::exit::{CommandFailure, Exit};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum As {
@@ -34,7 +34,7 @@ enum As {
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
-    source: Source,
+    source: RecordSource,
     /// How rows are written
     #[arg(long, value_enum)]
     format: As,
@@ -49,7 +49,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: FilterArgs,
 }
 
 pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -64,10 +64,10 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let resumed = export::resume_point(&args.out, node).map_err(cannot_export)?;
     let from = resumed.map_or(0, |resumed| start(&lane, resumed));
     let generations = Generations::find(&directory).map_err(cannot_read)?;
-    let (complaints, last) = (RefCell::new(Complaints::default()), Cell::new(None));
+    let (complaints, last) = (RefCell::new(DamageReport::default()), Cell::new(None));
     complaints.borrow_mut().generations(&generations.problems());
     lane.foreign().iter().for_each(|corruption| complaints.borrow_mut().corrupt(corruption));
-    let rows = Rows {
+    let rows = RowExport {
         records: LogRecords::open(&directory, kind, from).map_err(cannot_read)?,
         filter: &filter,
         lookup: Lookup::new(&generations),
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     crate::peers::hammer::stop_on_signal(Arc::clone(&stop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
     let summary = match args.settlements {
-        true => export::export(Settlements(rows), &options, is_stopped),
+        true => export::export(SettlementExport(rows), &options, is_stopped),
         false => export::export(rows, &options, is_stopped),
     };
     let summary = summary.map_err(cannot_export)?;
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<Exit
     let may_come = summary.is_stopped || lane.segments().iter().any(is_later);
     if let Some(resumed) = resumed.filter(|resumed| !may_come && last.get() < Some(*resumed)) {
         let (Position { epoch, sequence }, out) = (resumed, args.out.display());
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "{} ends before record {sequence} of epoch {epoch}, through which {out} has been exported: \
              it is not the log that it was; export it to another folder",
             directory.path().display()
@@ -136,9 +136,9 @@ fn cannot_export(error: ExportError) -> anyhow::Error {
     match error {
         ExportError::OtherFormat { .. }
         | ExportError::OtherFilter { .. }
-        | ExportError::OtherLog { .. } => Failure::usage(error),
+        | ExportError::OtherLog { .. } => CommandFailure::usage(error),
         ExportError::Row { .. } => error.into(),
-        _ => Failure::unavailable(error),
+        _ => CommandFailure::unavailable(error),
     }
 }
 
@@ -181,16 +181,16 @@ fn as_json(summary: &Summary, gone: Option<&RangeInclusive<u64>>) -> Value {
 type KindRecord = (Place, u8, Vec<u8>);
 
 /// Records of the log, as rows.
-struct Rows<'r, 'd> {
+struct RowExport<'r, 'd> {
     records: LogRecords<'d>,
     filter: &'r Filter,
     lookup: Lookup<'r, 'd>,
-    complaints: &'r RefCell<Complaints>,
+    complaints: &'r RefCell<DamageReport>,
     /// The last record that was read.
     last: &'r Cell<Option<Position>>,
 }
 
-impl Iterator for Rows<'_, '_> {
+impl Iterator for RowExport<'_, '_> {
     type Item = Result<Item<Row>, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -202,9 +202,9 @@ impl Iterator for Rows<'_, '_> {
 }
 
 /// Records of the durable lane, as rows of settlements.
-struct Settlements<'r, 'd>(Rows<'r, 'd>);
+struct SettlementExport<'r, 'd>(RowExport<'r, 'd>);
 
-impl Iterator for Settlements<'_, '_> {
+impl Iterator for SettlementExport<'_, '_> {
     type Item = Result<Item<SettlementRow>, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -222,7 +222,7 @@ impl Iterator for Settlements<'_, '_> {
     }
 }
 
-impl Rows<'_, '_> {
+impl RowExport<'_, '_> {
     /// The next record; says on the way what is damaged.
     fn record(&mut self) -> Option<Result<KindRecord, ReadError>> {
         loop {

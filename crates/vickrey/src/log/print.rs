@@ -12,11 +12,11 @@ use audit::{
 };
 use clap::Args;
 
-use super::complaints::Complaints;
+use super::complaints::DamageReport;
 use super::line;
 use super::settlements;
-use super::source::{Source, cannot_read, walk};
-use super::wanted::Wanted;
+use super::source::{RecordSource, cannot_read, walk};
+use super::wanted::FilterArgs;
 use crate::exit::Exit;
 
 /// How often a log that is followed is looked at.
@@ -27,7 +27,7 @@ const LOOKS_BETWEEN_GENERATIONS: u64 = 10;
 #[derive(Debug, Args)]
 pub(crate) struct CatArgs {
     #[command(flatten)]
-    source: Source,
+    source: RecordSource,
     /// What was billed to accounts, in the place of auctions; chosen by `time` alone
     #[arg(long)]
     settlements: bool,
@@ -35,13 +35,13 @@ pub(crate) struct CatArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: FilterArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TailArgs {
     #[command(flatten)]
-    source: Source,
+    source: RecordSource,
     /// Go on with those that come, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
@@ -53,7 +53,7 @@ pub(crate) struct TailArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: FilterArgs,
 }
 
 pub(crate) fn cat(args: &CatArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -203,7 +203,7 @@ struct Printer<'g, 'd> {
     is_following: bool,
     /// Whether it was not yet looked for this time.
     may_look: bool,
-    complaints: Complaints,
+    complaints: DamageReport,
 }
 
 impl<'g, 'd> Printer<'g, 'd> {
@@ -218,7 +218,7 @@ impl<'g, 'd> Printer<'g, 'd> {
             taken: 0,
             is_following: false,
             may_look: false,
-            complaints: Complaints::default(),
+            complaints: DamageReport::default(),
         }
     }
 

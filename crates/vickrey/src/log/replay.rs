@@ -8,21 +8,21 @@ use audit::{Directory, Filter, Finding, Progress as Step, Replays, Wrong};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::complaints::{Complaints, Progress};
+use super::complaints::{DamageReport, SegmentProgress};
 use super::line;
-use super::source::{Source, cannot_read};
-use super::wanted::Wanted;
+use super::source::{RecordSource, cannot_read};
+use super::wanted::FilterArgs;
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
-    source: Source,
+    source: RecordSource,
     /// As JSON: one difference per line, then a summary
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: FilterArgs,
 }
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -35,7 +35,7 @@ pub(crate) fn replay(
     (filter, is_json): (&Filter, bool),
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let progress = Progress::new();
+    let progress = SegmentProgress::new();
     let begun = Instant::now();
     let mut failed = None;
     let replays = audit::replay_all(directory, filter, |step| {
@@ -61,7 +61,7 @@ pub(crate) fn replay(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let mut complaints = Complaints::default();
+    let mut complaints = DamageReport::default();
     replays.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
     complaints.generations(&replays.generations);
     if is_json {

@@ -6,16 +6,16 @@ use audit::{Apart, Column, Columns, Group, Report, ReportError};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::complaints::{Complaints, Progress};
+use super::complaints::{DamageReport, SegmentProgress};
 use super::line;
-use super::source::{Source, cannot_read};
-use super::wanted::Wanted;
-use crate::exit::{Exit, Failure};
+use super::source::{RecordSource, cannot_read};
+use super::wanted::FilterArgs;
+use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     #[command(flatten)]
-    source: Source,
+    source: RecordSource,
     /// Columns to group by: hour, day, publisher, format, dsp, seat, deal, campaign
     #[arg(long, value_name = "COLUMNS", value_parser = columns)]
     by: Option<Columns>,
@@ -23,7 +23,7 @@ pub(crate) struct ReportArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: FilterArgs,
 }
 
 fn columns(text: &str) -> Result<Columns, String> {
@@ -31,17 +31,19 @@ fn columns(text: &str) -> Result<Columns, String> {
 }
 
 pub(crate) fn run(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let Some(by) = &args.by else { return Err(Failure::usage(without_columns())) };
+    let Some(by) = &args.by else { return Err(CommandFailure::usage(without_columns())) };
     let filter = args.wanted.filter()?;
     let directory = args.source.open()?;
-    let progress = Progress::new();
+    let progress = SegmentProgress::new();
     let report = audit::report(&directory, &filter, by, |done, of| progress.show(done, of));
     let report = report.map_err(|error| match error {
         ReportError::Read(error) => cannot_read(error),
-        ReportError::Groups | ReportError::Billed | ReportError::Sum => Failure::usage(error),
+        ReportError::Groups | ReportError::Billed | ReportError::Sum => {
+            CommandFailure::usage(error)
+        }
     })?;
     drop(progress);
-    let mut complaints = Complaints::default();
+    let mut complaints = DamageReport::default();
     report.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
     complaints.generations(&report.generations);
     if args.json {
@@ -78,7 +80,7 @@ fn as_text(report: &Report) -> String {
     head.extend(["spend", "fee", "billed"].map(|what| format!("{what}{money}")));
     head.extend(["p50 ms", "p99 ms"].map(str::to_owned));
     let mut rows = vec![head];
-    let form = Form { is_mixed, places: places(report) };
+    let form = ReportForm { is_mixed, places: places(report) };
     rows.extend(report.groups.iter().map(|group| row(group, &group.key, &form)));
     for total in &report.totals {
         let mut key = vec![String::new(); report.columns.iter().count()];
@@ -110,7 +112,7 @@ fn currencies(report: &Report) -> Vec<&str> {
 }
 
 /// How lines look.
-struct Form {
+struct ReportForm {
     /// Whether there is more than one currency.
     is_mixed: bool,
     /// Of money.
@@ -123,7 +125,7 @@ fn places(report: &Report) -> usize {
     if spend < Some(1_000_000_000) { 6 } else { 2 }
 }
 
-fn row(group: &Group, key: &[String], form: &Form) -> Vec<String> {
+fn row(group: &Group, key: &[String], form: &ReportForm) -> Vec<String> {
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { line::visible(text) };
     // What stands in the first column of a total is all there is to it.
     let mut cells: Vec<_> = match group.key.is_empty() {

@@ -4,14 +4,14 @@ use std::io::Write;
 
 use audit::{Filter, LaneKind, Moment, Place, Room, Settlement, SettlementRow};
 
-use super::complaints::Complaints;
+use super::complaints::DamageReport;
 use super::line;
-use super::source::{Source, cannot_read, walk};
-use super::wanted::Wanted;
-use crate::exit::{Exit, Failure};
+use super::source::{RecordSource, cannot_read, walk};
+use super::wanted::FilterArgs;
+use crate::exit::{CommandFailure, Exit};
 
 /// The filter of settlements, which are chosen by their time alone.
-pub(super) fn filter(wanted: &Wanted) -> anyhow::Result<Filter> {
+pub(super) fn filter(wanted: &FilterArgs) -> anyhow::Result<Filter> {
     by_time(wanted.filter()?)
 }
 
@@ -19,7 +19,7 @@ pub(super) fn by_time(filter: Filter) -> anyhow::Result<Filter> {
     if filter.is_about_time_alone() {
         return Ok(filter);
     }
-    Err(Failure::usage("settlements are chosen by `time` alone, for example 'time>=-1h'"))
+    Err(CommandFailure::usage("settlements are chosen by `time` alone, for example 'time>=-1h'"))
 }
 
 /// The row of a record, where it is a settlement that is wanted.
@@ -30,14 +30,14 @@ pub(super) fn row(filter: &Filter, record: (&Place, u8, &[u8])) -> Option<Settle
 }
 
 pub(super) fn cat(
-    (source, wanted): (&Source, &Wanted),
+    (source, wanted): (&RecordSource, &FilterArgs),
     is_json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let filter = filter(wanted)?;
     let directory = source.open()?;
     let lane = directory.lane(LaneKind::Durable).map_err(cannot_read)?;
-    let mut complaints = Complaints::default();
+    let mut complaints = DamageReport::default();
     lane.foreign().iter().for_each(|corruption| complaints.corrupt(corruption));
     let mut room = Room::default();
     for segment in lane.within(filter.window()) {

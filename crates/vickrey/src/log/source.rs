@@ -10,12 +10,12 @@ use exchange_serve::Exchange;
 use runtime::config::load_tracked;
 
 use crate::config::read_config;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 /// Where the record is.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Source {
+pub(crate) struct RecordSource {
     /// The record's directory, in which are `durable` and `firehose`
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -24,12 +24,12 @@ pub(crate) struct Source {
     config: Option<PathBuf>,
 }
 
-impl Source {
+impl RecordSource {
     pub(super) fn path(&self) -> anyhow::Result<PathBuf> {
         match (&self.dir, &self.config) {
             (Some(dir), _) => Ok(dir.clone()),
             (None, Some(config)) => directory_of(config),
-            (None, None) => Err(Failure::usage("name the record by --dir or --config")),
+            (None, None) => Err(CommandFailure::usage("name the record by --dir or --config")),
         }
     }
 
@@ -47,25 +47,25 @@ impl Source {
 /// Where the exchange of a configuration records.
 fn directory_of(config: &Path) -> anyhow::Result<PathBuf> {
     let (loaded, _) = load_tracked(config, read_config);
-    let exchange = loaded.map_err(Failure::usage)?.value.take_service::<Exchange>();
+    let exchange = loaded.map_err(CommandFailure::usage)?.value.take_service::<Exchange>();
     exchange.and_then(|exchange| exchange.record).map(|record| record.directory).ok_or_else(|| {
         let file = config.display();
-        Failure::usage(format!("{file} has no [record]: nothing is recorded by it"))
+        CommandFailure::usage(format!("{file} has no [record]: nothing is recorded by it"))
     })
 }
 
 pub(crate) fn cannot_open(error: OpenError) -> anyhow::Error {
     match error {
         OpenError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
-            Failure::with_exit(Exit::NotFound, error)
+            CommandFailure::with_exit(Exit::NotFound, error)
         }
-        error if error.is_wrong_directory() => Failure::usage(error),
-        error => Failure::unavailable(error),
+        error if error.is_wrong_directory() => CommandFailure::usage(error),
+        error => CommandFailure::unavailable(error),
     }
 }
 
 pub(crate) fn cannot_read(error: ReadError) -> anyhow::Error {
-    Failure::unavailable(error)
+    CommandFailure::unavailable(error)
 }
 
 /// Shows a record of some kind.

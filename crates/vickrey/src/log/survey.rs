@@ -9,15 +9,15 @@ use audit::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::complaints::Progress;
+use super::complaints::SegmentProgress;
 use super::line;
-use super::source::{Source, cannot_read};
+use super::source::{RecordSource, cannot_read};
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
     #[command(flatten)]
-    source: Source,
+    source: RecordSource,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -26,7 +26,7 @@ pub(crate) struct StatArgs {
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    source: Source,
+    source: RecordSource,
     /// Read every record too, and not its check alone
     #[arg(long)]
     deep: bool,
@@ -52,7 +52,7 @@ pub(crate) fn stat(args: &StatArgs, out: &mut dyn Write) -> anyhow::Result<Exit>
 pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let directory = args.source.open()?;
     let depth = if args.deep { Depth::Records } else { Depth::Frames };
-    let progress = Progress::new();
+    let progress = SegmentProgress::new();
     let begun = Instant::now();
     let surveys = audit::verify(&directory, depth, |_, done, of| progress.show(done, of));
     let (surveys, took) = (surveys.map_err(cannot_read)?, begun.elapsed());

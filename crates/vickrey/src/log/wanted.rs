@@ -5,17 +5,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use audit::Filter;
 use clap::Args;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Which auctions are wanted.
 #[derive(Debug, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct FilterArgs {
     /// Which auctions, for example 'time>=-15m seat=acme outcome=won' [default: all]
     #[arg(value_name = "FILTER", allow_hyphen_values = false)]
     filter: Vec<String>,
 }
 
-impl Wanted {
+impl FilterArgs {
     /// Whether all are.
     pub(crate) const fn is_all(&self) -> bool {
         self.filter.is_empty()
@@ -23,7 +23,7 @@ impl Wanted {
 
     pub(crate) fn filter(&self) -> anyhow::Result<Filter> {
         Filter::parse(&self.filter.join(" "), now_us())
-            .map_err(|error| Failure::usage(format!("the filter is wrong: {error}")))
+            .map_err(|error| CommandFailure::usage(format!("the filter is wrong: {error}")))
     }
 
     /// One that means the same whenever it is used.
@@ -31,7 +31,7 @@ impl Wanted {
         const HOUR_US: u64 = 3_600_000_000;
         let filter = self.filter()?;
         if Filter::parse(filter.text(), now_us() + HOUR_US).ok() != Some(filter.clone()) {
-            return Err(Failure::usage(
+            return Err(CommandFailure::usage(
                 "this goes on by the same filter later, so its times must not count from now: \
                  give them in full, as time>=2026-11-22T08:00",
             ));

@@ -10,11 +10,11 @@ use clap::Args;
 use runtime::shutdown::Shutdown;
 use serde_json::{Value, json};
 use testbed::dsp::{ACTS, ActDoc, DspProfile, DspStats, Fleet, LatencySpread, PriceSpread};
-use testbed::server::{ServerOptions, Tls};
+use testbed::server::{ServerOptions, ServerTls};
 
 use super::hammer::BUSY_PPM;
 use crate::aside;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 /// What is said of DSPs that are all alike, and has no say where a file describes them.
 const PLAIN: [&str; 8] = [
@@ -144,12 +144,12 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         ..ServerOptions::default()
     };
     if args.print_config {
-        let urls = testbed::dsp::urls(&dsps, &options).map_err(Failure::usage)?;
+        let urls = testbed::dsp::urls(&dsps, &options).map_err(CommandFailure::usage)?;
         std::io::stdout().write_all(configuration(&dsps, &urls, None)?.as_bytes())?;
         return Ok(Exit::Done);
     }
     runtime::process::raise_descriptor_limit();
-    let fleet = testbed::dsp::start(dsps.clone(), &options).map_err(Failure::unavailable)?;
+    let fleet = testbed::dsp::start(dsps.clone(), &options).map_err(CommandFailure::unavailable)?;
     let urls: Vec<_> = (0..dsps.len()).map(|dsp| fleet.url(dsp)).collect();
     if let Some(file) = &args.write_config {
         aside::write_text(file, &configuration(&dsps, &urls, args.write_ca.as_deref())?)?;
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &DspArgs) -> anyhow::Result<Exit> {
         true => writeln!(std::io::stdout(), "{}", json!({ "urls": urls }))?,
         false => writeln!(std::io::stdout(), "{listening}; stop with Ctrl-C")?,
     }
-    let mut watch = Watch::new();
+    let mut watch = BottleneckWatch::new();
     while !shutdown.is_started() {
         std::thread::park_timeout(Duration::from_millis(100));
         watch.look(&fleet.stats().cpu, args.json)?;
@@ -202,7 +202,7 @@ fn list_behaviours(is_json: bool) -> anyhow::Result<Exit> {
 
 fn profiles(args: &DspArgs) -> anyhow::Result<Vec<DspProfile>> {
     if let Some(file) = &args.profiles {
-        return testbed::dsp::load_profiles(file).map_err(Failure::usage);
+        return testbed::dsp::load_profiles(file).map_err(CommandFailure::usage);
     }
     let profile = DspProfile {
         seed: args.seed,
@@ -217,19 +217,22 @@ fn profiles(args: &DspArgs) -> anyhow::Result<Vec<DspProfile>> {
     Ok(vec![profile; args.count.into()])
 }
 
-fn tls(args: &DspArgs) -> anyhow::Result<Option<Tls>> {
+fn tls(args: &DspArgs) -> anyhow::Result<Option<ServerTls>> {
     let read = |file: &PathBuf| {
-        let told = |error| Failure::usage(format!("cannot read {}: {error}", file.display()));
+        let told =
+            |error| CommandFailure::usage(format!("cannot read {}: {error}", file.display()));
         std::fs::read(file).map_err(told)
     };
     if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
-        let tls = Tls::from_pem(&read(certificate)?, &read(key)?).map_err(Failure::usage)?;
+        let tls =
+            ServerTls::from_pem(&read(certificate)?, &read(key)?).map_err(CommandFailure::usage)?;
         return Ok(Some(tls));
     }
     if !args.tls {
         return Ok(None);
     }
-    let (tls, authority) = Tls::generated(args.listen).map_err(Failure::unavailable)?;
+    let (tls, authority) =
+        ServerTls::generated(args.listen).map_err(CommandFailure::unavailable)?;
     if let Some(file) = &args.write_ca {
         aside::write_text(file, &authority)?;
     }
@@ -327,13 +330,13 @@ fn sum_up(fleet: &Fleet) -> anyhow::Result<()> {
 }
 
 /// Says once when the DSPs, and not the exchange, are what limits a measurement.
-struct Watch {
+struct BottleneckWatch {
     since: Instant,
     cpu: Vec<Duration>,
     told: bool,
 }
 
-impl Watch {
+impl BottleneckWatch {
     fn new() -> Self {
         Self { since: Instant::now(), cpu: Vec::new(), told: false }
     }

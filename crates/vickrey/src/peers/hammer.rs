@@ -11,17 +11,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::shutdown::Shutdown;
 use testbed::exchange::{Beacons, ExchangeLoad, ExchangeOutcomes};
 use testbed::load::{
-    self, Connections, Length, LoadError, LoadOptions, Mode, Objectives, Progress, Report,
+    self, LoadConnections, LoadError, LoadLength, LoadMode, LoadOptions, LoadProgress, LoadReport,
+    Objectives,
 };
 use testbed::traffic::{Traffic, TrafficOptions};
 
 use crate::aside;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 /// A thread busier than this measures itself.
 pub(crate) const BUSY_PPM: u64 = 800_000;
 
-/// Connections that an open loop opens as needed.
+/// LoadConnections that an open loop opens as needed.
 const CONNECTIONS_MAX: usize = 1024;
 
 #[derive(Debug, Subcommand)]
@@ -73,7 +74,7 @@ struct LoadArgs {
 
 /// What is done with a report, and what it must meet.
 #[derive(Debug, Args)]
-struct ReportArgs {
+struct LoadReportArgs {
     /// Write the report to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -119,7 +120,7 @@ pub(crate) struct ExchangeArgs {
     #[arg(long, value_name = "PPM", default_value_t = 1_000_000, requires = "call_beacons")]
     beacons_ppm: u32,
     #[command(flatten)]
-    report: ReportArgs,
+    report: LoadReportArgs,
 }
 
 /// Reads `250us`, `5ms`, `2s`, `1m`, `24h`.
@@ -142,23 +143,23 @@ impl LoadArgs {
     fn options(&self) -> LoadOptions {
         LoadOptions {
             mode: match self.rate {
-                Some(rate_per_s) => Mode::Open { rate_per_s },
-                None => Mode::Closed { in_flight: self.in_flight.unwrap_or(32) },
+                Some(rate_per_s) => LoadMode::Open { rate_per_s },
+                None => LoadMode::Closed { in_flight: self.in_flight.unwrap_or(32) },
             },
             warm_up: self.warm_up,
-            length: self.count.map_or(Length::For(self.duration), Length::Count),
+            length: self.count.map_or(LoadLength::For(self.duration), LoadLength::Count),
             timeout: self.timeout,
             tmax: self.tmax,
             core: self.core,
             connections: match self.connections {
-                Some(count) => Connections::Fixed(count.into()),
-                None => Connections::AsNeeded { max: CONNECTIONS_MAX },
+                Some(count) => LoadConnections::Fixed(count.into()),
+                None => LoadConnections::AsNeeded { max: CONNECTIONS_MAX },
             },
         }
     }
 }
 
-impl ReportArgs {
+impl LoadReportArgs {
     const fn objectives(&self) -> Objectives {
         Objectives {
             p99_max: self.p99_max,
@@ -175,30 +176,30 @@ pub(crate) fn run(command: &HammerCommand) -> anyhow::Result<Exit> {
     runtime::process::raise_descriptor_limit();
     args.report.json.as_deref().map_or(Ok(()), aside::check)?;
     let traffic = match (&args.requests, args.reference) {
-        (Some(file), _) => Traffic::from_json_lines(file).map_err(Failure::usage)?,
+        (Some(file), _) => Traffic::from_json_lines(file).map_err(CommandFailure::usage)?,
         (None, true) => Traffic::reference(),
         (None, false) => {
             let options = TrafficOptions { seed: args.seed, ..TrafficOptions::default() };
-            Traffic::generated(&options).map_err(Failure::usage)?
+            Traffic::generated(&options).map_err(CommandFailure::usage)?
         }
     };
     let beacons =
         args.call_beacons.clone().map(|prefix| Beacons { prefix, share_ppm: args.beacons_ppm });
-    let workload = ExchangeLoad::new(&args.url, traffic, beacons).map_err(Failure::usage)?;
+    let workload = ExchangeLoad::new(&args.url, traffic, beacons).map_err(CommandFailure::usage)?;
     let options = args.load.options();
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(Arc::clone(&stop))?;
-    let bar = Bar::new(&options);
+    let bar = LoadBar::new(&options);
     let report = load::run(&options, (&args.url, workload), stop, &mut |now| bar.show(now))
         .map_err(|error| match error {
-            LoadError::System(_) => Failure::unavailable(error),
-            _ => Failure::usage(error),
+            LoadError::System(_) => CommandFailure::unavailable(error),
+            _ => CommandFailure::usage(error),
         })?;
     bar.finish();
     conclude(args, &report)
 }
 
-fn conclude(args: &ExchangeArgs, report: &Report<ExchangeOutcomes>) -> anyhow::Result<Exit> {
+fn conclude(args: &ExchangeArgs, report: &LoadReport<ExchangeOutcomes>) -> anyhow::Result<Exit> {
     let mut out = std::io::stdout().lock();
     write!(out, "{report}")?;
     if report.generator_busy_ppm > BUSY_PPM {
@@ -236,18 +237,18 @@ pub(crate) fn stop_on_signal(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Progress on stderr, when that is a terminal.
-struct Bar {
+/// LoadProgress on stderr, when that is a terminal.
+struct LoadBar {
     bar: ProgressBar,
     warm_up: Duration,
-    length: Length,
+    length: LoadLength,
 }
 
-impl Bar {
+impl LoadBar {
     fn new(options: &LoadOptions) -> Self {
         let total = match options.length {
-            Length::For(duration) => millis(duration),
-            Length::Count(count) => count,
+            LoadLength::For(duration) => millis(duration),
+            LoadLength::Count(count) => count,
         };
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:30} {percent:>3}% {msg}");
@@ -255,14 +256,14 @@ impl Bar {
         Self { bar, warm_up: options.warm_up, length: options.length }
     }
 
-    fn show(&self, progress: &Progress) {
+    fn show(&self, progress: &LoadProgress) {
         if progress.warming_up {
             self.bar.set_message("warming up");
             return;
         }
         self.bar.set_position(match self.length {
-            Length::For(_) => millis(progress.elapsed.saturating_sub(self.warm_up)),
-            Length::Count(_) => progress.sent,
+            LoadLength::For(_) => millis(progress.elapsed.saturating_sub(self.warm_up)),
+            LoadLength::Count(_) => progress.sent,
         });
         let p99 = progress.latency_us.map_or(0, |latency| latency.p99);
         self.bar.set_message(format!(

@@ -12,7 +12,7 @@ use whatif::generate::{self, Options, Profile, profile};
 use whatif::stream::Writer;
 
 use crate::aside;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::{parse_duration, stop_on_signal};
 
 /// So many auctions are made before progress is shown, and a signal seen.
@@ -55,14 +55,14 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
         ..Options::new(args.profile.clone())
     };
     // What is asked for wrongly touches no file.
-    let auctions = generate::auctions(&options).map_err(Failure::usage)?;
+    let auctions = generate::auctions(&options).map_err(CommandFailure::usage)?;
     let Some(path) = &args.out else {
         generate::write(&options, out)?;
         return Ok(Exit::Done);
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(Arc::clone(&stop))?;
-    let bar = Bar::new(args.auctions);
+    let bar = GenerationBar::new(args.auctions);
     aside::write(path, |out| {
         let mut writer = Writer::new(out)?;
         for (number, auction) in (0_u64..).zip(auctions) {
@@ -70,7 +70,9 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
                 bar.0.set_position(number);
                 if stop.load(Ordering::Relaxed) {
                     let path = path.display();
-                    return Err(Failure::unavailable(format!("stopped: {path} is as it was")));
+                    return Err(CommandFailure::unavailable(format!(
+                        "stopped: {path} is as it was"
+                    )));
                 }
             }
             writer.write(&auction)?;
@@ -82,9 +84,9 @@ pub(crate) fn run(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<Ex
 }
 
 /// Progress on stderr, when that is a terminal.
-struct Bar(ProgressBar);
+struct GenerationBar(ProgressBar);
 
-impl Bar {
+impl GenerationBar {
     fn new(auctions: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(auctions), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{bar:30} {percent:>3}% of {len} auctions, {eta}");
@@ -93,7 +95,7 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for GenerationBar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

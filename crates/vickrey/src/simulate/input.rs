@@ -6,7 +6,7 @@ use std::path::Path;
 
 use whatif::stream::{self, Auction};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -24,5 +24,5 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Auction>> {
 }
 
 fn cannot_read(path: &Path, error: &dyn std::error::Error) -> anyhow::Error {
-    Failure::usage(format!("{}: {error}", path.display()))
+    CommandFailure::usage(format!("{}: {error}", path.display()))
 }

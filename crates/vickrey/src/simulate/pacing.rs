@@ -15,7 +15,7 @@ use whatif::{chart, plot, table};
 use super::input::read;
 use super::recorded::{Recorded, RecordedArgs};
 use crate::aside;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::peers::hammer::parse_duration;
 
 /// Characters of a curve that is drawn in the terminal.
@@ -126,7 +126,7 @@ fn slot(text: &str) -> Result<Duration, String> {
 
 /// A report for programs.
 #[derive(Serialize)]
-struct Told<'r> {
+struct PacingReport<'r> {
     #[serde(flatten)]
     report: &'r Report,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,13 +134,13 @@ struct Told<'r> {
 }
 
 /// A stream, where it is from, and what a win costs in it.
-struct Source {
+struct AuctionSource {
     auctions: Vec<Auction>,
     recorded: Option<Recorded>,
     pricing: Pricing,
 }
 
-impl Source {
+impl AuctionSource {
     fn read(args: &PacingArgs) -> anyhow::Result<Self> {
         let wanted = args.auction.map(|kind| match kind {
             AuctionKind::Second => Pricing::SecondPrice,
@@ -164,7 +164,7 @@ impl Source {
 
 pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let budget = args.budget.or(args.budget_share).expect("the command line asks for one");
-    let Source { auctions, recorded, pricing } = Source::read(args)?;
+    let AuctionSource { auctions, recorded, pricing } = AuctionSource::read(args)?;
     let forecast = match args.forecast.as_str() {
         "own" => Forecast::Own,
         "uniform" => Forecast::Uniform,
@@ -179,13 +179,13 @@ pub(crate) fn run(args: &PacingArgs, out: &mut dyn Write) -> anyhow::Result<Exit
         notice_delay_ms: milliseconds(args.notice_delay),
         ..Options::new(budget)
     };
-    let report = simulate(&auctions, &options).map_err(Failure::usage)?;
+    let report = simulate(&auctions, &options).map_err(CommandFailure::usage)?;
     let exit = recorded.as_ref().map_or(Exit::Done, |recorded| recorded.exit);
     if let Some(path) = &args.plot {
         aside::write_text(path, &plot::svg(&report.curves))?;
     }
     if args.json {
-        let told = Told { report: &report, log: recorded.as_ref().map(Recorded::as_json) };
+        let told = PacingReport { report: &report, log: recorded.as_ref().map(Recorded::as_json) };
         writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
         return Ok(exit);
     }

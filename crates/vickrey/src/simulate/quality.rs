@@ -6,7 +6,7 @@ use clap::Args;
 use whatif::quality::{Options, measure};
 use whatif::table;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct QualityArgs {
@@ -24,7 +24,7 @@ pub(crate) struct QualityArgs {
 /// Exit code 1 where the default strategy misses a target.
 pub(crate) fn run(args: &QualityArgs, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let options = Options { auctions: args.auctions, seed: args.seed, ..Options::default() };
-    let rows = measure(&options).map_err(Failure::usage)?;
+    let rows = measure(&options).map_err(CommandFailure::usage)?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
     } else {

@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use units::{Cpm, Currency, Nanos, Round};
 use whatif::stream::{self, Auction};
 
-use crate::exit::{Exit, Failure};
-use crate::log::complaints::{Complaints, Progress};
+use crate::exit::{CommandFailure, Exit};
+use crate::log::complaints::{DamageReport, SegmentProgress};
 use crate::log::line;
 use crate::log::source::{cannot_open, cannot_read};
-use crate::log::wanted::Wanted;
+use crate::log::wanted::FilterArgs;
 
 /// Most names that are told where one is not found.
 const NAMES_MAX: usize = 8;
@@ -58,7 +58,7 @@ pub(super) struct RecordedArgs {
     #[arg(long, value_name = "CODE", value_parser = currency, requires = "log")]
     currency: Option<Currency>,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: FilterArgs,
 }
 
 fn value(text: &str) -> Result<Cpm, String> {
@@ -88,7 +88,7 @@ impl RecordedArgs {
         if self.wanted.is_all() {
             return Ok(());
         }
-        Err(Failure::usage(
+        Err(CommandFailure::usage(
             "a filter is of a log's auctions: name the log by --log DIR, or leave it out",
         ))
     }
@@ -100,11 +100,11 @@ impl RecordedArgs {
         let directory = Directory::open_written(path).map_err(cannot_open)?;
         let most = stream::Options::default().rows_max;
         let sought = Sought { buyer, value: self.value, currency: self.currency, most };
-        let progress = Progress::new();
+        let progress = SegmentProgress::new();
         let found = opportunities(&directory, &filter, &sought, |done, of| progress.show(done, of));
         drop(progress);
         let mut found = found.map_err(cannot_make)?;
-        let mut complaints = Complaints::default();
+        let mut complaints = DamageReport::default();
         found.damage.corruptions.iter().for_each(|corruption| complaints.corrupt(corruption));
         complaints.generations(&found.generations);
         let Some(currency) = found.currency else {
@@ -136,7 +136,7 @@ impl RecordedArgs {
         let (who, place) = (named(buyer), directory.path().display());
         if found.bids > 0 {
             let left_out = notes(&found.left_out).join("; ");
-            return Failure::usage(format!(
+            return CommandFailure::usage(format!(
                 "{place} has {} of {who}, and not one whose price decided: {left_out}",
                 line::count(found.bids, "bid", "bids"),
             ));
@@ -161,7 +161,7 @@ impl RecordedArgs {
         if !left_out.is_empty() {
             said.push_str(&format!(" ({})", left_out.join("; ")));
         }
-        Failure::usage(said)
+        CommandFailure::usage(said)
     }
 }
 
@@ -179,7 +179,9 @@ impl WhoseArgs {
                 Some((dsp, name)) => seat(Some(dsp), name),
                 None => seat(None, name),
             }),
-            _ => Err(Failure::usage("name a --campaign, an --account or a --seat of the log")),
+            _ => {
+                Err(CommandFailure::usage("name a --campaign, an --account or a --seat of the log"))
+            }
         }
     }
 }
@@ -187,11 +189,11 @@ impl WhoseArgs {
 fn cannot_make(error: OpportunityError) -> anyhow::Error {
     match error {
         OpportunityError::Read(error) => cannot_read(error),
-        OpportunityError::Currencies(_) => {
-            Failure::usage(format!("{error}, and a stream is in one: choose it by --currency"))
-        }
+        OpportunityError::Currencies(_) => CommandFailure::usage(format!(
+            "{error}, and a stream is in one: choose it by --currency"
+        )),
         OpportunityError::TooMany(_) => {
-            Failure::usage(format!("{error}: ask for fewer, as by 'time>=-24h'"))
+            CommandFailure::usage(format!("{error}: ask for fewer, as by 'time>=-24h'"))
         }
     }
 }
@@ -210,7 +212,7 @@ fn named(buyer: &Buyer) -> String {
 fn names(directory: &Directory, buyer: &Buyer) -> Vec<String> {
     let column = if matches!(buyer, Buyer::Campaign(_)) { "campaign" } else { "seat" };
     let Ok(columns) = column.parse::<Columns>() else { return Vec::new() };
-    let progress = Progress::new();
+    let progress = SegmentProgress::new();
     let filter = Filter::default();
     let report = audit::report(directory, &filter, &columns, |done, of| progress.show(done, of));
     let mut groups = report.map(|report| report.groups).unwrap_or_default();
@@ -258,7 +260,7 @@ impl Recorded {
         match (self.auctions.len() as u64).saturating_sub(first) {
             _ if first == 0 => Ok(Pricing::SecondPrice),
             0 => Ok(Pricing::FirstPrice),
-            second => Err(Failure::usage(format!(
+            second => Err(CommandFailure::usage(format!(
                 "{first} of the auctions were held at first price and {second} at second: choose by \
                  --auction what a win costs"
             ))),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{GAPS, OPTIONS, gap};
 use crate::bug::{Bug, plant};
 use crate::disk::SyncMeter;
-use crate::disk::testing::{Chance, FaultDisk, Faults};
+use crate::disk::testing::{Chance, DiskFaults, FaultDisk};
 use crate::lane::{
     DurableRing, FirehoseRing, Keeper, LaneKind, LaneOptions, Now, Pace, Refused, Retention, Setup,
     State, Tell, Told,
@@ -335,14 +335,14 @@ fn make_worse(disk: &FaultDisk, chance: &mut Chance) {
     let faulty = chance.once_in(2);
     let rate = |chance: &mut Chance| if faulty { 2 + chance.below(12) } else { 0 };
     let (write, sync, other) = (rate(chance), rate(chance), rate(chance));
-    disk.set_faults(Faults { write, sync, other });
+    disk.set_faults(DiskFaults { write, sync, other });
     if chance.once_in(4) {
         disk.set_space(Some(chance.index(12_000)));
     }
 }
 
 fn make_well(disk: &FaultDisk) {
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     disk.set_space(None);
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{GAPS, OPTIONS, Rig, gap, records, texts};
 use crate::bug::happen;
-use crate::disk::testing::Faults;
+use crate::disk::testing::DiskFaults;
 use crate::lane::{FirehoseRing, Gap, LaneKind, LaneOptions};
 
 const SHARD: u32 = 7;
@@ -79,7 +79,7 @@ fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
     rig.step();
     assert_eq!(said(&rig), ["a", "b", "1 lost of 7"], "it is written for readers to see");
     assert_eq!(rig.lane(LaneKind::Firehose).counters().commits, 0, "and not durable");
-    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     // The next commit fails, and takes with it what was never synced, the gap too.
     rig.step_after(OPTIONS.commit.after);
     assert_eq!(rig.heard.take(), ["Failing { lane: Firehose"]);
@@ -90,7 +90,7 @@ fn what_a_failing_disk_takes_is_told_like_what_is_shed() {
     for _ in 0..5 {
         rig.step_after(OPTIONS.retry_max);
     }
-    rig.firehose.set_faults(Faults::default());
+    rig.firehose.set_faults(DiskFaults::default());
     rig.step_after(OPTIONS.retry_max);
     assert_eq!(rig.heard.take(), ["Healed { lane: Firehose"]);
     assert_eq!(said(&rig), ["3 lost of 7", "c", "d", "1 lost of 7"]);
@@ -152,9 +152,9 @@ fn a_gap_tells_when() {
     let want = |lost, since_ms, through_ms| Gap { shard: SHARD, lost, since_ms, through_ms };
     // The second is of the same shortage as the first, which it may not know.
     assert_eq!(gaps(&rig), [want(3, 30, 40), want(1, 30, 50)]);
-    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     rig.step_after(OPTIONS.commit.after);
-    rig.firehose.set_faults(Faults::default());
+    rig.firehose.set_faults(DiskFaults::default());
     rig.step_after(OPTIONS.retry_max);
     assert_eq!(gaps(&rig), [want(7, 10, 60)], "all of it is lost");
     assert!(offer(70, "d") && offer(75, "e") && !offer(80, "shed"));
@@ -178,7 +178,7 @@ fn a_gap_that_is_not_durable_is_not_settled() {
     rig.step_after(OPTIONS.commit.after);
     assert!(rig.keeper.is_settled());
 
-    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     assert!(!ring.offer(1, 0, &too_long));
     rig.keeper.close();
     for _ in 0..3 {
@@ -186,7 +186,7 @@ fn a_gap_that_is_not_durable_is_not_settled() {
         assert_eq!(rig.keeper.left().firehose, 0);
         assert!(!rig.keeper.is_settled(), "it is not even written");
     }
-    rig.firehose.set_faults(Faults::default());
+    rig.firehose.set_faults(DiskFaults::default());
     rig.step_after(OPTIONS.retry_max);
     assert!(rig.keeper.is_settled());
     assert_eq!(said(&rig), ["1 lost of 7", "1 lost of 7"]);

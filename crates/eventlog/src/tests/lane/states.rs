@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::{GAPS, MS, OPTIONS, Rig, records, setup, texts};
-use crate::disk::testing::{FaultDisk, Faults};
+use crate::disk::testing::{DiskFaults, FaultDisk};
 use crate::lane::{
     Cause, Counters, DurableRing, Keeper, LaneKind, LaneOptions, Left, Next, Now, Pace, Position,
     Refused, Report, Reporter, Retention, State, Told,
@@ -128,7 +128,7 @@ fn a_full_disk_heals_without_a_restart() {
 fn a_disk_that_fails_otherwise_is_told_apart() {
     let mut rig = Rig::new(OPTIONS, OPTIONS);
     let mut ring = rig.keeper.durable_ring(1_000, None);
-    rig.durable.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.durable.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     ring.push(1, 0, b"a").unwrap();
     rig.step_after(MS);
     rig.step_after(MS);
@@ -256,7 +256,7 @@ fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
     }
     rig.lane(LaneKind::Durable).keep_from(u64::MAX);
     for failures in 1..=3 {
-        rig.durable.set_faults(Faults { other: 1, ..Faults::default() });
+        rig.durable.set_faults(DiskFaults { other: 1, ..DiskFaults::default() });
         rig.step_after(retention.every);
         let told = rig.heard.take();
         assert_eq!(told.len(), usize::from(failures == 1), "it is told once: {told:?}");
@@ -264,7 +264,7 @@ fn a_disk_that_does_not_remove_is_reported_and_tried_again() {
         assert_eq!(rig.lane(LaneKind::Durable).counters().retention_failures, failures);
     }
     assert_eq!(ring.state(), State::Writing, "records are still written");
-    rig.durable.set_faults(Faults::default());
+    rig.durable.set_faults(DiskFaults::default());
     rig.step_after(retention.every);
     assert_eq!(rig.heard.take(), ["Removed { lane: Durable"]);
     assert_eq!(records(&rig.durable)[0].sequence, 16, "the newest stays");
@@ -287,11 +287,11 @@ fn old_segments_go_while_the_disk_fails() {
     for _ in 0..20 {
         hand_over(&mut rig, &mut ring);
     }
-    rig.durable.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.durable.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     let next = hand_over(&mut rig, &mut ring);
     assert_eq!(rig.heard.take(), ["Failing { lane: Durable"]);
     assert!(rig.wait(next).is_some_and(|wait| wait <= retention.every), "{next:?}");
-    rig.durable.set_faults(Faults::default());
+    rig.durable.set_faults(DiskFaults::default());
     let segments = rig.lane(LaneKind::Durable).counters().segments;
     rig.lane(LaneKind::Durable).keep_from(u64::MAX);
     rig.step_after(retention.every);
@@ -335,14 +335,14 @@ fn how_long_a_lane_failed_is_reported() {
     };
     step(1_000);
     ring.push(1, 0, b"late").unwrap();
-    disks[0].set_faults(Faults { sync: 1, ..Faults::default() });
+    disks[0].set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     step(1_001);
     step(1_010);
     assert!(matches!(ring.state(), State::Failing { since_ms: 1_010, .. }), "{:?}", ring.state());
     for seconds in 2..5 {
         step(1_000 * seconds);
     }
-    disks[0].set_faults(Faults::default());
+    disks[0].set_faults(DiskFaults::default());
     step(10_010);
     let after = Duration::from_secs(9);
     assert_eq!(hear.try_iter().collect::<Vec<_>>(), [(LaneKind::Durable, after)]);
@@ -384,10 +384,10 @@ fn records_are_counted_by_class_once_they_are_durable() {
     rig.step_after(OPTIONS.gather.after);
     assert_eq!(crate::segments(&rig.firehose).expect("a directory").len(), 1, "they are written");
     assert_eq!(counted(), ([0; 4], 0), "and not durable");
-    rig.firehose.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.firehose.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     rig.step_after(pace.after);
     assert_eq!(counted(), ([0; 4], 2));
-    rig.firehose.set_faults(Faults::default());
+    rig.firehose.set_faults(DiskFaults::default());
     assert!(ring.offer_as((1, 2), 0, b"c"));
     rig.step_after(pace.after);
     rig.step_after(pace.after);

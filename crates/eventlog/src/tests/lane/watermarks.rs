@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{GAPS, Heard, MS, OPTIONS, Rig, records, setup};
 use crate::bug::{Bug, plant};
 use crate::disk::Folder;
-use crate::disk::testing::{FaultDisk, Faults};
+use crate::disk::testing::{DiskFaults, FaultDisk};
 use crate::lane::{
     Keeper, KnownReach, LaneFormats, LaneOptions, Log, LogOptions, Next, Now, Pace, Watermark,
     WatermarkFormat,
@@ -74,13 +74,13 @@ fn a_lost_watermark_is_written_again() {
     let mut rig = rig();
     let mut ring = rig.keeper.firehose_ring(0, 10_000);
     rig.step();
-    rig.durable.set_faults(Faults { sync: 1, ..Faults::default() });
+    rig.durable.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     assert!(ring.offer(1, 0, b"a"));
     for _ in 0..40 {
         rig.step_after(MS * 20);
     }
     assert_eq!(rig.heard.take(), ["Failing { lane: Durable"]);
-    rig.durable.set_faults(Faults::default());
+    rig.durable.set_faults(DiskFaults::default());
     for _ in 0..40 {
         rig.step_after(MS * 100);
     }

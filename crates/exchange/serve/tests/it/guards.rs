@@ -9,7 +9,7 @@ use exchange_core::guard::{BreakerLimits, State};
 use exchange_core::record::CallOutcome;
 use exchange_serve::ExchangeConfig;
 use runtime::config::{ms, secs};
-use testbed::dsp::{self, Act, Behaviour, BidFault, DspProfile, Fleet};
+use testbed::dsp::{self, BidFault, DspAct, DspBehaviour, DspProfile, Fleet};
 use testbed::server::ServerOptions;
 
 use crate::fixtures::{Dsp, Running, Script, Setup, Step, banner, bid, bids, ok, posted, until};
@@ -67,7 +67,7 @@ impl Two {
         });
     }
 
-    fn behave(&self, behaviour: impl Into<Behaviour>) {
+    fn behave(&self, behaviour: impl Into<DspBehaviour>) {
         self.fleet.set_behaviour(GUARDED, behaviour).expect("a behaviour that makes sense");
     }
 
@@ -108,8 +108,8 @@ fn keyed(dsp: usize, keys: &str) -> String {
     format!("seats = [\"seat-{dsp}\"]\n{keys}")
 }
 
-fn failing() -> Act {
-    Act::Status { code: 500, body: String::new() }
+fn failing() -> DspAct {
+    DspAct::Status { code: 500, body: String::new() }
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn one_that_fails_is_throttled_probed_and_trusted_again() {
         two.exchange.outcomes(GUARDED, CallOutcome::Status) >= probes + 10
     });
     assert!(two.is_throttled(), "probes that fail change nothing");
-    two.behave(Behaviour::HEALTHY);
+    two.behave(DspBehaviour::HEALTHY);
     until("it is trusted again", || {
         two.asks();
         !two.is_throttled()
@@ -219,9 +219,9 @@ fn one_that_fails_is_throttled_probed_and_trusted_again() {
 #[test]
 fn what_is_no_response_throttles() {
     let deep = BidFault::Deep { levels: 500 };
-    for act in [BidFault::WrongId.into(), deep.into(), Act::Garbage, Act::Refused] {
+    for act in [BidFault::WrongId.into(), deep.into(), DspAct::Garbage, DspAct::Refused] {
         let two = Two::start("", strict);
-        let counts = !matches!(act, Act::Content(BidFault::WrongId));
+        let counts = !matches!(act, DspAct::Content(BidFault::WrongId));
         two.behave(act.clone());
         two.auctions(20);
         two.until_told();
@@ -243,7 +243,7 @@ fn a_timeout_counts_where_there_was_time_enough() {
     };
     for (least, counts) in [(short, true), (long, false)] {
         let two = Two::start(keys, least);
-        two.behave(Act::Hang);
+        two.behave(DspAct::Hang);
         two.auctions(20);
         two.until_told();
         let status = two.exchange.guard(GUARDED);

@@ -7,7 +7,9 @@ use std::time::Duration;
 use exchange_core::record::CallOutcome;
 use exchange_core::{Fate, ResponseFate};
 use exchange_serve::{Backoff, ExchangeConfig};
-use testbed::dsp::{self, ACTS, Act, Behaviour, BidFault, DspProfile, Fleet, Garble, Schedule};
+use testbed::dsp::{
+    self, ACTS, BidFault, DspAct, DspBehaviour, DspProfile, DspSchedule, Fleet, Garble,
+};
 use testbed::server::{Cut, DripFrom, ServerOptions};
 
 use crate::fixtures::{Running, Setup, banner, posted, until};
@@ -32,7 +34,7 @@ enum Want {
 }
 
 /// A fleet of one healthy DSP and one that will be sick; both bid whenever they can.
-fn fleet(schedule: Schedule) -> Fleet {
+fn fleet(schedule: DspSchedule) -> Fleet {
     let healthy = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
     let sick = DspProfile { schedule, ..healthy.clone() };
     dsp::start(vec![healthy, sick], &ServerOptions::default()).expect("a fleet")
@@ -66,8 +68,8 @@ fn auctions(exchange: &Running) {
 
 /// Healthy, sick, healthy.
 #[track_caller]
-fn check(act: &Act, keys: &str, want: Want) {
-    let fleet = fleet(Schedule::default());
+fn check(act: &DspAct, keys: &str, want: Want) {
+    let fleet = fleet(DspSchedule::default());
     let exchange = exchange(&fleet, &format!("breaker = false\n{keys}"));
     auctions(&exchange);
     let bids = |dsp| exchange.responses(dsp, ResponseFate::Bids);
@@ -86,7 +88,7 @@ fn check(act: &Act, keys: &str, want: Want) {
     let of_sick = if matches!(want, Want::Bids) { AUCTIONS } else { 0 };
     // Each bid that counts has won or lost by its price.
     assert_eq!(good() - good_before, AUCTIONS + of_sick, "{act:?}");
-    fleet.set_behaviour(SICK, Behaviour::HEALTHY).expect("well again");
+    fleet.set_behaviour(SICK, DspBehaviour::HEALTHY).expect("well again");
     recovers(&exchange);
     assert_eq!(bids(HEALTHY), exchange.outcomes(HEALTHY, CallOutcome::Answered));
     sound(&exchange);
@@ -137,30 +139,30 @@ fn ms(n: u64) -> Duration {
 }
 
 /// By the name of the act: what it does, keys of the DSP, what its calls come to.
-fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
+fn table() -> Vec<(&'static str, DspAct, &'static str, Want)> {
     use CallOutcome::{Encoded, Late, Malformed, Reset, Status, TooLarge, Trickle, Unreachable};
     use Want::{Bids, Call, Fate as Of, Response};
-    let status = |code, body: &str| Act::Status { code, body: body.to_owned() };
-    let drip = |bytes, every, from| Act::Trickle { bytes, every, from };
-    let garbled = |how| Act::Content(BidFault::Malformed { how: Some(how) });
+    let status = |code, body: &str| DspAct::Status { code, body: body.to_owned() };
+    let drip = |bytes, every, from| DspAct::Trickle { bytes, every, from };
+    let garbled = |how| DspAct::Content(BidFault::Malformed { how: Some(how) });
     let no_response = Response(ResponseFate::Malformed);
-    let elsewhere = || Act::Redirect { code: 307, to: Some("http://192.0.2.1/".to_owned()) };
+    let elsewhere = || DspAct::Redirect { code: 307, to: Some("http://192.0.2.1/".to_owned()) };
     vec![
-        ("healthy", Act::Healthy, "", Bids),
+        ("healthy", DspAct::Healthy, "", Bids),
         ("status", status(503, "sorry"), "", Call(Status)),
         ("status", status(404, ""), "", Call(Status)),
         ("status", status(204, ""), "", Call(CallOutcome::NoBid)),
-        ("hang", Act::Hang, SHORT, Call(Late)),
+        ("hang", DspAct::Hang, SHORT, Call(Late)),
         ("trickle", drip(1, ms(1), DripFrom::Head), "", Call(Trickle)),
         ("trickle", drip(20, ms(1), DripFrom::Body), "", Call(Trickle)),
         ("trickle", drip(1, ms(1000), DripFrom::Body), SHORT, Call(Late)),
         ("trickle", drip(400, ms(1), DripFrom::Body), "", Bids),
-        ("close", Act::Close { at: Cut::Before }, "", Call(Reset)),
-        ("close", Act::Close { at: Cut::Head }, "", Call(Malformed)),
-        ("close", Act::Close { at: Cut::Body }, "", Call(Malformed)),
-        ("reset", Act::Reset { at: Cut::Before }, "", Call(Reset)),
-        ("reset", Act::Reset { at: Cut::Body }, "", Call(Malformed)),
-        ("garbage", Act::Garbage, "", Call(Malformed)),
+        ("close", DspAct::Close { at: Cut::Before }, "", Call(Reset)),
+        ("close", DspAct::Close { at: Cut::Head }, "", Call(Malformed)),
+        ("close", DspAct::Close { at: Cut::Body }, "", Call(Malformed)),
+        ("reset", DspAct::Reset { at: Cut::Before }, "", Call(Reset)),
+        ("reset", DspAct::Reset { at: Cut::Body }, "", Call(Malformed)),
+        ("garbage", DspAct::Garbage, "", Call(Malformed)),
         ("malformed", garbled(Garble::Empty), "", Call(CallOutcome::NoBid)),
         ("malformed", garbled(Garble::Html), "", no_response),
         ("malformed", garbled(Garble::Truncated), "", no_response),
@@ -180,22 +182,22 @@ fn table() -> Vec<(&'static str, Act, &'static str, Want)> {
             "",
             Of(Fate::CurrencyNotAccepted),
         ),
-        ("late", Act::Late { by: ms(400) }, SHORT, Call(Late)),
-        ("refused", Act::Refused, "", Call(Unreachable)),
-        ("gzip", Act::Gzip { always: false }, GZIP, Bids),
-        ("gzip", Act::Gzip { always: false }, PLAIN, Bids),
-        ("gzip", Act::Gzip { always: true }, PLAIN, Call(Encoded)),
-        ("gzip_bomb", Act::GzipBomb { inflated: 32 << 20 }, GZIP, Call(TooLarge)),
-        ("gzip_bomb", Act::GzipBomb { inflated: 32 << 20 }, PLAIN, Call(Encoded)),
-        ("bad_gzip", Act::BadGzip, GZIP, Call(Encoded)),
-        ("chunked", Act::Chunked { bytes: 1 }, "", Bids),
-        ("redirect", Act::Redirect { code: 302, to: None }, "", Call(Status)),
+        ("late", DspAct::Late { by: ms(400) }, SHORT, Call(Late)),
+        ("refused", DspAct::Refused, "", Call(Unreachable)),
+        ("gzip", DspAct::Gzip { always: false }, GZIP, Bids),
+        ("gzip", DspAct::Gzip { always: false }, PLAIN, Bids),
+        ("gzip", DspAct::Gzip { always: true }, PLAIN, Call(Encoded)),
+        ("gzip_bomb", DspAct::GzipBomb { inflated: 32 << 20 }, GZIP, Call(TooLarge)),
+        ("gzip_bomb", DspAct::GzipBomb { inflated: 32 << 20 }, PLAIN, Call(Encoded)),
+        ("bad_gzip", DspAct::BadGzip, GZIP, Call(Encoded)),
+        ("chunked", DspAct::Chunked { bytes: 1 }, "", Bids),
+        ("redirect", DspAct::Redirect { code: 302, to: None }, "", Call(Status)),
         ("redirect", elsewhere(), "", Call(Status)),
-        ("interim", Act::Interim { code: 103, count: None }, "", Call(TooLarge)),
-        ("interim", Act::Interim { code: 103, count: Some(5) }, "", Call(TooLarge)),
-        ("interim", Act::Interim { code: 103, count: Some(4) }, "", Bids),
-        ("closing", Act::Closing { announced: true }, "", Bids),
-        ("closing", Act::Closing { announced: false }, "", Bids),
+        ("interim", DspAct::Interim { code: 103, count: None }, "", Call(TooLarge)),
+        ("interim", DspAct::Interim { code: 103, count: Some(5) }, "", Call(TooLarge)),
+        ("interim", DspAct::Interim { code: 103, count: Some(4) }, "", Bids),
+        ("closing", DspAct::Closing { announced: true }, "", Bids),
+        ("closing", DspAct::Closing { announced: false }, "", Bids),
     ]
 }
 
@@ -216,10 +218,10 @@ fn every_sickness_costs_its_own_dsp_alone() {
 /// A share of requests is enough to be sick, and the others count.
 #[test]
 fn one_that_is_sick_now_and_then_bids_in_between() {
-    let fleet = fleet(Schedule::default());
+    let fleet = fleet(DspSchedule::default());
     let exchange = exchange(&fleet, "breaker = false");
-    let act = Act::Status { code: 500, body: String::new() };
-    fleet.set_behaviour(SICK, Behaviour { act, share_ppm: 500_000 }).expect("half of them");
+    let act = DspAct::Status { code: 500, body: String::new() };
+    fleet.set_behaviour(SICK, DspBehaviour { act, share_ppm: 500_000 }).expect("half of them");
     for _ in 0..5 {
         auctions(&exchange);
     }
@@ -237,16 +239,16 @@ fn one_that_is_sick_now_and_then_bids_in_between() {
 /// By schedule, and by one sickness after another: each leaves its mark, none lasts.
 #[test]
 fn it_falls_ill_and_recovers_by_schedule() {
-    let well = Behaviour::HEALTHY;
+    let well = DspBehaviour::HEALTHY;
     let steps = [
         (ms(300), well.clone()),
-        (ms(300), Act::Status { code: 500, body: String::new() }.into()),
-        (ms(300), Act::Reset { at: Cut::Before }.into()),
-        (ms(300), Act::Refused.into()),
-        (ms(300), Act::Garbage.into()),
+        (ms(300), DspAct::Status { code: 500, body: String::new() }.into()),
+        (ms(300), DspAct::Reset { at: Cut::Before }.into()),
+        (ms(300), DspAct::Refused.into()),
+        (ms(300), DspAct::Garbage.into()),
         (ms(300), well),
     ];
-    let fleet = fleet(Schedule { repeat: true, ..Schedule::steps(steps) });
+    let fleet = fleet(DspSchedule { repeat: true, ..DspSchedule::steps(steps) });
     let exchange = exchange(&fleet, "breaker = false");
     let seen = |outcome| exchange.outcomes(SICK, outcome) > 0;
     let all =

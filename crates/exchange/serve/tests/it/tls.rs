@@ -7,8 +7,8 @@ use exchange_core::ResponseFate;
 use exchange_core::record::CallOutcome;
 use exchange_serve::{Backoff, ExchangeConfig};
 use runtime::config::ms;
-use testbed::dsp::{self, Act, Behaviour, BidFault, DspProfile, Fleet};
-use testbed::server::{Cut, DripFrom, ServerOptions, Tls};
+use testbed::dsp::{self, BidFault, DspAct, DspBehaviour, DspProfile, Fleet};
+use testbed::server::{Cut, DripFrom, ServerOptions, ServerTls};
 
 use crate::fixtures::{Dsp, Running, Setup, banner, until};
 
@@ -16,7 +16,7 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// One DSP that bids whenever it can, and the certificate of who signed its own.
 fn fleet(profile: DspProfile, listen: IpAddr) -> (Fleet, String) {
-    let (tls, authority) = Tls::generated(LOOPBACK).expect("a certificate");
+    let (tls, authority) = ServerTls::generated(LOOPBACK).expect("a certificate");
     let dsps = vec![DspProfile { no_bid_ppm: 0, seats: vec!["s".to_owned()], ..profile }];
     let options = ServerOptions { listen, tls: Some(tls), ..ServerOptions::default() };
     (dsp::start(dsps, &options).expect("a fleet"), authority)
@@ -81,14 +81,14 @@ fn large_requests_and_answers() {
 #[test]
 fn compressed_answers() {
     let (fleet, authority) = fleet(DspProfile::default(), LOOPBACK);
-    fleet.set_behaviour(0, Act::Gzip { always: false }).expect("gzip");
+    fleet.set_behaviour(0, DspAct::Gzip { always: false }).expect("gzip");
     let other = Dsp::bidding("0.01");
     for keys in ["gzip = true", "gzip = false"] {
         let exchange = exchange(&fleet.url(0), &authority, keys, &other);
         auctions(&exchange, 5, &banner(""));
         assert_eq!(exchange.responses(0, ResponseFate::Bids), 5, "{keys}");
     }
-    fleet.set_behaviour(0, Act::GzipBomb { inflated: 32 << 20 }).expect("a bomb");
+    fleet.set_behaviour(0, DspAct::GzipBomb { inflated: 32 << 20 }).expect("a bomb");
     let exchange = exchange(&fleet.url(0), &authority, "gzip = true", &other);
     auctions(&exchange, 5, &banner(""));
     assert_eq!(exchange.outcomes(0, CallOutcome::TooLarge), 5);
@@ -98,7 +98,7 @@ fn compressed_answers() {
 #[test]
 fn a_certificate_that_is_not_good_is_no_connection() {
     let (trusted, authority) = fleet(DspProfile::default(), LOOPBACK);
-    let (_, another) = Tls::generated(LOOPBACK).expect("a certificate");
+    let (_, another) = ServerTls::generated(LOOPBACK).expect("a certificate");
     let (misnamed, of_misnamed) =
         fleet(DspProfile::default(), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)));
     let plain = Dsp::bidding("9");
@@ -143,26 +143,26 @@ fn a_handshake_that_hangs_is_given_up() {
 
 #[test]
 fn sick_answers_cost_as_little_as_in_the_clear() {
-    let drip = Act::Trickle { bytes: 1, every: Duration::from_millis(1), from: DripFrom::Head };
+    let drip = DspAct::Trickle { bytes: 1, every: Duration::from_millis(1), from: DripFrom::Head };
     for (act, want) in [
-        (Act::Hang, CallOutcome::Late),
-        (Act::Garbage, CallOutcome::Malformed),
-        (Act::Close { at: Cut::Before }, CallOutcome::Reset),
-        (Act::Close { at: Cut::Body }, CallOutcome::Malformed),
-        (Act::Reset { at: Cut::Body }, CallOutcome::Malformed),
+        (DspAct::Hang, CallOutcome::Late),
+        (DspAct::Garbage, CallOutcome::Malformed),
+        (DspAct::Close { at: Cut::Before }, CallOutcome::Reset),
+        (DspAct::Close { at: Cut::Body }, CallOutcome::Malformed),
+        (DspAct::Reset { at: Cut::Body }, CallOutcome::Malformed),
         (BidFault::Huge { bytes: None }.into(), CallOutcome::TooLarge),
-        (Act::Interim { code: 103, count: None }, CallOutcome::TooLarge),
+        (DspAct::Interim { code: 103, count: None }, CallOutcome::TooLarge),
         (drip, CallOutcome::Trickle),
     ] {
         let (fleet, authority) = fleet(DspProfile::default(), LOOPBACK);
         let other = Dsp::bidding("0.01");
-        let keys = if act == Act::Hang { "timeout = \"100ms\"" } else { "" };
+        let keys = if act == DspAct::Hang { "timeout = \"100ms\"" } else { "" };
         let exchange = exchange(&fleet.url(0), &authority, keys, &other);
         auctions(&exchange, 3, &banner(""));
         fleet.set_behaviour(0, act.clone()).expect("a behaviour that makes sense");
         auctions(&exchange, 4, &banner(""));
         assert_eq!(exchange.outcomes(0, want), 4, "{act:?}");
-        fleet.set_behaviour(0, Behaviour::HEALTHY).expect("well again");
+        fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
         let bids = || exchange.responses(0, ResponseFate::Bids);
         let before = bids();
         until("it bids again", || {

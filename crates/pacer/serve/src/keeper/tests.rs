@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use faults::{FaultDisk, Faults};
+use faults::{DiskFaults, FaultDisk};
 use pacer_core::messages::Epoch;
 
 use super::*;
@@ -48,9 +48,9 @@ fn a_file_that_is_ended_is_there_and_one_that_is_not_leaves_nothing() {
 #[test]
 fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
     for faults in [
-        Faults { other: 1, ..Faults::default() },
-        Faults { write: 1, ..Faults::default() },
-        Faults { sync: 1, ..Faults::default() },
+        DiskFaults { other: 1, ..DiskFaults::default() },
+        DiskFaults { write: 1, ..DiskFaults::default() },
+        DiskFaults { sync: 1, ..DiskFaults::default() },
     ] {
         let disk = disk::empty(2);
         let keeper = Keeper::start(disk.clone(), WRITER).unwrap();
@@ -71,7 +71,7 @@ fn what_a_disk_refuses_takes_no_room_and_the_next_file_is_written() {
         disk.set_faults(faults);
         give(&keeper, [Piece::Begin, piece(40), piece(40), Piece::End]);
         until((1, 1));
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         give(&keeper, [Piece::Begin, piece(2), Piece::End]);
         until((2, 1));
         drop(keeper);

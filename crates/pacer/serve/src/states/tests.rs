@@ -1,6 +1,6 @@
 //! Files of states that are torn, damaged, or somebody else's.
 
-use faults::{Chance, FaultDisk, Faults};
+use faults::{Chance, DiskFaults, FaultDisk};
 use pacer_core::messages::Epoch;
 
 use super::*;
@@ -134,9 +134,9 @@ fn on_a_disk_that_fails_or_loses_power_the_file_before_is_there_or_the_new_one()
     for seed in 0..200 {
         let disk = disk::empty(seed);
         write(&disk, FIRST, &old).unwrap();
-        disk.set_faults(Faults { write: 40, sync: 8, other: 12 });
+        disk.set_faults(DiskFaults { write: 40, sync: 8, other: 12 });
         let written = write(&disk, FIRST, &new);
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         disk.lose_power();
         let (read, taken) = read_rows(&disk, NEXT).unwrap();
         assert_eq!(read.damaged, 0, "seed {seed}");

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use faults::{FaultDisk, Faults};
+use faults::{DiskFaults, FaultDisk};
 use pacer_core::store::conformance::{Subject, check};
 use pacer_core::store::{Answer, LeaseStore, StoreRequest};
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ impl LeaseStore for Direct {
 
 struct OnFaultDisk {
     seed: u64,
-    faults: Faults,
+    faults: DiskFaults,
 }
 
 impl OnFaultDisk {
@@ -74,12 +74,12 @@ impl Subject for OnFaultDisk {
 
 #[test]
 fn the_suite_is_passed_on_a_disk_that_loses_power() {
-    check(&mut OnFaultDisk { seed: 0, faults: Faults::default() }).unwrap();
+    check(&mut OnFaultDisk { seed: 0, faults: DiskFaults::default() }).unwrap();
 }
 
 #[test]
 fn the_suite_is_passed_on_a_disk_that_fails() {
-    let faults = Faults { write: 60, sync: 12, other: 30 };
+    let faults = DiskFaults { write: 60, sync: 12, other: 30 };
     check(&mut OnFaultDisk { seed: 1_000, faults }).unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Files that are not what was written: each is refused with what to do, and nothing panics.
 
-use faults::{Chance, FaultDisk, Faults};
+use faults::{Chance, DiskFaults, FaultDisk};
 use pacer_core::store::StoreRequest;
 use pacer_core::store::{Cause, Ended, Writer};
 use redb::{Database, TableDefinition};
@@ -168,7 +168,7 @@ fn each_refusal_says_what_to_do() {
     Engine::open(full).unwrap();
 
     let broken = disk::empty(6);
-    broken.set_faults(Faults { sync: 1, ..Faults::default() });
+    broken.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     let text = refusal(&broken);
     let want = "memory cannot hold the ledger's store (input/output error): see to the directory \
                 and its disk";
@@ -252,10 +252,10 @@ fn after_a_failed_sync_the_file_is_written_anew_once() {
     let mut engine = Engine::open(disk.clone()).unwrap();
     let writer = begin(&mut engine);
     let first = disk.inode(FILE);
-    disk.set_faults(Faults { sync: 1, ..Faults::default() });
+    disk.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
     let answer = ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
     assert_eq!((ended(&answer), engine.failing()), (Ended::Unknown, Some(Cause::Disk)));
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     engine.heal();
     let second = disk.inode(FILE);
     assert_eq!((engine.failing(), first == second), (None, false));
@@ -267,13 +267,14 @@ fn after_a_failed_sync_the_file_is_written_anew_once() {
 
 #[test]
 fn what_was_written_anew_in_part_takes_no_room() {
-    for faults in
-        [Faults { write: 1, ..Faults::default() }, Faults { sync: 1, ..Faults::default() }]
-    {
+    for faults in [
+        DiskFaults { write: 1, ..DiskFaults::default() },
+        DiskFaults { sync: 1, ..DiskFaults::default() },
+    ] {
         let disk = disk::empty(8);
         let mut engine = Engine::open(disk.clone()).unwrap();
         let writer = begin(&mut engine);
-        disk.set_faults(Faults { sync: 1, ..Faults::default() });
+        disk.set_faults(DiskFaults { sync: 1, ..DiskFaults::default() });
         ask(&mut engine, StoreRequest::Submit(writer, batch(1, 1)));
         let used = disk.used();
         disk.set_faults(faults);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use faults::{Chance, FaultDisk, Faults};
+use faults::{Chance, DiskFaults, FaultDisk};
 use pacer_core::messages::Epoch;
 use pacer_core::store::StoreRequest;
 use pacer_core::store::{
@@ -175,7 +175,7 @@ fn agree(what: &str, fates: &mut BTreeMap<u64, Fate>, there: &[u64]) -> Result<(
 fn open(disk: &FaultDisk, chance: &mut Chance) -> Result<Engine<FaultDisk>, String> {
     for attempt in 0.. {
         if attempt > 20 {
-            disk.set_faults(Faults::default());
+            disk.set_faults(DiskFaults::default());
         }
         match Engine::open(disk.clone()) {
             Ok(engine) => return Ok(engine),
@@ -191,11 +191,11 @@ fn end(disk: &FaultDisk, chance: &mut Chance) {
     if chance.once_in(2) { disk.restart_process() } else { disk.lose_power() }
 }
 
-fn faults(chance: &mut Chance) -> Faults {
+fn faults(chance: &mut Chance) -> DiskFaults {
     match chance.below(3) {
-        0 => Faults::default(),
-        1 => Faults { sync: 4 + chance.below(8), ..Faults::default() },
-        _ => Faults {
+        0 => DiskFaults::default(),
+        1 => DiskFaults { sync: 4 + chance.below(8), ..DiskFaults::default() },
+        _ => DiskFaults {
             write: 30 + chance.below(100),
             sync: 8 + chance.below(20),
             other: 10 + chance.below(50),
@@ -238,13 +238,13 @@ fn lives(seed: u64, model: &mut Model) -> Result<(), String> {
             drop(engine);
         }
         if is_checked {
-            disk.set_faults(Faults::default());
+            disk.set_faults(DiskFaults::default());
             let mut engine = open(&disk, chance)?;
             verify(&mut engine, model)?;
             end(&disk, chance);
         }
     }
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     verify(&mut open(&disk, chance)?, model)
 }
 

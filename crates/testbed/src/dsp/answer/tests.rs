@@ -7,14 +7,14 @@ use crate::draws::PPM;
 use crate::dsp::{LatencySpread, PriceSpread};
 use crate::traffic::{Traffic, TrafficOptions};
 
-fn bidder(edit: impl FnOnce(&mut DspProfile)) -> Bidder {
+fn bidder(edit: impl FnOnce(&mut DspProfile)) -> SimulatedBidder {
     let mut profile = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
     edit(&mut profile);
     assert_eq!(profile.problem(), None);
-    Bidder::new(profile, 3, "http://127.0.0.1:1".to_owned())
+    SimulatedBidder::new(profile, 3, "http://127.0.0.1:1".to_owned())
 }
 
-fn answer(bidder: &mut Bidder, request: &[u8]) -> (Answered, Vec<u8>) {
+fn answer(bidder: &mut SimulatedBidder, request: &[u8]) -> (AnswerSummary, Vec<u8>) {
     let mut out = Vec::new();
     let answered = bidder.answer(request, &mut out);
     (answered, out)
@@ -29,7 +29,7 @@ fn body_of(answer: &[u8]) -> &[u8] {
     body.as_bytes()
 }
 
-fn bids_of(bidder: &mut Bidder, request: &str) -> Vec<Value> {
+fn bids_of(bidder: &mut SimulatedBidder, request: &str) -> Vec<Value> {
     let (_, out) = answer(bidder, request.as_bytes());
     let response: Value = serde_json::from_slice(body_of(&out)).expect("JSON");
     response["seatbid"][0]["bid"].as_array().expect("bids").clone()
@@ -53,7 +53,7 @@ fn bids_fit_every_kind_of_generated_request() {
         );
         let imps = request["imp"].as_array().expect("impressions");
         let bids = response["seatbid"][0]["bid"].as_array().expect("bids");
-        assert_eq!(answered.outcome, Outcome::Bids(imps.len()));
+        assert_eq!(answered.outcome, BidOutcome::Bids(imps.len()));
         for (imp, bid) in imps.iter().zip(bids) {
             check_bid(imp, bid);
             on_deals += usize::from(!bid["dealid"].is_null());
@@ -120,7 +120,7 @@ fn secure_impressions_get_no_plain_tracker() {
         ("https://127.0.0.1:1", r#","secure":1"#, true),
     ] {
         let profile = DspProfile { no_bid_ppm: 0, notices: true, ..DspProfile::default() };
-        let mut bidder = Bidder::new(profile, 3, origin.to_owned());
+        let mut bidder = SimulatedBidder::new(profile, 3, origin.to_owned());
         let bids = bids_of(&mut bidder, &request(secure));
         assert_eq!(bids.len(), 4);
         for bid in bids {
@@ -141,7 +141,7 @@ fn an_answer_depends_on_profile_place_and_request_alone() {
         profile.latency.median = Duration::from_millis(5);
         profile.late_ppm = 100_000;
     };
-    let run = |bidder: &mut Bidder, reversed: bool| {
+    let run = |bidder: &mut SimulatedBidder, reversed: bool| {
         let (mut traffic, mut body) = (Traffic::reference(), Vec::new());
         let mut requests: Vec<Vec<u8>> = (0..200)
             .map(|_| {
@@ -161,12 +161,12 @@ fn an_answer_depends_on_profile_place_and_request_alone() {
     let want = run(&mut bidder(noisy), false);
     assert_eq!(run(&mut bidder(noisy), true), want);
     let mut profile = bidder(noisy).profile;
-    assert_ne!(run(&mut Bidder::new(profile.clone(), 4, String::new()), false), want);
+    assert_ne!(run(&mut SimulatedBidder::new(profile.clone(), 4, String::new()), false), want);
     profile.seed += 1;
-    assert_ne!(run(&mut Bidder::new(profile, 3, String::new()), false), want);
+    assert_ne!(run(&mut SimulatedBidder::new(profile, 3, String::new()), false), want);
     let late = want.iter().filter(|(answered, _)| answered.late).count();
     assert!((5..40).contains(&late), "{late}");
-    let no_bids = want.iter().filter(|(a, _)| a.outcome == Outcome::NoBid).count();
+    let no_bids = want.iter().filter(|(a, _)| a.outcome == BidOutcome::NoBid).count();
     assert!((70..130).contains(&no_bids), "{no_bids}");
 }
 
@@ -213,7 +213,7 @@ fn prices_meet_the_floor_as_often_as_asked() {
 fn latency_lateness_and_number_of_bids_follow_the_profile() {
     let many = format!(r#"{{"id":"a","imp":[{}]}}"#, [r#"{"id":"1","banner":{}}"#; 10].join(","));
     assert_eq!(bids_of(&mut bidder(|profile| profile.bids_max = 3), &many).len(), 3);
-    let delay = |bidder: &mut Bidder| answer(bidder, BANNER.as_bytes()).0;
+    let delay = |bidder: &mut SimulatedBidder| answer(bidder, BANNER.as_bytes()).0;
     assert_eq!(delay(&mut bidder(|_| ())).delay, Duration::ZERO);
     let ms = Duration::from_millis;
     let slow = delay(&mut bidder(|profile| profile.latency = LatencySpread::constant(ms(7))));
@@ -221,7 +221,7 @@ fn latency_lateness_and_number_of_bids_follow_the_profile() {
     let late = delay(&mut bidder(|profile| (profile.late_ppm, profile.late_by) = (PPM, ms(900))));
     assert_eq!((late.delay, late.late), (ms(900), true));
     let silent = answer(&mut bidder(|profile| profile.no_bid_ppm = PPM), BANNER.as_bytes());
-    assert_eq!(silent.0.outcome, Outcome::NoBid);
+    assert_eq!(silent.0.outcome, BidOutcome::NoBid);
     assert_eq!(silent.1, NO_CONTENT);
 }
 
@@ -259,11 +259,11 @@ fn what_is_no_request_is_answered_400_without_a_trace() {
     {
         let mut out = b"before".to_vec();
         let answered = bidder(|_| ()).answer(request.as_bytes(), &mut out);
-        assert_eq!(answered.outcome, Outcome::Malformed, "{request}");
+        assert_eq!(answered.outcome, BidOutcome::Malformed, "{request}");
         assert_eq!(out, [b"before", BAD_REQUEST].concat(), "{request}");
     }
     let (none, out) = answer(&mut bidder(|_| ()), br#"{"id":"a","imp":[]}"#);
-    assert_eq!((none.outcome, out.as_slice()), (Outcome::NoBid, NO_CONTENT));
+    assert_eq!((none.outcome, out.as_slice()), (BidOutcome::NoBid, NO_CONTENT));
 }
 
 #[test]

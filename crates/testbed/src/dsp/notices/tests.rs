@@ -3,7 +3,7 @@
 use super::*;
 
 /// A notice of which `change` replaces one parameter; an empty one is taken out.
-fn facts(notice: Notice, change: &str) -> Option<Facts> {
+fn facts(notice: DspNotice, change: &str) -> Option<NoticeContent> {
     let (key, _) = change.split_once('=').unwrap_or((change, ""));
     let parameters = [
         "imp=imp-1",
@@ -20,14 +20,14 @@ fn facts(notice: Notice, change: &str) -> Option<Facts> {
     let kept = parameters.iter().filter(|pair| !pair.starts_with(&format!("{key}=")));
     let mut query: Vec<_> = kept.copied().collect();
     query.push(change);
-    Told::read(&format!("/win?{}", query.join("&"))).facts(notice, "USD")
+    NoticeQuery::read(&format!("/win?{}", query.join("&"))).facts(notice, "USD")
 }
 
 #[test]
 fn notices_say_what_their_kind_must() {
     let check = |change: &str, paid: bool, lost: bool| {
         let of = |notice| facts(notice, change).is_some();
-        let got = [Notice::Win, Notice::Bill, Notice::View, Notice::Loss].map(of);
+        let got = [DspNotice::Win, DspNotice::Bill, DspNotice::View, DspNotice::Loss].map(of);
         assert_eq!(got, [paid, paid, paid, lost], "{change}");
     };
     check("", true, true);
@@ -60,22 +60,22 @@ fn notices_say_what_their_kind_must() {
 
 #[test]
 fn who_loses_need_not_learn_the_price() {
-    let told = |query: &str| Told::read(query).facts(Notice::Loss, "USD");
+    let told = |query: &str| NoticeQuery::read(query).facts(DspNotice::Loss, "USD");
     let lost = "/loss?imp=1&auction=a&price=&price64=&cur=USD&loss=100&min=1.5&offer=1";
     assert_eq!(told(lost).map(|facts| facts.price_micros), Some(0));
-    let won = Told::read(lost).facts(Notice::Win, "USD");
+    let won = NoticeQuery::read(lost).facts(DspNotice::Win, "USD");
     assert_eq!(won, None);
 }
 
 #[test]
 fn prices_are_held_against_the_offer_and_kinds_apart() {
-    let paid = facts(Notice::Win, "").expect("well-formed");
+    let paid = facts(DspNotice::Win, "").expect("well-formed");
     assert_eq!((paid.price_micros, paid.is_overpriced), (1_250_000, false));
-    assert!(facts(Notice::Win, "offer=1249999").expect("well-formed").is_overpriced);
-    assert!(!facts(Notice::Loss, "offer=1249999").expect("well-formed").is_overpriced);
-    assert_ne!(paid.key, facts(Notice::Bill, "").expect("well-formed").key);
-    assert_ne!(paid.key, facts(Notice::Win, "imp=imp-2").expect("well-formed").key);
-    assert_eq!(paid.key, facts(Notice::Win, "price64=MS4yNQ==").expect("well-formed").key);
+    assert!(facts(DspNotice::Win, "offer=1249999").expect("well-formed").is_overpriced);
+    assert!(!facts(DspNotice::Loss, "offer=1249999").expect("well-formed").is_overpriced);
+    assert_ne!(paid.key, facts(DspNotice::Bill, "").expect("well-formed").key);
+    assert_ne!(paid.key, facts(DspNotice::Win, "imp=imp-2").expect("well-formed").key);
+    assert_eq!(paid.key, facts(DspNotice::Win, "price64=MS4yNQ==").expect("well-formed").key);
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn base64_is_read_in_either_alphabet() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let mut desk = NoticeDesk::new(NoticeOptions::default(), Recent::default());
-    let (profile, counters) = (DspProfile::default(), NoticesCounters::default());
+    let mut desk = NoticeReceiver::new(NoticeOptions::default(), Recent::default());
+    let (profile, counters) = (DspProfile::default(), NoticeCountersByKind::default());
     let seller = Seller { profile: &profile, seed: 1, origin: "http://dsp" };
     let mut call = |n: usize| {
         let target =
             format!("/win?imp=1&auction={n}&price=1&price64=MQ&cur=USD&loss=&offer=1000000");
-        assert!(desk.receive((Notice::Win, &target), seller, &counters).is_none());
+        assert!(desk.receive((DspNotice::Win, &target), seller, &counters).is_none());
         (desk.seen.len(), desk.order.len())
     };
     for n in 0..REMEMBERED_MAX + 10 {
@@ -102,7 +102,7 @@ fn what_is_remembered_is_bounded() {
     }
     assert_eq!(call(REMEMBERED_MAX + 9), (REMEMBERED_MAX, REMEMBERED_MAX)); // A duplicate.
     call(0); // Forgotten, so it counts again.
-    let stats = counters.of(Notice::Win);
+    let stats = counters.of(DspNotice::Win);
     let text = format!("{stats:?}");
     assert!(text.contains("duplicates: Counter(1)"), "{text}");
     assert!(text.contains(&format!("counted: Counter({})", REMEMBERED_MAX + 11)), "{text}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use runtime::config::{Optional, Section, ms, secs};
 
-use crate::dsp::bid_fault::{Act, BidFault, Garble, LEVELS_MAX};
+use crate::dsp::bid_fault::{BidFault, DspAct, Garble, LEVELS_MAX};
 use crate::server::{BOMB_BYTES_MAX, Cut, DripFrom, INTERIM_MAX};
 
 /// One kind of behaviour, as a profile file names it.
@@ -17,7 +17,7 @@ pub struct ActDoc {
     pub knobs: &'static [&'static str],
     /// What it does, in a line.
     pub line: &'static str,
-    build: fn(&Knobs) -> Act,
+    build: fn(&Knobs) -> DspAct,
 }
 
 /// Every kind.
@@ -26,13 +26,13 @@ pub static ACTS: [ActDoc; 22] = [
         name: "healthy",
         knobs: &[],
         line: "answers as the profile has it",
-        build: |_| Act::Healthy,
+        build: |_| DspAct::Healthy,
     },
     ActDoc {
         name: "status",
         knobs: &["status", "body"],
         line: "answers with a status, 503 unless told otherwise",
-        build: |knobs| Act::Status {
+        build: |knobs| DspAct::Status {
             code: knobs.status.unwrap_or(503),
             body: knobs.body.clone().unwrap_or_default(),
         },
@@ -41,13 +41,13 @@ pub static ACTS: [ActDoc; 22] = [
         name: "hang",
         knobs: &[],
         line: "reads the request and never answers",
-        build: |_| Act::Hang,
+        build: |_| DspAct::Hang,
     },
     ActDoc {
         name: "trickle",
         knobs: &["bytes", "every", "from"],
         line: "sends a bid `bytes` at a time, one piece `every` so often, from head or body on",
-        build: |knobs| Act::Trickle {
+        build: |knobs| DspAct::Trickle {
             bytes: knobs.bytes.unwrap_or(1),
             every: knobs.every.unwrap_or(Duration::from_millis(10)),
             from: knobs.from.unwrap_or(DripFrom::Head),
@@ -57,32 +57,32 @@ pub static ACTS: [ActDoc; 22] = [
         name: "close",
         knobs: &["at"],
         line: "closes before the answer, in its head, or in its body",
-        build: |knobs| Act::Close { at: knobs.at.unwrap_or(Cut::Body) },
+        build: |knobs| DspAct::Close { at: knobs.at.unwrap_or(Cut::Body) },
     },
     ActDoc {
         name: "reset",
         knobs: &["at"],
         line: "resets the connection before the answer, in its head, or in its body",
-        build: |knobs| Act::Reset { at: knobs.at.unwrap_or(Cut::Before) },
+        build: |knobs| DspAct::Reset { at: knobs.at.unwrap_or(Cut::Before) },
     },
     ActDoc {
         name: "garbage",
         knobs: &[],
         line: "sends bytes that are not HTTP, and closes",
-        build: |_| Act::Garbage,
+        build: |_| DspAct::Garbage,
     },
     ActDoc {
         name: "malformed",
         knobs: &["variant"],
         line: "answers 200 with what is no response, in one of eight ways or in all by turns",
-        build: |knobs| Act::Content(BidFault::Malformed { how: knobs.variant.flatten() }),
+        build: |knobs| DspAct::Content(BidFault::Malformed { how: knobs.variant.flatten() }),
     },
     ActDoc {
         name: "huge",
         knobs: &["size", "endless"],
         line: "answers with `size` (64MiB) declared, or with chunks without end",
         build: |knobs| {
-            Act::Content(BidFault::Huge {
+            DspAct::Content(BidFault::Huge {
                 bytes: (!knobs.endless.unwrap_or(false))
                     .then(|| knobs.size.unwrap_or(64 << 20) as u64),
             })
@@ -92,26 +92,26 @@ pub static ACTS: [ActDoc; 22] = [
         name: "deep",
         knobs: &["levels"],
         line: "answers with JSON nested so deep (10000)",
-        build: |knobs| Act::Content(BidFault::Deep { levels: knobs.levels.unwrap_or(10_000) }),
+        build: |knobs| DspAct::Content(BidFault::Deep { levels: knobs.levels.unwrap_or(10_000) }),
     },
     ActDoc {
         name: "wrong_id",
         knobs: &[],
         line: "bids in a response to another request",
-        build: |_| Act::Content(BidFault::WrongId),
+        build: |_| DspAct::Content(BidFault::WrongId),
     },
     ActDoc {
         name: "wrong_imp",
         knobs: &[],
         line: "bids on impressions that were not offered",
-        build: |_| Act::Content(BidFault::WrongImp),
+        build: |_| DspAct::Content(BidFault::WrongImp),
     },
     ActDoc {
         name: "wrong_currency",
         knobs: &["currency"],
         line: "bids in a currency of its own (XTS)",
         build: |knobs| {
-            Act::Content(BidFault::WrongCurrency {
+            DspAct::Content(BidFault::WrongCurrency {
                 code: knobs.currency.clone().unwrap_or_else(|| "XTS".to_owned()),
             })
         },
@@ -120,43 +120,43 @@ pub static ACTS: [ActDoc; 22] = [
         name: "late",
         knobs: &["by"],
         line: "answers as the profile has it, `by` so much after the request (500ms)",
-        build: |knobs| Act::Late { by: knobs.by.unwrap_or(Duration::from_millis(500)) },
+        build: |knobs| DspAct::Late { by: knobs.by.unwrap_or(Duration::from_millis(500)) },
     },
     ActDoc {
         name: "refused",
         knobs: &[],
         line: "closes its port and all connections",
-        build: |_| Act::Refused,
+        build: |_| DspAct::Refused,
     },
     ActDoc {
         name: "gzip",
         knobs: &["always"],
         line: "answers in gzip where the request accepts it, or always",
-        build: |knobs| Act::Gzip { always: knobs.always.unwrap_or(false) },
+        build: |knobs| DspAct::Gzip { always: knobs.always.unwrap_or(false) },
     },
     ActDoc {
         name: "gzip_bomb",
         knobs: &["size"],
         line: "answers with a small gzip that inflates to `size` (32MiB)",
-        build: |knobs| Act::GzipBomb { inflated: knobs.size.unwrap_or(32 << 20) },
+        build: |knobs| DspAct::GzipBomb { inflated: knobs.size.unwrap_or(32 << 20) },
     },
     ActDoc {
         name: "bad_gzip",
         knobs: &[],
         line: "bids in a gzip that is cut off, altered, or none",
-        build: |_| Act::BadGzip,
+        build: |_| DspAct::BadGzip,
     },
     ActDoc {
         name: "chunked",
         knobs: &["bytes"],
         line: "bids in chunks of so many bytes (1)",
-        build: |knobs| Act::Chunked { bytes: knobs.bytes.unwrap_or(1) },
+        build: |knobs| DspAct::Chunked { bytes: knobs.bytes.unwrap_or(1) },
     },
     ActDoc {
         name: "redirect",
         knobs: &["status", "location"],
         line: "answers 302 to `location`, or to another path of its own",
-        build: |knobs| Act::Redirect {
+        build: |knobs| DspAct::Redirect {
             code: knobs.status.unwrap_or(302),
             to: knobs.location.clone(),
         },
@@ -165,13 +165,13 @@ pub static ACTS: [ActDoc; 22] = [
         name: "interim",
         knobs: &["status", "times"],
         line: "sends interim answers (103) so many times before its own, or without end",
-        build: |knobs| Act::Interim { code: knobs.status.unwrap_or(103), count: knobs.times },
+        build: |knobs| DspAct::Interim { code: knobs.status.unwrap_or(103), count: knobs.times },
     },
     ActDoc {
         name: "closing",
         knobs: &["announced"],
         line: "answers as the profile has it and closes, with or without `connection: close`",
-        build: |knobs| Act::Closing { announced: knobs.announced.unwrap_or(false) },
+        build: |knobs| DspAct::Closing { announced: knobs.announced.unwrap_or(false) },
     },
 ];
 
@@ -212,7 +212,7 @@ const VARIANTS: [(&str, Option<Garble>); 9] = [
 ];
 
 /// Reads the knobs of one kind; those of others are told to be out of place.
-pub(super) fn read(s: &mut Section<'_>, act: &ActDoc) -> Act {
+pub(super) fn read(s: &mut Section<'_>, act: &ActDoc) -> DspAct {
     let knobs = Knobs::read(s);
     for (knob, is_given) in knobs.given() {
         if is_given && !act.knobs.contains(&knob) {

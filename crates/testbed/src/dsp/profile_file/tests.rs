@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::dsp::{Act, BidFault, Garble};
+use crate::dsp::{BidFault, DspAct, Garble};
 use crate::server::{Cut, DripFrom};
 
 fn profiles(text: &str) -> Vec<DspProfile> {
@@ -11,7 +11,7 @@ fn profiles(text: &str) -> Vec<DspProfile> {
 }
 
 /// The act of a phase with these lines.
-fn act(lines: &str) -> Act {
+fn act(lines: &str) -> DspAct {
     let text = format!("[[dsp]]\n[[dsp.phase]]\n{lines}\n");
     profiles(&text)[0].schedule.phases[0].behaviour.act.clone()
 }
@@ -78,10 +78,10 @@ fn every_key_of_a_dsp_arrives() {
         markup_on_win_ppm: 50_000,
         markup_latency: ms(6),
         markup_failure_ppm: 70_000,
-        schedule: Schedule {
-            phases: vec![Phase {
+        schedule: DspSchedule {
+            phases: vec![DspPhase {
                 lasts: Some(ms(1_000)),
-                behaviour: Behaviour { act: Act::Hang, share_ppm: 250_000 },
+                behaviour: DspBehaviour { act: DspAct::Hang, share_ppm: 250_000 },
             }],
             repeat: true,
         },
@@ -98,14 +98,17 @@ fn every_key_of_a_dsp_arrives() {
 #[test]
 fn every_kind_has_its_knobs() {
     let ms = Duration::from_millis;
-    let check = |lines: &str, want: Act| assert_eq!(act(lines), want, "{lines}");
-    check("kind = 'status'\nstatus = 500\nbody = 'x'", Act::Status { code: 500, body: "x".into() });
+    let check = |lines: &str, want: DspAct| assert_eq!(act(lines), want, "{lines}");
+    check(
+        "kind = 'status'\nstatus = 500\nbody = 'x'",
+        DspAct::Status { code: 500, body: "x".into() },
+    );
     check(
         "kind = 'trickle'\nbytes = '3B'\nevery = '7ms'\nfrom = 'body'",
-        Act::Trickle { bytes: 3, every: ms(7), from: DripFrom::Body },
+        DspAct::Trickle { bytes: 3, every: ms(7), from: DripFrom::Body },
     );
-    check("kind = 'close'\nat = 'head'", Act::Close { at: Cut::Head });
-    check("kind = 'reset'", Act::Reset { at: Cut::Before });
+    check("kind = 'close'\nat = 'head'", DspAct::Close { at: Cut::Head });
+    check("kind = 'reset'", DspAct::Reset { at: Cut::Before });
     check("kind = 'malformed'", BidFault::Malformed { how: None }.into());
     check(
         "kind = 'malformed'\nvariant = 'html'",
@@ -118,17 +121,17 @@ fn every_kind_has_its_knobs() {
         "kind = 'wrong_currency'\ncurrency = 'JPY'",
         BidFault::WrongCurrency { code: "JPY".into() }.into(),
     );
-    check("kind = 'late'\nby = '2s'", Act::Late { by: ms(2_000) });
-    check("kind = 'gzip'\nalways = true", Act::Gzip { always: true });
-    check("kind = 'gzip_bomb'\nsize = '100MiB'", Act::GzipBomb { inflated: 100 << 20 });
-    check("kind = 'chunked'\nbytes = '9B'", Act::Chunked { bytes: 9 });
+    check("kind = 'late'\nby = '2s'", DspAct::Late { by: ms(2_000) });
+    check("kind = 'gzip'\nalways = true", DspAct::Gzip { always: true });
+    check("kind = 'gzip_bomb'\nsize = '100MiB'", DspAct::GzipBomb { inflated: 100 << 20 });
+    check("kind = 'chunked'\nbytes = '9B'", DspAct::Chunked { bytes: 9 });
     check(
         "kind = 'redirect'\nstatus = 301\nlocation = 'http://x/'",
-        Act::Redirect { code: 301, to: Some("http://x/".into()) },
+        DspAct::Redirect { code: 301, to: Some("http://x/".into()) },
     );
-    check("kind = 'interim'\nstatus = 100", Act::Interim { code: 100, count: None });
-    check("kind = 'interim'\ntimes = 5", Act::Interim { code: 103, count: Some(5) });
-    check("kind = 'closing'\nannounced = true", Act::Closing { announced: true });
+    check("kind = 'interim'\nstatus = 100", DspAct::Interim { code: 100, count: None });
+    check("kind = 'interim'\ntimes = 5", DspAct::Interim { code: 103, count: Some(5) });
+    check("kind = 'closing'\nannounced = true", DspAct::Closing { announced: true });
     let mut names: Vec<_> = ACTS.iter().map(|act| act.name).collect();
     names.dedup();
     assert_eq!(names.len(), ACTS.len());
@@ -205,11 +208,11 @@ fn the_files_shipped_are_sound_and_as_they_say() {
     assert!(matches!(
         [kinds[0], kinds[2], kinds[4], kinds[6], kinds[8]],
         [
-            Act::Hang,
-            Act::Trickle { .. },
-            Act::Reset { .. },
-            Act::Content(BidFault::Malformed { .. }),
-            Act::Status { code: 503, .. }
+            DspAct::Hang,
+            DspAct::Trickle { .. },
+            DspAct::Reset { .. },
+            DspAct::Content(BidFault::Malformed { .. }),
+            DspAct::Status { code: 503, .. }
         ]
     ));
     let flapping = sick("flapping.toml");
@@ -217,8 +220,8 @@ fn the_files_shipped_are_sound_and_as_they_say() {
     for dsp in flapping {
         let phases = dsp.schedule.phases;
         let ends = [phases.first(), phases.last()];
-        let healthy = |phase: Option<&Phase>| {
-            phase.is_some_and(|phase| phase.behaviour == Behaviour::HEALTHY)
+        let healthy = |phase: Option<&DspPhase>| {
+            phase.is_some_and(|phase| phase.behaviour == DspBehaviour::HEALTHY)
         };
         assert!(ends.into_iter().all(healthy) && phases.len() >= 3 && dsp.schedule.repeat);
     }

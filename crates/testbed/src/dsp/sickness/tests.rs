@@ -1,27 +1,31 @@
 //! Spoilt answers are a function of profile, place and request, and spoilt as far as asked for.
 
 use super::*;
-use crate::dsp::{ACTS, Act, Behaviour, DspProfile, parse_profiles};
+use crate::dsp::{ACTS, DspAct, DspBehaviour, DspProfile, parse_profiles};
 use crate::server::script::ScriptStep;
-use crate::server::{DripFrom, Method};
+use crate::server::{DripFrom, HttpMethod};
 
 const REQUEST: &[u8] = br#"{"id":"a","imp":[{"id":"1","banner":{"w":300,"h":250}}]}"#;
 
-fn bidder() -> Bidder {
+fn bidder() -> SimulatedBidder {
     let profile = DspProfile { no_bid_ppm: 0, ..DspProfile::default() };
-    Bidder::new(profile, 3, "http://127.0.0.1:1".to_owned())
+    SimulatedBidder::new(profile, 3, "http://127.0.0.1:1".to_owned())
 }
 
-fn asked(bidder: &mut Bidder, behaviour: &Behaviour, body: &[u8]) -> Option<(Answered, Script)> {
+fn asked(
+    bidder: &mut SimulatedBidder,
+    behaviour: &DspBehaviour,
+    body: &[u8],
+) -> Option<(AnswerSummary, Script)> {
     let misbehaviour = Misbehaviour::of(behaviour)?;
-    let (method, length, target) = (Method::Post, body.len(), "/bid");
+    let (method, length, target) = (HttpMethod::Post, body.len(), "/bid");
     let request =
-        HttpRequest { method, target, body, length, keep_alive: true, accepts_gzip: true };
+        ServerRequest { method, target, body, length, keep_alive: true, accepts_gzip: true };
     bidder.misbehave(&misbehaviour, &request)
 }
 
 /// Every kind at its defaults.
-fn behaviours() -> Vec<Behaviour> {
+fn behaviours() -> Vec<DspBehaviour> {
     let behaviour = |name: &str| {
         let text = format!("[[dsp]]\n[[dsp.phase]]\nkind = \"{name}\"\n");
         let profiles = parse_profiles("test", &text).expect("a kind needs no knobs");
@@ -34,11 +38,11 @@ fn behaviours() -> Vec<Behaviour> {
 fn every_kind_does_the_same_with_the_same_request() {
     let mut used = bidder();
     for behaviour in behaviours() {
-        let text = |bidder: &mut Bidder| {
+        let text = |bidder: &mut SimulatedBidder| {
             let asked = asked(bidder, &behaviour, REQUEST);
             asked.map(|(answered, script)| (answered, format!("{script:?}")))
         };
-        let passive = matches!(behaviour.act, Act::Healthy | Act::Refused);
+        let passive = matches!(behaviour.act, DspAct::Healthy | DspAct::Refused);
         let first = text(&mut bidder());
         assert_eq!(first.is_none(), passive, "{behaviour:?}");
         assert_eq!(first, text(&mut used), "{behaviour:?}");
@@ -77,17 +81,17 @@ fn a_huge_answer_declares_what_it_sends_even_when_it_is_small() {
 fn who_is_never_to_bid_bids_where_a_bid_is_spoilt() {
     let silent = || {
         let profile = DspProfile { no_bid_ppm: 1_000_000, ..DspProfile::default() };
-        Bidder::new(profile, 3, "http://127.0.0.1:1".to_owned())
+        SimulatedBidder::new(profile, 3, "http://127.0.0.1:1".to_owned())
     };
-    let bids = |act: Act| {
+    let bids = |act: DspAct| {
         let (_, script) = asked(&mut silent(), &act.into(), REQUEST).expect("sick");
         String::from_utf8_lossy(&script.bytes).contains("seatbid")
     };
     let ms = Duration::from_millis;
     assert!(bids(BidFault::WrongId.into()));
-    assert!(bids(Act::Chunked { bytes: 10_000 }));
-    assert!(bids(Act::Trickle { bytes: 1, every: ms(1), from: DripFrom::Head }));
-    assert!(!bids(Act::Late { by: ms(1) }));
-    assert!(!bids(Act::Closing { announced: true }));
-    assert!(!bids(Act::Interim { code: 103, count: Some(2) }));
+    assert!(bids(DspAct::Chunked { bytes: 10_000 }));
+    assert!(bids(DspAct::Trickle { bytes: 1, every: ms(1), from: DripFrom::Head }));
+    assert!(!bids(DspAct::Late { by: ms(1) }));
+    assert!(!bids(DspAct::Closing { announced: true }));
+    assert!(!bids(DspAct::Interim { code: 103, count: Some(2) }));
 }

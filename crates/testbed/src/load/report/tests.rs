@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::exchange::ExchangeOutcomes;
 
-fn report() -> Report<ExchangeOutcomes> {
+fn report() -> LoadReport<ExchangeOutcomes> {
     let calls = CallCounts::default();
     let q = Quantiles { p50: 900, p90: 2_000, p99: 5_000, p999: 8_000, max: 1_500_000 };
     let refused = StatusReport {
@@ -16,14 +16,14 @@ fn report() -> Report<ExchangeOutcomes> {
         latency_us: Some(q),
         latency_of_send_us: Some(q),
     };
-    Report {
-        mode: Mode::Open { rate_per_s: 100 },
+    LoadReport {
+        mode: LoadMode::Open { rate_per_s: 100 },
         target: "http://127.0.0.1:1/openrtb2/auction".to_owned(),
         started_at_unix_s: 1_700_000_000,
         duration_s: 10.0,
         stopped: false,
         connections: 3,
-        counts: Counts {
+        counts: LoadCounts {
             calls: CallCounts { sent: 990, unsent: 10, valid: 985, timeouts: 5, ..calls },
             outcomes: ExchangeOutcomes { ok_bid: 985, ..ExchangeOutcomes::default() },
         },
@@ -59,7 +59,7 @@ fn objectives_hold_at_their_edges() {
     );
     check(Objectives { rate_min: Some(98), ..none }, &[]);
     check(Objectives { rate_min: Some(99), ..none }, &["rate is 98.5 answers/s, objective 99"]);
-    let silent = Report { latency_us: None, ..report() };
+    let silent = LoadReport { latency_us: None, ..report() };
     assert_eq!(silent.violations(&Objectives { p99_max: ms(9), ..none }).len(), 1);
 }
 

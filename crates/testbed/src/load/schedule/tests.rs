@@ -7,13 +7,13 @@ const fn ms(ms: u64) -> Duration {
 }
 
 const fn send(intended_ms: u64, is_measured: bool) -> Take {
-    Take::Send(Ticket { intended: ms(intended_ms), is_measured })
+    Take::Send(ScheduledCall { intended: ms(intended_ms), is_measured })
 }
 
 #[test]
 fn an_open_loop_keeps_its_times_however_late_it_is_asked() {
-    let mode = Mode::Open { rate_per_s: 100 };
-    let mut schedule = Schedule::new(mode, ms(20), Length::For(ms(50)), ms(30));
+    let mode = LoadMode::Open { rate_per_s: 100 };
+    let mut schedule = CallSchedule::new(mode, ms(20), LoadLength::For(ms(50)), ms(30));
     assert_eq!(schedule.due(ms(0)), 1);
     assert_eq!(schedule.take(ms(0)), send(0, false));
     assert_eq!(schedule.take(ms(9)), Take::Wait);
@@ -31,8 +31,8 @@ fn an_open_loop_keeps_its_times_however_late_it_is_asked() {
 
 #[test]
 fn a_closed_loop_sends_whenever_asked() {
-    let mode = Mode::Closed { in_flight: 1 };
-    let mut schedule = Schedule::new(mode, ms(10), Length::For(ms(10)), ms(1));
+    let mode = LoadMode::Closed { in_flight: 1 };
+    let mut schedule = CallSchedule::new(mode, ms(10), LoadLength::For(ms(10)), ms(1));
     assert_eq!(schedule.take(ms(9)), send(9, false));
     assert_eq!(schedule.take(ms(10)), send(10, true));
     assert_eq!(schedule.take(ms(19)), send(19, true));
@@ -42,8 +42,8 @@ fn a_closed_loop_sends_whenever_asked() {
 
 #[test]
 fn a_count_leaves_the_warm_up_out() {
-    for mode in [Mode::Closed { in_flight: 1 }, Mode::Open { rate_per_s: 1_000 }] {
-        let mut schedule = Schedule::new(mode, ms(2), Length::Count(2), ms(100));
+    for mode in [LoadMode::Closed { in_flight: 1 }, LoadMode::Open { rate_per_s: 1_000 }] {
+        let mut schedule = CallSchedule::new(mode, ms(2), LoadLength::Count(2), ms(100));
         let taken: Vec<_> = (0..5).map(|at| schedule.take(ms(at))).collect();
         let want = [send(0, false), send(1, false), send(2, true), send(3, true), Take::Done];
         assert_eq!(taken, want);
@@ -52,8 +52,8 @@ fn a_count_leaves_the_warm_up_out() {
 
 #[test]
 fn a_stopped_schedule_is_done() {
-    let mode = Mode::Closed { in_flight: 1 };
-    let mut schedule = Schedule::new(mode, ms(0), Length::Count(9), ms(1));
+    let mode = LoadMode::Closed { in_flight: 1 };
+    let mut schedule = CallSchedule::new(mode, ms(0), LoadLength::Count(9), ms(1));
     assert_eq!(schedule.take(ms(0)), send(0, true));
     schedule.stop(ms(0));
     assert_eq!(schedule.take(ms(0)), Take::Done);
@@ -62,8 +62,8 @@ fn a_stopped_schedule_is_done() {
 
 #[test]
 fn what_is_due_when_a_schedule_stops_counts_as_unsent() {
-    let mode = Mode::Open { rate_per_s: 1_000 };
-    let mut schedule = Schedule::new(mode, ms(3), Length::Count(100), ms(100));
+    let mode = LoadMode::Open { rate_per_s: 1_000 };
+    let mut schedule = CallSchedule::new(mode, ms(3), LoadLength::Count(100), ms(100));
     assert_eq!(schedule.take(ms(0)), send(0, false));
     schedule.stop(ms(10)); // Due are 1 and 2 of the warm-up, and 3 to 10.
     assert_eq!((schedule.sent(), schedule.unsent(), schedule.due(ms(20))), (0, 8, 0));
@@ -72,9 +72,9 @@ fn what_is_due_when_a_schedule_stops_counts_as_unsent() {
 
 #[test]
 fn nothing_is_due_after_the_last_call() {
-    for (length, total) in [(Length::For(ms(50)), 50), (Length::Count(50), 50)] {
-        let mode = Mode::Open { rate_per_s: 1_000 };
-        let mut schedule = Schedule::new(mode, ms(20), length, ms(30));
+    for (length, total) in [(LoadLength::For(ms(50)), 50), (LoadLength::Count(50), 50)] {
+        let mode = LoadMode::Open { rate_per_s: 1_000 };
+        let mut schedule = CallSchedule::new(mode, ms(20), length, ms(30));
         assert_eq!(schedule.end(), Some(ms(70)));
         // Behind all along: asked for the first time long after the end.
         assert_eq!(schedule.due(ms(95)), 20 + total);

@@ -36,7 +36,7 @@ fn times(intended_ms: u64, sent_ms: u64, end_ms: u64) -> CallTimes {
 
 #[test]
 fn ends_land_in_their_counters() {
-    let mut tally = Tally::new(Some(Duration::from_millis(10)));
+    let mut tally = CallTally::new(Some(Duration::from_millis(10)));
     let mut end = |end, call| tally.record(times(5, 7, end), &call);
     end(15, answered(Verdict::Valid, 200));
     end(16, answered(Verdict::Valid, 204));
@@ -77,7 +77,7 @@ fn ends_land_in_their_counters() {
 
 #[test]
 fn answers_are_told_apart_by_status_and_by_both_clocks() {
-    let mut tally = Tally::new(Some(Duration::from_millis(10)));
+    let mut tally = CallTally::new(Some(Duration::from_millis(10)));
     for end in [15, 17, 18] {
         tally.record(times(5, 7, end), &answered(Verdict::Refused, 503));
     }
@@ -97,7 +97,7 @@ fn answers_are_told_apart_by_status_and_by_both_clocks() {
 
 #[test]
 fn a_latency_past_the_scale_counts_as_its_end() {
-    let mut tally = Tally::new(None);
+    let mut tally = CallTally::new(None);
     let times = CallTimes { end: Duration::MAX, ..times(0, 0, 0) };
     tally.record(times, &answered(Verdict::Valid, 204));
     assert!(tally.latency.max() >= LATENCY_US_MAX);

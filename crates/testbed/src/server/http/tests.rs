@@ -6,8 +6,8 @@ const POST: &str = "POST /bid HTTP/1.1\r\nHost: dsp\r\n";
 
 fn whole(body: &str, length: usize, keep_alive: bool) -> RequestFrame<'_> {
     let body = body.as_bytes();
-    let (method, target) = (Method::Post, "/bid");
-    RequestFrame::Whole(HttpRequest {
+    let (method, target) = (HttpMethod::Post, "/bid");
+    RequestFrame::Whole(ServerRequest {
         method,
         target,
         body,
@@ -48,7 +48,7 @@ fn frames_are_found() {
 
 #[test]
 fn methods_are_told_apart() {
-    let check = |line: &str, want: Result<Method, HttpRefusal>| {
+    let check = |line: &str, want: Result<HttpMethod, HttpRefusal>| {
         let text = format!("{line} HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
         let got = match frame(text.as_bytes(), 10) {
             RequestFrame::Whole(request) => Ok(request.method),
@@ -57,8 +57,8 @@ fn methods_are_told_apart() {
         };
         assert_eq!(got, want, "{line}");
     };
-    check("POST /", Ok(Method::Post));
-    check("GET /", Ok(Method::Get));
+    check("POST /", Ok(HttpMethod::Post));
+    check("GET /", Ok(HttpMethod::Get));
     check("PUT /", Err(HttpRefusal::MethodNotAllowed));
 }
 

@@ -6,8 +6,8 @@ use std::io;
 use std::time::Duration;
 
 use super::wire::Wire;
-use crate::server::http::{self, HttpRequest, RequestFrame};
-use crate::server::responder::{Reply, Responder};
+use crate::server::http::{self, RequestFrame, ServerRequest};
+use crate::server::responder::{ServiceReply, SimulatedService};
 use crate::server::script::{Script, ScriptEnd, ScriptStep};
 
 /// The thread's read buffer: a request that fits is answered from it without a copy.
@@ -58,7 +58,7 @@ impl Buffers {
 /// What a connection is doing. Answers leave in the order of their requests, so while one is
 /// delayed, nothing further is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConnectionPhase {
+enum ServingPhase {
     Reading,
     /// `Connection::delayed` holds the answer; the alarm is set.
     Delaying,
@@ -74,9 +74,9 @@ enum ConnectionPhase {
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ServedConnection {
     wire: Wire,
-    phase: ConnectionPhase,
+    phase: ServingPhase,
     /// The socket may hold bytes: an edge was seen since it last ran dry.
     readable: bool,
     /// The peer sends no more, so a short read does not mean that the socket is dry.
@@ -97,11 +97,11 @@ pub(super) struct Connection {
     pausing: bool,
 }
 
-impl Connection {
+impl ServedConnection {
     pub(super) const fn new(wire: Wire) -> Self {
         Self {
             wire,
-            phase: ConnectionPhase::Reading,
+            phase: ServingPhase::Reading,
             readable: false,
             half_closed: false,
             inbox: Vec::new(),
@@ -118,7 +118,7 @@ impl Connection {
     pub(super) fn ready(
         &mut self,
         event: &mio::event::Event,
-        context: &mut ThreadContext<'_, impl Responder>,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
     ) -> NextStep {
         self.readable |= event.is_readable();
         self.half_closed |= event.is_read_closed();
@@ -129,30 +129,33 @@ impl Connection {
     }
 
     /// The alarm: a delayed answer is due, or the time to drain is over.
-    pub(super) fn ring(&mut self, context: &mut ThreadContext<'_, impl Responder>) -> NextStep {
+    pub(super) fn ring(
+        &mut self,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
+    ) -> NextStep {
         match self.phase {
-            ConnectionPhase::Delaying => {
-                self.phase = if self.keep_alive {
-                    ConnectionPhase::Reading
-                } else {
-                    ConnectionPhase::Finishing
-                };
+            ServingPhase::Delaying => {
+                self.phase =
+                    if self.keep_alive { ServingPhase::Reading } else { ServingPhase::Finishing };
                 let answer = std::mem::take(&mut self.delayed);
                 self.send(&answer).and_then(|()| self.advance(context)).unwrap_or(NextStep::Close)
             }
-            ConnectionPhase::Performing => {
+            ServingPhase::Performing => {
                 self.pausing = false;
                 self.advance(context).unwrap_or(NextStep::Close)
             }
-            ConnectionPhase::Draining(_) => NextStep::Close,
-            ConnectionPhase::Reading | ConnectionPhase::Finishing | ConnectionPhase::Hanging => {
+            ServingPhase::Draining(_) => NextStep::Close,
+            ServingPhase::Reading | ServingPhase::Finishing | ServingPhase::Hanging => {
                 NextStep::Idle
             }
         }
     }
 
     /// Does all that can be done without waiting. An error is the end of the connection.
-    fn advance(&mut self, context: &mut ThreadContext<'_, impl Responder>) -> io::Result<NextStep> {
+    fn advance(
+        &mut self,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
+    ) -> io::Result<NextStep> {
         loop {
             if !self.outbox.is_empty() {
                 let outbox = std::mem::take(&mut self.outbox);
@@ -162,23 +165,23 @@ impl Connection {
                 return Ok(NextStep::Idle);
             }
             match self.phase {
-                ConnectionPhase::Delaying => return Ok(NextStep::Idle), // Its alarm is already set.
-                ConnectionPhase::Performing => match self.perform(context.buffers)? {
+                ServingPhase::Delaying => return Ok(NextStep::Idle), // Its alarm is already set.
+                ServingPhase::Performing => match self.perform(context.buffers)? {
                     Some(step) => return Ok(step),
                     None => continue,
                 },
-                ConnectionPhase::Hanging if self.half_closed => return Ok(NextStep::Close),
-                ConnectionPhase::Hanging => return Ok(NextStep::Idle),
-                ConnectionPhase::Finishing => {
+                ServingPhase::Hanging if self.half_closed => return Ok(NextStep::Close),
+                ServingPhase::Hanging => return Ok(NextStep::Idle),
+                ServingPhase::Finishing => {
                     self.wire.finish()?;
-                    self.phase = ConnectionPhase::Draining(DRAIN_BYTES);
+                    self.phase = ServingPhase::Draining(DRAIN_BYTES);
                     return Ok(match self.drain(context.buffers)? {
                         NextStep::Idle => NextStep::Alarm(DRAIN_TIME),
                         step => step,
                     });
                 }
-                ConnectionPhase::Draining(_) => return self.drain(context.buffers),
-                ConnectionPhase::Reading => (),
+                ServingPhase::Draining(_) => return self.drain(context.buffers),
+                ServingPhase::Reading => (),
             }
             let delay = if !self.inbox.is_empty() && self.inbox.len() >= self.needed {
                 self.answer_inbox(context)?
@@ -200,12 +203,12 @@ impl Connection {
     /// alarm to set, if any.
     fn read(
         &mut self,
-        context: &mut ThreadContext<'_, impl Responder>,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
     ) -> io::Result<Option<Option<Duration>>> {
         let count = match self.wire.read(&mut context.buffers.input) {
             Ok(0) => {
                 self.readable = false;
-                self.phase = ConnectionPhase::Finishing;
+                self.phase = ServingPhase::Finishing;
                 return Ok(Some(None));
             }
             Ok(count) => count,
@@ -233,7 +236,7 @@ impl Connection {
 
     fn answer_inbox(
         &mut self,
-        context: &mut ThreadContext<'_, impl Responder>,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
     ) -> io::Result<Option<Duration>> {
         let mut inbox = std::mem::take(&mut self.inbox);
         let (used, delay) = self.answer_whole(&inbox, context)?;
@@ -249,13 +252,13 @@ impl Connection {
     fn answer_whole(
         &mut self,
         bytes: &[u8],
-        context: &mut ThreadContext<'_, impl Responder>,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
     ) -> io::Result<(usize, Option<Duration>)> {
         let (mut used, mut delay) = (0, None);
         let mut output = std::mem::take(&mut context.buffers.output);
         output.clear();
         self.needed = 0;
-        while self.phase == ConnectionPhase::Reading
+        while self.phase == ServingPhase::Reading
             && used < bytes.len()
             && output.len() < GATHER_BYTES
         {
@@ -267,7 +270,7 @@ impl Connection {
                 RequestFrame::Refused(refusal) => {
                     context.responder.connections().malformed.add(1);
                     output.extend_from_slice(refusal.answer());
-                    self.phase = ConnectionPhase::Finishing;
+                    self.phase = ServingPhase::Finishing;
                     used = bytes.len();
                 }
                 RequestFrame::Whole(request) => {
@@ -284,24 +287,24 @@ impl Connection {
     /// Answers one request into `output`, or into `delayed` if it has to wait that long.
     fn answer_one(
         &mut self,
-        request: &HttpRequest<'_>,
+        request: &ServerRequest<'_>,
         output: &mut Vec<u8>,
-        context: &mut ThreadContext<'_, impl Responder>,
+        context: &mut ThreadContext<'_, impl SimulatedService>,
     ) -> Option<Duration> {
         let start = output.len();
         let delay = match context.responder.respond(request, output) {
-            Reply::Whole(delay) => delay,
-            Reply::Script(script) => return self.begin(script, request.keep_alive),
+            ServiceReply::Whole(delay) => delay,
+            ServiceReply::Script(script) => return self.begin(script, request.keep_alive),
         };
         if delay.is_zero() {
             if !request.keep_alive {
-                self.phase = ConnectionPhase::Finishing;
+                self.phase = ServingPhase::Finishing;
             }
             return None;
         }
         self.delayed = output.split_off(start);
         self.keep_alive = request.keep_alive;
-        self.phase = ConnectionPhase::Delaying;
+        self.phase = ServingPhase::Delaying;
         Some(delay)
     }
 
@@ -311,7 +314,7 @@ impl Connection {
         self.pausing = delay.is_some();
         self.script = Some(script);
         self.keep_alive = keep_alive;
-        self.phase = ConnectionPhase::Performing;
+        self.phase = ServingPhase::Performing;
         delay
     }
 
@@ -332,9 +335,9 @@ impl Connection {
             match cue {
                 ScriptStep::End(end) => {
                     self.phase = match end {
-                        ScriptEnd::Next if self.keep_alive => ConnectionPhase::Reading,
-                        ScriptEnd::Next | ScriptEnd::Close => ConnectionPhase::Finishing,
-                        ScriptEnd::Hang => ConnectionPhase::Hanging,
+                        ScriptEnd::Next if self.keep_alive => ServingPhase::Reading,
+                        ScriptEnd::Next | ScriptEnd::Close => ServingPhase::Finishing,
+                        ScriptEnd::Hang => ServingPhase::Hanging,
                         ScriptEnd::Reset => {
                             self.wire.reset()?;
                             return Ok(Some(NextStep::Close));
@@ -379,7 +382,7 @@ impl Connection {
 
     /// Throws away what still comes in, until the peer closes or has sent enough.
     fn drain(&mut self, buffers: &mut Buffers) -> io::Result<NextStep> {
-        let ConnectionPhase::Draining(mut left) = self.phase else { return Ok(NextStep::Idle) };
+        let ServingPhase::Draining(mut left) = self.phase else { return Ok(NextStep::Idle) };
         loop {
             match self.wire.read(&mut buffers.input) {
                 Ok(count) if 0 < count && count < left => left -= count,
@@ -389,7 +392,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        self.phase = ConnectionPhase::Draining(left);
+        self.phase = ServingPhase::Draining(left);
         Ok(NextStep::Idle)
     }
 }

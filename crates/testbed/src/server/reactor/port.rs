@@ -13,7 +13,7 @@ const BACKLOG: i32 = 1024;
 
 /// One port.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub(crate) struct ServerPort {
     address: SocketAddr,
     state: PortState,
 }
@@ -25,7 +25,7 @@ enum PortState {
     Refusing(Option<OwnedFd>),
 }
 
-impl Port {
+impl ServerPort {
     /// Listens; port 0 lets the system choose.
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;

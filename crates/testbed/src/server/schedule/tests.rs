@@ -1,39 +1,39 @@
 //! Phases follow each other, and schedules that make no sense are named.
 
 use super::*;
-use crate::dsp::{Act, Behaviour, Schedule};
+use crate::dsp::{DspAct, DspBehaviour, DspSchedule};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn schedule(repeat: bool) -> Schedule {
-    let steps = [(ms(10), Behaviour::HEALTHY), (ms(5), Act::Hang.into())];
-    Schedule { repeat, ..Schedule::steps(steps) }
+fn schedule(repeat: bool) -> DspSchedule {
+    let steps = [(ms(10), DspBehaviour::HEALTHY), (ms(5), DspAct::Hang.into())];
+    DspSchedule { repeat, ..DspSchedule::steps(steps) }
 }
 
 #[test]
 fn phases_follow_each_other_and_the_last_stays_or_the_first_returns() {
-    let check = |repeat: bool, at: u64, want: (&Act, Option<u64>)| {
+    let check = |repeat: bool, at: u64, want: (&DspAct, Option<u64>)| {
         let schedule = schedule(repeat);
         let (behaviour, next) = schedule.at(ms(at));
         assert_eq!((&behaviour.act, next), (want.0, want.1.map(ms)), "{repeat} {at}");
     };
-    check(false, 0, (&Act::Healthy, Some(10)));
-    check(false, 9, (&Act::Healthy, Some(10)));
-    check(false, 10, (&Act::Hang, None));
-    check(false, 1_000_000, (&Act::Hang, None));
-    check(true, 10, (&Act::Hang, Some(15)));
-    check(true, 14, (&Act::Hang, Some(15)));
-    check(true, 15, (&Act::Healthy, Some(25)));
-    check(true, 15_000_012, (&Act::Hang, Some(15_000_015)));
-    assert_eq!(Schedule::default().at(ms(7)), (&Behaviour::HEALTHY, None));
-    assert_eq!(Schedule::always(Act::Hang).at(ms(7)), (&Act::Hang.into(), None));
+    check(false, 0, (&DspAct::Healthy, Some(10)));
+    check(false, 9, (&DspAct::Healthy, Some(10)));
+    check(false, 10, (&DspAct::Hang, None));
+    check(false, 1_000_000, (&DspAct::Hang, None));
+    check(true, 10, (&DspAct::Hang, Some(15)));
+    check(true, 14, (&DspAct::Hang, Some(15)));
+    check(true, 15, (&DspAct::Healthy, Some(25)));
+    check(true, 15_000_012, (&DspAct::Hang, Some(15_000_015)));
+    assert_eq!(DspSchedule::default().at(ms(7)), (&DspBehaviour::HEALTHY, None));
+    assert_eq!(DspSchedule::always(DspAct::Hang).at(ms(7)), (&DspAct::Hang.into(), None));
 }
 
 #[test]
 fn senseless_schedules_are_told() {
-    let check = |want: Option<&str>, edit: &dyn Fn(&mut Schedule)| {
+    let check = |want: Option<&str>, edit: &dyn Fn(&mut DspSchedule)| {
         let mut schedule = schedule(false);
         edit(&mut schedule);
         let problem = schedule.problem();

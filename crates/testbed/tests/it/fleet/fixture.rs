@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use testbed::dsp::{self, Behaviour, DspProfile, DspStats, Fleet};
+use testbed::dsp::{self, DspBehaviour, DspProfile, DspStats, Fleet};
 use testbed::server::ServerOptions;
 
 pub(crate) const BODY: &str =
@@ -20,7 +20,7 @@ pub(crate) fn bidding() -> DspProfile {
 }
 
 /// A DSP that bids always, and behaves so.
-pub(crate) fn sick(behaviour: impl Into<Behaviour>) -> Fleet {
+pub(crate) fn sick(behaviour: impl Into<DspBehaviour>) -> Fleet {
     let fleet = fleet_of(bidding());
     fleet.set_behaviour(0, behaviour).expect("a behaviour that makes sense");
     fleet

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
-use testbed::dsp::{Act, Behaviour, BidFault, DspProfile, Fleet, Garble};
+use testbed::dsp::{BidFault, DspAct, DspBehaviour, DspProfile, Fleet, Garble};
 use testbed::server::{Cut, DripFrom};
 
 use super::fixture::{
@@ -35,7 +35,7 @@ fn asked(fleet: &Fleet) -> TcpStream {
 
 /// Asks again once the DSP is well: the connection has survived.
 fn assert_goes_on(fleet: &Fleet, stream: &mut TcpStream) {
-    fleet.set_behaviour(0, Behaviour::HEALTHY).expect("well again");
+    fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
     ask(stream, "req-2");
     assert_bid(answer(stream), "req-2");
 }
@@ -48,7 +48,7 @@ fn inflated(zip: &[u8]) -> io::Result<Vec<u8>> {
 #[test]
 fn a_status_has_its_body_and_the_connection_goes_on() {
     for (code, body) in [(503, "overloaded"), (500, ""), (404, "x"), (204, ""), (200, "{}")] {
-        let fleet = sick(Act::Status { code, body: body.to_owned() });
+        let fleet = sick(DspAct::Status { code, body: body.to_owned() });
         let mut stream = asked(&fleet);
         let (head, text) = raw_answer(&mut stream);
         assert_eq!((status_of(&head), text.as_slice()), (code, body.as_bytes()));
@@ -61,11 +61,11 @@ fn a_status_has_its_body_and_the_connection_goes_on() {
 
 #[test]
 fn who_hangs_reads_everything_answers_nothing_and_lets_go() {
-    let fleet = sick(Act::Hang);
+    let fleet = sick(DspAct::Hang);
     let mut hung = asked(&fleet);
     until(&fleet, "asked", |stats| stats.misbehaved == 1);
     // Others are served meanwhile, and what hangs stays so though the DSP is well again.
-    fleet.set_behaviour(0, Behaviour::HEALTHY).expect("well again");
+    fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
     let mut other = asked(&fleet);
     assert_bid(answer(&mut other), "req-1");
     assert_silent(&mut hung);
@@ -77,7 +77,7 @@ fn who_hangs_reads_everything_answers_nothing_and_lets_go() {
 #[test]
 fn a_trickle_ends_in_the_answer() {
     for (bytes, from) in [(1, DripFrom::Body), (7, DripFrom::Body), (200, DripFrom::Head)] {
-        let fleet = sick(Act::Trickle { bytes, every: Duration::from_millis(1), from });
+        let fleet = sick(DspAct::Trickle { bytes, every: Duration::from_millis(1), from });
         let mut stream = asked(&fleet);
         let (head, body) = raw_answer(&mut stream);
         assert_eq!([head.as_bytes(), &body].concat(), healthy_answer("req-1"));
@@ -89,7 +89,7 @@ fn a_trickle_ends_in_the_answer() {
 #[test]
 fn a_trickle_sends_so_much_and_then_pauses() {
     let check = |from: DripFrom, first: &dyn Fn(&[u8]) -> usize| {
-        let fleet = sick(Act::Trickle { bytes: 5, every: MINUTE, from });
+        let fleet = sick(DspAct::Trickle { bytes: 5, every: MINUTE, from });
         let mut stream = asked(&fleet);
         let whole = healthy_answer("req-1");
         let mut piece = vec![0; first(&whole)];
@@ -118,7 +118,7 @@ fn assert_cut(at: Cut, got: &[u8]) {
 #[test]
 fn a_close_comes_before_in_the_head_or_in_the_body() {
     for at in [Cut::Before, Cut::Head, Cut::Body] {
-        let fleet = sick(Act::Close { at });
+        let fleet = sick(DspAct::Close { at });
         let mut got = Vec::new();
         asked(&fleet).read_to_end(&mut got).expect("an orderly end");
         assert_cut(at, &got);
@@ -129,7 +129,7 @@ fn a_close_comes_before_in_the_head_or_in_the_body() {
 #[test]
 fn a_reset_comes_before_in_the_head_or_in_the_body() {
     for at in [Cut::Before, Cut::Head, Cut::Body] {
-        let fleet = sick(Act::Reset { at });
+        let fleet = sick(DspAct::Reset { at });
         let mut got = Vec::new();
         let error = asked(&fleet).read_to_end(&mut got).expect_err("no orderly end");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
@@ -140,7 +140,7 @@ fn a_reset_comes_before_in_the_head_or_in_the_body() {
 
 #[test]
 fn garbage_is_no_http() {
-    let fleet = sick(Act::Garbage);
+    let fleet = sick(DspAct::Garbage);
     let mut seen = BTreeSet::new();
     for n in 0..20 {
         let mut stream = connect(&fleet);
@@ -208,7 +208,7 @@ fn an_endless_answer_starves_nobody_and_ends_with_its_reader() {
     assert_eq!(field(&head, "transfer-encoding"), Some("chunked"));
     let mut much = vec![0; 8 * 1024 * 1024];
     endless.read_exact(&mut much).expect("more and more");
-    fleet.set_behaviour(0, Behaviour::HEALTHY).expect("well again");
+    fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
     // One that reads nothing stays behind, too.
     let mut other = asked(&fleet);
     assert_bid(answer(&mut other), "req-1");
@@ -242,7 +242,7 @@ fn lies_are_told_in_their_place_and_nowhere_else() {
         response["seatbid"][0]["bid"][0]["adm"] = Value::Null;
         response
     };
-    let response = |act: Act| parsed(&answer(&mut asked(&sick(act))).1);
+    let response = |act: DspAct| parsed(&answer(&mut asked(&sick(act))).1);
     let whole = String::from_utf8(healthy_answer("req-1")).expect("UTF-8");
     let honest = parsed(whole.split_once("\r\n\r\n").expect("a body").1);
     let check = |act: BidFault, pointer: &str, want: &str| {
@@ -259,32 +259,32 @@ fn lies_are_told_in_their_place_and_nowhere_else() {
 
 #[test]
 fn late_answers_are_the_same_but_late() {
-    let fleet = sick(Act::Late { by: Duration::from_millis(5) });
+    let fleet = sick(DspAct::Late { by: Duration::from_millis(5) });
     let mut stream = asked(&fleet);
     assert_bid(answer(&mut stream), "req-1");
-    fleet.set_behaviour(0, Act::Late { by: MINUTE }).expect("later");
+    fleet.set_behaviour(0, DspAct::Late { by: MINUTE }).expect("later");
     ask(&mut stream, "req-2");
     until(&fleet, "asked", |stats| stats.late == 2);
-    fleet.set_behaviour(0, Behaviour::HEALTHY).expect("well again");
+    fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
     assert_bid(answer(&mut asked(&fleet)), "req-1");
     assert_silent(&mut stream);
 }
 
 #[test]
 fn a_refused_port_comes_back() {
-    let fleet = sick(Behaviour::HEALTHY);
+    let fleet = sick(DspBehaviour::HEALTHY);
     let address = fleet.addresses()[0];
     for round in 0..3 {
         let mut open = asked(&fleet);
         assert_bid(answer(&mut open), "req-1");
-        fleet.set_behaviour(0, Act::Refused).expect("refused");
+        fleet.set_behaviour(0, DspAct::Refused).expect("refused");
         assert_closed(&mut open);
         assert_eq!(fleet.stats().total().connections_open, 0);
         for _ in 0..3 {
             let error = TcpStream::connect(address).expect_err("nobody listens");
             assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "round {round}");
         }
-        fleet.set_behaviour(0, Behaviour::HEALTHY).expect("well again");
+        fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("well again");
     }
     assert_bid(answer(&mut asked(&fleet)), "req-1");
 }
@@ -293,7 +293,7 @@ fn a_refused_port_comes_back() {
 fn gzip_is_sent_where_it_is_accepted_or_always() {
     let gzip = post(BODY).replacen("Host", "Accept-Encoding: gzip\r\nHost", 1);
     let check = |always: bool, request: &str, want: bool| {
-        let fleet = sick(Act::Gzip { always });
+        let fleet = sick(DspAct::Gzip { always });
         let mut stream = connect(&fleet);
         stream.write_all(request.as_bytes()).expect("sent");
         let (head, body) = raw_answer(&mut stream);
@@ -308,14 +308,14 @@ fn gzip_is_sent_where_it_is_accepted_or_always() {
     check(true, &post(BODY), true);
     // No bid has no body to compress.
     let fleet = fleet_of(DspProfile { no_bid_ppm: 1_000_000, ..bidding() });
-    fleet.set_behaviour(0, Act::Gzip { always: true }).expect("set");
+    fleet.set_behaviour(0, DspAct::Gzip { always: true }).expect("set");
     assert_eq!(answer(&mut asked(&fleet)), (204, String::new()));
 }
 
 #[test]
 fn a_bomb_is_small_and_inflates_to_its_size() {
     let inflated_bytes = 32 * 1024 * 1024;
-    let fleet = sick(Act::GzipBomb { inflated: inflated_bytes });
+    let fleet = sick(DspAct::GzipBomb { inflated: inflated_bytes });
     let mut stream = asked(&fleet);
     let (head, body) = raw_answer(&mut stream);
     assert_eq!(field(&head, "content-encoding"), Some("gzip"));
@@ -326,7 +326,7 @@ fn a_bomb_is_small_and_inflates_to_its_size() {
 
 #[test]
 fn bad_gzip_cannot_be_read() {
-    let fleet = sick(Act::BadGzip);
+    let fleet = sick(DspAct::BadGzip);
     let mut stream = connect(&fleet);
     for n in 0..20 {
         ask(&mut stream, &format!("req-{n}"));
@@ -339,7 +339,7 @@ fn bad_gzip_cannot_be_read() {
 
 #[test]
 fn chunks_are_as_small_as_asked_for() {
-    let fleet = sick(Act::Chunked { bytes: 1 });
+    let fleet = sick(DspAct::Chunked { bytes: 1 });
     let mut stream = asked(&fleet);
     let head = head(&mut stream);
     assert_eq!(field(&head, "transfer-encoding"), Some("chunked"));
@@ -361,14 +361,14 @@ fn chunks_are_as_small_as_asked_for() {
 
 #[test]
 fn a_redirect_leads_home_or_elsewhere() {
-    let fleet = sick(Act::Redirect { code: 307, to: None });
+    let fleet = sick(DspAct::Redirect { code: 307, to: None });
     let mut stream = asked(&fleet);
     let (head, body) = raw_answer(&mut stream);
     let home = format!("http://{}/elsewhere", fleet.addresses()[0]);
     assert_eq!((status_of(&head), body.len()), (307, 0));
     assert_eq!(field(&head, "location"), Some(home.as_str()));
     let to = Some("http://192.0.2.1/".to_owned());
-    fleet.set_behaviour(0, Act::Redirect { code: 302, to: to.clone() }).expect("set");
+    fleet.set_behaviour(0, DspAct::Redirect { code: 302, to: to.clone() }).expect("set");
     ask(&mut stream, "req-1");
     let (head, _) = raw_answer(&mut stream);
     assert_eq!((status_of(&head), field(&head, "location")), (302, to.as_deref()));
@@ -377,13 +377,13 @@ fn a_redirect_leads_home_or_elsewhere() {
 
 #[test]
 fn interim_answers_come_before_the_answer_or_without_end() {
-    let fleet = sick(Act::Interim { code: 103, count: Some(1000) });
+    let fleet = sick(DspAct::Interim { code: 103, count: Some(1000) });
     let mut stream = asked(&fleet);
     for _ in 0..1000 {
         assert_eq!(head(&mut stream), "HTTP/1.1 103 Wait\r\n\r\n");
     }
     assert_bid(answer(&mut stream), "req-1");
-    fleet.set_behaviour(0, Act::Interim { code: 100, count: None }).expect("set");
+    fleet.set_behaviour(0, DspAct::Interim { code: 100, count: None }).expect("set");
     ask(&mut stream, "req-1");
     let one = b"HTTP/1.1 100 Wait\r\n\r\n";
     let mut flood = vec![0; one.len() * 100_000];
@@ -396,7 +396,7 @@ fn interim_answers_come_before_the_answer_or_without_end() {
 #[test]
 fn a_closing_dsp_answers_first() {
     for announced in [true, false] {
-        let fleet = sick(Act::Closing { announced });
+        let fleet = sick(DspAct::Closing { announced });
         let mut stream = asked(&fleet);
         let (head, body) = raw_answer(&mut stream);
         assert_eq!(field(&head, "connection"), announced.then_some("close"));
@@ -407,9 +407,9 @@ fn a_closing_dsp_answers_first() {
 
 #[test]
 fn a_share_falls_on_the_same_requests_whenever_they_come() {
-    let half = || Behaviour {
+    let half = || DspBehaviour {
         share_ppm: 500_000,
-        ..Act::Status { code: 503, body: String::new() }.into()
+        ..DspAct::Status { code: 503, body: String::new() }.into()
     };
     let statuses = |order: &mut dyn Iterator<Item = u32>| {
         let fleet = sick(half());
@@ -436,8 +436,8 @@ fn a_share_falls_on_the_same_requests_whenever_they_come() {
 
 #[test]
 fn pipelined_requests_keep_their_order_around_sick_ones() {
-    let act = Act::Trickle { bytes: 500, every: Duration::from_millis(1), from: DripFrom::Head };
-    let fleet = sick(Behaviour { share_ppm: 500_000, ..act.into() });
+    let act = DspAct::Trickle { bytes: 500, every: Duration::from_millis(1), from: DripFrom::Head };
+    let fleet = sick(DspBehaviour { share_ppm: 500_000, ..act.into() });
     let mut stream = connect(&fleet);
     let ids: Vec<_> = (0..40).map(|n| format!("req-{n}")).collect();
     for id in &ids {
@@ -452,7 +452,7 @@ fn pipelined_requests_keep_their_order_around_sick_ones() {
 
 #[test]
 fn what_is_no_request_is_told_so_by_a_sick_dsp_too() {
-    let fleet = sick(Act::Hang);
+    let fleet = sick(DspAct::Hang);
     let mut stream = connect(&fleet);
     stream.write_all(post("{}").as_bytes()).expect("sent");
     assert_eq!(answer(&mut stream).0, 400);
@@ -462,7 +462,7 @@ fn what_is_no_request_is_told_so_by_a_sick_dsp_too() {
 
 #[test]
 fn a_request_that_ends_its_connection_does_so_after_a_sick_answer() {
-    let fleet = sick(Act::Status { code: 503, body: "x".to_owned() });
+    let fleet = sick(DspAct::Status { code: 503, body: "x".to_owned() });
     let mut stream = connect(&fleet);
     let request = post(BODY).replacen("Host", "Connection: close\r\nHost", 1);
     stream.write_all(request.as_bytes()).expect("sent");

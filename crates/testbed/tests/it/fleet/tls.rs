@@ -10,15 +10,16 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
-use testbed::dsp::{self, Act, Behaviour, BidFault, DspProfile, Fleet};
-use testbed::server::{Cut, ServerOptions, Tls};
+use testbed::dsp::{self, BidFault, DspAct, DspBehaviour, DspProfile, Fleet};
+use testbed::server::{Cut, ServerOptions, ServerTls};
 
 use super::fixture::{BODY, answer, ask, assert_bid, assert_closed, bidding, connect, post, until};
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
 fn secure(profile: DspProfile) -> (Fleet, String) {
-    let (tls, authority) = Tls::generated(IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a certificate");
+    let (tls, authority) =
+        ServerTls::generated(IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a certificate");
     let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
     (dsp::start(vec![profile], &options).expect("a fleet"), authority)
 }
@@ -90,17 +91,17 @@ fn sick_answers_pass_through_tls() {
     let mut huge = client(&fleet, &authority);
     ask(&mut huge, "req-1");
     assert_eq!(answer(&mut huge).1.len(), 2_000_000);
-    fleet.set_behaviour(0, Act::Reset { at: Cut::Before }).expect("set");
+    fleet.set_behaviour(0, DspAct::Reset { at: Cut::Before }).expect("set");
     ask(&mut huge, "req-1");
     let error = huge.read(&mut [0; 64]).expect_err("reset");
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-    fleet.set_behaviour(0, Act::Close { at: Cut::Body }).expect("set");
+    fleet.set_behaviour(0, DspAct::Close { at: Cut::Body }).expect("set");
     let mut cut = client(&fleet, &authority);
     ask(&mut cut, "req-1");
     let mut rest = Vec::new();
     cut.read_to_end(&mut rest).expect("an orderly end");
     assert!(rest.starts_with(b"HTTP/1.1 200 OK") && rest.len() < 1_000);
-    fleet.set_behaviour(0, Behaviour::HEALTHY).expect("set");
+    fleet.set_behaviour(0, DspBehaviour::HEALTHY).expect("set");
     let mut well = client(&fleet, &authority);
     ask(&mut well, "req-1");
     assert_bid(answer(&mut well), "req-1");
@@ -109,7 +110,8 @@ fn sick_answers_pass_through_tls() {
 #[test]
 fn strangers_are_turned_away_and_harm_nobody() {
     let (fleet, authority) = secure(bidding());
-    let (_, another) = Tls::generated(IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a certificate");
+    let (_, another) =
+        ServerTls::generated(IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("a certificate");
     let mut distrusting = client(&fleet, &another);
     let error = distrusting.write_all(b"x").expect_err("an unknown authority").to_string();
     assert!(error.contains("certificate"), "{error}");
@@ -131,7 +133,8 @@ fn strangers_are_turned_away_and_harm_nobody() {
 fn certificates_can_be_given_and_notices_lead_back_under_tls() {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("signed");
     let (certificate, key) = (signed.cert.pem(), signed.signing_key.serialize_pem());
-    let tls = Tls::from_pem(certificate.as_bytes(), key.as_bytes()).expect("they go together");
+    let tls =
+        ServerTls::from_pem(certificate.as_bytes(), key.as_bytes()).expect("they go together");
     let profile = DspProfile { notices: true, ..bidding() };
     let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
     let fleet = dsp::start(vec![profile], &options).expect("a fleet");

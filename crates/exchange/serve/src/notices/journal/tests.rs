@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eventlog::disk::SyncMeter;
-use eventlog::disk::testing::{FaultDisk, Faults};
+use eventlog::disk::testing::{DiskFaults, FaultDisk};
 use eventlog::lane::{GapFormat, Keeper, LaneOptions, Now as LogNow, Pace, Retention, Setup};
 use eventlog::{Options, Writer};
 use exchange_core::TokenId;
@@ -72,7 +72,7 @@ impl LogByHand {
     /// Every write fails from now on, or none.
     pub fn fail(&self, fails: bool) {
         let rate = u64::from(fails);
-        self.disk.set_faults(Faults { write: rate, sync: rate, other: rate });
+        self.disk.set_faults(DiskFaults { write: rate, sync: rate, other: rate });
     }
 
     /// The process ends, and starts again.

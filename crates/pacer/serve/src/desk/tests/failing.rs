@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use faults::{FaultDisk, Faults};
+use faults::{DiskFaults, FaultDisk};
 use pacer_core::refusal::Refusal;
 use pacer_core::shard::Denial;
 use pacer_core::store::{AuditEntry, Cause, Change, Definition, DefinitionKey, Denied, Kind, Put};
@@ -21,7 +21,7 @@ fn store(disk: &FaultDisk, waker: &Waker) -> Store {
 }
 
 /// Nothing can be written any more.
-const BROKEN: Faults = Faults { write: 1, sync: 1, other: 1 };
+const BROKEN: DiskFaults = DiskFaults { write: 1, sync: 1, other: 1 };
 
 fn change(bytes: usize) -> Change {
     let put = Put {
@@ -76,7 +76,7 @@ fn a_disk_that_fails_grants_nothing_new_and_the_rest_goes_on() {
     assert_eq!(till.feed.applied_seq(), 0, "and not durable yet");
     let denied = till.handle.change(change(10));
     assert_eq!(denied, Err(AskError::Denied(Denied::Failing(Cause::Disk))));
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     till.until("it recovers by itself", |till| {
         till.shards[0].reserve(0, 100).is_ok() && till.feed.applied_seq() == 1
     });
@@ -99,7 +99,7 @@ fn a_stop_over_a_disk_that_fails_ends_as_a_kill_does() {
     let thread = till.thread.take().unwrap();
     assert!(matches!(thread.close(), Err(LedgerFault::Store(_))), "it ends, and says why not well");
     drop(till);
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     let till = open(&disk);
     till.define(0, 1_000);
     let why = till.why(0);
@@ -135,13 +135,13 @@ fn nobody_hears_that_a_change_may_be_durable() {
         let mut till = open(&disk);
         // Either it cannot be written, or nobody knows.
         let write = if seed % 2 == 0 { 2 } else { 0 };
-        disk.set_faults(Faults { sync: 2, write, other: 0 });
+        disk.set_faults(DiskFaults { sync: 2, write, other: 0 });
         let handle = till.handle.clone();
         let changing = thread::spawn(move || handle.change(change(100)));
         till.until("it is tried", |till| {
             changing.is_finished() || till.handle.status().failing.is_some()
         });
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         let changed = changing.join().unwrap();
         let is_there = || till.handle.definitions(Kind::Campaign).map(|found| !found.is_empty());
         let found = std::iter::repeat_with(is_there).find_map(Result::ok).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use faults::{FaultDisk, Faults};
+use faults::{DiskFaults, FaultDisk};
 use pacer_core::messages::Slot;
 use pacer_core::pacing::{Bidding, Expected, KEPT_BYTES_MAX, Pacing};
 use pacer_core::strategy::{Pace, Settings};
@@ -156,7 +156,7 @@ fn states_are_kept_every_so_often_unless_the_store_fails() {
     define(&till);
     till.until("they are kept", |till| till.handle.status().states_kept > 1);
     let token = till.reserve(0, 2, 100);
-    disk.set_faults(Faults { write: 1, sync: 1, other: 1 });
+    disk.set_faults(DiskFaults { write: 1, sync: 1, other: 1 });
     till.shards[0].settle(&token);
     till.feed.settled(1, &token, usd());
     till.until("the store fails", |till| till.handle.status().failing.is_some());
@@ -164,7 +164,7 @@ fn states_are_kept_every_so_often_unless_the_store_fails() {
     till.until("slots end", |till| till.handle.status().looked > looked + 6);
     let failed = till.handle.status().states_failed;
     assert!(failed <= tried + 1, "{failed}: one may have been on its way");
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     till.until("the store works", |till| till.handle.status().failing.is_none());
     let kept = till.handle.status().states_kept;
     till.until("and they are kept again", |till| till.handle.status().states_kept > kept);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use eventlog::disk::testing::{Chance, FaultDisk, Faults};
+use eventlog::disk::testing::{Chance, DiskFaults, FaultDisk};
 use eventlog::lane::{Next, Told};
 use units::Tick;
 
@@ -163,7 +163,7 @@ impl World {
         if self.chance.once_in(20) {
             let faulty = self.chance.once_in(3);
             let rate = if faulty { 3 } else { 0 };
-            self.disk.set_faults(Faults { write: rate, sync: rate, other: rate });
+            self.disk.set_faults(DiskFaults { write: rate, sync: rate, other: rate });
         }
         if self.chance.once_in(30) {
             self.disk.stop_after(Some(1 + self.chance.below(12)));
@@ -288,7 +288,7 @@ impl World {
             self.disk.lose_power();
         }
         if self.recovering {
-            self.disk.set_faults(Faults::default());
+            self.disk.set_faults(DiskFaults::default());
         }
     }
 
@@ -474,7 +474,7 @@ impl World {
     fn recover(&mut self) -> Check {
         self.recovering = true;
         self.health = [Health::Answers; DSPS.len()];
-        self.disk.set_faults(Faults::default());
+        self.disk.set_faults(DiskFaults::default());
         if self.chance.once_in(2) {
             self.end();
         }
