@@ -7,6 +7,7 @@
 mod answer;
 mod bid_fault;
 mod counters;
+mod faulty_answer;
 mod markup;
 mod notice_kind;
 mod notice_urls;
@@ -14,7 +15,6 @@ mod notices;
 mod profile;
 mod profile_file;
 mod responder;
-mod sickness;
 mod spread;
 
 use std::io;

@@ -1,5 +1,5 @@
 //! What a simulated DSP gets wrong in bid responses: the kinds and their limits. How the bytes come
-//! about is `sickness`'s.
+//! about is `faulty_answer`'s.
 
 use crate::server;
 use crate::server::ContentFault;

@@ -68,12 +68,12 @@ impl NoticeReceiver {
         let counters = counters.of(notice);
         self.keep(target);
         self.calls += 1;
-        let told = NoticeQuery::read(target);
-        let reply = self.reply(notice, &told, seller);
+        let query = NoticeQuery::read(target);
+        let reply = self.reply(notice, &query, seller);
         if reply.as_ref().is_some_and(|reply| !reply.is_accepted) {
             counters.failed.add(1);
         } else {
-            self.tally(notice, &told, seller.profile, counters);
+            self.tally(notice, &query, seller.profile, counters);
         }
         reply.map(|reply| reply.script)
     }
@@ -89,7 +89,7 @@ impl NoticeReceiver {
     fn reply(
         &self,
         notice: DspNotice,
-        told: &NoticeQuery<'_>,
+        query: &NoticeQuery<'_>,
         seller: Seller<'_>,
     ) -> Option<NoticeReply> {
         if self.calls <= u64::from(self.options.fail_first) {
@@ -97,9 +97,9 @@ impl NoticeReceiver {
         }
         match &self.options.answer {
             NoticeAnswer::Status(code) if (200..300).contains(code) => {
-                let markup = (notice == DspNotice::Win).then(|| told.order()).flatten();
+                let markup = (notice == DspNotice::Win).then(|| query.order()).flatten();
                 match markup {
-                    Some(order) => Some(NoticeReply::markup(order, told, seller)),
+                    Some(order) => Some(NoticeReply::markup(order, query, seller)),
                     None => (*code != 204).then(|| NoticeReply::status(*code)),
                 }
             }
@@ -120,11 +120,11 @@ impl NoticeReceiver {
     fn tally(
         &mut self,
         notice: DspNotice,
-        told: &NoticeQuery<'_>,
+        query: &NoticeQuery<'_>,
         profile: &DspProfile,
         counters: &NoticeCounters,
     ) {
-        let Some(facts) = told.facts(notice, &profile.currency) else {
+        let Some(facts) = query.facts(notice, &profile.currency) else {
             counters.malformed.add(1);
             return;
         };
@@ -168,11 +168,11 @@ impl NoticeReply {
 
     fn markup(
         (order, offer): (MarkupSpec, u64),
-        told: &NoticeQuery<'_>,
+        query: &NoticeQuery<'_>,
         seller: Seller<'_>,
     ) -> Self {
         let profile = seller.profile;
-        let key = [told.text("auction").as_bytes(), b"\0", told.text("imp").as_bytes()].concat();
+        let key = [query.text("auction").as_bytes(), b"\0", query.text("imp").as_bytes()].concat();
         if Draws::keyed(seller.seed ^ MARKUP, &key).happens(profile.markup_failure_ppm) {
             let reply = Self::status(500);
             return Self {
@@ -204,18 +204,18 @@ impl<'a> NoticeQuery<'a> {
     /// A target that cannot be decoded tells nothing.
     fn read(target: &'a str) -> Self {
         let query = target.split_once('?').map_or("", |(_, query)| query);
-        let mut told = HashMap::new();
+        let mut pairs = HashMap::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (Some(key), Some(value)) = (unescaped(key), unescaped(value)) else {
                 return Self(HashMap::new());
             };
-            told.insert(key, value);
+            pairs.insert(key, value);
         }
-        Self(told)
+        Self(pairs)
     }
 
-    /// Empty where it is not told.
+    /// Empty if it is absent.
     fn text(&self, key: &str) -> &str {
         self.0.get(key).map_or("", Cow::as_ref)
     }

@@ -60,9 +60,9 @@ fn notices_say_what_their_kind_must() {
 
 #[test]
 fn who_loses_need_not_learn_the_price() {
-    let told = |query: &str| NoticeQuery::read(query).facts(DspNotice::Loss, "USD");
+    let content = |query: &str| NoticeQuery::read(query).facts(DspNotice::Loss, "USD");
     let lost = "/loss?imp=1&auction=a&price=&price64=&cur=USD&loss=100&min=1.5&offer=1";
-    assert_eq!(told(lost).map(|facts| facts.price_micros), Some(0));
+    assert_eq!(content(lost).map(|facts| facts.price_micros), Some(0));
     let won = NoticeQuery::read(lost).facts(DspNotice::Win, "USD");
     assert_eq!(won, None);
 }
@@ -88,14 +88,14 @@ fn base64_is_read_in_either_alphabet() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let mut desk = NoticeReceiver::new(NoticeOptions::default(), Recent::default());
+    let mut receiver = NoticeReceiver::new(NoticeOptions::default(), Recent::default());
     let (profile, counters) = (DspProfile::default(), NoticeCountersByKind::default());
     let seller = Seller { profile: &profile, seed: 1, origin: "http://dsp" };
     let mut call = |n: usize| {
         let target =
             format!("/win?imp=1&auction={n}&price=1&price64=MQ&cur=USD&loss=&offer=1000000");
-        assert!(desk.receive((DspNotice::Win, &target), seller, &counters).is_none());
-        (desk.seen.len(), desk.order.len())
+        assert!(receiver.receive((DspNotice::Win, &target), seller, &counters).is_none());
+        (receiver.seen.len(), receiver.order.len())
     };
     for n in 0..REMEMBERED_MAX + 10 {
         call(n);
